@@ -1,0 +1,299 @@
+//! What Linkerd and Kubernetes say, in our own words: the domain types.
+//!
+//! Everything left of [`build`](crate::table::build) speaks these types. They are made in one place, [`parse`], out of
+//! Kubernetes objects, and checked there once: a [`ServiceName`] is a DNS label and an address is one that a client may
+//! be sent to. Nothing here knows a Kubernetes client or a DNS library.
+
+pub mod label;
+pub mod parse;
+pub mod watch;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
+pub use watch::{Kind, Watch};
+
+/// `metadata.namespace` and `metadata.name` of a Kubernetes object, as they are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    /// `metadata.namespace`; empty if the object has none.
+    pub namespace: Arc<str>,
+    /// `metadata.name`.
+    pub name: Arc<str>,
+}
+
+/// Names one Kubernetes object in logs, reports and explanations: `Service/prod/db-0-west`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectRef {
+    /// The object's `kind`.
+    pub kind: Kind,
+    /// Its namespace and name.
+    pub key: ObjectKey,
+}
+
+/// A headless service within the cluster set: the same namespace and name in every cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServiceKey {
+    /// Namespace, the same in every cluster (namespace sameness).
+    pub namespace: Namespace,
+    /// Name of the exported Service in its own cluster.
+    pub service: ServiceName,
+}
+
+/// One Kubernetes object, reduced to what matters here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// The mirror of a headless Service of another cluster (`nginx-east`).
+    HeadlessMirror(HeadlessMirror),
+    /// The Service that stands for one remote pod (`nginx-set-0-east`).
+    EndpointMirror(EndpointMirror),
+    /// A headless Service of this cluster.
+    LocalService(LocalService),
+    /// An EndpointSlice.
+    Slice(Slice),
+    /// An object that cannot or must not be used (rule M9).
+    Skipped(Skip),
+}
+
+/// A mirror Service with `clusterIP: None`: the parent of [`EndpointMirror`]s (rule M2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeadlessMirror {
+    /// Label `mirror.linkerd.io/cluster-name`, before aliases.
+    pub cluster: ClusterName,
+    /// The exported Service.
+    pub service: ServiceKey,
+    /// What the exported Service asks of us by annotation.
+    pub wishes: Wishes,
+    /// `metadata.creationTimestamp`, Unix seconds: decides which short name is older.
+    pub created: Option<i64>,
+}
+
+/// A mirror Service with a cluster IP of its own that stands for one remote endpoint (rule M1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointMirror {
+    /// Label `mirror.linkerd.io/cluster-name`, before aliases.
+    pub cluster: ClusterName,
+    /// The exported Service that the endpoint belongs to.
+    pub service: ServiceKey,
+    /// The remote endpoint's hostname.
+    pub hostname: Hostname,
+    /// Label `mirror.linkerd.io/headless-mirror-svc-name`: the name of the [`HeadlessMirror`].
+    pub parent: Arc<str>,
+    /// `spec.clusterIPs`: synthetic endpoint IPs, usable by meshed clients only.
+    pub addresses: Vec<IpAddr>,
+    /// `spec.ports`, which are what the cluster IP listens on.
+    pub ports: Vec<Port>,
+}
+
+/// A headless Service of the source cluster itself (rule M5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalService {
+    /// Label `mirror.linkerd.io/exported: "true"`.
+    pub exported: bool,
+    /// What the Service asks of us by annotation.
+    pub wishes: Wishes,
+    /// `metadata.creationTimestamp`, Unix seconds.
+    pub created: Option<i64>,
+}
+
+/// An EndpointSlice: liveness of an endpoint mirror (rule M3), or local endpoints (rule M5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Label `kubernetes.io/service-name`: the Service in the same namespace that the slice belongs to.
+    pub service: Arc<str>,
+    /// `endpoints`.
+    pub endpoints: Vec<SliceEndpoint>,
+    /// `ports`: what the pods listen on.
+    pub ports: Vec<Port>,
+}
+
+/// One entry of a slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SliceEndpoint {
+    /// The first of `addresses`, the only one that consumers use; `None` if a client must not be sent there.
+    pub address: Option<IpAddr>,
+    /// `hostname`, if it is a DNS label.
+    pub hostname: Option<Hostname>,
+    /// `targetRef.uid`: tells one dual-stack pod from two pods with one hostname.
+    pub target: Option<Arc<str>>,
+    /// `conditions.ready`; absent means ready.
+    pub ready: bool,
+}
+
+/// A port, by name and protocol.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Port {
+    /// Port number.
+    pub number: u16,
+    /// Port name; a single port may have none.
+    pub name: Option<PortName>,
+    /// Transport protocol.
+    pub protocol: Protocol,
+}
+
+/// `protocol` of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Protocol {
+    /// `TCP`, also where the field is absent.
+    Tcp,
+    /// `UDP`.
+    Udp,
+    /// `SCTP`.
+    Sctp,
+}
+
+/// What the owner of an exported Service asks of us by annotation; Linkerd copies it to the mirrors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// `global-dns/ttl`: seconds.
+    pub ttl: Option<u32>,
+    /// `global-dns/gateway-down`.
+    pub gateway_down: Option<GatewayDown>,
+    /// Annotations of ours whose value makes no sense, as `name=value`.
+    pub unreadable: Vec<String>,
+}
+
+/// What becomes of endpoints whose gateway is down (rule M4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GatewayDown {
+    /// Left out, even if that empties a name.
+    Exclude,
+    /// Left out, unless that would leave the name with no endpoint at all.
+    LastResort,
+    /// Answered like the others.
+    Include,
+}
+
+/// Why an object or an endpoint is left out, and the words for whoever wonders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// The kind of reason, a metric label.
+    pub reason: SkipReason,
+    /// One sentence that names the thing and the value.
+    pub detail: String,
+}
+
+/// The reasons for leaving something out (rule M9). A closed set, so that it can be a metric label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SkipReason {
+    /// Not a Kubernetes object of its kind.
+    Undecodable,
+    /// An endpoint mirror without a headless mirror of the same cluster and service (M2).
+    NoParent,
+    /// The annotation names another namespace than the object lives in (M1).
+    NamespaceMismatch,
+    /// A name that is no DNS label, or would exceed the limits of DNS.
+    BadName,
+    /// An address that no client can be sent to, or none at all.
+    BadAddress,
+    /// Something else already says the same.
+    Duplicate,
+    /// A ClusterIP mirror, a flat (remote-discovery) or a federated service (M10).
+    NotHeadless,
+    /// Of a cluster that `--exclude-cluster` names.
+    ExcludedCluster,
+}
+
+// === impl ObjectKey ===
+
+impl ObjectKey {
+    /// Makes a key out of a namespace and a name.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.kind, self.key.namespace, self.key.name)
+    }
+}
+
+impl fmt::Display for ServiceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.service)
+    }
+}
+
+// === impl Protocol ===
+
+impl Protocol {
+    /// Returns the label `R` of SRV owner names, without the underscore (RFC 2782).
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Sctp => "sctp",
+        }
+    }
+}
+
+// === impl GatewayDown ===
+
+impl GatewayDown {
+    /// Reads the value of `--gateway-down` and of the annotation `global-dns/gateway-down`.
+    pub fn from_value(value: &str) -> Option<Self> {
+        match value {
+            "last-resort" => Some(Self::LastResort),
+            "include" => Some(Self::Include),
+            "exclude" => Some(Self::Exclude),
+            _ => None,
+        }
+    }
+}
+
+// === impl Skip ===
+
+impl Skip {
+    /// Makes a skip.
+    pub fn new(reason: SkipReason, detail: impl Into<String>) -> Self {
+        Self {
+            reason,
+            detail: detail.into(),
+        }
+    }
+}
+
+impl SkipReason {
+    /// Every reason, for metrics that show zeros too.
+    pub const ALL: [Self; 8] = [
+        Self::Undecodable,
+        Self::NoParent,
+        Self::NamespaceMismatch,
+        Self::BadName,
+        Self::BadAddress,
+        Self::Duplicate,
+        Self::NotHeadless,
+        Self::ExcludedCluster,
+    ];
+
+    /// Returns the reason's name in logs, metrics and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Undecodable => "undecodable",
+            Self::NoParent => "no-parent",
+            Self::NamespaceMismatch => "namespace-mismatch",
+            Self::BadName => "bad-name",
+            Self::BadAddress => "bad-address",
+            Self::Duplicate => "duplicate",
+            Self::NotHeadless => "not-headless",
+            Self::ExcludedCluster => "excluded-cluster",
+        }
+    }
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

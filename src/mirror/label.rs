@@ -1,0 +1,153 @@
+//! Names that become DNS labels: checked once, when they are made, and never again.
+//!
+//! Five newtypes share one grammar, so that a namespace can never be handed over as a cluster.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// A string that cannot be a label of ours.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{value}' is no DNS label: 1 to 63 lower-case letters, digits and inner hyphens")]
+pub struct InvalidLabel {
+    /// The refused string.
+    pub value: String,
+}
+
+/// Checks the grammar of RFC 1123 labels as Kubernetes writes them: lower case, no leading or trailing hyphen.
+fn is_label(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
+    (1..=63).contains(&bytes.len())
+        && bytes.iter().all(inner)
+        && bytes.first() != Some(&b'-')
+        && bytes.last() != Some(&b'-')
+}
+
+macro_rules! label {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Returns the label as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidLabel;
+
+            fn from_str(text: &str) -> Result<Self, InvalidLabel> {
+                if is_label(text) { Ok(Self(text.into())) } else { Err(InvalidLabel { value: text.into() }) }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidLabel;
+
+            fn try_from(text: String) -> Result<Self, InvalidLabel> {
+                text.parse()
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+label! {
+    /// A Kubernetes namespace, label `N` of an owner name.
+    Namespace
+}
+label! {
+    /// The name of an exported Service, label `S` of an owner name.
+    ServiceName
+}
+label! {
+    /// The name of a cluster, label `C` of an owner name. Never obtained by cutting a Service's name, except by rule M7.
+    ClusterName
+}
+label! {
+    /// The hostname of an endpoint, label `H` of an owner name.
+    Hostname
+}
+label! {
+    /// A port's name; `P` of an owner name is it with an underscore in front (RFC 2782).
+    PortName
+}
+
+impl Hostname {
+    /// Makes the name of an endpoint that has none: its address with dashes, as CoreDNS does (`10-1-2-3`).
+    ///
+    /// A dash at either end, which IPv6 can leave, gets a `0`.
+    pub fn from_address(address: std::net::IpAddr) -> Self {
+        let dashed = address.to_string().replace(['.', ':'], "-");
+        let head = if dashed.starts_with('-') { "0" } else { "" };
+        let tail = if dashed.ends_with('-') { "0" } else { "" };
+        Self(format!("{head}{dashed}{tail}").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_hold_lower_case_letters_digits_and_inner_hyphens() {
+        for good in ["a", "db-0", "0", "a--b", &"x".repeat(63)] {
+            assert_eq!(
+                good.parse::<ServiceName>().map(|n| n.to_string()),
+                Ok(good.to_owned())
+            );
+        }
+        for bad in [
+            "",
+            "-a",
+            "a-",
+            "A",
+            "a.b",
+            "a_b",
+            "ü",
+            "a b",
+            &"x".repeat(64),
+        ] {
+            assert_eq!(
+                bad.parse::<ServiceName>(),
+                Err(InvalidLabel {
+                    value: bad.to_owned()
+                })
+            );
+        }
+    }
+
+    #[test]
+    fn an_endpoint_without_hostname_is_named_by_its_address() {
+        for (address, name) in [
+            ("10.1.2.3", "10-1-2-3"),
+            ("2001:db8::1", "2001-db8--1"),
+            ("2001:db8::", "2001-db8--0"),
+            ("::1", "0--1"),
+        ] {
+            assert_eq!(
+                Hostname::from_address(address.parse().unwrap()).as_str(),
+                name
+            );
+        }
+    }
+}

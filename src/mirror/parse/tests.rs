@@ -1,0 +1,206 @@
+use serde_json::json;
+
+use super::*;
+use crate::mirror::Hostname;
+
+fn endpoint_mirror_of(change: impl FnOnce(&mut Value)) -> Object {
+    let mut service = json!({
+        "metadata": {
+            "namespace": "prod", "name": "db-0-east",
+            "labels": {key::MIRRORED_SERVICE: "true", key::CLUSTER_NAME: "east", key::HEADLESS_MIRROR: "db-east"},
+            "annotations": {key::REMOTE_FQ_NAME: "db-0.db.prod.svc.cluster.local"},
+        },
+        "spec": {"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"], "ports": [
+            {"name": "sql", "port": 26257, "targetPort": 1},
+        ]},
+    });
+    change(&mut service);
+    object(Watch::MirrorServices, &service)
+}
+
+fn reason(object: &Object) -> Option<SkipReason> {
+    match object {
+        Object::Skipped(skip) => Some(skip.reason),
+        Object::HeadlessMirror(_)
+        | Object::EndpointMirror(_)
+        | Object::LocalService(_)
+        | Object::Slice(_) => None,
+    }
+}
+
+#[test]
+fn endpoint_mirror_is_read_from_label_annotation_and_spec() {
+    let expected = EndpointMirror {
+        cluster: "east".parse().unwrap(),
+        service: ServiceKey {
+            namespace: "prod".parse().unwrap(),
+            service: "db".parse().unwrap(),
+        },
+        hostname: "db-0".parse::<Hostname>().unwrap(),
+        parent: "db-east".into(),
+        addresses: vec!["10.96.0.7".parse().unwrap()],
+        ports: vec![Port {
+            number: 26257,
+            name: Some("sql".parse().unwrap()),
+            protocol: Protocol::Tcp,
+        }],
+    };
+    assert_eq!(endpoint_mirror_of(|_| ()), Object::EndpointMirror(expected));
+}
+
+#[test]
+fn annotation_of_another_namespace_is_a_mismatch() {
+    let object = endpoint_mirror_of(|s| {
+        s["metadata"]["annotations"][key::REMOTE_FQ_NAME] = json!("db-0.db.bank.svc.cluster.local");
+    });
+    assert_eq!(
+        object,
+        Object::Skipped(Skip::new(
+            SkipReason::NamespaceMismatch,
+            "annotation names namespace 'bank', the object is in 'prod'"
+        ))
+    );
+}
+
+#[test]
+fn without_annotation_the_exact_suffix_is_stripped_once() {
+    let object = endpoint_mirror_of(|s| {
+        s["metadata"]["name"] = json!("db-east-0-east");
+        s["metadata"]["labels"][key::HEADLESS_MIRROR] = json!("db-east-east");
+        s["metadata"]["annotations"] = json!({});
+    });
+    let Object::EndpointMirror(mirror) = object else {
+        panic!("{object:?}")
+    };
+    assert_eq!(
+        (mirror.hostname.as_str(), mirror.service.service.as_str()),
+        ("db-east-0", "db-east")
+    );
+}
+
+#[test]
+fn without_annotation_and_suffix_the_name_is_bad() {
+    for name in ["db-0-west", "db-0east", "east", "-east"] {
+        let object = endpoint_mirror_of(|s| {
+            s["metadata"]["name"] = json!(name);
+            s["metadata"]["annotations"] = json!({});
+        });
+        assert_eq!(reason(&object), Some(SkipReason::BadName), "{name}");
+    }
+}
+
+#[test]
+fn names_that_are_no_labels_are_bad() {
+    for fq_name in [
+        "db_0.db.prod.svc",
+        "db-0.d b.prod.svc",
+        "db-0",
+        "",
+        "DB-0.db.prod.svc",
+    ] {
+        let object = endpoint_mirror_of(|s| {
+            s["metadata"]["annotations"][key::REMOTE_FQ_NAME] = json!(fq_name);
+        });
+        assert_eq!(reason(&object), Some(SkipReason::BadName), "{fq_name}");
+    }
+    let dotted = endpoint_mirror_of(|s| s["metadata"]["labels"][key::CLUSTER_NAME] = json!("a.b"));
+    assert_eq!(reason(&dotted), Some(SkipReason::BadName));
+}
+
+#[test]
+fn addresses_that_no_client_can_be_sent_to_are_bad() {
+    for ip in [
+        "None",
+        "",
+        "0.0.0.0",
+        "127.0.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "ff02::1",
+    ] {
+        let object = endpoint_mirror_of(|s| s["spec"]["clusterIPs"] = json!([ip]));
+        assert_eq!(reason(&object), Some(SkipReason::BadAddress), "{ip}");
+    }
+    let none = endpoint_mirror_of(|s| s["spec"]["clusterIPs"] = json!([]));
+    assert_eq!(reason(&none), Some(SkipReason::BadAddress));
+}
+
+#[test]
+fn wrong_types_are_undecodable() {
+    let object = endpoint_mirror_of(|s| s["spec"]["ports"] = json!("all of them"));
+    assert_eq!(reason(&object), Some(SkipReason::Undecodable));
+}
+
+#[test]
+fn other_kinds_of_mirrors_are_not_headless() {
+    let mirror = |labels: Value, ip: &str| {
+        let service = json!({
+            "metadata": {"namespace": "prod", "name": "web-east", "labels": labels,
+                "annotations": {key::REMOTE_FQ_NAME: "web.prod.svc.cluster.local"}},
+            "spec": {"clusterIP": ip, "clusterIPs": [ip]},
+        });
+        object(Watch::MirrorServices, &service)
+    };
+    let gateway = json!({key::CLUSTER_NAME: "east"});
+    let flat = json!({key::CLUSTER_NAME: "east", key::REMOTE_DISCOVERY: "east"});
+    assert_eq!(
+        reason(&mirror(gateway.clone(), "10.96.0.1")),
+        Some(SkipReason::NotHeadless)
+    );
+    assert_eq!(reason(&mirror(flat, "None")), Some(SkipReason::NotHeadless));
+    assert_eq!(
+        reason(&mirror(json!({}), "10.96.0.1")),
+        Some(SkipReason::NotHeadless)
+    );
+    assert_eq!(reason(&mirror(gateway, "None")), None);
+}
+
+#[test]
+fn annotations_of_ours_are_read_or_reported() {
+    let meta = |ttl: &str, gateway_down: &str| ObjectMeta {
+        annotations: Some(
+            [
+                (key::TTL.to_owned(), ttl.to_owned()),
+                (key::GATEWAY_DOWN.to_owned(), gateway_down.to_owned()),
+            ]
+            .into(),
+        ),
+        ..ObjectMeta::default()
+    };
+    let good = Wishes {
+        ttl: Some(10),
+        gateway_down: Some(GatewayDown::Include),
+        unreadable: Vec::new(),
+    };
+    assert_eq!(wishes(&meta("10", "include")), good);
+    let bad = wishes(&meta("soon", &"x".repeat(200_000)));
+    assert_eq!((bad.ttl, bad.gateway_down), (None, None));
+    assert_eq!(bad.unreadable[0], "global-dns/ttl=soon");
+    assert!(bad.unreadable[1].len() < 80);
+}
+
+#[test]
+fn ready_is_true_where_the_condition_is_absent() {
+    let slice = json!({
+        "metadata": {"namespace": "prod", "name": "db-1", "labels": {key::SERVICE_NAME: "db"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.0.0.1", "10.0.0.2"]}, {"addresses": ["10.0.0.3"], "conditions": {"ready": false}}],
+    });
+    let Object::Slice(slice) = object(Watch::LocalSlices, &slice) else {
+        panic!()
+    };
+    let seen: Vec<_> = slice
+        .endpoints
+        .iter()
+        .map(|e| (e.address, e.ready))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (Some("10.0.0.1".parse().unwrap()), true),
+            (Some("10.0.0.3".parse().unwrap()), false)
+        ]
+    );
+}

@@ -1,0 +1,130 @@
+//! Signs of life: when each feed was last heard of, and what ails it. Read by `/readyz` and `/metrics`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::mirror::{Namespace, Watch};
+
+/// One stream of objects: a watch, of all namespaces or of one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Feed {
+    /// Which objects.
+    pub watch: Watch,
+    /// The namespace, where only some are watched.
+    pub namespace: Option<Namespace>,
+}
+
+/// The state of every feed. Cheap to clone: all clones are one.
+#[derive(Clone, Debug)]
+pub struct Feeds(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    started: Instant,
+    feeds: BTreeMap<Feed, Signs>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Signs {
+    last_life: Option<Instant>,
+    is_listed: bool,
+    problem: Option<String>,
+}
+
+// === impl Feeds ===
+
+impl Feeds {
+    /// Notes which feeds there are: every watch, of all namespaces or of each of `namespaces`.
+    pub fn new(namespaces: &[Namespace]) -> Self {
+        let scopes: Vec<Option<Namespace>> = match namespaces {
+            [] => vec![None],
+            some => some.iter().cloned().map(Some).collect(),
+        };
+        let feed = |watch| {
+            scopes.iter().map(move |namespace| Feed {
+                watch,
+                namespace: namespace.clone(),
+            })
+        };
+        let feeds = Watch::ALL
+            .into_iter()
+            .flat_map(feed)
+            .map(|feed| (feed, Signs::default()));
+        Self(Arc::new(Mutex::new(State {
+            started: Instant::now(),
+            feeds: feeds.collect(),
+        })))
+    }
+
+    /// Returns every feed.
+    pub fn all(&self) -> BTreeSet<Feed> {
+        self.lock().feeds.keys().cloned().collect()
+    }
+
+    /// Notes that something was heard of a feed.
+    pub fn alive(&self, feed: &Feed) {
+        if let Some(signs) = self.lock().feeds.get_mut(feed) {
+            signs.last_life = Some(Instant::now());
+            signs.problem = None;
+        }
+    }
+
+    /// Notes that a feed has been listed completely.
+    pub fn listed(&self, feed: &Feed) {
+        self.alive(feed);
+        if let Some(signs) = self.lock().feeds.get_mut(feed) {
+            signs.is_listed = true;
+        }
+    }
+
+    /// Notes what ails a feed, in a sentence. Tells whether that is news.
+    pub fn failed(&self, feed: &Feed, problem: &str) -> bool {
+        let mut state = self.lock();
+        let Some(signs) = state.feeds.get_mut(feed) else {
+            return false;
+        };
+        let is_news = signs.problem.as_deref() != Some(problem);
+        signs.problem = Some(problem.to_owned());
+        is_news
+    }
+
+    /// Returns how long ago the feed that has been silent longest was last heard of; since the start, if never.
+    pub fn age(&self) -> Duration {
+        let state = self.lock();
+        let last = |signs: &Signs| signs.last_life.unwrap_or(state.started);
+        state
+            .feeds
+            .values()
+            .map(last)
+            .min()
+            .unwrap_or(state.started)
+            .elapsed()
+    }
+
+    /// Returns, in sentences, which feeds have not been listed yet and what ails the others.
+    pub fn troubles(&self) -> Vec<String> {
+        let sentence = |(feed, signs): (&Feed, &Signs)| match (&signs.problem, signs.is_listed) {
+            (None, true) => None,
+            (None, false) => Some(format!("{feed}: not listed yet")),
+            (Some(problem), true) => Some(format!("{feed}: {problem}")),
+            (Some(problem), false) => Some(format!("{feed}: not listed yet: {problem}")),
+        };
+        self.lock().feeds.iter().filter_map(sentence).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it holds the lock, and if it did, the state would still be whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Display for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            None => write!(f, "{}", self.watch),
+            Some(namespace) => write!(f, "{} in {namespace}", self.watch),
+        }
+    }
+}

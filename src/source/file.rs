@@ -1,0 +1,309 @@
+//! YAML or JSON on disk: what `kubectl get svc,endpointslices -A -o yaml` prints, in one or several documents.
+//!
+//! The files of `--file` are one source: merged, and reloaded whole when one of them changes and two reads a moment
+//! apart agree, so that a half-written file is never taken. A broken or empty file keeps the last good table.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use tracing::{info, warn};
+
+use super::{Feed, Feeds, Update, Updates};
+use crate::mirror::{Kind, Namespace, ObjectRef, Watch, parse};
+use crate::table::inputs::Objects;
+
+/// When files are looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Between two looks at the files' metadata.
+    pub poll: Duration,
+    /// Between the two reads that must agree.
+    pub settle: Duration,
+}
+
+/// Why files cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The file cannot be read.
+    #[error("reading {}", .0.display())]
+    Read(PathBuf, #[source] std::io::Error),
+    /// The file is neither YAML nor JSON.
+    #[error("{}:{line}:{column}: {reason}", .path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1; 0 if unknown.
+        line: u64,
+        /// Column, from 1; 0 if unknown.
+        column: u64,
+        /// What the parser says.
+        reason: String,
+    },
+    /// The file holds nothing of use.
+    #[error("{}: holds no Kubernetes object of kind Service or EndpointSlice", .0.display())]
+    Empty(PathBuf),
+    /// One object occurs twice.
+    #[error("{object} occurs twice, in {} and in {}", .first.display(), .second.display())]
+    Twice {
+        /// The object.
+        object: ObjectRef,
+        /// Where it was found first.
+        first: PathBuf,
+        /// Where it was found again.
+        second: PathBuf,
+    },
+}
+
+/// What the files hold, ready to be sent: a complete list for every feed.
+pub type Lists = BTreeMap<Watch, Objects>;
+
+impl Default for Timing {
+    /// A second until a change is seen, a tenth of it to settle.
+    fn default() -> Self {
+        Self {
+            poll: Duration::from_secs(1),
+            settle: Duration::from_millis(100),
+        }
+    }
+}
+
+/// Reads files.
+///
+/// # Errors
+///
+/// If a file cannot be read, is no YAML or JSON, holds nothing of use, or repeats an object.
+pub fn read(paths: &[PathBuf]) -> Result<Lists, FileError> {
+    let mut texts = Vec::new();
+    for path in paths {
+        let text = std::fs::read_to_string(path).map_err(|e| FileError::Read(path.clone(), e))?;
+        texts.push((path.as_path(), text));
+    }
+    parse_texts(&texts)
+}
+
+/// Parses the texts of files, named by their paths.
+///
+/// # Errors
+///
+/// As [`read`], except reading.
+pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
+    let mut lists: Lists = Watch::ALL
+        .into_iter()
+        .map(|watch| (watch, Objects::new()))
+        .collect();
+    let mut seen: BTreeMap<ObjectRef, &Path> = BTreeMap::new();
+    for (path, text) in texts {
+        let mut objects = Vec::new();
+        for document in documents(path, text)? {
+            flatten(document, &mut objects);
+        }
+        let objects: Vec<(Kind, Value)> = objects.into_iter().filter_map(known_kind).collect();
+        if objects.is_empty() {
+            return Err(FileError::Empty(path.to_path_buf()));
+        }
+        for (kind, object) in objects {
+            let Some(key) = parse::object_key(&object) else {
+                warn!(file = %path.display(), %kind, "Skipped object: metadata.name is missing");
+                continue;
+            };
+            let name = ObjectRef {
+                kind,
+                key: key.clone(),
+            };
+            if let Some(first) = seen.insert(name.clone(), path) {
+                let (first, second) = (first.to_path_buf(), path.to_path_buf());
+                return Err(FileError::Twice {
+                    object: name,
+                    first,
+                    second,
+                });
+            }
+            if let Some(watch) = Watch::of(kind, &object)
+                && let Some(list) = lists.get_mut(&watch)
+            {
+                list.insert(key, parse::object(watch, &object));
+            }
+        }
+    }
+    Ok(lists)
+}
+
+/// Sends what the files hold, then watches them for changes, for ever.
+pub async fn run(
+    paths: Vec<PathBuf>,
+    first: Lists,
+    namespaces: Vec<Namespace>,
+    timing: Timing,
+    feeds: Feeds,
+    updates: Updates,
+) {
+    let mut stamps = look(&paths);
+    let mut is_good = true;
+    if send(first, &namespaces, &feeds, &updates).await.is_err() {
+        return;
+    }
+    loop {
+        tokio::time::sleep(timing.poll).await;
+        let now = look(&paths);
+        if now == stamps {
+            // Good files that did not change are as good as read again.
+            if is_good {
+                feeds.all().iter().for_each(|feed| feeds.alive(feed));
+            }
+            continue;
+        }
+        let Some(read) = settled(&paths, timing.settle).await else {
+            continue; // still being written: looked at again at the next poll
+        };
+        is_good = read.is_ok();
+        match read {
+            Ok(lists) => {
+                info!(files = paths.len(), "Reloaded files");
+                if send(lists, &namespaces, &feeds, &updates).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                let problem = chain(&error);
+                warn!(
+                    error = problem,
+                    "Kept the last table: a file cannot be used"
+                );
+                for feed in feeds.all() {
+                    feeds.failed(&feed, &problem);
+                }
+            }
+        }
+        stamps = now;
+    }
+}
+
+/// Reads the files twice, a moment apart; `None` if the reads differ.
+async fn settled(paths: &[PathBuf], settle: Duration) -> Option<Result<Lists, FileError>> {
+    let texts = || -> Vec<_> {
+        paths
+            .iter()
+            .map(|p| (p, std::fs::read_to_string(p)))
+            .collect()
+    };
+    let first = texts();
+    tokio::time::sleep(settle).await;
+    let mut same = Vec::new();
+    for ((path, one), (_, other)) in first.into_iter().zip(texts()) {
+        match (one, other) {
+            (Ok(one), Ok(other)) if one == other => same.push((path.as_path(), other)),
+            (Err(_), Err(error)) => return Some(Err(FileError::Read(path.clone(), error))),
+            _ => return None,
+        }
+    }
+    Some(parse_texts(&same))
+}
+
+/// Sends complete lists, of every namespace or of those that are allowed.
+async fn send(
+    lists: Lists,
+    namespaces: &[Namespace],
+    feeds: &Feeds,
+    updates: &Updates,
+) -> Result<(), tokio::sync::mpsc::error::SendError<Update>> {
+    for (watch, objects) in lists {
+        if namespaces.is_empty() {
+            let feed = Feed {
+                watch,
+                namespace: None,
+            };
+            feeds.listed(&feed);
+            updates.send(Update::Reset { feed, objects }).await?;
+            continue;
+        }
+        for namespace in namespaces {
+            let feed = Feed {
+                watch,
+                namespace: Some(namespace.clone()),
+            };
+            let own = objects
+                .iter()
+                .filter(|(key, _)| *key.namespace == *namespace.as_str());
+            let objects = own
+                .map(|(key, object)| (key.clone(), object.clone()))
+                .collect();
+            feeds.listed(&feed);
+            updates.send(Update::Reset { feed, objects }).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What tells a changed file: time, size, and for replaced files the inode behind the path.
+fn look(paths: &[PathBuf]) -> Vec<Option<(SystemTime, u64, u64)>> {
+    use std::os::unix::fs::MetadataExt;
+    let stamp = |path: &PathBuf| {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+    };
+    paths.iter().map(stamp).collect()
+}
+
+/// Splits a text into documents. Every JSON text is a YAML text.
+fn documents(path: &Path, text: &str) -> Result<Vec<Value>, FileError> {
+    // The library's budget guards against hostile YAML; these files are the operator's own, and may be large.
+    let options = serde_saphyr::options! { budget: None };
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+        let location = error.location();
+        FileError::Syntax {
+            path: path.to_path_buf(),
+            line: location.map_or(0, |l| l.line()),
+            column: location.map_or(0, |l| l.column()),
+            reason: error.without_snippet().to_string(),
+        }
+    })
+}
+
+/// Takes lists apart.
+fn flatten(document: Value, objects: &mut Vec<Value>) {
+    let is_list = document["kind"]
+        .as_str()
+        .is_some_and(|kind| kind.ends_with("List"));
+    match document {
+        Value::Object(mut list) if is_list => {
+            let Some(Value::Array(items)) = list.remove("items") else {
+                return;
+            };
+            // Items of a typed list carry no kind of their own.
+            let kind = list["kind"]
+                .as_str()
+                .and_then(|kind| kind.strip_suffix("List"))
+                .unwrap_or("");
+            for mut item in items {
+                if item["kind"].is_null() && item.is_object() {
+                    item["kind"] = Value::from(kind);
+                }
+                flatten(item, objects);
+            }
+        }
+        other => objects.push(other),
+    }
+}
+
+fn known_kind(object: Value) -> Option<(Kind, Value)> {
+    match (object["apiVersion"].as_str(), object["kind"].as_str()?) {
+        (Some("v1") | None, "Service") => Some((Kind::Service, object)),
+        (Some("discovery.k8s.io/v1") | None, "EndpointSlice") => {
+            Some((Kind::EndpointSlice, object))
+        }
+        _ => None,
+    }
+}
+
+/// Writes an error and its sources on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}

@@ -1,0 +1,312 @@
+//! What is served: an immutable [`Table`] of services, what it is built from, and the swap that makes it current.
+//!
+//! ```text
+//! watch events → inputs → build → Table → publish
+//! ```
+//!
+//! The table holds *services, not names*: every owner name is a view on a [`Service`], read from the labels of the
+//! question by [`zone::read`](crate::zone::read). So memory follows endpoints, not endpoints × names × ports. A table
+//! never changes; [`build`](build::build) makes the next one aside and shares every service that did not change. The
+//! table speaks DNS: it knows neither a Kubernetes client nor a DNS library.
+
+pub mod build;
+pub mod inputs;
+pub mod publish;
+pub mod report;
+mod short;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::mirror::{
+    ClusterName, GatewayDown, Hostname, Namespace, ObjectKey, ObjectRef, Port, ServiceKey,
+    ServiceName, Skip, Watch,
+};
+
+pub use build::{Built, LocalMembers, Rules, ShortNames, build};
+pub use inputs::Inputs;
+use inputs::Skipped;
+pub use publish::{Published, Publisher};
+
+/// Everything that is answered at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    namespaces: BTreeMap<Namespace, Arc<NamespaceTable>>,
+    short_names: Arc<BTreeMap<ServiceName, ShortName>>,
+    skipped: Arc<Skipped>,
+    /// Conflicts between names of different services.
+    conflicts: Vec<Conflict>,
+}
+
+/// The services of one namespace.
+#[derive(Clone, Debug, Default)]
+struct NamespaceTable {
+    services: BTreeMap<ServiceName, Arc<Service>>,
+    /// Some service has an endpoint, so names exist below the namespace's (RFC 8020).
+    has_names: bool,
+}
+
+/// Which namespace answers `S.Z`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShortName {
+    /// The owner; `None` if the name is pinned to a namespace that lacks the service.
+    pub owner: Option<Namespace>,
+    /// Every namespace that has the service.
+    pub claimants: BTreeSet<Namespace>,
+    /// The owner follows from a flag, not from who came first.
+    pub pinned: bool,
+}
+
+/// One headless service with the endpoints of all its members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Namespace and name.
+    pub key: ServiceKey,
+    /// TTL of the records, seconds.
+    pub ttl: u32,
+    /// What becomes of endpoints whose gateway is down (rule M4).
+    pub gateway_down: GatewayDown,
+    /// What is answered, sorted by cluster and hostname, which together occur once.
+    pub endpoints: Vec<Endpoint>,
+    /// Local endpoints that are not ready: never answered, listed for whoever looks for them.
+    pub not_ready: Vec<Endpoint>,
+    /// A mirror or an exported Service of this name exists: it counts as a claim on the short name, with or without
+    /// endpoints.
+    pub is_known: bool,
+    /// Creation time of the oldest member, Unix seconds.
+    pub since: Option<i64>,
+    /// Objects of this service that were left out.
+    pub skipped: Vec<(ObjectRef, Skip)>,
+    /// Contradictions between the members.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// One endpoint: a row of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The cluster that the endpoint runs in, label `C`.
+    pub cluster: ClusterName,
+    /// The endpoint's name within its service and cluster, label `H`.
+    pub hostname: Hostname,
+    /// Its addresses, sorted, each once.
+    pub addresses: Vec<Address>,
+    /// Its ports, sorted by number, name and protocol.
+    pub ports: Vec<Port>,
+    /// A gateway leads to it (rule M3); local endpoints need none.
+    pub alive: bool,
+    /// Where the endpoint comes from.
+    pub origin: Origin,
+    /// The objects that it was read from.
+    pub objects: Vec<ObjectRef>,
+}
+
+/// How an endpoint is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// A pod of this cluster, by its own address.
+    Local,
+    /// A synthetic endpoint IP, which only meshed clients can use.
+    Mirror,
+}
+
+/// An address of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// IPv4 or IPv6.
+    pub ip: IpAddr,
+    /// Where else it occurs: an RRset holds a record once (RFC 2181 section 5).
+    pub repeats: Repeats,
+}
+
+/// Whether an endpoint that precedes has the same address. Live endpoints precede those whose gateway is down, so that
+/// leaving the latter out never loses an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeats {
+    /// The first of its kind.
+    Nothing,
+    /// An endpoint of another cluster has it.
+    Service,
+    /// An endpoint of the same cluster has it.
+    Cluster,
+}
+
+/// Something that contradicts something else. Never silent: logged, counted, listed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Conflict {
+    /// The kind, a metric label.
+    pub kind: ConflictKind,
+    /// The service (`namespace/service`) or the owner name concerned.
+    pub name: String,
+    /// One sentence.
+    pub detail: String,
+}
+
+/// The kinds of conflicts. A closed set, so that it can be a metric label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConflictKind {
+    /// Several namespaces have a service of the same name, and no flag says whose the short name is.
+    ShortName,
+    /// A canonical name hides a short one.
+    Shadowed,
+    /// Two sources of one cluster name (rule M6).
+    ClusterName,
+    /// Two endpoints of one cluster with one hostname.
+    Hostname,
+    /// Members ask for different things by annotation, or for something unreadable.
+    Annotation,
+}
+
+// === impl Table ===
+
+impl Table {
+    /// Returns a service.
+    pub fn service(&self, namespace: &str, service: &str) -> Option<&Service> {
+        self.namespaces
+            .get(namespace)?
+            .services
+            .get(service)
+            .map(AsRef::as_ref)
+    }
+
+    /// Tells whether names exist below a namespace's, which makes it an empty non-terminal (RFC 8020).
+    pub fn has_names_in(&self, namespace: &str) -> bool {
+        self.namespaces
+            .get(namespace)
+            .is_some_and(|namespace| namespace.has_names)
+    }
+
+    /// Returns the service that answers a short name.
+    pub fn short_service(&self, service: &str) -> Option<&Service> {
+        let owner = self.short_names.get(service)?.owner.as_ref()?;
+        self.service(owner.as_str(), service)
+    }
+
+    /// Returns who claims a short name and who owns it.
+    pub fn short_name(&self, service: &str) -> Option<&ShortName> {
+        self.short_names.get(service)
+    }
+
+    /// Returns every service, also those without endpoints, sorted by namespace and name.
+    pub fn services(&self) -> impl Iterator<Item = &Service> {
+        self.namespaces
+            .values()
+            .flat_map(|n| n.services.values())
+            .map(AsRef::as_ref)
+    }
+
+    /// Returns every object that was left out, with its reason.
+    pub fn skipped(&self) -> impl Iterator<Item = (ObjectRef, &Skip)> {
+        let object = |watch: Watch, key: &ObjectKey| ObjectRef {
+            kind: watch.kind(),
+            key: key.clone(),
+        };
+        let unread = self
+            .skipped
+            .iter()
+            .map(move |((watch, key), skip)| (object(*watch, key), skip));
+        let unused = self.services().flat_map(|service| &service.skipped);
+        unread.chain(unused.map(|(object, skip)| (object.clone(), skip)))
+    }
+
+    /// Returns the conflicts between names of different services.
+    pub fn own_conflicts(&self) -> &[Conflict] {
+        &self.conflicts
+    }
+
+    /// Returns every conflict.
+    pub fn conflicts(&self) -> impl Iterator<Item = &Conflict> {
+        self.conflicts
+            .iter()
+            .chain(self.services().flat_map(|service| &service.conflicts))
+    }
+}
+
+// === impl Service ===
+
+impl Service {
+    /// Returns the endpoints of one cluster.
+    pub fn in_cluster(&self, cluster: &str) -> &[Endpoint] {
+        let start = self
+            .endpoints
+            .partition_point(|e| e.cluster.as_str() < cluster);
+        let rest = &self.endpoints[start..];
+        &rest[..rest.partition_point(|e| e.cluster.as_str() == cluster)]
+    }
+
+    /// Returns the endpoint of one host, as a slice of one, or of none.
+    pub fn at_host(&self, cluster: &str, hostname: &str) -> &[Endpoint] {
+        let endpoints = self.in_cluster(cluster);
+        match endpoints.binary_search_by(|e| e.hostname.as_str().cmp(hostname)) {
+            Ok(found) => &endpoints[found..=found],
+            Err(_) => &[],
+        }
+    }
+
+    /// Decides, once for an owner name, whether endpoints whose gateway is down are answered (rule M4).
+    ///
+    /// `covered` are the endpoints that the name stands for. A name of one host is never emptied.
+    pub fn shows_dead<'e>(
+        &self,
+        is_host: bool,
+        mut covered: impl Iterator<Item = &'e Endpoint>,
+    ) -> bool {
+        match self.gateway_down {
+            GatewayDown::Include => true,
+            GatewayDown::Exclude => is_host,
+            GatewayDown::LastResort => !covered.any(|endpoint| endpoint.alive),
+        }
+    }
+
+    /// Returns the clusters that have endpoints, sorted.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
+        let mut last = None;
+        self.endpoints
+            .iter()
+            .map(|e| &e.cluster)
+            .filter(move |c| last.replace(*c) != Some(*c))
+    }
+}
+
+// === impl Endpoint ===
+
+impl Endpoint {
+    /// Tells whether the endpoint has a port of this name and protocol.
+    pub fn has_port(&self, name: &str, protocol: &str) -> bool {
+        self.ports.iter().any(|port| port.is_named(name, protocol))
+    }
+}
+
+impl Port {
+    /// Tells whether this is the port of the labels `_name._protocol`.
+    pub fn is_named(&self, name: &str, protocol: &str) -> bool {
+        self.protocol.label() == protocol && self.name.as_ref().is_some_and(|n| n.as_str() == name)
+    }
+}
+
+// === impl ConflictKind ===
+
+impl ConflictKind {
+    /// Every kind, for metrics that show zeros too.
+    pub const ALL: [Self; 5] = [
+        Self::ShortName,
+        Self::Shadowed,
+        Self::ClusterName,
+        Self::Hostname,
+        Self::Annotation,
+    ];
+
+    /// Returns the kind's name in logs, metrics and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ShortName => "short-name",
+            Self::Shadowed => "shadowed",
+            Self::ClusterName => "cluster-name",
+            Self::Hostname => "hostname",
+            Self::Annotation => "annotation",
+        }
+    }
+}

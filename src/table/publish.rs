@@ -1,0 +1,103 @@
+//! Makes a table current, in one atomic swap: the only door to `arc-swap`.
+//!
+//! One control task holds the [`Publisher`]; every listener holds a [`Reader`]. A query loads the current [`Published`]
+//! once and sees that whole table until it is answered.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+
+use super::{Built, Table};
+
+/// A table with the numbers that identify it.
+#[derive(Debug, Default)]
+pub struct Published {
+    /// What is served; `None` before the first complete table.
+    pub table: Option<Table>,
+    /// Counts the tables whose answers differ from the one before, from 1.
+    pub generation: u64,
+    /// SOA serial (RFC 1035 section 3.3.13): moves when the generation does.
+    pub serial: u32,
+}
+
+/// The writing end: one per process.
+#[derive(Debug, Default)]
+pub struct Publisher {
+    current: Arc<ArcSwap<Published>>,
+}
+
+/// The reading end.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    current: Arc<ArcSwap<Published>>,
+}
+
+// === impl Publisher ===
+
+impl Publisher {
+    /// Returns a reading end.
+    pub fn reader(&self) -> Reader {
+        Reader {
+            current: self.current.clone(),
+        }
+    }
+
+    /// Makes a table current. Generation and serial move only if its answers differ from those of the one before; the
+    /// serial is `max(last + 1, now)`, so that it survives a restart. `now` is in Unix seconds.
+    pub fn publish(&self, built: Built, now: u32) -> Arc<Published> {
+        let last = self.current.load();
+        let moved = built.answers_moved || last.table.is_none();
+        let next = Arc::new(Published {
+            table: Some(built.table),
+            generation: last.generation + u64::from(moved),
+            serial: if moved {
+                last.serial.saturating_add(1).max(now)
+            } else {
+                last.serial
+            },
+        });
+        self.current.store(next.clone());
+        next
+    }
+}
+
+// === impl Reader ===
+
+impl Reader {
+    /// Returns what is current, for one query.
+    pub fn load(&self) -> Guard<Arc<Published>> {
+        self.current.load()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn built(answers_moved: bool) -> Built {
+        Built {
+            table: Table::default(),
+            answers_moved,
+        }
+    }
+
+    #[test]
+    fn generation_and_serial_move_only_when_answers_move() {
+        let publisher = Publisher::default();
+        let reader = publisher.reader();
+        assert!(reader.load().table.is_none());
+        for (moved, now, generation, serial) in [
+            (false, 1000, 1, 1000), // the first table is news, even an empty one
+            (false, 2000, 1, 1000),
+            (true, 2000, 2, 2000),
+            (true, 2000, 3, 2001), // twice within a second
+            (true, 1500, 4, 2002), // a clock that goes back
+        ] {
+            publisher.publish(built(moved), now);
+            assert_eq!(
+                (reader.load().generation, reader.load().serial),
+                (generation, serial)
+            );
+        }
+    }
+}

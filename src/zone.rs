@@ -1,0 +1,177 @@
+//! From an owner name to an answer: the grammar of names, and the one place that chooses what a question gets.
+//!
+//! ```text
+//! name → read → Reading → answer → Answer
+//! ```
+//!
+//! [`read()`] is the only grammar; [`answer()`] and [`explain`](crate::explain) both start there, so an explanation can
+//! never differ from the answer. Pure: no clock, no I/O, no lock, no log.
+
+pub mod answer;
+pub mod name;
+pub mod print;
+pub mod read;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+pub use answer::{Answer, Row, RowData, answer};
+pub use name::Name;
+pub use read::{Reading, Scope, View, Why, read};
+
+/// The type of a resource record or question (RFC 1035 section 3.2.2), as its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordType(pub u16);
+
+/// The name of a zone, valid and absolute: `global.`
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ZoneName {
+    text: String,
+    wire: Vec<u8>,
+}
+
+/// A text that cannot be a zone's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidZone {
+    /// The root, which would take over all of DNS.
+    #[error("the root cannot be a zone of ours")]
+    Root,
+    /// A label that no host name has (RFC 1123 section 2.1).
+    #[error("'{0}' is no label: a label holds 1 to 63 letters, digits and inner hyphens")]
+    Label(String),
+    /// Too long for the names below it: `_P._R.H.C.S.N` wants room.
+    #[error("a zone's name takes at most 128 octets, this one {0}")]
+    Long(usize),
+}
+
+/// One zone that is served authoritatively.
+#[derive(Clone, Debug)]
+pub struct Zone {
+    /// Its apex.
+    pub name: ZoneName,
+    /// TTL of NS, `ns.dns` and `dns-version` records, seconds.
+    pub ttl: u32,
+    /// SOA TTL and MINIMUM, seconds: how long a negative answer is kept (RFC 2308 section 5).
+    pub negative_ttl: u32,
+    /// Addresses of `ns.dns.Z`: this server's.
+    pub ns_addresses: Vec<IpAddr>,
+}
+
+/// Every zone that is served; the longest match decides.
+#[derive(Clone, Debug)]
+pub struct Zones(Vec<Zone>);
+
+// === impl RecordType ===
+
+impl RecordType {
+    /// IPv4 address (RFC 1035).
+    pub const A: Self = Self(1);
+    /// Name server (RFC 1035).
+    pub const NS: Self = Self(2);
+    /// Start of authority (RFC 1035).
+    pub const SOA: Self = Self(6);
+    /// Text (RFC 1035).
+    pub const TXT: Self = Self(16);
+    /// IPv6 address (RFC 3596).
+    pub const AAAA: Self = Self(28);
+    /// Service location (RFC 2782).
+    pub const SRV: Self = Self(33);
+    /// EDNS pseudo record (RFC 6891).
+    pub const OPT: Self = Self(41);
+    /// Incremental zone transfer (RFC 1995).
+    pub const IXFR: Self = Self(251);
+    /// Zone transfer (RFC 5936).
+    pub const AXFR: Self = Self(252);
+    /// Any type: one RRset is enough (RFC 8482).
+    pub const ANY: Self = Self(255);
+
+    /// The types that service names own, in the order in which ANY chooses.
+    pub const OF_SERVICES: [Self; 3] = [Self::A, Self::AAAA, Self::SRV];
+}
+
+impl fmt::Display for RecordType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match *self {
+            Self::A => "A",
+            Self::NS => "NS",
+            Self::SOA => "SOA",
+            Self::TXT => "TXT",
+            Self::AAAA => "AAAA",
+            Self::SRV => "SRV",
+            Self::ANY => "ANY",
+            Self(number) => return write!(f, "TYPE{number}"), // RFC 3597 section 5
+        };
+        f.write_str(name)
+    }
+}
+
+// === impl ZoneName ===
+
+impl ZoneName {
+    /// Returns the name as text, with a final dot.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the name in wire format, lower case, root label included.
+    pub fn wire(&self) -> &[u8] {
+        &self.wire
+    }
+}
+
+impl FromStr for ZoneName {
+    type Err = InvalidZone;
+
+    fn from_str(text: &str) -> Result<Self, InvalidZone> {
+        let text = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        if text.is_empty() {
+            return Err(InvalidZone::Root);
+        }
+        let mut wire = Vec::with_capacity(text.len() + 2);
+        for label in text.split('.') {
+            let label: crate::mirror::ServiceName = label
+                .parse()
+                .map_err(|_| InvalidZone::Label(label.to_owned()))?;
+            wire.push(label.as_str().len() as u8); // at most 63: checked by the line above
+            wire.extend(label.as_str().as_bytes());
+        }
+        wire.push(0);
+        if wire.len() > 128 {
+            return Err(InvalidZone::Long(wire.len()));
+        }
+        Ok(Self {
+            text: format!("{text}."),
+            wire,
+        })
+    }
+}
+
+impl fmt::Display for ZoneName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+// === impl Zones ===
+
+impl Zones {
+    /// Orders the zones by length, so that the first match is the longest.
+    pub fn new(mut zones: Vec<Zone>) -> Self {
+        zones.sort_by_key(|zone| std::cmp::Reverse(zone.name.wire.len()));
+        Self(zones)
+    }
+
+    /// Returns the zone that a name lies in.
+    pub fn of(&self, name: &Name) -> Option<&Zone> {
+        self.0.iter().find(|zone| name.is_below(&zone.name))
+    }
+
+    /// Returns every zone, the longest name first.
+    pub fn iter(&self) -> impl Iterator<Item = &Zone> {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,131 @@
+//! The name of a question, in wire format and lower case, with its labels found.
+//!
+//! It lives on the stack of whoever answers: a name has at most 255 octets and 127 labels (RFC 1035 section 2.3.4).
+
+use super::ZoneName;
+
+/// A domain name, lower case (ASCII only: RFC 4343), absolute.
+#[derive(Clone)]
+pub struct Name {
+    octets: [u8; 255],
+    /// Octets used, root label included.
+    length: u8,
+    /// Where each label's length octet is, without the root's.
+    starts: [u8; 127],
+    /// Labels, without the root.
+    count: u8,
+}
+
+// === impl Name ===
+
+impl Name {
+    /// Reads an uncompressed name at the start of `bytes`. `None` if it runs off the end, has more than 255 octets, or
+    /// has a compression pointer or another label type, which no question needs.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let mut name = Self {
+            octets: [0; 255],
+            length: 0,
+            starts: [0; 127],
+            count: 0,
+        };
+        let mut at = 0;
+        loop {
+            let label_length = *bytes.get(at)?;
+            let end = at + 1 + usize::from(label_length);
+            if label_length > 63 || end > 255 {
+                return None;
+            }
+            let label = bytes.get(at..end)?;
+            // Length octets are below 64, so they pass through the folding of letters unchanged.
+            for (to, from) in name.octets[at..end].iter_mut().zip(label) {
+                *to = from.to_ascii_lowercase();
+            }
+            if label_length == 0 {
+                name.length = end as u8; // at most 255: checked above
+                return Some(name);
+            }
+            *name.starts.get_mut(usize::from(name.count))? = at as u8; // below `end`
+            name.count += 1;
+            at = end;
+        }
+    }
+
+    /// Reads a name as people write it, absolute whether or not it ends in a dot.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let mut wire = Vec::with_capacity(text.len() + 2);
+        let text = text.strip_suffix('.').unwrap_or(text);
+        for label in text.split('.').filter(|_| !text.is_empty()) {
+            let length = u8::try_from(label.len())
+                .ok()
+                .filter(|n| (1..=63).contains(n))?;
+            wire.push(length);
+            wire.extend(label.as_bytes());
+        }
+        wire.push(0);
+        Self::read(&wire)
+    }
+
+    /// Returns the name in wire format, lower case, root label included.
+    pub fn wire(&self) -> &[u8] {
+        &self.octets[..usize::from(self.length)]
+    }
+
+    /// Returns the number of labels, without the root.
+    pub fn count(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    /// Returns where label `index` starts in [`Name::wire`]; past the last label, where the root is.
+    pub fn start_of(&self, index: usize) -> usize {
+        match self.starts[..self.count()].get(index) {
+            Some(start) => usize::from(*start),
+            None => usize::from(self.length) - 1,
+        }
+    }
+
+    /// Returns label `index`, counted from the left, if it is ASCII text.
+    pub fn label(&self, index: usize) -> Option<&str> {
+        let label = &self.octets[self.start_of(index) + 1..self.start_of(index + 1)];
+        std::str::from_utf8(label)
+            .ok()
+            .filter(|label| label.is_ascii())
+    }
+
+    /// Tells whether the name is a zone's apex or lies below it.
+    pub fn is_below(&self, zone: &ZoneName) -> bool {
+        let above = self.wire().len().checked_sub(zone.wire().len());
+        above.is_some_and(|at| {
+            self.wire()[at..] == *zone.wire()
+                && (0..=self.count()).any(|index| self.start_of(index) == at)
+        })
+    }
+}
+
+impl std::fmt::Debug for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl std::fmt::Display for Name {
+    /// Writes the name as in a zone file: `\.` and `\DDD` where a label holds more than host names do (RFC 1035
+    /// section 5.1), so that a hostile name cannot forge a log line.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.count == 0 {
+            return f.write_str(".");
+        }
+        for index in 0..self.count() {
+            for octet in &self.octets[self.start_of(index) + 1..self.start_of(index + 1)] {
+                match octet {
+                    b'.' | b'\\' | b'"' | b';' | b'(' | b')' | b'@' | b'$' => {
+                        write!(f, "\\{}", char::from(*octet))?;
+                    }
+                    0x21..=0x7e => write!(f, "{}", char::from(*octet))?,
+                    _ => write!(f, "\\{octet:03}")?,
+                }
+            }
+            f.write_str(".")?;
+        }
+        Ok(())
+    }
+}

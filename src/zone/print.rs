@@ -1,0 +1,131 @@
+//! The whole table as a zone file (RFC 1035 section 5) that Knot, NSD and BIND load without a complaint.
+//!
+//! Which names there are is listed here; what each one owns is [`read`] and answered like any question, so the file
+//! cannot differ from the answers.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::answer::rtype_of;
+use super::{Answer, Name, RecordType, RowData, Zone, Zones, answer, read};
+use crate::table::{Published, Service, Table};
+
+/// Writes a zone as a zone file; an empty text before the first complete table.
+pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
+    let Some(table) = &published.table else {
+        return String::new();
+    };
+    let mut text = String::new();
+    let apex = &zone.name;
+    let soa = soa(zone, published.serial);
+    let mut line = |owner: &str, ttl: u32, data: std::fmt::Arguments<'_>| {
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(text, "{owner}\t{ttl}\tIN\t{data}");
+    };
+    line(apex.as_str(), zone.negative_ttl, format_args!("SOA\t{soa}"));
+    line(apex.as_str(), zone.ttl, format_args!("NS\tns.dns.{apex}"));
+    line(
+        &format!("dns-version.{apex}"),
+        zone.ttl,
+        format_args!("TXT\t\"{DNS_VERSION}\""),
+    );
+    for address in &zone.ns_addresses {
+        let rtype = rtype_of(*address);
+        line(
+            &format!("ns.dns.{apex}"),
+            zone.ttl,
+            format_args!("{rtype}\t{address}"),
+        );
+    }
+    for owner in owner_names(zone, table) {
+        let Some(name) = Name::from_text(&owner) else {
+            continue;
+        }; // longer than any question
+        for rtype in RecordType::OF_SERVICES {
+            let reading = read(zones, table, &name);
+            let Answer::Data(within, view, _) = answer(reading, rtype) else {
+                continue;
+            };
+            if within.name != zone.name {
+                continue; // a nested zone of ours begins above it
+            }
+            for row in view.rows(rtype) {
+                let ttl = view.service.ttl;
+                match row.data {
+                    RowData::Address(ip) => line(&owner, ttl, format_args!("{rtype}\t{ip}")),
+                    RowData::Srv(port) => {
+                        let tail =
+                            Name::read(&name.wire()[view.tail..]).map(|tail| tail.to_string());
+                        let (host, cluster) = (&row.endpoint.hostname, &row.endpoint.cluster);
+                        let tail = tail.unwrap_or_default();
+                        line(
+                            &owner,
+                            ttl,
+                            format_args!("SRV\t0 {SRV_WEIGHT} {port} {host}.{cluster}.{tail}"),
+                        );
+                    }
+                }
+            }
+        }
+    }
+    text
+}
+
+/// SRV weight of every row: none is preferred (RFC 2782).
+pub const SRV_WEIGHT: u16 = 10;
+
+/// Version of the Kubernetes DNS specification at `dns-version.Z`.
+pub const DNS_VERSION: &str = "1.1.0";
+
+/// Timers of the SOA record, for secondaries that do not exist: two hours, half an hour, a day.
+pub const SOA_TIMERS: (u32, u32, u32) = (7200, 1800, 86400);
+
+fn soa(zone: &Zone, serial: u32) -> String {
+    let (apex, minimum) = (&zone.name, zone.negative_ttl);
+    let (refresh, retry, expire) = SOA_TIMERS;
+    format!("ns.dns.{apex} hostmaster.{apex} {serial} {refresh} {retry} {expire} {minimum}")
+}
+
+/// Lists the names that own records of services, in both families, sorted.
+pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for service in table
+        .services()
+        .filter(|service| !service.endpoints.is_empty())
+    {
+        let (namespace, name) = (&service.key.namespace, &service.key.service);
+        add_names(
+            &mut names,
+            service,
+            &format!("{name}.{namespace}.{}", zone.name),
+        );
+        let owner = table
+            .short_name(name.as_str())
+            .and_then(|short| short.owner.as_ref());
+        if owner == Some(namespace) {
+            add_names(&mut names, service, &format!("{name}.{}", zone.name));
+        }
+    }
+    names
+}
+
+/// Adds a service's names below `base`.
+fn add_names(names: &mut BTreeSet<String>, service: &Service, base: &str) {
+    for endpoint in &service.endpoints {
+        let (host, cluster) = (&endpoint.hostname, &endpoint.cluster);
+        for scope in [
+            base.to_owned(),
+            format!("{cluster}.{base}"),
+            format!("{host}.{cluster}.{base}"),
+        ] {
+            let ports = endpoint
+                .ports
+                .iter()
+                .filter_map(|port| Some((port.name.as_ref()?, port.protocol)));
+            names.extend(
+                ports.map(|(port, protocol)| format!("_{port}._{}.{scope}", protocol.label())),
+            );
+            names.insert(scope);
+        }
+    }
+}

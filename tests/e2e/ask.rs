@@ -1,0 +1,340 @@
+//! Questions: with `dig`, which users have, and over a socket of our own, which is fast enough for figures.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::process::Command;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use hickory_proto::op::{Message, Query, ResponseCode};
+use hickory_proto::rr::{Name, RData, RecordType};
+
+/// A query that is not answered within this time counts as failed.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a name's addresses were at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Authoritative, not truncated, and exactly these.
+    Addresses(BTreeSet<Ipv4Addr>),
+    /// The response code of an answer without addresses; or what went wrong.
+    Nothing(String),
+}
+
+/// What `dig` printed.
+#[derive(Debug)]
+pub struct Dug {
+    /// `NOERROR`, `NXDOMAIN`, …
+    pub status: String,
+    /// `qr aa rd`
+    pub flags: String,
+    /// Records as in a zone file, single spaces.
+    pub answer: BTreeSet<String>,
+    pub authority: BTreeSet<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    Udp,
+    Tcp,
+}
+
+/// Asks for the addresses of one name again and again, and keeps every change of the answer.
+pub struct Observer {
+    name: String,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    stop: AtomicBool,
+    queries: AtomicU64,
+    sightings: Mutex<Vec<(Instant, Seen)>>,
+    changed: Condvar,
+}
+
+// === impl Seen ===
+
+impl Seen {
+    /// The addresses of all groups together.
+    pub fn addresses(groups: &[&[&str]]) -> Self {
+        Self::Addresses(groups.concat().iter().map(|text| text.parse().unwrap()).collect())
+    }
+
+    pub fn nothing(code: &str) -> Self {
+        Self::Nothing(code.to_owned())
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Addresses(addresses) => {
+                let words: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", words.join(" "))
+            }
+            Self::Nothing(what) => f.write_str(what),
+        }
+    }
+}
+
+// === impl Transport ===
+
+impl Transport {
+    pub const BOTH: [Self; 2] = [Self::Udp, Self::Tcp];
+
+    fn option(self) -> &'static str {
+        match self {
+            Self::Udp => "+notcp",
+            Self::Tcp => "+tcp",
+        }
+    }
+}
+
+// === dig ===
+
+/// Asks once with `dig`.
+pub fn dig(server: SocketAddr, transport: Transport, name: &str, kind: &str) -> Result<Dug> {
+    let output = Command::new("dig")
+        .arg(format!("@{}", server.ip()))
+        .args(["-p", &server.port().to_string(), transport.option(), "+tries=1", "+time=2", "+norec"])
+        .args([name, kind])
+        .output()
+        .context("dig is not in PATH: run tests/run e2e, which installs it")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Dug::read(&text).with_context(|| format!("dig {name} {kind} over {transport:?}: {text}"))
+}
+
+/// The records at `name` are exactly `wanted`, over UDP and TCP, with authority.
+pub fn answered(server: SocketAddr, name: &str, kind: &str, wanted: &[String]) -> Result<()> {
+    let wanted: BTreeSet<String> = wanted.iter().cloned().collect();
+    for transport in Transport::BOTH {
+        let dug = dig(server, transport, name, kind)?;
+        ensure!(dug.status == "NOERROR", "{name} {kind} over {transport:?}: {}", dug.status);
+        ensure!(dug.flags.split(' ').any(|flag| flag == "aa"), "{name} {kind} over {transport:?} without authority");
+        ensure!(
+            dug.answer == wanted,
+            "{name} {kind} over {transport:?}: wanted {wanted:#?}, answered {:#?}",
+            dug.answer
+        );
+    }
+    Ok(())
+}
+
+/// There is no such name, over UDP and TCP, and the zone's SOA says for how long that holds.
+pub fn missing(server: SocketAddr, name: &str) -> Result<()> {
+    for transport in Transport::BOTH {
+        let dug = dig(server, transport, name, "A")?;
+        ensure!(dug.status == "NXDOMAIN", "{name} over {transport:?}: {} {:?}", dug.status, dug.answer);
+        ensure!(
+            dug.authority.len() == 1 && dug.authority.iter().all(|record| record.starts_with("global. 5 IN SOA ")),
+            "{name} over {transport:?}: the authority section is {:?}",
+            dug.authority
+        );
+    }
+    Ok(())
+}
+
+/// `nginx.default.global. 5 IN A 10.96.0.1`, one for each address.
+pub fn a(name: &str, addresses: &[&[&str]]) -> Vec<String> {
+    addresses.concat().iter().map(|address| format!("{name}. 5 IN A {address}")).collect()
+}
+
+/// `_sql._tcp.nginx.default.global. 5 IN SRV 0 10 26257 nginx-set-0.east.nginx.default.global.`, one for each target.
+pub fn srv(name: &str, port: u16, targets: &[&str]) -> Vec<String> {
+    targets.iter().map(|target| format!("{name}. 5 IN SRV 0 10 {port} {target}.")).collect()
+}
+
+impl Dug {
+    fn read(text: &str) -> Result<Self> {
+        let header = |key: &str, end: char| {
+            let start = text.find(key).with_context(|| format!("no {key:?}"))? + key.len();
+            let length = text[start..].find(end).context("an unfinished header")?;
+            anyhow::Ok(text[start..start + length].trim().to_owned())
+        };
+        let section = |title: &str| {
+            let lines = text.lines().skip_while(|line| !line.contains(title)).skip(1);
+            lines.take_while(|line| !line.is_empty()).map(single_spaced).collect()
+        };
+        Ok(Self {
+            status: header("status: ", ',')?,
+            flags: header("flags: ", ';')?,
+            answer: section("ANSWER SECTION:"),
+            authority: section("AUTHORITY SECTION:"),
+        })
+    }
+}
+
+fn single_spaced(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+// === a socket of our own ===
+
+/// Asks once for the addresses of `name` over UDP.
+pub fn addresses_of(server: SocketAddr, name: &str) -> Result<Seen> {
+    Ok(Asker::new(server, name)?.ask())
+}
+
+struct Asker {
+    socket: UdpSocket,
+    query: Message,
+    id: u16,
+}
+
+impl Asker {
+    fn new(server: SocketAddr, name: &str) -> Result<Self> {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.connect(server)?;
+        let mut query = Message::query();
+        query.add_query(Query::query(Name::from_str(&format!("{name}."))?, RecordType::A));
+        Ok(Self { socket, query, id: 0 })
+    }
+
+    fn ask(&mut self) -> Seen {
+        self.id = self.id.wrapping_add(1);
+        self.query.metadata.id = self.id;
+        match self.exchange() {
+            Ok(reply) => read_addresses(&reply),
+            Err(error) => Seen::Nothing(format!("failed: {error:#}")),
+        }
+    }
+
+    fn exchange(&self) -> Result<Message> {
+        self.socket.send(&self.query.to_vec()?).context("sending")?;
+        let deadline = Instant::now() + PATIENCE;
+        let mut buffer = [0; 4096];
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                bail!("no answer within {PATIENCE:?}");
+            }
+            self.socket.set_read_timeout(Some(left))?;
+            let length = self.socket.recv(&mut buffer).context("receiving")?;
+            let reply = Message::from_vec(&buffer[..length]).context("reading")?;
+            if reply.metadata.id == self.id {
+                return Ok(reply);
+            }
+        }
+    }
+}
+
+fn read_addresses(reply: &Message) -> Seen {
+    let metadata = &reply.metadata;
+    if metadata.response_code != ResponseCode::NoError {
+        return Seen::Nothing(metadata.response_code.to_str().to_owned());
+    }
+    if metadata.truncation || !metadata.authoritative {
+        return Seen::Nothing("truncated, or without authority".to_owned());
+    }
+    let addresses: BTreeSet<Ipv4Addr> = reply
+        .answers
+        .iter()
+        .filter_map(|record| match &record.data {
+            RData::A(address) => Some(address.0),
+            _ => None,
+        })
+        .collect();
+    if addresses.len() == reply.answers.len() {
+        Seen::Addresses(addresses)
+    } else {
+        Seen::Nothing(format!("repeated or foreign records: {:?}", reply.answers))
+    }
+}
+
+// === impl Observer ===
+
+impl Observer {
+    /// Starts asking, with a pause between an answer and the next question; returns after the first answer.
+    pub fn start(server: SocketAddr, name: &str, pause: Duration) -> Result<Self> {
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            queries: AtomicU64::new(0),
+            sightings: Mutex::new(Vec::new()),
+            changed: Condvar::new(),
+        });
+        let mut asker = Asker::new(server, name)?;
+        let theirs = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            while !theirs.stop.load(Ordering::Relaxed) {
+                theirs.note(asker.ask());
+                thread::sleep(pause);
+            }
+        });
+        let observer = Self { name: name.to_owned(), shared, thread: Some(thread) };
+        observer.wait("any answer", Duration::from_secs(5), |_| true)?;
+        Ok(observer)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn queries(&self) -> u64 {
+        self.shared.queries.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the answer is `wanted`; returns when it was first received.
+    pub fn wait_for(&self, wanted: &Seen, within: Duration) -> Result<Instant> {
+        self.wait(&format!("{wanted}"), within, |seen| seen == wanted)
+    }
+
+    /// Every answer that differed from the one before, since the start.
+    pub fn history(&self) -> Vec<Seen> {
+        let sightings = self.shared.sightings.lock().unwrap_or_else(PoisonError::into_inner);
+        sightings.iter().map(|(_, seen)| seen.clone()).collect()
+    }
+
+    /// The answers since the start were exactly these, one after the other.
+    pub fn has_seen(&self, wanted: &[Seen]) -> Result<()> {
+        let history = self.history();
+        if history == wanted {
+            return Ok(());
+        }
+        let list = |answers: &[Seen]| answers.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n      ");
+        bail!("{} was to be\n      {}\n    and was\n      {}", self.name, list(wanted), list(&history))
+    }
+
+    fn wait(&self, wanted: &str, within: Duration, fits: impl Fn(&Seen) -> bool) -> Result<Instant> {
+        let sightings = self.shared.sightings.lock().unwrap_or_else(PoisonError::into_inner);
+        let still_waiting = |sightings: &mut Vec<(Instant, Seen)>| !sightings.last().is_some_and(|(_, seen)| fits(seen));
+        let (sightings, _) = self
+            .shared
+            .changed
+            .wait_timeout_while(sightings, within, still_waiting)
+            .unwrap_or_else(PoisonError::into_inner);
+        match sightings.last() {
+            Some((at, seen)) if fits(seen) => Ok(*at),
+            Some((_, seen)) => bail!("waited {within:?} for {} to be {wanted}; it is {seen}", self.name),
+            None => bail!("waited {within:?} for {} to be {wanted}; there was no answer", self.name),
+        }
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn note(&self, seen: Seen) {
+        let now = Instant::now();
+        self.queries.fetch_add(1, Ordering::Relaxed);
+        let mut sightings = self.sightings.lock().unwrap_or_else(PoisonError::into_inner);
+        if sightings.last().is_none_or(|(_, last)| *last != seen) {
+            sightings.push((now, seen));
+            self.changed.notify_all();
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The source cluster: etcd, a kube-apiserver, a kube-controller-manager, and writing objects into it.
+//!
+//! One for the whole suite. Every port is on loopback, every file in a directory that goes with the fixture. RBAC is
+//! on; the users are those of [`Cluster::kubeconfig`]'s contexts.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use http::Request;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::GroupVersionKind;
+use kube::{Client, Config, Error};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::harness::{Process, command, eventually, free_port, say, tool};
+use crate::recordings::{Action, Event};
+
+/// How long a start may take on a busy machine.
+const START: Duration = Duration::from_secs(60);
+/// How long the controllers may take to follow.
+const CONTROLLERS: Duration = Duration::from_secs(20);
+
+pub struct Cluster {
+    /// One context per user: `admin`, `watcher`, `tenant`, `stranger`.
+    pub kubeconfig: PathBuf,
+    client: Client,
+    runtime: Runtime,
+    api_server_command: ApiServerCommand,
+    // In this order they are ended.
+    controllers: Process,
+    api_server: Process,
+    etcd: Process,
+    directory: TempDir,
+}
+
+struct ApiServerCommand {
+    program: PathBuf,
+    arguments: Vec<String>,
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Starts the three, and returns when the API server is ready and the controllers follow.
+    pub fn start() -> Result<Self> {
+        let (etcd, api_server, controllers) =
+            (tool("etcd")?, tool("kube-apiserver")?, tool("kube-controller-manager")?);
+        let started = Instant::now();
+        let directory = tempfile::Builder::new().prefix("global-dns-e2e-").tempdir()?;
+        let path = directory.path();
+        let (clients, peers, port) = (free_port()?, free_port()?, free_port()?);
+
+        let etcd = start_etcd(&etcd, path, clients, peers)?;
+        // Made by etcd for its peers, of which there are none: an elliptic curve key nobody else knows.
+        let key = path.join("etcd/fixtures/peer/key.pem");
+        eventually("etcd's key", START, || {
+            ensure!(fs::read_to_string(&key)?.contains("END EC PRIVATE KEY"), "{} is incomplete", key.display());
+            Ok(())
+        })?;
+
+        fs::write(path.join("tokens.csv"), tokens())?;
+        let kubeconfig = path.join("kubeconfig");
+        fs::write(&kubeconfig, kubeconfig_text(port, &path.join("certificates/apiserver.crt")))?;
+        let api_server_command = api_server_command(api_server, path, clients, port, &key);
+        let mut api_server = api_server_command.start(path)?;
+        let certificate = path.join("certificates/apiserver.crt");
+        eventually("the API server's certificate", START, || {
+            api_server.check()?;
+            Ok(fs::metadata(&certificate).map(drop)?)
+        })?;
+
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let client = runtime.block_on(connect(&kubeconfig))?;
+        wait_until_ready(&runtime, &client, &mut api_server)?;
+
+        let mut controllers_command = command(&controllers);
+        controllers_command.arg(format!("--kubeconfig={}", kubeconfig.display())).args([
+            "--leader-elect=false",
+            "--secure-port=0",
+            "--kube-api-qps=1000",
+            "--kube-api-burst=1000",
+            "--controllers=endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller,\
+             garbage-collector-controller,namespace-controller",
+        ]);
+        let controllers = Process::start("kube-controller-manager", controllers_command, path)?;
+
+        let mut cluster =
+            Self { kubeconfig, client, runtime, api_server_command, controllers, api_server, etcd, directory };
+        cluster.wait_for_the_controllers()?;
+        say(&format!("real parts: started in {:.1} s", started.elapsed().as_secs_f64()));
+        Ok(cluster)
+    }
+
+    /// A directory for further files and logs.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Ends the API server as a crash would.
+    pub fn kill_the_api_server(&mut self) {
+        self.api_server.kill();
+    }
+
+    /// Starts it again on the same port and data; returns when it is ready.
+    pub fn restart_the_api_server(&mut self) -> Result<()> {
+        self.api_server = self.api_server_command.start(self.directory.path())?;
+        self.client = self.runtime.block_on(connect(&self.kubeconfig))?;
+        wait_until_ready(&self.runtime, &self.client, &mut self.api_server)
+    }
+
+    /// Writes one event of a recording; returns when the API server has acknowledged it. A deletion that Kubernetes
+    /// itself did (Endpoints follow their Service) is waited for, not written.
+    pub fn write(&self, event: &Event) -> Result<Instant> {
+        match (event.action, event.kind()) {
+            (Action::Added | Action::Modified, _) => self.put(&event.object)?,
+            (Action::Deleted, "Endpoints") => eventually(&event.title(), CONTROLLERS, || {
+                ensure!(self.get(&event.object)?.is_none(), "it is still there");
+                Ok(())
+            })?,
+            (Action::Deleted, _) => self.delete(&event.object)?,
+        }
+        Ok(Instant::now())
+    }
+
+    /// Brings the mirrors of the recorded namespaces to exactly this state.
+    pub fn become_state(&self, state: &[Event]) -> Result<()> {
+        let mut namespaces: Vec<&str> = state.iter().map(Event::namespace).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        for namespace in namespaces {
+            self.put(&serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))?;
+            for service in self.mirror_services(namespace)? {
+                let wanted = state.iter().find(|event| {
+                    event.kind() == "Service" && event.namespace() == namespace && Some(event.name()) == service.metadata.name.as_deref()
+                });
+                if wanted.is_none_or(|wanted| wanted.object["spec"]["clusterIP"] != service.data["spec"]["clusterIP"]) {
+                    self.delete_with_its_endpoints(namespace, &service)?;
+                }
+            }
+        }
+        for event in state {
+            self.write(event)?;
+        }
+        Ok(())
+    }
+
+    /// Creates or replaces.
+    pub fn put(&self, object: &Value) -> Result<()> {
+        let (api, object) = self.api_of(object)?;
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let what = format!("writing {} {name}", object.types.as_ref().map_or("?", |types| &types.kind));
+        self.runtime
+            .block_on(async {
+                match api.create(&PostParams::default(), &object).await {
+                    Err(Error::Api(status)) if status.code == 409 => {
+                        api.replace(&name, &PostParams::default(), &object).await
+                    }
+                    other => other,
+                }
+            })
+            .with_context(|| what)?;
+        Ok(())
+    }
+
+    /// Patches the status, as a kubelet would.
+    pub fn put_status(&self, object: &Value, status: &Value) -> Result<()> {
+        let (api, object) = self.api_of(object)?;
+        let name = object.metadata.name.unwrap_or_default();
+        let patch = Patch::Merge(serde_json::json!({ "status": status }));
+        self.runtime
+            .block_on(api.patch_status(&name, &PatchParams::default(), &patch))
+            .with_context(|| format!("patching the status of {name}"))?;
+        Ok(())
+    }
+
+    /// Deletes, at once and whether or not it exists.
+    pub fn delete(&self, object: &Value) -> Result<()> {
+        let (api, object) = self.api_of(object)?;
+        let name = object.metadata.name.unwrap_or_default();
+        match self.runtime.block_on(api.delete(&name, &DeleteParams::default().grace_period(0))) {
+            Err(Error::Api(status)) if status.code == 404 => Ok(()),
+            other => other.map(drop).with_context(|| format!("deleting {name}")),
+        }
+    }
+
+    pub fn get(&self, object: &Value) -> Result<Option<DynamicObject>> {
+        let (api, object) = self.api_of(object)?;
+        let name = object.metadata.name.unwrap_or_default();
+        Ok(self.runtime.block_on(api.get_opt(&name))?)
+    }
+
+    /// The slices of a Service.
+    pub fn slices(&self, namespace: &str, service: &str) -> Result<Vec<DynamicObject>> {
+        let selector = format!("kubernetes.io/service-name={service}");
+        self.list("discovery.k8s.io/v1", "EndpointSlice", Some(namespace), &selector)
+    }
+
+    /// How many objects of a kind there are in all namespaces.
+    pub fn count(&self, api_version: &str, kind: &str) -> Result<usize> {
+        Ok(self.list(api_version, kind, None, "")?.len())
+    }
+
+    fn mirror_services(&self, namespace: &str) -> Result<Vec<DynamicObject>> {
+        self.list("v1", "Service", Some(namespace), "mirror.linkerd.io/mirrored-service=true")
+    }
+
+    fn list(&self, version: &str, kind: &str, namespace: Option<&str>, selector: &str) -> Result<Vec<DynamicObject>> {
+        let resource = resource(version, kind);
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
+        Ok(self.runtime.block_on(api.list(&ListParams::default().labels(selector)))?.items)
+    }
+
+    fn delete_with_its_endpoints(&self, namespace: &str, service: &DynamicObject) -> Result<()> {
+        let name = service.metadata.name.as_deref().unwrap_or_default();
+        let object = |kind: &str| serde_json::json!({"apiVersion": "v1", "kind": kind, "metadata": {"namespace": namespace, "name": name}});
+        self.delete(&object("Service"))?;
+        self.write(&Event { action: Action::Deleted, object: object("Endpoints") })?;
+        Ok(())
+    }
+
+    fn api_of(&self, object: &Value) -> Result<(Api<DynamicObject>, DynamicObject)> {
+        let object: DynamicObject = serde_json::from_value(object.clone())?;
+        let types = object.types.as_ref().ok_or_else(|| anyhow!("an object without a kind"))?;
+        let resource = resource(&types.api_version, &types.kind);
+        let client = self.client.clone();
+        let api = match &object.metadata.namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+            None => Api::all_with(client, &resource),
+        };
+        Ok((api, object))
+    }
+
+    /// A Service with Endpoints gets a slice, and loses it again.
+    fn wait_for_the_controllers(&mut self) -> Result<()> {
+        let object = |kind: &str, field: &str, value: Value| {
+            serde_json::json!({"apiVersion": "v1", "kind": kind,
+                "metadata": {"namespace": "default", "name": "are-you-there"}, field: value})
+        };
+        let service = object("Service", "spec", serde_json::json!({"ports": [{"port": 80}]}));
+        let endpoints = serde_json::json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}]);
+        let endpoints = object("Endpoints", "subsets", endpoints);
+        self.put(&service)?;
+        self.put(&endpoints)?;
+        eventually("the mirroring controller's slice", START, || {
+            self.controllers.check()?;
+            ensure!(self.slices("default", "are-you-there")?.len() == 1, "there is no slice");
+            Ok(())
+        })?;
+        self.delete(&service)?;
+        self.write(&Event { action: Action::Deleted, object: endpoints })?;
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.controllers.kill();
+        self.api_server.kill();
+        self.etcd.kill();
+    }
+}
+
+impl ApiServerCommand {
+    fn start(&self, directory: &Path) -> Result<Process> {
+        let mut command: Command = command(&self.program);
+        command.args(&self.arguments);
+        Process::start("kube-apiserver", command, directory)
+    }
+}
+
+fn start_etcd(program: &Path, directory: &Path, clients: u16, peers: u16) -> Result<Process> {
+    let mut command = command(program);
+    command.arg(format!("--data-dir={}", directory.join("etcd").display())).args([
+        format!("--listen-client-urls=http://127.0.0.1:{clients}"),
+        format!("--advertise-client-urls=http://127.0.0.1:{clients}"),
+        format!("--listen-peer-urls=https://127.0.0.1:{peers}"),
+        format!("--initial-advertise-peer-urls=https://127.0.0.1:{peers}"),
+        format!("--initial-cluster=default=https://127.0.0.1:{peers}"),
+        "--peer-auto-tls".to_owned(),
+        "--log-level=error".to_owned(),
+    ]);
+    Process::start("etcd", command, directory)
+}
+
+fn api_server_command(program: PathBuf, directory: &Path, etcd: u16, port: u16, key: &Path) -> ApiServerCommand {
+    let key = key.display();
+    let arguments = vec![
+        format!("--etcd-servers=http://127.0.0.1:{etcd}"),
+        format!("--secure-port={port}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        // Nothing ever connects to it; without the flag, a machine without a default route has no address to offer.
+        "--advertise-address=192.0.2.1".to_owned(),
+        format!("--cert-dir={}", directory.join("certificates").display()),
+        format!("--service-account-key-file={key}"),
+        format!("--service-account-signing-key-file={key}"),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        format!("--token-auth-file={}", directory.join("tokens.csv").display()),
+        "--authorization-mode=RBAC".to_owned(),
+        "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+    ];
+    ApiServerCommand { program, arguments }
+}
+
+/// The users; what they may do is up to RBAC.
+fn tokens() -> &'static str {
+    "token-of-admin,admin,1,\"system:masters\"\n\
+     token-of-watcher,watcher,2\n\
+     token-of-tenant,tenant,3\n\
+     token-of-stranger,stranger,4\n"
+}
+
+fn kubeconfig_text(port: u16, certificate: &Path) -> String {
+    let users = ["admin", "watcher", "tenant", "stranger"];
+    let contexts = users.map(|user| format!("- {{name: {user}, context: {{cluster: hub, user: {user}}}}}\n")).concat();
+    let users = users.map(|user| format!("- {{name: {user}, user: {{token: token-of-{user}}}}}\n")).concat();
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: admin\n\
+         clusters:\n- name: hub\n  cluster: {{server: \"https://127.0.0.1:{port}\", certificate-authority: {certificate}}}\n\
+         contexts:\n{contexts}users:\n{users}",
+        certificate = certificate.display(),
+    )
+}
+
+async fn connect(kubeconfig: &Path) -> Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.proxy_url = None;
+    Ok(Client::try_from(config)?)
+}
+
+fn wait_until_ready(runtime: &Runtime, client: &Client, api_server: &mut Process) -> Result<()> {
+    eventually("the API server to be ready", START, || {
+        api_server.check()?;
+        let answer = runtime.block_on(client.request_text(Request::get("/readyz").body(Vec::new())?))?;
+        ensure!(answer == "ok", "/readyz says {answer}");
+        Ok(())
+    })
+}
+
+fn resource(api_version: &str, kind: &str) -> ApiResource {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let plural = match kind {
+        "Endpoints" => "endpoints".to_owned(),
+        _ => format!("{}s", kind.to_lowercase()),
+    };
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)
+}

@@ -1,0 +1,95 @@
+//! The whole thing on real parts: a real API server with its controllers, a real CoreDNS, `dig`, and the binary.
+//!
+//! Index:
+//!
+//! - `steps`: runs named facts in order, one line each
+//! - `harness`: processes, ports, deadlines and the figures that are printed
+//! - `recordings`: what a real mirror controller wrote, event by event
+//! - `cluster`: etcd, the API server, the controller manager, and writing objects
+//! - `server`: the binary under test
+//! - `ask`: questions by `dig` and over a socket, and an observer that never stops asking
+//! - `standin`: an API server that misbehaves on request
+//!
+//! Scenarios on real parts, one shared API server, in this order:
+//!
+//! - `clusters_come_and_go`: linking, unlinking, and the recordings written again in their order
+//! - `local_members`: a Node, Pods and a headless Service in this cluster
+//! - `permissions`: tokens that may list and watch, and one that may not
+//! - `coredns`: CoreDNS in front, with the stanza that users copy
+//! - `start_up`: from process start to ready
+//! - `gateways_down`: every gateway dies; the last-resort rule
+//! - `outage`: the API server is killed and comes back while queries run
+//! - `shutdown`: SIGTERM
+//!
+//! Scenarios on the stand-in:
+//!
+//! - `misbehaving_api_server`: refusals, silence, broken objects, lost history
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod ask;
+mod cluster;
+mod clusters_come_and_go;
+mod coredns;
+mod gateways_down;
+mod harness;
+mod local_members;
+mod misbehaving_api_server;
+mod outage;
+mod permissions;
+mod recordings;
+mod server;
+mod shutdown;
+mod standin;
+mod start_up;
+mod steps;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::cluster::Cluster;
+use crate::steps::Steps;
+
+/// Two suites at once would spoil each other's figures.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+#[test]
+fn on_real_parts() {
+    let _turn = turn();
+    let mut steps = Steps::new("on real parts");
+    let mut cluster = None;
+    steps.needed("the_api_server_and_its_controllers_start", || {
+        cluster = Some(Cluster::start()?);
+        Ok(())
+    });
+    if let Some(mut cluster) = cluster {
+        clusters_come_and_go::run(&mut steps, &cluster);
+        local_members::run(&mut steps, &cluster);
+        permissions::run(&mut steps, &cluster);
+        coredns::run(&mut steps, &cluster);
+        start_up::run(&mut steps, &cluster);
+        gateways_down::run(&mut steps, &cluster);
+        outage::run(&mut steps, &mut cluster);
+        shutdown::run(&mut steps, &cluster);
+    }
+    steps.finish();
+}
+
+#[test]
+fn on_a_misbehaving_api_server() {
+    let _turn = turn();
+    let mut steps = Steps::new("on a misbehaving API server");
+    misbehaving_api_server::run(&mut steps);
+    steps.finish();
+}
+
+fn turn() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,79 @@
+//! Runs the named facts of a suite in order, prints a line for each, and fails once, at the end.
+//!
+//! The parts a suite stands on take seconds to start and are shared by all its steps, which is why the steps are no
+//! tests of their own.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::harness::say;
+
+pub struct Steps {
+    suite: &'static str,
+    started: Instant,
+    passed: usize,
+    failures: Vec<String>,
+    /// The first step that failed although later ones stand on it.
+    missing: Option<String>,
+}
+
+// === impl Steps ===
+
+impl Steps {
+    pub fn new(suite: &'static str) -> Self {
+        Self { suite, started: Instant::now(), passed: 0, failures: Vec::new(), missing: None }
+    }
+
+    /// A fact of its own.
+    pub fn step(&mut self, fact: &str, check: impl FnOnce() -> Result<()>) -> bool {
+        let started = Instant::now();
+        let outcome = catch_unwind(AssertUnwindSafe(check));
+        let seconds = started.elapsed().as_secs_f64();
+        let reason = match outcome {
+            Ok(Ok(())) => {
+                say(&format!("ok   {seconds:6.2} s  {fact}"));
+                self.passed += 1;
+                return true;
+            }
+            Ok(Err(error)) => format!("{error:#}"),
+            Err(panic) => format!("panicked: {}", panic_message(panic.as_ref())),
+        };
+        say(&format!("FAIL {seconds:6.2} s  {fact}: {reason}"));
+        self.failures.push(format!("{fact}: {reason}"));
+        false
+    }
+
+    /// A fact that later steps stand on: where one of these has failed, the rest of them are failures unrun.
+    pub fn needed(&mut self, fact: &str, check: impl FnOnce() -> Result<()>) {
+        if let Some(missing) = &self.missing {
+            let reason = format!("{fact}: not run, because {missing} failed");
+            say(&format!("FAIL    -    {reason}"));
+            self.failures.push(reason);
+        } else if !self.step(fact, check) {
+            self.missing = Some(fact.to_owned());
+        }
+    }
+
+    /// Forgets what is missing: the next step makes its own state.
+    pub fn fresh_start(&mut self) {
+        self.missing = None;
+    }
+
+    pub fn finish(self) {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let (passed, failed) = (self.passed, self.failures.len());
+        say(&format!("{}: {passed} steps passed, {failed} failed, {seconds:.1} s", self.suite));
+        assert!(self.failures.is_empty(), "{}:\n  {}", self.suite, self.failures.join("\n  "));
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a message")
+}
