@@ -59,7 +59,7 @@ pub fn channel() -> (Updates, mpsc::Receiver<Update>) {
 /// Applies a source's updates, builds and publishes, until the source ends.
 pub async fn follow(
     mut updates: mpsc::Receiver<Update>,
-    feeds: &Feeds,
+    feeds: Feeds,
     publisher: Publisher,
     rules: Rules,
 ) {

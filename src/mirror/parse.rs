@@ -256,13 +256,17 @@ fn is_headless(service: &KubeService) -> bool {
 fn usable_address(text: &str) -> Result<IpAddr, Skip> {
     let bad = |why: &str| Skip::new(SkipReason::BadAddress, format!("'{text}' {why}"));
     let address: IpAddr = text.parse().map_err(|_| bad("is no IP address"))?;
-    let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
-    match address {
-        _ if address.is_unspecified() || broadcast => Err(bad("is no host's address")),
-        _ if address.is_loopback() => Err(bad("is a loopback address")),
-        _ if address.is_multicast() => Err(bad("is a multicast address")),
-        _ => Ok(address),
+    let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    if address.is_unspecified() || is_broadcast {
+        return Err(bad("is no host's address"));
     }
+    if address.is_loopback() {
+        return Err(bad("is a loopback address"));
+    }
+    if address.is_multicast() {
+        return Err(bad("is a multicast address"));
+    }
+    Ok(address)
 }
 
 fn service_port(port: &ServicePort) -> Option<Port> {

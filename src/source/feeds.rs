@@ -114,6 +114,13 @@ impl Feeds {
         self.lock().feeds.iter().filter_map(sentence).collect()
     }
 
+    /// Returns, in sentences, what ails feeds at the moment.
+    pub fn problems(&self) -> Vec<String> {
+        let sentence =
+            |(feed, signs): (&Feed, &Signs)| Some(format!("{feed}: {}", signs.problem.as_ref()?));
+        self.lock().feeds.iter().filter_map(sentence).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it holds the lock, and if it did, the state would still be whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

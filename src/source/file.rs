@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
+use tokio::sync::mpsc::error::SendError;
 use tracing::{info, warn};
 
-use super::{Feed, Feeds, Update, Updates};
-use crate::mirror::{Kind, Namespace, ObjectRef, Watch, parse};
+use super::{Feeds, Update, Updates};
+use crate::mirror::{Kind, ObjectRef, Watch, parse};
 use crate::table::inputs::Objects;
 
 /// When files are looked at.
@@ -69,25 +70,18 @@ impl Default for Timing {
     }
 }
 
-/// Reads files.
-///
-/// # Errors
-///
-/// If a file cannot be read, is no YAML or JSON, holds nothing of use, or repeats an object.
-pub fn read(paths: &[PathBuf]) -> Result<Lists, FileError> {
-    let mut texts = Vec::new();
-    for path in paths {
-        let text = std::fs::read_to_string(path).map_err(|e| FileError::Read(path.clone(), e))?;
-        texts.push((path.as_path(), text));
-    }
-    parse_texts(&texts)
+/// Files that were read once and can be served.
+pub struct Files {
+    paths: Vec<PathBuf>,
+    timing: Timing,
+    first: Lists,
 }
 
 /// Parses the texts of files, named by their paths.
 ///
 /// # Errors
 ///
-/// As [`read`], except reading.
+/// If a text is no YAML or JSON, holds nothing of use, or repeats an object.
 pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
     let mut lists: Lists = Watch::ALL
         .into_iter()
@@ -130,53 +124,77 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
     Ok(lists)
 }
 
-/// Sends what the files hold, then watches them for changes, for ever.
-pub async fn run(
-    paths: Vec<PathBuf>,
-    first: Lists,
-    namespaces: Vec<Namespace>,
-    timing: Timing,
-    feeds: Feeds,
-    updates: Updates,
-) {
-    let mut stamps = look(&paths);
-    let mut is_good = true;
-    if send(first, &namespaces, &feeds, &updates).await.is_err() {
-        return;
+// === impl Files ===
+
+impl Files {
+    /// Reads files for the first time.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read, is no YAML or JSON, holds nothing of use, or repeats an object.
+    pub fn open(paths: Vec<PathBuf>, timing: Timing) -> Result<Self, FileError> {
+        let mut texts = Vec::new();
+        for path in &paths {
+            let text = std::fs::read_to_string(path);
+            texts.push((
+                path.as_path(),
+                text.map_err(|e| FileError::Read(path.clone(), e))?,
+            ));
+        }
+        let first = parse_texts(&texts)?;
+        Ok(Self {
+            paths,
+            timing,
+            first,
+        })
     }
-    loop {
-        tokio::time::sleep(timing.poll).await;
-        let now = look(&paths);
-        if now == stamps {
-            // Good files that did not change are as good as read again.
-            if is_good {
-                feeds.all().iter().for_each(|feed| feeds.alive(feed));
-            }
-            continue;
+
+    /// Sends what the files hold, then watches them for changes, for ever.
+    pub async fn run(self, feeds: Feeds, updates: Updates) {
+        let Self {
+            paths,
+            timing,
+            first,
+        } = self;
+        let mut stamps = look(&paths);
+        let mut is_good = true;
+        if send(first, &feeds, &updates).await.is_err() {
+            return;
         }
-        let Some(read) = settled(&paths, timing.settle).await else {
-            continue; // still being written: looked at again at the next poll
-        };
-        is_good = read.is_ok();
-        match read {
-            Ok(lists) => {
-                info!(files = paths.len(), "Reloaded files");
-                if send(lists, &namespaces, &feeds, &updates).await.is_err() {
-                    return;
+        loop {
+            tokio::time::sleep(timing.poll).await;
+            let now = look(&paths);
+            if now == stamps {
+                // Good files that did not change are as good as read again.
+                if is_good {
+                    feeds.all().iter().for_each(|feed| feeds.alive(feed));
+                }
+                continue;
+            }
+            let Some(read) = settled(&paths, timing.settle).await else {
+                continue; // still being written: looked at again at the next poll
+            };
+            is_good = read.is_ok();
+            match read {
+                Ok(lists) => {
+                    info!(files = paths.len(), "Reloaded files");
+                    if send(lists, &feeds, &updates).await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    let problem = chain(&error);
+                    warn!(
+                        error = problem,
+                        "Kept the last table: a file cannot be used"
+                    );
+                    for feed in feeds.all() {
+                        feeds.failed(&feed, &problem);
+                    }
                 }
             }
-            Err(error) => {
-                let problem = chain(&error);
-                warn!(
-                    error = problem,
-                    "Kept the last table: a file cannot be used"
-                );
-                for feed in feeds.all() {
-                    feeds.failed(&feed, &problem);
-                }
-            }
+            stamps = now;
         }
-        stamps = now;
     }
 }
 
@@ -201,37 +219,20 @@ async fn settled(paths: &[PathBuf], settle: Duration) -> Option<Result<Lists, Fi
     Some(parse_texts(&same))
 }
 
-/// Sends complete lists, of every namespace or of those that are allowed.
-async fn send(
-    lists: Lists,
-    namespaces: &[Namespace],
-    feeds: &Feeds,
-    updates: &Updates,
-) -> Result<(), tokio::sync::mpsc::error::SendError<Update>> {
-    for (watch, objects) in lists {
-        if namespaces.is_empty() {
-            let feed = Feed {
-                watch,
-                namespace: None,
-            };
-            feeds.listed(&feed);
-            updates.send(Update::Reset { feed, objects }).await?;
-            continue;
-        }
-        for namespace in namespaces {
-            let feed = Feed {
-                watch,
-                namespace: Some(namespace.clone()),
-            };
-            let own = objects
-                .iter()
-                .filter(|(key, _)| *key.namespace == *namespace.as_str());
-            let objects = own
-                .map(|(key, object)| (key.clone(), object.clone()))
-                .collect();
-            feeds.listed(&feed);
-            updates.send(Update::Reset { feed, objects }).await?;
-        }
+/// Sends complete lists: to each feed what is of its watch and, where only some namespaces are followed, of its own.
+async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), SendError<Update>> {
+    for feed in feeds.all() {
+        let objects = match &feed.namespace {
+            None => lists.remove(&feed.watch).unwrap_or_default(),
+            Some(namespace) => {
+                let all = lists.get(&feed.watch).into_iter().flatten();
+                let own = all.filter(|(key, _)| *key.namespace == *namespace.as_str());
+                own.map(|(key, object)| (key.clone(), object.clone()))
+                    .collect()
+            }
+        };
+        feeds.listed(&feed);
+        updates.send(Update::Reset { feed, objects }).await?;
     }
     Ok(())
 }
@@ -262,28 +263,21 @@ fn documents(path: &Path, text: &str) -> Result<Vec<Value>, FileError> {
 }
 
 /// Takes lists apart.
-fn flatten(document: Value, objects: &mut Vec<Value>) {
-    let is_list = document["kind"]
-        .as_str()
-        .is_some_and(|kind| kind.ends_with("List"));
-    match document {
-        Value::Object(mut list) if is_list => {
-            let Some(Value::Array(items)) = list.remove("items") else {
-                return;
-            };
-            // Items of a typed list carry no kind of their own.
-            let kind = list["kind"]
-                .as_str()
-                .and_then(|kind| kind.strip_suffix("List"))
-                .unwrap_or("");
-            for mut item in items {
-                if item["kind"].is_null() && item.is_object() {
-                    item["kind"] = Value::from(kind);
-                }
-                flatten(item, objects);
-            }
+fn flatten(mut document: Value, objects: &mut Vec<Value>) {
+    let kind = document["kind"].as_str().unwrap_or_default();
+    let Some(kind) = kind.strip_suffix("List").map(str::to_owned) else {
+        objects.push(document);
+        return;
+    };
+    let Some(Value::Array(items)) = document.get_mut("items").map(Value::take) else {
+        return;
+    };
+    for mut item in items {
+        // Items of a typed list carry no kind of their own.
+        if item["kind"].is_null() && item.is_object() {
+            item["kind"] = Value::from(kind.as_str());
         }
-        other => objects.push(other),
+        flatten(item, objects);
     }
 }
 

@@ -12,7 +12,7 @@
 //!   server says that the version is gone or if an event could not be read;
 //! - every `relist`, jittered, everything is listed anew, which heals gaps that nobody noticed.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::{StreamExt, pin_mut};
@@ -72,58 +72,91 @@ pub enum ConnectError {
     Client(#[source] Box<kube::Error>),
 }
 
-/// Makes a client: from a kubeconfig if one is named, else as a pod of a cluster. Does not connect.
-///
-/// # Errors
-///
-/// If the kubeconfig, the service account or what they refer to cannot be used.
-pub async fn connect(
-    kubeconfig: Option<&Path>,
-    context: Option<&str>,
-) -> Result<Client, ConnectError> {
-    let mut config = match (kubeconfig, context) {
-        (None, None) => Config::incluster().map_err(|e| ConnectError::NotInCluster(Box::new(e)))?,
-        (path, context) => {
-            let name = path.map_or("in its usual place".to_owned(), |path| {
-                path.display().to_string()
-            });
-            let failed = |source| ConnectError::Kubeconfig {
-                path: name.clone(),
-                source: Box::new(source),
-            };
-            let file = match path {
-                Some(path) => Kubeconfig::read_from(path),
-                None => Kubeconfig::read(),
-            };
-            let options = KubeConfigOptions {
-                context: context.map(str::to_owned),
-                ..KubeConfigOptions::default()
-            };
-            let file = file.map_err(failed)?;
-            Config::from_custom_kubeconfig(file, &options)
-                .await
-                .map_err(failed)?
-        }
-    };
-    config.connect_timeout = Some(CONNECT_TIMEOUT);
-    Client::try_from(config).map_err(|e| ConnectError::Client(Box::new(e)))
+/// How the API server is reached.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// As a pod of the cluster, by its service account.
+    Pod,
+    /// As a kubeconfig says.
+    Kubeconfig {
+        /// The file; else `KUBECONFIG`, else the one in the home directory.
+        path: Option<PathBuf>,
+        /// Its context; else its current one.
+        context: Option<String>,
+    },
+    /// As a pod if this is one, else by the kubeconfig in its usual place.
+    Usual,
 }
 
-/// Watches every feed, for ever.
-pub async fn run(client: Client, timing: Timing, feeds: Feeds, updates: Updates) {
-    let watches = feeds.all().into_iter().map(|feed| {
-        let span = info_span!("watch", %feed);
-        let watcher = Watcher {
-            client: client.clone(),
-            timing,
-            filters_fields: feed.watch.field_selector().is_some(),
-            feed,
-            feeds: feeds.clone(),
-            updates: updates.clone(),
+/// An API server to watch.
+pub struct Cluster {
+    client: Client,
+    timing: Timing,
+}
+
+impl Cluster {
+    /// Makes a client. Does not connect.
+    ///
+    /// # Errors
+    ///
+    /// If the kubeconfig, the service account or what they refer to cannot be used.
+    pub async fn open(access: Access, timing: Timing) -> Result<Self, ConnectError> {
+        let is_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        let mut config = match access {
+            Access::Usual if is_pod => Self::pod()?,
+            Access::Pod => Self::pod()?,
+            Access::Usual => Self::kubeconfig(None, None).await?,
+            Access::Kubeconfig { path, context } => Self::kubeconfig(path, context).await?,
         };
-        watcher.run().instrument(span)
-    });
-    futures::future::join_all(watches).await;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        let client = Client::try_from(config).map_err(|e| ConnectError::Client(Box::new(e)))?;
+        Ok(Self { client, timing })
+    }
+
+    fn pod() -> Result<Config, ConnectError> {
+        Config::incluster().map_err(|e| ConnectError::NotInCluster(Box::new(e)))
+    }
+
+    async fn kubeconfig(
+        path: Option<PathBuf>,
+        context: Option<String>,
+    ) -> Result<Config, ConnectError> {
+        let name = path
+            .as_ref()
+            .map_or("in its usual place".to_owned(), |p| p.display().to_string());
+        let failed = |source| ConnectError::Kubeconfig {
+            path: name.clone(),
+            source: Box::new(source),
+        };
+        let file = match &path {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let options = KubeConfigOptions {
+            context,
+            ..KubeConfigOptions::default()
+        };
+        Config::from_custom_kubeconfig(file.map_err(failed)?, &options)
+            .await
+            .map_err(failed)
+    }
+
+    /// Watches every feed, for ever.
+    pub async fn run(self, feeds: Feeds, updates: Updates) {
+        let watches = feeds.all().into_iter().map(|feed| {
+            let span = info_span!("watch", %feed);
+            let watcher = Watcher {
+                client: self.client.clone(),
+                timing: self.timing,
+                filters_fields: feed.watch.field_selector().is_some(),
+                feed,
+                feeds: feeds.clone(),
+                updates: updates.clone(),
+            };
+            watcher.run().instrument(span)
+        });
+        futures::future::join_all(watches).await;
+    }
 }
 
 /// One feed's connection.

@@ -47,6 +47,10 @@ pub const CLASS_ANY: u16 = 255;
 const HEADER: usize = 12;
 
 /// Parses a message.
+///
+/// # Errors
+///
+/// If it is no query that can be answered: what becomes of it instead.
 pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
     let number = |at: usize| -> u16 {
         let octet = |at: usize| u16::from(packet.get(at).copied().unwrap_or_default());

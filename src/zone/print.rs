@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::answer::rtype_of;
-use super::{Answer, Name, RecordType, RowData, Zone, Zones, answer, read};
+use super::{Answer, Name, RecordType, Row, RowData, View, Zone, Zones, answer, read};
 use crate::table::{Published, Service, Table};
 
 /// Writes a zone as a zone file; an empty text before the first complete table.
@@ -42,33 +42,32 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
             continue;
         }; // longer than any question
         for rtype in RecordType::OF_SERVICES {
-            let reading = read(zones, table, &name);
-            let Answer::Data(within, view, _) = answer(reading, rtype) else {
+            let Answer::Data(within, view, _) = answer(read(zones, table, &name), rtype) else {
                 continue;
             };
             if within.name != zone.name {
                 continue; // a nested zone of ours begins above it
             }
-            for row in view.rows(rtype) {
-                let ttl = view.service.ttl;
-                match row.data {
-                    RowData::Address(ip) => line(&owner, ttl, format_args!("{rtype}\t{ip}")),
-                    RowData::Srv(port) => {
-                        let tail =
-                            Name::read(&name.wire()[view.tail..]).map(|tail| tail.to_string());
-                        let (host, cluster) = (&row.endpoint.hostname, &row.endpoint.cluster);
-                        let tail = tail.unwrap_or_default();
-                        line(
-                            &owner,
-                            ttl,
-                            format_args!("SRV\t0 {SRV_WEIGHT} {port} {host}.{cluster}.{tail}"),
-                        );
-                    }
-                }
+            for data in rows_text(&name, &view, rtype) {
+                line(&owner, view.service.ttl, format_args!("{data}"));
             }
         }
     }
     text
+}
+
+/// Writes the type and data of each row that a name owns: `A\t10.96.0.7`.
+pub fn rows_text(name: &Name, view: &View<'_>, rtype: RecordType) -> Vec<String> {
+    let tail = Name::read(&name.wire()[view.tail..]).map(|tail| tail.to_string());
+    let tail = tail.unwrap_or_default(); // always there: a tail of a name is a name
+    let text = |row: Row<'_>| match row.data {
+        RowData::Address(ip) => format!("{rtype}\t{ip}"),
+        RowData::Srv(port) => {
+            let (host, cluster) = (&row.endpoint.hostname, &row.endpoint.cluster);
+            format!("SRV\t0 {SRV_WEIGHT} {port} {host}.{cluster}.{tail}")
+        }
+    };
+    view.rows(rtype).map(text).collect()
 }
 
 /// SRV weight of every row: none is preferred (RFC 2782).

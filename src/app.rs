@@ -1,0 +1,480 @@
+//! Wiring: bind, spawn, readiness, shutdown. Decides nothing.
+
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use http::Uri;
+use http_body_util::BodyExt as _;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::rt::TokioExecutor;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+use tracing::{info, warn};
+
+use crate::admin::{Pages, admin_routes, api_routes, choose_zone};
+use crate::cli::{
+    Cli, Command, DemoArgs, ExplainArgs, ExplainOutput, LogArgs, ModelArgs, ServeArgs, SourceArgs,
+    TableArgs, TableOutput, ViewArgs,
+};
+use crate::explain::{Explanation, explain};
+use crate::server::{Adapter, DnsServer, ns_addresses};
+use crate::source::{self, Feeds, file, kube};
+use crate::table::Publisher;
+use crate::table::publish::Reader;
+use crate::table::report::Report;
+use crate::telemetry::{Counters, Metrics, start_logging};
+use crate::wire::Settings;
+use crate::zone::print::zone_file;
+use crate::zone::{Name, Zone, Zones};
+
+/// Exit code of `explain` for a name that does not exist.
+const NO_SUCH_NAME: u8 = 3;
+/// How long `table` and `explain` wait for a complete table of a cluster.
+const FIRST_TABLE: Duration = Duration::from_secs(30);
+/// The built-in sample of `demo`.
+const SAMPLE: &str = include_str!("demo.yaml");
+
+/// Does what the command line says.
+///
+/// # Errors
+///
+/// If that cannot be done: exit code 1.
+pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        Command::Serve(args) => serve(*args, |_| Ok(())).await,
+        Command::Demo(args) => demo(*args).await,
+        Command::Explain(args) => explain_name(*args).await,
+        Command::Table(args) => print_table(*args).await,
+    }
+}
+
+// === serve ===
+
+/// Serves until a signal comes. `ready` is called when every address is bound.
+async fn serve(
+    args: ServeArgs,
+    ready: impl FnOnce(&[SocketAddr]) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    let ServeArgs {
+        source,
+        model,
+        listeners,
+        order,
+        ns_address,
+        relist,
+        watch_timeout,
+        grace,
+        log,
+    } = args;
+    log_to_stderr(&log, "info")?;
+    let mut signals = Signals::new()?;
+    let feeds = Feeds::new(&source.namespace);
+    let publisher = Publisher::default();
+    let reader = publisher.reader();
+    // What cannot be used at all is an error before anything is bound.
+    let source = Source::open(
+        &source,
+        kube::Timing {
+            watch_timeout,
+            relist,
+        },
+        kube::Access::Pod,
+    )
+    .await?;
+
+    let dns = listeners.dns().bind_dns()?;
+    let admin = listeners.admin().bind_tcp("admin")?;
+    let api = listeners.api().bind_tcp("api")?;
+    let bound: Vec<_> = dns.iter().map(|listener| listener.address).collect();
+    let pod = pod_ip()?;
+    let zones = zones(&model, ns_addresses(&ns_address, &dns, pod));
+
+    let counters = Arc::new(Counters::default());
+    let settings = Arc::new(Settings {
+        zones: zones.clone(),
+        order: order.into(),
+    });
+    let draining = Arc::new(AtomicBool::new(false));
+    let pages = Pages {
+        reader: reader.clone(),
+        zones: Arc::new(zones),
+        feeds: feeds.clone(),
+        metrics: Metrics {
+            counters: counters.clone(),
+            reader: reader.clone(),
+            feeds: feeds.clone(),
+        },
+        draining: draining.clone(),
+    };
+    let mut tasks = JoinSet::new();
+    source.spawn(&mut tasks, &feeds, publisher, &model);
+    for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {
+        tasks.spawn(serve_http(listener, routes));
+    }
+    for (listener, routes) in api.into_iter().map(|l| (l, api_routes(pages.clone()))) {
+        tasks.spawn(serve_http(listener, routes));
+    }
+    let server = DnsServer::start(dns, Adapter::new(settings, reader, counters));
+    ready(&bound)?;
+
+    tokio::select! {
+        signal = signals.next() => {
+            draining.store(true, Ordering::Relaxed);
+            info!(signal, grace = ?grace, "Shutting down: no longer ready, still answering");
+        }
+        ended = tasks.join_next() => {
+            let why = ended.and_then(Result::err).map(|error| error.to_string());
+            bail!("a part of the server ended: {}", why.unwrap_or_else(|| "without an error".to_owned()));
+        }
+    }
+    tokio::select! {
+        () = tokio::time::sleep(grace) => {}
+        signal = signals.next() => {
+            warn!(signal, "A second signal: exiting at once");
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    server.stop().await;
+    info!("Stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve_http(listener: TcpListener, routes: axum::Router) {
+    if let Err(error) = axum::serve(listener, routes).await {
+        warn!(%error, "An HTTP listener ended");
+    }
+}
+
+fn zones(model: &ModelArgs, ns_addresses: Vec<IpAddr>) -> Zones {
+    let zone = |name: &crate::zone::ZoneName| Zone {
+        name: name.clone(),
+        ttl: model.ttl,
+        negative_ttl: model.negative_ttl,
+        ns_addresses: ns_addresses.clone(),
+    };
+    Zones::new(model.zone.iter().map(zone).collect())
+}
+
+/// Reads the pod's address, which the chart sets from `status.podIP`.
+fn pod_ip() -> anyhow::Result<Option<IpAddr>> {
+    const VARIABLE: &str = "GLOBAL_DNS_POD_IP";
+    match std::env::var(VARIABLE) {
+        Err(_) => Ok(None),
+        Ok(text) if text.is_empty() => Ok(None),
+        Ok(text) => match text.parse() {
+            Ok(ip) => Ok(Some(ip)),
+            Err(_) => bail!("environment variable {VARIABLE}: '{text}' is no IP address"),
+        },
+    }
+}
+
+fn log_to_stderr(log: &LogArgs, default: &str) -> anyhow::Result<()> {
+    let level = log.log_level.as_deref().unwrap_or(default);
+    start_logging(level, log.log_format.into())
+        .with_context(|| format!("invalid --log-level '{level}'"))
+}
+
+/// SIGTERM, as Kubernetes sends it, and SIGINT, as a terminal does.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("listening for signals");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+// === Sources ===
+
+/// An opened source, not running yet.
+enum Source {
+    Files(file::Files),
+    Cluster(kube::Cluster),
+}
+
+impl Source {
+    /// Opens what the flags name; without any, what `default` says.
+    async fn open(
+        args: &SourceArgs,
+        timing: kube::Timing,
+        default: kube::Access,
+    ) -> anyhow::Result<Self> {
+        let SourceArgs {
+            file,
+            kubeconfig,
+            context,
+            namespace: _,
+        } = args;
+        if !file.is_empty() {
+            return Ok(Self::Files(file::Files::open(
+                file.clone(),
+                file::Timing::default(),
+            )?));
+        }
+        let access = match (kubeconfig, context) {
+            (None, None) => default,
+            (path, context) => kube::Access::Kubeconfig {
+                path: path.clone(),
+                context: context.clone(),
+            },
+        };
+        Ok(Self::Cluster(kube::Cluster::open(access, timing).await?))
+    }
+
+    /// Runs the source and the task that follows it.
+    fn spawn(
+        self,
+        tasks: &mut JoinSet<()>,
+        feeds: &Feeds,
+        publisher: Publisher,
+        model: &ModelArgs,
+    ) {
+        let (updates, inbox) = source::channel();
+        tasks.spawn(source::follow(
+            inbox,
+            feeds.clone(),
+            publisher,
+            model.rules(),
+        ));
+        match self {
+            Self::Files(files) => tasks.spawn(files.run(feeds.clone(), updates)),
+            Self::Cluster(cluster) => tasks.spawn(cluster.run(feeds.clone(), updates)),
+        };
+    }
+}
+
+// === demo ===
+
+/// Runs `serve --file` on a copy of the built-in sample, which may be changed to see what happens.
+async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
+    let folder = std::env::temp_dir().join(format!("global-dns-demo-{}", std::process::id()));
+    let sample = folder.join("demo.yaml");
+    let write = || -> std::io::Result<()> {
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(&sample, SAMPLE)
+    };
+    write().with_context(|| format!("writing the sample to {}", sample.display()))?;
+    let mut serve_args = ServeArgs::from(args);
+    serve_args.source.file = vec![sample.clone()];
+    serve_args.model.cluster_name = "hub".parse().context("naming the sample's cluster")?;
+    let done = serve(serve_args, |bound| print_hints(bound, &sample)).await;
+    // The sample is ours; that it stays behind if this fails harms nobody.
+    let _ = std::fs::remove_dir_all(&folder);
+    done
+}
+
+fn print_hints(bound: &[SocketAddr], sample: &Path) -> anyhow::Result<()> {
+    let Some(address) = bound.first() else {
+        return Ok(());
+    };
+    let (ip, port) = (address.ip(), address.port());
+    let ask = |question: &str| format!("  dig @{ip} -p {port} {question}\n");
+    let lines = [
+        "\nOne service in three clusters, one of them this one:\n".to_owned(),
+        ask("db.prod.global"),
+        ask("_sql._tcp.db.prod.global SRV"),
+        "The same by its short name; one cluster's endpoints; one endpoint:\n".to_owned(),
+        ask("db.global"),
+        ask("east.db.prod.global"),
+        ask("db-0.west.db.prod.global"),
+        "A name with dashes; a cluster whose gateway is down, answered as the last resort:\n"
+            .to_owned(),
+        ask("db-east.shop.global"),
+        ask("cache.prod.global"),
+        "Why an answer is what it is, and everything that is served:\n".to_owned(),
+        format!(
+            "  global-dns explain db.prod.global --file {}\n",
+            sample.display()
+        ),
+        format!("  global-dns table --file {}\n", sample.display()),
+        format!(
+            "Change {} and ask again. Ctrl-C ends it.\n\n",
+            sample.display()
+        ),
+    ];
+    print(&lines.concat())
+}
+
+// === table and explain ===
+
+async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
+    let TableArgs { view, output } = args;
+    log_to_stderr(&view.log, "warn")?;
+    let text = match &view.server {
+        Some(server) => match output {
+            TableOutput::Text => report_of(server).await?.to_text(),
+            TableOutput::Json => json(&report_of(server).await?)?,
+            TableOutput::Zone => {
+                let zone = named_zone(&view.model).map(|zone| format!("&zone={zone}"));
+                fetch(
+                    server,
+                    &format!("/api/v1/table?output=zone{}", zone.unwrap_or_default()),
+                )
+                .await?
+            }
+        },
+        None => {
+            let reader = first_table(&view).await?;
+            let now = reader.load();
+            let zones = zones(&view.model, ns_addresses(&[], &[], None));
+            match output {
+                TableOutput::Text => Report::new(&zones, &now).to_text(),
+                TableOutput::Json => json(&Report::new(&zones, &now))?,
+                TableOutput::Zone => {
+                    let zone = choose_zone(&zones, None).map_err(|problem| anyhow!(problem))?;
+                    zone_file(&zones, zone, &now)
+                }
+            }
+        }
+    };
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
+    let ExplainArgs { name, view, output } = args;
+    log_to_stderr(&view.log, "warn")?;
+    let asked = name;
+    let name = Name::from_text(&asked).ok_or_else(|| anyhow!("'{asked}' is no domain name"))?;
+    let explanation: Explanation = match &view.server {
+        Some(server) => {
+            let text = fetch(
+                server,
+                &format!("/api/v1/explain?name={}", query_value(&name.to_string())),
+            )
+            .await?;
+            serde_json::from_str(&text).with_context(|| format!("reading what {server} says"))?
+        }
+        None => {
+            let reader = first_table(&view).await?;
+            let zones = zones(&view.model, ns_addresses(&[], &[], None));
+            let explanation = explain(&zones, &reader.load(), &name);
+            explanation.context("there is no complete table")?
+        }
+    };
+    print(&match output {
+        ExplainOutput::Text => explanation.to_text(),
+        ExplainOutput::Json => json(&explanation)?,
+    })?;
+    Ok(if explanation.exists {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(NO_SUCH_NAME)
+    })
+}
+
+/// Runs a source until its first complete table.
+async fn first_table(view: &ViewArgs) -> anyhow::Result<Reader> {
+    let feeds = Feeds::new(&view.source.namespace);
+    let publisher = Publisher::default();
+    let reader = publisher.reader();
+    let timing = kube::Timing {
+        watch_timeout: FIRST_TABLE,
+        relist: FIRST_TABLE,
+    };
+    let source = Source::open(&view.source, timing, kube::Access::Usual).await?;
+    let mut tasks = JoinSet::new();
+    source.spawn(&mut tasks, &feeds, publisher, &view.model);
+    let deadline = Instant::now() + FIRST_TABLE;
+    while reader.load().table.is_none() {
+        let troubles = feeds.problems();
+        if Instant::now() > deadline || !troubles.is_empty() {
+            bail!("there is no complete table: {}", troubles.join("; "));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(reader)
+}
+
+async fn report_of(server: &Uri) -> anyhow::Result<Report> {
+    let text = fetch(server, "/api/v1/table").await?;
+    serde_json::from_str(&text).with_context(|| format!("reading what {server} says"))
+}
+
+/// Asks a running server's API.
+async fn fetch(server: &Uri, path: &str) -> anyhow::Result<String> {
+    if server.scheme_str() != Some("http") {
+        bail!(
+            "--server {server}: only http:// is spoken there; kubectl port-forward makes such an address"
+        );
+    }
+    let url = format!("{}{path}", server.to_string().trim_end_matches('/'));
+    let client = HttpClient::builder(TokioExecutor::new()).build_http::<String>();
+    let asking = client.get(
+        url.parse()
+            .with_context(|| format!("making a URL of '{url}'"))?,
+    );
+    let timed_out = || anyhow!("no answer from {server} within {} s", FIRST_TABLE.as_secs());
+    let response = tokio::time::timeout(FIRST_TABLE, asking)
+        .await
+        .map_err(|_| timed_out())?;
+    let response = response.with_context(|| format!("asking {url}"))?;
+    let status = response.status();
+    let body = response
+        .into_body()
+        .collect()
+        .await
+        .with_context(|| format!("reading {url}"))?;
+    let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+    if !status.is_success() {
+        bail!("{url} says {status}: {}", text.trim());
+    }
+    Ok(text)
+}
+
+/// Returns the zone, if `--zone` names just one that is not the default.
+fn named_zone(model: &ModelArgs) -> Option<&str> {
+    match model.zone.as_slice() {
+        [zone] if zone.as_str() != "global." => Some(zone.as_str()),
+        _ => None,
+    }
+}
+
+/// Escapes a value of a URL's query (RFC 3986 section 2.1).
+fn query_value(text: &str) -> String {
+    let escape = |octet: u8| match octet {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(octet).to_string()
+        }
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(escape).collect()
+}
+
+fn json(value: &impl serde::Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+/// Writes to standard output. A reader that has seen enough (`| head`) is no error.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("writing to standard output")
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,574 @@
+//! Every flag with its default and a sentence of help; the only door to `clap`.
+//!
+//! Values leave this file typed and checked. Every flag has an environment variable, `GLOBAL_DNS_` and its name; lists
+//! are separated by commas.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::mirror::{ClusterName, GatewayDown, Namespace, ServiceName};
+use crate::server::Addresses;
+use crate::source::DEFAULT_CLUSTER_NAME;
+use crate::table::{LocalMembers, Rules, ShortNames};
+use crate::telemetry::LogFormat;
+use crate::wire::Order;
+use crate::zone::ZoneName;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// One DNS name for a headless service that lives in many linked clusters
+#[derive(Debug, Parser)]
+#[command(name = "global-dns", version, styles = STYLES, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Answer DNS queries about the mirrors of a cluster, or of files
+    Serve(Box<ServeArgs>),
+    /// Try it: the same server on a built-in sample of three clusters, at 127.0.0.1:1053
+    Demo(Box<DemoArgs>),
+    /// Tell why a name has the answer that it has, or none
+    Explain(Box<ExplainArgs>),
+    /// Print what is served: every endpoint, every skipped object, every conflict
+    Table(Box<TableArgs>),
+}
+
+/// Flags of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
+    pub source: SourceArgs,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
+    pub model: ModelArgs,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
+    pub listeners: ListenArgs,
+
+    /// Order of the records in an answer; the set is always complete
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_ORDER",
+        value_name = "ORDER",
+        default_value = "rotate"
+    )]
+    pub order: OrderArg,
+
+    /// Address of ns.dns.ZONE [default: the concrete listen addresses, else the pod's, else loopback]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_NS_ADDRESS",
+        value_name = "IP",
+        value_delimiter = ','
+    )]
+    pub ns_address: Vec<IpAddr>,
+
+    /// How often, about, everything is listed anew
+    #[arg(long, env = "GLOBAL_DNS_RELIST", value_name = "DURATION", default_value = "15m", value_parser = parse_duration)]
+    pub relist: Duration,
+
+    /// How long a watch may be silent before its connection counts as dead, a few seconds aside
+    #[arg(long, env = "GLOBAL_DNS_WATCH_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    pub watch_timeout: Duration,
+
+    /// How long queries are still answered after SIGTERM or SIGINT
+    #[arg(long, env = "GLOBAL_DNS_GRACE", value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
+    pub grace: Duration,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
+    pub log: LogArgs,
+}
+
+/// Flags of `demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// DNS address, UDP and TCP
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_LISTEN",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:1053"
+    )]
+    pub listen: SocketAddr,
+
+    /// HTTP address of /livez, /readyz and /metrics
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_ADMIN_LISTEN",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:9153"
+    )]
+    pub admin_listen: SocketAddr,
+
+    /// HTTP address of /api/v1
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_API_LISTEN",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:9154"
+    )]
+    pub api_listen: SocketAddr,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
+    pub log: LogArgs,
+}
+
+/// Flags of `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// The name, as you would ask dig for it
+    pub name: String,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
+    pub view: ViewArgs,
+
+    /// For people or for programs
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub output: ExplainOutput,
+}
+
+/// Flags of `table`.
+#[derive(Debug, Args)]
+pub struct TableArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
+    pub view: ViewArgs,
+
+    /// For people, for programs, or as a zone file
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub output: TableOutput,
+}
+
+/// What `explain` and `table` look at.
+#[derive(Debug, Args)]
+pub struct ViewArgs {
+    /// Ask a running server's --api-listen address, such as http://127.0.0.1:9154
+    #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", conflicts_with_all = ["file", "kubeconfig", "context"])]
+    pub server: Option<http::Uri>,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
+    pub source: SourceArgs,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
+    pub model: ModelArgs,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
+    pub log: LogArgs,
+}
+
+/// Where objects come from.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Source")]
+pub struct SourceArgs {
+    /// Read Kubernetes objects from this YAML or JSON file, and no cluster (repeatable)
+    #[arg(long, env = "GLOBAL_DNS_FILE", value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["kubeconfig", "context"])]
+    pub file: Vec<PathBuf>,
+
+    /// Reach the API server as this file says [default: as a pod of the cluster]
+    #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long, env = "GLOBAL_DNS_CONTEXT", value_name = "NAME")]
+    pub context: Option<String>,
+
+    /// Watch only this namespace, which needs permissions in it alone (repeatable) [default: all]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_NAMESPACE",
+        value_name = "NAMESPACE",
+        value_delimiter = ','
+    )]
+    pub namespace: Vec<Namespace>,
+}
+
+/// What decides over membership and names.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Names and members")]
+pub struct ModelArgs {
+    /// Zone to answer for (repeatable)
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_ZONE",
+        value_name = "ZONE",
+        value_delimiter = ',',
+        default_value = "global"
+    )]
+    pub zone: Vec<ZoneName>,
+
+    /// This cluster's name, which should be the one that the other clusters' links use
+    #[arg(long, env = "GLOBAL_DNS_CLUSTER_NAME", value_name = "NAME", default_value = DEFAULT_CLUSTER_NAME)]
+    pub cluster_name: ClusterName,
+
+    /// Call the cluster behind a link by another name (repeatable)
+    #[arg(long, env = "GLOBAL_DNS_CLUSTER_ALIAS", value_name = "LINK=NAME", value_delimiter = ',', value_parser = parse_pair::<ClusterName, ClusterName>)]
+    pub cluster_alias: Vec<(ClusterName, ClusterName)>,
+
+    /// Leave a cluster's endpoints out (repeatable)
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_EXCLUDE_CLUSTER",
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub exclude_cluster: Vec<ClusterName>,
+
+    /// TTL of records, in seconds
+    #[arg(long, env = "GLOBAL_DNS_TTL", value_name = "SECONDS", default_value_t = 5, value_parser = parse_ttl)]
+    pub ttl: u32,
+
+    /// The longest TTL that a Service's annotation may ask for, in seconds
+    #[arg(long, env = "GLOBAL_DNS_TTL_MAX", value_name = "SECONDS", default_value_t = 30, value_parser = parse_ttl)]
+    pub ttl_max: u32,
+
+    /// How long a negative answer may be kept, in seconds
+    #[arg(long, env = "GLOBAL_DNS_NEGATIVE_TTL", value_name = "SECONDS", default_value_t = 5, value_parser = parse_ttl)]
+    pub negative_ttl: u32,
+
+    /// Namespace that owns the short names of its services
+    #[arg(long, env = "GLOBAL_DNS_DEFAULT_NAMESPACE", value_name = "NAMESPACE")]
+    pub default_namespace: Option<Namespace>,
+
+    /// Pin a short name to a namespace (repeatable)
+    #[arg(long, env = "GLOBAL_DNS_SHORT_NAME", value_name = "SERVICE=NAMESPACE", value_delimiter = ',', value_parser = parse_pair::<ServiceName, Namespace>)]
+    pub short_name: Vec<(ServiceName, Namespace)>,
+
+    /// Names without a namespace: every service's, only those that a flag assigns, or none
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_SHORT_NAMES",
+        value_name = "WHICH",
+        default_value = "on"
+    )]
+    pub short_names: ShortNamesArg,
+
+    /// Endpoints whose gateway is down: answered if nothing else is left, always, or never
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_GATEWAY_DOWN",
+        value_name = "RULE",
+        default_value = "last-resort"
+    )]
+    pub gateway_down: GatewayDownArg,
+
+    /// Headless Services of this cluster that join: exported or with a mirror of the name, exported only, or none
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_LOCAL_MEMBERS",
+        value_name = "WHICH",
+        default_value = "matching"
+    )]
+    pub local_members: LocalMembersArg,
+}
+
+/// Where to listen.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Listeners")]
+pub struct ListenArgs {
+    /// DNS address, UDP and TCP (repeatable) [default: 0.0.0.0:5353 and [::]:5353]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_LISTEN",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
+    pub listen: Vec<SocketAddr>,
+
+    /// HTTP address of /livez, /readyz and /metrics (repeatable) [default: 0.0.0.0:9153 and [::]:9153]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_ADMIN_LISTEN",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
+    pub admin_listen: Vec<SocketAddr>,
+
+    /// HTTP address of /api/v1, which shows every namespace (repeatable)
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_API_LISTEN",
+        value_name = "ADDRESS",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:9154"
+    )]
+    pub api_listen: Vec<SocketAddr>,
+}
+
+/// What to log.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Log")]
+pub struct LogArgs {
+    /// error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; warn for explain and table]
+    #[arg(long, env = "GLOBAL_DNS_LOG_LEVEL", value_name = "LEVEL")]
+    pub log_level: Option<String>,
+
+    /// Form of log lines
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_LOG_FORMAT",
+        value_name = "FORM",
+        default_value = "text"
+    )]
+    pub log_format: LogFormatArg,
+}
+
+// === Values ===
+
+/// A choice of our own that clap knows by its names.
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident for $type:ty { $($variant:ident = $text:literal $help:literal => $value:expr,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+        pub enum $name {
+            $(#[doc = $help] #[value(name = $text)] $variant,)+
+        }
+
+        impl From<$name> for $type {
+            fn from(choice: $name) -> $type {
+                match choice {
+                    $($name::$variant => $value,)+
+                }
+            }
+        }
+    };
+}
+
+choice! {
+    /// `--order`.
+    OrderArg for Order {
+        Rotate = "rotate" "Each answer starts with the next record" => Order::Rotate,
+        Shuffle = "shuffle" "Each answer has an order of its own" => Order::Shuffle,
+        LocalFirst = "local-first" "This cluster's records first, both parts rotated" => Order::LocalFirst,
+        Stable = "stable" "By cluster and hostname" => Order::Stable,
+    }
+}
+choice! {
+    /// `--short-names`.
+    ShortNamesArg for ShortNames {
+        On = "on" "Every service has one" => ShortNames::On,
+        Pinned = "pinned" "Only those of --short-name and --default-namespace" => ShortNames::Pinned,
+        Off = "off" "None" => ShortNames::Off,
+    }
+}
+choice! {
+    /// `--gateway-down`.
+    GatewayDownArg for GatewayDown {
+        LastResort = "last-resort" "Left out, unless that would leave a name with no endpoint at all" => GatewayDown::LastResort,
+        Include = "include" "Answered like the others" => GatewayDown::Include,
+        Exclude = "exclude" "Left out, even if that empties a name" => GatewayDown::Exclude,
+    }
+}
+choice! {
+    /// `--local-members`.
+    LocalMembersArg for LocalMembers {
+        Matching = "matching" "Exported ones, and those with a mirror of the same name" => LocalMembers::Matching,
+        Exported = "exported" "Exported ones" => LocalMembers::Exported,
+        Off = "off" "None" => LocalMembers::Off,
+    }
+}
+choice! {
+    /// `--log-format`.
+    LogFormatArg for LogFormat {
+        Text = "text" "For people" => LogFormat::Text,
+        Json = "json" "One JSON object a line" => LogFormat::Json,
+    }
+}
+
+/// `--output` of `explain`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExplainOutput {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+/// `--output` of `table`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TableOutput {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// As a zone file (RFC 1035)
+    Zone,
+}
+
+fn parse_pair<K, V>(text: &str) -> Result<(K, V), String>
+where
+    K: std::str::FromStr<Err: std::fmt::Display>,
+    V: std::str::FromStr<Err: std::fmt::Display>,
+{
+    let (key, value) = text.split_once('=').ok_or("there is no '=' in it")?;
+    let key = key.parse().map_err(|error: K::Err| error.to_string())?;
+    let value = value.parse().map_err(|error: V::Err| error.to_string())?;
+    Ok((key, value))
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let unreadable = || "a duration is a number and a unit, such as 500ms, 5s or 15m".to_owned();
+    let duration: jiff::SignedDuration = text.parse().map_err(|_| unreadable())?;
+    Duration::try_from(duration).map_err(|_| unreadable())
+}
+
+/// TTLs are 31 bits wide (RFC 2181 section 8); nobody wants more than a day here.
+fn parse_ttl(text: &str) -> Result<u32, String> {
+    const DAY: u32 = 86_400;
+    match text.parse() {
+        Ok(ttl) if (1..=DAY).contains(&ttl) => Ok(ttl),
+        _ => Err(format!("a TTL is a number of seconds between 1 and {DAY}")),
+    }
+}
+
+// === What the flags mean ===
+
+impl ModelArgs {
+    /// Returns the rules that the table is built by.
+    pub fn rules(&self) -> Rules {
+        let Self {
+            zone,
+            cluster_name,
+            cluster_alias,
+            exclude_cluster,
+            ttl,
+            ttl_max,
+            negative_ttl: _, // of zones, not of services
+            default_namespace,
+            short_name,
+            short_names,
+            gateway_down,
+            local_members,
+        } = self;
+        Rules {
+            cluster_name: cluster_name.clone(),
+            cluster_aliases: cluster_alias.iter().cloned().collect(),
+            excluded_clusters: exclude_cluster.iter().cloned().collect(),
+            ttl: *ttl,
+            ttl_max: *ttl_max,
+            gateway_down: (*gateway_down).into(),
+            local_members: (*local_members).into(),
+            short_names: (*short_names).into(),
+            pinned_names: short_name.iter().cloned().collect(),
+            default_namespace: default_namespace.clone(),
+            longest_zone: zone
+                .iter()
+                .map(|zone| zone.wire().len())
+                .max()
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl ListenArgs {
+    /// Returns where DNS is served.
+    pub fn dns(&self) -> Addresses {
+        given_or(&self.listen, 5353)
+    }
+
+    /// Returns where `/livez`, `/readyz` and `/metrics` are.
+    pub fn admin(&self) -> Addresses {
+        given_or(&self.admin_listen, 9153)
+    }
+
+    /// Returns where `/api/v1` is.
+    pub fn api(&self) -> Addresses {
+        Addresses::Given(self.api_listen.clone())
+    }
+}
+
+fn given_or(given: &[SocketAddr], port: u16) -> Addresses {
+    match given {
+        [] => Addresses::EveryAt(port),
+        given => Addresses::Given(given.to_vec()),
+    }
+}
+
+impl From<DemoArgs> for ServeArgs {
+    /// Makes `demo` a `serve` with defaults that suit a laptop. The file is still to be named.
+    fn from(demo: DemoArgs) -> Self {
+        let DemoArgs {
+            listen,
+            admin_listen,
+            api_listen,
+            log,
+        } = demo;
+        // The defaults of `serve`, as if nothing had been said, environment aside.
+        let Command::Serve(mut serve) = Cli::parse_from(["global-dns", "serve"]).command else {
+            unreachable!("the subcommand is named on the line above")
+        };
+        serve.listeners = ListenArgs {
+            listen: vec![listen],
+            admin_listen: vec![admin_listen],
+            api_listen: vec![api_listen],
+        };
+        serve.log = log;
+        *serve
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_flag_has_help_and_an_environment_variable() {
+        Cli::command().debug_assert();
+        for command in Cli::command().get_subcommands() {
+            for flag in command.get_arguments().filter(|a| !a.is_positional()) {
+                let name = flag.get_id().as_str();
+                assert!(flag.get_help().is_some(), "--{name} has no help");
+                if matches!(name, "help" | "version" | "output") {
+                    continue;
+                }
+                let env = format!("GLOBAL_DNS_{}", name.to_uppercase());
+                assert_eq!(flag.get_env().and_then(|e| e.to_str()), Some(env.as_str()));
+                let help = flag.get_help().unwrap().to_string();
+                assert!(!help.ends_with('.'), "help of --{name} ends in a full stop");
+            }
+        }
+    }
+
+    #[test]
+    fn durations_want_a_unit() {
+        assert_eq!(parse_duration("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+        for bad in ["", "5", "-5s", "soon"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn pairs_are_checked_on_both_sides() {
+        let pair = parse_pair::<ServiceName, Namespace>;
+        assert_eq!(
+            pair("db=prod"),
+            Ok(("db".parse().unwrap(), "prod".parse().unwrap()))
+        );
+        for bad in ["db", "db=", "=prod", "db=Prod", "d b=prod"] {
+            assert!(pair(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Why an answer is what it is, or why there is none.
+//!
+//! It starts where every answer does, at [`read`] and [`answer`], so an explanation can never differ from the answer;
+//! it only adds the objects behind it. Pure, like what it explains.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::mirror::SkipReason;
+use crate::table::report::{EndpointReport, SkipReport, State, write_rows};
+use crate::table::{Conflict, Origin, Published, Service, Table};
+use crate::zone::answer::rtype_of;
+use crate::zone::print::{owner_names, rows_text};
+use crate::zone::{Answer, Name, Reading, RecordType, Scope, View, Why, Zones, answer, read};
+
+/// What became of a name, and why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The name, absolute.
+    pub name: String,
+    /// What the name is read as, in words.
+    pub reading: String,
+    /// The name exists.
+    pub exists: bool,
+    /// What each type of question gets.
+    pub answers: Vec<AnswerReport>,
+    /// Every endpoint of the service that the name is about, answered or not.
+    pub endpoints: Vec<EndpointReport>,
+    /// Objects that were left out and have to do with the name.
+    pub skipped: Vec<SkipReport>,
+    /// Contradictions that have to do with the name.
+    pub conflicts: Vec<Conflict>,
+    /// The names that exist and are nearest to one that does not.
+    pub nearest: Vec<String>,
+    /// What else one should know.
+    pub notes: Vec<String>,
+}
+
+/// What one question gets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnswerReport {
+    /// `A`, `AAAA`, `SRV`.
+    pub rtype: String,
+    /// `NOERROR`, `NODATA`, `NXDOMAIN`, `REFUSED`.
+    pub result: String,
+    /// TTL of the records, or of the negative answer, seconds.
+    pub ttl: Option<u32>,
+    /// Type and data of each record, as in a zone file.
+    pub records: Vec<String>,
+}
+
+/// Names that are shown to somebody who asked for one that does not exist.
+const NEAREST: usize = 5;
+
+/// Explains a name. `None` before the first complete table.
+pub fn explain(zones: &Zones, published: &Published, name: &Name) -> Option<Explanation> {
+    let table = published.table.as_ref()?;
+    let reading = read(zones, table, name);
+    let ask = |rtype| answer_report(zones, table, name, rtype);
+    let about = about(zones, table, name, &reading);
+    let mut notes = notes(&reading);
+    if about
+        .iter()
+        .any(|service| service.endpoints.iter().any(|e| e.origin == Origin::Mirror))
+    {
+        notes.push(
+            "only meshed clients can use the addresses of other clusters' endpoints".to_owned(),
+        );
+    }
+    let mut conflicts: BTreeSet<Conflict> =
+        about.iter().flat_map(|s| s.conflicts.clone()).collect();
+    let is_about = |name: &str| {
+        about.iter().any(|s| {
+            name == s.key.service.as_str() || name.ends_with(&format!(".{}", s.key.service))
+        })
+    };
+    conflicts.extend(
+        table
+            .own_conflicts()
+            .iter()
+            .filter(|c| is_about(&c.name))
+            .cloned(),
+    );
+    let exists = match &reading {
+        Reading::Outside | Reading::Missing(..) => false,
+        Reading::Apex(_)
+        | Reading::NsHost(_)
+        | Reading::Version(_)
+        | Reading::Empty(_)
+        | Reading::View(..) => true,
+    };
+    let endpoint = |(endpoint, state)| EndpointReport::new(endpoint, state);
+    Some(Explanation {
+        name: name.to_string(),
+        reading: words(&reading),
+        exists,
+        answers: RecordType::OF_SERVICES.map(ask).into(),
+        endpoints: about
+            .iter()
+            .flat_map(|service| State::of_service(service))
+            .map(endpoint)
+            .collect(),
+        skipped: skipped(table, &about, zones, name),
+        conflicts: conflicts.into_iter().collect(),
+        nearest: if exists {
+            Vec::new()
+        } else {
+            nearest(zones, table, name)
+        },
+        notes,
+    })
+}
+
+fn answer_report(zones: &Zones, table: &Table, name: &Name, rtype: RecordType) -> AnswerReport {
+    let (result, ttl, records) = match answer(read(zones, table, name), rtype) {
+        Answer::Data(_, view, rtype) => (
+            "NOERROR",
+            Some(view.service.ttl),
+            rows_text(name, &view, rtype),
+        ),
+        Answer::Address(zone, rtype) => {
+            let own = zone
+                .ns_addresses
+                .iter()
+                .filter(|ip| rtype_of(**ip) == rtype);
+            (
+                "NOERROR",
+                Some(zone.ttl),
+                own.map(|ip| format!("{rtype}\t{ip}")).collect(),
+            )
+        }
+        Answer::Soa(zone) | Answer::Ns(zone) | Answer::Text(zone) => {
+            ("NOERROR", Some(zone.ttl), Vec::new())
+        }
+        Answer::NoData(zone) => ("NODATA", Some(zone.negative_ttl), Vec::new()),
+        Answer::NxDomain(zone) => ("NXDOMAIN", Some(zone.negative_ttl), Vec::new()),
+        Answer::Refused => ("REFUSED", None, Vec::new()),
+        Answer::NotReady => ("SERVFAIL", None, Vec::new()),
+    };
+    AnswerReport {
+        rtype: rtype.to_string(),
+        result: result.to_owned(),
+        ttl,
+        records,
+    }
+}
+
+// === What the name is about ===
+
+/// Says what a name was read as.
+fn words(reading: &Reading<'_>) -> String {
+    match reading {
+        Reading::Outside => "outside the zones that are served here".to_owned(),
+        Reading::Apex(zone) => format!("the apex of zone {}", zone.name),
+        Reading::NsHost(_) => "this server's own name".to_owned(),
+        Reading::Version(_) => "the version of the Kubernetes DNS specification".to_owned(),
+        Reading::Empty(_) => {
+            "an empty non-terminal: names exist below it, and it has no records".to_owned()
+        }
+        Reading::View(_, view) => view_words(view),
+        Reading::Missing(_, why) => match why {
+            Why::NoForm => "no form of name that is served here",
+            Why::NoService => "no such service",
+            Why::NoEndpoint => "a service without any endpoint",
+            Why::NoCluster => "a service without an endpoint in that cluster",
+            Why::NoHost => "a cluster without an endpoint of that name",
+            Why::NoPort => "a name without an endpoint that has this port",
+        }
+        .to_owned(),
+    }
+}
+
+fn view_words(view: &View<'_>) -> String {
+    let key = &view.service.key;
+    let first = view
+        .covered
+        .first()
+        .map(|e| (e.cluster.to_string(), e.hostname.to_string()));
+    let (cluster, host) = first.unwrap_or_default();
+    let scope = match view.scope {
+        Scope::Service => "every endpoint of every cluster".to_owned(),
+        Scope::Cluster => format!("every endpoint of cluster '{cluster}'"),
+        Scope::Host => format!("endpoint '{host}' of cluster '{cluster}'"),
+    };
+    let port = view
+        .port
+        .and_then(|port| Some((port.name.as_ref()?, port.protocol.label())));
+    let port = port
+        .map(|(name, protocol)| format!(", port '{name}' over {protocol}"))
+        .unwrap_or_default();
+    format!(
+        "service '{}' in namespace '{}': {scope}{port}",
+        key.service, key.namespace
+    )
+}
+
+/// Finds the services that a name is about, whether or not it exists: the longest part of it that is one.
+fn about<'t>(
+    zones: &Zones,
+    table: &'t Table,
+    name: &Name,
+    reading: &Reading<'t>,
+) -> Vec<&'t Service> {
+    if let Reading::View(_, view) = reading {
+        return vec![view.service];
+    }
+    let labels = labels_below(zones, name);
+    let canonical = match labels.as_slice() {
+        [.., service, namespace] => table.service(namespace, service),
+        _ => None,
+    };
+    let short = labels
+        .last()
+        .and_then(|service| table.short_service(service));
+    canonical.or(short).into_iter().collect()
+}
+
+/// Returns the labels of a name without its zone's.
+fn labels_below<'n>(zones: &Zones, name: &'n Name) -> Vec<&'n str> {
+    let zone_labels = zones
+        .of(name)
+        .map_or(0, |zone| zone.name.as_str().matches('.').count());
+    (0..name.count() - zone_labels)
+        .filter_map(|index| name.label(index))
+        .collect()
+}
+
+fn notes(reading: &Reading<'_>) -> Vec<String> {
+    let Reading::View(_, view) = reading else {
+        return Vec::new();
+    };
+    let dead = view
+        .covered
+        .iter()
+        .filter(|endpoint| !endpoint.alive)
+        .count();
+    match (dead, view.shows_dead) {
+        (0, _) => Vec::new(),
+        (dead, true) => vec![format!(
+            "{dead} endpoints are answered although their gateway is down"
+        )],
+        (dead, false) => vec![format!(
+            "{dead} endpoints are left out because their gateway is down"
+        )],
+    }
+}
+
+/// Lists what was left out of the services, or, for a name that does not exist, of the namespace.
+fn skipped(table: &Table, about: &[&Service], zones: &Zones, name: &Name) -> Vec<SkipReport> {
+    let labels = labels_below(zones, name);
+    let namespace = labels.last().copied().unwrap_or_default();
+    let service = labels
+        .len()
+        .checked_sub(2)
+        .map(|index| labels[index])
+        .unwrap_or_default();
+    let concerns = |object: &crate::mirror::ObjectRef| match about {
+        [] => *object.key.namespace == *namespace && object.key.name.contains(service),
+        some => some.iter().any(|s| {
+            let is_own = s.skipped.iter().any(|(own, _)| own == object);
+            let is_named = *object.key.namespace == *s.key.namespace.as_str()
+                && object.key.name.contains(s.key.service.as_str());
+            is_own || is_named
+        }),
+    };
+    let concerned = table.skipped().filter(|(object, skip)| {
+        concerns(object) && (skip.reason != SkipReason::NotHeadless || about.is_empty())
+    });
+    let report = |(object, skip): (crate::mirror::ObjectRef, &crate::mirror::Skip)| SkipReport {
+        object: object.to_string(),
+        reason: skip.reason,
+        detail: skip.detail.clone(),
+    };
+    concerned.map(report).collect()
+}
+
+/// Finds names that exist and are like one that does not.
+fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> {
+    let Some(zone) = zones.of(name).or_else(|| zones.iter().next()) else {
+        return Vec::new();
+    };
+    let asked = name.to_string();
+    let is_srv = asked.starts_with('_');
+    let names = owner_names(zone, table)
+        .into_iter()
+        .filter(|known| known.starts_with('_') == is_srv);
+    let mut ranked: Vec<(usize, String)> = names
+        .map(|known| (strsim::levenshtein(&asked, &known), known))
+        .collect();
+    ranked.sort();
+    ranked
+        .into_iter()
+        .take(NEAREST)
+        .map(|(_, known)| known)
+        .collect()
+}
+
+// === impl Explanation ===
+
+impl Explanation {
+    /// Writes the explanation for people.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a `String` cannot fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "{}\n  is {}", self.name, self.reading)?;
+        writeln!(text, "\nanswers:")?;
+        for answer in &self.answers {
+            let ttl = answer
+                .ttl
+                .map(|ttl| format!(", TTL {ttl}"))
+                .unwrap_or_default();
+            writeln!(text, "  {:4}  {}{ttl}", answer.rtype, answer.result)?;
+            for record in &answer.records {
+                let data = record
+                    .split_once('\t')
+                    .map_or(record.as_str(), |(_, data)| data);
+                writeln!(text, "        {data}")?;
+            }
+        }
+        if !self.endpoints.is_empty() {
+            writeln!(text, "\nendpoints of the service:")?;
+            let rows: Vec<_> = self.endpoints.iter().map(EndpointReport::row).collect();
+            write_rows(text, &rows)?;
+        }
+        if !self.skipped.is_empty() {
+            writeln!(text, "\nleft out:")?;
+            let skipped = self.skipped.iter();
+            let rows = skipped.map(|s| [s.object.clone(), s.reason.to_string(), s.detail.clone()]);
+            write_rows(text, &rows.collect::<Vec<_>>())?;
+        }
+        if !self.conflicts.is_empty() {
+            writeln!(text, "\nconflicts:")?;
+            let conflicts = self.conflicts.iter();
+            let rows =
+                conflicts.map(|c| [c.kind.name().to_owned(), c.name.clone(), c.detail.clone()]);
+            write_rows(text, &rows.collect::<Vec<_>>())?;
+        }
+        if !self.nearest.is_empty() {
+            writeln!(text, "\nnearest names that exist:")?;
+            self.nearest
+                .iter()
+                .try_for_each(|name| writeln!(text, "  {name}"))?;
+        }
+        self.notes
+            .iter()
+            .try_for_each(|note| writeln!(text, "\nnote: {note}"))
+    }
+}

@@ -1,0 +1,322 @@
+//! Logging set-up, and every metric in one place.
+//!
+//! Counters are plain atomics, incremented where the thing happens; gauges are computed when they are scraped. No label
+//! takes a value that a client or a cluster could make up, cluster names and feeds aside, which are few.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+use tracing_subscriber::EnvFilter;
+
+use crate::mirror::SkipReason;
+use crate::source::Feeds;
+use crate::table::publish::Reader;
+use crate::table::report::State;
+use crate::table::{ConflictKind, Table};
+use crate::wire::{Rcode, Transport};
+use crate::zone::RecordType;
+
+// === Logging ===
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Starts logging to standard error; colours only on a terminal. `level` is a `tracing` filter.
+///
+/// # Errors
+///
+/// If `level` is no filter.
+pub fn start_logging(
+    level: &str,
+    format: LogFormat,
+) -> Result<(), tracing_subscriber::filter::ParseError> {
+    // hickory logs two lines for each reply, at info.
+    let filter = EnvFilter::try_new(level)?.add_directive("hickory_server=off".parse()?);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false);
+    match format {
+        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}
+
+// === Counters ===
+
+/// What the listeners count.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// By transport and type.
+    requests: [[AtomicU64; TYPES.len() + 1]; 2],
+    /// By response code.
+    responses: [AtomicU64; RCODES.len() + 1],
+    /// Messages that are never answered.
+    dropped: AtomicU64,
+    /// Replies that did not fit a datagram: the client is told to ask over TCP.
+    truncated: AtomicU64,
+    /// Time to answer: one count for each bucket of [`BUCKETS`], and one above.
+    durations: [AtomicU64; BUCKETS.len() + 1],
+    duration_nanoseconds: AtomicU64,
+}
+
+const PROTOS: [&str; 2] = ["udp", "tcp"];
+const TYPES: [(RecordType, &str); 7] = [
+    (RecordType::A, "A"),
+    (RecordType::AAAA, "AAAA"),
+    (RecordType::SRV, "SRV"),
+    (RecordType::TXT, "TXT"),
+    (RecordType::SOA, "SOA"),
+    (RecordType::NS, "NS"),
+    (RecordType::ANY, "ANY"),
+];
+const RCODES: [(Rcode, &str); 7] = [
+    (Rcode::NOERROR, "NOERROR"),
+    (Rcode::FORMERR, "FORMERR"),
+    (Rcode::SERVFAIL, "SERVFAIL"),
+    (Rcode::NXDOMAIN, "NXDOMAIN"),
+    (Rcode::NOTIMP, "NOTIMP"),
+    (Rcode::REFUSED, "REFUSED"),
+    (Rcode::BADVERS, "BADVERS"),
+];
+/// Upper bounds of the histogram, in microseconds: an answer takes a few.
+const BUCKETS: [u64; 8] = [5, 10, 25, 50, 100, 500, 2_500, 100_000];
+
+impl Counters {
+    /// Counts a query; `None` for one that could not be read.
+    pub fn count_request(&self, over: Transport, rtype: Option<RecordType>) {
+        let known = TYPES.iter().position(|(known, _)| Some(*known) == rtype);
+        self.requests[proto(over)][known.unwrap_or(TYPES.len())].fetch_add(1, Relaxed);
+    }
+
+    /// Counts a reply and the time that it took to make.
+    pub fn count_response(&self, rcode: Rcode, took: Duration) {
+        let known = RCODES.iter().position(|(known, _)| *known == rcode);
+        self.responses[known.unwrap_or(RCODES.len())].fetch_add(1, Relaxed);
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = BUCKETS.iter().position(|bound| nanoseconds <= bound * 1000);
+        self.durations[bucket.unwrap_or(BUCKETS.len())].fetch_add(1, Relaxed);
+        self.duration_nanoseconds.fetch_add(nanoseconds, Relaxed);
+    }
+
+    /// Counts a message that is never answered.
+    pub fn count_dropped(&self) {
+        self.dropped.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a truncated reply.
+    pub fn count_truncated(&self) {
+        self.truncated.fetch_add(1, Relaxed);
+    }
+}
+
+fn proto(over: Transport) -> usize {
+    match over {
+        Transport::Udp => 0,
+        Transport::Tcp => 1,
+    }
+}
+
+// === Metrics ===
+
+/// Everything that `/metrics` shows.
+#[derive(Clone)]
+pub struct Metrics {
+    /// What the listeners count.
+    pub counters: Arc<Counters>,
+    /// The current table.
+    pub reader: Reader,
+    /// Signs of life of the source.
+    pub feeds: Feeds,
+}
+
+impl Metrics {
+    /// Writes every metric in the OpenMetrics text format.
+    ///
+    /// # Errors
+    ///
+    /// If formatting fails, which a string does not.
+    pub fn render(&self) -> Result<String, fmt::Error> {
+        let mut registry = Registry::with_prefix("global_dns");
+        registry.register_collector(Box::new(self.clone()));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry)?;
+        Ok(text)
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page(&mut encoder);
+        self.encode_queries(&mut page)?;
+        self.encode_table(&mut page)
+    }
+}
+
+impl Metrics {
+    fn encode_queries(&self, page: &mut Page<'_, '_>) -> fmt::Result {
+        let counters = &self.counters;
+        let names = TYPES.iter().map(|(_, name)| *name).chain(["other"]);
+        let requests = PROTOS
+            .iter()
+            .zip(&counters.requests)
+            .flat_map(|(proto, by_type)| {
+                let count = move |(name, count): (&'static str, &AtomicU64)| {
+                    ([("proto", *proto), ("type", name)], count.load(Relaxed))
+                };
+                names.clone().zip(by_type).map(count)
+            });
+        page.counters("requests", "Queries received", requests)?;
+        let names = RCODES.iter().map(|(_, name)| *name).chain(["other"]);
+        let responses = names.zip(&counters.responses);
+        let responses = responses.map(|(name, count)| ([("rcode", name)], count.load(Relaxed)));
+        page.counters("responses", "Replies made", responses)?;
+        let none: [(&str, &str); 0] = [];
+        let dropped = counters.dropped.load(Relaxed);
+        page.counters(
+            "dropped_requests",
+            "Messages that are never answered",
+            [(none, dropped)],
+        )?;
+        let truncated = counters.truncated.load(Relaxed);
+        page.counters(
+            "truncated_responses",
+            "Replies with the TC bit",
+            [(none, truncated)],
+        )?;
+        let bounds = BUCKETS
+            .iter()
+            .map(|bound| *bound as f64 / 1e6)
+            .chain([f64::MAX]);
+        let counts = counters.durations.iter().map(|count| count.load(Relaxed));
+        let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
+        let seconds = counters.duration_nanoseconds.load(Relaxed) as f64 / 1e9;
+        let help = "Time from a parsed query to its reply";
+        let unit = Unit::Seconds;
+        let mut metric = page.0.encode_descriptor(
+            "request_duration",
+            help,
+            Some(&unit),
+            MetricType::Histogram,
+        )?;
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        metric.encode_histogram::<[(&str, &str); 0]>(seconds, count, &buckets, None)
+    }
+
+    fn encode_table(&self, page: &mut Page<'_, '_>) -> fmt::Result {
+        let now = self.reader.load();
+        let empty = Table::default();
+        let table = now.table.as_ref().unwrap_or(&empty);
+        let none: [(&str, &str); 0] = [];
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        page.gauges("build_info", "Version of this program", [(version, 1.0)])?;
+        let ready = f64::from(u8::from(now.table.is_some()));
+        page.gauges(
+            "table_ready",
+            "1 after the first complete table",
+            [(none, ready)],
+        )?;
+        let generation = now.generation as f64;
+        page.gauges(
+            "table_generation",
+            "Tables whose answers differed",
+            [(none, generation)],
+        )?;
+        let serial = f64::from(now.serial);
+        page.gauges("table_serial", "SOA serial", [(none, serial)])?;
+        let age = self.feeds.age().as_secs_f64();
+        let help = "Age of the oldest watch's last sign of life";
+        page.gauges("table_age_seconds", help, [(none, age)])?;
+        let services = table.services().filter(|service| service.is_known).count() as f64;
+        page.gauges("services", "Services in the table", [(none, services)])?;
+
+        let mut endpoints: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+        for service in table.services() {
+            for (endpoint, state) in State::of_service(service) {
+                *endpoints
+                    .entry((endpoint.cluster.as_str(), state.name()))
+                    .or_default() += 1;
+            }
+        }
+        let endpoints = endpoints.into_iter().map(|((cluster, state), count)| {
+            ([("cluster", cluster), ("state", state)], f64::from(count))
+        });
+        page.gauges("endpoints", "Endpoints by what becomes of them", endpoints)?;
+
+        let mut skipped = BTreeMap::from(SkipReason::ALL.map(|reason| (reason, 0_u32)));
+        for (_, skip) in table.skipped() {
+            *skipped.entry(skip.reason).or_default() += 1;
+        }
+        let skipped = skipped
+            .into_iter()
+            .map(|(reason, n)| ([("reason", reason.name())], f64::from(n)));
+        page.gauges("skipped_objects", "Objects that were left out", skipped)?;
+
+        let mut conflicts = BTreeMap::from(ConflictKind::ALL.map(|kind| (kind, 0_u32)));
+        for conflict in table.conflicts() {
+            *conflicts.entry(conflict.kind).or_default() += 1;
+        }
+        let conflicts = conflicts
+            .into_iter()
+            .map(|(kind, n)| ([("kind", kind.name())], f64::from(n)));
+        page.gauges("conflicts", "Contradictions between objects", conflicts)
+    }
+}
+
+/// The page that is being written.
+struct Page<'p, 'e>(&'p mut DescriptorEncoder<'e>);
+
+impl Page<'_, '_> {
+    /// Writes a counter with one value for each set of labels. `_total` is added to the name.
+    fn counters<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (L, u64)>,
+    ) -> fmt::Result {
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Counter)?;
+        values.into_iter().try_for_each(|(labels, value)| {
+            ConstCounter::new(value).encode(family.encode_family(&labels)?)
+        })
+    }
+
+    /// Writes a gauge with one value for each set of labels.
+    fn gauges<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (L, f64)>,
+    ) -> fmt::Result {
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Gauge)?;
+        values.into_iter().try_for_each(|(labels, value)| {
+            ConstGauge::new(value).encode(family.encode_family(&labels)?)
+        })
+    }
+}
