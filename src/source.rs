@@ -156,7 +156,7 @@ fn publish(
         info!(
             generation,
             serial,
-            services = dirty.len(),
+            changed_services = dirty.len(),
             "Published table"
         );
     }

@@ -32,7 +32,7 @@ use inputs::Skipped;
 pub use publish::{Published, Publisher};
 
 /// Everything that is answered at one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     namespaces: BTreeMap<Namespace, Arc<NamespaceTable>>,
     short_names: Arc<BTreeMap<ServiceName, ShortName>>,
@@ -42,7 +42,7 @@ pub struct Table {
 }
 
 /// The services of one namespace.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct NamespaceTable {
     services: BTreeMap<ServiceName, Arc<Service>>,
     /// Some service has an endpoint, so names exist below the namespace's (RFC 8020).

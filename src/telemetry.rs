@@ -194,23 +194,18 @@ impl Metrics {
         let responses = names.zip(&counters.responses);
         let responses = responses.map(|(name, count)| ([("rcode", name)], count.load(Relaxed)));
         page.counters("responses", "Replies made", responses)?;
-        let none: [(&str, &str); 0] = [];
         let dropped = counters.dropped.load(Relaxed);
-        page.counters(
+        page.counter(
             "dropped_requests",
             "Messages that are never answered",
-            [(none, dropped)],
+            dropped,
         )?;
         let truncated = counters.truncated.load(Relaxed);
-        page.counters(
-            "truncated_responses",
-            "Replies with the TC bit",
-            [(none, truncated)],
-        )?;
+        page.counter("truncated_responses", "Replies with the TC bit", truncated)?;
         let bounds = BUCKETS
             .iter()
             .map(|bound| *bound as f64 / 1e6)
-            .chain([f64::MAX]);
+            .chain([f64::INFINITY]);
         let counts = counters.durations.iter().map(|count| count.load(Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
         let seconds = counters.duration_nanoseconds.load(Relaxed) as f64 / 1e9;
@@ -230,28 +225,23 @@ impl Metrics {
         let now = self.reader.load();
         let empty = Table::default();
         let table = now.table.as_ref().unwrap_or(&empty);
-        let none: [(&str, &str); 0] = [];
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         page.gauges("build_info", "Version of this program", [(version, 1.0)])?;
         let ready = f64::from(u8::from(now.table.is_some()));
-        page.gauges(
-            "table_ready",
-            "1 after the first complete table",
-            [(none, ready)],
-        )?;
+        page.gauge("table_ready", "1 after the first complete table", ready)?;
         let generation = now.generation as f64;
-        page.gauges(
+        page.gauge(
             "table_generation",
             "Tables whose answers differed",
-            [(none, generation)],
+            generation,
         )?;
         let serial = f64::from(now.serial);
-        page.gauges("table_serial", "SOA serial", [(none, serial)])?;
+        page.gauge("table_serial", "SOA serial", serial)?;
         let age = self.feeds.age().as_secs_f64();
         let help = "Age of the oldest watch's last sign of life";
-        page.gauges("table_age_seconds", help, [(none, age)])?;
+        page.gauge("table_age_seconds", help, age)?;
         let services = table.services().filter(|service| service.is_known).count() as f64;
-        page.gauges("services", "Services in the table", [(none, services)])?;
+        page.gauge("services", "Services in the table", services)?;
 
         let mut endpoints: BTreeMap<(&str, &str), u32> = BTreeMap::new();
         for service in table.services() {
@@ -290,6 +280,22 @@ impl Metrics {
 struct Page<'p, 'e>(&'p mut DescriptorEncoder<'e>);
 
 impl Page<'_, '_> {
+    /// Writes a counter without labels. `_total` is added to the name.
+    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let metric = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(value).encode(metric)
+    }
+
+    /// Writes a gauge without labels.
+    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        let metric = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Gauge)?;
+        ConstGauge::new(value).encode(metric)
+    }
+
     /// Writes a counter with one value for each set of labels. `_total` is added to the name.
     fn counters<L: EncodeLabelSet>(
         &mut self,

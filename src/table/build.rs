@@ -88,7 +88,7 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
     }
     settle(&mut table, dirty);
     let names: BTreeSet<&ServiceName> = dirty.iter().map(|key| &key.service).collect();
-    answers_moved |= short::assign(&mut table, &names, rules);
+    answers_moved |= short::assign(last, &mut table, &names, rules);
     table.conflicts = short::conflicts(&table);
     Built {
         table,

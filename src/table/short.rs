@@ -10,26 +10,38 @@ use super::build::{Rules, ShortNames};
 use super::{Conflict, ConflictKind, ShortName, Table};
 use crate::mirror::{Namespace, ServiceName};
 
-/// Assigns the owners of `names` anew; tells whether one moved. The table's own owners are the incumbents.
-pub(super) fn assign(table: &mut Table, names: &BTreeSet<&ServiceName>, rules: &Rules) -> bool {
+/// Assigns the owners of `names` anew; tells whether that moves an answer. The owners in `last` are the incumbents.
+pub(super) fn assign(
+    last: &Table,
+    table: &mut Table,
+    names: &BTreeSet<&ServiceName>,
+    rules: &Rules,
+) -> bool {
     let mut moved = false;
     for name in names {
-        let old = table.short_names.get(*name);
-        let claimants: BTreeSet<Namespace> = claimants(table, name);
+        let old = last.short_names.get(*name);
         let incumbent = old.and_then(|old| old.owner.as_ref());
-        let new = owner(table, name, claimants, incumbent, rules);
+        let new = owner(table, name, claimants(table, name), incumbent, rules);
         if old == new.as_ref() {
             continue;
         }
-        moved |= old.and_then(|old| old.owner.as_ref())
-            != new.as_ref().and_then(|new| new.owner.as_ref());
         let short_names = Arc::make_mut(&mut table.short_names);
-        match new {
+        match new.clone() {
             Some(new) => short_names.insert((*name).clone(), new),
             None => short_names.remove(*name),
         };
+        // A service without endpoints answers no name, so that it owns one moves nothing.
+        let moves = new.and_then(|new| new.owner).as_ref() != incumbent
+            && (has_endpoints(last, name) || has_endpoints(table, name));
+        moved |= moves;
     }
     moved
+}
+
+fn has_endpoints(table: &Table, name: &ServiceName) -> bool {
+    table
+        .short_service(name.as_str())
+        .is_some_and(|service| !service.endpoints.is_empty())
 }
 
 fn claimants(table: &Table, name: &ServiceName) -> BTreeSet<Namespace> {

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub enum Seen {
     /// Authoritative, not truncated, and exactly these.
     Addresses(BTreeSet<Ipv4Addr>),
-    /// The response code of an answer without addresses; or what went wrong.
+    /// The response code of any other answer, such as `NXDomain`; or what went wrong.
     Nothing(String),
 }
 
@@ -63,7 +63,13 @@ struct Shared {
 impl Seen {
     /// The addresses of all groups together.
     pub fn addresses(groups: &[&[&str]]) -> Self {
-        Self::Addresses(groups.concat().iter().map(|text| text.parse().unwrap()).collect())
+        Self::Addresses(
+            groups
+                .concat()
+                .iter()
+                .map(|text| text.parse().unwrap())
+                .collect(),
+        )
     }
 
     pub fn nothing(code: &str) -> Self {
@@ -102,7 +108,14 @@ impl Transport {
 pub fn dig(server: SocketAddr, transport: Transport, name: &str, kind: &str) -> Result<Dug> {
     let output = Command::new("dig")
         .arg(format!("@{}", server.ip()))
-        .args(["-p", &server.port().to_string(), transport.option(), "+tries=1", "+time=2", "+norec"])
+        .args([
+            "-p",
+            &server.port().to_string(),
+            transport.option(),
+            "+tries=1",
+            "+time=2",
+            "+norec",
+        ])
         .args([name, kind])
         .output()
         .context("dig is not in PATH: run tests/run e2e, which installs it")?;
@@ -115,8 +128,15 @@ pub fn answered(server: SocketAddr, name: &str, kind: &str, wanted: &[String]) -
     let wanted: BTreeSet<String> = wanted.iter().cloned().collect();
     for transport in Transport::BOTH {
         let dug = dig(server, transport, name, kind)?;
-        ensure!(dug.status == "NOERROR", "{name} {kind} over {transport:?}: {}", dug.status);
-        ensure!(dug.flags.split(' ').any(|flag| flag == "aa"), "{name} {kind} over {transport:?} without authority");
+        ensure!(
+            dug.status == "NOERROR",
+            "{name} {kind} over {transport:?}: {}",
+            dug.status
+        );
+        ensure!(
+            dug.flags.split(' ').any(|flag| flag == "aa"),
+            "{name} {kind} over {transport:?} without authority"
+        );
         ensure!(
             dug.answer == wanted,
             "{name} {kind} over {transport:?}: wanted {wanted:#?}, answered {:#?}",
@@ -130,9 +150,18 @@ pub fn answered(server: SocketAddr, name: &str, kind: &str, wanted: &[String]) -
 pub fn missing(server: SocketAddr, name: &str) -> Result<()> {
     for transport in Transport::BOTH {
         let dug = dig(server, transport, name, "A")?;
-        ensure!(dug.status == "NXDOMAIN", "{name} over {transport:?}: {} {:?}", dug.status, dug.answer);
         ensure!(
-            dug.authority.len() == 1 && dug.authority.iter().all(|record| record.starts_with("global. 5 IN SOA ")),
+            dug.status == "NXDOMAIN",
+            "{name} over {transport:?}: {} {:?}",
+            dug.status,
+            dug.answer
+        );
+        ensure!(
+            dug.authority.len() == 1
+                && dug
+                    .authority
+                    .iter()
+                    .all(|record| record.starts_with("global. 5 IN SOA ")),
             "{name} over {transport:?}: the authority section is {:?}",
             dug.authority
         );
@@ -142,12 +171,19 @@ pub fn missing(server: SocketAddr, name: &str) -> Result<()> {
 
 /// `nginx.default.global. 5 IN A 10.96.0.1`, one for each address.
 pub fn a(name: &str, addresses: &[&[&str]]) -> Vec<String> {
-    addresses.concat().iter().map(|address| format!("{name}. 5 IN A {address}")).collect()
+    addresses
+        .concat()
+        .iter()
+        .map(|address| format!("{name}. 5 IN A {address}"))
+        .collect()
 }
 
 /// `_sql._tcp.nginx.default.global. 5 IN SRV 0 10 26257 nginx-set-0.east.nginx.default.global.`, one for each target.
 pub fn srv(name: &str, port: u16, targets: &[&str]) -> Vec<String> {
-    targets.iter().map(|target| format!("{name}. 5 IN SRV 0 10 {port} {target}.")).collect()
+    targets
+        .iter()
+        .map(|target| format!("{name}. 5 IN SRV 0 10 {port} {target}."))
+        .collect()
 }
 
 impl Dug {
@@ -158,8 +194,14 @@ impl Dug {
             anyhow::Ok(text[start..start + length].trim().to_owned())
         };
         let section = |title: &str| {
-            let lines = text.lines().skip_while(|line| !line.contains(title)).skip(1);
-            lines.take_while(|line| !line.is_empty()).map(single_spaced).collect()
+            let lines = text
+                .lines()
+                .skip_while(|line| !line.contains(title))
+                .skip(1);
+            lines
+                .take_while(|line| !line.is_empty())
+                .map(single_spaced)
+                .collect()
         };
         Ok(Self {
             status: header("status: ", ',')?,
@@ -192,8 +234,15 @@ impl Asker {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(server)?;
         let mut query = Message::query();
-        query.add_query(Query::query(Name::from_str(&format!("{name}."))?, RecordType::A));
-        Ok(Self { socket, query, id: 0 })
+        query.add_query(Query::query(
+            Name::from_str(&format!("{name}."))?,
+            RecordType::A,
+        ));
+        Ok(Self {
+            socket,
+            query,
+            id: 0,
+        })
     }
 
     fn ask(&mut self) -> Seen {
@@ -227,7 +276,7 @@ impl Asker {
 fn read_addresses(reply: &Message) -> Seen {
     let metadata = &reply.metadata;
     if metadata.response_code != ResponseCode::NoError {
-        return Seen::Nothing(metadata.response_code.to_str().to_owned());
+        return Seen::Nothing(format!("{:?}", metadata.response_code));
     }
     if metadata.truncation || !metadata.authoritative {
         return Seen::Nothing("truncated, or without authority".to_owned());
@@ -235,9 +284,12 @@ fn read_addresses(reply: &Message) -> Seen {
     let addresses: BTreeSet<Ipv4Addr> = reply
         .answers
         .iter()
-        .filter_map(|record| match &record.data {
-            RData::A(address) => Some(address.0),
-            _ => None,
+        .filter_map(|record| {
+            if let RData::A(address) = &record.data {
+                Some(address.0)
+            } else {
+                None
+            }
         })
         .collect();
     if addresses.len() == reply.answers.len() {
@@ -266,7 +318,11 @@ impl Observer {
                 thread::sleep(pause);
             }
         });
-        let observer = Self { name: name.to_owned(), shared, thread: Some(thread) };
+        let observer = Self {
+            name: name.to_owned(),
+            shared,
+            thread: Some(thread),
+        };
         observer.wait("any answer", Duration::from_secs(5), |_| true)?;
         Ok(observer)
     }
@@ -286,7 +342,11 @@ impl Observer {
 
     /// Every answer that differed from the one before, since the start.
     pub fn history(&self) -> Vec<Seen> {
-        let sightings = self.shared.sightings.lock().unwrap_or_else(PoisonError::into_inner);
+        let sightings = self
+            .shared
+            .sightings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         sightings.iter().map(|(_, seen)| seen.clone()).collect()
     }
 
@@ -296,13 +356,36 @@ impl Observer {
         if history == wanted {
             return Ok(());
         }
-        let list = |answers: &[Seen]| answers.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n      ");
-        bail!("{} was to be\n      {}\n    and was\n      {}", self.name, list(wanted), list(&history))
+        let list = |answers: &[Seen]| {
+            answers
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("\n      ")
+        };
+        bail!(
+            "{} was to be\n      {}\n    and was\n      {}",
+            self.name,
+            list(wanted),
+            list(&history)
+        )
     }
 
-    fn wait(&self, wanted: &str, within: Duration, fits: impl Fn(&Seen) -> bool) -> Result<Instant> {
-        let sightings = self.shared.sightings.lock().unwrap_or_else(PoisonError::into_inner);
-        let still_waiting = |sightings: &mut Vec<(Instant, Seen)>| !sightings.last().is_some_and(|(_, seen)| fits(seen));
+    /// Waits until the answer fits; returns when it was first received.
+    pub fn wait(
+        &self,
+        wanted: &str,
+        within: Duration,
+        fits: impl Fn(&Seen) -> bool,
+    ) -> Result<Instant> {
+        let sightings = self
+            .shared
+            .sightings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let still_waiting = |sightings: &mut Vec<(Instant, Seen)>| {
+            !sightings.last().is_some_and(|(_, seen)| fits(seen))
+        };
         let (sightings, _) = self
             .shared
             .changed
@@ -310,8 +393,14 @@ impl Observer {
             .unwrap_or_else(PoisonError::into_inner);
         match sightings.last() {
             Some((at, seen)) if fits(seen) => Ok(*at),
-            Some((_, seen)) => bail!("waited {within:?} for {} to be {wanted}; it is {seen}", self.name),
-            None => bail!("waited {within:?} for {} to be {wanted}; there was no answer", self.name),
+            Some((_, seen)) => bail!(
+                "waited {within:?} for {} to be {wanted}; it is {seen}",
+                self.name
+            ),
+            None => bail!(
+                "waited {within:?} for {} to be {wanted}; there was no answer",
+                self.name
+            ),
         }
     }
 }
@@ -331,7 +420,10 @@ impl Shared {
     fn note(&self, seen: Seen) {
         let now = Instant::now();
         self.queries.fetch_add(1, Ordering::Relaxed);
-        let mut sightings = self.sightings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sightings = self
+            .sightings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if sightings.last().is_none_or(|(_, last)| *last != seen) {
             sightings.push((now, seen));
             self.changed.notify_all();

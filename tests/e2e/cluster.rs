@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use http::Request;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::{Client, Config, Error};
@@ -18,6 +20,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::figures::Written;
 use crate::harness::{Process, command, eventually, free_port, say, tool};
 use crate::recordings::{Action, Event};
 
@@ -49,10 +52,15 @@ struct ApiServerCommand {
 impl Cluster {
     /// Starts the three, and returns when the API server is ready and the controllers follow.
     pub fn start() -> Result<Self> {
-        let (etcd, api_server, controllers) =
-            (tool("etcd")?, tool("kube-apiserver")?, tool("kube-controller-manager")?);
+        let (etcd, api_server, controllers) = (
+            tool("etcd")?,
+            tool("kube-apiserver")?,
+            tool("kube-controller-manager")?,
+        );
         let started = Instant::now();
-        let directory = tempfile::Builder::new().prefix("global-dns-e2e-").tempdir()?;
+        let directory = tempfile::Builder::new()
+            .prefix("global-dns-e2e-")
+            .tempdir()?;
         let path = directory.path();
         let (clients, peers, port) = (free_port()?, free_port()?, free_port()?);
 
@@ -60,13 +68,20 @@ impl Cluster {
         // Made by etcd for its peers, of which there are none: an elliptic curve key nobody else knows.
         let key = path.join("etcd/fixtures/peer/key.pem");
         eventually("etcd's key", START, || {
-            ensure!(fs::read_to_string(&key)?.contains("END EC PRIVATE KEY"), "{} is incomplete", key.display());
+            ensure!(
+                fs::read_to_string(&key)?.contains("END EC PRIVATE KEY"),
+                "{} is incomplete",
+                key.display()
+            );
             Ok(())
         })?;
 
         fs::write(path.join("tokens.csv"), tokens())?;
         let kubeconfig = path.join("kubeconfig");
-        fs::write(&kubeconfig, kubeconfig_text(port, &path.join("certificates/apiserver.crt")))?;
+        fs::write(
+            &kubeconfig,
+            kubeconfig_text(port, &path.join("certificates/apiserver.crt")),
+        )?;
         let api_server_command = api_server_command(api_server, path, clients, port, &key);
         let mut api_server = api_server_command.start(path)?;
         let certificate = path.join("certificates/apiserver.crt");
@@ -75,7 +90,10 @@ impl Cluster {
             Ok(fs::metadata(&certificate).map(drop)?)
         })?;
 
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
         let client = runtime.block_on(connect(&kubeconfig))?;
         wait_until_ready(&runtime, &client, &mut api_server)?;
 
@@ -90,10 +108,21 @@ impl Cluster {
         ]);
         let controllers = Process::start("kube-controller-manager", controllers_command, path)?;
 
-        let mut cluster =
-            Self { kubeconfig, client, runtime, api_server_command, controllers, api_server, etcd, directory };
+        let mut cluster = Self {
+            kubeconfig,
+            client,
+            runtime,
+            api_server_command,
+            controllers,
+            api_server,
+            etcd,
+            directory,
+        };
         cluster.wait_for_the_controllers()?;
-        say(&format!("real parts: started in {:.1} s", started.elapsed().as_secs_f64()));
+        say(&format!(
+            "real parts: started in {:.1} s",
+            started.elapsed().as_secs_f64()
+        ));
         Ok(cluster)
     }
 
@@ -116,16 +145,20 @@ impl Cluster {
 
     /// Writes one event of a recording; returns when the API server has acknowledged it. A deletion that Kubernetes
     /// itself did (Endpoints follow their Service) is waited for, not written.
-    pub fn write(&self, event: &Event) -> Result<Instant> {
+    pub fn write(&self, event: &Event) -> Result<Written> {
         match (event.action, event.kind()) {
-            (Action::Added | Action::Modified, _) => self.put(&event.object)?,
+            (Action::Added, _) => self.put(&event.object),
+            (Action::Modified, _) => self.replace(&event.object),
             (Action::Deleted, "Endpoints") => eventually(&event.title(), CONTROLLERS, || {
                 ensure!(self.get(&event.object)?.is_none(), "it is still there");
-                Ok(())
-            })?,
-            (Action::Deleted, _) => self.delete(&event.object)?,
+                let now = Instant::now();
+                Ok(Written {
+                    sent: now,
+                    acknowledged: now,
+                })
+            }),
+            (Action::Deleted, _) => self.delete(&event.object),
         }
-        Ok(Instant::now())
     }
 
     /// Brings the mirrors of the recorded namespaces to exactly this state.
@@ -137,9 +170,13 @@ impl Cluster {
             self.put(&serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))?;
             for service in self.mirror_services(namespace)? {
                 let wanted = state.iter().find(|event| {
-                    event.kind() == "Service" && event.namespace() == namespace && Some(event.name()) == service.metadata.name.as_deref()
+                    event.kind() == "Service"
+                        && event.namespace() == namespace
+                        && Some(event.name()) == service.metadata.name.as_deref()
                 });
-                if wanted.is_none_or(|wanted| wanted.object["spec"]["clusterIP"] != service.data["spec"]["clusterIP"]) {
+                if wanted.is_none_or(|wanted| {
+                    wanted.object["spec"]["clusterIP"] != service.data["spec"]["clusterIP"]
+                }) {
                     self.delete_with_its_endpoints(namespace, &service)?;
                 }
             }
@@ -150,55 +187,71 @@ impl Cluster {
         Ok(())
     }
 
-    /// Creates or replaces.
-    pub fn put(&self, object: &Value) -> Result<()> {
+    /// Creates, or replaces what is there.
+    pub fn put(&self, object: &Value) -> Result<Written> {
         let (api, object) = self.api_of(object)?;
-        let name = object.metadata.name.clone().unwrap_or_default();
-        let what = format!("writing {} {name}", object.types.as_ref().map_or("?", |types| &types.kind));
-        self.runtime
-            .block_on(async {
-                match api.create(&PostParams::default(), &object).await {
-                    Err(Error::Api(status)) if status.code == 409 => {
-                        api.replace(&name, &PostParams::default(), &object).await
+        let name = name_of(&object);
+        let written = self.timed(async || {
+            match api.create(&PostParams::default(), &object).await {
+                // 422: the cluster IP is taken, by the Service itself.
+                Err(Error::Api(status)) if matches!(status.code, 409 | 422) => {
+                    match api.get_opt(&name).await? {
+                        Some(_) => api
+                            .replace(&name, &PostParams::default(), &object)
+                            .await
+                            .map(drop),
+                        None => Err(Error::Api(status)),
                     }
-                    other => other,
                 }
-            })
-            .with_context(|| what)?;
-        Ok(())
+                other => other.map(drop),
+            }
+        });
+        written.with_context(|| format!("writing {name}"))
     }
 
     /// Patches the status, as a kubelet would.
-    pub fn put_status(&self, object: &Value, status: &Value) -> Result<()> {
+    pub fn put_status(&self, object: &Value, status: &Value) -> Result<Written> {
         let (api, object) = self.api_of(object)?;
-        let name = object.metadata.name.unwrap_or_default();
+        let name = name_of(&object);
         let patch = Patch::Merge(serde_json::json!({ "status": status }));
-        self.runtime
-            .block_on(api.patch_status(&name, &PatchParams::default(), &patch))
-            .with_context(|| format!("patching the status of {name}"))?;
-        Ok(())
+        let written = self.timed(async || {
+            api.patch_status(&name, &PatchParams::default(), &patch)
+                .await
+                .map(drop)
+        });
+        written.with_context(|| format!("patching the status of {name}"))
     }
 
     /// Deletes, at once and whether or not it exists.
-    pub fn delete(&self, object: &Value) -> Result<()> {
+    pub fn delete(&self, object: &Value) -> Result<Written> {
         let (api, object) = self.api_of(object)?;
-        let name = object.metadata.name.unwrap_or_default();
-        match self.runtime.block_on(api.delete(&name, &DeleteParams::default().grace_period(0))) {
-            Err(Error::Api(status)) if status.code == 404 => Ok(()),
-            other => other.map(drop).with_context(|| format!("deleting {name}")),
-        }
+        let name = name_of(&object);
+        let written = self.timed(async || {
+            match api
+                .delete(&name, &DeleteParams::default().grace_period(0))
+                .await
+            {
+                Err(Error::Api(status)) if status.code == 404 => Ok(()),
+                other => other.map(drop),
+            }
+        });
+        written.with_context(|| format!("deleting {name}"))
     }
 
     pub fn get(&self, object: &Value) -> Result<Option<DynamicObject>> {
         let (api, object) = self.api_of(object)?;
-        let name = object.metadata.name.unwrap_or_default();
-        Ok(self.runtime.block_on(api.get_opt(&name))?)
+        Ok(self.runtime.block_on(api.get_opt(&name_of(&object)))?)
     }
 
     /// The slices of a Service.
     pub fn slices(&self, namespace: &str, service: &str) -> Result<Vec<DynamicObject>> {
         let selector = format!("kubernetes.io/service-name={service}");
-        self.list("discovery.k8s.io/v1", "EndpointSlice", Some(namespace), &selector)
+        self.list(
+            "discovery.k8s.io/v1",
+            "EndpointSlice",
+            Some(namespace),
+            &selector,
+        )
     }
 
     /// How many objects of a kind there are in all namespaces.
@@ -206,30 +259,71 @@ impl Cluster {
         Ok(self.list(api_version, kind, None, "")?.len())
     }
 
-    fn mirror_services(&self, namespace: &str) -> Result<Vec<DynamicObject>> {
-        self.list("v1", "Service", Some(namespace), "mirror.linkerd.io/mirrored-service=true")
+    fn replace(&self, object: &Value) -> Result<Written> {
+        let (api, object) = self.api_of(object)?;
+        let name = name_of(&object);
+        let written = self.timed(async || {
+            api.replace(&name, &PostParams::default(), &object)
+                .await
+                .map(drop)
+        });
+        written.with_context(|| format!("replacing {name}"))
     }
 
-    fn list(&self, version: &str, kind: &str, namespace: Option<&str>, selector: &str) -> Result<Vec<DynamicObject>> {
+    /// Runs a request to its acknowledgement.
+    fn timed(&self, request: impl AsyncFnOnce() -> kube::Result<()>) -> Result<Written> {
+        let sent = Instant::now();
+        self.runtime.block_on(request())?;
+        Ok(Written {
+            sent,
+            acknowledged: Instant::now(),
+        })
+    }
+
+    fn mirror_services(&self, namespace: &str) -> Result<Vec<DynamicObject>> {
+        self.list(
+            "v1",
+            "Service",
+            Some(namespace),
+            "mirror.linkerd.io/mirrored-service=true",
+        )
+    }
+
+    fn list(
+        &self,
+        version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Result<Vec<DynamicObject>> {
         let resource = resource(version, kind);
         let api: Api<DynamicObject> = match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),
         };
-        Ok(self.runtime.block_on(api.list(&ListParams::default().labels(selector)))?.items)
+        Ok(self
+            .runtime
+            .block_on(api.list(&ListParams::default().labels(selector)))?
+            .items)
     }
 
     fn delete_with_its_endpoints(&self, namespace: &str, service: &DynamicObject) -> Result<()> {
         let name = service.metadata.name.as_deref().unwrap_or_default();
         let object = |kind: &str| serde_json::json!({"apiVersion": "v1", "kind": kind, "metadata": {"namespace": namespace, "name": name}});
         self.delete(&object("Service"))?;
-        self.write(&Event { action: Action::Deleted, object: object("Endpoints") })?;
+        self.write(&Event {
+            action: Action::Deleted,
+            object: object("Endpoints"),
+        })?;
         Ok(())
     }
 
     fn api_of(&self, object: &Value) -> Result<(Api<DynamicObject>, DynamicObject)> {
         let object: DynamicObject = serde_json::from_value(object.clone())?;
-        let types = object.types.as_ref().ok_or_else(|| anyhow!("an object without a kind"))?;
+        let types = object
+            .types
+            .as_ref()
+            .ok_or_else(|| anyhow!("an object without a kind"))?;
         let resource = resource(&types.api_version, &types.kind);
         let client = self.client.clone();
         let api = match &object.metadata.namespace {
@@ -245,18 +339,29 @@ impl Cluster {
             serde_json::json!({"apiVersion": "v1", "kind": kind,
                 "metadata": {"namespace": "default", "name": "are-you-there"}, field: value})
         };
-        let service = object("Service", "spec", serde_json::json!({"ports": [{"port": 80}]}));
-        let endpoints = serde_json::json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}]);
+        let service = object(
+            "Service",
+            "spec",
+            serde_json::json!({"ports": [{"port": 80}]}),
+        );
+        let endpoints =
+            serde_json::json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}]);
         let endpoints = object("Endpoints", "subsets", endpoints);
         self.put(&service)?;
         self.put(&endpoints)?;
         eventually("the mirroring controller's slice", START, || {
             self.controllers.check()?;
-            ensure!(self.slices("default", "are-you-there")?.len() == 1, "there is no slice");
+            ensure!(
+                self.slices("default", "are-you-there")?.len() == 1,
+                "there is no slice"
+            );
             Ok(())
         })?;
         self.delete(&service)?;
-        self.write(&Event { action: Action::Deleted, object: endpoints })?;
+        self.write(&Event {
+            action: Action::Deleted,
+            object: endpoints,
+        })?;
         Ok(())
     }
 }
@@ -279,19 +384,27 @@ impl ApiServerCommand {
 
 fn start_etcd(program: &Path, directory: &Path, clients: u16, peers: u16) -> Result<Process> {
     let mut command = command(program);
-    command.arg(format!("--data-dir={}", directory.join("etcd").display())).args([
-        format!("--listen-client-urls=http://127.0.0.1:{clients}"),
-        format!("--advertise-client-urls=http://127.0.0.1:{clients}"),
-        format!("--listen-peer-urls=https://127.0.0.1:{peers}"),
-        format!("--initial-advertise-peer-urls=https://127.0.0.1:{peers}"),
-        format!("--initial-cluster=default=https://127.0.0.1:{peers}"),
-        "--peer-auto-tls".to_owned(),
-        "--log-level=error".to_owned(),
-    ]);
+    command
+        .arg(format!("--data-dir={}", directory.join("etcd").display()))
+        .args([
+            format!("--listen-client-urls=http://127.0.0.1:{clients}"),
+            format!("--advertise-client-urls=http://127.0.0.1:{clients}"),
+            format!("--listen-peer-urls=https://127.0.0.1:{peers}"),
+            format!("--initial-advertise-peer-urls=https://127.0.0.1:{peers}"),
+            format!("--initial-cluster=default=https://127.0.0.1:{peers}"),
+            "--peer-auto-tls".to_owned(),
+            "--log-level=error".to_owned(),
+        ]);
     Process::start("etcd", command, directory)
 }
 
-fn api_server_command(program: PathBuf, directory: &Path, etcd: u16, port: u16, key: &Path) -> ApiServerCommand {
+fn api_server_command(
+    program: PathBuf,
+    directory: &Path,
+    etcd: u16,
+    port: u16,
+    key: &Path,
+) -> ApiServerCommand {
     let key = key.display();
     let arguments = vec![
         format!("--etcd-servers=http://127.0.0.1:{etcd}"),
@@ -303,7 +416,10 @@ fn api_server_command(program: PathBuf, directory: &Path, etcd: u16, port: u16, 
         format!("--service-account-key-file={key}"),
         format!("--service-account-signing-key-file={key}"),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-        format!("--token-auth-file={}", directory.join("tokens.csv").display()),
+        format!(
+            "--token-auth-file={}",
+            directory.join("tokens.csv").display()
+        ),
         "--authorization-mode=RBAC".to_owned(),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
         "--disable-admission-plugins=ServiceAccount".to_owned(),
@@ -321,8 +437,12 @@ fn tokens() -> &'static str {
 
 fn kubeconfig_text(port: u16, certificate: &Path) -> String {
     let users = ["admin", "watcher", "tenant", "stranger"];
-    let contexts = users.map(|user| format!("- {{name: {user}, context: {{cluster: hub, user: {user}}}}}\n")).concat();
-    let users = users.map(|user| format!("- {{name: {user}, user: {{token: token-of-{user}}}}}\n")).concat();
+    let contexts = users
+        .map(|user| format!("- {{name: {user}, context: {{cluster: hub, user: {user}}}}}\n"))
+        .concat();
+    let users = users
+        .map(|user| format!("- {{name: {user}, user: {{token: token-of-{user}}}}}\n"))
+        .concat();
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: admin\n\
          clusters:\n- name: hub\n  cluster: {{server: \"https://127.0.0.1:{port}\", certificate-authority: {certificate}}}\n\
@@ -333,7 +453,8 @@ fn kubeconfig_text(port: u16, certificate: &Path) -> String {
 
 async fn connect(kubeconfig: &Path) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let mut config =
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.proxy_url = None;
     Ok(Client::try_from(config)?)
 }
@@ -341,10 +462,15 @@ async fn connect(kubeconfig: &Path) -> Result<Client> {
 fn wait_until_ready(runtime: &Runtime, client: &Client, api_server: &mut Process) -> Result<()> {
     eventually("the API server to be ready", START, || {
         api_server.check()?;
-        let answer = runtime.block_on(client.request_text(Request::get("/readyz").body(Vec::new())?))?;
+        let answer =
+            runtime.block_on(client.request_text(Request::get("/readyz").body(Vec::new())?))?;
         ensure!(answer == "ok", "/readyz says {answer}");
         Ok(())
     })
+}
+
+fn name_of(object: &DynamicObject) -> String {
+    object.metadata.name.clone().unwrap_or_default()
 }
 
 fn resource(api_version: &str, kind: &str) -> ApiResource {

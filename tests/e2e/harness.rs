@@ -28,8 +28,13 @@ impl Process {
     pub fn start(name: &'static str, mut command: Command, directory: &Path) -> Result<Self> {
         let log = directory.join(format!("{name}.log"));
         let output = File::options().create(true).append(true).open(&log)?;
-        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        let child = command.spawn().with_context(|| format!("starting {name}"))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output);
+        let child = command
+            .spawn()
+            .with_context(|| format!("starting {name}"))?;
         Ok(Self { name, child, log })
     }
 
@@ -37,7 +42,11 @@ impl Process {
     pub fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
-            Some(status) => bail!("{} ended by itself with {status}; its last words: {}", self.name, self.last_words()),
+            Some(status) => bail!(
+                "{} ended by itself with {status}; its last words: {}",
+                self.name,
+                self.last_words()
+            ),
         }
     }
 
@@ -81,14 +90,20 @@ pub fn command(program: &Path) -> Command {
 
 /// Sends SIGTERM; `Child` itself knows only SIGKILL.
 pub fn ask_to_end(child: &Child) -> Result<()> {
-    let sent = Command::new("sh").arg("-c").arg(format!("kill -TERM {}", child.id())).status()?;
+    let sent = Command::new("sh")
+        .arg("-c")
+        .arg(format!("kill -TERM {}", child.id()))
+        .status()?;
     ensure!(sent.success(), "sending SIGTERM to process {}", child.id());
     Ok(())
 }
 
 /// Finds a real part, or says how to get it. A missing part is a failure, never a reason to skip.
 pub fn tool(name: &str) -> Result<PathBuf> {
-    let named = ["KUBEBUILDER_ASSETS", "GLOBAL_DNS_TEST_TOOLS"].into_iter().filter_map(env::var_os).map(PathBuf::from);
+    let named = ["KUBEBUILDER_ASSETS", "GLOBAL_DNS_TEST_TOOLS"]
+        .into_iter()
+        .filter_map(env::var_os)
+        .map(PathBuf::from);
     let directories: Vec<PathBuf> = named.chain(path_directories()).collect();
     let found = find(name, &directories).ok_or_else(|| {
         anyhow!("{name} is neither in KUBEBUILDER_ASSETS nor in GLOBAL_DNS_TEST_TOOLS nor in PATH: run tests/run e2e, which installs it")
@@ -98,11 +113,16 @@ pub fn tool(name: &str) -> Result<PathBuf> {
 }
 
 fn find(name: &str, directories: &[PathBuf]) -> Option<PathBuf> {
-    directories.iter().map(|directory| directory.join(name)).find(|path| path.is_file())
+    directories
+        .iter()
+        .map(|directory| directory.join(name))
+        .find(|path| path.is_file())
 }
 
 fn path_directories() -> Vec<PathBuf> {
-    env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default()
+    env::var_os("PATH")
+        .map(|path| env::split_paths(&path).collect())
+        .unwrap_or_default()
 }
 
 /// A port on loopback that nobody listens on, outside the range of the kernel's own choice: a client that retries
@@ -120,7 +140,11 @@ pub fn free_port() -> Result<u16> {
 }
 
 /// Tries until `attempt` succeeds; after `within`, fails with its last reason.
-pub fn eventually<T>(what: &str, within: Duration, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+pub fn eventually<T>(
+    what: &str,
+    within: Duration,
+    mut attempt: impl FnMut() -> Result<T>,
+) -> Result<T> {
     let started = Instant::now();
     loop {
         match attempt() {
@@ -140,16 +164,4 @@ pub fn last_lines(lines: &[String], count: usize) -> String {
 /// Prints a line, past the capture of the test runner: figures are wanted of passing tests too.
 pub fn say(line: &str) {
     let _ = writeln!(stdout(), "e2e: {line}");
-}
-
-/// `3.1 ms (p50 of 5, slowest 4.0 ms)`.
-pub fn figure(samples: &[Duration]) -> String {
-    let mut sorted = samples.to_vec();
-    sorted.sort();
-    let ms = |index: usize| sorted.get(index).map_or(f64::NAN, |sample| sample.as_secs_f64() * 1e3);
-    match sorted.len() {
-        0 => "no sample".to_owned(),
-        1 => format!("{:.1} ms", ms(0)),
-        n => format!("{:.1} ms (p50 of {n}, slowest {:.1} ms)", ms((n - 1) / 2), ms(n - 1)),
-    }
 }

@@ -3,7 +3,8 @@
 //! Index:
 //!
 //! - `steps`: runs named facts in order, one line each
-//! - `harness`: processes, ports, deadlines and the figures that are printed
+//! - `harness`: processes, ports, deadlines, and the lines that are printed
+//! - `figures`: times from a write to the changed answer
 //! - `recordings`: what a real mirror controller wrote, event by event
 //! - `cluster`: etcd, the API server, the controller manager, and writing objects
 //! - `server`: the binary under test
@@ -39,6 +40,7 @@ mod ask;
 mod cluster;
 mod clusters_come_and_go;
 mod coredns;
+mod figures;
 mod gateways_down;
 mod harness;
 mod local_members;

@@ -32,9 +32,15 @@ pub enum Action {
 impl Recording {
     /// Reads everything, with the objects as recorded.
     pub fn read(name: &str) -> Result<Self> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/recordings").join(format!("{name}.jsonl"));
-        let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        let mut recording = Self { state: Vec::new(), events: Vec::new() };
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/fixtures/recordings")
+            .join(format!("{name}.jsonl"));
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let mut recording = Self {
+            state: Vec::new(),
+            events: Vec::new(),
+        };
         let mut synced = false;
         for line in text.lines() {
             let line: Value = serde_json::from_str(line)?;
@@ -42,8 +48,15 @@ impl Recording {
                 synced = true;
                 continue;
             }
-            let event = Event { action: Action::read(&line["type"])?, object: line["object"].clone() };
-            if synced { recording.events.push(event) } else { recording.state.push(event) }
+            let event = Event {
+                action: Action::read(&line["type"])?,
+                object: line["object"].clone(),
+            };
+            if synced {
+                recording.events.push(event)
+            } else {
+                recording.state.push(event)
+            }
         }
         Ok(recording)
     }
@@ -52,22 +65,38 @@ impl Recording {
     /// are left to Kubernetes, and so are the objects of local services.
     pub fn read_writes(name: &str) -> Result<Self> {
         let recording = Self::read(name)?;
-        let writes = |events: Vec<Event>| events.into_iter().filter(Event::is_a_mirror_write).map(Event::clean).collect();
-        Ok(Self { state: writes(recording.state), events: writes(recording.events) })
+        let writes = |events: Vec<Event>| {
+            events
+                .into_iter()
+                .filter(Event::is_a_mirror_write)
+                .map(Event::clean)
+                .collect()
+        };
+        Ok(Self {
+            state: writes(recording.state),
+            events: writes(recording.events),
+        })
     }
 
     /// The writes that make the mirrors of one cluster out of nothing, in the order of the mirror controller: the
     /// headless mirror, then Service and Endpoints of each endpoint mirror, last the Endpoints of the headless mirror.
     pub fn link(&self, cluster: &str) -> Vec<Event> {
-        let of_cluster = |event: &&Event| event.object["metadata"]["labels"]["mirror.linkerd.io/cluster-name"] == cluster;
+        let of_cluster = |event: &&Event| {
+            event.object["metadata"]["labels"]["mirror.linkerd.io/cluster-name"] == cluster
+        };
         let headless = |event: &&Event| event.parent().is_none();
         let mirrors: Vec<&Event> = self.state.iter().filter(of_cluster).collect();
-        let (headless, endpoints): (Vec<&Event>, Vec<&Event>) = mirrors.into_iter().partition(headless);
+        let (headless, endpoints): (Vec<&Event>, Vec<&Event>) =
+            mirrors.into_iter().partition(headless);
         let mut ordered = Vec::new();
         ordered.extend(headless.iter().filter(|event| event.kind() == "Service"));
         for service in endpoints.iter().filter(|event| event.kind() == "Service") {
             ordered.push(service);
-            ordered.extend(endpoints.iter().filter(|e| e.kind() == "Endpoints" && e.name() == service.name()));
+            ordered.extend(
+                endpoints
+                    .iter()
+                    .filter(|e| e.kind() == "Endpoints" && e.name() == service.name()),
+            );
         }
         ordered.extend(headless.iter().filter(|event| event.kind() == "Endpoints"));
         ordered.into_iter().map(|event| (*event).clone()).collect()
@@ -82,7 +111,9 @@ impl Event {
     }
 
     pub fn namespace(&self) -> &str {
-        self.object["metadata"]["namespace"].as_str().unwrap_or_default()
+        self.object["metadata"]["namespace"]
+            .as_str()
+            .unwrap_or_default()
     }
 
     pub fn name(&self) -> &str {
@@ -96,7 +127,10 @@ impl Event {
 
     /// The same object, deleted.
     pub fn undone(&self) -> Self {
-        Self { action: Action::Deleted, object: self.object.clone() }
+        Self {
+            action: Action::Deleted,
+            object: self.object.clone(),
+        }
     }
 
     /// Name of the headless mirror that an endpoint mirror belongs to.
@@ -105,14 +139,21 @@ impl Event {
     }
 
     fn is_a_mirror_write(&self) -> bool {
-        let mirrored = self.object["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] == "true";
+        let mirrored =
+            self.object["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] == "true";
         mirrored && matches!(self.kind(), "Service" | "Endpoints")
     }
 
     /// Without what an API server adds on its own.
     fn clean(mut self) -> Self {
         if let Some(metadata) = self.object["metadata"].as_object_mut() {
-            for field in ["resourceVersion", "uid", "ownerReferences", "creationTimestamp", "managedFields"] {
+            for field in [
+                "resourceVersion",
+                "uid",
+                "ownerReferences",
+                "creationTimestamp",
+                "managedFields",
+            ] {
                 metadata.remove(field);
             }
         }

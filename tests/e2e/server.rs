@@ -40,22 +40,49 @@ impl Server {
         for listener in ["--listen", "--admin-listen", "--api-listen"] {
             command.args([listener, "127.0.0.1:0"]);
         }
-        command.args(["--zone", "global", "--cluster-name", "hub", "--log-format", "json"]);
-        for (flag, value) in [("--watch-timeout", "3s"), ("--relist", "15m"), ("--grace", "1s")] {
+        command.args([
+            "--zone",
+            "global",
+            "--cluster-name",
+            "hub",
+            "--log-format",
+            "json",
+        ]);
+        for (flag, value) in [
+            ("--watch-timeout", "3s"),
+            ("--relist", "15m"),
+            ("--grace", "1s"),
+        ] {
             if !further.contains(&flag) {
                 command.args([flag, value]);
             }
         }
-        command.args(further).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .args(further)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         let started = Instant::now();
         let mut child = command.spawn().context("starting global-dns")?;
         let log = Log::default();
         if let Some(stderr) = child.stderr.take() {
             let log = log.clone();
-            thread::spawn(move || BufReader::new(stderr).lines().map_while(Result::ok).for_each(|line| log.push(line)));
+            thread::spawn(move || {
+                BufReader::new(stderr)
+                    .lines()
+                    .map_while(Result::ok)
+                    .for_each(|line| log.push(line))
+            });
         }
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut server = Self { dns: nowhere, started, admin: nowhere, api: nowhere, child, log };
+        let mut server = Self {
+            dns: nowhere,
+            started,
+            admin: nowhere,
+            api: nowhere,
+            child,
+            log,
+        };
         server.dns = server.listener("dns")?;
         server.admin = server.listener("admin")?;
         server.api = server.listener("api")?;
@@ -87,8 +114,15 @@ impl Server {
     /// The value of one line of `/metrics`, named with its labels.
     pub fn metric(&self, name: &str) -> Result<f64> {
         let (_, text) = get(self.admin, "/metrics")?;
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        Ok(value.with_context(|| format!("/metrics has no {name}"))?.trim().parse()?)
+        let value = text.lines().find_map(|line| {
+            line.strip_prefix(name)?
+                .trim_start_matches("{}")
+                .strip_prefix(' ')
+        });
+        Ok(value
+            .with_context(|| format!("/metrics has no {name}"))?
+            .trim()
+            .parse()?)
     }
 
     /// `/api/v1/table`.
@@ -104,7 +138,12 @@ impl Server {
 
     /// Adds the end of the log to a failure.
     pub fn with_log<T>(&self, result: Result<T>) -> Result<T> {
-        result.map_err(|error| anyhow!("{error:#}; the end of the log:\n    {}", last_lines(&self.log.lines(), 12)))
+        result.map_err(|error| {
+            anyhow!(
+                "{error:#}; the end of the log:\n    {}",
+                last_lines(&self.log.lines(), 12)
+            )
+        })
     }
 
     /// Fails if the process has ended.
@@ -121,20 +160,34 @@ impl Server {
     /// Waits for the end of the process.
     pub fn wait_for_the_end(&mut self) -> Result<ExitStatus> {
         let child = &mut self.child;
-        eventually("global-dns to end", PATIENCE, || child.try_wait()?.context("it is still running"))
+        eventually("global-dns to end", PATIENCE, || {
+            child.try_wait()?.context("it is still running")
+        })
     }
 
     fn listener(&mut self, listener: &str) -> Result<SocketAddr> {
         let (log, child) = (&self.log, &mut self.child);
         let found = eventually(&format!("the {listener} listener"), PATIENCE, || {
-            if let Some(line) = log.find(|line| line["message"] == "Listening" && line["listener"] == listener) {
-                return Ok(Some(line["address"].as_str().context("a listener without an address")?.parse()?));
+            if let Some(line) =
+                log.find(|line| line["message"] == "Listening" && line["listener"] == listener)
+            {
+                return Ok(Some(
+                    line["address"]
+                        .as_str()
+                        .context("a listener without an address")?
+                        .parse()?,
+                ));
             }
             // A process that has ended is not to be waited for.
-            ensure!(child.try_wait()?.is_some(), "there is no such line in the log");
+            ensure!(
+                child.try_wait()?.is_some(),
+                "there is no such line in the log"
+            );
             Ok(None)
         });
-        let found = found.and_then(|address| address.with_context(|| format!("no {listener} listener: global-dns has ended")));
+        let found = found.and_then(|address| {
+            address.with_context(|| format!("no {listener} listener: global-dns has ended"))
+        });
         self.with_log(found)
     }
 }
@@ -151,26 +204,41 @@ impl Drop for Server {
 
 impl Log {
     pub fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The first event whose fields fit.
     pub fn find(&self, fits: impl Fn(&Value) -> bool) -> Option<Value> {
-        self.events().into_iter().map(|event| event["fields"].clone()).find(fits)
+        self.events()
+            .into_iter()
+            .map(|event| event["fields"].clone())
+            .find(fits)
     }
 
     /// How many warnings and errors there are.
     pub fn warnings(&self) -> usize {
-        self.events().iter().filter(|event| event["level"] == "WARN" || event["level"] == "ERROR").count()
+        self.events()
+            .iter()
+            .filter(|event| event["level"] == "WARN" || event["level"] == "ERROR")
+            .count()
     }
 
     /// Every line that is an event.
     fn events(&self) -> Vec<Value> {
-        self.lines().iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        self.lines()
+            .iter()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
     }
 
     fn push(&self, line: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(line);
     }
 }
 

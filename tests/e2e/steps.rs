@@ -15,6 +15,7 @@ pub struct Steps {
     suite: &'static str,
     started: Instant,
     passed: usize,
+    /// What was said about them is printed already.
     failures: Vec<String>,
     /// The first step that failed although later ones stand on it.
     missing: Option<String>,
@@ -24,7 +25,13 @@ pub struct Steps {
 
 impl Steps {
     pub fn new(suite: &'static str) -> Self {
-        Self { suite, started: Instant::now(), passed: 0, failures: Vec::new(), missing: None }
+        Self {
+            suite,
+            started: Instant::now(),
+            passed: 0,
+            failures: Vec::new(),
+            missing: None,
+        }
     }
 
     /// A fact of its own.
@@ -42,16 +49,17 @@ impl Steps {
             Err(panic) => format!("panicked: {}", panic_message(panic.as_ref())),
         };
         say(&format!("FAIL {seconds:6.2} s  {fact}: {reason}"));
-        self.failures.push(format!("{fact}: {reason}"));
+        self.failures.push(fact.to_owned());
         false
     }
 
     /// A fact that later steps stand on: where one of these has failed, the rest of them are failures unrun.
     pub fn needed(&mut self, fact: &str, check: impl FnOnce() -> Result<()>) {
         if let Some(missing) = &self.missing {
-            let reason = format!("{fact}: not run, because {missing} failed");
-            say(&format!("FAIL    -    {reason}"));
-            self.failures.push(reason);
+            say(&format!(
+                "FAIL    -    {fact}: not run, because {missing} failed"
+            ));
+            self.failures.push(fact.to_owned());
         } else if !self.step(fact, check) {
             self.missing = Some(fact.to_owned());
         }
@@ -65,8 +73,16 @@ impl Steps {
     pub fn finish(self) {
         let seconds = self.started.elapsed().as_secs_f64();
         let (passed, failed) = (self.passed, self.failures.len());
-        say(&format!("{}: {passed} steps passed, {failed} failed, {seconds:.1} s", self.suite));
-        assert!(self.failures.is_empty(), "{}:\n  {}", self.suite, self.failures.join("\n  "));
+        say(&format!(
+            "{}: {passed} steps passed, {failed} failed, {seconds:.1} s",
+            self.suite
+        ));
+        assert!(
+            self.failures.is_empty(),
+            "{}:\n  {}",
+            self.suite,
+            self.failures.join("\n  ")
+        );
     }
 }
 

@@ -1,0 +1,397 @@
+//! An API server that refuses, falls silent, forgets, and says things that cannot be decoded.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::ask::{Observer, Seen, Transport, addresses_of, dig, missing};
+use crate::clusters_come_and_go::{FOLLOW, NGINX, PAUSE};
+use crate::harness::{eventually, say};
+use crate::recordings::Recording;
+use crate::server::Server;
+use crate::standin::{Asked, Manner, StandIn};
+use crate::steps::Steps;
+
+/// Watches are retried, with longer and longer pauses.
+const RETRY: Duration = Duration::from_secs(60);
+/// The names under which the watches appear.
+const WATCHES: [&str; 5] = [
+    "mirror-services",
+    "local-services",
+    "mirror-slices",
+    "local-slices",
+    "foreign-slices",
+];
+const UNDECODABLE: &str = "global_dns_skipped_objects{reason=\"undecodable\"}";
+
+// nginx-set-0, -1, -2 of east, west and north in recording 02.
+const ALL: [&str; 9] = [
+    "10.96.146.197",
+    "10.96.48.116",
+    "10.96.33.115",
+    "10.96.200.190",
+    "10.96.46.26",
+    "10.96.139.176",
+    "10.96.195.82",
+    "10.96.55.36",
+    "10.96.106.244",
+];
+/// nginx-set-4 of east, which recording 02 adds.
+const EXTRA: &str = "10.96.134.180";
+
+pub fn run(steps: &mut Steps) {
+    steps.step(
+        "a_refused_field_selector_is_left_out_and_reduced_on_arrival",
+        refused_field_selector,
+    );
+    steps.step(
+        "a_silent_connection_is_noticed_and_replaced",
+        silent_connection,
+    );
+    steps.step(
+        "an_api_server_that_refuses_everything_is_asked_seldom",
+        refuses_everything,
+    );
+    steps.step(
+        "an_undecodable_object_never_stops_the_rest",
+        undecodable_objects,
+    );
+    steps.step("lost_history_is_healed_by_a_new_list", lost_history);
+    steps.step(
+        "a_deletion_that_nobody_reported_is_healed_by_the_relist",
+        relist_heals,
+    );
+}
+
+fn refused_field_selector() -> Result<()> {
+    let standin = StandIn::start(Manner::RefusesFieldSelectors, &objects()?)?;
+    for (name, cluster_ip, address) in [
+        ("redis", "None", "10.0.0.78"),
+        ("mysql", "10.96.7.7", "10.0.0.79"),
+    ] {
+        standin.put_quietly(&exported(name, cluster_ip));
+        standin.put_quietly(&slice_of(name, address));
+    }
+    let server = Server::start_ready(&standin.kubeconfig, &[])?;
+    let fallen_back = || {
+        sees(&server, NGINX, &ALL)?;
+        sees(&server, "redis.default.global", &["10.0.0.78"])?;
+        missing(server.dns, "mysql.default.global")?;
+        // And as events.
+        let observer = Observer::start(server.dns, "cache.default.global", PAUSE)?;
+        for (name, cluster_ip, address) in [
+            ("queue", "10.96.7.8", "10.0.0.80"),
+            ("cache", "None", "10.0.0.81"),
+        ] {
+            standin.put(&exported(name, cluster_ip));
+            standin.put(&slice_of(name, address));
+        }
+        observer.wait_for(&Seen::addresses(&[&["10.0.0.81"]]), FOLLOW)?;
+        missing(server.dns, "queue.default.global")?;
+        let asked = standin.asked();
+        let with_field = asked
+            .iter()
+            .filter(|asked| !asked.fields.is_empty())
+            .count();
+        ensure!(
+            with_field >= 1,
+            "the field selector was never tried: {asked:#?}"
+        );
+        ensure!(
+            asked
+                .iter()
+                .any(|asked| asked.watch && asked.labels == "!mirror.linkerd.io/mirrored-service"),
+            "no watch with the label selector alone: {asked:#?}"
+        );
+        say(&format!(
+            "refused field selector: {with_field} refused, then the label selector alone"
+        ));
+        Ok(())
+    };
+    server.with_log(fallen_back())
+}
+
+fn silent_connection() -> Result<()> {
+    let standin = StandIn::start(Manner::SilentOnWatches, &objects()?)?;
+    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "2s"])?;
+    let observer = Observer::start(server.dns, NGINX, PAUSE)?;
+    let noticed = || {
+        let asked_again = eventually(
+            "every watch to be asked for again",
+            Duration::from_secs(15),
+            || {
+                let asked: Vec<Asked> = standin
+                    .asked()
+                    .into_iter()
+                    .filter(|asked| asked.watch)
+                    .collect();
+                let mut waits = Vec::new();
+                for (index, first) in asked.iter().enumerate() {
+                    if asked[..index].iter().any(|earlier| earlier.is_alike(first)) {
+                        continue;
+                    }
+                    let second = asked[index + 1..]
+                        .iter()
+                        .find(|later| later.is_alike(first));
+                    waits.push(
+                        second.with_context(|| format!("{first:?} only once"))?.at - first.at,
+                    );
+                }
+                ensure!(
+                    waits.len() == WATCHES.len(),
+                    "{} watches were asked for",
+                    waits.len()
+                );
+                Ok(waits)
+            },
+        )?;
+        let slowest = asked_again.into_iter().max().unwrap_or_default();
+        ensure!(slowest < Duration::from_secs(10), "it took {slowest:?}");
+        ensure!(
+            server.log().warnings() > 0,
+            "there is no warning in the log"
+        );
+        let (status, text) = server.readyz()?;
+        ensure!(status == 200, "/readyz says {status}: {text}");
+        // Once it speaks again, so do the answers.
+        standin.behave(Manner::Good);
+        standin.put(&extra()?);
+        let put = Instant::now();
+        let with_extra = Seen::addresses(&[&ALL, &[EXTRA]]);
+        let caught_up = observer
+            .wait_for(&with_extra, RETRY)?
+            .saturating_duration_since(put);
+        observer.has_seen(&[Seen::addresses(&[&ALL]), with_extra])?;
+        say(&format!(
+            "silent watch: replaced after {:.1} s with a watch timeout of 2 s; {:.1} s to the next change after it spoke again",
+            slowest.as_secs_f64(),
+            caught_up.as_secs_f64()
+        ));
+        Ok(())
+    };
+    server.with_log(noticed())
+}
+
+fn refuses_everything() -> Result<()> {
+    let standin = StandIn::start(Manner::RefusesEverything, &objects()?)?;
+    let mut server = Server::start(&standin.kubeconfig, &[])?;
+    let refused = eventually("/readyz to say what is wrong", RETRY, || {
+        let (status, text) = server.readyz()?;
+        ensure!(status == 503, "/readyz says {status}: {text}");
+        for watch in WATCHES {
+            ensure!(
+                text.contains(watch),
+                "/readyz does not name {watch}: {text}"
+            );
+        }
+        ensure!(
+            text.contains("refuses everything"),
+            "/readyz does not say what the API server said: {text}"
+        );
+        Ok(())
+    });
+    server.with_log(refused)?;
+    for transport in Transport::BOTH {
+        let dug = dig(server.dns, transport, NGINX, "A")?;
+        ensure!(
+            dug.status == "SERVFAIL",
+            "{} over {transport:?}",
+            dug.status
+        );
+    }
+    // What is measured is how often it asks, which takes time by nature.
+    let window = Duration::from_secs(5);
+    thread::sleep(window.saturating_sub(server.started.elapsed()));
+    let asked = standin.asked().len();
+    ensure!(
+        (WATCHES.len()..=60).contains(&asked),
+        "{asked} requests within {window:?}"
+    );
+    server.is_running()?;
+
+    standin.behave(Manner::Good);
+    let good = Instant::now();
+    server.wait_until_ready()?;
+    server.with_log(sees(&server, NGINX, &ALL))?;
+    say(&format!(
+        "refused everything: {asked} requests of five watches in the first {} s; ready {:.1} s after the refusals ended",
+        window.as_secs(),
+        good.elapsed().as_secs_f64()
+    ));
+    Ok(())
+}
+
+fn undecodable_objects() -> Result<()> {
+    let mut objects = objects()?;
+    objects.push(undecodable("nginx-set-8-east"));
+    let standin = StandIn::start(Manner::Good, &objects)?;
+    let server = Server::start_ready(&standin.kubeconfig, &[])?;
+    let observer = Observer::start(server.dns, NGINX, PAUSE)?;
+    let carried_on = || {
+        observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;
+        ensure!(
+            server.metric(UNDECODABLE)? == 1.0,
+            "one object of the list is undecodable, the metric says otherwise"
+        );
+        standin.put(&undecodable("nginx-set-9-east"));
+        standin.put(&extra()?);
+        let with_extra = Seen::addresses(&[&ALL, &[EXTRA]]);
+        observer.wait_for(&with_extra, FOLLOW)?;
+        ensure!(
+            server.metric(UNDECODABLE)? == 2.0,
+            "one more came in an event, the metric says otherwise"
+        );
+        let table = server.table()?;
+        let skipped = table["skipped"].as_array().context("no skipped objects")?;
+        for object in [
+            "Service/default/nginx-set-8-east",
+            "Service/default/nginx-set-9-east",
+        ] {
+            let found = skipped
+                .iter()
+                .any(|skip| skip["object"] == object && skip["reason"] == "undecodable");
+            ensure!(
+                found,
+                "/api/v1/table does not report {object}: {skipped:#?}"
+            );
+        }
+        // Repaired, it joins.
+        let mut repaired = extra()?;
+        repaired["metadata"]["name"] = json!("nginx-set-9-east");
+        repaired["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] =
+            json!("nginx-set-9.nginx.default.svc.cluster.local");
+        repaired["spec"]["clusterIP"] = json!("10.96.9.9");
+        repaired["spec"]["clusterIPs"] = json!(["10.96.9.9"]);
+        standin.put(&repaired);
+        let with_repaired = Seen::addresses(&[&ALL, &[EXTRA, "10.96.9.9"]]);
+        observer.wait_for(&with_repaired, FOLLOW)?;
+        ensure!(
+            server.metric(UNDECODABLE)? == 1.0,
+            "one was repaired, the metric says otherwise"
+        );
+        observer.has_seen(&[Seen::addresses(&[&ALL]), with_extra, with_repaired])
+    };
+    server.with_log(carried_on())
+}
+
+fn lost_history() -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &objects()?)?;
+    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "30s"])?;
+    let observer = Observer::start(server.dns, NGINX, PAUSE)?;
+    let healed = || {
+        eventually("every watch to be open", FOLLOW, || {
+            let watches = standin.asked().iter().filter(|asked| asked.watch).count();
+            ensure!(watches == WATCHES.len(), "{watches} are");
+            Ok(())
+        })?;
+        // Seen by no watch, ever: only a new list has it.
+        standin.put_quietly(&extra()?);
+        standin.lose_history();
+        let lost = Instant::now();
+        let with_extra = Seen::addresses(&[&ALL, &[EXTRA]]);
+        let found = observer
+            .wait_for(&with_extra, RETRY)?
+            .saturating_duration_since(lost);
+        observer.has_seen(&[Seen::addresses(&[&ALL]), with_extra])?;
+        say(&format!(
+            "lost history (410): listed anew and answered after {:.2} s, nothing missing in between",
+            found.as_secs_f64()
+        ));
+        Ok(())
+    };
+    server.with_log(healed())
+}
+
+fn relist_heals() -> Result<()> {
+    let objects = objects()?;
+    let standin = StandIn::start(Manner::Good, &objects)?;
+    let server = Server::start_ready(
+        &standin.kubeconfig,
+        &["--relist", "2s", "--watch-timeout", "30s"],
+    )?;
+    let observer = Observer::start(server.dns, NGINX, PAUSE)?;
+    let healed = || {
+        observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;
+        let victim = objects.iter().find(|object| {
+            object["metadata"]["name"] == "nginx-set-2-north" && object["kind"] == "Service"
+        });
+        standin.delete_quietly(victim.context("recording 02 has changed")?);
+        let deleted = Instant::now();
+        let without = Seen::addresses(&[&ALL[..8]]);
+        let gone = observer
+            .wait_for(&without, RETRY)?
+            .saturating_duration_since(deleted);
+        observer.has_seen(&[Seen::addresses(&[&ALL]), without])?;
+        say(&format!(
+            "silent gap: healed after {:.1} s with a relist every 2 s",
+            gone.as_secs_f64()
+        ));
+        Ok(())
+    };
+    server.with_log(healed())
+}
+
+/// The Services and slices at the start of recording 02, as recorded.
+fn objects() -> Result<Vec<Value>> {
+    let state = Recording::read("02-scale-up-east")?.state;
+    Ok(state
+        .into_iter()
+        .map(|event| event.object)
+        .filter(|object| object["kind"] != "Endpoints")
+        .collect())
+}
+
+/// The first Service that recording 02 adds.
+fn extra() -> Result<Value> {
+    let events = Recording::read("02-scale-up-east")?.events;
+    let extra = events
+        .into_iter()
+        .find(|event| event.title() == "ADDED Service nginx-set-4-east");
+    Ok(extra.context("recording 02 has changed")?.object)
+}
+
+/// An endpoint mirror whose ports are no list.
+fn undecodable(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"namespace": "default", "name": name, "labels": {
+            "mirror.linkerd.io/mirrored-service": "true",
+            "mirror.linkerd.io/cluster-name": "east",
+            "mirror.linkerd.io/headless-mirror-svc-name": "nginx-east",
+        }},
+        "spec": {"clusterIP": "10.96.8.8", "clusterIPs": ["10.96.8.8"], "ports": "http"},
+    })
+}
+
+/// A Service of this cluster that is exported, so that it needs no mirror to have a name.
+fn exported(name: &str, cluster_ip: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"namespace": "default", "name": name, "labels": {"mirror.linkerd.io/exported": "true"}},
+        "spec": {"clusterIP": cluster_ip, "clusterIPs": [cluster_ip], "ports": [{"name": "main", "port": 80}]},
+    })
+}
+
+/// A slice that somebody else than Kubernetes' own controllers manages.
+fn slice_of(service: &str, address: &str) -> Value {
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"namespace": "default", "name": format!("{service}-1"), "labels": {
+            "kubernetes.io/service-name": service,
+            "endpointslice.kubernetes.io/managed-by": "example.com",
+        }},
+        "endpoints": [{"addresses": [address], "conditions": {"ready": true}, "hostname": "main-0"}],
+        "ports": [{"name": "main", "port": 80, "protocol": "TCP"}],
+    })
+}
+
+fn sees(server: &Server, name: &str, wanted: &[&str]) -> Result<()> {
+    let seen = addresses_of(server.dns, name)?;
+    ensure!(
+        seen == Seen::addresses(&[wanted]),
+        "{name} is {seen}, wanted {wanted:?}"
+    );
+    Ok(())
+}

@@ -1,0 +1,403 @@
+//! An API server that misbehaves on request: lists and watches of Services and EndpointSlices over plain HTTP.
+//!
+//! It behaves as a real one does in what the server under test can see (selectors, resource versions, items without a
+//! kind, watches that end after `timeoutSeconds`), and it keeps a list of what it was asked.
+
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use futures::stream;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// How it behaves towards whatever is asked from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    Good,
+    /// As Kubernetes before 1.31: Services cannot be selected by their cluster IP.
+    RefusesFieldSelectors,
+    /// Lists are answered; watches are accepted, and then nothing is sent, not even their end.
+    SilentOnWatches,
+    /// Everything is answered with 500.
+    RefusesEverything,
+}
+
+pub struct StandIn {
+    pub kubeconfig: PathBuf,
+    book: Shared,
+    // Ends every connection when it is dropped.
+    _runtime: Runtime,
+    _directory: TempDir,
+}
+
+/// One request.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub at: Instant,
+    pub watch: bool,
+    /// `services` or `endpointslices`
+    pub resource: String,
+    pub labels: String,
+    pub fields: String,
+}
+
+type Shared = Arc<Mutex<Book>>;
+
+struct Book {
+    manner: Manner,
+    /// The newest resource version.
+    version: u64,
+    /// The oldest version that a watch can start from.
+    oldest: u64,
+    objects: BTreeMap<String, Value>,
+    events: Vec<Happened>,
+    watchers: Vec<Watcher>,
+    asked: Vec<Asked>,
+}
+
+struct Happened {
+    version: u64,
+    event: Value,
+}
+
+struct Watcher {
+    id: usize,
+    asked: Asked,
+    /// Dropping it ends the watch.
+    sender: UnboundedSender<String>,
+}
+
+// === impl StandIn ===
+
+impl StandIn {
+    pub fn start(manner: Manner, objects: &[Value]) -> Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let address = listener.local_addr()?;
+        let directory = tempfile::Builder::new()
+            .prefix("global-dns-e2e-")
+            .tempdir()?;
+        let kubeconfig = directory.path().join("kubeconfig");
+        fs::write(
+            &kubeconfig,
+            format!(
+                "apiVersion: v1\nkind: Config\ncurrent-context: standin\n\
+                 clusters:\n- {{name: standin, cluster: {{server: \"http://{address}\"}}}}\n\
+                 contexts:\n- {{name: standin, context: {{cluster: standin, user: nobody}}}}\n\
+                 users:\n- {{name: nobody, user: {{}}}}\n"
+            ),
+        )?;
+        let book = Book {
+            manner,
+            version: 1000,
+            oldest: 0,
+            objects: BTreeMap::new(),
+            events: Vec::new(),
+            watchers: Vec::new(),
+            asked: Vec::new(),
+        };
+        let book = Arc::new(Mutex::new(book));
+        let router = Router::new().fallback(serve).with_state(Arc::clone(&book));
+        runtime.spawn(async move { axum::serve(listener, router).await });
+        let standin = Self {
+            kubeconfig,
+            book,
+            _runtime: runtime,
+            _directory: directory,
+        };
+        objects
+            .iter()
+            .for_each(|object| standin.put_quietly(object));
+        Ok(standin)
+    }
+
+    pub fn behave(&self, manner: Manner) {
+        open(&self.book).manner = manner;
+    }
+
+    /// Creates or replaces, and tells the watches.
+    pub fn put(&self, object: &Value) {
+        let mut book = open(&self.book);
+        let kind = if book.objects.contains_key(&key(object)) {
+            "MODIFIED"
+        } else {
+            "ADDED"
+        };
+        let object = book.store(object);
+        book.tell(kind, &object);
+    }
+
+    /// Creates or replaces without an event.
+    pub fn put_quietly(&self, object: &Value) {
+        open(&self.book).store(object);
+    }
+
+    /// Deletes without an event.
+    pub fn delete_quietly(&self, object: &Value) {
+        let mut book = open(&self.book);
+        book.version += 1;
+        book.objects.remove(&key(object));
+    }
+
+    /// Ends every watch with an event that says that its history is lost (410 Gone).
+    pub fn lose_history(&self) {
+        let mut book = open(&self.book);
+        book.version += 1;
+        book.oldest = book.version;
+        for watcher in book.watchers.drain(..) {
+            // Fails if the other side is gone already.
+            let _ = watcher.sender.send(line(&gone()));
+        }
+    }
+
+    /// Everything that was asked so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        open(&self.book).asked.clone()
+    }
+}
+
+// === impl Book ===
+
+impl Book {
+    fn store(&mut self, object: &Value) -> Value {
+        self.version += 1;
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.objects.insert(key(&object), object.clone());
+        object
+    }
+
+    fn tell(&mut self, kind: &str, object: &Value) {
+        let happened = Happened {
+            version: self.version,
+            event: json!({"type": kind, "object": object}),
+        };
+        for watcher in self
+            .watchers
+            .iter()
+            .filter(|watcher| watcher.asked.selects(object))
+        {
+            // Fails if the other side is gone already.
+            let _ = watcher.sender.send(line(&happened.event));
+        }
+        self.events.push(happened);
+    }
+
+    fn list(&self, asked: &Asked) -> Value {
+        let items: Vec<Value> = self
+            .objects
+            .values()
+            .filter(|object| asked.selects(object))
+            .map(without_kind)
+            .collect();
+        let (version, kind) = if asked.resource == "services" {
+            ("v1", "ServiceList")
+        } else {
+            ("discovery.k8s.io/v1", "EndpointSliceList")
+        };
+        let metadata = json!({"resourceVersion": self.version.to_string()});
+        json!({"apiVersion": version, "kind": kind, "metadata": metadata, "items": items})
+    }
+
+    /// Opens a watch; returns the number by which it is ended, and its events.
+    fn watch(&mut self, asked: &Asked, since: u64) -> (usize, UnboundedReceiver<String>) {
+        let (sender, receiver) = unbounded_channel();
+        let id = self.asked.len();
+        if since < self.oldest {
+            let _ = sender.send(line(&gone()));
+            return (id, receiver);
+        }
+        if self.manner != Manner::SilentOnWatches {
+            let later = self
+                .events
+                .iter()
+                .filter(|happened| happened.version > since);
+            for happened in later.filter(|happened| asked.selects(&happened.event["object"])) {
+                let _ = sender.send(line(&happened.event));
+            }
+        }
+        self.watchers.push(Watcher {
+            id,
+            asked: asked.clone(),
+            sender,
+        });
+        (id, receiver)
+    }
+}
+
+// === requests ===
+
+async fn serve(
+    State(shared): State<Shared>,
+    uri: Uri,
+    Query(query): Query<HashMap<String, String>>,
+) -> Response {
+    let Some(asked) = Asked::read(uri.path(), &query) else {
+        return refuse(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        );
+    };
+    let mut book = open(&shared);
+    book.asked.push(asked.clone());
+    match book.manner {
+        Manner::RefusesEverything => {
+            return refuse(500, "InternalError", "the stand-in refuses everything");
+        }
+        Manner::RefusesFieldSelectors if !asked.fields.is_empty() => {
+            let text = format!(
+                "Unable to find \"/v1, Resource=services\" that match label selector \"{}\", field selector \"{}\": \
+                 field label not supported: spec.clusterIP",
+                asked.labels, asked.fields
+            );
+            return refuse(400, "BadRequest", &text);
+        }
+        Manner::Good | Manner::RefusesFieldSelectors | Manner::SilentOnWatches => {}
+    }
+    if !asked.watch {
+        return (StatusCode::OK, axum::Json(book.list(&asked))).into_response();
+    }
+    let since = query
+        .get("resourceVersion")
+        .and_then(|version| version.parse().ok())
+        .unwrap_or(book.version);
+    let silent = book.manner == Manner::SilentOnWatches;
+    let (id, mut receiver) = book.watch(&asked, since);
+    drop(book);
+    if let (false, Some(seconds)) = (
+        silent,
+        query
+            .get("timeoutSeconds")
+            .and_then(|seconds| seconds.parse().ok()),
+    ) {
+        tokio::spawn(end_watch(shared, id, Duration::from_secs(seconds)));
+    }
+    let events = stream::poll_fn(move |context| {
+        receiver
+            .poll_recv(context)
+            .map(|line| line.map(Ok::<_, Infallible>))
+    });
+    (
+        [("content-type", "application/json")],
+        Body::from_stream(events),
+    )
+        .into_response()
+}
+
+async fn end_watch(shared: Shared, id: usize, after: Duration) {
+    tokio::time::sleep(after).await;
+    open(&shared).watchers.retain(|watcher| watcher.id != id);
+}
+
+fn refuse(code: u16, reason: &str, message: &str) -> Response {
+    let status = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+        "code": code, "reason": reason, "message": message});
+    (
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        axum::Json(status),
+    )
+        .into_response()
+}
+
+fn gone() -> Value {
+    json!({"type": "ERROR", "object": {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+        "code": 410, "reason": "Expired", "message": "too old resource version"}})
+}
+
+// === impl Asked ===
+
+impl Asked {
+    fn read(path: &str, query: &HashMap<String, String>) -> Option<Self> {
+        let resource = match path {
+            "/api/v1/services" => "services",
+            "/apis/discovery.k8s.io/v1/endpointslices" => "endpointslices",
+            _ => return None,
+        };
+        let parameter = |name: &str| query.get(name).cloned().unwrap_or_default();
+        Some(Self {
+            at: Instant::now(),
+            watch: matches!(parameter("watch").as_str(), "true" | "1"),
+            resource: resource.to_owned(),
+            labels: parameter("labelSelector"),
+            fields: parameter("fieldSelector"),
+        })
+    }
+
+    /// Both ask for the same objects.
+    pub fn is_alike(&self, other: &Self) -> bool {
+        (&self.resource, &self.labels, &self.fields)
+            == (&other.resource, &other.labels, &other.fields)
+    }
+
+    fn selects(&self, object: &Value) -> bool {
+        let kind = if self.resource == "services" {
+            "Service"
+        } else {
+            "EndpointSlice"
+        };
+        let labels = &object["metadata"]["labels"];
+        object["kind"] == kind
+            && self
+                .labels
+                .split(',')
+                .filter(|term| !term.is_empty())
+                .all(|term| is_met(term, labels))
+            && (self.fields.is_empty() || object["spec"]["clusterIP"] == "None")
+    }
+}
+
+/// One term of a label selector: `key`, `!key`, `key=value` or `key!=value`.
+fn is_met(term: &str, labels: &Value) -> bool {
+    let label = |key: &str| labels.get(key).and_then(Value::as_str);
+    if let Some((key, value)) = term.split_once("!=") {
+        label(key) != Some(value)
+    } else if let Some((key, value)) = term.split_once('=') {
+        label(key) == Some(value)
+    } else if let Some(key) = term.strip_prefix('!') {
+        label(key).is_none()
+    } else {
+        label(term).is_some()
+    }
+}
+
+fn open(shared: &Shared) -> MutexGuard<'_, Book> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn key(object: &Value) -> String {
+    format!(
+        "{}/{}/{}",
+        object["kind"], object["metadata"]["namespace"], object["metadata"]["name"]
+    )
+}
+
+/// Items of a list have no kind of their own.
+fn without_kind(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("kind");
+        fields.remove("apiVersion");
+    }
+    object
+}
+
+fn line(event: &Value) -> String {
+    format!("{event}\n")
+}

@@ -1,0 +1,208 @@
+//! Any interleaving that keeps each object's own order per watch ends in the same table: with objects that move between
+//! watches, whose leaving and arriving come on two connections in either order, and with relists anywhere.
+
+use std::collections::BTreeMap;
+
+use global_dns::mirror::{Kind, ObjectKey, Watch, parse};
+use global_dns::table::inputs::Dirty;
+use global_dns::table::{Inputs, Rules, Table, build};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use serde_json::{Value, json};
+
+use crate::replay::{Event, Recording, hub_rules, listed};
+
+/// What one watch's connection delivers, in order.
+#[derive(Clone, Debug)]
+enum Delivery {
+    Apply(ObjectKey, Value),
+    Delete(ObjectKey),
+    /// A complete list of what the watch selects at that moment.
+    Relist(BTreeMap<(Kind, ObjectKey), Value>),
+}
+
+/// Splits a history into what each watch's connection delivers.
+fn connections(history: &[Event], relists: &[usize]) -> BTreeMap<Watch, Vec<Delivery>> {
+    let mut objects: BTreeMap<(Kind, ObjectKey), Value> = BTreeMap::new();
+    let mut connections: BTreeMap<Watch, Vec<Delivery>> = BTreeMap::new();
+    for (index, event) in history.iter().enumerate() {
+        let name = (event.kind, event.key.clone());
+        let before = objects
+            .get(&name)
+            .and_then(|object| Watch::of(event.kind, object));
+        let after = event
+            .object
+            .as_ref()
+            .and_then(|object| Watch::of(event.kind, object));
+        if let Some(left) = before.filter(|before| Some(*before) != after) {
+            connections
+                .entry(left)
+                .or_default()
+                .push(Delivery::Delete(event.key.clone()));
+        }
+        if let (Some(watch), Some(object)) = (after, &event.object) {
+            let delivery = Delivery::Apply(event.key.clone(), object.clone());
+            connections.entry(watch).or_default().push(delivery);
+        }
+        match &event.object {
+            Some(object) => objects.insert(name, object.clone()),
+            None => objects.remove(&name),
+        };
+        if relists.contains(&index) {
+            let watch = Watch::ALL[index % Watch::ALL.len()];
+            connections
+                .entry(watch)
+                .or_default()
+                .push(Delivery::Relist(objects.clone()));
+        }
+    }
+    connections
+}
+
+/// Applies the connections in an order that `choose` picks, building after each delivery as a server would.
+fn run(
+    connections: BTreeMap<Watch, Vec<Delivery>>,
+    mut choose: impl FnMut(usize) -> usize,
+    rules: &Rules,
+) -> (Table, Inputs) {
+    let mut inputs = Inputs::default();
+    let mut table = Table::default();
+    let mut queues: Vec<(Watch, std::vec::IntoIter<Delivery>)> = connections
+        .into_iter()
+        .map(|(watch, deliveries)| (watch, deliveries.into_iter()))
+        .collect();
+    let mut dirty = Dirty::new();
+    while !queues.is_empty() {
+        let chosen = choose(queues.len());
+        let (watch, queue) = &mut queues[chosen];
+        match queue.next() {
+            None => {
+                queues.remove(chosen);
+                continue;
+            }
+            Some(Delivery::Apply(key, object)) => {
+                dirty.extend(inputs.apply(*watch, key, parse::object(*watch, &object)));
+            }
+            Some(Delivery::Delete(key)) => dirty.extend(inputs.delete(*watch, key)),
+            Some(Delivery::Relist(objects)) => {
+                dirty.extend(inputs.reset(*watch, None, listed(&objects, *watch)));
+            }
+        }
+        // Sometimes several deliveries share a build.
+        if choose(3) != 0 {
+            table = build(&table, &inputs, &std::mem::take(&mut dirty), rules).table;
+        }
+    }
+    (build(&table, &inputs, &dirty, rules).table, inputs)
+}
+
+/// Makes a history out of a recording, in which objects also lose their labels and get them back, change their
+/// identity, and go and return.
+fn troubled(recording: &Recording, troubles: &[(usize, u8)]) -> Vec<Event> {
+    let mut history: Vec<Event> = recording
+        .start
+        .iter()
+        .chain(&recording.events)
+        .cloned()
+        .collect();
+    for (at, trouble) in troubles {
+        let at = at % history.len();
+        let event = history[at].clone();
+        let Some(object) = event.object.clone() else {
+            continue;
+        };
+        let mut other = object.clone();
+        let labels = &mut other["metadata"]["labels"];
+        match trouble % 6 {
+            0 => *labels = json!({}),
+            1 => labels["mirror.linkerd.io/cluster-name"] = json!("elsewhere"),
+            2 => labels["service.kubernetes.io/headless"] = json!(""),
+            3 => {
+                let name = "mirror.linkerd.io/remote-svc-fq-name";
+                other["metadata"]["annotations"][name] = json!("a.b.default.svc.cluster.local");
+            }
+            4 => other["spec"] = json!("gone mad"),
+            _ => {
+                history.insert(
+                    at + 1,
+                    Event {
+                        object: None,
+                        ..event.clone()
+                    },
+                );
+                history.insert(at + 2, event);
+                continue;
+            }
+        }
+        history.insert(
+            at + 1,
+            Event {
+                object: Some(other),
+                ..event.clone()
+            },
+        );
+        // The real state comes back, so that later events of the recording still fit.
+        if trouble % 2 == 0 {
+            history.insert(at + 2, event);
+        }
+    }
+    history
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 160,
+        rng_seed: RngSeed::Fixed(20_261_120),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn any_order_that_keeps_each_watchs_own_ends_in_the_same_table(
+        recording in prop::sample::select(Recording::numbers()),
+        troubles in prop::collection::vec((any::<usize>(), any::<u8>()), 0..12),
+        relists in prop::collection::vec(0..200_usize, 0..6),
+        choices in prop::collection::vec(any::<usize>(), 1..400),
+    ) {
+        // Who was first to claim a short name may differ: incumbency is the one thing that depends on history.
+        let rules = Rules { short_names: global_dns::table::ShortNames::Off, ..hub_rules() };
+        let history = troubled(&Recording::read(&recording), &troubles);
+        let mut turn = 0;
+        let shuffled = |n: usize| {
+            turn += 1;
+            choices[turn % choices.len()].wrapping_add(turn / choices.len()) % n
+        };
+        let (table, inputs) = run(connections(&history, &relists), shuffled, &rules);
+        let (in_order, _) = run(connections(&history, &[]), |_| 0, &rules);
+        prop_assert_eq!(&table, &in_order);
+
+        // The same as a fresh server that lists the final state.
+        let mut last: BTreeMap<(Kind, ObjectKey), Value> = BTreeMap::new();
+        for event in &history {
+            match &event.object {
+                Some(object) => last.insert((event.kind, event.key.clone()), object.clone()),
+                None => last.remove(&(event.kind, event.key.clone())),
+            };
+        }
+        let mut fresh = Inputs::default();
+        for watch in Watch::ALL {
+            fresh.reset(watch, None, listed(&last, watch));
+        }
+        let full = build(&Table::default(), &fresh, &fresh.services(), &rules).table;
+        prop_assert_eq!(&table, &full);
+        prop_assert_eq!(inputs.services(), fresh.services());
+    }
+}
+
+#[test]
+fn objects_that_change_watches_are_part_of_the_histories() {
+    let recording = Recording::read("19");
+    let history = troubled(&recording, &[(0, 0), (40, 0), (80, 1)]);
+    let moves = connections(&history, &[]);
+    let deletes = moves
+        .values()
+        .flatten()
+        .filter(|delivery| matches!(delivery, Delivery::Delete(_)))
+        .count();
+    assert!(deletes >= 2, "only {deletes} deliveries are deletions");
+}

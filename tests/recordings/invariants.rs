@@ -1,0 +1,153 @@
+//! What holds after every single event of every recording.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use global_dns::mirror::Kind;
+use serde_json::Value;
+
+use crate::replay::{Recording, Replay};
+
+#[test]
+fn every_record_is_backed_by_an_object_that_exists_after_every_event() {
+    let mut checked = 0;
+    for number in Recording::numbers() {
+        let mut replay = Replay::of(&number);
+        loop {
+            checked += check_records(&replay, &number);
+            if !replay.step() {
+                break;
+            }
+        }
+    }
+    assert!(checked > 10_000, "only {checked} records were looked at");
+}
+
+/// Checks addresses and ports of the whole zone against the objects as the API server has them.
+fn check_records(replay: &Replay, number: &str) -> usize {
+    let place = format!("recording {number} after {} events", replay.at);
+    let ports_by_address = allowed(replay);
+    let zone = replay.zone_file();
+    let records: Vec<Vec<&str>> = zone
+        .lines()
+        .map(|line| line.split(['\t', ' ']).collect())
+        .collect();
+    let mut addresses: BTreeMap<&str, IpAddr> = BTreeMap::new();
+    for record in records
+        .iter()
+        .filter(|record| record[3] == "A" || record[3] == "AAAA")
+    {
+        let ip: IpAddr = record[4].parse().unwrap();
+        if record[0] == "ns.dns.global." {
+            continue;
+        }
+        assert!(
+            !record[4].starts_with("198.51.100."),
+            "{place}: gateway address at {}",
+            record[0]
+        );
+        assert!(
+            ports_by_address.contains_key(&ip),
+            "{place}: {ip} at {} is nobody's",
+            record[0]
+        );
+        addresses.insert(record[0], ip);
+    }
+    for record in records.iter().filter(|record| record[3] == "SRV") {
+        let (port, target) = (record[6].parse().unwrap(), record[7]);
+        let ip = addresses.get(target);
+        let ip = ip.unwrap_or_else(|| panic!("{place}: SRV target {target} does not resolve"));
+        let allowed = &ports_by_address[ip];
+        assert!(
+            allowed.contains(&port),
+            "{place}: port {port} of {target}, allowed: {allowed:?}"
+        );
+    }
+    records.len()
+}
+
+/// Returns the addresses that may be answered, with their ports: cluster IPs of existing endpoint mirrors with the
+/// ports of the Service, and ready local endpoints with the ports of the slice.
+fn allowed(replay: &Replay) -> BTreeMap<IpAddr, BTreeSet<u64>> {
+    let numbers = |ports: &Value| {
+        ports
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|p| p["port"].as_u64().unwrap())
+            .collect()
+    };
+    let mut allowed = BTreeMap::new();
+    for ((kind, _), object) in &replay.objects {
+        let labels = &object["metadata"]["labels"];
+        match kind {
+            Kind::Service if labels["mirror.linkerd.io/headless-mirror-svc-name"].is_string() => {
+                for ip in object["spec"]["clusterIPs"].as_array().unwrap() {
+                    let ip = ip.as_str().unwrap().parse().unwrap();
+                    allowed.insert(ip, numbers(&object["spec"]["ports"]));
+                }
+            }
+            Kind::EndpointSlice if labels["service.kubernetes.io/headless"].is_string() => {
+                for endpoint in object["endpoints"].as_array().unwrap() {
+                    if endpoint["conditions"]["ready"] == true {
+                        let ip = endpoint["addresses"][0].as_str().unwrap().parse().unwrap();
+                        allowed.insert(ip, numbers(&object["ports"]));
+                    }
+                }
+            }
+            Kind::Service | Kind::EndpointSlice => {}
+        }
+    }
+    allowed
+}
+
+#[test]
+fn a_build_of_what_changed_equals_a_build_of_everything() {
+    for number in Recording::numbers() {
+        let mut replay = Replay::of(&number);
+        loop {
+            let now = replay.reader.load();
+            let (incremental, full) = (now.table.as_ref().unwrap(), replay.full_build());
+            assert_eq!(
+                *incremental, full,
+                "recording {number} after {} events",
+                replay.at
+            );
+            drop(now);
+            if !replay.step() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn generation_and_serial_move_exactly_when_a_record_does() {
+    for number in Recording::numbers() {
+        let mut replay = Replay::of(&number);
+        loop {
+            let records = |replay: &Replay| -> BTreeSet<String> {
+                let zone = replay.zone_file();
+                zone.lines()
+                    .filter(|line| !line.contains("\tSOA\t"))
+                    .map(str::to_owned)
+                    .collect()
+            };
+            let numbers = |replay: &Replay| {
+                let now = replay.reader.load();
+                (now.generation, now.serial)
+            };
+            let (before, last) = (records(&replay), numbers(&replay));
+            if !replay.step() {
+                break;
+            }
+            let (after, now) = (records(&replay), numbers(&replay));
+            let place = format!("recording {number} after {} events", replay.at);
+            if before == after {
+                assert_eq!(last, now, "{place}: nothing moved");
+            } else {
+                assert_eq!((last.0 + 1, last.1 + 1), now, "{place}: records moved");
+            }
+        }
+    }
+}

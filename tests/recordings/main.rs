@@ -1,0 +1,14 @@
+//! Watch events of the real mirror controller, replayed event by event. See `tests/fixtures/recordings/README.md`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    unreachable_pub,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod interleavings; // any order of events that keeps each object's own per watch ends in the same table
+mod invariants; // what holds after every single event of every recording
+mod moments; // whole answers at the interesting moments of each recording
+mod replay; // a recording, and the model that it is replayed into

@@ -1,0 +1,295 @@
+//! A recording, and the model that it is replayed into: inputs, build, publish, answers. No socket, no clock.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use global_dns::mirror::{GatewayDown, Kind, ObjectKey, Watch, parse};
+use global_dns::table::inputs::{Dirty, Objects};
+use global_dns::table::publish::Reader;
+use global_dns::table::{Inputs, LocalMembers, Publisher, Rules, ShortNames, Table, build};
+use global_dns::zone::print::rows_text;
+use global_dns::zone::{Answer, Name, RecordType, Zone, Zones, answer, read};
+use serde_json::Value;
+
+/// One event, as the API server told it.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub kind: Kind,
+    pub key: ObjectKey,
+    /// `None`: deleted.
+    pub object: Option<Value>,
+    /// `ADDED`, `MODIFIED`, `DELETED`.
+    pub verb: String,
+}
+
+/// A recording: the state at its start, and what happened then.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    pub start: Vec<Event>,
+    pub events: Vec<Event>,
+}
+
+impl Recording {
+    /// Reads a recording by its number.
+    pub fn read(number: &str) -> Self {
+        let path = Self::paths().into_iter().find(|path| {
+            path.file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .starts_with(&format!("{number}-"))
+        });
+        let text = std::fs::read_to_string(path.unwrap()).unwrap();
+        let lines: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let synced = lines
+            .iter()
+            .position(|line| line["synced"] == true)
+            .unwrap();
+        let events = |lines: &[Value]| lines.iter().filter_map(Event::read).collect();
+        Self {
+            start: events(&lines[..synced]),
+            events: events(&lines[synced + 1..]),
+        }
+    }
+
+    /// Returns the numbers of all recordings.
+    pub fn numbers() -> Vec<String> {
+        let number = |path: PathBuf| path.file_name().unwrap().to_str().unwrap()[..2].to_owned();
+        let numbers: Vec<String> = Self::paths().into_iter().map(number).collect();
+        assert_eq!(numbers.len(), 17, "recordings are missing");
+        numbers
+    }
+
+    fn paths() -> Vec<PathBuf> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recordings");
+        let entries = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let mut paths: Vec<PathBuf> = entries
+            .filter(|path| path.extension().is_some_and(|e| e == "jsonl"))
+            .collect();
+        paths.sort();
+        paths
+    }
+}
+
+impl Event {
+    fn read(line: &Value) -> Option<Self> {
+        let kind = match line["resource"].as_str().unwrap() {
+            "services" => Kind::Service,
+            "endpointslices" => Kind::EndpointSlice,
+            _ => return None, // Endpoints are not watched
+        };
+        let verb = line["type"].as_str().unwrap().to_owned();
+        Some(Self {
+            kind,
+            key: parse::object_key(&line["object"]).unwrap(),
+            object: (verb != "DELETED").then(|| line["object"].clone()),
+            verb,
+        })
+    }
+
+    /// Tells whether this is the event of that verb and object.
+    pub fn is(&self, verb: &str, name: &str) -> bool {
+        self.verb == verb && *self.key.name == *name
+    }
+}
+
+/// The rules of a server called `hub` with default flags.
+pub fn hub_rules() -> Rules {
+    Rules {
+        cluster_name: "hub".parse().unwrap(),
+        cluster_aliases: BTreeMap::new(),
+        excluded_clusters: Default::default(),
+        ttl: 5,
+        ttl_max: 30,
+        gateway_down: GatewayDown::LastResort,
+        local_members: LocalMembers::Matching,
+        short_names: ShortNames::On,
+        pinned_names: BTreeMap::new(),
+        default_namespace: None,
+        longest_zone: 8,
+    }
+}
+
+/// The zone `global.`
+pub fn zones() -> Zones {
+    Zones::new(vec![Zone {
+        name: "global".parse().unwrap(),
+        ttl: 5,
+        negative_ttl: 5,
+        ns_addresses: vec!["192.0.2.53".parse().unwrap()],
+    }])
+}
+
+/// What a server makes of a recording.
+pub struct Replay {
+    pub recording: Recording,
+    /// Events applied.
+    pub at: usize,
+    /// Every object that exists now, as it is.
+    pub objects: BTreeMap<(Kind, ObjectKey), Value>,
+    pub inputs: Inputs,
+    pub rules: Rules,
+    zones: Zones,
+    publisher: Publisher,
+    pub reader: Reader,
+}
+
+impl Replay {
+    /// Lists the state at the start of a recording.
+    pub fn of(number: &str) -> Self {
+        Self::with(number, hub_rules())
+    }
+
+    /// The same, by other rules.
+    pub fn with(number: &str, rules: Rules) -> Self {
+        let recording = Recording::read(number);
+        let publisher = Publisher::default();
+        let mut replay = Self {
+            at: 0,
+            objects: BTreeMap::new(),
+            inputs: Inputs::default(),
+            rules,
+            zones: zones(),
+            reader: publisher.reader(),
+            publisher,
+            recording,
+        };
+        for event in &replay.recording.start {
+            let object = event.object.clone().unwrap();
+            replay
+                .objects
+                .insert((event.kind, event.key.clone()), object);
+        }
+        let mut dirty = Dirty::new();
+        for watch in Watch::ALL {
+            dirty.extend(
+                replay
+                    .inputs
+                    .reset(watch, None, listed(&replay.objects, watch)),
+            );
+        }
+        replay.publish(&dirty);
+        replay
+    }
+
+    /// Applies the next event; `false` after the last one.
+    pub fn step(&mut self) -> bool {
+        let Some(event) = self.recording.events.get(self.at).cloned() else {
+            return false;
+        };
+        self.at += 1;
+        let name = (event.kind, event.key.clone());
+        match &event.object {
+            Some(object) => self.objects.insert(name, object.clone()),
+            None => self.objects.remove(&name),
+        };
+        let dirty = apply(&mut self.inputs, &event);
+        self.publish(&dirty);
+        true
+    }
+
+    /// Applies events up to and including one.
+    pub fn until(&mut self, verb: &str, name: &str) {
+        while self.step() {
+            if self.recording.events[self.at - 1].is(verb, name) {
+                return;
+            }
+        }
+        panic!("no event {verb} {name} is left");
+    }
+
+    /// Applies all events that are left.
+    pub fn finish(&mut self) {
+        while self.step() {}
+    }
+
+    fn publish(&mut self, dirty: &Dirty) {
+        let now = self.reader.load();
+        let empty = Table::default();
+        let built = build(
+            now.table.as_ref().unwrap_or(&empty),
+            &self.inputs,
+            dirty,
+            &self.rules,
+        );
+        self.publisher.publish(built, 1_790_000_000);
+    }
+
+    /// Answers a question as in `dig`: `name TYPE`. Records as in a zone file, or `NODATA`, `NXDOMAIN`, sorted.
+    pub fn ask(&self, question: &str) -> Vec<String> {
+        let now = self.reader.load();
+        ask(&self.zones, now.table.as_ref().unwrap(), question)
+    }
+
+    /// Returns every record of the zone.
+    pub fn zone_file(&self) -> String {
+        let zone = self.zones.iter().next().unwrap();
+        global_dns::zone::print::zone_file(&self.zones, zone, &self.reader.load())
+    }
+
+    /// Builds everything at once out of the inputs.
+    pub fn full_build(&self) -> Table {
+        build(
+            &Table::default(),
+            &self.inputs,
+            &self.inputs.services(),
+            &self.rules,
+        )
+        .table
+    }
+}
+
+/// Lists what a watch selects, as a relist would.
+pub fn listed(objects: &BTreeMap<(Kind, ObjectKey), Value>, watch: Watch) -> Objects {
+    let selected = objects
+        .iter()
+        .filter(|((kind, _), object)| Watch::of(*kind, object) == Some(watch));
+    selected
+        .map(|((_, key), object)| (key.clone(), parse::object(watch, object)))
+        .collect()
+}
+
+/// Applies an event to every watch of its kind: an object that a selector no longer matches is deleted there.
+pub fn apply(inputs: &mut Inputs, event: &Event) -> Dirty {
+    let mut dirty = Dirty::new();
+    for watch in Watch::ALL
+        .into_iter()
+        .filter(|watch| watch.kind() == event.kind)
+    {
+        let selected = event.object.as_ref().filter(|object| watch.selects(object));
+        dirty.extend(match selected {
+            Some(object) => inputs.apply(watch, event.key.clone(), parse::object(watch, object)),
+            None => inputs.delete(watch, event.key.clone()),
+        });
+    }
+    dirty
+}
+
+fn ask(zones: &Zones, table: &Table, question: &str) -> Vec<String> {
+    let (name, rtype) = question.split_once(' ').unwrap();
+    let name = Name::from_text(name).unwrap();
+    let rtype = match rtype {
+        "A" => RecordType::A,
+        "AAAA" => RecordType::AAAA,
+        "SRV" => RecordType::SRV,
+        other => panic!("{other}"),
+    };
+    let mut records = match answer(read(zones, table, &name), rtype) {
+        Answer::Data(_, view, rtype) => {
+            let data = rows_text(&name, &view, rtype);
+            data.iter()
+                .map(|row| row.split_once('\t').unwrap().1.to_owned())
+                .collect()
+        }
+        Answer::NoData(_) => vec!["NODATA".to_owned()],
+        Answer::NxDomain(_) => vec!["NXDOMAIN".to_owned()],
+        other => panic!("{other:?}"),
+    };
+    records.sort();
+    records
+}
