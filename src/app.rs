@@ -24,13 +24,13 @@ use crate::cli::{
     TableArgs, TableOutput, ViewArgs,
 };
 use crate::explain::{Explanation, explain};
-use crate::server::{Adapter, DnsServer, ns_addresses};
+use crate::server::{Answerer, DnsServer, TCP_IDLE, ns_addresses};
 use crate::source::{self, Feeds, file, kube};
 use crate::table::Publisher;
 use crate::table::publish::Reader;
 use crate::table::report::Report;
 use crate::telemetry::{Counters, Metrics, start_logging};
-use crate::wire::Settings;
+use crate::wire::{CookieSecret, Settings};
 use crate::zone::print::zone_file;
 use crate::zone::{Name, Zone, Zones};
 
@@ -68,6 +68,9 @@ async fn serve(
         listeners,
         order,
         ns_address,
+        udp_max,
+        server_id,
+        version_bind,
         relist,
         watch_timeout,
         grace,
@@ -97,10 +100,15 @@ async fn serve(
     let zones = zones(&model, ns_addresses(&ns_address, &dns, pod));
 
     let counters = Arc::new(Counters::default());
-    let settings = Arc::new(Settings {
+    let settings = Settings {
         zones: zones.clone(),
         order: order.into(),
-    });
+        udp_max,
+        server_id,
+        version_bind,
+        tcp_idle: TCP_IDLE,
+        cookie_secret: CookieSecret(std::array::from_fn(|_| fastrand::u8(..))),
+    };
     let draining = Arc::new(AtomicBool::new(false));
     let pages = Pages {
         reader: reader.clone(),
@@ -121,7 +129,7 @@ async fn serve(
     for (listener, routes) in api.into_iter().map(|l| (l, api_routes(pages.clone()))) {
         tasks.spawn(serve_http(listener, routes));
     }
-    let server = DnsServer::start(dns, Adapter::new(settings, reader, counters));
+    let server = DnsServer::start(dns, Answerer::new(settings, reader, counters));
     ready(&bound)?;
 
     tokio::select! {

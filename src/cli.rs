@@ -79,6 +79,18 @@ pub struct ServeArgs {
     )]
     pub ns_address: Vec<IpAddr>,
 
+    /// Octets that a reply over UDP takes at most, 512 to 4096
+    #[arg(long, env = "GLOBAL_DNS_UDP_MAX", value_name = "OCTETS", default_value_t = 1232, value_parser = clap::value_parser!(u16).range(512..=4096))]
+    pub udp_max: u16,
+
+    /// Tell who asks (NSID, id.server) which server this is; a pod's name, for instance
+    #[arg(long, env = "GLOBAL_DNS_SERVER_ID", value_name = "TEXT", value_parser = parse_text)]
+    pub server_id: Option<String>,
+
+    /// Tell who asks (version.bind) this
+    #[arg(long, env = "GLOBAL_DNS_VERSION_BIND", value_name = "TEXT", value_parser = parse_text)]
+    pub version_bind: Option<String>,
+
     /// How often, about, everything is listed anew
     #[arg(long, env = "GLOBAL_DNS_RELIST", value_name = "DURATION", default_value = "15m", value_parser = parse_duration)]
     pub relist: Duration,
@@ -431,6 +443,15 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     let unreadable = || "a duration is a number and a unit, such as 500ms, 5s or 15m".to_owned();
     let duration: jiff::SignedDuration = text.parse().map_err(|_| unreadable())?;
     Duration::try_from(duration).map_err(|_| unreadable())
+}
+
+/// Texts about the server go into small messages.
+fn parse_text(text: &str) -> Result<String, String> {
+    const LONGEST: usize = 128;
+    match text.len() {
+        1..=LONGEST => Ok(text.to_owned()),
+        _ => Err(format!("a text of 1 to {LONGEST} octets is wanted")),
+    }
 }
 
 /// TTLs are 31 bits wide (RFC 2181 section 8); nobody wants more than a day here.

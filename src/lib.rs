@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! watch events → mirror (parse) → inputs → build → table → publish
-//! query bytes → parse → read(name) → answer(reading, type) → reply → records → reply bytes
+//! query bytes → parse → read(name) → answer(reading, type) → reply → writer → reply bytes
 //! ```
 //!
 //! | module | holds |
@@ -15,8 +15,8 @@
 //! | [`source`] | who feeds the inputs: the API server, or YAML on disk |
 //! | [`table`] | inputs, the pure step to a table, the swap that makes it current |
 //! | [`zone`] | the grammar of owner names, and the one place that chooses an answer |
-//! | [`wire`] | query parser, response policy, records |
-//! | [`server`] | DNS listeners, and the one adapter to hickory-server |
+//! | [`wire`] | query parser, response policy, reply writer |
+//! | [`server`] | DNS listeners, UDP and TCP |
 //! | [`explain`](mod@explain) | why an answer is what it is |
 //! | [`admin`] | `/livez /readyz /metrics`, `/api/v1/…` |
 //! | [`telemetry`] | logging set-up, every metric |

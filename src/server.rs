@@ -1,202 +1,129 @@
-//! The listeners of the DNS port, UDP and TCP, and the one adapter to hickory-server that they feed.
+//! The listeners of the DNS port: plain loops on UDP and TCP around one function, [`Answerer::answer`].
 //!
-//! hickory-server carries both transports for now. What it does on its own, before or after our [`wire`](crate::wire)
-//! code, is a known deviation until the transports are ours:
-//!
-//! - a message that it cannot parse gets FORMERR without question and OPT, even if it is a response;
-//! - a reply that is truncated loses its OPT record (RFC 6891 section 7 wants it kept);
-//! - counts in the header of a query make it allocate before anybody checks them;
-//! - an owner name is written out once where a compression pointer to the question would do.
+//! Nothing is decided here: a message goes to [`wire`](crate::wire), what comes back is sent. A listener survives
+//! failing `accept` and failing `send`; a query never takes the process down.
 
-pub mod adapter;
+pub mod bind;
+mod tcp;
+mod udp;
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, UdpSocket};
-use tracing::{info, warn};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
 
-pub use adapter::Adapter;
+pub use bind::{Addresses, BindError, DnsListener};
+
+use crate::source::unix_seconds;
+use crate::table::publish::Reader;
+use crate::telemetry::Counters;
+use crate::wire::{self, Arrival, Reject, Settings, Transport};
 
 /// How long a TCP connection may be idle: longer than the ten seconds for which CoreDNS keeps one for reuse.
-const TCP_IDLE: Duration = Duration::from_secs(30);
-/// Replies that may wait for a slow TCP client.
-const TCP_BACKLOG: usize = 32;
-/// Receive buffer asked for, octets: what arrives while the server is busy or not scheduled. The kernel may give less.
-const UDP_BUFFER: usize = 4 << 20;
+pub const TCP_IDLE: Duration = Duration::from_secs(30);
 
-/// Addresses to listen on: the operator's, which must work, or ours, of which one may be of a family that the host
-/// lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Addresses {
-    /// Given by a flag.
-    Given(Vec<SocketAddr>),
-    /// Default: every address of both families, at this port.
-    EveryAt(u16),
+/// Makes replies out of messages, for every listener.
+pub struct Answerer {
+    settings: Settings,
+    reader: Reader,
+    counters: Arc<Counters>,
+    turn: AtomicU32,
 }
-
-/// A listener that could not be had.
-#[derive(Debug, thiserror::Error)]
-#[error("binding the {listener} listener on {address}")]
-pub struct BindError {
-    /// What it is for: `dns`, `admin`, `api`.
-    pub listener: &'static str,
-    /// The address asked for.
-    pub address: SocketAddr,
-    /// What the system says.
-    #[source]
-    pub source: io::Error,
-}
-
-/// A bound DNS address.
-#[derive(Debug)]
-pub struct DnsListener {
-    /// The address, with the port that the system chose if 0 was asked for.
-    pub address: SocketAddr,
-    udp: UdpSocket,
-    tcp: TcpListener,
-}
-
-// === Binding ===
-
-impl Addresses {
-    /// Binds each address with `bind`; a default address of a family that the host lacks is left out, with a log line.
-    fn bind<T>(
-        &self,
-        listener: &'static str,
-        bind: impl Fn(SocketAddr) -> io::Result<T>,
-    ) -> Result<Vec<T>, BindError> {
-        let failed = |address, source| BindError {
-            listener,
-            address,
-            source,
-        };
-        match self {
-            Self::Given(addresses) => addresses
-                .iter()
-                .map(|a| bind(*a).map_err(|e| failed(*a, e)))
-                .collect(),
-            Self::EveryAt(port) => {
-                let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
-                let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
-                let mut bound = Vec::new();
-                for address in [v4, v6] {
-                    match bind(address) {
-                        Ok(listener) => bound.push(listener),
-                        Err(error) if is_missing_family(&error) => {
-                            warn!(listener, %address, %error, "Left out a default address: the host lacks its family");
-                        }
-                        Err(error) => return Err(failed(address, error)),
-                    }
-                }
-                Ok(bound)
-            }
-        }
-    }
-
-    /// Binds TCP listeners.
-    ///
-    /// # Errors
-    ///
-    /// If an address cannot be had.
-    pub fn bind_tcp(&self, listener: &'static str) -> Result<Vec<TcpListener>, BindError> {
-        let bound = self.bind(listener, tcp)?;
-        for address in bound.iter().filter_map(|bound| bound.local_addr().ok()) {
-            info!(listener, %address, "Listening");
-        }
-        Ok(bound)
-    }
-
-    /// Binds UDP and TCP at one port each.
-    ///
-    /// # Errors
-    ///
-    /// If an address cannot be had.
-    pub fn bind_dns(&self) -> Result<Vec<DnsListener>, BindError> {
-        let bound = self.bind("dns", dns)?;
-        for address in bound.iter().map(|bound| bound.address) {
-            info!(listener = "dns", %address, "Listening");
-        }
-        Ok(bound)
-    }
-}
-
-fn is_missing_family(error: &io::Error) -> bool {
-    // EAFNOSUPPORT has no `ErrorKind` of its own; EADDRNOTAVAIL is what a disabled family says.
-    const EAFNOSUPPORT: i32 = 97;
-    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
-}
-
-fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
-    // Connections of a server that has just ended must not keep its successor from the port.
-    socket.set_reuse_address(true)?;
-    prepare(&socket, address)?;
-    socket.listen(1024)?;
-    TcpListener::from_std(socket.into())
-}
-
-fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::DGRAM,
-        Some(Protocol::UDP),
-    )?;
-    socket.set_recv_buffer_size(UDP_BUFFER)?;
-    prepare(&socket, address)?;
-    UdpSocket::from_std(socket.into())
-}
-
-fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())
-}
-
-/// Binds both transports. Where the system chooses the port it chooses for UDP; that the same is free for TCP takes
-/// more than one try now and then.
-fn dns(address: SocketAddr) -> io::Result<DnsListener> {
-    let tries = if address.port() == 0 { 16 } else { 1 };
-    let mut last = None;
-    for _ in 0..tries {
-        let udp = udp(address)?;
-        let address = udp.local_addr()?;
-        match tcp(address) {
-            Ok(tcp) => return Ok(DnsListener { address, udp, tcp }),
-            Err(error) => last = Some(error),
-        }
-    }
-    Err(last.unwrap_or_else(|| io::Error::from(io::ErrorKind::AddrInUse)))
-}
-
-// === Serving ===
 
 /// The running server.
-pub struct DnsServer(hickory_server::Server<Adapter>);
+pub struct DnsServer {
+    listeners: JoinSet<()>,
+    stop: CancellationToken,
+}
+
+// === impl Answerer ===
+
+impl Answerer {
+    /// Makes an answerer.
+    pub fn new(settings: Settings, reader: Reader, counters: Arc<Counters>) -> Self {
+        // Replicas that start together must not rotate in step.
+        Self {
+            settings,
+            reader,
+            counters,
+            turn: AtomicU32::new(fastrand::u32(..)),
+        }
+    }
+
+    /// Writes the reply to a message into `out` and returns its length; `None`: nothing is sent.
+    fn answer(
+        &self,
+        packet: &[u8],
+        over: Transport,
+        client: SocketAddr,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let started = Instant::now();
+        if client.port() == 0 || client.ip().is_unspecified() {
+            self.counters.count_dropped(); // a forged source that nothing can be sent to
+            return None;
+        }
+        let query = wire::parse(packet);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let arrival = Arrival {
+            over,
+            client: client.ip(),
+            turn,
+            time: unix_seconds(),
+        };
+        let now = self.reader.load();
+        let Some(reply) = wire::respond(&self.settings, &now, &query, &arrival) else {
+            self.counters.count_dropped();
+            return None;
+        };
+        let written = wire::write(&reply, &query, packet, out);
+        let rtype = match &query {
+            Ok(query) => Some(query.rtype),
+            Err(Reject::Drop | Reject::With { .. }) => None,
+        };
+        self.counters.count_request(over, rtype);
+        self.counters.count_response(reply.rcode, started.elapsed());
+        if written.is_truncated {
+            self.counters.count_truncated(over);
+            if over == Transport::Tcp
+                && let Ok(query) = &query
+            {
+                debug!(name = %query.name, rtype = %query.rtype, "An answer does not fit 65,535 octets");
+            }
+        }
+        Some(written.length)
+    }
+}
+
+// === impl DnsServer ===
 
 impl DnsServer {
     /// Starts answering on every listener.
-    pub fn start(listeners: Vec<DnsListener>, adapter: Adapter) -> Self {
-        let mut server = hickory_server::Server::new(adapter);
-        for listener in listeners {
-            server.register_socket(listener.udp);
-            server.register_listener(listener.tcp, TCP_IDLE, TCP_BACKLOG);
+    pub fn start(listeners: Vec<DnsListener>, answerer: Answerer) -> Self {
+        let answerer = Arc::new(answerer);
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        for DnsListener { udp, tcp, .. } in listeners {
+            tasks.spawn(udp::serve(udp, answerer.clone(), stop.clone()));
+            tasks.spawn(tcp::serve(tcp, answerer.clone(), stop.clone()));
         }
-        Self(server)
+        Self {
+            listeners: tasks,
+            stop,
+        }
     }
 
-    /// Stops answering.
+    /// Stops answering, after what waits in the socket queues.
     pub async fn stop(mut self) {
-        if let Err(error) = self.0.shutdown_gracefully().await {
-            warn!(%error, "A DNS listener had ended in an error");
+        self.stop.cancel();
+        while let Some(ended) = self.listeners.join_next().await {
+            if let Err(error) = ended {
+                warn!(%error, "A DNS listener had ended in an error");
+            }
         }
     }
 }

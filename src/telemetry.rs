@@ -70,8 +70,9 @@ pub struct Counters {
     responses: [AtomicU64; RCODES.len() + 1],
     /// Messages that are never answered.
     dropped: AtomicU64,
-    /// Replies that did not fit a datagram: the client is told to ask over TCP.
-    truncated: AtomicU64,
+    /// Replies that did not fit, by transport: with TC over UDP the client asks again over TCP; over TCP, not even
+    /// 65,535 octets were enough.
+    truncated: [AtomicU64; 2],
     /// Time to answer: one count for each bucket of [`BUCKETS`], and one above.
     durations: [AtomicU64; BUCKETS.len() + 1],
     duration_nanoseconds: AtomicU64,
@@ -122,8 +123,8 @@ impl Counters {
     }
 
     /// Counts a truncated reply.
-    pub fn count_truncated(&self) {
-        self.truncated.fetch_add(1, Relaxed);
+    pub fn count_truncated(&self, over: Transport) {
+        self.truncated[proto(over)].fetch_add(1, Relaxed);
     }
 }
 
@@ -200,8 +201,9 @@ impl Metrics {
             "Messages that are never answered",
             dropped,
         )?;
-        let truncated = counters.truncated.load(Relaxed);
-        page.counter("truncated_responses", "Replies with the TC bit", truncated)?;
+        let truncated = PROTOS.iter().zip(&counters.truncated);
+        let truncated = truncated.map(|(proto, count)| ([("proto", *proto)], count.load(Relaxed)));
+        page.counters("truncated_responses", "Replies with the TC bit", truncated)?;
         let bounds = BUCKETS
             .iter()
             .map(|bound| *bound as f64 / 1e6)

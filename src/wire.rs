@@ -1,18 +1,24 @@
-//! DNS messages: a strict parser for queries, the response policy, and the records of a reply.
+//! DNS messages: a strict parser for queries, the response policy, and the writer of replies.
 //!
 //! ```text
-//! bytes → parse → Query → respond → Reply → records
+//! bytes → parse → Query → respond → Reply → write → bytes
 //! ```
 //!
 //! [`respond()`] applies the policy once, for every transport. What renders a [`Reply`] has no rules of its own.
 
+pub mod cookie;
+pub mod order;
 pub mod query;
 pub mod records;
 pub mod respond;
+pub mod write;
 
+pub use cookie::CookieSecret;
+pub use order::Order;
 pub use query::{Edns, Query, Reject, parse};
 pub use records::{Sections, records};
-pub use respond::{Order, Reply, Settings, Transport, respond};
+pub use respond::{Arrival, Body, Reply, Settings, Transport, respond};
+pub use write::{Written, write};
 
 /// A response code (RFC 1035 section 4.1.1, RFC 6891 section 6.1.3), as its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

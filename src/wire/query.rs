@@ -4,6 +4,7 @@
 //! of CoreDNS CVE-2026-82399).
 
 use super::Rcode;
+use super::cookie::ClientCookie;
 use crate::zone::{Name, RecordType};
 
 /// A question, with what matters of the message around it.
@@ -28,6 +29,12 @@ pub struct Edns {
     pub version: u8,
     /// The DO bit, copied to the reply (RFC 3225 section 3).
     pub dnssec_ok: bool,
+    /// The client asks which server this is (RFC 5001).
+    pub wants_nsid: bool,
+    /// The client asks how long its TCP connection may be idle (RFC 7828).
+    pub wants_keepalive: bool,
+    /// The client's half of a cookie (RFC 7873).
+    pub cookie: Option<ClientCookie>,
 }
 
 /// Why a message is no query that can be answered.
@@ -35,16 +42,33 @@ pub struct Edns {
 pub enum Reject {
     /// Never answered: shorter than a header, or a response (answering those makes loops).
     Drop,
-    /// Answered with this code alone; `edns` if the client sent an OPT record that could be read.
-    With(Rcode, Option<Edns>),
+    /// Answered with a code alone.
+    With {
+        /// The code.
+        rcode: Rcode,
+        /// Octets of the question, if it could be read; it is echoed.
+        question: usize,
+        /// The client's OPT record, if it could be read.
+        edns: Option<Edns>,
+    },
 }
 
 /// The Internet.
 pub const CLASS_IN: u16 = 1;
+/// Chaosnet: questions about the server itself.
+pub const CLASS_CH: u16 = 3;
 /// Any class; answered like [`CLASS_IN`].
 pub const CLASS_ANY: u16 = 255;
 
-const HEADER: usize = 12;
+/// Octets of a header.
+pub const HEADER: usize = 12;
+
+impl Query {
+    /// Returns how many octets the question takes in the message.
+    pub fn question(&self) -> usize {
+        self.name.wire().len() + 4
+    }
+}
 
 /// Parses a message.
 ///
@@ -52,55 +76,161 @@ const HEADER: usize = 12;
 ///
 /// If it is no query that can be answered: what becomes of it instead.
 pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
-    let number = |at: usize| -> u16 {
-        let octet = |at: usize| u16::from(packet.get(at).copied().unwrap_or_default());
-        octet(at) << 8 | octet(at + 1)
-    };
     if packet.len() < HEADER || packet[2] & 0x80 != 0 {
         return Err(Reject::Drop);
     }
-    let malformed = Reject::With(Rcode::FORMERR, None);
-    if packet[2] >> 3 & 0x0f != 0 {
-        return Err(Reject::With(Rcode::NOTIMP, None));
+    let opcode = packet[2] >> 3 & 0x0f;
+    let [questions, answers, authorities, additionals] = [4, 6, 8, 10].map(|at| number(packet, at));
+    if questions != 1 {
+        // No question but a cookie: asks for a server cookie (RFC 7873 section 5.4).
+        let edns: Option<Edns> =
+            if [questions, answers, authorities, additionals] == [0, 0, 0, 1] && opcode == 0 {
+                edns_at(packet, HEADER, 1, 0).unwrap_or_else(|Malformed(edns)| edns)
+            } else {
+                None
+            };
+        let rcode = match edns {
+            _ if opcode != 0 => Rcode::NOTIMP,
+            Some(Edns {
+                cookie: Some(_),
+                version: 0,
+                ..
+            }) => Rcode::NOERROR,
+            Some(_) | None => Rcode::FORMERR,
+        };
+        return Err(Reject::With {
+            rcode,
+            question: 0,
+            edns,
+        });
     }
-    let [questions, answers, authorities, additionals] = [4, 6, 8, 10].map(number);
+    let Some((name, rtype, class)) = question(packet) else {
+        let rcode = if opcode == 0 {
+            Rcode::FORMERR
+        } else {
+            Rcode::NOTIMP
+        };
+        return Err(Reject::With {
+            rcode,
+            question: 0,
+            edns: None,
+        });
+    };
+    let query = Query {
+        name,
+        rtype,
+        class,
+        edns: None,
+    };
+    let reject = |rcode| Reject::With {
+        rcode,
+        question: query.question(),
+        edns: None,
+    };
+    if opcode != 0 {
+        return Err(reject(Rcode::NOTIMP));
+    }
     // OPT and TSIG are all that a query has below the question. IXFR brings an SOA record (RFC 1995 section 3).
-    if questions != 1 || answers != 0 || authorities > 1 || additionals > 2 {
-        return Err(malformed);
+    let is_ixfr = query.rtype == RecordType::IXFR;
+    if answers != 0 || authorities > u16::from(is_ixfr) || additionals > 2 {
+        return Err(reject(Rcode::FORMERR));
     }
-    let name = Name::read(&packet[HEADER..]).ok_or(malformed)?;
+    let below = HEADER + query.question();
+    match edns_at(packet, below, authorities + additionals, authorities) {
+        Ok(edns) => Ok(Query { edns, ..query }),
+        Err(Malformed(edns)) => Err(Reject::With {
+            rcode: Rcode::FORMERR,
+            question: query.question(),
+            edns,
+        }),
+    }
+}
+
+fn number(packet: &[u8], at: usize) -> u16 {
+    let octet = |at: usize| u16::from(packet.get(at).copied().unwrap_or_default());
+    octet(at) << 8 | octet(at + 1)
+}
+
+fn question(packet: &[u8]) -> Option<(Name, RecordType, u16)> {
+    let name = Name::read(&packet[HEADER..])?;
     let at = HEADER + name.wire().len();
-    if packet.len() < at + 4 {
-        return Err(malformed);
-    }
-    let (rtype, class) = (RecordType(number(at)), number(at + 2));
-    if authorities != 0 && rtype != RecordType::IXFR {
-        return Err(malformed);
-    }
-    let mut at = at + 4;
+    (packet.len() >= at + 4).then(|| (name, RecordType(number(packet, at)), number(packet, at + 2)))
+}
+
+/// A record or an option that makes no sense; with what could be read of the client's OPT record, whose sender gets
+/// one back even so.
+struct Malformed(Option<Edns>);
+
+/// Reads the records from `at` on, of which the first `authorities` are no additional ones, for an OPT record.
+fn edns_at(
+    packet: &[u8],
+    mut at: usize,
+    count: u16,
+    authorities: u16,
+) -> Result<Option<Edns>, Malformed> {
     let mut edns = None;
-    for index in 0..authorities + additionals {
-        let record = Record::read(packet, at).ok_or(malformed)?;
+    for index in 0..count {
+        let record = Record::read(packet, at).ok_or(Malformed(edns))?;
         at = record.end;
         if record.rtype != RecordType::OPT {
             continue;
         }
-        let is_misplaced = index < authorities || !record.is_root || edns.is_some();
-        if is_misplaced || !has_whole_options(&packet[record.data..record.end]) {
-            return Err(malformed);
+        let found = Edns::of(&record);
+        if index < authorities || !record.is_root || edns.is_some() {
+            return Err(Malformed(Some(found)));
         }
-        edns = Some(Edns {
+        let options = &packet[record.data..record.end];
+        edns = Some(found.with_options(options).ok_or(Malformed(Some(found)))?);
+    }
+    Ok(edns)
+}
+
+impl Edns {
+    /// Reads the fixed fields.
+    fn of(record: &Record) -> Self {
+        Self {
             payload: record.class,
             version: (record.ttl >> 16 & 0xff) as u8, // masked to eight bits
             dnssec_ok: record.ttl & 0x8000 != 0,
-        });
+            wants_nsid: false,
+            wants_keepalive: false,
+            cookie: None,
+        }
     }
-    Ok(Query {
-        name,
-        rtype,
-        class,
-        edns,
-    })
+
+    /// Reads the options, which fill the record exactly (RFC 6891 section 6.1.2); `None` if they do not.
+    fn with_options(mut self, mut data: &[u8]) -> Option<Self> {
+        while let [c1, c2, l1, l2, rest @ ..] = data {
+            let (value, after) =
+                rest.split_at_checked(usize::from(u16::from_be_bytes([*l1, *l2])))?;
+            data = after;
+            match u16::from_be_bytes([*c1, *c2]) {
+                option::NSID => self.wants_nsid = true,
+                option::KEEPALIVE => self.wants_keepalive = true,
+                option::COOKIE => self.cookie = Some(client_cookie(value)?),
+                _ => {} // unknown options are ignored (RFC 6891 section 6.1.2)
+            }
+        }
+        data.is_empty().then_some(self)
+    }
+}
+
+/// Takes the client's half: 8 octets alone, or with a server cookie of 8 to 32 (RFC 7873 section 5.2.2).
+fn client_cookie(value: &[u8]) -> Option<ClientCookie> {
+    let (client, server) = value.split_first_chunk()?;
+    matches!(server.len(), 0 | 8..=32).then_some(*client)
+}
+
+/// Codes of EDNS options.
+pub mod option {
+    /// Name server identifier (RFC 5001).
+    pub const NSID: u16 = 3;
+    /// Cookie (RFC 7873).
+    pub const COOKIE: u16 = 10;
+    /// Idle timeout of a TCP connection (RFC 7828).
+    pub const KEEPALIVE: u16 = 11;
+    /// Extended DNS Error (RFC 8914).
+    pub const ERROR: u16 = 15;
 }
 
 /// A record below the question: where it ends, and its fixed fields.
@@ -117,14 +247,13 @@ impl Record {
     fn read(packet: &[u8], at: usize) -> Option<Self> {
         let fixed = skip_name(packet, at)?;
         let fields: &[u8; 10] = packet.get(fixed..fixed + 10)?.try_into().ok()?;
-        let [t1, t2, c1, c2, ttl @ .., l1, l2] = fields;
-        let &[a, b, c, d] = ttl;
+        let &[t1, t2, c1, c2, a, b, c, d, l1, l2] = fields;
         let data = fixed + 10;
-        let end = data + usize::from(u16::from_be_bytes([*l1, *l2]));
+        let end = data + usize::from(u16::from_be_bytes([l1, l2]));
         Some(Self {
             is_root: fixed == at + 1,
-            rtype: RecordType(u16::from_be_bytes([*t1, *t2])),
-            class: u16::from_be_bytes([*c1, *c2]),
+            rtype: RecordType(u16::from_be_bytes([t1, t2])),
+            class: u16::from_be_bytes([c1, c2]),
             ttl: u32::from_be_bytes([a, b, c, d]),
             data,
             end: Some(end).filter(|end| *end <= packet.len())?,
@@ -143,17 +272,6 @@ fn skip_name(packet: &[u8], mut at: usize) -> Option<usize> {
             _ => return None,
         }
     }
-}
-
-/// Tells whether the options of an OPT record fill it exactly (RFC 6891 section 6.1.2).
-fn has_whole_options(mut data: &[u8]) -> bool {
-    while let [_, _, l1, l2, rest @ ..] = data {
-        match rest.get(usize::from(u16::from_be_bytes([*l1, *l2]))..) {
-            Some(after) => data = after,
-            None => return false,
-        }
-    }
-    data.is_empty()
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! [`Reply`] → hickory's records: what the adapter sends, and what other writers are tested against.
+//! [`Reply`] → hickory's records: what [`write`](super::write()) is tested against.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 
 use hickory_proto::rr::rdata::{A, AAAA, NS, SOA, SRV, TXT};
-use hickory_proto::rr::{Name as HickoryName, RData, Record};
+use hickory_proto::rr::{DNSClass, Name as HickoryName, RData, Record};
 
+use super::order::visit_rows;
 use super::query::Query;
-use super::respond::{Order, Reply};
-use crate::table::{Endpoint, Origin};
+use super::respond::{Body, Reply};
+use crate::table::Endpoint;
 use crate::zone::answer::rtype_of;
 use crate::zone::print::{DNS_VERSION, SOA_TIMERS, SRV_WEIGHT};
 use crate::zone::{Answer, Row, RowData, View, Zone};
@@ -28,17 +29,27 @@ pub struct Sections {
 pub fn records(reply: &Reply<'_>, query: &Query) -> Sections {
     let mut sections = Sections::default();
     let qname = hickory_name(query.name.wire());
-    match &reply.answer {
-        None | Some(Answer::Refused | Answer::NotReady) => {}
-        Some(Answer::Data(_, view, rtype)) => {
-            let rows = arrange(view.rows(*rtype).collect(), reply.order, reply.turn);
-            let mut seen = BTreeSet::new();
-            for row in rows {
-                sections.push_row(&qname, query, view, row, &mut seen);
-            }
+    let answer = match &reply.body {
+        Body::Code => return sections,
+        Body::Chaos(text) => {
+            let text = RData::TXT(TXT::from_bytes(vec![text]));
+            let mut record = Record::from_rdata(qname, 0, text);
+            record.dns_class = DNSClass::CH;
+            sections.answers.push(record);
+            return sections;
         }
-        Some(Answer::Soa(zone)) => sections.answers.push(soa(zone, reply.serial)),
-        Some(Answer::Ns(zone)) => {
+        Body::Answer(answer) => answer,
+    };
+    match answer {
+        Answer::Refused | Answer::NotReady => {}
+        Answer::Data(_, view, rtype) => {
+            let _ = visit_rows(view, *rtype, reply.order, reply.turn, |row| {
+                sections.push_row(&qname, query, view, row);
+                ControlFlow::Continue(())
+            });
+        }
+        Answer::Soa(zone) => sections.answers.push(soa(zone, reply.serial)),
+        Answer::Ns(zone) => {
             let ns = name_below(zone, b"\x02ns\x03dns");
             sections.answers.push(Record::from_rdata(
                 qname,
@@ -50,7 +61,7 @@ pub fn records(reply: &Reply<'_>, query: &Query) -> Sections {
                 .additionals
                 .extend(addresses.map(|ip| address(ns.clone(), zone.ttl, *ip)));
         }
-        Some(Answer::Address(zone, rtype)) => {
+        Answer::Address(zone, rtype) => {
             let addresses = zone
                 .ns_addresses
                 .iter()
@@ -59,13 +70,13 @@ pub fn records(reply: &Reply<'_>, query: &Query) -> Sections {
                 .answers
                 .extend(addresses.map(|ip| address(qname.clone(), zone.ttl, *ip)));
         }
-        Some(Answer::Text(zone)) => {
+        Answer::Text(zone) => {
             let text = RData::TXT(TXT::new(vec![DNS_VERSION.to_owned()]));
             sections
                 .answers
                 .push(Record::from_rdata(qname, zone.ttl, text));
         }
-        Some(Answer::NoData(zone) | Answer::NxDomain(zone)) => {
+        Answer::NoData(zone) | Answer::NxDomain(zone) => {
             sections.soa.push(soa(zone, reply.serial));
         }
     }
@@ -73,15 +84,7 @@ pub fn records(reply: &Reply<'_>, query: &Query) -> Sections {
 }
 
 impl Sections {
-    /// Adds a row, and the addresses of a target that is not in `seen`.
-    fn push_row<'t>(
-        &mut self,
-        qname: &HickoryName,
-        query: &Query,
-        view: &View<'_>,
-        row: Row<'t>,
-        seen: &mut BTreeSet<(&'t str, &'t str)>,
-    ) {
+    fn push_row(&mut self, qname: &HickoryName, query: &Query, view: &View<'_>, row: Row<'_>) {
         let (ttl, endpoint) = (view.service.ttl, row.endpoint);
         match row.data {
             RowData::Address(ip) => self.answers.push(address(qname.clone(), ttl, ip)),
@@ -90,7 +93,7 @@ impl Sections {
                 let srv = RData::SRV(SRV::new(0, SRV_WEIGHT, port, target.clone()));
                 self.answers
                     .push(Record::from_rdata(qname.clone(), ttl, srv));
-                if seen.insert((endpoint.cluster.as_str(), endpoint.hostname.as_str())) {
+                if row.is_first {
                     let ips = endpoint.addresses.iter().map(|own| own.ip);
                     self.additionals
                         .extend(ips.map(|ip| address(target.clone(), ttl, ip)));
@@ -98,40 +101,6 @@ impl Sections {
             }
         }
     }
-}
-
-/// Puts rows into the order that was asked for. `turn` differs from reply to reply.
-fn arrange<'t>(rows: Vec<Row<'t>>, order: Order, turn: u32) -> Vec<Row<'t>> {
-    let rotate = |mut rows: Vec<Row<'t>>| {
-        let by = turn as usize % rows.len().max(1);
-        rows.rotate_left(by);
-        rows
-    };
-    match order {
-        Order::Stable => rows,
-        Order::Rotate => rotate(rows),
-        Order::Shuffle => {
-            let mut rows = rows;
-            let mut state = turn.wrapping_mul(0x9e37_79b9) | 1;
-            for last in (1..rows.len()).rev() {
-                state = xorshift(state);
-                rows.swap(last, state as usize % (last + 1));
-            }
-            rows
-        }
-        Order::LocalFirst => {
-            let is_local = |row: &Row<'_>| row.endpoint.origin == Origin::Local;
-            let (local, remote) = rows.into_iter().partition(is_local);
-            [rotate(local), rotate(remote)].concat()
-        }
-    }
-}
-
-/// Steps a generator that is good enough to spread load (Marsaglia 2003); nothing secret depends on it.
-fn xorshift(mut state: u32) -> u32 {
-    state ^= state << 13;
-    state ^= state >> 17;
-    state ^ state << 5
 }
 
 /// Makes an SRV target: `H.C.` and the question's name from `S` on, lower case.

@@ -1,7 +1,12 @@
 //! The response policy, once for every transport: what becomes of a query, before anything is written.
 
+use std::net::IpAddr;
+use std::time::Duration;
+
 use super::Rcode;
-use super::query::{CLASS_ANY, CLASS_IN, Edns, Query, Reject};
+use super::cookie::{Cookie, CookieSecret};
+use super::order::Order;
+use super::query::{CLASS_ANY, CLASS_CH, CLASS_IN, Edns, Query, Reject};
 use crate::table::Published;
 use crate::zone::answer::answer_question;
 use crate::zone::{Answer, RecordType, Zones};
@@ -13,19 +18,16 @@ pub struct Settings {
     pub zones: Zones,
     /// `--order`.
     pub order: Order,
-}
-
-/// The order of rows in an answer. The set is always complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Each answer starts with the next row.
-    Rotate,
-    /// Each answer has an order of its own.
-    Shuffle,
-    /// Rows of this cluster first, both parts rotated.
-    LocalFirst,
-    /// As in the table: by cluster and hostname.
-    Stable,
+    /// `--udp-max`: octets that a reply over UDP takes at most, whatever the client says (RFC 9715 section 3.1).
+    pub udp_max: u16,
+    /// `--server-id`: the answer to NSID (RFC 5001) and to `id.server` (RFC 4892).
+    pub server_id: Option<String>,
+    /// `--version-bind`: the answer to `version.bind`.
+    pub version_bind: Option<String>,
+    /// How long a TCP connection may be idle, for who asks (RFC 7828).
+    pub tcp_idle: Duration,
+    /// What server cookies are made with.
+    pub cookie_secret: CookieSecret,
 }
 
 /// How a query arrived: decides how long the reply may be.
@@ -37,6 +39,19 @@ pub enum Transport {
     Tcp,
 }
 
+/// Where and when a query arrived: what the policy looks at besides the message.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The transport.
+    pub over: Transport,
+    /// The client's address, for cookies.
+    pub client: IpAddr,
+    /// Counts queries, for the order of rows.
+    pub turn: u32,
+    /// Unix seconds, for cookies.
+    pub time: u32,
+}
+
 /// What is sent back.
 #[derive(Clone, Debug)]
 pub struct Reply<'t> {
@@ -44,25 +59,44 @@ pub struct Reply<'t> {
     pub rcode: Rcode,
     /// The AA bit.
     pub authoritative: bool,
-    /// The sections; `None` for a reply that is a code alone.
-    pub answer: Option<Answer<'t>>,
+    /// What the sections are made from.
+    pub body: Body<'t>,
     /// SOA serial.
     pub serial: u32,
     /// Our OPT record; there is one iff the client sent one (RFC 6891 section 6.1.1).
-    pub edns: Option<ReplyEdns>,
+    pub edns: Option<ReplyEdns<'t>>,
     /// Octets that the reply may take.
     pub limit: u16,
     /// Order of the rows.
     pub order: Order,
-    /// Counts replies, for [`Order::Rotate`] and the like.
+    /// Decides which row is first.
     pub turn: u32,
+}
+
+/// What the sections of a reply are made from.
+#[derive(Clone, Debug)]
+pub enum Body<'t> {
+    /// Nothing: the reply is a code alone.
+    Code,
+    /// An answer about a name in a zone of ours.
+    Answer(Answer<'t>),
+    /// A text about this server, in class CH.
+    Chaos(&'t [u8]),
 }
 
 /// The OPT record of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReplyEdns {
+pub struct ReplyEdns<'t> {
+    /// Octets that we take over UDP.
+    pub payload: u16,
     /// The client's DO bit (RFC 3225 section 3).
     pub dnssec_ok: bool,
+    /// Which server this is, for who asks.
+    pub nsid: Option<&'t [u8]>,
+    /// The client's cookie with ours.
+    pub cookie: Option<Cookie>,
+    /// How long the TCP connection may be idle, in tenths of a second, for who asks.
+    pub keepalive: Option<u16>,
     /// Extended DNS Error, where it helps (RFC 8914).
     pub error: Option<ExtendedError>,
 }
@@ -78,9 +112,7 @@ pub enum ExtendedError {
     NotSupported,
 }
 
-/// The most that a reply over UDP takes: what passes without fragmentation (RFC 9715 section 3.1).
-pub const UDP_MAX: u16 = 1232;
-/// What a client without EDNS takes over UDP (RFC 1035 section 4.2.1).
+/// What a client takes over UDP at least (RFC 1035 section 4.2.1), and without EDNS at most.
 const UDP_PLAIN: u16 = 512;
 
 /// Applies the policy. `None`: nothing is sent.
@@ -88,33 +120,42 @@ pub fn respond<'t>(
     settings: &'t Settings,
     now: &'t Published,
     query: &Result<Query, Reject>,
-    over: Transport,
-    turn: u32,
+    arrival: &Arrival,
 ) -> Option<Reply<'t>> {
     let query = match query {
         Ok(query) => query,
         Err(Reject::Drop) => return None,
-        Err(Reject::With(rcode, edns)) => {
-            return Some(bare(settings, *rcode, *edns, over));
+        Err(Reject::With { rcode, edns, .. }) => {
+            return Some(code(settings, *rcode, edns.as_ref(), arrival));
         }
     };
-    let refuse = |rcode, error| {
-        let mut reply = bare(settings, rcode, query.edns, over);
+    let reply = |rcode, error| {
+        let mut reply = code(settings, rcode, query.edns.as_ref(), arrival);
         reply.edns = reply.edns.map(|edns| ReplyEdns { error, ..edns });
-        Some(reply)
+        reply
     };
     if query.edns.is_some_and(|edns| edns.version > 0) {
-        return refuse(Rcode::BADVERS, None); // RFC 6891 section 6.1.3
+        return Some(reply(Rcode::BADVERS, None)); // RFC 6891 section 6.1.3
     }
-    if query.class != CLASS_IN && query.class != CLASS_ANY {
-        return refuse(Rcode::REFUSED, Some(ExtendedError::NotSupported));
+    match query.class {
+        CLASS_IN | CLASS_ANY => {}
+        CLASS_CH => match chaos(settings, query) {
+            Some(text) => {
+                return Some(Reply {
+                    body: Body::Chaos(text),
+                    ..reply(Rcode::NOERROR, None)
+                });
+            }
+            None => return Some(reply(Rcode::REFUSED, Some(ExtendedError::NotSupported))),
+        },
+        _ => return Some(reply(Rcode::REFUSED, Some(ExtendedError::NotSupported))),
     }
     match query.rtype {
         RecordType::AXFR | RecordType::IXFR => {
-            return refuse(Rcode::REFUSED, Some(ExtendedError::NotSupported));
+            return Some(reply(Rcode::REFUSED, Some(ExtendedError::NotSupported)));
         }
         // The other meta types (RFC 6895 section 3.1), OPT among them, are no questions.
-        RecordType::OPT | RecordType(249..=254) => return refuse(Rcode::NOTIMP, None),
+        RecordType::OPT | RecordType(249..=254) => return Some(reply(Rcode::NOTIMP, None)),
         _ => {}
     }
     let answer = answer_question(
@@ -123,44 +164,83 @@ pub fn respond<'t>(
         &query.name,
         query.rtype,
     );
-    let (rcode, error) = match answer {
+    let rcode = match answer {
         Answer::Data(..)
         | Answer::Soa(_)
         | Answer::Ns(_)
         | Answer::Address(..)
         | Answer::Text(_)
-        | Answer::NoData(_) => (Rcode::NOERROR, None),
-        Answer::NxDomain(_) => (Rcode::NXDOMAIN, None),
-        Answer::Refused => return refuse(Rcode::REFUSED, Some(ExtendedError::NotAuthoritative)),
-        Answer::NotReady => return refuse(Rcode::SERVFAIL, Some(ExtendedError::NotReady)),
+        | Answer::NoData(_) => Rcode::NOERROR,
+        Answer::NxDomain(_) => Rcode::NXDOMAIN,
+        Answer::Refused => {
+            return Some(reply(Rcode::REFUSED, Some(ExtendedError::NotAuthoritative)));
+        }
+        Answer::NotReady => return Some(reply(Rcode::SERVFAIL, Some(ExtendedError::NotReady))),
     };
-    let mut reply = bare(settings, rcode, query.edns, over);
-    reply.authoritative = true;
-    reply.answer = Some(answer);
-    reply.serial = now.serial;
-    reply.turn = turn;
-    reply.edns = reply.edns.map(|edns| ReplyEdns { error, ..edns });
-    Some(reply)
+    let body = Body::Answer(answer);
+    Some(Reply {
+        authoritative: true,
+        body,
+        serial: now.serial,
+        ..reply(rcode, None)
+    })
+}
+
+/// Returns what is told about this server, if the operator wants it told (RFC 4892).
+fn chaos<'t>(settings: &'t Settings, query: &Query) -> Option<&'t [u8]> {
+    let text = match query.name.wire() {
+        b"\x02id\x06server\x00" => settings.server_id.as_ref(),
+        b"\x07version\x04bind\x00" => settings.version_bind.as_ref(),
+        _ => None,
+    };
+    let is_asked = matches!(query.rtype, RecordType::TXT | RecordType::ANY);
+    text.filter(|_| is_asked).map(String::as_bytes)
 }
 
 /// Makes a reply that is a code alone.
-fn bare<'t>(settings: &Settings, rcode: Rcode, edns: Option<Edns>, over: Transport) -> Reply<'t> {
-    let payload = edns.map_or(UDP_PLAIN, |edns| edns.payload.clamp(UDP_PLAIN, UDP_MAX));
+fn code<'t>(
+    settings: &'t Settings,
+    rcode: Rcode,
+    edns: Option<&Edns>,
+    arrival: &Arrival,
+) -> Reply<'t> {
+    let payload = edns.map_or(UDP_PLAIN, |edns| {
+        edns.payload.max(UDP_PLAIN).min(settings.udp_max)
+    });
     Reply {
         rcode,
         authoritative: false,
-        answer: None,
+        body: Body::Code,
         serial: 0,
-        edns: edns.map(|edns| ReplyEdns {
-            dnssec_ok: edns.dnssec_ok,
-            error: None,
-        }),
-        limit: match over {
+        edns: edns.map(|edns| reply_edns(settings, edns, arrival)),
+        limit: match arrival.over {
             Transport::Udp => payload,
             Transport::Tcp => u16::MAX,
         },
         order: settings.order,
-        turn: 0,
+        turn: arrival.turn,
+    }
+}
+
+fn reply_edns<'t>(settings: &'t Settings, edns: &Edns, arrival: &Arrival) -> ReplyEdns<'t> {
+    let wants_keepalive = edns.wants_keepalive && arrival.over == Transport::Tcp;
+    let tenths = u16::try_from(settings.tcp_idle.as_millis() / 100).unwrap_or(u16::MAX);
+    let cookie = |client| {
+        settings
+            .cookie_secret
+            .cookie(client, arrival.client, arrival.time)
+    };
+    ReplyEdns {
+        payload: settings.udp_max,
+        dnssec_ok: edns.dnssec_ok,
+        nsid: settings
+            .server_id
+            .as_ref()
+            .filter(|_| edns.wants_nsid)
+            .map(String::as_bytes),
+        cookie: edns.cookie.map(cookie),
+        keepalive: wants_keepalive.then_some(tenths),
+        error: None,
     }
 }
 

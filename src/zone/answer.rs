@@ -38,6 +38,8 @@ pub struct Row<'t> {
     pub endpoint: &'t Endpoint,
     /// Its data.
     pub data: RowData,
+    /// The first row of its endpoint, in the table's order.
+    pub is_first: bool,
 }
 
 /// The data of a row.
@@ -124,10 +126,7 @@ impl<'t> View<'t> {
             let wanted = endpoint.addresses.iter().filter(move |address| {
                 asked.is_none() && rtype_of(address.ip) == rtype && !repeats(address.repeats, scope)
             });
-            wanted.map(move |address| Row {
-                endpoint,
-                data: RowData::Address(address.ip),
-            })
+            wanted.map(|address| RowData::Address(address.ip))
         };
         let ports = move |endpoint: &'t Endpoint| {
             let wanted = endpoint
@@ -141,13 +140,16 @@ impl<'t> View<'t> {
                             None => *index == 0 || differs(&endpoint.ports[index - 1], port),
                         }
                 });
-            wanted.map(move |(_, port)| Row {
-                endpoint,
-                data: RowData::Srv(port.number),
-            })
+            wanted.map(|(_, port)| RowData::Srv(port.number))
         };
-        self.endpoints()
-            .flat_map(move |endpoint| addresses(endpoint).chain(ports(endpoint)))
+        self.endpoints().flat_map(move |endpoint| {
+            let data = addresses(endpoint).chain(ports(endpoint)).enumerate();
+            data.map(move |(index, data)| Row {
+                endpoint,
+                data,
+                is_first: index == 0,
+            })
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::mirror::{GatewayDown, Watch, parse};
 use crate::table::{Inputs, LocalMembers, Rules, ShortNames, Table, build};
 use serde_json::{Value, json};
 
-fn mirror(namespace: &str, service: &str, cluster: &str) -> Value {
+pub(crate) fn mirror(namespace: &str, service: &str, cluster: &str) -> Value {
     json!({
         "metadata": {
             "namespace": namespace, "name": format!("{service}-{cluster}"),
@@ -15,7 +15,13 @@ fn mirror(namespace: &str, service: &str, cluster: &str) -> Value {
     })
 }
 
-fn endpoint(namespace: &str, service: &str, cluster: &str, host: &str, ips: &[&str]) -> Value {
+pub(crate) fn endpoint(
+    namespace: &str,
+    service: &str,
+    cluster: &str,
+    host: &str,
+    ips: &[&str],
+) -> Value {
     json!({
         "metadata": {
             "namespace": namespace, "name": format!("{host}-{cluster}"),
@@ -34,7 +40,7 @@ fn endpoint(namespace: &str, service: &str, cluster: &str, host: &str, ips: &[&s
     })
 }
 
-fn table(objects: &[Value]) -> Table {
+pub(crate) fn table(objects: &[Value]) -> Table {
     let mut inputs = Inputs::default();
     for object in objects {
         let key = parse::object_key(object).unwrap();
@@ -60,7 +66,7 @@ fn table(objects: &[Value]) -> Table {
     build(&Table::default(), &inputs, &inputs.services(), &rules).table
 }
 
-fn zones(names: &[&str]) -> Zones {
+pub(crate) fn zones(names: &[&str]) -> Zones {
     let zone = |name: &&str| Zone {
         name: name.parse().unwrap(),
         ttl: 5,

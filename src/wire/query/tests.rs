@@ -12,6 +12,14 @@ fn message(flags: u16, counts: [u16; 4], rest: &[u8]) -> Vec<u8> {
 }
 
 const QUESTION: &[u8] = b"\x02dB\x04Prod\x06global\x00\x00\x01\x00\x01";
+const PLAIN: Edns = Edns {
+    payload: 1232,
+    version: 0,
+    dnssec_ok: false,
+    wants_nsid: false,
+    wants_keepalive: false,
+    cookie: None,
+};
 const OPT: &[u8] = b"\x00\x00\x29\x04\xd0\x00\x00\x80\x00\x00\x00";
 
 fn parsed(packet: &[u8]) -> Result<(String, u16, u16, Option<Edns>), Reject> {
@@ -25,7 +33,14 @@ fn parsed(packet: &[u8]) -> Result<(String, u16, u16, Option<Edns>), Reject> {
     })
 }
 
-const FORMERR: Reject = Reject::With(Rcode::FORMERR, None);
+/// A rejection with a code and that many octets of question.
+fn with(rcode: Rcode, question: usize) -> Reject {
+    Reject::With {
+        rcode,
+        question,
+        edns: None,
+    }
+}
 
 #[test]
 fn a_question_is_read_in_lower_case() {
@@ -39,9 +54,8 @@ fn a_question_is_read_in_lower_case() {
 #[test]
 fn an_opt_record_is_read() {
     let edns = Edns {
-        payload: 1232,
-        version: 0,
         dnssec_ok: true,
+        ..PLAIN
     };
     let packet = message(0, [1, 0, 0, 1], &[QUESTION, OPT].concat());
     assert_eq!(parsed(&packet).map(|query| query.3), Ok(Some(edns)));
@@ -77,7 +91,7 @@ fn other_opcodes_are_not_implemented() {
         let packet = message(opcode << 11, [1, 0, 0, 0], QUESTION);
         assert_eq!(
             parse(&packet).map(|_| ()),
-            Err(Reject::With(Rcode::NOTIMP, None)),
+            Err(with(Rcode::NOTIMP, QUESTION.len())),
             "{opcode}"
         );
     }
@@ -85,22 +99,44 @@ fn other_opcodes_are_not_implemented() {
 
 #[test]
 fn counts_are_checked_before_anything_is_read() {
+    let rest = [QUESTION, OPT, OPT, OPT].concat();
+    let rejected = |counts| parse(&message(0, counts, &rest)).map(|_| ());
+    for counts in [[0, 0, 0, 0], [2, 0, 0, 0], [65535, 0, 0, 0], [0, 0, 0, 1]] {
+        assert_eq!(rejected(counts), Err(with(Rcode::FORMERR, 0)), "{counts:?}");
+    }
     for counts in [
-        [0, 0, 0, 0],
-        [2, 0, 0, 0],
-        [65535, 0, 0, 0],
         [1, 1, 0, 0],
         [1, 0, 1, 0],
         [1, 0, 2, 0],
         [1, 0, 0, 3],
+        [1, 0, 0, 65535],
     ] {
-        let packet = message(0, counts, &[QUESTION, OPT, OPT, OPT].concat());
-        assert_eq!(parse(&packet).map(|_| ()), Err(FORMERR), "{counts:?}");
+        assert_eq!(
+            rejected(counts),
+            Err(with(Rcode::FORMERR, QUESTION.len())),
+            "{counts:?}"
+        );
     }
     let ixfr = b"\x06global\x00\x00\xfb\x00\x01\x00\x00\x06\x00\x01\x00\x00\x00\x00\x00\x00";
+    let packet = message(0, [1, 0, 1, 0], ixfr);
+    assert_eq!(parsed(&packet).map(|q| q.1), Ok(RecordType::IXFR.0));
+}
+
+#[test]
+fn a_cookie_alone_is_a_question_too() {
+    let opt = b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x0c\x00\x0a\x00\x0812345678";
+    let edns = Some(Edns {
+        cookie: Some(*b"12345678"),
+        ..PLAIN
+    });
+    let asked = parse(&message(0, [0, 0, 0, 1], opt)).map(|_| ());
     assert_eq!(
-        parsed(&message(0, [1, 0, 1, 0], ixfr)).map(|q| q.1),
-        Ok(RecordType::IXFR.0)
+        asked,
+        Err(Reject::With {
+            rcode: Rcode::NOERROR,
+            question: 0,
+            edns
+        })
     );
 }
 
@@ -120,7 +156,7 @@ fn malformed_questions() {
     for (case, rest) in cases {
         assert_eq!(
             parse(&message(0, [1, 0, 0, 0], rest)).map(|_| ()),
-            Err(FORMERR),
+            Err(with(Rcode::FORMERR, 0)),
             "{case}"
         );
     }
@@ -128,27 +164,46 @@ fn malformed_questions() {
 
 #[test]
 fn malformed_opt_records() {
-    let cases: [(&str, u16, &[u8]); 5] = [
-        ("missing", 1, b""),
-        ("cut", 1, &OPT[..9]),
-        (
-            "not at the root",
-            1,
-            b"\x01a\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00",
-        ),
-        ("two of them", 2, &[OPT, OPT].concat()),
-        (
-            "an option that overruns",
-            1,
-            b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x08",
-        ),
+    let overrun = b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x08";
+    let elsewhere = b"\x01a\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00";
+    let short_cookie = b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x05\x00\x0a\x00\x011";
+    let with_do = Edns {
+        dnssec_ok: true,
+        ..PLAIN
+    };
+    let cases: [(&str, u16, &[u8], Option<Edns>); 6] = [
+        ("missing", 1, b"", None),
+        ("cut", 1, &OPT[..9], None),
+        ("not at the root", 1, elsewhere, Some(PLAIN)),
+        ("two of them", 2, &[OPT, OPT].concat(), Some(with_do)),
+        ("an option that overruns", 1, overrun, Some(PLAIN)),
+        ("a cookie of one octet", 1, short_cookie, Some(PLAIN)),
     ];
-    for (case, count, rest) in cases {
+    for (case, count, rest, edns) in cases {
         let packet = message(0, [1, 0, 0, count], &[QUESTION, rest].concat());
-        assert_eq!(parse(&packet).map(|_| ()), Err(FORMERR), "{case}");
+        let (rcode, question) = (Rcode::FORMERR, QUESTION.len());
+        let expected = Reject::With {
+            rcode,
+            question,
+            edns,
+        };
+        assert_eq!(parse(&packet).map(|_| ()), Err(expected), "{case}");
     }
-    let cookie = b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x0c\x00\x0a\x00\x0812345678";
-    assert!(parse(&message(0, [1, 0, 0, 1], &[QUESTION, &cookie[..]].concat())).is_ok());
+}
+
+#[test]
+fn options_are_read_and_unknown_ones_ignored() {
+    let opt = b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x1c\
+        \x00\x0a\x00\x0812345678\x00\x03\x00\x00\x00\x0b\x00\x00\xff\xff\x00\x04abcd";
+    let packet = message(0, [1, 0, 0, 1], &[QUESTION, &opt[..]].concat());
+    let (wants_nsid, wants_keepalive, cookie) = (true, true, Some(*b"12345678"));
+    let edns = Edns {
+        wants_nsid,
+        wants_keepalive,
+        cookie,
+        ..PLAIN
+    };
+    assert_eq!(parsed(&packet).map(|query| query.3), Ok(Some(edns)));
 }
 
 #[test]

@@ -1,0 +1,161 @@
+//! Where we listen: addresses that the operator gave, which must work, or our defaults, which may lack a family.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, UdpSocket};
+use tracing::{info, warn};
+
+/// Receive buffer asked for, octets: what arrives while the server is busy or not scheduled. The kernel may give less.
+const UDP_BUFFER: usize = 4 << 20;
+
+/// Addresses to listen on: the operator's, which must work, or ours, of which one may be of a family that the host
+/// lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Addresses {
+    /// Given by a flag.
+    Given(Vec<SocketAddr>),
+    /// Default: every address of both families, at this port.
+    EveryAt(u16),
+}
+
+/// A listener that could not be had.
+#[derive(Debug, thiserror::Error)]
+#[error("binding the {listener} listener on {address}")]
+pub struct BindError {
+    /// What it is for: `dns`, `admin`, `api`.
+    pub listener: &'static str,
+    /// The address asked for.
+    pub address: SocketAddr,
+    /// What the system says.
+    #[source]
+    pub source: io::Error,
+}
+
+/// A bound DNS address.
+#[derive(Debug)]
+pub struct DnsListener {
+    /// The address, with the port that the system chose if 0 was asked for.
+    pub address: SocketAddr,
+    pub(super) udp: UdpSocket,
+    pub(super) tcp: TcpListener,
+}
+
+// === Binding ===
+
+impl Addresses {
+    /// Binds each address with `bind`; a default address of a family that the host lacks is left out, with a log line.
+    fn bind<T>(
+        &self,
+        listener: &'static str,
+        bind: impl Fn(SocketAddr) -> io::Result<T>,
+    ) -> Result<Vec<T>, BindError> {
+        let failed = |address, source| BindError {
+            listener,
+            address,
+            source,
+        };
+        match self {
+            Self::Given(addresses) => addresses
+                .iter()
+                .map(|a| bind(*a).map_err(|e| failed(*a, e)))
+                .collect(),
+            Self::EveryAt(port) => {
+                let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
+                let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
+                let mut bound = Vec::new();
+                for address in [v4, v6] {
+                    match bind(address) {
+                        Ok(listener) => bound.push(listener),
+                        Err(error) if is_missing_family(&error) => {
+                            warn!(listener, %address, %error, "Left out a default address: the host lacks its family");
+                        }
+                        Err(error) => return Err(failed(address, error)),
+                    }
+                }
+                Ok(bound)
+            }
+        }
+    }
+
+    /// Binds TCP listeners.
+    ///
+    /// # Errors
+    ///
+    /// If an address cannot be had.
+    pub fn bind_tcp(&self, listener: &'static str) -> Result<Vec<TcpListener>, BindError> {
+        let bound = self.bind(listener, tcp)?;
+        for address in bound.iter().filter_map(|bound| bound.local_addr().ok()) {
+            info!(listener, %address, "Listening");
+        }
+        Ok(bound)
+    }
+
+    /// Binds UDP and TCP at one port each.
+    ///
+    /// # Errors
+    ///
+    /// If an address cannot be had.
+    pub fn bind_dns(&self) -> Result<Vec<DnsListener>, BindError> {
+        let bound = self.bind("dns", dns)?;
+        for address in bound.iter().map(|bound| bound.address) {
+            info!(listener = "dns", %address, "Listening");
+        }
+        Ok(bound)
+    }
+}
+
+fn is_missing_family(error: &io::Error) -> bool {
+    // EAFNOSUPPORT has no `ErrorKind` of its own; EADDRNOTAVAIL is what a disabled family says.
+    const EAFNOSUPPORT: i32 = 97;
+    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
+}
+
+fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    // Connections of a server that has just ended must not keep its successor from the port.
+    socket.set_reuse_address(true)?;
+    prepare(&socket, address)?;
+    socket.listen(1024)?;
+    TcpListener::from_std(socket.into())
+}
+
+fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
+    socket.set_recv_buffer_size(UDP_BUFFER)?;
+    prepare(&socket, address)?;
+    UdpSocket::from_std(socket.into())
+}
+
+fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())
+}
+
+/// Binds both transports. Where the system chooses the port it chooses for UDP; that the same is free for TCP takes
+/// more than one try now and then.
+fn dns(address: SocketAddr) -> io::Result<DnsListener> {
+    let tries = if address.port() == 0 { 16 } else { 1 };
+    let mut last = None;
+    for _ in 0..tries {
+        let udp = udp(address)?;
+        let address = udp.local_addr()?;
+        match tcp(address) {
+            Ok(tcp) => return Ok(DnsListener { address, udp, tcp }),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| io::Error::from(io::ErrorKind::AddrInUse)))
+}

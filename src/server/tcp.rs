@@ -1,0 +1,111 @@
+//! TCP (RFC 7766): any number of queries on a connection, pipelined if the client likes, answered in order.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::{Answerer, TCP_IDLE};
+use crate::wire::Transport;
+
+/// Connections of one listener that are served at a time; others wait in the kernel's queue.
+const CONNECTIONS: usize = 1024;
+/// Octets of a query that are accepted: no query needs more, and a client must not make us hold 64 KiB by a promise.
+const QUERY: usize = 4096;
+/// Octets of the length before a message (RFC 1035 section 4.2.2), and of the longest message.
+const PREFIX: usize = 2;
+const MESSAGE: usize = 65_535;
+/// How long a client may take for the rest of a message that it began, and to take a reply.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long accepting rests when it fails, for want of descriptors for instance.
+const REST: Duration = Duration::from_millis(50);
+
+/// Serves connections until `stop`; those that are open then end after the query that they are at.
+pub(super) async fn serve(listener: TcpListener, answerer: Arc<Answerer>, stop: CancellationToken) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&listener, &places) => accepted,
+            Some(_) = connections.join_next() => continue,
+            () = stop.cancelled() => break,
+        };
+        match accepted {
+            Ok((stream, client, place)) => {
+                let (answerer, stop) = (answerer.clone(), stop.clone());
+                connections.spawn(async move {
+                    if let Err(error) = connection(stream, client, &answerer, &stop).await {
+                        debug!(%client, %error, "A connection ended");
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                debug!(%error, "Accepting failed");
+                tokio::time::sleep(REST).await;
+            }
+        }
+    }
+    while connections.join_next().await.is_some() {}
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
+    let place = places
+        .clone()
+        .acquire_owned()
+        .await
+        .map_err(io::Error::other)?;
+    let (stream, client) = listener.accept().await?;
+    Ok((stream, client, place))
+}
+
+/// Serves one connection until the client is done, idle for too long, or too slow.
+async fn connection(
+    mut stream: TcpStream,
+    client: SocketAddr,
+    answerer: &Answerer,
+    stop: &CancellationToken,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (from_client, mut to_client) = stream.split();
+    let mut from_client = BufReader::with_capacity(QUERY, from_client);
+    let mut packet = [0; QUERY];
+    let mut out = vec![0; PREFIX + MESSAGE];
+    loop {
+        let first = tokio::select! {
+            first = timeout(TCP_IDLE, from_client.read_u8()) => first,
+            () = stop.cancelled() => return Ok(()),
+        };
+        let first = match first {
+            Err(_) => return Ok(()), // idle for too long
+            Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Ok(first) => first?,
+        };
+        let second = timeout(PATIENCE, from_client.read_u8()).await??;
+        let length = usize::from(u16::from_be_bytes([first, second]));
+        let Some(packet) = packet.get_mut(..length) else {
+            return Err(io::Error::other(format!(
+                "a message of {length} octets was announced"
+            )));
+        };
+        timeout(PATIENCE, from_client.read_exact(packet)).await??;
+        let Some(reply) = answerer.answer(packet, Transport::Tcp, client, &mut out[PREFIX..])
+        else {
+            return Ok(()); // not a client of DNS
+        };
+        out[..PREFIX].copy_from_slice(&(reply as u16).to_be_bytes()); // the buffer has 65,535 octets
+        // Length and message in one write (RFC 7766 section 8).
+        timeout(PATIENCE, to_client.write_all(&out[..PREFIX + reply])).await??;
+    }
+}

@@ -1,0 +1,49 @@
+//! UDP: one datagram in, at most one out.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::UdpSocket;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::Answerer;
+use crate::wire::Transport;
+
+/// Octets of a datagram that are read: a query takes some hundred at most.
+const QUERY: usize = 4096;
+/// Octets of a reply: `--udp-max` is 4096 at most.
+const REPLY: usize = 4096;
+
+/// Answers until `stop`, and then what is still in the socket's queue.
+pub(super) async fn serve(socket: UdpSocket, answerer: Arc<Answerer>, stop: CancellationToken) {
+    let (mut packet, mut out) = ([0; QUERY], [0; REPLY]);
+    loop {
+        let received = tokio::select! {
+            received = socket.recv_from(&mut packet) => received,
+            () = stop.cancelled() => break,
+        };
+        match received {
+            Ok((length, client)) => {
+                if let Some(reply) =
+                    answerer.answer(&packet[..length], Transport::Udp, client, &mut out)
+                {
+                    note_failure(client, socket.send_to(&out[..reply], client).await);
+                }
+            }
+            // Linux reports failures of earlier replies here; the socket itself is well.
+            Err(error) => debug!(%error, "Receiving failed"),
+        }
+    }
+    while let Ok((length, client)) = socket.try_recv_from(&mut packet) {
+        if let Some(reply) = answerer.answer(&packet[..length], Transport::Udp, client, &mut out) {
+            note_failure(client, socket.try_send_to(&out[..reply], client));
+        }
+    }
+}
+
+fn note_failure(client: SocketAddr, sent: std::io::Result<usize>) {
+    if let Err(error) = sent {
+        debug!(%client, %error, "A reply could not be sent");
+    }
+}

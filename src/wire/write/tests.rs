@@ -1,0 +1,412 @@
+use std::net::IpAddr;
+use std::time::Duration;
+
+use hickory_proto::op::{Message as HickoryMessage, OpCode, ResponseCode};
+use hickory_proto::serialize::binary::{BinEncodable as _, BinEncoder};
+use proptest::prelude::*;
+
+use super::*;
+use crate::table::{Built, Published, Publisher};
+use crate::wire::respond::{Arrival, Settings, Transport, respond};
+use crate::wire::{CookieSecret, Order, parse, records};
+use crate::zone::print::owner_names;
+use crate::zone::tests::{endpoint, mirror, table, zones};
+
+/// A table with a service of `count` endpoints for each number, in two clusters, half of them dual-stack.
+fn published(counts: &[usize]) -> Published {
+    let mut objects = Vec::new();
+    for (number, count) in counts.iter().enumerate() {
+        let service = format!("db{number}");
+        for cluster in ["east", "west"] {
+            objects.push(mirror("prod", &service, cluster));
+        }
+        for index in 0..*count {
+            let cluster = if index % 2 == 0 { "east" } else { "west" };
+            let (high, low) = (index / 250, index % 250 + 1);
+            let v4 = format!("10.{number}.{high}.{low}");
+            let v6 = format!("2001:db8::{number}:{index}");
+            let ips = [v4.as_str(), v6.as_str()];
+            let ips = if index % 4 < 2 { &ips[..] } else { &ips[..1] };
+            objects.push(endpoint(
+                "prod",
+                &service,
+                cluster,
+                &format!("h-{number}-{index}"),
+                ips,
+            ));
+        }
+    }
+    let publisher = Publisher::default();
+    publisher.publish(
+        Built {
+            table: table(&objects),
+            answers_moved: true,
+        },
+        1_790_000_000,
+    );
+    let now = publisher.reader();
+    let now = now.load();
+    Published {
+        table: now.table.clone(),
+        generation: now.generation,
+        serial: now.serial,
+    }
+}
+
+fn settings(order: Order) -> Settings {
+    Settings {
+        zones: zones(&["global"]),
+        order,
+        udp_max: 1232,
+        server_id: Some("global-dns-0".to_owned()),
+        version_bind: None,
+        tcp_idle: Duration::from_secs(30),
+        cookie_secret: CookieSecret([7; 16]),
+    }
+}
+
+/// Makes a query as a client would, with an OPT record of that payload size if there is one.
+fn query(name: &str, rtype: u16, payload: Option<u16>) -> Vec<u8> {
+    let mut packet = vec![
+        0xab,
+        0xcd,
+        0x01,
+        0x10,
+        0,
+        1,
+        0,
+        0,
+        0,
+        0,
+        0,
+        u8::from(payload.is_some()),
+    ];
+    for label in name.trim_end_matches('.').split('.') {
+        packet.push(label.len() as u8);
+        packet.extend(label.as_bytes());
+    }
+    packet.push(0);
+    packet.extend([rtype.to_be_bytes(), [0, 1]].concat());
+    if let Some(payload) = payload {
+        packet.extend([0, 0, 41]);
+        packet.extend(payload.to_be_bytes());
+        packet.extend([0, 0, 0x80, 0, 0, 0]);
+    }
+    packet
+}
+
+fn arrival(over: Transport, turn: u32) -> Arrival {
+    Arrival {
+        over,
+        client: IpAddr::from([192, 0, 2, 1]),
+        turn,
+        time: 1_790_000_000,
+    }
+}
+
+/// Answers a packet, and checks what holds for every reply.
+fn reply(
+    settings: &Settings,
+    now: &Published,
+    packet: &[u8],
+    over: Transport,
+    turn: u32,
+) -> (Vec<u8>, Written) {
+    let parsed = parse(packet);
+    let reply = respond(settings, now, &parsed, &arrival(over, turn)).unwrap();
+    let mut out = vec![0; 65_535];
+    let written = write(&reply, &parsed, packet, &mut out);
+    out.truncate(written.length);
+    assert!(written.length <= usize::from(reply.limit));
+    let message = HickoryMessage::from_vec(&out).unwrap();
+    let expected = records(&reply, parsed.as_ref().unwrap());
+    let header = message.metadata;
+    assert_eq!((header.id, header.op_code), (0xabcd, OpCode::Query));
+    assert!(header.recursion_desired && !header.recursion_available && !header.checking_disabled);
+    assert_eq!(header.truncation, written.is_truncated);
+    assert_eq!(
+        header.response_code,
+        ResponseCode::from(0, reply.rcode.0 as u8)
+    );
+    assert_eq!(message.edns.is_some(), reply.edns.is_some());
+    assert_eq!(message.authorities, expected.soa);
+    assert_eq!(message.answers, expected.answers[..message.answers.len()]);
+    assert_eq!(
+        message.additionals,
+        expected.additionals[..message.additionals.len()]
+    );
+    assert_eq!(
+        written.is_truncated,
+        message.answers.len() < expected.answers.len()
+    );
+    if written.is_truncated {
+        assert!(message.additionals.is_empty());
+    }
+    (out, written)
+}
+
+/// hickory's own encoding of the same records, with owner names as they were asked for.
+fn hickory_encoding(settings: &Settings, now: &Published, packet: &[u8], turn: u32) -> Vec<u8> {
+    let parsed = parse(packet);
+    let reply = respond(settings, now, &parsed, &arrival(Transport::Tcp, turn)).unwrap();
+    let sections = records(&reply, parsed.as_ref().unwrap());
+    let mut message = HickoryMessage::from_vec(packet).unwrap();
+    let edns = message.edns.take();
+    message.metadata.message_type = hickory_proto::op::MessageType::Response;
+    message.metadata.authoritative = reply.authoritative;
+    message.metadata.checking_disabled = false;
+    message.metadata.response_code = ResponseCode::from(0, reply.rcode.0 as u8);
+    message.answers = sections.answers;
+    message.authorities = sections.soa;
+    message.edns = edns.map(|mut edns| {
+        edns.set_max_payload(1232);
+        edns
+    });
+    let mut bytes = Vec::new();
+    message.emit(&mut BinEncoder::new(&mut bytes)).unwrap();
+    bytes
+}
+
+const TYPES: [u16; 8] = [1, 28, 33, 16, 6, 2, 255, 65];
+
+#[test]
+fn every_name_and_type_is_written_as_its_records_say() {
+    let (now, settings) = (published(&[0, 1, 3, 9, 60]), settings(Order::Rotate));
+    let zone = settings.zones.iter().next().unwrap();
+    let mut names = owner_names(zone, now.table.as_ref().unwrap());
+    let others = [
+        "global.",
+        "ns.dns.global.",
+        "dns.global.",
+        "dns-version.global.",
+        "prod.global.",
+        "nope.prod.global.",
+        "_tcp.db1.prod.global.",
+        "x.global.",
+        "db0.prod.global.",
+    ];
+    names.extend(others.map(str::to_owned));
+    assert!(names.len() > 400);
+    for (turn, name) in names.iter().enumerate() {
+        for rtype in TYPES {
+            for (payload, over) in [
+                (None, Transport::Udp),
+                (Some(512), Transport::Udp),
+                (Some(1232), Transport::Udp),
+                (Some(4096), Transport::Udp),
+                (Some(0), Transport::Tcp),
+                (None, Transport::Tcp),
+            ] {
+                reply(
+                    &settings,
+                    &now,
+                    &query(name, rtype, payload),
+                    over,
+                    turn as u32,
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn truncation_comes_exactly_when_the_answer_does_not_fit() {
+    // Header 12, question 22, and 16 octets for each address; OPT takes 11.
+    for (payload, fits) in [
+        (None, 29),
+        (Some(512), 29),
+        (Some(1232), 74),
+        (Some(65_535), 74),
+    ] {
+        for count in [fits, fits + 1] {
+            let (now, settings) = (published(&[count]), settings(Order::Stable));
+            let packet = query("db0.prod.global", 1, payload);
+            let (udp, written) = reply(&settings, &now, &packet, Transport::Udp, 0);
+            assert_eq!(
+                written.is_truncated,
+                count > fits,
+                "{count} addresses in {payload:?}"
+            );
+            let (tcp, written) = reply(&settings, &now, &packet, Transport::Tcp, 0);
+            assert!(!written.is_truncated);
+            assert_eq!(udp == tcp, count == fits);
+        }
+    }
+}
+
+#[test]
+fn more_than_a_message_holds_is_cut_at_whole_records_over_tcp_too() {
+    let (now, settings) = (published(&[5_000]), settings(Order::Shuffle));
+    for rtype in [1, 33] {
+        let packet = query("db0.prod.global", rtype, Some(1232));
+        let (bytes, written) = reply(&settings, &now, &packet, Transport::Tcp, 17);
+        assert!(written.is_truncated);
+        assert!(bytes.len() > 65_000);
+    }
+}
+
+#[test]
+fn additional_addresses_never_set_tc() {
+    let (now, settings) = (published(&[18]), settings(Order::Stable));
+    let packet = query("_sql._tcp.db0.prod.global", 33, Some(1232));
+    let (bytes, written) = reply(&settings, &now, &packet, Transport::Udp, 0);
+    let message = HickoryMessage::from_vec(&bytes).unwrap();
+    assert!(!written.is_truncated);
+    assert_eq!(message.answers.len(), 18);
+    assert!(
+        (1..28).contains(&message.additionals.len()),
+        "{}",
+        message.additionals.len()
+    );
+    let (tcp, _) = reply(&settings, &now, &packet, Transport::Tcp, 0);
+    assert_eq!(
+        HickoryMessage::from_vec(&tcp).unwrap().additionals.len(),
+        28
+    );
+}
+
+#[test]
+fn the_case_of_the_question_comes_back_and_targets_are_lower_case() {
+    let (now, settings) = (published(&[1]), settings(Order::Stable));
+    let packet = query("_SqL._tCp.Db0.pRoD.gLoBaL", 33, None);
+    let (bytes, _) = reply(&settings, &now, &packet, Transport::Udp, 0);
+    let question = 12..packet.len();
+    assert_eq!(bytes[question.clone()], packet[question]);
+    let message = HickoryMessage::from_vec(&bytes).unwrap();
+    assert_eq!(
+        message.answers[0].name.to_string(),
+        "_SqL._tCp.Db0.pRoD.gLoBaL."
+    );
+    let text = message.answers[0].data.to_string();
+    assert!(text.ends_with(" h-0-0.east.db0.prod.global."), "{text}");
+}
+
+#[test]
+fn options_are_answered_to_who_asks() {
+    let (now, settings) = (published(&[1]), settings(Order::Stable));
+    let mut packet = query("db0.prod.global", 1, Some(1232));
+    let options = b"\x00\x03\x00\x00\x00\x0b\x00\x00\x00\x0a\x00\x0812345678";
+    let length = packet.len();
+    packet[length - 2..].copy_from_slice(&(options.len() as u16).to_be_bytes());
+    packet.extend(options);
+    let cookie = settings
+        .cookie_secret
+        .cookie(*b"12345678", [192, 0, 2, 1].into(), 1_790_000_000);
+    let nsid = b"\x00\x03\x00\x0cglobal-dns-0";
+    let cookie = [b"\x00\x0a\x00\x18", &cookie[..]].concat();
+    let keepalive = b"\x00\x0b\x00\x02\x01\x2c"; // 300 tenths of a second
+    let (udp, _) = reply(&settings, &now, &packet, Transport::Udp, 0);
+    assert!(udp.ends_with(&[&nsid[..], &cookie].concat()));
+    let (tcp, _) = reply(&settings, &now, &packet, Transport::Tcp, 0);
+    assert!(tcp.ends_with(&[&nsid[..], &cookie, keepalive].concat()));
+    let (plain, _) = reply(
+        &settings,
+        &now,
+        &query("db0.prod.global", 1, Some(1232)),
+        Transport::Tcp,
+        0,
+    );
+    assert!(plain.ends_with(&[0, 0, 41, 0x04, 0xd0, 0, 0, 0x80, 0, 0, 0]));
+}
+
+proptest! {
+    #[test]
+    fn the_bytes_are_those_of_hickory_where_it_can_say_them(
+        count in 1..100_usize,
+        rtype in prop::sample::select(vec![1_u16, 28, 16, 6, 2]),
+        name in prop::sample::select(vec!["db0.prod.global", "east.db0.prod.global", "h-0-0.east.db0.global",
+            "nope.prod.global", "prod.global", "global", "dns-version.global"]),
+        payload in prop::option::of(512..4096_u16),
+        turn in any::<u32>(),
+    ) {
+        let (now, settings) = (published(&[count]), settings(Order::Rotate));
+        let packet = query(name, rtype, payload);
+        // hickory compresses NS names otherwise; SRV replies have additional records, which it points elsewhere.
+        prop_assume!(!(name == "global" && rtype == 2));
+        let (bytes, _) = reply(&settings, &now, &packet, Transport::Tcp, turn);
+        prop_assert_eq!(bytes, hickory_encoding(&settings, &now, &packet, turn));
+    }
+
+    #[test]
+    fn udp_equals_tcp_where_both_fit(count in 0..40_usize, rtype in prop::sample::select(TYPES.to_vec()), turn in any::<u32>()) {
+        let (now, settings) = (published(&[count]), settings(Order::Rotate));
+        let packet = query("db0.prod.global", rtype, Some(1232));
+        let (udp, udp_written) = reply(&settings, &now, &packet, Transport::Udp, turn);
+        let (tcp, _) = reply(&settings, &now, &packet, Transport::Tcp, turn);
+        if tcp.len() <= 1232 {
+            prop_assert_eq!(udp, tcp);
+        } else {
+            prop_assert!(udp.len() <= 1232);
+            prop_assert!(udp_written.is_truncated || rtype == 33);
+        }
+    }
+
+    #[test]
+    fn whatever_comes_no_reply_is_longer_than_allowed_or_answers_a_response(
+        packet in prop::collection::vec(any::<u8>(), 0..200),
+        sound_header in any::<bool>(),
+        turn in any::<u32>(),
+    ) {
+        let mut packet = packet;
+        if sound_header && packet.len() >= 12 {
+            let additionals = packet[11] % 3;
+            packet[2..12].copy_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, additionals]);
+        }
+        let (now, settings) = (published(&[3]), settings(Order::Rotate));
+        let parsed = parse(&packet);
+        for over in [Transport::Udp, Transport::Tcp] {
+            let Some(reply) = respond(&settings, &now, &parsed, &arrival(over, turn)) else { continue };
+            prop_assert!(packet.len() >= 12 && packet[2] & 0x80 == 0);
+            let mut out = vec![0; 65_535];
+            let written = write(&reply, &parsed, &packet, &mut out);
+            prop_assert!(written.length <= usize::from(reply.limit));
+            let message = HickoryMessage::from_vec(&out[..written.length]);
+            prop_assert!(message.is_ok(), "{:?}", message);
+        }
+    }
+}
+
+#[test]
+fn every_order_holds_the_whole_set() {
+    let now = published(&[30]);
+    let sorted = |order, turn| {
+        let settings = settings(order);
+        let (bytes, _) = reply(
+            &settings,
+            &now,
+            &query("db0.prod.global", 1, None),
+            Transport::Tcp,
+            turn,
+        );
+        let message = HickoryMessage::from_vec(&bytes).unwrap();
+        let order: Vec<String> = message
+            .answers
+            .iter()
+            .map(|record| record.data.to_string())
+            .collect();
+        let mut set = order.clone();
+        set.sort();
+        (order, set)
+    };
+    let (stable, whole) = sorted(Order::Stable, 0);
+    for order in [
+        Order::Rotate,
+        Order::Shuffle,
+        Order::LocalFirst,
+        Order::Stable,
+    ] {
+        let mut orders = std::collections::BTreeSet::new();
+        for turn in 0..60 {
+            let (order, set) = sorted(order, turn);
+            assert_eq!(set, whole);
+            orders.insert(order);
+        }
+        let kinds = match order {
+            Order::Stable => 1..=1,
+            Order::Rotate | Order::LocalFirst => 30..=30,
+            Order::Shuffle => 55..=60,
+        };
+        assert!(kinds.contains(&orders.len()), "{order:?}: {}", orders.len());
+    }
+    assert_eq!(sorted(Order::Rotate, 30).0, stable);
+}
