@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -33,9 +34,9 @@ pub struct Dug {
     pub status: String,
     /// `qr aa rd`
     pub flags: String,
-    /// Records as in a zone file, single spaces.
-    pub answer: BTreeSet<String>,
-    pub authority: BTreeSet<String>,
+    /// Records as in a zone file, single spaces, sorted.
+    pub answer: Vec<String>,
+    pub authority: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +55,16 @@ pub struct Observer {
 struct Shared {
     stop: AtomicBool,
     queries: AtomicU64,
-    sightings: Mutex<Vec<(Instant, Seen)>>,
+    sightings: Mutex<Vec<Sighting>>,
     changed: Condvar,
+}
+
+/// A run of equal answers.
+#[derive(Clone)]
+pub struct Sighting {
+    pub seen: Seen,
+    pub first: Instant,
+    pub last: Instant,
 }
 
 // === impl Seen ===
@@ -125,7 +134,8 @@ pub fn dig(server: SocketAddr, transport: Transport, name: &str, kind: &str) -> 
 
 /// The records at `name` are exactly `wanted`, over UDP and TCP, with authority.
 pub fn answered(server: SocketAddr, name: &str, kind: &str, wanted: &[String]) -> Result<()> {
-    let wanted: BTreeSet<String> = wanted.iter().cloned().collect();
+    let mut wanted = wanted.to_vec();
+    wanted.sort();
     for transport in Transport::BOTH {
         let dug = dig(server, transport, name, kind)?;
         ensure!(
@@ -198,10 +208,12 @@ impl Dug {
                 .lines()
                 .skip_while(|line| !line.contains(title))
                 .skip(1);
-            lines
+            let mut records: Vec<String> = lines
                 .take_while(|line| !line.is_empty())
                 .map(single_spaced)
-                .collect()
+                .collect();
+            records.sort();
+            records
         };
         Ok(Self {
             status: header("status: ", ',')?,
@@ -264,7 +276,10 @@ impl Asker {
                 bail!("no answer within {PATIENCE:?}");
             }
             self.socket.set_read_timeout(Some(left))?;
-            let length = self.socket.recv(&mut buffer).context("receiving")?;
+            let length = match self.socket.recv(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+                other => other.context("receiving")?,
+            };
             let reply = Message::from_vec(&buffer[..length]).context("reading")?;
             if reply.metadata.id == self.id {
                 return Ok(reply);
@@ -341,18 +356,17 @@ impl Observer {
     }
 
     /// Every answer that differed from the one before, since the start.
-    pub fn history(&self) -> Vec<Seen> {
-        let sightings = self
-            .shared
-            .sightings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        sightings.iter().map(|(_, seen)| seen.clone()).collect()
+    pub fn history(&self) -> Vec<Sighting> {
+        self.shared.open().clone()
     }
 
     /// The answers since the start were exactly these, one after the other.
     pub fn has_seen(&self, wanted: &[Seen]) -> Result<()> {
-        let history = self.history();
+        let history: Vec<Seen> = self
+            .history()
+            .into_iter()
+            .map(|sighting| sighting.seen)
+            .collect();
         if history == wanted {
             return Ok(());
         }
@@ -378,29 +392,22 @@ impl Observer {
         within: Duration,
         fits: impl Fn(&Seen) -> bool,
     ) -> Result<Instant> {
-        let sightings = self
-            .shared
-            .sightings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let still_waiting = |sightings: &mut Vec<(Instant, Seen)>| {
-            !sightings.last().is_some_and(|(_, seen)| fits(seen))
-        };
+        let is_fit = |sightings: &[Sighting]| sightings.last().is_some_and(|now| fits(&now.seen));
         let (sightings, _) = self
             .shared
             .changed
-            .wait_timeout_while(sightings, within, still_waiting)
+            .wait_timeout_while(self.shared.open(), within, |sightings| !is_fit(sightings))
             .unwrap_or_else(PoisonError::into_inner);
         match sightings.last() {
-            Some((at, seen)) if fits(seen) => Ok(*at),
-            Some((_, seen)) => bail!(
-                "waited {within:?} for {} to be {wanted}; it is {seen}",
-                self.name
-            ),
-            None => bail!(
-                "waited {within:?} for {} to be {wanted}; there was no answer",
-                self.name
-            ),
+            Some(now) if fits(&now.seen) => Ok(now.first),
+            Some(now) => {
+                bail!(
+                    "waited {within:?} for {} to be {wanted}; it is {}",
+                    self.name,
+                    now.seen
+                )
+            }
+            None => bail!("waited {within:?} for {}; there was no answer", self.name),
         }
     }
 }
@@ -420,13 +427,23 @@ impl Shared {
     fn note(&self, seen: Seen) {
         let now = Instant::now();
         self.queries.fetch_add(1, Ordering::Relaxed);
-        let mut sightings = self
-            .sightings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if sightings.last().is_none_or(|(_, last)| *last != seen) {
-            sightings.push((now, seen));
-            self.changed.notify_all();
+        let mut sightings = self.open();
+        match sightings.last_mut() {
+            Some(sighting) if sighting.seen == seen => sighting.last = now,
+            _ => {
+                sightings.push(Sighting {
+                    seen,
+                    first: now,
+                    last: now,
+                });
+                self.changed.notify_all();
+            }
         }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<Sighting>> {
+        self.sightings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

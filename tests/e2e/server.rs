@@ -218,11 +218,11 @@ impl Log {
             .find(fits)
     }
 
-    /// How many warnings and errors there are.
-    pub fn warnings(&self) -> usize {
+    /// How many events of a level there are: `WARN`, `ERROR`.
+    pub fn count(&self, level: &str) -> usize {
         self.events()
             .iter()
-            .filter(|event| event["level"] == "WARN" || event["level"] == "ERROR")
+            .filter(|event| event["level"] == level)
             .count()
     }
 

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
-use crate::ask::{Observer, Seen};
+use crate::ask::{Observer, Seen, Sighting};
 use crate::cluster::Cluster;
 use crate::clusters_come_and_go::{
     FOLLOW, NGINX, PAUSE, answer_after_the_recordings, state_after_the_recordings,
@@ -34,22 +34,30 @@ fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
         ensure!(status == 503, "/readyz says {status}: {text}");
         Ok(())
     })?;
-    let last = observer.wait("no answer any more", FOLLOW, |seen| {
+    observer.wait("no answer any more", FOLLOW, |seen| {
         *seen != answer_after_the_recordings()
     })?;
     let status = server.wait_for_the_end()?;
     ensure!(status.code() == Some(0), "it ended with {status}");
-    let grace = last - asked;
+    let history = observer.history();
+    let [
+        answers,
+        Sighting {
+            seen: Seen::Nothing(end),
+            ..
+        },
+        ..,
+    ] = history.as_slice()
+    else {
+        bail!("the answer changed at the end");
+    };
+    let grace = answers.last - asked;
     ensure!(
-        grace >= Duration::from_millis(990),
+        grace >= Duration::from_millis(950),
         "answers ended {grace:?} after SIGTERM, before the grace of 1 s"
     );
-    ensure!(
-        matches!(observer.history().get(1), Some(Seen::Nothing(_))),
-        "the answer changed at the end"
-    );
     say(&format!(
-        "shutdown: answers for {:.2} s after SIGTERM, exit code 0",
+        "shutdown: answers for {:.2} s after SIGTERM, exit code 0; the next query {end}",
         grace.as_secs_f64()
     ));
     Ok(())
