@@ -32,7 +32,7 @@ use crate::table::report::Report;
 use crate::telemetry::{Counters, Metrics, start_logging};
 use crate::wire::{CookieSecret, Settings};
 use crate::zone::print::zone_file;
-use crate::zone::{Name, Zone, Zones};
+use crate::zone::{Name, Zone, ZoneKind, ZoneName, Zones};
 
 /// Exit code of `explain` for a name that does not exist.
 const NO_SUCH_NAME: u8 = 3;
@@ -97,7 +97,7 @@ async fn serve(
     let api = listeners.api().bind_tcp("api")?;
     let bound: Vec<_> = dns.iter().map(|listener| listener.address).collect();
     let pod = pod_ip()?;
-    let zones = zones(&model, ns_addresses(&ns_address, &dns, pod));
+    let zones = zones(&model, &ns_addresses(&ns_address, &dns, pod));
 
     let counters = Arc::new(Counters::default());
     let settings = Settings {
@@ -160,14 +160,19 @@ async fn serve_http(listener: TcpListener, routes: axum::Router) {
     }
 }
 
-fn zones(model: &ModelArgs, ns_addresses: Vec<IpAddr>) -> Zones {
-    let zone = |name: &crate::zone::ZoneName| Zone {
+fn zones(model: &ModelArgs, ns_addresses: &[IpAddr]) -> Zones {
+    let zone = |name: &ZoneName, kind| Zone {
         name: name.clone(),
         ttl: model.ttl,
         negative_ttl: model.negative_ttl,
-        ns_addresses: ns_addresses.clone(),
+        ns_addresses: ns_addresses.to_vec(),
+        kind,
     };
-    Zones::new(model.zone.iter().map(zone).collect())
+    let forward = model.zone.iter().map(|name| zone(name, ZoneKind::Forward));
+    let first = model.zone.first().cloned();
+    let reverse = model.reverse_zone.iter().zip(std::iter::repeat(first));
+    let reverse = reverse.filter_map(|(name, first)| Some(zone(name, ZoneKind::Reverse(first?))));
+    Zones::new(forward.chain(reverse).collect())
 }
 
 /// Reads the pod's address, which the chart sets from `status.podIP`.
@@ -344,7 +349,7 @@ async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
         None => {
             let reader = first_table(&view).await?;
             let now = reader.load();
-            let zones = zones(&view.model, ns_addresses(&[], &[], None));
+            let zones = zones(&view.model, &ns_addresses(&[], &[], None));
             match output {
                 TableOutput::Text => Report::new(&zones, &now).to_text(),
                 TableOutput::Json => json(&Report::new(&zones, &now))?,
@@ -375,7 +380,7 @@ async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         }
         None => {
             let reader = first_table(&view).await?;
-            let zones = zones(&view.model, ns_addresses(&[], &[], None));
+            let zones = zones(&view.model, &ns_addresses(&[], &[], None));
             let explanation = explain(&zones, &reader.load(), &name);
             explanation.context("there is no complete table")?
         }

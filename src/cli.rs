@@ -16,7 +16,8 @@ use crate::source::DEFAULT_CLUSTER_NAME;
 use crate::table::{LocalMembers, Rules, ShortNames};
 use crate::telemetry::LogFormat;
 use crate::wire::Order;
-use crate::zone::ZoneName;
+use crate::zone::reverse::range_of;
+use crate::zone::{Name, ZoneName};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -230,6 +231,16 @@ pub struct ModelArgs {
     )]
     pub zone: Vec<ZoneName>,
 
+    /// Reverse zone to answer for, such as 96.10.in-addr.arpa; its names are those of the first --zone (repeatable)
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_REVERSE_ZONE",
+        value_name = "ZONE",
+        value_delimiter = ',',
+        value_parser = parse_reverse_zone
+    )]
+    pub reverse_zone: Vec<ZoneName>,
+
     /// This cluster's name, which should be the one that the other clusters' links use
     #[arg(long, env = "GLOBAL_DNS_CLUSTER_NAME", value_name = "NAME", default_value = DEFAULT_CLUSTER_NAME)]
     pub cluster_name: ClusterName,
@@ -439,6 +450,19 @@ where
     Ok((key, value))
 }
 
+fn parse_reverse_zone(text: &str) -> Result<ZoneName, String> {
+    let zone: ZoneName = text
+        .parse()
+        .map_err(|error: crate::zone::InvalidZone| error.to_string())?;
+    let name = Name::from_text(zone.as_str());
+    match name.as_ref().and_then(range_of) {
+        Some(_) => Ok(zone),
+        None => Err(
+            "a reverse zone is octets before in-addr.arpa, or nibbles before ip6.arpa".to_owned(),
+        ),
+    }
+}
+
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let unreadable = || "a duration is a number and a unit, such as 500ms, 5s or 15m".to_owned();
     let duration: jiff::SignedDuration = text.parse().map_err(|_| unreadable())?;
@@ -470,6 +494,7 @@ impl ModelArgs {
     pub fn rules(&self) -> Rules {
         let Self {
             zone,
+            reverse_zone,
             cluster_name,
             cluster_alias,
             exclude_cluster,
@@ -498,6 +523,7 @@ impl ModelArgs {
                 .map(|zone| zone.wire().len())
                 .max()
                 .unwrap_or_default(),
+            has_reverse_zones: !reverse_zone.is_empty(),
         }
     }
 }

@@ -89,6 +89,7 @@ pub fn explain(zones: &Zones, published: &Published, name: &Name) -> Option<Expl
         | Reading::NsHost(_)
         | Reading::Version(_)
         | Reading::Empty(_)
+        | Reading::Pointers(..)
         | Reading::View(..) => true,
     };
     let endpoint = |(endpoint, state)| EndpointReport::new(endpoint, state);
@@ -131,7 +132,7 @@ fn answer_report(zones: &Zones, table: &Table, name: &Name, rtype: RecordType) -
                 own.map(|ip| format!("{rtype}\t{ip}")).collect(),
             )
         }
-        Answer::Soa(zone) | Answer::Ns(zone) | Answer::Text(zone) => {
+        Answer::Pointers(zone, _) | Answer::Soa(zone) | Answer::Ns(zone) | Answer::Text(zone) => {
             ("NOERROR", Some(zone.ttl), Vec::new())
         }
         Answer::NoData(zone) => ("NODATA", Some(zone.negative_ttl), Vec::new()),
@@ -159,9 +160,11 @@ fn words(reading: &Reading<'_>) -> String {
         Reading::Empty(_) => {
             "an empty non-terminal: names exist below it, and it has no records".to_owned()
         }
+        Reading::Pointers(..) => "an address of endpoints".to_owned(),
         Reading::View(_, view) => view_words(view),
         Reading::Missing(_, why) => match why {
             Why::NoForm => "no form of name that is served here",
+            Why::NoAddress => "no endpoint's address",
             Why::NoService => "no such service",
             Why::NoEndpoint => "a service without any endpoint",
             Why::NoCluster => "a service without an endpoint in that cluster",

@@ -177,6 +177,8 @@ pub struct Skip {
     pub reason: SkipReason,
     /// One sentence that names the thing and the value.
     pub detail: String,
+    /// The service and the cluster that the object speaks of, where it is a mirror of another kind (M10).
+    pub other_kind: Option<(ServiceKey, ClusterName)>,
 }
 
 /// The reasons for leaving something out (rule M9). A closed set, so that it can be a metric label.
@@ -260,6 +262,7 @@ impl Skip {
         Self {
             reason,
             detail: detail.into(),
+            other_kind: None,
         }
     }
 }

@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::warn;
 
 pub use bind::{Addresses, BindError, DnsListener};
 
 use crate::source::unix_seconds;
 use crate::table::publish::Reader;
 use crate::telemetry::Counters;
-use crate::wire::{self, Arrival, Reject, Settings, Transport};
+use crate::wire::{self, Arrival, Query, Reject, Settings, Transport};
 
 /// How long a TCP connection may be idle: longer than the ten seconds for which CoreDNS keeps one for reuse.
 pub const TCP_IDLE: Duration = Duration::from_secs(30);
@@ -32,6 +32,8 @@ pub struct Answerer {
     reader: Reader,
     counters: Arc<Counters>,
     turn: AtomicU32,
+    /// Unix seconds of the last warning of its kind.
+    last_overflow: AtomicU32,
 }
 
 /// The running server.
@@ -51,6 +53,7 @@ impl Answerer {
             reader,
             counters,
             turn: AtomicU32::new(fastrand::u32(..)),
+            last_overflow: AtomicU32::new(0),
         }
     }
 
@@ -92,10 +95,19 @@ impl Answerer {
             if over == Transport::Tcp
                 && let Ok(query) = &query
             {
-                debug!(name = %query.name, rtype = %query.rtype, "An answer does not fit 65,535 octets");
+                self.warn_of_overflow(query, arrival.time);
             }
         }
         Some(written.length)
+    }
+
+    /// Warns of an answer that no message can hold, at most once a minute: a client can ask as often as it likes.
+    fn warn_of_overflow(&self, query: &Query, time: u32) {
+        let last = self.last_overflow.load(Ordering::Relaxed);
+        if time.abs_diff(last) >= 60 {
+            self.last_overflow.store(time, Ordering::Relaxed);
+            warn!(name = %query.name, rtype = %query.rtype, "An answer does not fit 65,535 octets: some of it is left out");
+        }
     }
 }
 

@@ -17,18 +17,19 @@ mod short;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::mirror::{
-    ClusterName, GatewayDown, Hostname, Namespace, ObjectKey, ObjectRef, Port, ServiceKey,
+    ClusterName, GatewayDown, Hostname, Kind, Namespace, ObjectKey, ObjectRef, Port, ServiceKey,
     ServiceName, Skip, Watch,
 };
 
 pub use build::{Built, LocalMembers, Rules, ShortNames, build};
 pub use inputs::Inputs;
-use inputs::Skipped;
+use inputs::{Changed, Skipped};
 pub use publish::{Published, Publisher};
 
 /// Everything that is answered at one moment.
@@ -37,6 +38,9 @@ pub struct Table {
     namespaces: BTreeMap<Namespace, Arc<NamespaceTable>>,
     short_names: Arc<BTreeMap<ServiceName, ShortName>>,
     skipped: Arc<Skipped>,
+    changed: Arc<Changed>,
+    /// Services by the addresses of their endpoints; empty unless there is a reverse zone.
+    addresses: Arc<BTreeMap<IpAddr, BTreeSet<ServiceKey>>>,
     /// Conflicts between names of different services.
     conflicts: Vec<Conflict>,
 }
@@ -73,6 +77,8 @@ pub struct Service {
     pub endpoints: Vec<Endpoint>,
     /// Local endpoints that are not ready: never answered, listed for whoever looks for them.
     pub not_ready: Vec<Endpoint>,
+    /// The headless mirrors that make it known, with the clusters that they are of.
+    pub mirrors: Vec<(ClusterName, ObjectRef)>,
     /// A mirror or an exported Service of this name exists: it counts as a claim on the short name, with or without
     /// endpoints.
     pub is_known: bool,
@@ -154,8 +160,14 @@ pub enum ConflictKind {
     Shadowed,
     /// Two sources of one cluster name (rule M6).
     ClusterName,
-    /// Two endpoints of one cluster with one hostname.
-    Hostname,
+    /// Two objects claim to be one endpoint.
+    Endpoint,
+    /// A mirror was of something else before (rule M8): two links write one object.
+    Identity,
+    /// Headless in one cluster, and not in another.
+    Headless,
+    /// A Service of this cluster joins here, but is not exported: other clusters lack it.
+    NotExported,
     /// Members ask for different things by annotation, or for something unreadable.
     Annotation,
 }
@@ -190,6 +202,21 @@ impl Table {
         self.short_names.get(service)
     }
 
+    /// Returns the services that have an endpoint with this address.
+    pub fn services_at(&self, address: IpAddr) -> Option<&BTreeSet<ServiceKey>> {
+        self.addresses.get(&address)
+    }
+
+    /// Returns the addresses of endpoints within a range.
+    pub fn addresses_in(&self, range: RangeInclusive<IpAddr>) -> impl Iterator<Item = IpAddr> {
+        self.addresses.range(range).map(|(address, _)| *address)
+    }
+
+    /// Tells whether an endpoint has an address within a range.
+    pub fn has_address_in(&self, range: RangeInclusive<IpAddr>) -> bool {
+        self.addresses_in(range).next().is_some()
+    }
+
     /// Returns every service, also those without endpoints, sorted by namespace and name.
     pub fn services(&self) -> impl Iterator<Item = &Service> {
         self.namespaces
@@ -215,6 +242,17 @@ impl Table {
     /// Returns the conflicts between names of different services.
     pub fn own_conflicts(&self) -> &[Conflict] {
         &self.conflicts
+    }
+
+    /// Returns the mirrors that were of something else before, with what they were and are.
+    pub fn changed(&self) -> impl Iterator<Item = (ObjectRef, &str, &str)> {
+        let object = |key: &ObjectKey| ObjectRef {
+            kind: Kind::Service,
+            key: key.clone(),
+        };
+        self.changed
+            .iter()
+            .map(move |(key, (old, new))| (object(key), old.as_str(), new.as_str()))
     }
 
     /// Returns every conflict.
@@ -291,11 +329,14 @@ impl Port {
 
 impl ConflictKind {
     /// Every kind, for metrics that show zeros too.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::ShortName,
         Self::Shadowed,
         Self::ClusterName,
-        Self::Hostname,
+        Self::Endpoint,
+        Self::Identity,
+        Self::Headless,
+        Self::NotExported,
         Self::Annotation,
     ];
 
@@ -305,7 +346,10 @@ impl ConflictKind {
             Self::ShortName => "short-name",
             Self::Shadowed => "shadowed",
             Self::ClusterName => "cluster-name",
-            Self::Hostname => "hostname",
+            Self::Endpoint => "endpoint",
+            Self::Identity => "identity",
+            Self::Headless => "headless",
+            Self::NotExported => "not-exported",
             Self::Annotation => "annotation",
         }
     }

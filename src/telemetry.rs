@@ -46,8 +46,8 @@ pub fn start_logging(
     level: &str,
     format: LogFormat,
 ) -> Result<(), tracing_subscriber::filter::ParseError> {
-    // hickory logs two lines for each reply, at info.
-    let filter = EnvFilter::try_new(level)?.add_directive("hickory_server=off".parse()?);
+    // kube's client logs every failed attempt of every watch as an error; the watches report each failure once.
+    let filter = EnvFilter::try_new(level)?.add_directive("kube_client=off".parse()?);
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -11,6 +11,7 @@ pub mod answer;
 pub mod name;
 pub mod print;
 pub mod read;
+pub mod reverse;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,6 +20,7 @@ use std::str::FromStr;
 pub use answer::{Answer, Row, RowData, answer};
 pub use name::Name;
 pub use read::{Reading, Scope, View, Why, read};
+pub use reverse::Pointers;
 
 /// The type of a resource record or question (RFC 1035 section 3.2.2), as its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +58,17 @@ pub struct Zone {
     pub negative_ttl: u32,
     /// Addresses of `ns.dns.Z`: this server's.
     pub ns_addresses: Vec<IpAddr>,
+    /// What its names stand for.
+    pub kind: ZoneKind,
+}
+
+/// What the names of a zone stand for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ZoneKind {
+    /// Services and endpoints.
+    Forward,
+    /// Addresses: PTR records with names below this zone (RFC 1035 section 3.5, RFC 3596 section 2.5).
+    Reverse(ZoneName),
 }
 
 /// Every zone that is served; the longest match decides.
@@ -71,6 +84,8 @@ impl RecordType {
     pub const NS: Self = Self(2);
     /// Start of authority (RFC 1035).
     pub const SOA: Self = Self(6);
+    /// Name of an address (RFC 1035).
+    pub const PTR: Self = Self(12);
     /// Text (RFC 1035).
     pub const TXT: Self = Self(16);
     /// IPv6 address (RFC 3596).
@@ -96,6 +111,7 @@ impl fmt::Display for RecordType {
             Self::A => "A",
             Self::NS => "NS",
             Self::SOA => "SOA",
+            Self::PTR => "PTR",
             Self::TXT => "TXT",
             Self::AAAA => "AAAA",
             Self::SRV => "SRV",

@@ -55,39 +55,45 @@ fn mirror(service: &KubeService) -> Result<Object, Skip> {
     if label(meta, key::HEADLESS_MIRROR).is_some() {
         return endpoint_mirror(service).map(Object::EndpointMirror);
     }
+    let not_headless = |detail| Skip {
+        other_kind: other_kind(meta),
+        ..Skip::new(SkipReason::NotHeadless, detail)
+    };
     if label(meta, key::REMOTE_DISCOVERY).is_some() {
-        return Err(Skip::new(
-            SkipReason::NotHeadless,
-            "a flat (remote-discovery) mirror",
-        ));
+        return Err(not_headless("a flat (remote-discovery) mirror"));
     }
     if label(meta, key::CLUSTER_NAME).is_none() {
-        return Err(Skip::new(
-            SkipReason::NotHeadless,
-            "a federated service: of no one cluster",
-        ));
+        return Err(not_headless("a federated service: of no one cluster"));
     }
     if !is_headless(service) {
-        return Err(Skip::new(
-            SkipReason::NotHeadless,
-            "a mirror with a cluster IP",
-        ));
+        return Err(not_headless("a mirror with a cluster IP"));
     }
     let cluster = cluster(meta)?;
+    Ok(Object::HeadlessMirror(HeadlessMirror {
+        service: mirrored_service(meta, &cluster)?,
+        cluster,
+        wishes: wishes(meta),
+        created: created(meta),
+    }))
+}
+
+/// Returns the service that a mirror of a whole Service is of.
+fn mirrored_service(meta: &ObjectMeta, cluster: &ClusterName) -> Result<ServiceKey, Skip> {
     let name = match annotation(meta, key::REMOTE_FQ_NAME) {
         Some(fq_name) => {
             let (service, rest) = split(fq_name)?;
             same_namespace(meta, rest)?;
             service
         }
-        None => strip_cluster(name(meta), &cluster)?,
+        None => strip_cluster(name(meta), cluster)?,
     };
-    Ok(Object::HeadlessMirror(HeadlessMirror {
-        service: service_key(meta, name)?,
-        cluster,
-        wishes: wishes(meta),
-        created: created(meta),
-    }))
+    service_key(meta, name)
+}
+
+/// Says what a mirror of another kind is of, as far as it can be read.
+fn other_kind(meta: &ObjectMeta) -> Option<(ServiceKey, ClusterName)> {
+    let cluster = cluster(meta).ok()?;
+    Some((mirrored_service(meta, &cluster).ok()?, cluster))
 }
 
 fn endpoint_mirror(service: &KubeService) -> Result<EndpointMirror, Skip> {

@@ -39,6 +39,8 @@ pub struct Rules {
     pub default_namespace: Option<Namespace>,
     /// Octets of the longest zone's name on the wire: decides which names exceed DNS limits (RFC 1035 section 2.3.4).
     pub longest_zone: usize,
+    /// `--reverse-zone`: names of addresses are asked for, which takes an index.
+    pub has_reverse_zones: bool,
 }
 
 /// Which headless Services of this cluster join (rule M5).
@@ -76,6 +78,7 @@ pub struct Built {
 pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Built {
     let mut table = last.clone();
     table.skipped = inputs.skipped().clone();
+    table.changed = inputs.changed().clone();
     let mut answers_moved = false;
     for key in dirty {
         let old = last.service(key.namespace.as_str(), key.service.as_str());
@@ -84,6 +87,9 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
             continue;
         }
         answers_moved |= !same_answers(old, new.as_ref());
+        if rules.has_reverse_zones {
+            index_addresses(&mut table, key, old, new.as_ref());
+        }
         put(&mut table, key, new);
     }
     settle(&mut table, dirty);
@@ -93,6 +99,38 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
     Built {
         table,
         answers_moved,
+    }
+}
+
+/// Notes which addresses lead to a service now.
+fn index_addresses(
+    table: &mut Table,
+    key: &ServiceKey,
+    old: Option<&Service>,
+    new: Option<&Service>,
+) {
+    let ips = |service: Option<&Service>| -> BTreeSet<IpAddr> {
+        let endpoints = service.into_iter().flat_map(|service| &service.endpoints);
+        endpoints
+            .flat_map(|endpoint| &endpoint.addresses)
+            .map(|address| address.ip)
+            .collect()
+    };
+    let (old, new) = (ips(old), ips(new));
+    if old == new {
+        return;
+    }
+    let addresses = Arc::make_mut(&mut table.addresses);
+    for gone in old.difference(&new) {
+        if let Some(services) = addresses.get_mut(gone) {
+            services.remove(key);
+            if services.is_empty() {
+                addresses.remove(gone);
+            }
+        }
+    }
+    for added in new.difference(&old) {
+        addresses.entry(*added).or_default().insert(key.clone());
     }
 }
 
@@ -147,16 +185,19 @@ fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Ser
     let mut skipped = Vec::new();
     let mut wishes: Vec<&Wishes> = Vec::new();
     let mut since = Vec::new();
+    let mut mirrors = Vec::new();
     for (object, mirror) in inputs.headless_mirrors(key) {
         let cluster = rules.name_of(&mirror.cluster);
         if rules.excluded_clusters.contains(&cluster) {
             skipped.push((service_ref(object), excluded(&cluster)));
             continue;
         }
+        mirrors.push((cluster, service_ref(object)));
         wishes.push(&mirror.wishes);
         since.extend(mirror.created);
     }
-    let is_mirrored = !wishes.is_empty();
+    mirrors.sort();
+    let is_mirrored = !mirrors.is_empty();
     let mut drafts = mirrored(key, inputs, rules, &mut skipped);
 
     let local = inputs.local_service(key);
@@ -188,6 +229,15 @@ fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Ser
         None => true,
     });
     let mut conflicts = cluster_conflicts(key, &drafts);
+    conflicts.extend(kind_conflict(key, inputs, rules, &mirrors));
+    conflicts.extend(local.filter(|local| !local.exported).map(|_| Conflict {
+        kind: ConflictKind::NotExported,
+        name: key.to_string(),
+        detail: format!(
+            "cluster '{}' is a member here only: its Service is not exported",
+            rules.cluster_name
+        ),
+    }));
     let (ready, not_ready): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|d| d.ready);
     let mut endpoints = unite(key, ready, &mut conflicts);
     let mut not_ready = unite(key, not_ready, &mut Vec::new());
@@ -204,6 +254,7 @@ fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Ser
         gateway_down: wished.1,
         endpoints,
         not_ready,
+        mirrors,
         is_known: is_mirrored || local.is_some(),
         since: since.into_iter().min(),
         skipped,
@@ -335,11 +386,14 @@ fn unite(key: &ServiceKey, drafts: Vec<Draft>, conflicts: &mut Vec<Conflict>) ->
             || (first.target.is_some() && first.target == draft.target);
         if !is_one {
             let (cluster, hostname) = &name;
+            let objects = first.endpoint.objects.iter().chain(&draft.endpoint.objects);
+            let objects: Vec<String> = objects.map(ToString::to_string).collect();
             conflicts.push(Conflict {
-                kind: ConflictKind::Hostname,
+                kind: ConflictKind::Endpoint,
                 name: key.to_string(),
                 detail: format!(
-                    "'{hostname}' of cluster '{cluster}' is more than one endpoint; united"
+                    "'{hostname}' of cluster '{cluster}' is claimed by {}; united",
+                    objects.join(" and ")
                 ),
             });
         }
@@ -407,6 +461,30 @@ fn cluster_conflicts(key: &ServiceKey, drafts: &[Draft]) -> Vec<Conflict> {
         ),
     };
     doubles.map(conflict).collect()
+}
+
+/// Reports a service that is headless in one cluster, and not in another.
+fn kind_conflict(
+    key: &ServiceKey,
+    inputs: &Inputs,
+    rules: &Rules,
+    mirrors: &[(ClusterName, ObjectRef)],
+) -> Option<Conflict> {
+    let others: BTreeSet<ClusterName> = inputs
+        .other_kinds(key)
+        .map(|link| rules.name_of(link))
+        .collect();
+    let headless: BTreeSet<&ClusterName> = mirrors.iter().map(|(cluster, _)| cluster).collect();
+    let names = |clusters: Vec<&str>| clusters.join(", ");
+    (!others.is_empty() && !headless.is_empty()).then(|| Conflict {
+        kind: ConflictKind::Headless,
+        name: key.to_string(),
+        detail: format!(
+            "headless in {}, but not in {}",
+            names(headless.into_iter().map(ClusterName::as_str).collect()),
+            names(others.iter().map(ClusterName::as_str).collect()),
+        ),
+    })
 }
 
 /// Settles what the members ask for by annotation: the smallest TTL, and the gateway rule that answers most.

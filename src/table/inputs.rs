@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::mirror::{
-    EndpointMirror, HeadlessMirror, LocalService, Object, ObjectKey, ServiceKey, Skip, Slice, Watch,
+    ClusterName, EndpointMirror, HeadlessMirror, LocalService, Object, ObjectKey, ServiceKey, Skip,
+    Slice, Watch,
 };
 
 /// Services that must be built anew.
@@ -16,6 +17,9 @@ pub type Dirty = BTreeSet<ServiceKey>;
 
 /// Objects that were skipped when they were parsed.
 pub type Skipped = BTreeMap<(Watch, ObjectKey), Skip>;
+
+/// Mirrors that were of something else before: what, and of what they are now.
+pub type Changed = BTreeMap<ObjectKey, (String, String)>;
 
 /// The objects of one watch.
 pub type Objects = BTreeMap<ObjectKey, Object>;
@@ -32,6 +36,8 @@ pub struct Inputs {
     slices: BTreeMap<ObjectKey, BTreeSet<(Watch, ObjectKey)>>,
     /// Objects that were skipped when they were parsed. Shared with the table.
     skipped: Arc<Skipped>,
+    /// Mirrors that were of something else before. Shared with the table.
+    changed: Arc<Changed>,
 }
 
 // === impl Inputs: three verbs ===
@@ -66,12 +72,31 @@ impl Inputs {
         dirty
     }
 
+    /// Remembers, for as long as the object exists, that it was a mirror of something else before (rule M8): two links
+    /// that write one mirror overwrite each other in place.
+    fn note_identity(&mut self, key: &ObjectKey, old: Option<String>, new: Option<String>) {
+        match (old, new) {
+            (Some(old), Some(new)) if old != new => {
+                Arc::make_mut(&mut self.changed).insert(key.clone(), (old, new));
+            }
+            (_, None) if self.changed.contains_key(key) => {
+                Arc::make_mut(&mut self.changed).remove(key);
+            }
+            _ => {}
+        }
+    }
+
     fn replace(&mut self, watch: Watch, key: ObjectKey, new: Option<Object>) -> Dirty {
         let old = self.objects[watch as usize].get(&key);
         if old == new.as_ref() {
             return Dirty::new();
         }
         let mut dirty = self.dependents(watch, &key, old);
+        self.note_identity(
+            &key,
+            old.and_then(identity),
+            new.as_ref().and_then(identity),
+        );
         if let Some(old) = self.objects[watch as usize].remove(&key) {
             self.unindex(watch, &key, &old);
         }
@@ -103,7 +128,10 @@ impl Inputs {
                     | Watch::ForeignSlices => service_key(&owner),
                 });
             }
-            Some(Object::Skipped(_)) | None => {}
+            Some(Object::Skipped(skip)) => {
+                dirty.extend(skip.other_kind.iter().map(|(s, _)| s.clone()))
+            }
+            None => {}
         }
         if watch == Watch::MirrorServices {
             // A parent that comes, goes or changes its identity (rule M8) decides over its children (rule M2).
@@ -145,6 +173,12 @@ impl Inputs {
             }
             Object::Skipped(skip) => {
                 Arc::make_mut(&mut self.skipped).insert((watch, key.clone()), skip.clone());
+                if let Some((service, _)) = &skip.other_kind {
+                    self.claims
+                        .entry(service.clone())
+                        .or_default()
+                        .insert(key.clone());
+                }
             }
         }
     }
@@ -160,7 +194,10 @@ impl Inputs {
             Object::Slice(slice) => {
                 remove(&mut self.slices, &owner(key, slice), &(watch, key.clone()));
             }
-            Object::Skipped(_) => {
+            Object::Skipped(skip) => {
+                if let Some((service, _)) = &skip.other_kind {
+                    remove(&mut self.claims, service, key);
+                }
                 Arc::make_mut(&mut self.skipped).remove(&(watch, key.clone()));
             }
         }
@@ -252,6 +289,25 @@ impl Inputs {
         &self.skipped
     }
 
+    /// Returns the mirrors that were of something else before.
+    pub fn changed(&self) -> &Arc<Changed> {
+        &self.changed
+    }
+
+    /// Returns the links through which a service is mirrored, but not as a headless one.
+    pub fn other_kinds(&self, service: &ServiceKey) -> impl Iterator<Item = &ClusterName> {
+        let claims = self.claims.get(service).into_iter().flatten();
+        claims.filter_map(
+            |key| match self.objects[Watch::MirrorServices as usize].get(key)? {
+                Object::Skipped(skip) => skip.other_kind.as_ref().map(|(_, cluster)| cluster),
+                Object::HeadlessMirror(_)
+                | Object::EndpointMirror(_)
+                | Object::LocalService(_)
+                | Object::Slice(_) => None,
+            },
+        )
+    }
+
     fn endpoint_mirror(&self, key: &ObjectKey) -> Option<&EndpointMirror> {
         match self.objects[Watch::MirrorServices as usize].get(key)? {
             Object::EndpointMirror(mirror) => Some(mirror),
@@ -276,6 +332,21 @@ impl Inputs {
                 | Object::Skipped(_) => None,
             },
         )
+    }
+}
+
+/// Says of what an object is a mirror.
+fn identity(object: &Object) -> Option<String> {
+    match object {
+        Object::HeadlessMirror(mirror) => Some(format!(
+            "{} in cluster '{}'",
+            mirror.service, mirror.cluster
+        )),
+        Object::EndpointMirror(mirror) => {
+            let (hostname, service, cluster) = (&mirror.hostname, &mirror.service, &mirror.cluster);
+            Some(format!("'{hostname}' of {service} in cluster '{cluster}'"))
+        }
+        Object::LocalService(_) | Object::Slice(_) | Object::Skipped(_) => None,
     }
 }
 

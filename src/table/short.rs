@@ -122,6 +122,11 @@ pub(super) fn conflicts(table: &Table) -> Vec<Conflict> {
             });
         }
     }
+    conflicts.extend(table.changed().map(|(object, old, new)| Conflict {
+        kind: ConflictKind::Identity,
+        name: object.to_string(),
+        detail: format!("was the mirror of {old}, is now of {new}: do two links write it?"),
+    }));
     conflicts.extend(
         table
             .namespaces

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 
-use hickory_proto::rr::rdata::{A, AAAA, NS, SOA, SRV, TXT};
+use hickory_proto::rr::rdata::{A, AAAA, NS, PTR, SOA, SRV, TXT};
 use hickory_proto::rr::{DNSClass, Name as HickoryName, RData, Record};
 
 use super::order::visit_rows;
@@ -12,7 +12,7 @@ use super::respond::{Body, Reply};
 use crate::table::Endpoint;
 use crate::zone::answer::rtype_of;
 use crate::zone::print::{DNS_VERSION, SOA_TIMERS, SRV_WEIGHT};
-use crate::zone::{Answer, Row, RowData, View, Zone};
+use crate::zone::{Answer, Row, RowData, View, Zone, ZoneKind};
 
 /// The records of a reply, section by section.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,6 +75,31 @@ pub fn records(reply: &Reply<'_>, query: &Query) -> Sections {
             sections
                 .answers
                 .push(Record::from_rdata(qname, zone.ttl, text));
+        }
+        Answer::Pointers(zone, pointers) => {
+            let ZoneKind::Reverse(below) = &zone.kind else {
+                return sections;
+            };
+            sections
+                .answers
+                .extend(pointers.endpoints().map(|(service, endpoint)| {
+                    let (host, cluster, key) =
+                        (&endpoint.hostname, &endpoint.cluster, &service.key);
+                    let labels = [
+                        host.as_str(),
+                        cluster.as_str(),
+                        key.service.as_str(),
+                        key.namespace.as_str(),
+                    ];
+                    let mut wire: Vec<u8> = Vec::new();
+                    for label in labels {
+                        wire.push(label.len() as u8); // a label has at most 63 octets
+                        wire.extend(label.as_bytes());
+                    }
+                    wire.extend(below.wire());
+                    let target = RData::PTR(PTR(hickory_name(&wire)));
+                    Record::from_rdata(qname.clone(), service.ttl, target)
+                }));
         }
         Answer::NoData(zone) | Answer::NxDomain(zone) => {
             sections.soa.push(soa(zone, reply.serial));

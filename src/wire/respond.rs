@@ -170,6 +170,7 @@ pub fn respond<'t>(
         | Answer::Ns(_)
         | Answer::Address(..)
         | Answer::Text(_)
+        | Answer::Pointers(..)
         | Answer::NoData(_) => Rcode::NOERROR,
         Answer::NxDomain(_) => Rcode::NXDOMAIN,
         Answer::Refused => {

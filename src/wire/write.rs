@@ -11,10 +11,10 @@ use std::ops::ControlFlow;
 use super::order::visit_rows;
 use super::query::{CLASS_CH, CLASS_IN, HEADER, Query, Reject, option};
 use super::respond::{Body, Reply, ReplyEdns};
-use crate::table::Endpoint;
+use crate::table::{Endpoint, Service};
 use crate::zone::answer::rtype_of;
 use crate::zone::print::{DNS_VERSION, SOA_TIMERS, SRV_WEIGHT};
-use crate::zone::{Answer, Name, RecordType, RowData, View, Zone};
+use crate::zone::{Answer, Name, RecordType, RowData, View, Zone, ZoneKind};
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,10 @@ impl Message<'_> {
                 ips.all(|ip| self.put_address(ANSWER, &QNAME, zone.ttl, *ip))
             }
             Answer::Text(zone) => self.put_text(CLASS_IN, zone.ttl, DNS_VERSION.as_bytes()),
+            Answer::Pointers(zone, pointers) => {
+                let mut endpoints = pointers.endpoints();
+                endpoints.all(|(service, endpoint)| self.put_pointer(zone, service, endpoint))
+            }
             Answer::NoData(zone) | Answer::NxDomain(zone) => {
                 let apex_at = HEADER + query.name.wire().len() - zone.name.wire().len();
                 // Too long a name for the SOA record to fit does not exist: it takes less than 80 octets.
@@ -262,6 +266,22 @@ impl Message<'_> {
         is_whole
     }
 
+    fn put_pointer(&mut self, zone: &Zone, service: &Service, endpoint: &Endpoint) -> bool {
+        let ZoneKind::Reverse(below) = &zone.kind else {
+            return true;
+        };
+        let key = &service.key;
+        let labels = [key.service.as_str(), key.namespace.as_str()];
+        self.put_record(
+            ANSWER,
+            &QNAME,
+            RecordType::PTR,
+            CLASS_IN,
+            service.ttl,
+            |data| data.put_host(endpoint) && data.put_labels(labels) && data.put(below.wire()),
+        )
+    }
+
     fn put_text(&mut self, class: u16, ttl: u32, text: &[u8]) -> bool {
         let text = &text[..text.len().min(255)]; // one character string (RFC 1035 section 3.3)
         self.put_record(ANSWER, &QNAME, RecordType::TXT, class, ttl, |data| {
@@ -325,9 +345,14 @@ impl Message<'_> {
     }
 
     fn put_host(&mut self, endpoint: &Endpoint) -> bool {
-        let mut labels = [endpoint.hostname.as_str(), endpoint.cluster.as_str()].into_iter();
+        self.put_labels([endpoint.hostname.as_str(), endpoint.cluster.as_str()])
+    }
+
+    fn put_labels(&mut self, labels: [&str; 2]) -> bool {
         // A label has at most 63 octets.
-        labels.all(|label| self.put(&[label.len() as u8]) && self.put(label.as_bytes()))
+        labels
+            .iter()
+            .all(|label| self.put(&[label.len() as u8]) && self.put(label.as_bytes()))
     }
 
     fn put(&mut self, octets: &[u8]) -> bool {

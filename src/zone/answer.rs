@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::read::{Reading, Scope, View, same_port};
+use super::reverse::Pointers;
 use super::{RecordType, Zone};
 use crate::mirror::Port;
 use crate::table::{Endpoint, Repeats, Table};
@@ -21,6 +22,8 @@ pub enum Answer<'t> {
     Address(&'t Zone, RecordType),
     /// The version of the Kubernetes DNS specification.
     Text(&'t Zone),
+    /// The names of an address.
+    Pointers(&'t Zone, Pointers<'t>),
     /// The name exists, but not with this type (RFC 2308 section 2.2).
     NoData(&'t Zone),
     /// The name does not exist (RFC 2308 section 2.1).
@@ -78,6 +81,10 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
         },
         Reading::Version(zone) => match rtype {
             RecordType::TXT | RecordType::ANY => Answer::Text(zone),
+            _ => Answer::NoData(zone),
+        },
+        Reading::Pointers(zone, pointers) => match rtype {
+            RecordType::PTR | RecordType::ANY => Answer::Pointers(zone, pointers),
             _ => Answer::NoData(zone),
         },
         Reading::NsHost(zone) => {

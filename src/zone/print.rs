@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::answer::rtype_of;
-use super::{Answer, Name, RecordType, Row, RowData, View, Zone, Zones, answer, read};
+use super::{
+    Answer, Name, RecordType, Row, RowData, View, Zone, ZoneKind, Zones, answer, read, reverse,
+};
 use crate::table::{Published, Service, Table};
 
 /// Writes a zone as a zone file; an empty text before the first complete table.
@@ -24,11 +26,10 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
     };
     line(apex.as_str(), zone.negative_ttl, format_args!("SOA\t{soa}"));
     line(apex.as_str(), zone.ttl, format_args!("NS\tns.dns.{apex}"));
-    line(
-        &format!("dns-version.{apex}"),
-        zone.ttl,
-        format_args!("TXT\t\"{DNS_VERSION}\""),
-    );
+    if zone.kind == ZoneKind::Forward {
+        let version = format_args!("TXT\t\"{DNS_VERSION}\"");
+        line(&format!("dns-version.{apex}"), zone.ttl, version);
+    }
     for address in &zone.ns_addresses {
         let rtype = rtype_of(*address);
         line(
@@ -36,6 +37,28 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
             zone.ttl,
             format_args!("{rtype}\t{address}"),
         );
+    }
+    if let ZoneKind::Reverse(below) = &zone.kind {
+        let addresses = reverse::range_of_zone(zone)
+            .into_iter()
+            .flat_map(|range| table.addresses_in(range));
+        for address in addresses {
+            let owner = reverse::name_of(address);
+            let Some(name) = Name::from_text(&owner) else {
+                continue;
+            };
+            let Answer::Pointers(_, pointers) = answer(read(zones, table, &name), RecordType::PTR)
+            else {
+                continue;
+            };
+            for (service, endpoint) in pointers.endpoints() {
+                let (host, cluster, key) = (&endpoint.hostname, &endpoint.cluster, &service.key);
+                let (service_name, namespace) = (&key.service, &key.namespace);
+                let data = format_args!("PTR\t{host}.{cluster}.{service_name}.{namespace}.{below}");
+                line(&owner, service.ttl, data);
+            }
+        }
+        return text;
     }
     for owner in owner_names(zone, table) {
         let Some(name) = Name::from_text(&owner) else {

@@ -11,7 +11,8 @@
 //! before short ones; an empty non-terminal yields to a short name.
 
 use super::name::Name;
-use super::{Zone, Zones};
+use super::reverse::{Pointers, read_reverse};
+use super::{Zone, ZoneKind, Zones};
 use crate::mirror::Port;
 use crate::table::{Endpoint, Service, Table};
 
@@ -30,6 +31,8 @@ pub enum Reading<'t> {
     Empty(&'t Zone),
     /// A service, or a part of it.
     View(&'t Zone, View<'t>),
+    /// An address, in a reverse zone.
+    Pointers(&'t Zone, Pointers<'t>),
     /// No such name, and why.
     Missing(&'t Zone, Why),
 }
@@ -68,6 +71,8 @@ pub enum Scope {
 pub enum Why {
     /// No name of ours has this form.
     NoForm,
+    /// No endpoint has such an address.
+    NoAddress,
     /// There is no such service, or it is not the owner of the short name.
     NoService,
     /// The service has no endpoint at all.
@@ -86,6 +91,10 @@ pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> 
         return Reading::Outside;
     };
     let below = name.count() - zone_labels(zone);
+    let is_own = below == 0 || name.label(below - 1) == Some("dns");
+    if let (ZoneKind::Reverse(_), false) = (&zone.kind, is_own) {
+        return read_reverse(zone, table, name);
+    }
     // `_P._R.H.C.S.N` is the longest form.
     let mut labels = [""; 6];
     if below > labels.len() {
@@ -100,7 +109,9 @@ pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> 
     match &labels[..below] {
         [] => Reading::Apex(zone),
         ["ns", "dns"] => Reading::NsHost(zone),
-        ["dns-version"] => Reading::Version(zone),
+        ["dns-version"] if zone.kind == ZoneKind::Forward => Reading::Version(zone),
+        ["dns"] if zone.kind != ZoneKind::Forward => Reading::Empty(zone),
+        _ if zone.kind != ZoneKind::Forward => Reading::Missing(zone, Why::NoForm),
         labels => below_apex(zone, table, name, labels),
     }
 }

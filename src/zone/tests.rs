@@ -62,6 +62,7 @@ pub(crate) fn table(objects: &[Value]) -> Table {
         pinned_names: BTreeMap::new(),
         default_namespace: None,
         longest_zone: 8,
+        has_reverse_zones: false,
     };
     build(&Table::default(), &inputs, &inputs.services(), &rules).table
 }
@@ -72,6 +73,7 @@ pub(crate) fn zones(names: &[&str]) -> Zones {
         ttl: 5,
         negative_ttl: 5,
         ns_addresses: vec!["192.0.2.53".parse().unwrap()],
+        kind: ZoneKind::Forward,
     };
     Zones::new(names.iter().map(zone).collect())
 }

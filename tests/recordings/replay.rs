@@ -8,7 +8,7 @@ use global_dns::table::inputs::{Dirty, Objects};
 use global_dns::table::publish::Reader;
 use global_dns::table::{Inputs, LocalMembers, Publisher, Rules, ShortNames, Table, build};
 use global_dns::zone::print::rows_text;
-use global_dns::zone::{Answer, Name, RecordType, Zone, Zones, answer, read};
+use global_dns::zone::{Answer, Name, RecordType, Zone, ZoneKind, Zones, answer, read};
 use serde_json::Value;
 
 /// One event, as the API server told it.
@@ -112,6 +112,7 @@ pub fn hub_rules() -> Rules {
         pinned_names: BTreeMap::new(),
         default_namespace: None,
         longest_zone: 8,
+        has_reverse_zones: false,
     }
 }
 
@@ -122,6 +123,7 @@ pub fn zones() -> Zones {
         ttl: 5,
         negative_ttl: 5,
         ns_addresses: vec!["192.0.2.53".parse().unwrap()],
+        kind: ZoneKind::Forward,
     }])
 }
 
