@@ -13,12 +13,13 @@ use axum::{Json, Router};
 use serde::Deserialize;
 
 use crate::explain::explain;
+use crate::mirror::Namespace;
 use crate::source::Feeds;
 use crate::table::publish::Reader;
 use crate::table::report::Report;
 use crate::telemetry::Metrics;
 use crate::zone::print::zone_file;
-use crate::zone::{Name, ZoneName, Zones};
+use crate::zone::{Name, Zone, ZoneKind, ZoneName, Zones};
 
 /// What the pages are made from.
 #[derive(Clone)]
@@ -27,6 +28,8 @@ pub struct Pages {
     pub reader: Reader,
     /// The zones that are served.
     pub zones: Arc<Zones>,
+    /// The namespaces of `--namespace`; none means all.
+    pub namespaces: Arc<[Namespace]>,
     /// Signs of life of the source.
     pub feeds: Feeds,
     /// Everything that is counted.
@@ -109,10 +112,8 @@ async fn table(FromState(pages): FromState<Pages>, Query(query): Query<TableQuer
 /// # Errors
 ///
 /// A sentence, if the zone is not served, or none is named and there are several.
-pub fn choose_zone<'z>(
-    zones: &'z Zones,
-    named: Option<&str>,
-) -> Result<&'z crate::zone::Zone, String> {
+pub fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone, String> {
+    let is_forward = |zone: &&Zone| zone.kind == ZoneKind::Forward;
     let served = || {
         zones
             .iter()
@@ -126,7 +127,12 @@ pub fn choose_zone<'z>(
             let found = zones.iter().find(|zone| zone.name == name);
             found.ok_or_else(|| format!("zone '{name}' is not served; served: {}", served()))
         }
-        None => match zones.iter().collect::<Vec<_>>().as_slice() {
+        None => match zones
+            .iter()
+            .filter(is_forward)
+            .collect::<Vec<_>>()
+            .as_slice()
+        {
             [only] => Ok(only),
             _ => Err(format!("several zones are served, name one: {}", served())),
         },
@@ -152,7 +158,7 @@ async fn explanation(
         let problem = format!("'{}' is no domain name\n", query.name.escape_default());
         return (StatusCode::BAD_REQUEST, problem).into_response();
     };
-    match explain(&pages.zones, &pages.reader.load(), &name) {
+    match explain(&pages.zones, &pages.reader.load(), &pages.namespaces, &name) {
         Some(explanation) => Json(explanation).into_response(),
         None => (StatusCode::SERVICE_UNAVAILABLE, "no complete table yet\n").into_response(),
     }

@@ -8,16 +8,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
-use crate::mirror::{ClusterName, GatewayDown, Namespace, ServiceName};
+mod values;
+
+pub use values::{
+    ExplainOutput, GatewayDownArg, LocalMembersArg, LogFormatArg, OrderArg, ShortNamesArg,
+    TableOutput,
+};
+use values::{parse_duration, parse_pair, parse_reverse_zone, parse_text, parse_ttl};
+
+use crate::mirror::{ClusterName, Namespace, ServiceName};
 use crate::server::Addresses;
 use crate::source::DEFAULT_CLUSTER_NAME;
-use crate::table::{LocalMembers, Rules, ShortNames};
-use crate::telemetry::LogFormat;
-use crate::wire::Order;
-use crate::zone::reverse::range_of;
-use crate::zone::{Name, ZoneName};
+use crate::table::Rules;
+use crate::zone::ZoneName;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -357,136 +362,6 @@ pub struct LogArgs {
     pub log_format: LogFormatArg,
 }
 
-// === Values ===
-
-/// A choice of our own that clap knows by its names.
-macro_rules! choice {
-    ($(#[$doc:meta])* $name:ident for $type:ty { $($variant:ident = $text:literal $help:literal => $value:expr,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-        pub enum $name {
-            $(#[doc = $help] #[value(name = $text)] $variant,)+
-        }
-
-        impl From<$name> for $type {
-            fn from(choice: $name) -> $type {
-                match choice {
-                    $($name::$variant => $value,)+
-                }
-            }
-        }
-    };
-}
-
-choice! {
-    /// `--order`.
-    OrderArg for Order {
-        Rotate = "rotate" "Each answer starts with the next record" => Order::Rotate,
-        Shuffle = "shuffle" "Each answer has an order of its own" => Order::Shuffle,
-        LocalFirst = "local-first" "This cluster's records first, both parts rotated" => Order::LocalFirst,
-        Stable = "stable" "By cluster and hostname" => Order::Stable,
-    }
-}
-choice! {
-    /// `--short-names`.
-    ShortNamesArg for ShortNames {
-        On = "on" "Every service has one" => ShortNames::On,
-        Pinned = "pinned" "Only those of --short-name and --default-namespace" => ShortNames::Pinned,
-        Off = "off" "None" => ShortNames::Off,
-    }
-}
-choice! {
-    /// `--gateway-down`.
-    GatewayDownArg for GatewayDown {
-        LastResort = "last-resort" "Left out, unless that would leave a name with no endpoint at all" => GatewayDown::LastResort,
-        Include = "include" "Answered like the others" => GatewayDown::Include,
-        Exclude = "exclude" "Left out, even if that empties a name" => GatewayDown::Exclude,
-    }
-}
-choice! {
-    /// `--local-members`.
-    LocalMembersArg for LocalMembers {
-        Matching = "matching" "Exported ones, and those with a mirror of the same name" => LocalMembers::Matching,
-        Exported = "exported" "Exported ones" => LocalMembers::Exported,
-        Off = "off" "None" => LocalMembers::Off,
-    }
-}
-choice! {
-    /// `--log-format`.
-    LogFormatArg for LogFormat {
-        Text = "text" "For people" => LogFormat::Text,
-        Json = "json" "One JSON object a line" => LogFormat::Json,
-    }
-}
-
-/// `--output` of `explain`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ExplainOutput {
-    /// For people
-    Text,
-    /// For programs
-    Json,
-}
-
-/// `--output` of `table`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TableOutput {
-    /// For people
-    Text,
-    /// For programs
-    Json,
-    /// As a zone file (RFC 1035)
-    Zone,
-}
-
-fn parse_pair<K, V>(text: &str) -> Result<(K, V), String>
-where
-    K: std::str::FromStr<Err: std::fmt::Display>,
-    V: std::str::FromStr<Err: std::fmt::Display>,
-{
-    let (key, value) = text.split_once('=').ok_or("there is no '=' in it")?;
-    let key = key.parse().map_err(|error: K::Err| error.to_string())?;
-    let value = value.parse().map_err(|error: V::Err| error.to_string())?;
-    Ok((key, value))
-}
-
-fn parse_reverse_zone(text: &str) -> Result<ZoneName, String> {
-    let zone: ZoneName = text
-        .parse()
-        .map_err(|error: crate::zone::InvalidZone| error.to_string())?;
-    let name = Name::from_text(zone.as_str());
-    match name.as_ref().and_then(range_of) {
-        Some(_) => Ok(zone),
-        None => Err(
-            "a reverse zone is octets before in-addr.arpa, or nibbles before ip6.arpa".to_owned(),
-        ),
-    }
-}
-
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    let unreadable = || "a duration is a number and a unit, such as 500ms, 5s or 15m".to_owned();
-    let duration: jiff::SignedDuration = text.parse().map_err(|_| unreadable())?;
-    Duration::try_from(duration).map_err(|_| unreadable())
-}
-
-/// Texts about the server go into small messages.
-fn parse_text(text: &str) -> Result<String, String> {
-    const LONGEST: usize = 128;
-    match text.len() {
-        1..=LONGEST => Ok(text.to_owned()),
-        _ => Err(format!("a text of 1 to {LONGEST} octets is wanted")),
-    }
-}
-
-/// TTLs are 31 bits wide (RFC 2181 section 8); nobody wants more than a day here.
-fn parse_ttl(text: &str) -> Result<u32, String> {
-    const DAY: u32 = 86_400;
-    match text.parse() {
-        Ok(ttl) if (1..=DAY).contains(&ttl) => Ok(ttl),
-        _ => Err(format!("a TTL is a number of seconds between 1 and {DAY}")),
-    }
-}
-
 // === What the flags mean ===
 
 impl ModelArgs {
@@ -595,27 +470,6 @@ mod tests {
                 let help = flag.get_help().unwrap().to_string();
                 assert!(!help.ends_with('.'), "help of --{name} ends in a full stop");
             }
-        }
-    }
-
-    #[test]
-    fn durations_want_a_unit() {
-        assert_eq!(parse_duration("1m30s"), Ok(Duration::from_secs(90)));
-        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
-        for bad in ["", "5", "-5s", "soon"] {
-            assert!(parse_duration(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn pairs_are_checked_on_both_sides() {
-        let pair = parse_pair::<ServiceName, Namespace>;
-        assert_eq!(
-            pair("db=prod"),
-            Ok(("db".parse().unwrap(), "prod".parse().unwrap()))
-        );
-        for bad in ["db", "db=", "=prod", "db=Prod", "d b=prod"] {
-            assert!(pair(bad).is_err(), "{bad}");
         }
     }
 }

@@ -3,12 +3,16 @@
 //! It starts where every answer does, at [`read`] and [`answer`], so an explanation can never differ from the answer;
 //! it only adds the objects behind it. Pure, like what it explains.
 
+mod missing;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::mirror::SkipReason;
+use missing::{missing, unready};
+
+use crate::mirror::{Namespace, SkipReason};
 use crate::table::report::{EndpointReport, SkipReport, State, write_rows};
 use crate::table::{Conflict, Origin, Published, Service, Table};
 use crate::zone::answer::rtype_of;
@@ -55,12 +59,40 @@ pub struct AnswerReport {
 const NEAREST: usize = 5;
 
 /// Explains a name. `None` before the first complete table.
-pub fn explain(zones: &Zones, published: &Published, name: &Name) -> Option<Explanation> {
+///
+/// `watched` are the namespaces of `--namespace`; none means all.
+pub fn explain(
+    zones: &Zones,
+    published: &Published,
+    watched: &[Namespace],
+    name: &Name,
+) -> Option<Explanation> {
     let table = published.table.as_ref()?;
     let reading = read(zones, table, name);
     let ask = |rtype| answer_report(zones, table, name, rtype);
     let about = about(zones, table, name, &reading);
-    let mut notes = notes(&reading);
+    let mut notes = match &reading {
+        Reading::View(_, view) => view_notes(view)
+            .into_iter()
+            .chain(unready(view.service))
+            .collect(),
+        Reading::Missing(_, why) => missing(
+            *why,
+            &labels_below(zones, name),
+            about.first().copied(),
+            table,
+            watched,
+        ),
+        Reading::Outside => {
+            let served: Vec<&str> = zones.iter().map(|zone| zone.name.as_str()).collect();
+            vec![format!("served here: {}", served.join(" "))]
+        }
+        Reading::Apex(_)
+        | Reading::NsHost(_)
+        | Reading::Version(_)
+        | Reading::Pointers(..)
+        | Reading::Empty(_) => Vec::new(),
+    };
     if about
         .iter()
         .any(|service| service.endpoints.iter().any(|e| e.origin == Origin::Mirror))
@@ -230,23 +262,21 @@ fn labels_below<'n>(zones: &Zones, name: &'n Name) -> Vec<&'n str> {
         .collect()
 }
 
-fn notes(reading: &Reading<'_>) -> Vec<String> {
-    let Reading::View(_, view) = reading else {
-        return Vec::new();
-    };
+/// Says what else one should know of a name that exists.
+fn view_notes(view: &View<'_>) -> Vec<String> {
     let dead = view
         .covered
         .iter()
         .filter(|endpoint| !endpoint.alive)
         .count();
+    let counted = match dead {
+        1 => "1 endpoint's gateway is down".to_owned(),
+        dead => format!("{dead} endpoints' gateways are down"),
+    };
     match (dead, view.shows_dead) {
         (0, _) => Vec::new(),
-        (dead, true) => vec![format!(
-            "{dead} endpoints are answered although their gateway is down"
-        )],
-        (dead, false) => vec![format!(
-            "{dead} endpoints are left out because their gateway is down"
-        )],
+        (_, true) => vec![format!("{counted}; answered all the same")],
+        (_, false) => vec![format!("{counted}; left out")],
     }
 }
 
@@ -356,3 +386,6 @@ impl Explanation {
             .try_for_each(|note| writeln!(text, "\nnote: {note}"))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,3 +36,6 @@ pub mod table;
 pub mod telemetry;
 pub mod wire;
 pub mod zone;
+
+#[cfg(test)]
+pub(crate) mod testing;

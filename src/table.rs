@@ -11,6 +11,7 @@
 
 pub mod build;
 pub mod inputs;
+mod members;
 pub mod publish;
 pub mod report;
 mod short;
@@ -312,6 +313,11 @@ impl Service {
 // === impl Endpoint ===
 
 impl Endpoint {
+    /// Tells whether another endpoint has the same cluster and hostname.
+    pub fn is_host(&self, other: &Self) -> bool {
+        self.cluster == other.cluster && self.hostname == other.hostname
+    }
+
     /// Tells whether the endpoint has a port of this name and protocol.
     pub fn has_port(&self, name: &str, protocol: &str) -> bool {
         self.ports.iter().any(|port| port.is_named(name, protocol))

@@ -190,4 +190,4 @@ impl Zones {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

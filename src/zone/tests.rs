@@ -1,82 +1,7 @@
-use std::collections::BTreeMap;
-
 use super::*;
-use crate::mirror::{GatewayDown, Watch, parse};
-use crate::table::{Inputs, LocalMembers, Rules, ShortNames, Table, build};
-use serde_json::{Value, json};
-
-pub(crate) fn mirror(namespace: &str, service: &str, cluster: &str) -> Value {
-    json!({
-        "metadata": {
-            "namespace": namespace, "name": format!("{service}-{cluster}"),
-            "labels": {"mirror.linkerd.io/mirrored-service": "true", "mirror.linkerd.io/cluster-name": cluster},
-        },
-        "spec": {"clusterIP": "None"},
-    })
-}
-
-pub(crate) fn endpoint(
-    namespace: &str,
-    service: &str,
-    cluster: &str,
-    host: &str,
-    ips: &[&str],
-) -> Value {
-    json!({
-        "metadata": {
-            "namespace": namespace, "name": format!("{host}-{cluster}"),
-            "labels": {
-                "mirror.linkerd.io/mirrored-service": "true", "mirror.linkerd.io/cluster-name": cluster,
-                "mirror.linkerd.io/headless-mirror-svc-name": format!("{service}-{cluster}"),
-            },
-            "annotations": {
-                "mirror.linkerd.io/remote-svc-fq-name": format!("{host}.{service}.{namespace}.svc.cluster.local"),
-            },
-        },
-        "spec": {"clusterIP": ips[0], "clusterIPs": ips, "ports": [
-            {"name": "sql", "port": 26257}, {"name": "dns", "port": 53, "protocol": "UDP"},
-            {"name": "dns-tcp", "port": 53}, {"port": 7000},
-        ]},
-    })
-}
-
-pub(crate) fn table(objects: &[Value]) -> Table {
-    let mut inputs = Inputs::default();
-    for object in objects {
-        let key = parse::object_key(object).unwrap();
-        inputs.apply(
-            Watch::MirrorServices,
-            key,
-            parse::object(Watch::MirrorServices, object),
-        );
-    }
-    let rules = Rules {
-        cluster_name: "hub".parse().unwrap(),
-        cluster_aliases: BTreeMap::new(),
-        excluded_clusters: Default::default(),
-        ttl: 5,
-        ttl_max: 30,
-        gateway_down: GatewayDown::LastResort,
-        local_members: LocalMembers::Matching,
-        short_names: ShortNames::On,
-        pinned_names: BTreeMap::new(),
-        default_namespace: None,
-        longest_zone: 8,
-        has_reverse_zones: false,
-    };
-    build(&Table::default(), &inputs, &inputs.services(), &rules).table
-}
-
-pub(crate) fn zones(names: &[&str]) -> Zones {
-    let zone = |name: &&str| Zone {
-        name: name.parse().unwrap(),
-        ttl: 5,
-        negative_ttl: 5,
-        ns_addresses: vec!["192.0.2.53".parse().unwrap()],
-        kind: ZoneKind::Forward,
-    };
-    Zones::new(names.iter().map(zone).collect())
-}
+use crate::table::Table;
+use crate::testing::{endpoint, mirror, rules, table, table_by, zones};
+use proptest::prelude::*;
 
 fn shop() -> Table {
     table(&[
@@ -104,6 +29,12 @@ fn ask(zones: &Zones, table: &Table, name: &str, rtype: RecordType) -> String {
         Answer::Ns(_) => "NS".to_owned(),
         Answer::Address(_, rtype) => format!("own {rtype}"),
         Answer::Text(_) => "TXT".to_owned(),
+        Answer::Pointers(_, pointers) => {
+            let names = pointers.endpoints().map(|(service, endpoint)| {
+                format!("{}.{}.{}", endpoint.hostname, endpoint.cluster, service.key)
+            });
+            names.collect::<Vec<_>>().join(", ")
+        }
         Answer::NoData(zone) => format!("NODATA {}", zone.name),
         Answer::NxDomain(zone) => format!("NXDOMAIN {}", zone.name),
         Answer::Refused => "REFUSED".to_owned(),
@@ -349,4 +280,203 @@ fn what_a_zone_may_be_called() {
         ["abc"; 40].join(".").parse::<ZoneName>(),
         Err(InvalidZone::Long(161))
     );
+}
+
+#[test]
+fn reverse_zones_name_the_endpoints_of_an_address() {
+    let (zones, table) = (
+        zones(&["global", "96.10.in-addr.arpa", "8.b.d.0.1.0.0.2.ip6.arpa"]),
+        shop(),
+    );
+    let v6 = reverse::name_of("2001:db8::1".parse().unwrap());
+    let cases: &[(&str, RecordType, &str)] = &[
+        (
+            "1.0.96.10.in-addr.arpa",
+            RecordType::PTR,
+            "db-0.east.prod/db",
+        ),
+        (
+            "1.0.96.10.in-addr.arpa",
+            RecordType::ANY,
+            "db-0.east.prod/db",
+        ),
+        (
+            "1.0.96.10.in-addr.arpa",
+            RecordType::A,
+            "NODATA 96.10.in-addr.arpa.",
+        ),
+        (
+            "0.96.10.in-addr.arpa",
+            RecordType::PTR,
+            "NODATA 96.10.in-addr.arpa.",
+        ),
+        (
+            "9.0.96.10.in-addr.arpa",
+            RecordType::PTR,
+            "NXDOMAIN 96.10.in-addr.arpa.",
+        ),
+        (
+            "9.96.10.in-addr.arpa",
+            RecordType::PTR,
+            "NXDOMAIN 96.10.in-addr.arpa.",
+        ),
+        (
+            "x.96.10.in-addr.arpa",
+            RecordType::PTR,
+            "NXDOMAIN 96.10.in-addr.arpa.",
+        ),
+        ("96.10.in-addr.arpa", RecordType::SOA, "SOA"),
+        ("ns.dns.96.10.in-addr.arpa", RecordType::A, "own A"),
+        (
+            "dns-version.96.10.in-addr.arpa",
+            RecordType::TXT,
+            "NXDOMAIN 96.10.in-addr.arpa.",
+        ),
+        ("1.2.0.192.in-addr.arpa", RecordType::PTR, "REFUSED"),
+        (&v6, RecordType::PTR, "db-0.east.prod/db"),
+    ];
+    for (name, rtype, expected) in cases {
+        assert_eq!(
+            ask(&zones, &table, name, *rtype),
+            *expected,
+            "{name} {rtype}"
+        );
+    }
+    let printed = |name: &str| {
+        let zone = zones
+            .iter()
+            .find(|zone| zone.name.as_str() == name)
+            .unwrap();
+        print::zone_file(&zones, zone, &crate::testing::published(table.clone()))
+    };
+    let file = printed("96.10.in-addr.arpa.");
+    assert!(
+        file.contains("1.0.96.10.in-addr.arpa.\t5\tIN\tPTR\tdb-0.east.db.prod.global.\n"),
+        "{file}"
+    );
+    assert_eq!(file.matches("\tPTR\t").count(), 3);
+    assert_eq!(
+        printed("8.b.d.0.1.0.0.2.ip6.arpa.")
+            .matches("\tPTR\t")
+            .count(),
+        1
+    );
+}
+
+/// Labels that meet each other: services, namespaces, clusters, hosts and ports with the same names.
+const LABELS: [&str; 8] = [
+    "db",
+    "east",
+    "prod",
+    "dns",
+    "ns",
+    "sql",
+    "db-0",
+    "dns-version",
+];
+
+fn any_object() -> impl Strategy<Value = serde_json::Value> {
+    let label = || prop::sample::select(LABELS.to_vec());
+    let host = (label(), label(), label(), label(), 1..250_u8);
+    prop_oneof![
+        (label(), label(), label())
+            .prop_map(|(namespace, service, cluster)| mirror(namespace, service, cluster)),
+        host.prop_map(|(namespace, service, cluster, host, ip)| {
+            endpoint(
+                namespace,
+                service,
+                cluster,
+                host,
+                &[&format!("10.96.0.{ip}")],
+            )
+        }),
+    ]
+}
+
+fn any_name() -> impl Strategy<Value = String> {
+    let label = prop_oneof![
+        prop::sample::select(LABELS.to_vec()).prop_map(str::to_owned),
+        prop::sample::select(vec!["_sql", "_tcp", "_udp", "_dns", "nope", "x.y"])
+            .prop_map(str::to_owned),
+    ];
+    prop::collection::vec(label, 0..7).prop_map(|labels| {
+        let labels: Vec<String> = labels.into_iter().chain(["global".to_owned()]).collect();
+        labels.join(".")
+    })
+}
+
+proptest! {
+    /// What `table --output zone` prints is what is answered, and nothing else is.
+    #[test]
+    fn the_zone_file_and_the_answers_are_one(
+        objects in prop::collection::vec(any_object(), 0..40),
+        names in prop::collection::vec(any_name(), 60),
+    ) {
+        let (zones, table) = (zones(&["global"]), table(&objects));
+        let zone = zones.iter().next().unwrap();
+        let printed = print::zone_file(&zones, zone, &crate::testing::published(table.clone()));
+        let mut owners = std::collections::BTreeSet::new();
+        for line in printed.lines() {
+            let fields: Vec<&str> = line.split('\t').collect();
+            owners.insert(fields[0].to_owned());
+            let rtype = match fields[3] {
+                "A" => RecordType::A,
+                "AAAA" => RecordType::AAAA,
+                "SRV" => RecordType::SRV,
+                _ => continue,
+            };
+            let answer = ask(&zones, &table, fields[0], rtype);
+            let is_own = fields[0] == "ns.dns.global.";
+            let record = format!("{} {}", fields[3], fields[4]);
+            prop_assert!(is_own || answer.split(", ").any(|own| own == record), "{line}: {answer}");
+        }
+        for name in names {
+            let name = Name::from_text(&name).unwrap();
+            let own = name.to_string();
+            let exists = owners.iter().any(|owner| *owner == own || owner.ends_with(&format!(".{own}")));
+            match read(&zones, &table, &name) {
+                Reading::View(..) | Reading::Apex(_) | Reading::NsHost(_) | Reading::Version(_) => {
+                    prop_assert!(owners.contains(&own), "{own} is answered and not printed");
+                }
+                Reading::Empty(_) => {
+                    prop_assert!(exists && !owners.contains(&own), "{own} is no empty non-terminal");
+                }
+                Reading::Missing(..) => prop_assert!(!exists, "{own} is printed and not answered"),
+                Reading::Pointers(..) | Reading::Outside => prop_assert!(false, "{own}"),
+            }
+        }
+    }
+
+    #[test]
+    fn no_name_panics(wire in prop::collection::vec(any::<u8>(), 0..300), rtype in any::<u16>()) {
+        let (zones, table) = (zones(&["global", "10.in-addr.arpa", "ip6.arpa"]), shop());
+        if let Some(name) = Name::read(&wire) {
+            let _ = name.to_string();
+            let _ = answer(read(&zones, &table, &name), RecordType(rtype));
+        }
+    }
+
+    /// A later export can neither take over nor empty a short name, except by a canonical name with records.
+    #[test]
+    fn a_short_name_stays_with_its_namespace_whatever_is_exported_later(
+        later in prop::collection::vec(any_object(), 1..30),
+    ) {
+        let zones = zones(&["global"]);
+        let own = [mirror("shop", "db", "east"), endpoint("shop", "db", "east", "db-0", &["192.0.2.1"])];
+        let rules = rules();
+        let mut inputs = crate::testing::inputs(&own);
+        let mut table = table_by(&rules, &own);
+        for object in later {
+            let key = crate::mirror::parse::object_key(&object).unwrap();
+            let watch = crate::mirror::Watch::MirrorServices;
+            let dirty = inputs.apply(watch, key, crate::mirror::parse::object(watch, &object));
+            table = crate::table::build(&table, &inputs, &dirty, &rules).table;
+            prop_assert_eq!(ask(&zones, &table, "db.global", RecordType::A), "A 192.0.2.1");
+            for name in ["east.db", "db-0.east.db"] {
+                let answer = ask(&zones, &table, &format!("{name}.global"), RecordType::A);
+                let is_hidden = table.conflicts().any(|c| c.kind.name() == "shadowed" && c.name == name);
+                prop_assert_eq!(answer == "A 192.0.2.1", !is_hidden, "{} {}", name, answer);
+            }
+        }
+    }
 }

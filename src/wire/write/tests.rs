@@ -6,11 +6,11 @@ use hickory_proto::serialize::binary::{BinEncodable as _, BinEncoder};
 use proptest::prelude::*;
 
 use super::*;
-use crate::table::{Built, Published, Publisher};
+use crate::table::Published;
+use crate::testing::{endpoint, mirror, table, zones};
 use crate::wire::respond::{Arrival, Settings, Transport, respond};
 use crate::wire::{CookieSecret, Order, parse, records};
 use crate::zone::print::owner_names;
-use crate::zone::tests::{endpoint, mirror, table, zones};
 
 /// A table with a service of `count` endpoints for each number, in two clusters, half of them dual-stack.
 fn published(counts: &[usize]) -> Published {
@@ -36,21 +36,7 @@ fn published(counts: &[usize]) -> Published {
             ));
         }
     }
-    let publisher = Publisher::default();
-    publisher.publish(
-        Built {
-            table: table(&objects),
-            answers_moved: true,
-        },
-        1_790_000_000,
-    );
-    let now = publisher.reader();
-    let now = now.load();
-    Published {
-        table: now.table.clone(),
-        generation: now.generation,
-        serial: now.serial,
-    }
+    crate::testing::published(table(&objects))
 }
 
 fn settings(order: Order) -> Settings {

@@ -1,0 +1,172 @@
+//! `table` and `explain`: out of a source's first complete table, or from a running server's API.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use http::Uri;
+use http_body_util::BodyExt as _;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::rt::TokioExecutor;
+use tokio::task::JoinSet;
+
+use super::{Source, json, log_to_stderr, print, zones};
+use crate::admin::choose_zone;
+use crate::cli::{ExplainArgs, ExplainOutput, ModelArgs, TableArgs, TableOutput, ViewArgs};
+use crate::explain::{Explanation, explain};
+use crate::server::ns_addresses;
+use crate::source::{Feeds, kube};
+use crate::table::Publisher;
+use crate::table::publish::Reader;
+use crate::table::report::Report;
+use crate::zone::Name;
+use crate::zone::print::zone_file;
+
+/// Exit code of `explain` for a name that does not exist.
+const NO_SUCH_NAME: u8 = 3;
+/// How long `table` and `explain` wait for a complete table of a cluster.
+const FIRST_TABLE: Duration = Duration::from_secs(30);
+
+pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
+    let TableArgs { view, output } = args;
+    log_to_stderr(&view.log, "warn")?;
+    let text = match &view.server {
+        Some(server) => match output {
+            TableOutput::Text => report_of(server).await?.to_text(),
+            TableOutput::Json => json(&report_of(server).await?)?,
+            TableOutput::Zone => {
+                let zone = named_zone(&view.model).map(|zone| format!("&zone={zone}"));
+                fetch(
+                    server,
+                    &format!("/api/v1/table?output=zone{}", zone.unwrap_or_default()),
+                )
+                .await?
+            }
+        },
+        None => {
+            let reader = first_table(&view).await?;
+            let now = reader.load();
+            let zones = zones(&view.model, &ns_addresses(&[], &[], None));
+            match output {
+                TableOutput::Text => Report::new(&zones, &now).to_text(),
+                TableOutput::Json => json(&Report::new(&zones, &now))?,
+                TableOutput::Zone => {
+                    let zone = choose_zone(&zones, None).map_err(|problem| anyhow!(problem))?;
+                    zone_file(&zones, zone, &now)
+                }
+            }
+        }
+    };
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
+    let ExplainArgs { name, view, output } = args;
+    log_to_stderr(&view.log, "warn")?;
+    let asked = name;
+    let name = Name::from_text(&asked).ok_or_else(|| anyhow!("'{asked}' is no domain name"))?;
+    let explanation: Explanation = match &view.server {
+        Some(server) => {
+            let text = fetch(
+                server,
+                &format!("/api/v1/explain?name={}", query_value(&name.to_string())),
+            )
+            .await?;
+            serde_json::from_str(&text).with_context(|| format!("reading what {server} says"))?
+        }
+        None => {
+            let reader = first_table(&view).await?;
+            let zones = zones(&view.model, &ns_addresses(&[], &[], None));
+            let explanation = explain(&zones, &reader.load(), &view.source.namespace, &name);
+            explanation.context("there is no complete table")?
+        }
+    };
+    print(&match output {
+        ExplainOutput::Text => explanation.to_text(),
+        ExplainOutput::Json => json(&explanation)?,
+    })?;
+    Ok(if explanation.exists {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(NO_SUCH_NAME)
+    })
+}
+
+/// Runs a source until its first complete table.
+async fn first_table(view: &ViewArgs) -> anyhow::Result<Reader> {
+    let feeds = Feeds::new(&view.source.namespace);
+    let publisher = Publisher::default();
+    let reader = publisher.reader();
+    let timing = kube::Timing {
+        watch_timeout: FIRST_TABLE,
+        relist: FIRST_TABLE,
+    };
+    let source = Source::open(&view.source, timing, kube::Access::Usual).await?;
+    let mut tasks = JoinSet::new();
+    source.spawn(&mut tasks, &feeds, publisher, &view.model);
+    let deadline = Instant::now() + FIRST_TABLE;
+    while reader.load().table.is_none() {
+        let troubles = feeds.problems();
+        if Instant::now() > deadline || !troubles.is_empty() {
+            bail!("there is no complete table: {}", troubles.join("; "));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(reader)
+}
+
+async fn report_of(server: &Uri) -> anyhow::Result<Report> {
+    let text = fetch(server, "/api/v1/table").await?;
+    serde_json::from_str(&text).with_context(|| format!("reading what {server} says"))
+}
+
+/// Asks a running server's API.
+async fn fetch(server: &Uri, path: &str) -> anyhow::Result<String> {
+    if server.scheme_str() != Some("http") {
+        bail!(
+            "--server {server}: only http:// is spoken there; kubectl port-forward makes such an address"
+        );
+    }
+    let url = format!("{}{path}", server.to_string().trim_end_matches('/'));
+    let client = HttpClient::builder(TokioExecutor::new()).build_http::<String>();
+    let asking = client.get(
+        url.parse()
+            .with_context(|| format!("making a URL of '{url}'"))?,
+    );
+    let timed_out = || anyhow!("no answer from {server} within {} s", FIRST_TABLE.as_secs());
+    let response = tokio::time::timeout(FIRST_TABLE, asking)
+        .await
+        .map_err(|_| timed_out())?;
+    let response = response.with_context(|| format!("asking {url}"))?;
+    let status = response.status();
+    let body = response
+        .into_body()
+        .collect()
+        .await
+        .with_context(|| format!("reading {url}"))?;
+    let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+    if !status.is_success() {
+        bail!("{url} says {status}: {}", text.trim());
+    }
+    Ok(text)
+}
+
+/// Returns the zone, if `--zone` names just one that is not the default.
+fn named_zone(model: &ModelArgs) -> Option<&str> {
+    match model.zone.as_slice() {
+        [zone] if zone.as_str() != "global." => Some(zone.as_str()),
+        _ => None,
+    }
+}
+
+/// Escapes a value of a URL's query (RFC 3986 section 2.1).
+fn query_value(text: &str) -> String {
+    let escape = |octet: u8| match octet {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(octet).to_string()
+        }
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(escape).collect()
+}

@@ -1,0 +1,142 @@
+//! What a name lacks to exist, in sentences for whoever expected it.
+
+use std::collections::BTreeSet;
+
+use crate::mirror::{ClusterName, Namespace, Port, ServiceKey};
+use crate::table::{Service, Table};
+use crate::zone::Why;
+
+/// Says what is missing for a name to exist.
+pub(super) fn missing(
+    why: Why,
+    labels: &[&str],
+    service: Option<&Service>,
+    table: &Table,
+    watched: &[Namespace],
+) -> Vec<String> {
+    let own: Vec<&str> = labels
+        .iter()
+        .copied()
+        .filter(|label| !label.starts_with('_'))
+        .collect();
+    match (why, service) {
+        (Why::NoForm, _) => vec![
+            "names here are S.N, C.S.N, H.C.S.N or, without N, short; before each, _P._R"
+                .to_owned(),
+        ],
+        (Why::NoAddress, _) => {
+            vec!["only addresses of endpoints in the table have a name here".to_owned()]
+        }
+        (Why::NoService, _) | (_, None) => missing_service(&own, table, watched),
+        (Why::NoEndpoint, Some(service)) => unready(service),
+        (Why::NoCluster, Some(service)) => {
+            let clusters: Vec<&str> = service.clusters().map(ClusterName::as_str).collect();
+            let mut notes = vec![format!(
+                "{} has endpoints in: {}",
+                service.key,
+                clusters.join(", ")
+            )];
+            notes.extend(unready(service));
+            notes
+        }
+        (Why::NoHost, Some(service)) => {
+            let cluster = own.get(1).copied().unwrap_or_default();
+            let hosts = service
+                .in_cluster(cluster)
+                .iter()
+                .map(|endpoint| endpoint.hostname.as_str());
+            let hosts: Vec<&str> = hosts.collect();
+            let mut notes = vec![format!(
+                "endpoints of {} in '{cluster}': {}",
+                service.key,
+                hosts.join(", ")
+            )];
+            notes.extend(unready(service));
+            notes
+        }
+        (Why::NoPort, Some(service)) => {
+            let named = |port: &Port| {
+                Some(format!(
+                    "_{}._{}",
+                    port.name.as_ref()?,
+                    port.protocol.label()
+                ))
+            };
+            let ports = service
+                .endpoints
+                .iter()
+                .flat_map(|endpoint| &endpoint.ports)
+                .filter_map(named);
+            let ports: BTreeSet<String> = ports.collect();
+            let ports: Vec<String> = ports.into_iter().collect();
+            vec![format!(
+                "named ports of {}: {}",
+                service.key,
+                ports.join(", ")
+            )]
+        }
+    }
+}
+
+/// Says why there is no such service: not watched, mirrored as another kind, or not at all.
+fn missing_service(own: &[&str], table: &Table, watched: &[Namespace]) -> Vec<String> {
+    if let [name] = own
+        && let Some(short) = table.short_name(name)
+    {
+        let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
+        let claimants = claimants.join(", ");
+        return vec![format!(
+            "the short name is pinned to a namespace that lacks '{name}'; it is in: {claimants}"
+        )];
+    }
+    let [.., service, namespace] = own else {
+        return vec!["no namespace has a service of that name, or short names are off".to_owned()];
+    };
+    if !watched.is_empty() && !watched.iter().any(|known| known.as_str() == *namespace) {
+        return vec![format!(
+            "namespace '{namespace}' is not watched: --namespace names others"
+        )];
+    }
+    let is_it =
+        |key: &ServiceKey| key.namespace.as_str() == *namespace && key.service.as_str() == *service;
+    let mut notes = Vec::new();
+    for (object, skip) in table.skipped() {
+        if let Some((key, cluster)) = &skip.other_kind
+            && is_it(key)
+        {
+            notes.push(format!(
+                "{object} mirrors it from cluster '{cluster}', but not as a headless service: headless mirroring is \
+                 off there, or its pods have no hostnames"
+            ));
+        }
+    }
+    if notes.is_empty() {
+        notes.push(format!(
+            "no mirror of {namespace}/{service} was seen: is it exported over there (label \
+             mirror.linkerd.io/exported=true), is its cluster linked, and is headless mirroring on?"
+        ));
+    }
+    notes
+}
+
+/// Says which members of a service have no endpoint that is answered, and why.
+pub(super) fn unready(service: &Service) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (cluster, object) in &service.mirrors {
+        if service.in_cluster(cluster.as_str()).is_empty() {
+            notes.push(format!(
+                "{object} of cluster '{cluster}' has no endpoint mirrors: no pod with a hostname is ready over there, or \
+                 Linkerd's controller lost them, which heals at the next change there or within ten minutes"
+            ));
+        }
+    }
+    if !service.not_ready.is_empty() {
+        let hosts: Vec<&str> = service
+            .not_ready
+            .iter()
+            .map(|e| e.hostname.as_str())
+            .collect();
+        notes.push(format!("not ready in this cluster: {}", hosts.join(", ")));
+    }
+    notes
+}

@@ -1,0 +1,425 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::mirror::{Watch, parse};
+use crate::testing::{endpoint, gateway, inputs, local, mirror, rules, table, table_by};
+
+/// A small shop: `prod/db` in east and west.
+fn shop() -> Vec<Value> {
+    vec![
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        mirror("prod", "db", "west"),
+        endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]),
+    ]
+}
+
+fn with(mut object: Value, pointer: &str, value: Value) -> Value {
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    let key = key.replace("~1", "/");
+    object.pointer_mut(parent).unwrap()[key] = value;
+    object
+}
+
+fn annotated(object: Value, annotation: &str, value: &str) -> Value {
+    let mut object = object;
+    object["metadata"]["annotations"][annotation] = json!(value);
+    object
+}
+
+fn conflicts(table: &Table) -> Vec<(&'static str, String, String)> {
+    let conflict = |c: &Conflict| (c.kind.name(), c.name.clone(), c.detail.clone());
+    table.conflicts().map(conflict).collect()
+}
+
+fn conflict(kind: &'static str, name: &str, detail: &str) -> Vec<(&'static str, String, String)> {
+    vec![(kind, name.to_owned(), detail.to_owned())]
+}
+
+fn reasons(table: &Table) -> Vec<(String, SkipReason)> {
+    table
+        .skipped()
+        .map(|(object, skip)| (object.to_string(), skip.reason))
+        .collect()
+}
+
+#[test]
+fn a_sound_table_has_nothing_to_report() {
+    let table = table(&shop());
+    assert_eq!(
+        (conflicts(&table), reasons(&table)),
+        (Vec::new(), Vec::new())
+    );
+}
+
+#[test]
+fn an_endpoint_mirror_needs_its_parent_of_the_same_cluster_and_service() {
+    let skipped = |parent: Option<Value>| {
+        let mut objects = vec![endpoint("prod", "db", "east", "db-0", &["10.96.0.1"])];
+        objects.extend(parent);
+        let table = table(&objects);
+        assert!(
+            table
+                .service("prod", "db")
+                .is_none_or(|service| service.endpoints.is_empty())
+        );
+        reasons(&table)
+    };
+    let own = "Service/prod/db-0-east".to_owned();
+    let no_parent = vec![(own, SkipReason::NoParent)];
+    assert_eq!(skipped(None), no_parent);
+    let cluster = "/metadata/labels/mirror.linkerd.io~1cluster-name";
+    let renamed = with(mirror("prod", "db", "east"), cluster, json!("north"));
+    let named = annotated(
+        renamed,
+        "mirror.linkerd.io/remote-svc-fq-name",
+        "db.prod.svc.cluster.local",
+    );
+    assert_eq!(skipped(Some(named)), no_parent);
+    let other = annotated(
+        mirror("prod", "db", "east"),
+        "mirror.linkerd.io/remote-svc-fq-name",
+        "cache.prod.svc.cluster.local",
+    );
+    assert_eq!(skipped(Some(other)), no_parent);
+    // In another namespace there is no parent of its own.
+    assert_eq!(skipped(Some(mirror("shop", "db", "east"))), no_parent);
+}
+
+#[test]
+fn two_namespaces_with_one_service_contest_its_short_name() {
+    let mut objects = shop();
+    objects.push(mirror("shop", "db", "east"));
+    let expected = conflict(
+        "short-name",
+        "db",
+        "claimed by namespaces prod, shop; answered for 'prod'",
+    );
+    assert_eq!(conflicts(&table(&objects)), expected);
+    let pinned = [("db".parse().unwrap(), "shop".parse().unwrap())].into();
+    let rules = Rules {
+        pinned_names: pinned,
+        ..rules()
+    };
+    let table = table_by(&rules, &objects);
+    assert_eq!(conflicts(&table), Vec::new());
+    assert_eq!(
+        table.short_name("db").unwrap().owner,
+        Some("shop".parse().unwrap())
+    );
+}
+
+#[test]
+fn the_oldest_mirror_owns_a_contested_short_name() {
+    let aged = |object: Value, time: &str| with(object, "/metadata/creationTimestamp", json!(time));
+    let mut objects = vec![
+        aged(mirror("a", "db", "east"), "2026-02-01T00:00:00Z"),
+        aged(mirror("b", "db", "east"), "2026-01-01T00:00:00Z"),
+        mirror("c", "db", "east"),
+    ];
+    let owner = |rules: &Rules, objects: &[Value]| {
+        table_by(rules, objects)
+            .short_name("db")
+            .and_then(|short| short.owner.clone())
+    };
+    assert_eq!(owner(&rules(), &objects), Some("b".parse().unwrap()));
+    objects.remove(1);
+    assert_eq!(owner(&rules(), &objects), Some("a".parse().unwrap()));
+    let default = Rules {
+        default_namespace: Some("c".parse().unwrap()),
+        ..rules()
+    };
+    assert_eq!(owner(&default, &objects), Some("c".parse().unwrap()));
+    let elsewhere = Rules {
+        default_namespace: Some("z".parse().unwrap()),
+        ..rules()
+    };
+    assert_eq!(owner(&elsewhere, &objects), Some("a".parse().unwrap()));
+    // A pin to a namespace that lacks the service is no name, never a fallback.
+    let pinned = [("db".parse().unwrap(), "z".parse().unwrap())].into();
+    assert_eq!(
+        owner(
+            &Rules {
+                pinned_names: pinned,
+                ..default.clone()
+            },
+            &objects
+        ),
+        None
+    );
+    let only_pinned = Rules {
+        short_names: ShortNames::Pinned,
+        ..rules()
+    };
+    assert_eq!(owner(&only_pinned, &objects), None);
+    let pinned_default = Rules {
+        short_names: ShortNames::Pinned,
+        ..default.clone()
+    };
+    assert_eq!(owner(&pinned_default, &objects), Some("c".parse().unwrap()));
+    assert_eq!(
+        owner(
+            &Rules {
+                short_names: ShortNames::Off,
+                ..default
+            },
+            &objects
+        ),
+        None
+    );
+}
+
+#[test]
+fn two_sources_of_one_cluster_name_are_united_and_reported() {
+    let alias = [("west".parse().unwrap(), "east".parse().unwrap())].into();
+    let rules = Rules {
+        cluster_aliases: alias,
+        ..rules()
+    };
+    let table = table_by(&rules, &shop());
+    let service = table.service("prod", "db").unwrap();
+    let ips: Vec<String> = service.endpoints[0]
+        .addresses
+        .iter()
+        .map(|a| a.ip.to_string())
+        .collect();
+    assert_eq!(
+        (service.endpoints.len(), ips),
+        (1, vec!["10.96.0.1".to_owned(), "10.96.0.2".to_owned()])
+    );
+    let mut expected = conflict(
+        "cluster-name",
+        "prod/db",
+        "cluster name 'east' stands for link 'east' and link 'west'; united",
+    );
+    expected.extend(conflict(
+        "endpoint",
+        "prod/db",
+        "'db-0' of cluster 'east' is claimed by Service/prod/db-0-east and Service/prod/db-0-west; united",
+    ));
+    assert_eq!(conflicts(&table), expected);
+}
+
+#[test]
+fn an_excluded_cluster_is_left_out_by_its_name_after_aliases() {
+    let alias = [("west".parse().unwrap(), "far".parse().unwrap())].into();
+    let excluded = ["far".parse().unwrap()].into();
+    let rules = Rules {
+        cluster_aliases: alias,
+        excluded_clusters: excluded,
+        ..rules()
+    };
+    let table = table_by(&rules, &shop());
+    let clusters: Vec<&str> = table
+        .service("prod", "db")
+        .unwrap()
+        .clusters()
+        .map(ClusterName::as_str)
+        .collect();
+    assert_eq!(clusters, ["east"]);
+    let out = |name: &str| (format!("Service/prod/{name}"), SkipReason::ExcludedCluster);
+    assert_eq!(reasons(&table), [out("db-west"), out("db-0-west")]);
+}
+
+#[test]
+fn annotations_that_disagree_or_make_no_sense_are_reported() {
+    let asks =
+        |ttl: &str, cluster: &str| annotated(mirror("prod", "db", cluster), "global-dns/ttl", ttl);
+    let settled = |east: &str, west: &str| {
+        let mut objects = shop();
+        objects[0] = asks(east, "east");
+        objects[2] = asks(west, "west");
+        // The annotation of the name is gone with the others: the name is cut by its suffix.
+        let table = table(&objects);
+        (table.service("prod", "db").unwrap().ttl, conflicts(&table))
+    };
+    assert_eq!(settled("10", "10"), (10, Vec::new()));
+    let detail = "members ask for TTLs {10, 20}; the smallest is used";
+    assert_eq!(
+        settled("20", "10"),
+        (10, conflict("annotation", "prod/db", detail))
+    );
+    let detail = "TTL 300 is not between 1 and 30; the nearest is used";
+    assert_eq!(
+        settled("300", "300"),
+        (30, conflict("annotation", "prod/db", detail))
+    );
+    let detail = "annotation global-dns/ttl=soon makes no sense";
+    assert_eq!(
+        settled("soon", "7"),
+        (7, conflict("annotation", "prod/db", detail))
+    );
+}
+
+#[test]
+fn headless_in_one_cluster_and_not_in_another_is_reported() {
+    let mut objects = shop();
+    objects.push(with(
+        mirror("prod", "db", "north"),
+        "/spec/clusterIP",
+        json!("10.96.7.7"),
+    ));
+    let expected = conflict(
+        "headless",
+        "prod/db",
+        "headless in east, west, but not in north",
+    );
+    assert_eq!(conflicts(&table(&objects)), expected);
+    // Alone it is just another kind of mirror.
+    assert_eq!(conflicts(&table(&objects[4..])), Vec::new());
+}
+
+#[test]
+fn a_local_member_that_is_not_exported_is_reported() {
+    let mut objects = shop();
+    let [mut service, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
+    objects.extend([service.clone(), slice.clone()]);
+    let detail = "cluster 'hub' is a member here only: its Service is not exported";
+    assert_eq!(
+        conflicts(&table(&objects)),
+        conflict("not-exported", "prod/db", detail)
+    );
+    service["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
+    objects[4] = service.clone();
+    assert_eq!(conflicts(&table(&objects)), Vec::new());
+    // Exported, it is a service of its own; not exported and without a mirror, it is none.
+    assert_eq!(
+        table(&[service, slice.clone()])
+            .service("prod", "db")
+            .unwrap()
+            .endpoints
+            .len(),
+        1
+    );
+    let [plain, _] = local("prod", "db", &[]);
+    assert!(table(&[plain, slice]).service("prod", "db").is_none());
+}
+
+#[test]
+fn a_mirror_that_changes_its_identity_moves_and_is_reported_while_it_exists() {
+    let mut inputs = inputs(&shop());
+    let rules = rules();
+    let first = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
+    let moved = annotated(
+        with(
+            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+            "/metadata/labels/mirror.linkerd.io~1cluster-name",
+            json!("west"),
+        ),
+        "mirror.linkerd.io/remote-svc-fq-name",
+        "db-7.db.prod.svc.cluster.local",
+    );
+    let moved = with(
+        moved,
+        "/metadata/labels/mirror.linkerd.io~1headless-mirror-svc-name",
+        json!("db-west"),
+    );
+    let key = parse::object_key(&moved).unwrap();
+    let watch = Watch::MirrorServices;
+    let dirty = inputs.apply(watch, key.clone(), parse::object(watch, &moved));
+    let second = build(&first, &inputs, &dirty, &rules).table;
+    let service = second.service("prod", "db").unwrap();
+    let names: Vec<String> = service
+        .endpoints
+        .iter()
+        .map(|e| format!("{}.{}", e.hostname, e.cluster))
+        .collect();
+    assert_eq!(names, ["db-0.west", "db-7.west"]);
+    let detail = "was the mirror of 'db-0' of prod/db in cluster 'east', is now of 'db-7' of prod/db in \
+                  cluster 'west': do two links write it?";
+    assert_eq!(
+        conflicts(&second),
+        conflict("identity", "Service/prod/db-0-east", detail)
+    );
+    let dirty = inputs.delete(watch, key);
+    assert_eq!(
+        conflicts(&build(&second, &inputs, &dirty, &rules).table),
+        Vec::new()
+    );
+}
+
+#[test]
+fn a_dead_gateway_never_empties_a_name_unless_it_may() {
+    let mut objects = shop();
+    objects.push(gateway("prod", "db-0-east", false));
+    let shows = |gateway_down, objects: &[Value]| {
+        let table = table_by(
+            &Rules {
+                gateway_down,
+                ..rules()
+            },
+            objects,
+        );
+        let service = table.service("prod", "db").unwrap().clone();
+        let shown = |is_host, endpoints: &[Endpoint]| {
+            let dead = service.shows_dead(is_host, endpoints.iter());
+            endpoints
+                .iter()
+                .filter(|endpoint| dead || endpoint.alive)
+                .count()
+        };
+        [
+            shown(false, &service.endpoints),
+            shown(false, service.in_cluster("east")),
+            shown(true, service.at_host("east", "db-0")),
+        ]
+    };
+    assert_eq!(shows(GatewayDown::LastResort, &objects), [1, 1, 1]);
+    assert_eq!(shows(GatewayDown::Include, &objects), [2, 1, 1]);
+    assert_eq!(shows(GatewayDown::Exclude, &objects), [1, 0, 1]);
+    objects.push(gateway("prod", "db-0-west", false));
+    assert_eq!(shows(GatewayDown::LastResort, &objects), [2, 1, 1]);
+    assert_eq!(shows(GatewayDown::Exclude, &objects), [0, 0, 1]);
+}
+
+#[test]
+fn a_slice_without_an_endpoint_says_nothing_about_the_gateway() {
+    let mut objects = shop();
+    objects.push(with(
+        gateway("prod", "db-0-east", false),
+        "/endpoints",
+        json!([]),
+    ));
+    let table = table(&objects);
+    assert!(
+        table
+            .service("prod", "db")
+            .unwrap()
+            .endpoints
+            .iter()
+            .all(|endpoint| endpoint.alive)
+    );
+}
+
+#[test]
+fn a_dual_stack_pod_is_one_endpoint_and_two_pods_with_one_name_are_a_conflict() {
+    let pods = |uids: [&str; 2]| {
+        let [service, v4] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
+        let exported = with(
+            service,
+            "/metadata/labels",
+            json!({"mirror.linkerd.io/exported": "true"}),
+        );
+        let v4 = with(
+            v4,
+            "/endpoints/0/targetRef",
+            json!({"kind": "Pod", "uid": uids[0]}),
+        );
+        let v6 = with(v4.clone(), "/metadata/name", json!("db-v6"));
+        let v6 = with(v6, "/endpoints/0/addresses", json!(["2001:db8::1"]));
+        let v6 = with(
+            v6,
+            "/endpoints/0/targetRef",
+            json!({"kind": "Pod", "uid": uids[1]}),
+        );
+        let table = table(&[exported, v4, v6]);
+        let endpoints = &table.service("prod", "db").unwrap().endpoints;
+        let addresses = endpoints
+            .iter()
+            .map(|endpoint| endpoint.addresses.len())
+            .collect::<Vec<_>>();
+        (addresses, conflicts(&table).len())
+    };
+    assert_eq!(pods(["one", "one"]), (vec![2], 0));
+    assert_eq!(pods(["one", "two"]), (vec![2], 1));
+}

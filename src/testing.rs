@@ -1,0 +1,173 @@
+//! Objects and rules for the tests beside the code, so that a new field touches one file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::mirror::{GatewayDown, Kind, Watch, parse};
+use crate::table::{Inputs, LocalMembers, Published, Publisher, Rules, ShortNames, Table, build};
+use crate::zone::{Zone, ZoneKind, Zones};
+
+/// A headless mirror.
+pub(crate) fn mirror(namespace: &str, service: &str, cluster: &str) -> Value {
+    json!({
+        "metadata": {
+            "namespace": namespace,
+            "name": format!("{service}-{cluster}"),
+            "labels": {
+                "mirror.linkerd.io/mirrored-service": "true",
+                "mirror.linkerd.io/cluster-name": cluster,
+            },
+        },
+        "spec": {"clusterIP": "None"},
+    })
+}
+
+/// An endpoint mirror with the ports sql 26257, dns 53/UDP, dns-tcp 53 and 7000 without a name.
+pub(crate) fn endpoint(
+    namespace: &str,
+    service: &str,
+    cluster: &str,
+    host: &str,
+    ips: &[&str],
+) -> Value {
+    json!({
+        "metadata": {
+            "namespace": namespace,
+            "name": format!("{host}-{cluster}"),
+            "labels": {
+                "mirror.linkerd.io/mirrored-service": "true",
+                "mirror.linkerd.io/cluster-name": cluster,
+                "mirror.linkerd.io/headless-mirror-svc-name": format!("{service}-{cluster}"),
+            },
+            "annotations": {
+                "mirror.linkerd.io/remote-svc-fq-name":
+                    format!("{host}.{service}.{namespace}.svc.cluster.local"),
+            },
+        },
+        "spec": {"clusterIP": ips[0], "clusterIPs": ips, "ports": [
+            {"name": "sql", "port": 26257},
+            {"name": "dns", "port": 53, "protocol": "UDP"},
+            {"name": "dns-tcp", "port": 53},
+            {"port": 7000},
+        ]},
+    })
+}
+
+/// The slice of an endpoint mirror: whether its gateway is up.
+pub(crate) fn gateway(namespace: &str, endpoint_mirror: &str, ready: bool) -> Value {
+    json!({
+        "metadata": {
+            "namespace": namespace,
+            "name": format!("{endpoint_mirror}-slice"),
+            "labels": {
+                "kubernetes.io/service-name": endpoint_mirror,
+                "mirror.linkerd.io/headless-mirror-svc-name": "parent",
+            },
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["198.51.100.10"], "conditions": {"ready": ready}}],
+    })
+}
+
+/// A headless Service of this cluster with its slice: one pod for each host, ready or not.
+pub(crate) fn local(namespace: &str, service: &str, pods: &[(&str, &str, bool)]) -> [Value; 2] {
+    let endpoint = |(host, ip, ready): &(&str, &str, bool)| json!({"addresses": [ip], "hostname": host, "conditions": {"ready": ready}});
+    [
+        json!({
+            "metadata": {"namespace": namespace, "name": service, "labels": {}},
+            "spec": {"clusterIP": "None"},
+        }),
+        json!({
+            "metadata": {
+                "namespace": namespace,
+                "name": format!("{service}-slice"),
+                "labels": {
+                    "kubernetes.io/service-name": service,
+                    "service.kubernetes.io/headless": "",
+                },
+            },
+            "addressType": "IPv4",
+            "ports": [{"name": "sql", "port": 26257}],
+            "endpoints": pods.iter().map(endpoint).collect::<Vec<_>>(),
+        }),
+    ]
+}
+
+/// Default rules, for a cluster called `hub` and the zone `global.`
+pub(crate) fn rules() -> Rules {
+    Rules {
+        cluster_name: "hub".parse().unwrap(),
+        cluster_aliases: BTreeMap::new(),
+        excluded_clusters: BTreeSet::new(),
+        ttl: 5,
+        ttl_max: 30,
+        gateway_down: GatewayDown::LastResort,
+        local_members: LocalMembers::Matching,
+        short_names: ShortNames::On,
+        pinned_names: BTreeMap::new(),
+        default_namespace: None,
+        longest_zone: 8,
+        has_reverse_zones: true,
+    }
+}
+
+/// Applies objects as their watches would.
+pub(crate) fn inputs(objects: &[Value]) -> Inputs {
+    let mut inputs = Inputs::default();
+    for object in objects {
+        let kind = if object["addressType"].is_null() {
+            Kind::Service
+        } else {
+            Kind::EndpointSlice
+        };
+        let watch = Watch::of(kind, object).unwrap();
+        inputs.apply(
+            watch,
+            parse::object_key(object).unwrap(),
+            parse::object(watch, object),
+        );
+    }
+    inputs
+}
+
+/// Builds a table at once, by other rules.
+pub(crate) fn table_by(rules: &Rules, objects: &[Value]) -> Table {
+    let inputs = inputs(objects);
+    build(&Table::default(), &inputs, &inputs.services(), rules).table
+}
+
+/// Builds a table at once.
+pub(crate) fn table(objects: &[Value]) -> Table {
+    table_by(&rules(), objects)
+}
+
+/// Publishes a table.
+pub(crate) fn published(table: Table) -> Published {
+    let publisher = Publisher::default();
+    let built = crate::table::Built {
+        table: table.clone(),
+        answers_moved: true,
+    };
+    let now = publisher.publish(built, 1_790_000_000);
+    Published {
+        table: Some(table),
+        generation: now.generation,
+        serial: now.serial,
+    }
+}
+
+/// Zones by their names; those below `arpa` are reverse zones with names in `global.`
+pub(crate) fn zones(names: &[&str]) -> Zones {
+    let zone = |name: &&str| Zone {
+        name: name.parse().unwrap(),
+        ttl: 5,
+        negative_ttl: 5,
+        ns_addresses: vec!["192.0.2.53".parse().unwrap()],
+        kind: match name.ends_with(".arpa") {
+            true => ZoneKind::Reverse("global".parse().unwrap()),
+            false => ZoneKind::Forward,
+        },
+    };
+    Zones::new(names.iter().map(zone).collect())
+}
