@@ -48,7 +48,7 @@ const PAGE_SIZE: u32 = 500;
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first pause after a failure, and the longest; each is twice the one before.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// The least time between the starts of two watches: a proxy that ends them at once must not make us spin.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 

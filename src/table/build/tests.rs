@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::mirror::SkipReason;
 use crate::mirror::{Watch, parse};
+use crate::table::Conflict;
 use crate::testing::{endpoint, gateway, inputs, local, mirror, rules, table, table_by};
 
 /// A small shop: `prod/db` in east and west.
