@@ -289,6 +289,9 @@ fn print_hints(bound: &[SocketAddr], sample: &Path) -> anyhow::Result<()> {
         return Ok(());
     };
     let (ip, port) = (address.ip(), address.port());
+    let program = std::env::args()
+        .next()
+        .unwrap_or_else(|| "global-dns".to_owned());
     let ask = |question: &str| format!("  dig @{ip} -p {port} {question}\n");
     let lines = [
         "\nOne service in three clusters, one of them this one:\n".to_owned(),
@@ -304,10 +307,10 @@ fn print_hints(bound: &[SocketAddr], sample: &Path) -> anyhow::Result<()> {
         ask("cache.prod.global"),
         "Why an answer is what it is, and everything that is served:\n".to_owned(),
         format!(
-            "  global-dns explain db.prod.global --file {}\n",
+            "  {program} explain db.prod.global --file {}\n",
             sample.display()
         ),
-        format!("  global-dns table --file {}\n", sample.display()),
+        format!("  {program} table --file {}\n", sample.display()),
         format!(
             "Change {} and ask again. Ctrl-C ends it.\n\n",
             sample.display()

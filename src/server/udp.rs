@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::UdpSocket;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,8 @@ use crate::wire::Transport;
 const QUERY: usize = 4096;
 /// Octets of a reply: `--udp-max` is 4096 at most.
 const REPLY: usize = 4096;
+/// How long receiving rests when it fails, so that a failure that lasts does not spin.
+const REST: Duration = Duration::from_millis(10);
 
 /// Answers until `stop`, and then what is still in the socket's queue.
 pub(super) async fn serve(socket: UdpSocket, answerer: Arc<Answerer>, stop: CancellationToken) {
@@ -32,7 +35,10 @@ pub(super) async fn serve(socket: UdpSocket, answerer: Arc<Answerer>, stop: Canc
                 }
             }
             // Linux reports failures of earlier replies here; the socket itself is well.
-            Err(error) => debug!(%error, "Receiving failed"),
+            Err(error) => {
+                debug!(%error, "Receiving failed");
+                tokio::time::sleep(REST).await;
+            }
         }
     }
     while let Ok((length, client)) = socket.try_recv_from(&mut packet) {
