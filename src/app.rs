@@ -292,6 +292,7 @@ fn print_hints(bound: &[SocketAddr], sample: &Path) -> anyhow::Result<()> {
     let program = std::env::args()
         .next()
         .unwrap_or_else(|| "global-dns".to_owned());
+    let source = format!("--cluster-name hub --file {}", sample.display());
     let ask = |question: &str| format!("  dig @{ip} -p {port} {question}\n");
     let lines = [
         "\nOne service in three clusters, one of them this one:\n".to_owned(),
@@ -306,11 +307,8 @@ fn print_hints(bound: &[SocketAddr], sample: &Path) -> anyhow::Result<()> {
         ask("db-east.shop.global"),
         ask("cache.prod.global"),
         "Why an answer is what it is, and everything that is served:\n".to_owned(),
-        format!(
-            "  {program} explain db.prod.global --file {}\n",
-            sample.display()
-        ),
-        format!("  {program} table --file {}\n", sample.display()),
+        format!("  {program} explain db.prod.global {source}\n"),
+        format!("  {program} table {source}\n"),
         format!(
             "Change {} and ask again. Ctrl-C ends it.\n\n",
             sample.display()
