@@ -156,8 +156,9 @@ fn zones(model: &ModelArgs, ns_addresses: &[IpAddr]) -> Zones {
         ns_addresses: ns_addresses.to_vec(),
         kind,
     };
-    let forward = model.zone.iter().map(|name| zone(name, ZoneKind::Forward));
-    let first = model.zone.first().cloned();
+    let names = model.zones();
+    let forward = names.iter().map(|name| zone(name, ZoneKind::Forward));
+    let first = names.first().cloned();
     let reverse = model.reverse_zone.iter().zip(std::iter::repeat(first));
     let reverse = reverse.filter_map(|(name, first)| Some(zone(name, ZoneKind::Reverse(first?))));
     Zones::new(forward.chain(reverse).collect())

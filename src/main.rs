@@ -2,24 +2,23 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use global_dns::cli::Cli;
-
 #[tokio::main]
 async fn main() -> ExitCode {
     // Wrong usage ends here, with exit code 2.
-    let cli = Cli::parse();
+    let cli = global_dns::cli::read();
     match global_dns::app::run(cli).await {
         Ok(code) => code,
         Err(error) => {
-            // The one place where an error is printed, with its causes on one line.
-            eprintln_error(&error);
+            print_error(&error);
             ExitCode::FAILURE
         }
     }
 }
 
-#[expect(clippy::print_stderr, reason = "this is where errors end")]
-fn eprintln_error(error: &anyhow::Error) {
-    eprintln!("error: {error:#}");
+#[expect(
+    clippy::print_stderr,
+    reason = "the one place where an error is printed, with its causes"
+)]
+fn print_error(error: &anyhow::Error) {
+    eprintln!("error: {}", global_dns::telemetry::sentence(error.as_ref()));
 }

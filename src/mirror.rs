@@ -195,8 +195,6 @@ pub enum SkipReason {
     BadName,
     /// An address that no client can be sent to, or none at all.
     BadAddress,
-    /// Something else already says the same.
-    Duplicate,
     /// A ClusterIP mirror, a flat (remote-discovery) or a federated service (M10).
     NotHeadless,
     /// Of a cluster that `--exclude-cluster` names.
@@ -269,13 +267,12 @@ impl Skip {
 
 impl SkipReason {
     /// Every reason, for metrics that show zeros too.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::Undecodable,
         Self::NoParent,
         Self::NamespaceMismatch,
         Self::BadName,
         Self::BadAddress,
-        Self::Duplicate,
         Self::NotHeadless,
         Self::ExcludedCluster,
     ];
@@ -288,7 +285,6 @@ impl SkipReason {
             Self::NamespaceMismatch => "namespace-mismatch",
             Self::BadName => "bad-name",
             Self::BadAddress => "bad-address",
-            Self::Duplicate => "duplicate",
             Self::NotHeadless => "not-headless",
             Self::ExcludedCluster => "excluded-cluster",
         }

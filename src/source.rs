@@ -4,6 +4,7 @@
 //! changes that queue up meanwhile are taken together, so there is no fixed delay and no queue that grows. Before the
 //! first complete list of every feed there is no table, and a source that fails keeps the last one.
 
+mod backoff;
 pub mod feeds;
 pub mod file;
 pub mod kube;
@@ -16,7 +17,7 @@ use tracing::{debug, info, warn};
 
 pub use feeds::{Feed, Feeds};
 
-use crate::mirror::{Object, ObjectKey, ObjectRef, SkipReason, Watch};
+use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, SkipReason, Watch};
 use crate::table::inputs::{Dirty, Objects};
 use crate::table::publish::Reader;
 use crate::table::{Built, Inputs, Origin, Publisher, Rules, Table, build};
@@ -33,13 +34,8 @@ pub enum Update {
         /// The object, reduced.
         object: Option<Object>,
     },
-    /// A complete list.
-    Reset {
-        /// Where it comes from.
-        feed: Feed,
-        /// Every object of the feed.
-        objects: Objects,
-    },
+    /// Complete lists, taken at one moment: each feed with every object of it.
+    Reset(Vec<(Feed, Objects)>),
 }
 
 /// The sending end that a source gets. Bounded, so that a burst slows the source down instead of growing a queue.
@@ -72,9 +68,11 @@ pub async fn follow(
         let mut next = Some(first);
         let mut taken = 0;
         while let Some(update) = next {
-            if let Update::Reset { feed, objects } = &update {
-                debug!(%feed, objects = objects.len(), "Listed");
-                awaited.remove(feed);
+            if let Update::Reset(lists) = &update {
+                for (feed, objects) in lists {
+                    debug!(%feed, objects = objects.len(), "Listed");
+                    awaited.remove(feed);
+                }
             }
             dirty.extend(apply(&mut inputs, update));
             taken += 1;
@@ -113,13 +111,16 @@ fn apply(inputs: &mut Inputs, update: Update) -> Dirty {
                 None => inputs.delete(watch, key),
             }
         }
-        Update::Reset { feed, objects } => {
+        Update::Reset(lists) => {
             let known = inputs.skipped().clone();
-            let dirty = inputs.reset(
-                feed.watch,
-                feed.namespace.as_ref().map(|n| n.as_str()),
-                objects,
-            );
+            let reset = |(feed, objects): (Feed, Objects)| {
+                inputs.reset(
+                    feed.watch,
+                    feed.namespace.as_ref().map(Namespace::as_str),
+                    objects,
+                )
+            };
+            let dirty = lists.into_iter().flat_map(reset).collect();
             let new = inputs
                 .skipped()
                 .iter()
@@ -241,7 +242,6 @@ fn log_skip(object: &ObjectRef, reason: SkipReason, detail: &str) {
         | SkipReason::NoParent
         | SkipReason::NamespaceMismatch
         | SkipReason::BadName
-        | SkipReason::BadAddress
-        | SkipReason::Duplicate => warn!(%object, %reason, detail, "Skipped object"),
+        | SkipReason::BadAddress => warn!(%object, %reason, detail, "Skipped object"),
     }
 }

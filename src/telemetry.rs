@@ -59,6 +59,21 @@ pub fn start_logging(
     Ok(())
 }
 
+/// Writes an error and its causes on one line. Many libraries repeat a cause in the error around it: a text that was
+/// said is not said again.
+pub fn sentence(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let cause = error.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+        source = error.source();
+    }
+    text
+}
+
 // === Counters ===
 
 /// What the listeners count.

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::{Source, json, log_to_stderr, print, zones};
 use crate::admin::choose_zone;
-use crate::cli::{ExplainArgs, ExplainOutput, ModelArgs, TableArgs, TableOutput, ViewArgs};
+use crate::cli::{ExplainArgs, ExplainOutput, TableArgs, TableOutput, ViewArgs};
 use crate::explain::{Explanation, explain};
 use crate::server::ns_addresses;
 use crate::source::{Feeds, kube};
@@ -35,7 +35,10 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
             TableOutput::Text => report_of(server).await?.to_text(),
             TableOutput::Json => json(&report_of(server).await?)?,
             TableOutput::Zone => {
-                let zone = named_zone(&view.model).map(|zone| format!("&zone={zone}"));
+                let zone = match view.model.zone.as_slice() {
+                    [zone] => Some(format!("&zone={zone}")),
+                    _ => None,
+                };
                 fetch(
                     server,
                     &format!("/api/v1/table?output=zone{}", zone.unwrap_or_default()),
@@ -150,14 +153,6 @@ async fn fetch(server: &Uri, path: &str) -> anyhow::Result<String> {
         bail!("{url} says {status}: {}", text.trim());
     }
     Ok(text)
-}
-
-/// Returns the zone, if `--zone` names just one that is not the default.
-fn named_zone(model: &ModelArgs) -> Option<&str> {
-    match model.zone.as_slice() {
-        [zone] if zone.as_str() != "global." => Some(zone.as_str()),
-        _ => None,
-    }
 }
 
 /// Escapes a value of a URL's query (RFC 3986 section 2.1).

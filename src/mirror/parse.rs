@@ -26,6 +26,26 @@ pub fn object_key(object: &Value) -> Option<ObjectKey> {
     Some(ObjectKey::new(namespace, name))
 }
 
+/// Finds the watch that selects an object, and reduces it. An object that no selector can be asked about, because a
+/// label of it is no text or because it has no name, is one that cannot be decoded: it must not vanish without a trace.
+pub fn found(kind: Kind, object: &Value) -> Option<(Watch, Object)> {
+    let labels = object["metadata"]["labels"]
+        .as_object()
+        .into_iter()
+        .flatten();
+    let odd = labels.into_iter().find(|(_, value)| !value.is_string());
+    let detail = match odd {
+        Some((label, value)) => format!("label {label} is {value}, which is no text"),
+        None if object_key(object).is_none() => "metadata.name is missing".to_owned(),
+        None => return Watch::of(kind, object).map(|watch| (watch, self::object(watch, object))),
+    };
+    let watch = Watch::ALL.into_iter().find(|watch| watch.kind() == kind)?;
+    Some((
+        watch,
+        Object::Skipped(Skip::new(SkipReason::Undecodable, detail)),
+    ))
+}
+
 /// Reduces an object that `watch` selected to what matters here.
 pub fn object(watch: Watch, object: &Value) -> Object {
     let parsed = match watch.kind() {

@@ -11,9 +11,10 @@ use serde_json::Value;
 use tokio::sync::mpsc::error::SendError;
 use tracing::{info, warn};
 
-use super::{Feeds, Update, Updates};
-use crate::mirror::{Kind, ObjectRef, Watch, parse};
+use super::{Feed, Feeds, Update, Updates};
+use crate::mirror::{Kind, ObjectKey, ObjectRef, Watch, parse};
 use crate::table::inputs::Objects;
+use crate::telemetry::sentence;
 
 /// When files are looked at.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +74,8 @@ impl Default for Timing {
 /// Files that were read once and can be served.
 pub struct Files {
     paths: Vec<PathBuf>,
+    /// How the files looked before they were read.
+    stamps: Vec<Stamp>,
     timing: Timing,
     first: Lists,
 }
@@ -97,11 +100,9 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
         if objects.is_empty() {
             return Err(FileError::Empty(path.to_path_buf()));
         }
-        for (kind, object) in objects {
-            let Some(key) = parse::object_key(&object) else {
-                warn!(file = %path.display(), %kind, "Skipped object: metadata.name is missing");
-                continue;
-            };
+        for (index, (kind, object)) in objects.into_iter().enumerate() {
+            let place = || format!("object {} of {}", index + 1, path.display());
+            let key = parse::object_key(&object).unwrap_or_else(|| ObjectKey::new("", &place()));
             let name = ObjectRef {
                 kind,
                 key: key.clone(),
@@ -114,11 +115,10 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
                     second,
                 });
             }
-            if let Some(watch) = Watch::of(kind, &object)
-                && let Some(list) = lists.get_mut(&watch)
-            {
-                list.insert(key, parse::object(watch, &object));
-            }
+            let Some((watch, object)) = parse::found(kind, &object) else {
+                continue;
+            };
+            lists.entry(watch).or_default().insert(key, object);
         }
     }
     Ok(lists)
@@ -133,6 +133,7 @@ impl Files {
     ///
     /// If a file cannot be read, is no YAML or JSON, holds nothing of use, or repeats an object.
     pub fn open(paths: Vec<PathBuf>, timing: Timing) -> Result<Self, FileError> {
+        let stamps = look(&paths);
         let mut texts = Vec::new();
         for path in &paths {
             let text = std::fs::read_to_string(path);
@@ -144,6 +145,7 @@ impl Files {
         let first = parse_texts(&texts)?;
         Ok(Self {
             paths,
+            stamps,
             timing,
             first,
         })
@@ -153,10 +155,10 @@ impl Files {
     pub async fn run(self, feeds: Feeds, updates: Updates) {
         let Self {
             paths,
+            mut stamps,
             timing,
             first,
         } = self;
-        let mut stamps = look(&paths);
         let mut is_good = true;
         if send(first, &feeds, &updates).await.is_err() {
             return;
@@ -183,7 +185,7 @@ impl Files {
                     }
                 }
                 Err(error) => {
-                    let problem = chain(&error);
+                    let problem = sentence(&error);
                     warn!(
                         error = problem,
                         "Kept the last table: a file cannot be used"
@@ -219,9 +221,10 @@ async fn settled(paths: &[PathBuf], settle: Duration) -> Option<Result<Lists, Fi
     Some(parse_texts(&same))
 }
 
-/// Sends complete lists: to each feed what is of its watch and, where only some namespaces are followed, of its own.
+/// Sends complete lists, as one update: to each feed what is of its watch and, where only some namespaces are followed,
+/// of its own.
 async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), SendError<Update>> {
-    for feed in feeds.all() {
+    let of_feed = |feed: Feed| {
         let objects = match &feed.namespace {
             None => lists.remove(&feed.watch).unwrap_or_default(),
             Some(namespace) => {
@@ -232,13 +235,20 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
             }
         };
         feeds.listed(&feed);
-        updates.send(Update::Reset { feed, objects }).await?;
-    }
-    Ok(())
+        (feed, objects)
+    };
+    updates
+        .send(Update::Reset(
+            feeds.all().into_iter().map(of_feed).collect(),
+        ))
+        .await
 }
 
-/// What tells a changed file: time, size, and for replaced files the inode behind the path.
-fn look(paths: &[PathBuf]) -> Vec<Option<(SystemTime, u64, u64)>> {
+/// What tells a changed file: time, size, and for replaced files the inode behind the path. `None`: it cannot be looked
+/// at.
+type Stamp = Option<(SystemTime, u64, u64)>;
+
+fn look(paths: &[PathBuf]) -> Vec<Stamp> {
     use std::os::unix::fs::MetadataExt;
     let stamp = |path: &PathBuf| {
         let metadata = std::fs::metadata(path).ok()?;
@@ -257,9 +267,20 @@ fn documents(path: &Path, text: &str) -> Result<Vec<Value>, FileError> {
             path: path.to_path_buf(),
             line: location.map_or(0, |l| l.line()),
             column: location.map_or(0, |l| l.column()),
-            reason: error.without_snippet().to_string(),
+            reason: reason(&error),
         }
     })
+}
+
+/// Returns what the parser says, without the place, which is said once already.
+fn reason(error: &serde_saphyr::Error) -> String {
+    let text = error.without_snippet().to_string();
+    match text.split_once(" at line ") {
+        Some((reason, place)) if place.starts_with(|c: char| c.is_ascii_digit()) => {
+            reason.to_owned()
+        }
+        _ => text,
+    }
 }
 
 /// Takes lists apart.
@@ -289,15 +310,4 @@ fn known_kind(object: Value) -> Option<(Kind, Value)> {
         }
         _ => None,
     }
-}
-
-/// Writes an error and its sources on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }

@@ -49,6 +49,7 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
     let mut drafts = mirrored(key, inputs, rules, &mut skipped);
 
     let local = inputs.local_service(key);
+    let local = local.filter(|_| !rules.excluded_clusters.contains(&rules.cluster_name));
     let local = local.filter(|local| match rules.local_members {
         LocalMembers::Matching => is_mirrored || local.exported,
         LocalMembers::Exported => local.exported,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::build::{Rules, ShortNames};
-use super::{Conflict, ConflictKind, ShortName, Table};
+use super::{Conflict, ConflictKind, Service, ShortName, Table};
 use crate::mirror::{Namespace, ServiceName};
 
 /// Assigns the owners of `names` anew; tells whether that moves an answer. The owners in `last` are the incumbents.
@@ -107,7 +107,7 @@ fn owner(
 
 /// Lists the conflicts between names of different services.
 pub(super) fn conflicts(table: &Table) -> Vec<Conflict> {
-    let mut conflicts = Vec::new();
+    let mut conflicts = hidden_by_zone(table);
     for (name, short) in table.short_names.iter() {
         if short.claimants.len() > 1 && !short.pinned {
             let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
@@ -134,6 +134,35 @@ pub(super) fn conflicts(table: &Table) -> Vec<Conflict> {
             .flat_map(|namespace| shadowed(table, namespace)),
     );
     conflicts
+}
+
+/// Lists the names of services that the zone's own names hide: `dns-version.Z` and `ns.dns.Z`.
+fn hidden_by_zone(table: &Table) -> Vec<Conflict> {
+    let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
+    let in_cluster = |service: &&Service| !service.in_cluster("ns").is_empty();
+    let hidden = [
+        (
+            "dns-version",
+            table.short_service("dns-version").filter(has_endpoints),
+        ),
+        ("ns.dns", table.short_service("dns").filter(in_cluster)),
+        ("ns.dns", table.service("dns", "ns").filter(has_endpoints)),
+    ];
+    let conflict = |(name, service): (&str, Option<&Service>)| Conflict {
+        kind: ConflictKind::Shadowed,
+        name: name.to_owned(),
+        detail: service.map_or_else(String::new, |service| {
+            format!(
+                "{name}.<zone> is the zone's own name, not one of {}",
+                service.key
+            )
+        }),
+    };
+    hidden
+        .into_iter()
+        .filter(|(_, service)| service.is_some())
+        .map(conflict)
+        .collect()
 }
 
 /// Lists the short names that canonical ones of `namespace` hide. `S.N.Z` hides the short `C.S.Z` where a namespace has

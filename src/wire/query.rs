@@ -80,23 +80,17 @@ pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
         return Err(Reject::Drop);
     }
     let opcode = packet[2] >> 3 & 0x0f;
-    let [questions, answers, authorities, additionals] = [4, 6, 8, 10].map(|at| number(packet, at));
+    let counts @ [questions, answers, authorities, additionals] =
+        [4, 6, 8, 10].map(|at| number(packet, at));
     if questions != 1 {
+        let edns = any_edns(packet, counts);
         // No question but a cookie: asks for a server cookie (RFC 7873 section 5.4).
-        let edns: Option<Edns> =
-            if [questions, answers, authorities, additionals] == [0, 0, 0, 1] && opcode == 0 {
-                edns_at(packet, HEADER, 1, 0).unwrap_or_else(|Malformed(edns)| edns)
-            } else {
-                None
-            };
+        let asks_cookie = counts == [0, 0, 0, 1] && edns.is_some_and(|e| e.cookie.is_some());
         let rcode = match edns {
             _ if opcode != 0 => Rcode::NOTIMP,
-            Some(Edns {
-                cookie: Some(_),
-                version: 0,
-                ..
-            }) => Rcode::NOERROR,
-            Some(_) | None => Rcode::FORMERR,
+            Some(edns) if edns.version > 0 => Rcode::BADVERS,
+            _ if asks_cookie => Rcode::NOERROR,
+            _ => Rcode::FORMERR,
         };
         return Err(Reject::With {
             rcode,
@@ -122,28 +116,43 @@ pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
         class,
         edns: None,
     };
-    let reject = |rcode| Reject::With {
-        rcode,
-        question: query.question(),
-        edns: None,
+    let question = query.question();
+    let reject = |rcode, edns| {
+        Err(Reject::With {
+            rcode,
+            question,
+            edns,
+        })
     };
     if opcode != 0 {
-        return Err(reject(Rcode::NOTIMP));
+        return reject(Rcode::NOTIMP, any_edns(packet, counts));
     }
     // OPT and TSIG are all that a query has below the question. IXFR brings an SOA record (RFC 1995 section 3).
     let is_ixfr = query.rtype == RecordType::IXFR;
     if answers != 0 || authorities > u16::from(is_ixfr) || additionals > 2 {
-        return Err(reject(Rcode::FORMERR));
+        return reject(Rcode::FORMERR, any_edns(packet, counts));
     }
-    let below = HEADER + query.question();
-    match edns_at(packet, below, authorities + additionals, authorities) {
+    match edns_at(
+        packet,
+        HEADER + question,
+        authorities + additionals,
+        authorities,
+    ) {
         Ok(edns) => Ok(Query { edns, ..query }),
-        Err(Malformed(edns)) => Err(Reject::With {
-            rcode: Rcode::FORMERR,
-            question: query.question(),
-            edns,
-        }),
+        Err(Malformed(edns)) => reject(Rcode::FORMERR, edns),
     }
+}
+
+/// Looks for an OPT record in a message that is rejected anyway: its sender gets one back (RFC 6891 section 6.1.1).
+fn any_edns(packet: &[u8], counts: [u16; 4]) -> Option<Edns> {
+    let [questions, records @ ..] = counts;
+    let mut at = HEADER;
+    for _ in 0..questions {
+        at = skip_name(packet, at)? + 4;
+    }
+    // Each record takes octets of the message, so a count cannot make us work.
+    let count = records.into_iter().fold(0, u16::saturating_add);
+    edns_at(packet, at, count, 0).unwrap_or_else(|Malformed(edns)| edns)
 }
 
 fn number(packet: &[u8], at: usize) -> u16 {
@@ -200,6 +209,9 @@ impl Edns {
 
     /// Reads the options, which fill the record exactly (RFC 6891 section 6.1.2); `None` if they do not.
     fn with_options(mut self, mut data: &[u8]) -> Option<Self> {
+        if self.version > 0 {
+            return Some(self); // what another version's options look like is not known
+        }
         while let [c1, c2, l1, l2, rest @ ..] = data {
             let (value, after) =
                 rest.split_at_checked(usize::from(u16::from_be_bytes([*l1, *l2])))?;
@@ -207,7 +219,10 @@ impl Edns {
             match u16::from_be_bytes([*c1, *c2]) {
                 option::NSID => self.wants_nsid = true,
                 option::KEEPALIVE => self.wants_keepalive = true,
-                option::COOKIE => self.cookie = Some(client_cookie(value)?),
+                // Only the first cookie counts (RFC 7873 section 5.2).
+                option::COOKIE if self.cookie.is_none() => {
+                    self.cookie = Some(client_cookie(value)?)
+                }
                 _ => {} // unknown options are ignored (RFC 6891 section 6.1.2)
             }
         }

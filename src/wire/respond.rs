@@ -178,9 +178,10 @@ pub fn respond<'t>(
         }
         Answer::NotReady => return Some(reply(Rcode::SERVFAIL, Some(ExtendedError::NotReady))),
     };
+    // An answer for any class cannot speak for all of them (RFC 1035 section 6.2).
     let body = Body::Answer(answer);
     Some(Reply {
-        authoritative: true,
+        authoritative: query.class == CLASS_IN,
         body,
         serial: now.serial,
         ..reply(rcode, None)

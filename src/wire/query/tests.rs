@@ -98,12 +98,28 @@ fn other_opcodes_are_not_implemented() {
 }
 
 #[test]
-fn counts_are_checked_before_anything_is_read() {
-    let rest = [QUESTION, OPT, OPT, OPT].concat();
-    let rejected = |counts| parse(&message(0, counts, &rest)).map(|_| ());
-    for counts in [[0, 0, 0, 0], [2, 0, 0, 0], [65535, 0, 0, 0], [0, 0, 0, 1]] {
-        assert_eq!(rejected(counts), Err(with(Rcode::FORMERR, 0)), "{counts:?}");
+fn counts_that_no_query_has() {
+    let rejected = |counts: [u16; 4], rest: &[u8]| parse(&message(0, counts, rest)).map(|_| ());
+    for counts in [
+        [0, 0, 0, 0],
+        [2, 0, 0, 0],
+        [65535, 0, 0, 0],
+        [65535, 65535, 65535, 65535],
+    ] {
+        assert_eq!(
+            rejected(counts, QUESTION),
+            Err(with(Rcode::FORMERR, 0)),
+            "{counts:?}"
+        );
     }
+    let (rcode, edns) = (
+        Rcode::FORMERR,
+        Some(Edns {
+            dnssec_ok: true,
+            ..PLAIN
+        }),
+    );
+    let rest = [QUESTION, OPT].concat();
     for counts in [
         [1, 1, 0, 0],
         [1, 0, 1, 0],
@@ -111,12 +127,22 @@ fn counts_are_checked_before_anything_is_read() {
         [1, 0, 0, 3],
         [1, 0, 0, 65535],
     ] {
-        assert_eq!(
-            rejected(counts),
-            Err(with(Rcode::FORMERR, QUESTION.len())),
-            "{counts:?}"
-        );
+        let expected = Reject::With {
+            rcode,
+            question: QUESTION.len(),
+            edns,
+        };
+        assert_eq!(rejected(counts, &rest), Err(expected), "{counts:?}");
     }
+    let two = [QUESTION, QUESTION, OPT].concat();
+    assert_eq!(
+        rejected([2, 0, 0, 1], &two),
+        Err(Reject::With {
+            rcode,
+            question: 0,
+            edns
+        })
+    );
     let ixfr = b"\x06global\x00\x00\xfb\x00\x01\x00\x00\x06\x00\x01\x00\x00\x00\x00\x00\x00";
     let packet = message(0, [1, 0, 1, 0], ixfr);
     assert_eq!(parsed(&packet).map(|q| q.1), Ok(RecordType::IXFR.0));

@@ -1,0 +1,150 @@
+//! The flags that decide over membership and names: the same for a server and for who looks into a table.
+
+use clap::Args;
+
+use super::values::{
+    GatewayDownArg, LocalMembersArg, ShortNamesArg, parse_pair, parse_reverse_zone, parse_ttl,
+};
+use crate::mirror::{ClusterName, Namespace, ServiceName};
+use crate::source::DEFAULT_CLUSTER_NAME;
+use crate::table::Rules;
+use crate::zone::ZoneName;
+
+/// `--zone` where it is not given.
+const DEFAULT_ZONE: &str = "global";
+
+/// What decides over membership and names.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Names and members")]
+pub struct ModelArgs {
+    /// Zone to answer for (repeatable) [default: global]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_ZONE",
+        value_name = "ZONE",
+        value_delimiter = ','
+    )]
+    pub zone: Vec<ZoneName>,
+
+    /// Reverse zone to answer for, such as 96.10.in-addr.arpa; its names are those of the first --zone (repeatable)
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_REVERSE_ZONE",
+        value_name = "ZONE",
+        value_delimiter = ',',
+        value_parser = parse_reverse_zone
+    )]
+    pub reverse_zone: Vec<ZoneName>,
+
+    /// This cluster's name, which should be the one that the other clusters' links use
+    #[arg(long, env = "GLOBAL_DNS_CLUSTER_NAME", value_name = "NAME", default_value = DEFAULT_CLUSTER_NAME)]
+    pub cluster_name: ClusterName,
+
+    /// Call the cluster behind a link by another name (repeatable)
+    #[arg(long, env = "GLOBAL_DNS_CLUSTER_ALIAS", value_name = "LINK=NAME", value_delimiter = ',', value_parser = parse_pair::<ClusterName, ClusterName>)]
+    pub cluster_alias: Vec<(ClusterName, ClusterName)>,
+
+    /// Leave a cluster's endpoints out (repeatable)
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_EXCLUDE_CLUSTER",
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub exclude_cluster: Vec<ClusterName>,
+
+    /// TTL of records, in seconds
+    #[arg(long, env = "GLOBAL_DNS_TTL", value_name = "SECONDS", default_value_t = 5, value_parser = parse_ttl)]
+    pub ttl: u32,
+
+    /// The longest TTL that a Service's annotation may ask for, in seconds
+    #[arg(long, env = "GLOBAL_DNS_TTL_MAX", value_name = "SECONDS", default_value_t = 30, value_parser = parse_ttl)]
+    pub ttl_max: u32,
+
+    /// How long a negative answer may be kept, in seconds
+    #[arg(long, env = "GLOBAL_DNS_NEGATIVE_TTL", value_name = "SECONDS", default_value_t = 5, value_parser = parse_ttl)]
+    pub negative_ttl: u32,
+
+    /// Namespace that owns the short names of its services
+    #[arg(long, env = "GLOBAL_DNS_DEFAULT_NAMESPACE", value_name = "NAMESPACE")]
+    pub default_namespace: Option<Namespace>,
+
+    /// Pin a short name to a namespace (repeatable)
+    #[arg(long, env = "GLOBAL_DNS_SHORT_NAME", value_name = "SERVICE=NAMESPACE", value_delimiter = ',', value_parser = parse_pair::<ServiceName, Namespace>)]
+    pub short_name: Vec<(ServiceName, Namespace)>,
+
+    /// Names without a namespace: every service's, only those that a flag assigns, or none
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_SHORT_NAMES",
+        value_name = "WHICH",
+        default_value = "on"
+    )]
+    pub short_names: ShortNamesArg,
+
+    /// Endpoints whose gateway is down: answered if nothing else is left, always, or never
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_GATEWAY_DOWN",
+        value_name = "RULE",
+        default_value = "last-resort"
+    )]
+    pub gateway_down: GatewayDownArg,
+
+    /// Headless Services of this cluster that join: exported or with a mirror of the name, exported only, or none
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_LOCAL_MEMBERS",
+        value_name = "WHICH",
+        default_value = "matching"
+    )]
+    pub local_members: LocalMembersArg,
+}
+
+impl ModelArgs {
+    /// Returns the zones to answer for.
+    pub fn zones(&self) -> Vec<ZoneName> {
+        match self.zone.as_slice() {
+            [] => vec![DEFAULT_ZONE.parse().expect("'global' is a valid name")],
+            given => given.to_vec(),
+        }
+    }
+
+    /// Returns the rules that the table is built by.
+    pub fn rules(&self) -> Rules {
+        let Self {
+            zone: _, // see `zones`
+            reverse_zone,
+            cluster_name,
+            cluster_alias,
+            exclude_cluster,
+            ttl,
+            ttl_max,
+            negative_ttl: _, // of zones, not of services
+            default_namespace,
+            short_name,
+            short_names,
+            gateway_down,
+            local_members,
+        } = self;
+        Rules {
+            cluster_name: cluster_name.clone(),
+            cluster_aliases: cluster_alias.iter().cloned().collect(),
+            excluded_clusters: exclude_cluster.iter().cloned().collect(),
+            ttl: *ttl,
+            ttl_max: *ttl_max,
+            gateway_down: (*gateway_down).into(),
+            local_members: (*local_members).into(),
+            short_names: (*short_names).into(),
+            pinned_names: short_name.iter().cloned().collect(),
+            default_namespace: default_namespace.clone(),
+            longest_zone: self
+                .zones()
+                .iter()
+                .map(|zone| zone.wire().len())
+                .max()
+                .unwrap_or_default(),
+            has_reverse_zones: !reverse_zone.is_empty(),
+        }
+    }
+}

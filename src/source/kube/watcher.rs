@@ -1,0 +1,373 @@
+//! One feed's connection to the API server: list, watch, and notice when it has gone quiet.
+//!
+//! kube's own `watcher` yields no event for bookmarks, finished watches and new ones, so nobody outside can tell a quiet
+//! connection from a dead one; it loses an event that it cannot decode, and retries an expired version that is refused
+//! at the start of a watch for ever. For this server the difference decides what people are told about a database, so
+//! the loop is written out here, on the client's own requests:
+//!
+//! - a list is read page by page, and each object reduced at once; nothing is sent before the last page;
+//! - the server is asked to end every watch after `watch_timeout`. A connection without any sign of life for longer is
+//!   dead: it is dropped and made anew, and the last table stays;
+//! - what breaks is retried with a growing, jittered pause, from the last version seen, and listed again only if the
+//!   server says that the version is gone or if an event could not be read;
+//! - every `relist`, jittered, everything is listed anew, which heals gaps that nobody noticed.
+
+use std::time::Duration;
+
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::core::{Request, WatchEvent};
+use kube::{Client, Resource};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{debug, info, warn};
+
+use super::super::backoff::{Backoff, PAUSES, jittered};
+use super::super::{Feed, Feeds, Update, Updates};
+use super::Timing;
+use crate::mirror::{Kind, Object, ObjectKey, parse};
+use crate::table::inputs::Objects;
+use crate::telemetry::sentence;
+
+/// How long after `watch_timeout` a watch that did not end counts as dead: what a busy API server may need.
+const WATCH_GRACE: Duration = Duration::from_secs(5);
+/// How long one page of a list may take.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Objects per page: what `kubectl` asks for.
+const PAGE_SIZE: u32 = 500;
+/// The least time between the starts of two watches: a proxy that ends them at once must not make us spin.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// One feed's connection.
+pub(super) struct Watcher {
+    client: Client,
+    timing: Timing,
+    feed: Feed,
+    /// The server filters by field; API servers before Kubernetes 1.31 refuse to.
+    filters_fields: bool,
+    feeds: Feeds,
+    updates: Updates,
+}
+
+/// Why listing or watching stopped.
+#[derive(Debug, thiserror::Error)]
+enum Stopped {
+    /// The server ended the watch in good order, or everything is to be listed anew.
+    #[error("the watch ended")]
+    Ended,
+    /// The version is too old to go on from, or an event was lost.
+    #[error("the resource version is gone: {0}")]
+    Gone(String),
+    /// Nothing was heard for too long.
+    #[error("nothing was heard from the API server for {} s", .0.as_secs())]
+    Silent(Duration),
+    /// The server or the way to it failed.
+    #[error("{0}")]
+    Failed(String),
+    /// Nobody listens to us any more.
+    #[error("shutting down")]
+    Closed,
+}
+
+/// One page of a list. Items are taken as they are: one that is malformed must not spoil the page.
+#[derive(Deserialize)]
+struct Page {
+    metadata: PageMeta,
+    #[serde(default)]
+    items: Option<Vec<Value>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageMeta {
+    resource_version: Option<String>,
+    #[serde(rename = "continue")]
+    continue_token: Option<String>,
+}
+
+// === impl Watcher ===
+
+impl Watcher {
+    /// Makes a watcher of one feed.
+    pub(super) fn new(
+        client: Client,
+        timing: Timing,
+        feed: Feed,
+        feeds: Feeds,
+        updates: Updates,
+    ) -> Self {
+        let filters_fields = feed.watch.field_selector().is_some();
+        Self {
+            client,
+            timing,
+            feed,
+            filters_fields,
+            feeds,
+            updates,
+        }
+    }
+
+    /// Watches for ever, or until nobody listens any more.
+    pub(super) async fn run(mut self) {
+        let mut version: Option<String> = None;
+        let mut relist_at = Instant::now();
+        let mut backoff = Backoff::default();
+        loop {
+            if version.is_none() || Instant::now() >= relist_at {
+                match self.list().await {
+                    Ok(listed) => {
+                        version = Some(listed);
+                        relist_at = Instant::now() + jittered(self.timing.relist);
+                        backoff = Backoff::default();
+                    }
+                    Err(Stopped::Closed) => return,
+                    Err(stopped) => {
+                        self.report(&stopped);
+                        let pause = backoff.next();
+                        relist_at = Instant::now() + pause;
+                        if version.is_none() {
+                            sleep(pause).await;
+                            continue;
+                        }
+                    }
+                }
+            }
+            let Some(from) = version.as_mut() else {
+                continue;
+            };
+            let started = Instant::now();
+            match self.watch(from, relist_at).await {
+                Stopped::Closed => return,
+                Stopped::Ended if Instant::now() >= relist_at => {}
+                Stopped::Ended => {
+                    backoff = Backoff::default();
+                    if started.elapsed() < WATCH_INTERVAL {
+                        sleep(WATCH_INTERVAL).await;
+                    }
+                }
+                Stopped::Gone(why) => {
+                    info!(reason = why, "Listing anew");
+                    version = None;
+                    if started.elapsed() < WATCH_INTERVAL {
+                        sleep(backoff.next()).await;
+                    }
+                }
+                stopped @ (Stopped::Silent(_) | Stopped::Failed(_)) => {
+                    self.report(&stopped);
+                    sleep(backoff.next()).await;
+                }
+            }
+        }
+    }
+
+    /// Lists everything, sends it as one update, and returns the version to watch from.
+    async fn list(&mut self) -> Result<String, Stopped> {
+        let mut objects = Objects::new();
+        let mut token = None;
+        loop {
+            let page = match self.page(token.as_deref()).await {
+                Err(Failure::Refused(400, why)) if self.filters_fields => {
+                    info!(
+                        reason = why,
+                        "The API server cannot filter by field: filtering here instead"
+                    );
+                    self.filters_fields = false;
+                    continue;
+                }
+                // The list was cut by a compaction: it starts over, from the first page.
+                Err(Failure::Refused(410, why)) if token.is_some() => {
+                    debug!(reason = why, "List expired");
+                    (objects, token) = (Objects::new(), None);
+                    sleep(PAUSES.0).await;
+                    continue;
+                }
+                other => other?,
+            };
+            self.feeds.alive(&self.feed);
+            let seen = page.items.unwrap_or_default();
+            objects.extend(seen.iter().filter_map(|item| self.reduce(item)));
+            token = page
+                .metadata
+                .continue_token
+                .filter(|token| !token.is_empty());
+            if token.is_none() {
+                let version = page.metadata.resource_version.unwrap_or_default();
+                self.feeds.listed(&self.feed);
+                self.send(Update::Reset(vec![(self.feed.clone(), objects)]))
+                    .await?;
+                return Ok(version);
+            }
+        }
+    }
+
+    async fn page(&self, token: Option<&str>) -> Result<Page, Failure> {
+        let mut params = kube::api::ListParams::default()
+            .labels(&self.feed.watch.label_selector())
+            .limit(PAGE_SIZE);
+        params.field_selector = self.field_selector();
+        params.continue_token = token.map(str::to_owned);
+        let request = self
+            .request()
+            .list(&params)
+            .map_err(|e| Failure::Broken(e.to_string()))?;
+        match timeout(PAGE_TIMEOUT, self.client.request::<Page>(request)).await {
+            Ok(page) => page.map_err(Failure::from),
+            Err(_) => Err(Failure::Silent(PAGE_TIMEOUT)),
+        }
+    }
+
+    /// Follows a watch from `version`, which moves along, until it stops or `until` comes.
+    async fn watch(&self, version: &mut String, until: Instant) -> Stopped {
+        let silence = self.timing.watch_timeout + WATCH_GRACE;
+        let mut params =
+            kube::api::WatchParams::default().labels(&self.feed.watch.label_selector());
+        params.field_selector = self.field_selector();
+        params.timeout = u32::try_from(self.timing.watch_timeout.as_secs().max(1)).ok();
+        let request = match self.request().watch(&params, version) {
+            Ok(request) => request,
+            Err(error) => return Stopped::Failed(error.to_string()),
+        };
+        let opening = self.client.request_events::<Value>(request);
+        let events = match timeout(silence, opening).await {
+            Ok(Ok(events)) => events,
+            Ok(Err(error)) => return Failure::from(error).into(),
+            Err(_) => return Stopped::Silent(silence),
+        };
+        pin_mut!(events);
+        loop {
+            self.feeds.alive(&self.feed);
+            let next = tokio::select! {
+                next = timeout(silence, events.next()) => next,
+                () = tokio::time::sleep_until(until) => return Stopped::Ended,
+            };
+            let applied = match next {
+                Err(_) => return Stopped::Silent(silence),
+                Ok(None) => return Stopped::Ended,
+                Ok(Some(Err(kube::Error::SerdeError(error)))) => {
+                    return Stopped::Gone(format!("an event could not be read: {error}"));
+                }
+                Ok(Some(Err(error))) => return Failure::from(error).into(),
+                Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => {
+                    note_version(version, &object);
+                    let update = self
+                        .reduce(&object)
+                        .map(|(key, object)| (key, Some(object)));
+                    self.apply(update.or_else(|| parse::object_key(&object).map(|key| (key, None))))
+                        .await
+                }
+                Ok(Some(Ok(WatchEvent::Deleted(object)))) => {
+                    note_version(version, &object);
+                    self.apply(parse::object_key(&object).map(|key| (key, None)))
+                        .await
+                }
+                Ok(Some(Ok(WatchEvent::Bookmark(bookmark)))) => {
+                    *version = bookmark.metadata.resource_version;
+                    Ok(())
+                }
+                Ok(Some(Ok(WatchEvent::Error(status)))) => {
+                    return Failure::Refused(status.code, status.message).into();
+                }
+            };
+            if let Err(stopped) = applied {
+                return stopped;
+            }
+        }
+    }
+
+    async fn apply(&self, update: Option<(ObjectKey, Option<Object>)>) -> Result<(), Stopped> {
+        match update {
+            Some((key, object)) => {
+                self.send(Update::Apply {
+                    watch: self.feed.watch,
+                    key,
+                    object,
+                })
+                .await
+            }
+            None => Ok(()), // an object without a name cannot be anything to us
+        }
+    }
+
+    /// Reduces an object; `None` if it is not for this watch, which only an API server that filters less can send.
+    fn reduce(&self, object: &Value) -> Option<(ObjectKey, Object)> {
+        let watch = self.feed.watch;
+        watch
+            .selects(object)
+            .then(|| Some((parse::object_key(object)?, parse::object(watch, object))))?
+    }
+
+    async fn send(&self, update: Update) -> Result<(), Stopped> {
+        self.updates.send(update).await.map_err(|_| Stopped::Closed)
+    }
+
+    fn field_selector(&self) -> Option<String> {
+        self.feed
+            .watch
+            .field_selector()
+            .filter(|_| self.filters_fields)
+            .map(str::to_owned)
+    }
+
+    fn request(&self) -> Request {
+        let namespace = self.feed.namespace.as_ref().map(|n| n.as_str());
+        Request::new(match self.feed.watch.kind() {
+            Kind::Service => Service::url_path(&(), namespace),
+            Kind::EndpointSlice => EndpointSlice::url_path(&(), namespace),
+        })
+    }
+
+    /// Tells people what ails the feed: on the log when it is news, in `/readyz` as long as it lasts.
+    fn report(&self, stopped: &Stopped) {
+        let problem = stopped.to_string();
+        if self.feeds.failed(&self.feed, &problem) {
+            warn!(
+                error = problem,
+                "Lost the watch: keeping what was seen, and trying again"
+            );
+        } else {
+            debug!(error = problem, "Still no watch");
+        }
+    }
+}
+
+fn note_version(version: &mut String, object: &Value) {
+    if let Some(seen) = object["metadata"]["resourceVersion"].as_str() {
+        version.replace_range(.., seen);
+    }
+}
+
+// === Failures ===
+
+/// What a request met with.
+enum Failure {
+    /// The server said no: HTTP status and message.
+    Refused(u16, String),
+    /// No answer in time.
+    Silent(Duration),
+    /// Everything else.
+    Broken(String),
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        if let kube::Error::Api(status) = error {
+            return Self::Refused(status.code, status.message);
+        }
+        Self::Broken(sentence(&error))
+    }
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(410, why) => Self::Gone(why),
+            Failure::Refused(code, why) => {
+                Self::Failed(format!("the API server says {code}: {why}"))
+            }
+            Failure::Silent(after) => Self::Silent(after),
+            Failure::Broken(why) => Self::Failed(why),
+        }
+    }
+}
