@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::process::Command;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use hickory_proto::op::{Message, Query, ResponseCode};
+use hickory_proto::op::{Edns, Message, Query, ResponseCode};
 use hickory_proto::rr::{Name, RData, RecordType};
 
 /// A query that is not answered within this time counts as failed.
@@ -235,6 +235,71 @@ pub fn addresses_of(server: SocketAddr, name: &str) -> Result<Seen> {
     Ok(Asker::new(server, name)?.ask())
 }
 
+/// Asks once; `edns` is the size of datagrams that the question says it takes. Returns the reply and its octets.
+pub fn ask(
+    server: SocketAddr,
+    transport: Transport,
+    name: &str,
+    kind: RecordType,
+    edns: Option<u16>,
+) -> Result<(Message, usize)> {
+    let mut query = question(name, kind)?;
+    if let Some(size) = edns {
+        let mut options = Edns::new();
+        options.set_max_payload(size);
+        query.set_edns(options);
+    }
+    let id = query.metadata.id;
+    let packet = query.to_vec()?;
+    let reply = match transport {
+        Transport::Udp => {
+            let socket = UdpSocket::bind("127.0.0.1:0")?;
+            socket.connect(server)?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            socket.send(&packet)?;
+            let mut buffer = vec![0; 65_535];
+            let length = socket.recv(&mut buffer)?;
+            buffer.truncate(length);
+            buffer
+        }
+        Transport::Tcp => {
+            let mut stream = TcpStream::connect(server)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.write_all(&framed(&packet)?)?;
+            read_framed(&mut stream)?
+        }
+    };
+    let message = Message::from_vec(&reply)
+        .with_context(|| format!("{name} {kind} over {transport:?}: an unreadable reply"))?;
+    ensure!(
+        message.metadata.id == id,
+        "{name} {kind} over {transport:?}: a reply to another question"
+    );
+    Ok((message, reply.len()))
+}
+
+/// A question for a name without the last dot.
+pub fn question(name: &str, kind: RecordType) -> Result<Message> {
+    let mut query = Message::query();
+    query.add_query(Query::query(Name::from_str(&format!("{name}."))?, kind));
+    Ok(query)
+}
+
+/// A message as it goes over TCP.
+pub fn framed(message: &[u8]) -> Result<Vec<u8>> {
+    let length = u16::try_from(message.len())?;
+    Ok([&length.to_be_bytes(), message].concat())
+}
+
+/// Reads one message from a TCP connection.
+pub fn read_framed(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut message)?;
+    Ok(message)
+}
+
 struct Asker {
     socket: UdpSocket,
     query: Message,
@@ -245,14 +310,9 @@ impl Asker {
     fn new(server: SocketAddr, name: &str) -> Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(server)?;
-        let mut query = Message::query();
-        query.add_query(Query::query(
-            Name::from_str(&format!("{name}."))?,
-            RecordType::A,
-        ));
         Ok(Self {
             socket,
-            query,
+            query: question(name, RecordType::A)?,
             id: 0,
         })
     }

@@ -30,7 +30,7 @@ const START: Duration = Duration::from_secs(60);
 const CONTROLLERS: Duration = Duration::from_secs(20);
 
 pub struct Cluster {
-    /// One context per user: `admin`, `watcher`, `tenant`, `stranger`.
+    /// One context per user: `admin`, `watcher`, `tenant`, `stranger`, `coredns`.
     pub kubeconfig: PathBuf,
     client: Client,
     runtime: Runtime,
@@ -143,6 +143,17 @@ impl Cluster {
         wait_until_ready(&self.runtime, &self.client, &mut self.api_server)
     }
 
+    /// Makes the API server silent as a host that hangs does: the kernel keeps its connections.
+    pub fn freeze_the_api_server(&self) -> Result<()> {
+        self.api_server.freeze()
+    }
+
+    /// Lets it go on; returns when it is ready.
+    pub fn thaw_the_api_server(&mut self) -> Result<()> {
+        self.api_server.thaw()?;
+        wait_until_ready(&self.runtime, &self.client, &mut self.api_server)
+    }
+
     /// Writes one event of a recording; returns when the API server has acknowledged it. A deletion that Kubernetes
     /// itself did (Endpoints follow their Service) is waited for, not written.
     pub fn write(&self, event: &Event) -> Result<Written> {
@@ -236,6 +247,28 @@ impl Cluster {
             }
         });
         written.with_context(|| format!("deleting {name}"))
+    }
+
+    /// Deletes the Services, Pods and slices of a namespace, at once; returns when none is left.
+    pub fn empty(&self, namespace: &str) -> Result<()> {
+        for (version, kind) in [
+            ("v1", "Service"),
+            ("v1", "Pod"),
+            ("discovery.k8s.io/v1", "EndpointSlice"),
+        ] {
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(self.client.clone(), namespace, &resource(version, kind));
+            eventually("the end of the objects", CONTROLLERS, || {
+                self.runtime.block_on(api.delete_collection(
+                    &DeleteParams::default().grace_period(0),
+                    &ListParams::default(),
+                ))?;
+                let left = self.list(version, kind, Some(namespace), "")?.len();
+                ensure!(left == 0, "{left} of {kind} are left");
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     pub fn get(&self, object: &Value) -> Result<Option<DynamicObject>> {
@@ -432,11 +465,12 @@ fn tokens() -> &'static str {
     "token-of-admin,admin,1,\"system:masters\"\n\
      token-of-watcher,watcher,2\n\
      token-of-tenant,tenant,3\n\
-     token-of-stranger,stranger,4\n"
+     token-of-stranger,stranger,4\n\
+     token-of-coredns,coredns,5\n"
 }
 
 fn kubeconfig_text(port: u16, certificate: &Path) -> String {
-    let users = ["admin", "watcher", "tenant", "stranger"];
+    let users = ["admin", "watcher", "tenant", "stranger", "coredns"];
     let contexts = users
         .map(|user| format!("- {{name: {user}, context: {{cluster: hub, user: {user}}}}}\n"))
         .concat();

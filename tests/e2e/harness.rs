@@ -57,6 +57,16 @@ impl Process {
         let _ = self.child.wait();
     }
 
+    /// Stops the process where it is: its connections stay, and nobody answers on them.
+    pub fn freeze(&self) -> Result<()> {
+        signal(&self.child, "STOP")
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) -> Result<()> {
+        signal(&self.child, "CONT")
+    }
+
     pub fn last_words(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         last_lines(&text.lines().map(str::to_owned).collect::<Vec<_>>(), 8)
@@ -88,13 +98,22 @@ pub fn command(program: &Path) -> Command {
     command
 }
 
-/// Sends SIGTERM; `Child` itself knows only SIGKILL.
+/// Sends SIGTERM.
 pub fn ask_to_end(child: &Child) -> Result<()> {
+    signal(child, "TERM")
+}
+
+/// `Child` itself knows only SIGKILL.
+fn signal(child: &Child, name: &str) -> Result<()> {
     let sent = Command::new("sh")
         .arg("-c")
-        .arg(format!("kill -TERM {}", child.id()))
+        .arg(format!("kill -{name} {}", child.id()))
         .status()?;
-    ensure!(sent.success(), "sending SIGTERM to process {}", child.id());
+    ensure!(
+        sent.success(),
+        "sending SIG{name} to process {}",
+        child.id()
+    );
     Ok(())
 }
 

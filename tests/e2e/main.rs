@@ -17,10 +17,11 @@
 //! - `local_members`: a Node, Pods and a headless Service in this cluster
 //! - `permissions`: tokens that may list and watch, and one that may not
 //! - `coredns`: CoreDNS in front, with the stanza that users copy
+//! - `same_as_coredns`: CoreDNS's own names of this cluster's Services beside ours
 //! - `start_up`: from process start to ready
 //! - `gateways_down`: every gateway dies; the last-resort rule
-//! - `outage`: the API server is killed and comes back while queries run
-//! - `shutdown`: SIGTERM
+//! - `outage`: the API server is killed, or falls silent, and comes back while queries run
+//! - `shutdown`: SIGTERM, and no query lost
 //!
 //! Scenarios on the stand-in:
 //!
@@ -48,6 +49,7 @@ mod misbehaving_api_server;
 mod outage;
 mod permissions;
 mod recordings;
+mod same_as_coredns;
 mod server;
 mod shutdown;
 mod standin;
@@ -76,6 +78,7 @@ fn on_real_parts() {
         local_members::run(&mut steps, &cluster);
         permissions::run(&mut steps, &cluster);
         coredns::run(&mut steps, &cluster);
+        same_as_coredns::run(&mut steps, &cluster);
         start_up::run(&mut steps, &cluster);
         gateways_down::run(&mut steps, &cluster);
         outage::run(&mut steps, &mut cluster);

@@ -1,8 +1,11 @@
-//! The API server is killed and comes back while queries run.
+//! The API server is killed, or falls silent, and comes back while queries run.
 
+use std::slice;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use serde_json::Value;
 
 use crate::ask::{Observer, a, answered};
 use crate::cluster::Cluster;
@@ -14,12 +17,18 @@ use crate::harness::{eventually, say};
 use crate::server::Server;
 use crate::steps::Steps;
 
-/// Makes more than 1000 questions a second.
-const PAUSE: Duration = Duration::from_micros(100);
+/// Between an answer and the next question: the server is asked as fast as one client can.
+const PAUSE: Duration = Duration::ZERO;
+/// Questions a second, at least: a quarter of what one client manages with a debug build on two processors.
+const RATE: f64 = 2000.0;
 /// How old the table is to become before the API server may return; longer than the watch timeout of 3 s.
 const STALE_SECONDS: f64 = 5.0;
 /// Watches are retried, with longer and longer pauses.
 const RETRY: Duration = Duration::from_secs(60);
+/// Within this time a silent API server is noticed, if watches may be silent for two seconds.
+const NOTICE: Duration = Duration::from_secs(10);
+/// How long it is silent at least: longer than it takes to notice.
+const SILENCE: Duration = Duration::from_secs(12);
 
 pub fn run(steps: &mut Steps, cluster: &mut Cluster) {
     let mut server = None;
@@ -50,11 +59,24 @@ pub fn run(steps: &mut Steps, cluster: &mut Cluster) {
             })
         },
     );
+    drop(server);
+    steps.step(
+        "a_silent_api_server_is_noticed_and_changes_no_answer",
+        || {
+            cluster.become_state(&state_after_the_recordings()?)?;
+            let server = Server::start_ready(&cluster.kubeconfig, &["--watch-timeout", "2s"])?;
+            let followed = follow_through_silence(cluster, &server);
+            // Later steps need it, whatever has failed.
+            cluster.thaw_the_api_server()?;
+            server.with_log(followed)
+        },
+    );
 }
 
 fn follow_through_an_outage(cluster: &mut Cluster, server: &Server) -> Result<()> {
     let before = answer_after_the_recordings();
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
+    let observed = Instant::now();
     observer.wait_for(&before, RETRY)?;
 
     let killed = Instant::now();
@@ -85,8 +107,9 @@ fn follow_through_an_outage(cluster: &mut Cluster, server: &Server) -> Result<()
         ensure!(age < STALE_SECONDS, "its age is {age} s");
         Ok(())
     })?;
+    let rate = rate(&observer, observed)?;
     say(&format!(
-        "outage: {:.1} s without an API server, {} queries answered alike; ready to changed answer {:.2} s, all watches back after {:.2} s",
+        "outage: {:.1} s without an API server, {} queries answered alike, {rate:.0} a second; ready to changed answer {:.2} s, all watches back after {:.2} s",
         outage.as_secs_f64(),
         observer.queries(),
         followed.saturating_duration_since(back).as_secs_f64(),
@@ -94,4 +117,58 @@ fn follow_through_an_outage(cluster: &mut Cluster, server: &Server) -> Result<()
     ));
     cluster.write(&extra.undone())?;
     Ok(())
+}
+
+/// The kernel keeps the connections of a stopped process, and takes new ones for it.
+fn follow_through_silence(cluster: &mut Cluster, server: &Server) -> Result<()> {
+    let before = answer_after_the_recordings();
+    let observer = Observer::start(server.dns, NGINX, PAUSE)?;
+    let observed = Instant::now();
+    observer.wait_for(&before, RETRY)?;
+    let silent = Instant::now();
+    cluster.freeze_the_api_server()?;
+    let (noticed, warning) = eventually("the warning of a lost watch", NOTICE, || {
+        let lost = |line: &Value| {
+            line["message"]
+                .as_str()
+                .is_some_and(|text| text.starts_with("Lost the watch"))
+        };
+        let warning = server.log().find(lost).context("it is not in the log")?;
+        Ok((silent.elapsed(), warning))
+    })?;
+    thread::sleep(SILENCE.saturating_sub(silent.elapsed()));
+    let (status, text) = server.readyz()?;
+    ensure!(status == 200, "/readyz says {status} in a silence: {text}");
+    answered(
+        server.dns,
+        NGINX,
+        "A",
+        &a(NGINX, &[&EAST_REPAIRED, &WEST_LAST, &NORTH_AGAIN]),
+    )?;
+    observer.has_seen(slice::from_ref(&before))?;
+
+    cluster.thaw_the_api_server()?;
+    let back = Instant::now();
+    let extra = extra_endpoint_mirror()?;
+    cluster.write(&extra)?;
+    let after = answer_with_the_extra_one();
+    let followed = observer.wait_for(&after, RETRY)?;
+    observer.has_seen(&[before, after])?;
+    let rate = rate(&observer, observed)?;
+    say(&format!(
+        "silence: noticed after {:.1} s ({}), {} queries answered alike, {rate:.0} a second; ready to changed answer {:.2} s",
+        noticed.as_secs_f64(),
+        warning["error"].as_str().unwrap_or_default(),
+        observer.queries(),
+        followed.saturating_duration_since(back).as_secs_f64(),
+    ));
+    cluster.write(&extra.undone())?;
+    Ok(())
+}
+
+/// Queries a second; too few of them have seen nothing.
+fn rate(observer: &Observer, since: Instant) -> Result<f64> {
+    let rate = observer.queries() as f64 / since.elapsed().as_secs_f64();
+    ensure!(rate > RATE, "only {rate:.0} queries a second");
+    Ok(rate)
 }

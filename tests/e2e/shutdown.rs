@@ -1,10 +1,14 @@
-//! The end: readiness goes first, the answers last.
+//! The end: readiness goes first, the answers last, and no query that the kernel has taken is lost.
 
+use std::io::{ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
+use hickory_proto::rr::RecordType;
 
-use crate::ask::{Observer, Seen, Sighting};
+use crate::ask::{Observer, Seen, Sighting, framed, question, read_framed};
 use crate::cluster::Cluster;
 use crate::clusters_come_and_go::{
     FOLLOW, NGINX, PAUSE, answer_after_the_recordings, state_after_the_recordings,
@@ -13,10 +17,28 @@ use crate::harness::{eventually, say};
 use crate::server::Server;
 use crate::steps::Steps;
 
+/// Shutdowns, each with so many clients, which always have one query open: what is lost is lost in a moment that not
+/// every shutdown meets, between two queries of few clients or with the queue full of many.
+const UDP_CLIENTS: [usize; 12] = [1, 12, 2, 1, 12, 2, 1, 12, 2, 1, 12, 2];
+/// The same, with one burst of queries open.
+const TCP_CLIENTS: [usize; 6] = [2; 6];
+/// Queries that are written at once: few enough for one segment.
+const BURST: u16 = 50;
+/// A query that is not answered within this time is lost.
+const LOST: Duration = Duration::from_secs(3);
+
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step(
         "sigterm_ends_readiness_then_after_the_grace_the_answers",
         || sigterm_is_graceful(cluster),
+    );
+    steps.step(
+        "every_datagram_that_came_before_the_end_is_answered",
+        || no_query_is_lost(cluster, "UDP", &UDP_CLIENTS, datagrams_until_the_end),
+    );
+    steps.step(
+        "every_query_that_was_pipelined_before_the_end_is_answered",
+        || no_query_is_lost(cluster, "TCP", &TCP_CLIENTS, bursts_until_the_end),
     );
     steps.step("a_second_sigterm_ends_at_once", || {
         second_sigterm_ends_at_once(cluster)
@@ -51,6 +73,10 @@ fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
     else {
         bail!("the answer changed at the end");
     };
+    ensure!(
+        end.contains("Connection refused"),
+        "the query after the last answer was lost: {end}"
+    );
     let grace = answers.last - asked;
     ensure!(
         grace >= Duration::from_millis(950),
@@ -74,4 +100,101 @@ fn second_sigterm_ends_at_once(cluster: &Cluster) -> Result<()> {
     server.ask_to_end()?;
     // Long before the grace of a minute: the end is waited for twenty seconds only.
     server.wait_for_the_end().map(drop)
+}
+
+/// Shuts one server after the other down under the load of so many clients, each of which says how many of its queries were answered before the
+/// end, or which one was lost.
+fn no_query_is_lost(
+    cluster: &Cluster,
+    transport: &str,
+    shutdowns: &[usize],
+    client: fn(SocketAddr) -> Result<u64>,
+) -> Result<()> {
+    let (mut answered, mut losses) = (0, Vec::new());
+    for (&clients, number) in shutdowns.iter().zip(1..) {
+        let mut server = Server::start_ready(&cluster.kubeconfig, &["--grace", "300ms"])?;
+        let address = server.dns;
+        let threads: Vec<_> = (0..clients)
+            .map(|_| thread::spawn(move || client(address)))
+            .collect();
+        thread::sleep(Duration::from_millis(100));
+        server.ask_to_end()?;
+        let status = server.wait_for_the_end()?;
+        ensure!(status.code() == Some(0), "it ended with {status}");
+        for thread in threads {
+            let outcome = thread.join().map_err(|_| anyhow!("a client panicked"))?;
+            match outcome {
+                Ok(count) => answered += count,
+                Err(error) => {
+                    losses.push(format!("shutdown {number}, {clients} clients: {error:#}"))
+                }
+            }
+        }
+    }
+    say(&format!(
+        "shutdown under load over {transport}: {} times, {answered} queries answered, {} of {} clients lost any",
+        shutdowns.len(),
+        losses.len(),
+        shutdowns.iter().sum::<usize>(),
+    ));
+    ensure!(losses.is_empty(), "{}", losses.join("\n    "));
+    Ok(())
+}
+
+/// Asks one query after the other until the kernel refuses one, because nobody has the port any more.
+fn datagrams_until_the_end(server: SocketAddr) -> Result<u64> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.connect(server)?;
+    socket.set_read_timeout(Some(LOST))?;
+    let mut query = question(NGINX, RecordType::A)?.to_vec()?;
+    let mut reply = [0; 4096];
+    for answered in 0_u64.. {
+        let id = (answered as u16).to_be_bytes(); // the lower bits will do
+        query[..2].copy_from_slice(&id);
+        let replied = socket.send(&query).and_then(|_| socket.recv(&mut reply));
+        match replied {
+            Ok(length) => ensure!(
+                length > 2 && reply[..2] == id,
+                "the reply to query {answered} is to another one"
+            ),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(answered),
+            Err(error) => bail!("no answer to query {answered}, and no refusal: {error}"),
+        }
+    }
+    bail!("there was no end")
+}
+
+/// Writes one burst of queries after the other into a connection until it ends. A burst is one segment, which the
+/// server's kernel takes as a whole or not at all: when a part of one is answered, the rest has waited there as well.
+fn bursts_until_the_end(server: SocketAddr) -> Result<u64> {
+    let mut stream = TcpStream::connect(server)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(LOST))?;
+    let mut query = question(NGINX, RecordType::A)?;
+    let mut burst = Vec::new();
+    for id in 0..BURST {
+        query.metadata.id = id;
+        burst.extend(framed(&query.to_vec()?)?);
+    }
+    let mut answered = 0;
+    while stream.write_all(&burst).is_ok() {
+        for id in 0..BURST {
+            match read_framed(&mut stream) {
+                Ok(reply) => ensure!(
+                    reply.starts_with(&id.to_be_bytes()),
+                    "the replies to a burst are out of order at {id}"
+                ),
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    bail!("no answer to query {id} of a burst, and no end: {error}")
+                }
+                // Nobody can tell whether the burst or the end came first.
+                Err(_) if id == 0 => return Ok(answered),
+                Err(error) => bail!("of a burst of {BURST} queries, {id} were answered: {error}"),
+            }
+            answered += 1;
+        }
+    }
+    Ok(answered)
 }

@@ -1,0 +1,187 @@
+//! RFC 7766: TCP.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+use crate::support::{PATIENCE, Packet, decode, frame, is_end, octets, query, receive, sample};
+
+#[test]
+fn s6_2_1_a_connection_takes_several_queries() {
+    let server = sample();
+    let mut stream = server.connect();
+    let questions = [
+        "db.prod.global. A",
+        "nope.global. A",
+        "www.example. A",
+        "db.prod.global. AAAA",
+        "global. AXFR",
+        "global. SOA +edns",
+    ];
+    for (text, rcode) in questions.into_iter().zip([0, 3, 5, 0, 5, 0]) {
+        let question = query(text);
+        stream.write_all(&frame(&question)).unwrap();
+        let reply = receive(&mut stream).unwrap();
+        assert_eq!(reply[..2], question.0[..2]);
+        assert_eq!(decode(&reply).rcode, rcode, "{text}");
+    }
+}
+
+#[test]
+fn s6_2_1_1_queries_may_be_pipelined_and_are_answered_in_order() {
+    let server = sample();
+    let mut stream = server.connect();
+    let texts = [
+        "db.prod.global. SRV",
+        "nope.global. A",
+        "global. SOA +do",
+        "www.example. A",
+    ];
+    let questions: Vec<Packet> = (0..200).map(|n| query(texts[n % texts.len()])).collect();
+    let all: Vec<u8> = questions.iter().flat_map(frame).collect();
+    stream.write_all(&all).unwrap();
+    for question in &questions {
+        let reply = receive(&mut stream).unwrap();
+        assert_eq!(reply[..2], question.0[..2]);
+        decode(&reply);
+    }
+}
+
+#[test]
+fn s6_2_1_1_a_bad_message_does_not_harm_those_beside_it() {
+    let server = sample();
+    let mut stream = server.connect();
+    let good = query("global. SOA");
+    let bad = octets("4321 0000 0001 0000 0000 0000 c00c 0001 0001");
+    stream
+        .write_all(&[frame(&good), frame(&bad), frame(&good)].concat())
+        .unwrap();
+    let rcodes = [(); 3].map(|()| decode(&receive(&mut stream).unwrap()).rcode);
+    assert_eq!(rcodes, [0, 1, 0]);
+}
+
+/// CoreDNS reuses a connection for ten seconds; one that we close earlier costs a query.
+#[test]
+fn s6_2_3_an_idle_connection_stays_open_for_longer_than_clients_reuse_it() {
+    const REUSE: Duration = Duration::from_secs(11);
+    let server = sample();
+    let (fresh, mut used) = (server.connect(), server.connect());
+    used.write_all(&frame(&query("global. SOA"))).unwrap();
+    receive(&mut used).unwrap();
+    let deadline = Instant::now() + REUSE;
+    for mut stream in [fresh, used] {
+        let rest = deadline.saturating_duration_since(Instant::now());
+        let rest = rest.max(Duration::from_millis(1)); // zero is no timeout
+        stream.set_read_timeout(Some(rest)).unwrap();
+        let silence = stream.read(&mut [0]).map_err(|error| error.kind());
+        assert!(
+            matches!(silence, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)),
+            "{silence:?}"
+        );
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&frame(&query("global. SOA"))).unwrap();
+        assert_eq!(decode(&receive(&mut stream).unwrap()).answer.len(), 1);
+    }
+}
+
+#[test]
+fn s6_2_4_a_half_closed_connection_gets_its_answers() {
+    let server = sample();
+    let mut stream = server.connect();
+    let questions = [query("db.prod.global. A"), query("global. SOA")];
+    stream
+        .write_all(&[frame(&questions[0]), frame(&questions[1])].concat())
+        .unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    for question in &questions {
+        assert_eq!(receive(&mut stream).unwrap()[..2], question.0[..2]);
+    }
+    assert_eq!(receive(&mut stream), None, "and then the end");
+}
+
+#[test]
+fn s8_length_and_message_arrive_together() {
+    let server = sample();
+    let mut stream = server.connect();
+    for _ in 0..50 {
+        stream
+            .write_all(&frame(&query("db.prod.global. SRV")))
+            .unwrap();
+        let mut all = [0; 4096];
+        let length = stream.read(&mut all).unwrap();
+        assert!(length > 2, "the length came alone");
+        assert_eq!(
+            usize::from(u16::from_be_bytes([all[0], all[1]])),
+            length - 2
+        );
+    }
+}
+
+#[test]
+fn s8_a_query_may_arrive_octet_by_octet() {
+    let server = sample();
+    let mut stream = server.connect();
+    for octet in frame(&query("global. SOA")) {
+        stream.write_all(&[octet]).unwrap();
+    }
+    assert_eq!(decode(&receive(&mut stream).unwrap()).answer.len(), 1);
+}
+
+#[test]
+fn s8_a_length_of_zero_harms_nobody() {
+    let server = sample();
+    let mut stream = server.connect();
+    stream.write_all(&[0, 0]).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(receive(&mut stream), None);
+    server.assert_well();
+}
+
+/// Section 6.2.3: a client that promises and does not send cannot hold its connection for as long as an idle one.
+#[test]
+fn s6_2_3_a_length_that_is_announced_and_never_sent_ends_the_connection() {
+    const ENOUGH: Duration = Duration::from_secs(15);
+    let server = sample();
+    let parts = [&[0][..], &[0, 30], &[0, 30, 0x12, 0x34, 0]];
+    let streams = parts.map(|part| {
+        let mut stream = server.connect();
+        stream.write_all(part).unwrap();
+        stream
+    });
+    server.assert_well();
+    for (mut stream, part) in streams.into_iter().zip(parts) {
+        stream.set_read_timeout(Some(ENOUGH)).unwrap();
+        match stream.read(&mut [0]) {
+            Ok(0) => {}
+            Err(error) if is_end(&error) => {}
+            other => panic!("{other:?} after {part:?}"),
+        }
+    }
+    server.assert_well();
+}
+
+/// No query needs more than 4,096 octets, and a promise must not make us hold more.
+#[test]
+fn s10_a_message_that_is_longer_than_any_query_ends_the_connection() {
+    let server = sample();
+    for length in [4097, 65_535_u16] {
+        let mut stream = server.connect();
+        stream.write_all(&length.to_be_bytes()).unwrap();
+        let ended = stream.read(&mut [0]).map_err(|error| is_end(&error));
+        assert!(matches!(ended, Ok(0) | Err(true)), "{ended:?}");
+    }
+    let mut stream = server.connect();
+    let mut long = query("global. SOA");
+    long.0.resize(4096, 0);
+    stream.write_all(&frame(&long)).unwrap();
+    assert_eq!(decode(&receive(&mut stream).unwrap()).answer.len(), 1);
+}
+
+#[test]
+fn s10_a_connection_that_says_nothing_does_not_keep_others_waiting() {
+    let server = sample();
+    let silent: Vec<_> = (0..200).map(|_| server.connect()).collect();
+    server.assert_well();
+    drop(silent);
+    server.assert_well();
+}

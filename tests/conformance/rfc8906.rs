@@ -1,0 +1,217 @@
+//! RFC 8906 (BCP 231) section 8: every query of the compliance test, with its expected result.
+//!
+//! Each one is asked over UDP and over TCP, so section 8.1.5 is in all of them.
+
+use crate::support::{
+    Over, SOA, answer, badvers, case, check, decode, formerr, members, nodata, notimp, query, raw,
+    sample, serve, serve_objects,
+};
+
+#[test]
+fn s8_1_1_is_the_server_configured_for_the_zone() {
+    check(&sample(), &[case("SOA", "global. SOA", answer(SOA))]);
+}
+
+#[test]
+fn s8_1_2_unknown_types() {
+    check(
+        &sample(),
+        &[
+            case("unknown", "global. TYPE1000", nodata()),
+            case("known", "global. SOA", answer(SOA)),
+        ],
+    );
+}
+
+#[test]
+fn s8_1_3_1_cd_1() {
+    check(&sample(), &[case("CD", "global. SOA +cd", answer(SOA))]);
+}
+
+#[test]
+fn s8_1_3_2_ad_1() {
+    check(&sample(), &[case("AD", "global. SOA +ad", answer(SOA))]);
+}
+
+#[test]
+fn s8_1_3_3_reserved_bit() {
+    check(&sample(), &[case("Z", "global. SOA +z", answer(SOA))]);
+}
+
+#[test]
+fn s8_1_3_4_recursive_queries() {
+    check(
+        &sample(),
+        &[case("RD, which comes back", "global. SOA +rd", answer(SOA))],
+    );
+}
+
+#[test]
+fn s8_1_4_unknown_opcodes() {
+    check(
+        &sample(),
+        &[
+            raw("a header alone", "1234 7800 0000 0000 0000 0000", notimp()),
+            case("with a question", "global. SOA +opcode=15", notimp()),
+            raw(
+                "a header alone, opcode QUERY",
+                "1234 0000 0000 0000 0000 0000",
+                formerr(),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn s8_1_5_tcp() {
+    let server = sample();
+    let reply = server.ask(&query("global. SOA"), Over::Tcp).unwrap();
+    assert_eq!(decode(&reply).answer.len(), 1);
+}
+
+#[test]
+fn s8_2_1_minimal_edns() {
+    check(
+        &sample(),
+        &[
+            case("with", "global. SOA +edns", answer(SOA)),
+            case("without", "global. SOA", answer(SOA)),
+        ],
+    );
+}
+
+#[test]
+fn s8_2_2_version_negotiation() {
+    check(
+        &sample(),
+        &[case("version 1", "global. SOA +edns=1", badvers())],
+    );
+}
+
+#[test]
+fn s8_2_3_unknown_options() {
+    check(
+        &sample(),
+        &[case("option 100", "global. SOA +ednsopt=100", answer(SOA))],
+    );
+}
+
+#[test]
+fn s8_2_4_unknown_flags() {
+    check(
+        &sample(),
+        &[case(
+            "flag 0x40",
+            "global. SOA +ednsflags=0x0040",
+            answer(SOA),
+        )],
+    );
+}
+
+#[test]
+fn s8_2_5_version_negotiation_with_unknown_flags() {
+    check(
+        &sample(),
+        &[case(
+            "both",
+            "global. SOA +edns=1 +ednsflags=0x0040",
+            badvers(),
+        )],
+    );
+}
+
+#[test]
+fn s8_2_6_version_negotiation_with_unknown_options() {
+    check(
+        &sample(),
+        &[case("both", "global. SOA +edns=1 +ednsopt=100", badvers())],
+    );
+}
+
+/// The RFC asks for DNSKEY in 512 octets; what is large here is an RRset of addresses.
+#[test]
+fn s8_2_7_truncated_responses() {
+    let server = serve_objects(&members(&[60]), &[]);
+    let all: String = (1..=60)
+        .map(|n| format!("s60.prod.global. 5 IN A 10.96.0.{n}\n"))
+        .collect();
+    check(
+        &server,
+        &[
+            case(
+                "OPT stays",
+                "s60.prod.global. A +do +bufsize=512",
+                answer(&all).truncated_to(29),
+            ),
+            case(
+                "nothing to truncate",
+                "global. DNSKEY +do +bufsize=512",
+                nodata(),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn s8_2_8_do_1() {
+    check(
+        &sample(),
+        &[case("DO, which comes back", "global. SOA +do", answer(SOA))],
+    );
+}
+
+#[test]
+fn s8_2_9_version_negotiation_with_do_1() {
+    check(
+        &sample(),
+        &[case("both", "global. SOA +edns=1 +do", badvers())],
+    );
+}
+
+#[test]
+fn s8_2_10_several_known_options() {
+    const ALL: &str = "global. SOA +nsid +cookie=2464c4abcf10c957 +ednsopt=9 +ednsopt=8:00010000";
+    const COOKIE: &str = "COOKIE 2464c4abcf10c957 and 16 octets";
+    check(
+        &sample(),
+        &[case(
+            "cookie, NSID, EXPIRE, client subnet",
+            ALL,
+            answer(SOA).option(COOKIE),
+        )],
+    );
+    check(
+        &serve(&["--server-id", "x"]),
+        &[case(
+            "the same, where NSID is configured",
+            ALL,
+            answer(SOA).option("NSID 78").option(COOKIE),
+        )],
+    );
+}
+
+/// Section 3.1.3: not one of these stays without an answer.
+#[test]
+fn s3_1_every_type_and_every_opcode_is_answered() {
+    let server = sample();
+    for rtype in (0..=300).chain([32768, 32769, 65280, 65535]) {
+        let question = query(&format!("db.prod.global. TYPE{rtype}"));
+        let message = decode(&server.ask(&question, Over::Udp).unwrap());
+        let expected = match rtype {
+            1 | 33 | 255 => (0, true),
+            41 | 249 | 250 | 253 | 254 => (4, false),
+            251 | 252 => (5, false),
+            _ => (0, false),
+        };
+        assert_eq!(
+            (message.rcode, !message.answer.is_empty()),
+            expected,
+            "TYPE{rtype}"
+        );
+    }
+    for opcode in 1..16 {
+        let question = query(&format!("global. SOA +opcode={opcode}"));
+        let message = decode(&server.ask(&question, Over::Udp).unwrap());
+        assert_eq!((message.rcode, message.opcode), (4, opcode));
+    }
+}

@@ -1,0 +1,79 @@
+//! RFC 8914: extended errors, where they help and where there is an OPT record to carry them.
+
+use std::net::TcpListener;
+
+use crate::support::{
+    SOA, answer, case, check, nodata, nxdomain, refused, sample, serve_nothing_yet, servfail,
+};
+
+#[test]
+fn s4_15_not_ready() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    check(
+        &serve_nothing_yet(silent.local_addr().unwrap()),
+        &[
+            case(
+                "a name",
+                "db.prod.global. A +edns",
+                servfail().option("EDE 14"),
+            ),
+            case("the same without EDNS", "db.prod.global. A", servfail()),
+            case("the apex", "global. SOA +edns", servfail().option("EDE 14")),
+            case(
+                "the health probe of CoreDNS",
+                ". NS +edns",
+                refused().option("EDE 20"),
+            ),
+        ],
+    );
+    check(
+        &sample(),
+        &[case(
+            "a server that is ready",
+            "global. SOA +edns",
+            answer(SOA),
+        )],
+    );
+}
+
+#[test]
+fn s4_21_not_authoritative() {
+    check(
+        &sample(),
+        &[
+            case(
+                "a name of others",
+                "www.example. A +edns",
+                refused().option("EDE 20"),
+            ),
+            case("the root", ". NS +edns", refused().option("EDE 20")),
+            case("the same without EDNS", "www.example. A", refused()),
+            case("no such name of ours", "nope.global. A +edns", nxdomain()),
+        ],
+    );
+}
+
+#[test]
+fn s4_22_not_supported() {
+    check(
+        &sample(),
+        &[
+            case(
+                "another class",
+                "global. CH SOA +edns",
+                refused().option("EDE 21"),
+            ),
+            case(
+                "a transfer",
+                "global. AXFR +edns",
+                refused().option("EDE 21"),
+            ),
+            case("the same without EDNS", "global. AXFR", refused()),
+            case(
+                "a type that no name has",
+                "global. TYPE1000 +edns",
+                nodata(),
+            ),
+        ],
+    );
+}

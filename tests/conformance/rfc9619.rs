@@ -1,0 +1,61 @@
+//! RFC 9619: a query has one question.
+
+use crate::support::{SOA, answer, check, formerr, notimp, raw, sample};
+
+#[test]
+fn s4_qdcount_is_one() {
+    const QUESTION: &str = "<global.> 0006 0001";
+    let with = |flags: &str, count: &str, rest: &str| {
+        format!("1234 {flags} {count} 0000 0000 0000 | {rest}")
+    };
+    check(
+        &sample(),
+        &[
+            raw(
+                "one",
+                &with("0000", "0001", QUESTION),
+                answer(SOA).echoing(),
+            ),
+            raw("none", &with("0000", "0000", ""), formerr()),
+            raw(
+                "none, but there is one",
+                &with("0000", "0000", QUESTION),
+                formerr(),
+            ),
+            raw(
+                "two",
+                &with("0000", "0002", &[QUESTION; 2].join(" ")),
+                formerr(),
+            ),
+            raw(
+                "two of different names",
+                &with(
+                    "0000",
+                    "0002",
+                    "<global.> 0006 0001 <db.prod.global.> 0001 0001",
+                ),
+                formerr(),
+            ),
+            raw(
+                "two promised, one there",
+                &with("0000", "0002", QUESTION),
+                formerr(),
+            ),
+            raw(
+                "65,535 promised",
+                &with("0000", "ffff", QUESTION),
+                formerr(),
+            ),
+            raw(
+                "two, with RD",
+                &with("0100", "0002", &[QUESTION; 2].join(" ")),
+                formerr(),
+            ),
+            raw(
+                "two, with another opcode",
+                &with("2000", "0002", &[QUESTION; 2].join(" ")),
+                notimp(),
+            ),
+        ],
+    );
+}

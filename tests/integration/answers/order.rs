@@ -1,0 +1,112 @@
+//! `--order`: how an answer starts; the set is always complete.
+
+use std::collections::BTreeSet;
+
+use crate::support::ask::{Over, Reply};
+use crate::support::binary::Server;
+use crate::support::objects::{Manifest, local, mirror, objects};
+use crate::support::set;
+
+fn sample() -> Manifest {
+    objects()
+        .with(
+            mirror("prod", "db", "east")
+                .endpoint("db-0", &["10.96.1.1", "2001:db8::1"])
+                .endpoint("db-1", &["10.96.1.2", "2001:db8::2"]),
+        )
+        .with(
+            local("prod", "db")
+                .endpoint(Some("db-0"), "192.0.2.1", true)
+                .endpoint(Some("db-1"), "192.0.2.2", true)
+                .endpoint(Some("db-0"), "2001:db8::3", true),
+        )
+}
+
+const NAMES: [(&str, usize); 4] = [
+    ("db.prod.global. A", 4),
+    ("db.prod.global. AAAA", 3),
+    ("db.prod.global. SRV", 4),
+    ("_sql._tcp.db.global. SRV", 4),
+];
+
+/// Asks again and again, over both transports in turn; every answer must be complete.
+fn replies(server: &Server, name: &str, records: usize) -> Vec<Reply> {
+    let overs = [Over::Udp, Over::Tcp].into_iter().cycle().take(60);
+    let replies: Vec<Reply> = overs.map(|over| server.ask(name, over)).collect();
+    for reply in &replies {
+        assert_eq!(reply.data().len(), records, "{name}");
+        assert_eq!(reply.data(), replies[0].data(), "{name}");
+    }
+    replies
+}
+
+fn firsts(replies: &[Reply]) -> Vec<&String> {
+    replies.iter().map(|reply| &reply.answers[0]).collect()
+}
+
+#[test]
+fn rotation_starts_each_answer_with_the_next_record() {
+    let server = Server::of(sample(), &["--cluster-name=hub"]);
+    for (name, records) in NAMES {
+        let replies = replies(&server, name, records);
+        let firsts = firsts(&replies);
+        assert!(firsts.windows(2).all(|pair| pair[0] != pair[1]), "{name}");
+        let different: BTreeSet<&&String> = firsts.iter().collect();
+        assert_eq!(
+            different.len(),
+            records,
+            "{name}: every record comes first in turn"
+        );
+    }
+}
+
+#[test]
+fn stable_is_by_cluster_and_hostname() {
+    let server = Server::of(sample(), &["--cluster-name=hub", "--order=stable"]);
+    for (name, records) in NAMES {
+        let replies = replies(&server, name, records);
+        assert!(
+            replies
+                .iter()
+                .all(|reply| reply.answers == replies[0].answers),
+            "{name}"
+        );
+    }
+    let reply = server.ask("db.prod.global. A", Over::Udp);
+    let expected = ["10.96.1.1", "10.96.1.2", "192.0.2.1", "192.0.2.2"];
+    let expected = expected.map(|ip| format!("db.prod.global. 5 IN A {ip}"));
+    assert_eq!(reply.answers, expected);
+}
+
+#[test]
+fn local_first_rotates_both_parts() {
+    // `hub` sorts after `east`, so nothing but the rule puts it first.
+    let server = Server::of(sample(), &["--cluster-name=hub", "--order=local-first"]);
+    let local = set(["192.0.2.1", "192.0.2.2"].map(|ip| format!("db.prod.global. 5 IN A {ip}")));
+    let replies = replies(&server, "db.prod.global. A", 4);
+    let mut orders = BTreeSet::new();
+    for reply in &replies {
+        assert_eq!(
+            reply.answers[..2].iter().cloned().collect::<BTreeSet<_>>(),
+            local
+        );
+        orders.insert(reply.answers.clone());
+    }
+    let starts: BTreeSet<&String> = firsts(&replies).into_iter().collect();
+    assert_eq!(starts.len(), 2);
+    let remote: BTreeSet<&String> = replies.iter().map(|reply| &reply.answers[2]).collect();
+    assert_eq!(remote.len(), 2);
+}
+
+#[test]
+fn shuffle_has_many_orders() {
+    let server = Server::of(sample(), &["--cluster-name=hub", "--order=shuffle"]);
+    for (name, records) in NAMES {
+        let replies = replies(&server, name, records);
+        let starts: BTreeSet<&String> = firsts(&replies).into_iter().collect();
+        // That a record never comes first in sixty tries has odds of one in millions.
+        assert_eq!(starts.len(), records, "{name}");
+        let orders: BTreeSet<&Vec<String>> = replies.iter().map(|reply| &reply.answers).collect();
+        assert!(orders.len() > records, "{name}: {} orders", orders.len());
+    }
+}

@@ -1,0 +1,159 @@
+//! Sizes: what fits a datagram, TC where records are missing, everything over TCP.
+
+use std::collections::BTreeSet;
+
+use crate::support::ask::{Over, question};
+use crate::support::binary::Server;
+use crate::support::objects::{Mirror, mirror, objects};
+
+/// A service with many endpoints; each has an address of both families if `dual`.
+fn many(service: &str, count: usize, dual: bool) -> Mirror {
+    let mut many = mirror("prod", service, "east");
+    for index in 0..count {
+        let v4 = format!("10.96.{}.{}", index / 250, index % 250 + 1);
+        let v6 = format!("2001:db8::{:x}", index + 1);
+        let addresses = [v4.as_str(), v6.as_str()];
+        let addresses = &addresses[..if dual { 2 } else { 1 }];
+        many = many.endpoint(&format!("{service}-{index}"), addresses);
+    }
+    many
+}
+
+#[test]
+fn two_hundred_endpoints_are_cut_over_udp_and_whole_over_tcp() {
+    let server = Server::of(many("db", 200, false), &["--order=stable"]);
+    for (name, least) in [
+        ("db.prod.global. A", 16),
+        ("_sql._tcp.db.prod.global. SRV", 60),
+    ] {
+        let whole = question(name).ask(server.dns, Over::Tcp);
+        assert_eq!(whole.flags, "qr aa");
+        assert_eq!(whole.data().len(), 200, "{name}");
+        let whole: BTreeSet<String> = whole.answers.into_iter().collect();
+        for (payload, limit) in [
+            (None, 512),
+            (Some(0), 512),
+            (Some(400), 512),
+            (Some(512), 512),
+            (Some(900), 900),
+            (Some(1232), 1232),
+            (Some(4096), 1232),
+            (Some(65_535), 1232),
+        ] {
+            let mut asked = question(name);
+            asked.edns = payload;
+            let cut = asked.ask(server.dns, Over::Udp);
+            assert_eq!(
+                (cut.rcode.as_str(), cut.flags.as_str()),
+                ("NOERROR", "qr aa tc")
+            );
+            assert!(cut.octets <= limit, "{} octets of {limit}", cut.octets);
+            assert_eq!(
+                cut.edns.is_some(),
+                payload.is_some(),
+                "OPT is reserved first"
+            );
+            // As many whole records as fit: there is no room for another.
+            let spare = limit - cut.octets;
+            assert!(
+                spare < least + 11,
+                "{name}, {payload:?}: {spare} octets to spare"
+            );
+            assert_eq!(cut.data().len(), cut.answers.len());
+            assert!(cut.answers.iter().all(|record| whole.contains(record)));
+            assert_eq!((cut.additional.len(), cut.authority.len()), (0, 0));
+            // TCP does not care for what the client takes over UDP.
+            assert_eq!(asked.ask(server.dns, Over::Tcp).answers.len(), 200);
+        }
+    }
+    for (proto, count) in [("udp", 16.0), ("tcp", 0.0)] {
+        let metric = format!("global_dns_truncated_responses_total{{proto=\"{proto}\"}}");
+        assert_eq!(server.metric(&metric), count, "{proto}");
+    }
+}
+
+#[test]
+fn the_most_that_fits_comes_without_tc() {
+    // Names of equal length, so that the sizes differ by the number of endpoints alone.
+    let counts = [
+        1, 5, 20, 26, 27, 28, 29, 30, 31, 32, 70, 73, 74, 75, 76, 77, 80,
+    ];
+    let manifest = counts.iter().fold(objects(), |all, count| {
+        all.with(many(&format!("db-{count:03}"), *count, false))
+    });
+    let server = Server::of(manifest, &["--short-names=off"]);
+    for count in counts {
+        for payload in [None, Some(512), Some(1232)] {
+            let mut asked = question(&format!("db-{count:03}.prod.global. A"));
+            asked.edns = payload;
+            let reply = asked.ask(server.dns, Over::Udp);
+            assert!(reply.octets <= usize::from(payload.unwrap_or(512)));
+            let is_whole = reply.data().len() == count;
+            assert_eq!(
+                reply.has_flag("tc"),
+                !is_whole,
+                "{count} endpoints, {payload:?}"
+            );
+            // Header, question, a pointer and ten octets and an address for each, OPT.
+            let fixed = 12 + "db-000.prod.global.".len() + 1 + 4 + payload.map_or(0, |_| 11);
+            let room = usize::from(payload.unwrap_or(512)) - fixed;
+            assert_eq!(
+                is_whole,
+                count * 16 <= room,
+                "{count} endpoints, {payload:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_additional_section_alone_never_sets_tc() {
+    let counts: Vec<usize> = (1..=30).collect();
+    let manifest = counts.iter().fold(objects(), |all, count| {
+        all.with(many(&format!("db-{count}"), *count, true))
+    });
+    let server = Server::of(manifest, &["--short-names=off"]);
+    let (mut shortened, mut cut) = (0, 0);
+    for count in counts {
+        for payload in [None, Some(512), Some(1232)] {
+            let mut asked = question(&format!("_sql._tcp.db-{count}.prod.global. SRV"));
+            asked.edns = payload;
+            let whole = asked.ask(server.dns, Over::Tcp);
+            assert_eq!(
+                (whole.answers.len(), whole.additional.len()),
+                (count, 2 * count)
+            );
+            let reply = asked.ask(server.dns, Over::Udp);
+            assert!(reply.octets <= usize::from(payload.unwrap_or(512)));
+            assert_eq!(
+                reply.has_flag("tc"),
+                reply.answers.len() < count,
+                "{count} targets, {payload:?}"
+            );
+            let all: BTreeSet<&String> = whole.additional.iter().collect();
+            assert!(reply.additional.iter().all(|record| all.contains(record)));
+            if reply.has_flag("tc") {
+                cut += 1;
+                assert_eq!(reply.additional.len(), 0, "{count} targets, {payload:?}");
+            } else if reply.additional.len() < 2 * count {
+                shortened += 1;
+            }
+        }
+    }
+    // Both sides of the border were seen.
+    assert!(shortened > 5 && cut > 5, "{shortened} shortened, {cut} cut");
+}
+
+#[test]
+fn negative_answers_are_never_cut() {
+    let server = Server::of(many("db", 200, false), &[]);
+    let label = "a".repeat(63);
+    for name in [
+        format!("{label}.{label}.{label}.global. A"),
+        "db.prod.global. AAAA".to_owned(),
+        "prod.global. A".to_owned(),
+    ] {
+        let reply = question(&name).ask(server.dns, Over::Udp);
+        assert_eq!((reply.flags.as_str(), reply.authority.len()), ("qr aa", 1));
+    }
+}

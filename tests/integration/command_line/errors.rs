@@ -1,0 +1,435 @@
+//! Bad input: one clear sentence, and the right exit code.
+
+use std::net::{TcpListener, UdpSocket};
+use std::time::Duration;
+
+use crate::support::binary::{Ended, Server, global_dns, run, run_command};
+use crate::support::objects::{Manifest, mirror, objects};
+
+const FREE: [&str; 3] = [
+    "--listen=127.0.0.1:0",
+    "--admin-listen=127.0.0.1:0",
+    "--api-listen=127.0.0.1:0",
+];
+
+fn sample() -> Manifest {
+    mirror("prod", "db", "east")
+        .endpoint("db-0", &["10.96.1.1"])
+        .into()
+}
+
+/// A file with [`sample`], in a folder that goes with the first value.
+fn sample_file() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("objects.yaml");
+    std::fs::write(&path, sample().text()).unwrap();
+    let flag = format!("--file={}", path.display());
+    (folder, flag)
+}
+
+/// A kubeconfig for an API server at an address.
+fn kubeconfig(server: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+         clusters: [{{name: here, cluster: {{server: '{server}'}}}}]\n\
+         users: [{{name: me, user: {{}}}}]\n\
+         contexts: [{{name: here, context: {{cluster: here, user: me}}}}]\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let path = path.display().to_string();
+    (folder, path)
+}
+
+/// An address that nobody listens on.
+fn closed_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+/// The error's line, without log lines before it.
+fn sentence(ended: &Ended) -> &str {
+    let mut lines = ended
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("error: "));
+    let sentence = lines
+        .next()
+        .unwrap_or_else(|| panic!("no error: {}", ended.stderr));
+    assert_eq!(lines.next(), None, "{}", ended.stderr);
+    assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+    sentence
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_names_flag_and_value() {
+    let (_folder, file) = sample_file();
+    let cases: &[(&[&str], &[&str])] = &[
+        (
+            &["--zone", "glo bal"],
+            &["'glo bal'", "'--zone <ZONE>'", "letters, digits"],
+        ),
+        (&["--zone", "."], &["'.'", "'--zone <ZONE>'", "root"]),
+        (&["--zone", ""], &["''", "'--zone <ZONE>'"]),
+        (&["--zone", "a..b"], &["'a..b'", "'--zone <ZONE>'"]),
+        (
+            &["--ttl", "0"],
+            &["'0'", "'--ttl <SECONDS>'", "between 1 and"],
+        ),
+        (&["--ttl-max=-1"], &["'-1'", "'--ttl-max <SECONDS>'"]),
+        (
+            &["--negative-ttl", "soon"],
+            &["'soon'", "'--negative-ttl <SECONDS>'"],
+        ),
+        (
+            &["--cluster-alias", "x"],
+            &["'x'", "'--cluster-alias <LINK=NAME>'", "'='"],
+        ),
+        (
+            &["--cluster-alias", "x=Y"],
+            &["'x=Y'", "'--cluster-alias <LINK=NAME>'", "'Y'"],
+        ),
+        (
+            &["--cluster-name", "my_cluster"],
+            &["'my_cluster'", "'--cluster-name <NAME>'"],
+        ),
+        (
+            &["--short-name", "db"],
+            &["'db'", "'--short-name <SERVICE=NAMESPACE>'"],
+        ),
+        (
+            &["--short-names", "some"],
+            &["'some'", "'--short-names <WHICH>'", "pinned"],
+        ),
+        (
+            &["--gateway-down", "never"],
+            &["'never'", "'--gateway-down <RULE>'", "last-resort"],
+        ),
+        (
+            &["--local-members", "all"],
+            &["'all'", "'--local-members <WHICH>'", "matching"],
+        ),
+        (
+            &["--namespace", "Prod"],
+            &["'Prod'", "'--namespace <NAMESPACE>'"],
+        ),
+        (&["--frob"], &["'--frob'"]),
+        (
+            &["--kubeconfig", "k"],
+            &["'--file <FILE>'", "'--kubeconfig <FILE>'"],
+        ),
+        (
+            &["--context", "c"],
+            &["'--file <FILE>'", "'--context <NAME>'"],
+        ),
+    ];
+    for (flags, parts) in cases {
+        for command in ["serve", "table"] {
+            let ended = run(&[&[command, &file], *flags].concat());
+            let said = sentence(&ended);
+            assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{said}");
+            for part in *parts {
+                assert!(
+                    ended.stderr.contains(part),
+                    "{flags:?}: {} lacks {part}",
+                    ended.stderr
+                );
+            }
+        }
+    }
+    let serve_alone: &[(&[&str], &[&str])] = &[
+        (&["--listen", "5353"], &["'5353'", "'--listen <ADDRESS>'"]),
+        (
+            &["--order", "random"],
+            &["'random'", "'--order <ORDER>'", "shuffle"],
+        ),
+        (&["--grace", "5"], &["'5'", "'--grace <DURATION>'", "unit"]),
+        (
+            &["--ns-address", "here"],
+            &["'here'", "'--ns-address <IP>'"],
+        ),
+        (
+            &["--log-format", "xml"],
+            &["'xml'", "'--log-format <FORM>'", "json"],
+        ),
+    ];
+    for (flags, parts) in serve_alone {
+        let ended = run(&[&["serve", &file], *flags].concat());
+        let said = sentence(&ended);
+        assert_eq!(ended.code, Some(2), "{said}");
+        for part in *parts {
+            assert!(
+                ended.stderr.contains(part),
+                "{flags:?}: {} lacks {part}",
+                ended.stderr
+            );
+        }
+    }
+}
+
+#[test]
+fn no_command_and_unknown_commands_exit_with_2_and_help_with_0() {
+    for (arguments, code) in [
+        (&[][..], 2),
+        (&["frob"], 2),
+        (&["explain"], 2),
+        (&["--help"], 0),
+        (&["serve", "--help"], 0),
+        (&["--version"], 0),
+    ] {
+        assert_eq!(run(arguments).code, Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn every_flag_of_the_issue_is_in_the_help_with_its_variable() {
+    let help = run(&["serve", "--help"]).stdout;
+    for flag in [
+        "listen",
+        "admin-listen",
+        "api-listen",
+        "zone",
+        "cluster-name",
+        "cluster-alias",
+        "exclude-cluster",
+        "ttl",
+        "ttl-max",
+        "negative-ttl",
+        "default-namespace",
+        "short-name",
+        "short-names",
+        "gateway-down",
+        "local-members",
+        "order",
+        "ns-address",
+        "namespace",
+        "file",
+        "kubeconfig",
+        "context",
+        "relist",
+        "grace",
+        "log-level",
+        "log-format",
+    ] {
+        let variable = flag.to_uppercase().replace('-', "_");
+        assert!(help.contains(&format!("--{flag} <")), "--{flag}");
+        assert!(
+            help.contains(&format!("[env: GLOBAL_DNS_{variable}=")),
+            "{variable}"
+        );
+    }
+}
+
+#[test]
+fn a_port_in_use_is_an_error_that_names_the_listener() {
+    let (_folder, file) = sample_file();
+    // The listeners live until the end of the test, so the ports stay in use.
+    let tcp_taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp_taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (tcp, udp) = (
+        tcp_taken.local_addr().unwrap(),
+        udp_taken.local_addr().unwrap(),
+    );
+    for (listener, flag, address) in [
+        ("dns", "--listen", udp),
+        ("dns", "--listen", tcp),
+        ("admin", "--admin-listen", tcp),
+        ("api", "--api-listen", tcp),
+    ] {
+        let taken = format!("{flag}={address}");
+        let others = FREE
+            .iter()
+            .copied()
+            .filter(|free| !free.starts_with(&format!("{flag}=")));
+        let mut arguments = vec!["serve", &file, &taken];
+        arguments.extend(others);
+        let ended = run(&arguments);
+        let expected = format!(
+            "error: binding the {listener} listener on {address}: Address already in use (os error 98)"
+        );
+        assert_eq!((ended.code, sentence(&ended)), (Some(1), expected.as_str()));
+    }
+}
+
+#[test]
+fn an_address_that_is_not_ours_is_an_error() {
+    let (_folder, file) = sample_file();
+    // 192.0.2.0/24 is for documentation (RFC 5737): no host has it.
+    let ended = run(&["serve", &file, "--listen=192.0.2.1:0", FREE[1], FREE[2]]);
+    let said = sentence(&ended);
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        said.starts_with("error: binding the dns listener on 192.0.2.1:0: "),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_kubeconfig_that_does_not_exist_is_an_error_told_once() {
+    for command in ["serve", "table"] {
+        let ended = run(&[command, "--kubeconfig=/nonexistent/kubeconfig"]);
+        let said = sentence(&ended);
+        assert_eq!(ended.code, Some(1), "{said}");
+        assert!(said.contains("/nonexistent/kubeconfig"), "{said}");
+        // "does not repeat its source; the chain is printed once" (style guide, Errors).
+        let cause = "No such file or directory";
+        assert_eq!(said.matches(cause).count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_read_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    std::fs::write(&path, "clusters: [\n").unwrap();
+    let flag = format!("--kubeconfig={}", path.display());
+    for command in ["serve", "table"] {
+        let ended = run(&[command, &flag]);
+        let said = sentence(&ended);
+        assert_eq!(ended.code, Some(1), "{said}");
+        assert!(said.contains(&path.display().to_string()), "{said}");
+    }
+}
+
+#[test]
+fn a_context_that_does_not_exist_is_an_error_that_names_it() {
+    let (_folder, path) = kubeconfig("https://127.0.0.1:1");
+    let flag = format!("--kubeconfig={path}");
+    for command in ["serve", "table"] {
+        let ended = run(&[command, &flag, "--context=elsewhere"]);
+        let said = sentence(&ended);
+        assert_eq!(ended.code, Some(1), "{said}");
+        assert!(said.contains("elsewhere"), "{said}");
+    }
+}
+
+#[test]
+fn an_api_server_that_is_not_there_is_one_sentence_within_half_a_minute() {
+    for scheme in ["http", "https"] {
+        let address = closed_address();
+        let (_folder, path) = kubeconfig(&format!("{scheme}://{address}"));
+        let flag = format!("--kubeconfig={path}");
+        for command in [&["table"][..], &["explain", "db.prod.global"]] {
+            let ended = run(&[command, &[flag.as_str()]].concat());
+            let said = sentence(&ended);
+            assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{said}");
+            assert!(said.contains("there is no complete table"), "{said}");
+            assert!(said.contains("onnection refused"), "{said}");
+            assert!(ended.took < Duration::from_secs(30), "{:?}", ended.took);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error() {
+    let url = format!("http://{}", closed_address());
+    let flag = format!("--server={url}");
+    for command in [
+        &["table"][..],
+        &["table", "--output=zone"],
+        &["explain", "db.prod.global"],
+    ] {
+        let ended = run(&[command, &[flag.as_str()]].concat());
+        let said = sentence(&ended);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{said}");
+        assert!(
+            said.starts_with(&format!("error: asking {url}/api/v1/")),
+            "{said}"
+        );
+        assert!(said.contains("onnection refused"), "{said}");
+    }
+    let ended = run(&["table", "--server=https://127.0.0.1:1"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        sentence(&ended).contains("only http://"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_server_and_files_at_once_are_wrong_usage() {
+    let (_folder, file) = sample_file();
+    let ended = run(&["table", &file, "--server=http://127.0.0.1:1"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+}
+
+#[test]
+fn a_log_level_that_makes_no_sense_is_an_error() {
+    let (_folder, file) = sample_file();
+    let ended = run(&["table", &file, "--log-level=info,="]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let said = sentence(&ended);
+    assert!(
+        said.contains("--log-level") && said.contains("'info,='"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_pod_address_that_is_none_is_an_error() {
+    let (_folder, file) = sample_file();
+    let mut command = global_dns(&[&["serve", file.as_str()][..], &FREE].concat());
+    command.env("GLOBAL_DNS_POD_IP", "here");
+    let ended = run_command(command);
+    let expected = "error: environment variable GLOBAL_DNS_POD_IP: 'here' is no IP address";
+    assert_eq!((ended.code, sentence(&ended)), (Some(1), expected));
+}
+
+#[test]
+fn variables_set_flags_and_flags_win() {
+    let (_folder, file) = sample_file();
+    let zones = |arguments: &[&str]| {
+        let mut command = global_dns(&[&["table", &file, "--output=json"], arguments].concat());
+        command.env("GLOBAL_DNS_ZONE", "a.test,b.example.test");
+        command.env("GLOBAL_DNS_TTL", "7");
+        let ended = run_command(command);
+        let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        (
+            report["zones"].to_string(),
+            report["services"][0]["ttl"].to_string(),
+        )
+    };
+    let both = r#"["b.example.test.","a.test."]"#.to_owned();
+    assert_eq!(zones(&[]), (both, "7".to_owned()));
+    let flag = (r#"["c.test."]"#.to_owned(), "9".to_owned());
+    assert_eq!(zones(&["--zone=c.test", "--ttl=9"]), flag);
+}
+
+#[test]
+fn a_bad_variable_is_wrong_usage_that_names_the_value() {
+    let (_folder, file) = sample_file();
+    let mut command = global_dns(&["table", &file]);
+    command.env("GLOBAL_DNS_ZONE", "a.test,glo bal");
+    let ended = run_command(command);
+    assert_eq!(ended.code, Some(2));
+    assert!(sentence(&ended).contains("'glo bal'"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_default_cluster_name_warns_as_soon_as_a_local_member_is_published() {
+    let warning = |server: &Server| {
+        let lines = server.log.lines();
+        lines.iter().any(|line| {
+            let message = line["fields"]["message"].as_str();
+            line["level"] == "WARN" && message.is_some_and(|m| m.contains("--cluster-name"))
+        })
+    };
+    let with_local =
+        objects()
+            .with(sample())
+            .with(crate::support::objects::local("prod", "db").endpoint(
+                Some("db-0"),
+                "192.0.2.1",
+                true,
+            ));
+    for (manifest, flags, warns) in [
+        (&with_local, &[][..], true),
+        (&with_local, &["--cluster-name=hub"], false),
+        (&sample(), &[], false),
+    ] {
+        let server = Server::of(manifest.clone(), flags);
+        assert_eq!(warning(&server), warns, "{flags:?}");
+    }
+}

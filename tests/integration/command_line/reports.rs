@@ -1,0 +1,317 @@
+//! `explain` and `table`: what they print, and that a running server says the same.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::binary::{Ended, Server, get, global_dns, run, spawn};
+use crate::support::objects::{Gateway, Manifest, local, mirror, objects};
+
+fn sample() -> Manifest {
+    let misleading = mirror("prod", "db", "north").endpoint("db-0", &["0.0.0.0"]);
+    objects()
+        .with(
+            mirror("prod", "db", "east")
+                .ports(&[("sql", "TCP", 26257), ("http", "TCP", 8080)])
+                .endpoint("db-0", &["10.96.1.1", "2001:db8::1"])
+                .endpoint_behind(Gateway::Down, "db-1", &["10.96.1.2"]),
+        )
+        .with(
+            local("prod", "db")
+                .exported()
+                .endpoint(Some("db-0"), "192.0.2.1", true),
+        )
+        .with(misleading)
+        .with(mirror("shop", "db", "west").endpoint("db-0", &["10.96.2.1"]))
+        .with(mirror("shop", "idle", "west"))
+}
+
+/// The flags that make a command look at the server's file as the server does.
+fn offline(server: &Server) -> String {
+    format!("--file={}", server.file.display())
+}
+
+const FLAGS: [&str; 2] = ["--cluster-name=hub", "--ttl=7"];
+
+fn json_of(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}\n{}", ended.stdout, ended.stderr))
+}
+
+/// Names of every reading: with records, without, missing, outside.
+const NAMES: [(&str, i32); 16] = [
+    ("db.prod.global", 0),
+    ("DB.Prod.GLOBAL.", 0),
+    ("db.global", 0),
+    ("east.db.prod.global", 0),
+    ("db-0.hub.db.prod.global", 0),
+    ("_sql._tcp.db.prod.global", 0),
+    ("_tcp.db.prod.global", 0),
+    ("prod.global", 0),
+    ("global", 0),
+    ("dns.global", 0),
+    ("ns.dns.global", 0),
+    ("dns-version.global", 0),
+    ("db.nowhere.global", 3),
+    ("south.db.prod.global", 3),
+    ("idle.shop.global", 3),
+    ("www.example.org", 3),
+];
+
+#[test]
+fn explain_exits_with_0_for_names_that_exist_and_3_for_others() {
+    let server = Server::of(sample(), &FLAGS);
+    for (name, code) in NAMES {
+        for source in [offline(&server), format!("--server=http://{}", server.api)] {
+            let model: &[&str] = match source.starts_with("--file") {
+                true => &FLAGS,
+                false => &[],
+            };
+            let ended = run(&[&["explain", name, &source], model].concat());
+            assert_eq!(ended.code, Some(code), "{name}: {}", ended.stdout);
+            assert!(
+                ended.stdout.contains(&name.to_lowercase()),
+                "{}",
+                ended.stdout
+            );
+        }
+    }
+}
+
+#[test]
+fn explain_says_the_same_offline_by_a_server_and_by_its_api() {
+    let server = Server::of(sample(), &FLAGS);
+    for (name, _) in NAMES {
+        let api = server.api(&format!("/api/v1/explain?name={name}"));
+        for source in [offline(&server), format!("--server=http://{}", server.api)] {
+            let ended = run(&[&["explain", name, &source, "--output=json"][..], &FLAGS].concat());
+            assert_eq!(json_of(&ended), api, "{name}");
+        }
+    }
+}
+
+#[test]
+fn explain_agrees_with_the_answers() {
+    let server = Server::of(sample(), &FLAGS);
+    for (name, _) in NAMES {
+        let explanation = server.api(&format!("/api/v1/explain?name={name}"));
+        for answer in explanation["answers"].as_array().unwrap() {
+            let rtype = answer["rtype"].as_str().unwrap();
+            let outcome = server.outcome(&format!("{} {rtype}", absolute(name)));
+            let records = answer["records"].as_array().unwrap().iter();
+            let mut data: Vec<&str> = records
+                .map(|record| record.as_str().unwrap().split_once('\t').unwrap().1)
+                .collect();
+            data.sort_unstable();
+            let explained = match answer["result"].as_str().unwrap() {
+                "NOERROR" => data.join(" "),
+                other => other.to_owned(),
+            };
+            assert_eq!(explained, outcome, "{name} {rtype}");
+        }
+    }
+}
+
+fn absolute(name: &str) -> String {
+    format!("{}.", name.trim_end_matches('.'))
+}
+
+#[test]
+fn explain_names_each_endpoint_where_it_came_from_and_what_is_missing() {
+    let server = Server::of(sample(), &FLAGS);
+    let explanation = server.api("/api/v1/explain?name=db.prod.global");
+    let endpoints = explanation["endpoints"].as_array().unwrap().iter();
+    let endpoints: Vec<Value> = endpoints
+        .map(|e| json!([e["cluster"], e["hostname"], e["state"], e["object"]]))
+        .collect();
+    assert_eq!(
+        json!(endpoints),
+        json!([
+            ["east", "db-0", "answered", "Service/prod/db-0-east"],
+            ["east", "db-1", "gateway-down", "Service/prod/db-1-east"],
+            ["hub", "db-0", "answered", "EndpointSlice/prod/db-ipv4"],
+        ])
+    );
+    let skipped = &explanation["skipped"];
+    assert_eq!(skipped[0]["object"], "Service/prod/db-0-north");
+    assert_eq!(skipped[0]["reason"], "bad-address");
+    let text = run(&["explain", "db.prod.global", &offline(&server)]).stdout;
+    for part in [
+        "db-1-east",
+        "gateway-down",
+        "db-0-north",
+        "bad-address",
+        "10.96.1.1",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let nearest = server.api("/api/v1/explain?name=db.prdo.global")["nearest"].clone();
+    let nearest = nearest.as_array().unwrap();
+    assert!(nearest.contains(&json!("db.prod.global.")), "{nearest:?}");
+}
+
+#[test]
+fn explain_of_what_is_no_name_is_an_error() {
+    let server = Server::of(sample(), &[]);
+    let long = "a".repeat(64);
+    for name in ["db..global", long.as_str()] {
+        let ended = run(&["explain", name, &offline(&server)]);
+        let expected = format!("error: '{name}' is no domain name\n");
+        assert_eq!(
+            (ended.code, ended.stderr.as_str()),
+            (Some(1), expected.as_str())
+        );
+        let page = get(server.api, &format!("/api/v1/explain?name={name}")).unwrap();
+        assert_eq!(page.status, 400);
+    }
+}
+
+#[test]
+fn table_prints_services_skipped_objects_and_conflicts_for_people() {
+    let server = Server::of(sample(), &FLAGS);
+    let ended = run(&[
+        &["table", &offline(&server), "--log-level=error"][..],
+        &FLAGS,
+    ]
+    .concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let lines: Vec<String> = ended
+        .stdout
+        .lines()
+        .skip(1) // generation and serial
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .filter(|line| !line.is_empty())
+        .collect();
+    let head = "CLUSTER HOST ADDRESSES PORTS STATE OBJECT";
+    let expected = [
+        "db.prod ttl 7, also by its short name",
+        head,
+        "east db-0 10.96.1.1 2001:db8::1 http:8080 sql:26257 answered Service/prod/db-0-east",
+        "east db-1 10.96.1.2 http:8080 sql:26257 gateway-down Service/prod/db-1-east",
+        "hub db-0 192.0.2.1 sql:26257 answered EndpointSlice/prod/db-ipv4",
+        "db.shop ttl 7",
+        head,
+        "west db-0 10.96.2.1 sql:26257 answered Service/shop/db-0-west",
+        "idle.shop ttl 7, also by its short name",
+        "no endpoint",
+        "skipped objects: 1",
+        "Service/prod/db-0-north bad-address '0.0.0.0' is no host's address",
+        "conflicts: 1",
+        "short-name db claimed by namespaces prod, shop; answered for 'prod'",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn table_says_the_same_offline_by_a_server_and_by_its_api() {
+    let server = Server::of(sample(), &FLAGS);
+    let api = server.api("/api/v1/table");
+    let url = format!("--server=http://{}", server.api);
+    assert_eq!(json_of(&run(&["table", &url, "--output=json"])), api);
+    let file = offline(&server);
+    let mut offline = json_of(&run(
+        &[&["table", &file, "--output=json"][..], &FLAGS].concat()
+    ));
+    offline["serial"] = api["serial"].clone();
+    assert_eq!(offline, api);
+    assert_eq!(server.api("/api/v1/conflicts"), api["conflicts"]);
+    let zone = get(server.api, "/api/v1/table?output=zone").unwrap().body;
+    assert_eq!(run(&["table", &url, "--output=zone"]).stdout, zone);
+    assert!(
+        zone.contains("db.prod.global.\t7\tIN\tA\t10.96.1.1\n"),
+        "{zone}"
+    );
+}
+
+#[test]
+fn the_zone_of_several_must_be_named() {
+    let server = Server::of(sample(), &["--zone=global", "--zone=b.test"]);
+    let url = format!("--server=http://{}", server.api);
+    for source in [url.as_str(), &offline(&server)] {
+        for (named, other) in [("b.test", "global."), ("global", "b.test.")] {
+            let flag = format!("--zone={named}");
+            let ended = run(&["table", source, "--output=zone", &flag]);
+            assert_eq!(ended.code, Some(0), "{source}, {flag}: {}", ended.stderr);
+            let start = format!("{named}.\t");
+            assert!(
+                ended.stdout.starts_with(&start),
+                "{source}: {}",
+                ended.stdout
+            );
+            assert!(!ended.stdout.contains(other), "{source}, {flag}");
+        }
+    }
+    for arguments in [
+        vec!["table", &url, "--output=zone"],
+        vec!["table", &url, "--output=zone", "--zone=c.test"],
+    ] {
+        let ended = run(&arguments);
+        assert_eq!(
+            (ended.code, ended.stdout.as_str()),
+            (Some(1), ""),
+            "{arguments:?}"
+        );
+        assert!(ended.stderr.contains("global. b.test."), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    // More than a pipe holds, so that writing meets the closed end.
+    let mut manifest = objects();
+    for index in 0..200 {
+        let name = format!("service-{index}");
+        let member = mirror("prod", &name, "east").endpoint(&format!("{name}-0"), &["10.96.1.1"]);
+        manifest = manifest.with(member);
+    }
+    let server = Server::of(manifest, &[]);
+    for form in ["text", "json", "zone"] {
+        let mut command = global_dns(&["table", &offline(&server), "--output", form]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = spawn(command);
+        let mut first = String::new();
+        let mut stdout = BufReader::with_capacity(16, child.stdout.take().unwrap());
+        stdout.read_line(&mut first).unwrap();
+        drop(stdout);
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(!first.is_empty(), "{form}");
+        assert_eq!(
+            (output.status.code(), stderr.as_str()),
+            (Some(0), ""),
+            "{form}"
+        );
+    }
+}
+
+#[test]
+fn there_are_no_escapes_where_no_terminal_is() {
+    let server = Server::of(sample(), &[]);
+    let file = offline(&server);
+    for arguments in [
+        &["table", &file][..],
+        &["table", &file, "--output=json"],
+        &["explain", "db.prod.global", &file],
+        &["explain", "nope.global", &file],
+        &["table", "--file=/nonexistent"],
+        &["table", "--frob"],
+        &["table", &file, "--zone=glo bal"],
+        &["--help"],
+        &["serve", "--help"],
+        &["table", &file, "--log-level=trace"],
+    ] {
+        let ended = run(arguments);
+        assert!(!ended.stdout.contains('\u{1b}'), "{arguments:?}");
+        assert!(!ended.stderr.contains('\u{1b}'), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_log_has_one_json_object_a_line_where_that_is_asked_for() {
+    let server = Server::of(sample(), &FLAGS);
+    let lines = server.log.lines();
+    assert!(lines.iter().all(Value::is_object), "{lines:#?}");
+    let published = server.log.wait(0, "Published table");
+    assert_eq!(published["generation"], 1);
+}

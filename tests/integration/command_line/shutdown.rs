@@ -1,0 +1,68 @@
+//! SIGTERM and SIGINT: not ready at once, answers during the grace period, a clean end.
+
+use std::time::{Duration, Instant};
+
+use crate::support::ask::Over;
+use crate::support::binary::{Page, Server};
+use crate::support::objects::{Manifest, mirror};
+use crate::support::{set, wait_for};
+
+fn sample() -> Manifest {
+    mirror("prod", "db", "east")
+        .endpoint("db-0", &["10.96.1.1"])
+        .into()
+}
+
+fn wait_for_not_ready(server: &Server) -> Page {
+    wait_for("503", || {
+        Some(server.admin("/readyz")).filter(|page| page.status == 503)
+    })
+}
+
+#[test]
+fn readiness_fails_answers_go_on_and_the_end_is_clean() {
+    for signal in ["TERM", "INT"] {
+        let grace = Duration::from_secs(2);
+        let mut server = Server::of(sample(), &["--grace=2s"]);
+        let sent = Instant::now();
+        server.signal(signal);
+        let page = wait_for_not_ready(&server);
+        assert!(sent.elapsed() < grace, "{:?}", sent.elapsed());
+        assert_eq!(page.body, "shutting down\n");
+        assert_eq!(server.admin("/livez").status, 200);
+        for over in [Over::Udp, Over::Tcp] {
+            let reply = server.ask("db.prod.global. A", over);
+            assert_eq!(reply.data(), set(["10.96.1.1"]), "{signal}, {over:?}");
+        }
+        assert!(!server.has_ended(), "SIG{signal}");
+        assert_eq!(server.end(), Some(0), "SIG{signal}");
+        assert!(sent.elapsed() >= grace, "{:?}", sent.elapsed());
+        let fields = server
+            .log
+            .wait(0, "Shutting down: no longer ready, still answering");
+        assert_eq!(fields["signal"], format!("SIG{signal}"));
+        server.log.wait(0, "Stopped");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    for (first, second) in [("TERM", "TERM"), ("INT", "TERM"), ("TERM", "INT")] {
+        let mut server = Server::of(sample(), &["--grace=10m"]);
+        server.signal(first);
+        wait_for_not_ready(&server);
+        assert!(!server.has_ended());
+        let sent = Instant::now();
+        server.signal(second);
+        // Ten minutes of grace are not waited for. Which code says so is not promised; a signal's death is none.
+        assert!(server.end().is_some(), "{first}, {second}");
+        assert!(sent.elapsed() < Duration::from_secs(5), "{first}, {second}");
+    }
+}
+
+#[test]
+fn a_signal_without_grace_ends_it_cleanly() {
+    let mut server = Server::of(sample(), &["--grace=0s"]);
+    server.signal("TERM");
+    assert_eq!(server.end(), Some(0));
+}

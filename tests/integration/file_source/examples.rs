@@ -1,0 +1,225 @@
+//! The worked examples of Linkerd's objects, loaded as one file: the steady state, the kinds that are no headless
+//! mirrors, and every variant, old label sets included.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::support::ask::Over;
+use crate::support::binary::Server;
+use crate::support::{assert_none, repository, set};
+
+/// The objects of the source cluster: what precedes section 1 is in another one.
+fn examples() -> Server {
+    let text = std::fs::read_to_string(repository("tests/fixtures/linkerd-examples.yaml")).unwrap();
+    let start = text.find("# 1. Link and credentials").unwrap();
+    Server::with_text(&text[start..], &[])
+}
+
+const EAST: [&str; 2] = ["10.43.12.10", "10.43.12.11"];
+const WEST: [&str; 3] = ["10.43.77.20", "10.43.77.21", "10.43.77.22"];
+const NORTH: [&str; 1] = ["10.43.201.30"];
+
+#[test]
+fn the_steady_state_answers_with_the_five_that_live() {
+    let server = examples();
+    let data = |name: &str| server.ask(name, Over::Udp).data();
+    let live = set([&EAST[..], &WEST].concat());
+    assert_eq!(data("nginx.default.global. A"), live);
+    assert_eq!(data("nginx.global. A"), live);
+    assert_eq!(data("east.nginx.default.global. A"), set(EAST));
+    assert_eq!(data("west.nginx.default.global. A"), set(WEST));
+    // North's gateway is down, which leaves its own names resolving (rule M4).
+    assert_eq!(data("north.nginx.default.global. A"), set(NORTH));
+    assert_eq!(
+        data("nginx-set-0.north.nginx.default.global. A"),
+        set(NORTH)
+    );
+    let targets = |port: u16| {
+        let hosts = [
+            "nginx-set-0.east",
+            "nginx-set-1.east",
+            "nginx-set-0.west",
+            "nginx-set-1.west",
+            "nginx-set-2.west",
+        ];
+        set(hosts.map(|host| format!("0 10 {port} {host}.nginx.default.global.")))
+    };
+    // Ports of the Service, not of the pod.
+    for (port, number) in [("http", 80), ("metrics", 9113), ("peer", 7000)] {
+        let name = format!("_{port}._tcp.nginx.default.global. SRV");
+        assert_eq!(data(&name), targets(number), "{name}");
+    }
+    let outcomes = [
+        ("nginx.default.global. AAAA", "NODATA"),
+        ("default.global. A", "NODATA"),
+        ("nginx-set-2.east.nginx.default.global. A", "NXDOMAIN"),
+        ("south.nginx.default.global. A", "NXDOMAIN"),
+    ];
+    for (asked, expected) in outcomes {
+        assert_eq!(server.outcome(asked), expected, "{asked}");
+    }
+}
+
+#[test]
+fn other_mirrored_kinds_are_recognised_and_do_not_join() {
+    let server = examples();
+    let report = server.api("/api/v1/table");
+    let skipped = report["skipped"].as_array().unwrap();
+    let skipped: BTreeSet<(&str, &str)> = skipped
+        .iter()
+        .map(|s| (s["object"].as_str().unwrap(), s["reason"].as_str().unwrap()))
+        .collect();
+    let expected = ["api-west", "cache-west", "web-east", "web-federated"]
+        .map(|name| format!("Service/default/{name}"));
+    let expected: BTreeSet<(&str, &str)> = expected
+        .iter()
+        .map(|name| (name.as_str(), "not-headless"))
+        .collect();
+    assert_eq!(skipped, expected);
+    for name in ["api", "cache", "web", "web-federated", "web-east"] {
+        let asked = format!("{name}.default.global. A");
+        assert_eq!(server.outcome(&asked), "NXDOMAIN", "{asked}");
+    }
+    for asked in [
+        "linkerd-multicluster.global. A",
+        "probe-east.linkerd-multicluster.global. A",
+    ] {
+        assert_eq!(server.outcome(asked), "NXDOMAIN", "{asked}");
+    }
+}
+
+#[test]
+fn every_variant_answers_as_the_rules_demand() {
+    let server = examples();
+    let cases = [
+        // The headless mirror alone: known, without an endpoint, so neither its name nor its namespace exists.
+        ("nginx.variant-first-write A", "NXDOMAIN"),
+        ("east.nginx.variant-first-write A", "NXDOMAIN"),
+        ("variant-first-write A", "NXDOMAIN"),
+        // An endpoint mirror counts as soon as it is there; the headless slice comes later.
+        ("nginx.variant-endpoint-mirrors-first A", "10.43.90.1"),
+        (
+            "nginx-set-0.east.nginx.variant-endpoint-mirrors-first A",
+            "10.43.90.1",
+        ),
+        // The headless slice still lists 10.43.91.2, which may be somebody else's by now.
+        ("nginx.variant-scale-down-window A", "10.43.91.1"),
+        (
+            "nginx-set-1.east.nginx.variant-scale-down-window A",
+            "NXDOMAIN",
+        ),
+        (
+            "_http._tcp.nginx.variant-scale-down-window SRV",
+            "0 10 80 nginx-set-0.east.nginx.variant-scale-down-window.global.",
+        ),
+        ("nginx.variant-scaled-to-zero A", "NXDOMAIN"),
+        ("variant-scaled-to-zero A", "NXDOMAIN"),
+        // The headless slice stays not ready after the gateway is back.
+        ("nginx.variant-gateway-down-sticky A", "10.43.92.1"),
+        // The headless slice holds gateway addresses and the gateway's port.
+        ("nginx.variant-clobbered A", "10.43.93.1"),
+        ("east.nginx.variant-clobbered A", "10.43.93.1"),
+        (
+            "_http._tcp.nginx.variant-clobbered SRV",
+            "0 10 80 nginx-set-0.east.nginx.variant-clobbered.global.",
+        ),
+        // The endpoint mirror is named by the hostname, the headless slice by the pod.
+        ("nginx.variant-hostname-mismatch A", "10.43.94.1"),
+        ("web.west.nginx.variant-hostname-mismatch A", "10.43.94.1"),
+        (
+            "web-6c9f7d5b8-x2v4q.west.nginx.variant-hostname-mismatch A",
+            "NXDOMAIN",
+        ),
+        // Endpoints without a Service make no name.
+        ("nginx.variant-orphan-endpoints A", "NXDOMAIN"),
+        ("variant-orphan-endpoints A", "NXDOMAIN"),
+        // Dashes, and cluster names in names: nothing is cut but by the annotation.
+        ("db-east.variant-names A", "10.43.95.1"),
+        ("east.db-east.variant-names A", "10.43.95.1"),
+        ("db-east-0.east.db-east.variant-names A", "10.43.95.1"),
+        ("db-east-0.db-east.variant-names A", "NXDOMAIN"),
+        ("db.variant-names A", "NXDOMAIN"),
+        ("db-east-east.variant-names A", "NXDOMAIN"),
+        ("db-us.variant-names A", "NXDOMAIN"),
+        ("db-us-east.variant-names A", "NXDOMAIN"),
+        // Labels as Linkerd 2.11 to 2.16 wrote them.
+        ("nginx.variant-legacy-labels A", "10.43.96.1"),
+        (
+            "nginx-set-0.west.nginx.variant-legacy-labels A",
+            "10.43.96.1",
+        ),
+        (
+            "_peer._tcp.west.nginx.variant-legacy-labels SRV",
+            "0 10 7000 nginx-set-0.west.nginx.variant-legacy-labels.global.",
+        ),
+        // Both families are in spec.clusterIPs alone.
+        ("nginx.variant-dual-stack A", "10.43.97.1"),
+        ("nginx.variant-dual-stack AAAA", "fd00:10:43::97:1"),
+        ("nginx.variant-ipv6-primary A", "NODATA"),
+        ("nginx.variant-ipv6-primary AAAA", "fd00:10:43::98:1"),
+    ];
+    let mut differences = Vec::new();
+    for (asked, expected) in cases {
+        let (name, rtype) = asked.split_once(' ').unwrap();
+        let outcome = server.outcome(&format!("{name}.global. {rtype}"));
+        if outcome != expected {
+            differences.push(format!("{asked}: {outcome}, wanted {expected}"));
+        }
+    }
+    assert_none(&differences);
+}
+
+#[test]
+fn the_whole_table_of_the_examples_holds_no_gateway_and_nothing_else() {
+    let server = examples();
+    let report = server.api("/api/v1/table");
+    let services: Vec<&Value> = report["services"].as_array().unwrap().iter().collect();
+    let row = |service: &&Value| {
+        let endpoints = service["endpoints"].as_array().unwrap().iter();
+        let endpoints: Vec<String> = endpoints
+            .map(|e| {
+                let text = |field: &str| e[field].as_str().unwrap().to_owned();
+                let addresses = e["addresses"].as_array().unwrap().iter();
+                let addresses: Vec<&str> = addresses.map(|a| a.as_str().unwrap()).collect();
+                format!(
+                    "{}/{} {} {}",
+                    text("cluster"),
+                    text("hostname"),
+                    addresses.join("+"),
+                    text("state")
+                )
+            })
+            .collect();
+        let text = |field: &str| service[field].as_str().unwrap().to_owned();
+        format!(
+            "{}/{}: {}",
+            text("namespace"),
+            text("service"),
+            endpoints.join(", ")
+        )
+    };
+    let seen: Vec<String> = services.iter().map(row).collect();
+    let expected = [
+        "default/nginx: east/nginx-set-0 10.43.12.10 answered, east/nginx-set-1 10.43.12.11 answered, \
+         north/nginx-set-0 10.43.201.30 gateway-down, west/nginx-set-0 10.43.77.20 answered, \
+         west/nginx-set-1 10.43.77.21 answered, west/nginx-set-2 10.43.77.22 answered",
+        "variant-clobbered/nginx: east/nginx-set-0 10.43.93.1 answered",
+        "variant-dual-stack/nginx: east/nginx-set-0 10.43.97.1+fd00:10:43::97:1 answered",
+        "variant-endpoint-mirrors-first/nginx: east/nginx-set-0 10.43.90.1 answered",
+        "variant-first-write/nginx: ",
+        "variant-gateway-down-sticky/nginx: north/nginx-set-0 10.43.92.1 answered",
+        "variant-hostname-mismatch/nginx: west/web 10.43.94.1 answered",
+        "variant-ipv6-primary/nginx: west/nginx-set-0 fd00:10:43::98:1 answered",
+        "variant-legacy-labels/nginx: west/nginx-set-0 10.43.96.1 answered",
+        "variant-names/db-east: east/db-east-0 10.43.95.1 answered",
+        "variant-names/db-us: ",
+        "variant-scale-down-window/nginx: east/nginx-set-0 10.43.91.1 answered",
+        "variant-scaled-to-zero/nginx: ",
+    ];
+    assert_eq!(seen, expected);
+    // Eleven namespaces have an `nginx`, and no flag says whose the short name is.
+    let conflicts = report["conflicts"].as_array().unwrap().iter();
+    let conflicts: Vec<(&Value, &Value)> = conflicts.map(|c| (&c["kind"], &c["name"])).collect();
+    assert_eq!(conflicts, [(&json!("short-name"), &json!("nginx"))]);
+}

@@ -1,0 +1,352 @@
+//! What cannot be used: files at start, single objects at any time.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::binary::{Server, run};
+use crate::support::objects::{Manifest, mirror, objects};
+
+fn good() -> Manifest {
+    mirror("prod", "db", "east")
+        .endpoint("db-0", &["10.96.1.1"])
+        .into()
+}
+
+/// Runs a command on files that cannot be used; returns what it says, with the folder cut off.
+fn complaint(command: &[&str], files: &[(&str, Option<&str>)]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let mut arguments: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        if let Some(text) = text {
+            std::fs::write(&path, text).unwrap();
+        }
+        arguments.push(format!("--file={}", path.display()));
+    }
+    let ended = run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(1), ""),
+        "{}",
+        ended.stderr
+    );
+    let folder = Path::new(folder.path()).display().to_string();
+    ended.stderr.replace(&format!("{folder}/"), "")
+}
+
+const SERVE: [&str; 4] = [
+    "serve",
+    "--listen=127.0.0.1:0",
+    "--admin-listen=127.0.0.1:0",
+    "--api-listen=127.0.0.1:0",
+];
+
+#[test]
+fn a_file_that_cannot_be_used_is_an_error_at_start() {
+    let broken = "apiVersion: v1\nkind: Service\nmetadata:\n  name: db\n name: [\n";
+    let cut = good().text().trim_end().trim_end_matches('}').to_owned();
+    let cases = [
+        (
+            "missing",
+            None,
+            "error: reading a.yaml: No such file or directory (os error 2)\n",
+        ),
+        (
+            "empty",
+            Some(""),
+            "error: a.yaml: holds no Kubernetes object of kind Service or EndpointSlice\n",
+        ),
+        (
+            "comments alone",
+            Some("# nothing\n---\n"),
+            "error: a.yaml: holds no Kubernetes object of kind Service or EndpointSlice\n",
+        ),
+        (
+            "other kinds alone",
+            Some("kind: Pod\nmetadata: {name: x}\n---\nkind: PodList\nitems: [{}]\n"),
+            "error: a.yaml: holds no Kubernetes object of kind Service or EndpointSlice\n",
+        ),
+        (
+            "a list without items",
+            Some("apiVersion: v1\nkind: List\nitems: []\n"),
+            "error: a.yaml: holds no Kubernetes object of kind Service or EndpointSlice\n",
+        ),
+        (
+            "no object at all",
+            Some("just words\n"),
+            "error: a.yaml: holds no Kubernetes object of kind Service or EndpointSlice\n",
+        ),
+    ];
+    for (what, text, expected) in cases {
+        for command in [&["table"][..], &SERVE] {
+            assert_eq!(complaint(command, &[("a.yaml", text)]), expected, "{what}");
+        }
+    }
+    // What a parser says of syntax is its own affair; the place is not.
+    for (what, text, place) in [
+        ("broken YAML", broken, "error: a.yaml:5:"),
+        ("JSON that is cut off", cut.as_str(), "error: a.yaml:"),
+    ] {
+        for command in [&["table"][..], &SERVE] {
+            let said = complaint(command, &[("a.yaml", Some(text))]);
+            let rest = said.strip_prefix(place);
+            let rest = rest.unwrap_or_else(|| panic!("{what}: {said}"));
+            let (position, reason) = rest.split_once(": ").unwrap();
+            assert!(
+                position.chars().all(|c| c.is_ascii_digit() || c == ':'),
+                "{what}: {said}"
+            );
+            assert!(
+                reason.len() > 10 && reason.lines().count() == 1,
+                "{what}: {said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_bad_one_of_several_files_is_named() {
+    let good = good().text();
+    for (file, text, expected) in [
+        (
+            "b.yaml",
+            "",
+            "error: b.yaml: holds no Kubernetes object of kind Service or EndpointSlice\n",
+        ),
+        ("b.yaml", "{", "error: b.yaml:"),
+    ] {
+        let said = complaint(&["table"], &[("a.yaml", Some(&good)), (file, Some(text))]);
+        assert!(said.starts_with(expected), "{said}");
+    }
+}
+
+#[test]
+fn one_object_twice_is_an_error_that_names_it_and_both_files() {
+    let text = good().text();
+    let twice = format!("{text}{text}");
+    let slice = Manifest(vec![good().0[2].clone()]).text();
+    for (files, expected) in [
+        (
+            vec![("a.yaml", Some(text.as_str())), ("b.yaml", Some(&text))],
+            "error: Service/prod/db-east occurs twice, in a.yaml and in b.yaml\n",
+        ),
+        (
+            vec![("a.yaml", Some(twice.as_str()))],
+            "error: Service/prod/db-east occurs twice, in a.yaml and in a.yaml\n",
+        ),
+        (
+            vec![("a.yaml", Some(text.as_str())), ("b.yaml", Some(&slice))],
+            "error: EndpointSlice/prod/db-0-east-7xk2p occurs twice, in a.yaml and in b.yaml\n",
+        ),
+    ] {
+        assert_eq!(complaint(&["table"], &files), expected);
+    }
+}
+
+#[test]
+fn one_name_in_two_namespaces_is_two_objects() {
+    let both = objects()
+        .with(good())
+        .with(mirror("shop", "db", "east").endpoint("db-0", &["10.96.2.1"]));
+    let server = Server::of(both, &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert_eq!(server.outcome("db.shop.global. A"), "10.96.2.1");
+}
+
+#[test]
+fn a_bad_object_is_skipped_and_counted_and_the_rest_is_served() {
+    let mut bad = Manifest::from(
+        mirror("prod", "db", "west")
+            .endpoint("db-0", &["10.96.2.1"])
+            .endpoint("db-1", &["10.96.2.2"])
+            .endpoint("db-2", &["0.0.0.0"])
+            .endpoint("db-3", &["10.96.2.3"])
+            .endpoint("db-4", &["10.96.2.4"])
+            .endpoint("db-5", &["10.96.2.5"]),
+    );
+    // Each endpoint mirror is followed by its slice.
+    let endpoint_mirror = |host: usize| 1 + 2 * host;
+    bad.0[endpoint_mirror(1)]["spec"]["ports"] = Value::from("many");
+    let names = "/metadata/annotations/mirror.linkerd.io~1remote-svc-fq-name";
+    let set = |object: &mut Value, pointer: &str, value: &str| {
+        *object.pointer_mut(pointer).unwrap() = Value::from(value);
+    };
+    let (slash, other) = (endpoint_mirror(3), endpoint_mirror(4));
+    set(&mut bad.0[slash], names, "db_3.db.prod.svc.cluster.local");
+    set(&mut bad.0[other], names, "db-4.db.bank.svc.cluster.local");
+    let orphan = endpoint_mirror(5);
+    bad.0[orphan]["metadata"]["labels"]["mirror.linkerd.io/headless-mirror-svc-name"] =
+        Value::from("db-gone");
+    let cluster_ip = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "name": "web-east", "namespace": "prod",
+            "labels": {"mirror.linkerd.io/mirrored-service": "true", "mirror.linkerd.io/cluster-name": "east"},
+            "annotations": {"mirror.linkerd.io/remote-svc-fq-name": "web.prod.svc.cluster.local"},
+        },
+        "spec": {"clusterIP": "10.96.3.1", "clusterIPs": ["10.96.3.1"], "ports": []},
+    });
+    let server = Server::of(objects().with(good()).with(bad).with(cluster_ip), &[]);
+
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1 10.96.2.1");
+    for host in ["db-1", "db-2", "db-3", "db-4", "db-5"] {
+        let name = format!("{host}.west.db.prod.global. A");
+        assert_eq!(server.outcome(&name), "NXDOMAIN", "{name}");
+    }
+    assert_eq!(server.outcome("web.prod.global. A"), "NXDOMAIN");
+    for (reason, count) in [
+        ("undecodable", 1.0),
+        ("bad-address", 1.0),
+        ("bad-name", 1.0),
+        ("namespace-mismatch", 1.0),
+        ("no-parent", 1.0),
+        ("not-headless", 1.0),
+        ("duplicate", 0.0),
+        ("excluded-cluster", 0.0),
+    ] {
+        let metric = format!("global_dns_skipped_objects{{reason=\"{reason}\"}}");
+        assert_eq!(server.metric(&metric), count, "{reason}");
+    }
+    let skipped = server.api("/api/v1/table")["skipped"].clone();
+    let mut seen: Vec<(String, String)> = Vec::new();
+    for skip in skipped.as_array().unwrap() {
+        let text = |field: &str| skip[field].as_str().unwrap().to_owned();
+        assert!(!text("detail").is_empty(), "{skip}");
+        seen.push((text("object"), text("reason")));
+    }
+    seen.sort();
+    let expected = [
+        ("Service/prod/db-1-west", "undecodable"),
+        ("Service/prod/db-2-west", "bad-address"),
+        ("Service/prod/db-3-west", "bad-name"),
+        ("Service/prod/db-4-west", "namespace-mismatch"),
+        ("Service/prod/db-5-west", "no-parent"),
+        ("Service/prod/web-east", "not-headless"),
+    ]
+    .map(|(object, reason)| (object.to_owned(), reason.to_owned()));
+    assert_eq!(seen, expected);
+    // Each is told once on the log, apart from kinds that are everyday.
+    let log = server.log.lines();
+    let told = |object: &str| {
+        let lines = log.iter().map(|line| &line["fields"]);
+        lines
+            .filter(|f| f["message"] == "Skipped object" && f["object"] == object)
+            .count()
+    };
+    for (object, reason) in &expected {
+        let times = usize::from(reason != "not-headless");
+        assert_eq!(told(object), times, "{object}");
+    }
+}
+
+#[test]
+fn addresses_that_no_client_can_be_sent_to_are_skipped() {
+    let unusable = [
+        "0.0.0.0",
+        "127.0.0.1",
+        "255.255.255.255",
+        "224.0.0.1",
+        "::",
+        "::1",
+        "ff02::1",
+        "10.96.1",
+        "None",
+        "",
+    ];
+    let mut service = mirror("prod", "db", "east").endpoint("good", &["10.96.1.1"]);
+    for (index, address) in unusable.iter().enumerate() {
+        service = service.endpoint(&format!("bad-{index}"), &[address]);
+    }
+    let server = Server::of(service, &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert_eq!(server.outcome("db.prod.global. AAAA"), "NODATA");
+    let skipped = "global_dns_skipped_objects{reason=\"bad-address\"}";
+    assert_eq!(server.metric(skipped), unusable.len() as f64);
+}
+
+/// How many objects are skipped, whatever the reason.
+fn skipped(server: &Server) -> f64 {
+    let page = server.admin("/metrics").body;
+    let lines = page.lines();
+    let counts = lines.filter(|line| line.starts_with("global_dns_skipped_objects{"));
+    counts
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+        .sum()
+}
+
+#[test]
+fn a_label_that_is_no_text_is_skipped_and_counted() {
+    // `mirrored-service: true` without quotes: a slip of whoever writes by hand. Rule M9: never silent.
+    let mut slip = Manifest::from(mirror("prod", "db", "west"));
+    slip.0[0]["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] = Value::from(true);
+    let server = Server::of(objects().with(good()).with(slip), &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert_eq!(skipped(&server), 1.0);
+    let report = server.api("/api/v1/table");
+    assert_eq!(report["skipped"][0]["object"], "Service/prod/db-west");
+    assert_eq!(report["skipped"][0]["reason"], "undecodable");
+}
+
+#[test]
+fn an_object_without_a_name_is_skipped_and_counted() {
+    let mut nameless = Manifest::from(mirror("prod", "db", "west"));
+    let metadata = nameless.0[0]["metadata"].as_object_mut().unwrap();
+    metadata.remove("name");
+    let server = Server::of(objects().with(good()).with(nameless), &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert_eq!(skipped(&server), 1.0);
+}
+
+#[test]
+fn an_object_without_a_namespace_is_skipped_and_counted() {
+    let mut homeless = Manifest::from(mirror("prod", "db", "west"));
+    let metadata = homeless.0[0]["metadata"].as_object_mut().unwrap();
+    metadata.remove("namespace");
+    let server = Server::of(objects().with(good()).with(homeless), &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert_eq!(skipped(&server), 1.0);
+}
+
+#[test]
+fn names_that_exceed_the_limits_of_dns_are_left_out() {
+    // H.C.S.N.global takes 255 octets at most (RFC 1035 section 2.3.4): the zone takes 8 and each label one more.
+    let label = |length: usize| "a".repeat(length);
+    let (namespace, service, host) = (label(63), label(62), label(60));
+    let fits = 255
+        - 8
+        - [&namespace, &service, &host]
+            .map(|l| l.len() + 1)
+            .iter()
+            .sum::<usize>()
+        - 1;
+    assert!(fits < 63);
+    let member = |cluster: usize, address: &str| {
+        mirror(&namespace, &service, &label(cluster)).endpoint(&host, &[address])
+    };
+    let server = Server::of(
+        objects()
+            .with(good())
+            .with(member(fits, "10.96.2.1"))
+            .with(member(fits + 1, "10.96.2.2")),
+        &[],
+    );
+    let base = format!("{service}.{namespace}.global.");
+    assert_eq!(server.outcome(&format!("{base} A")), "10.96.2.1");
+    let longest = format!("{host}.{}.{base}", label(fits));
+    assert_eq!(server.outcome(&format!("{longest} A")), "10.96.2.1");
+    assert_eq!(
+        server.outcome(&format!("{}.{base} A", label(fits + 1))),
+        "NXDOMAIN"
+    );
+    let bad_name = "global_dns_skipped_objects{reason=\"bad-name\"}";
+    assert_eq!(server.metric(bad_name), 1.0);
+    // The zone file leaves out what no question can ask for.
+    let zone = crate::support::binary::get(server.api, "/api/v1/table?output=zone").unwrap();
+    let owners = zone
+        .body
+        .lines()
+        .map(|line| line.split('\t').next().unwrap());
+    assert!(owners.clone().all(|owner| owner.len() < 255));
+    assert!(owners.into_iter().any(|owner| owner == longest));
+}

@@ -1,0 +1,267 @@
+//! Files that change while they are served.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::support::ask::Over;
+use crate::support::binary::{Await, Server};
+use crate::support::objects::{Gateway, Manifest, mirror, objects};
+use crate::support::{set, wait_for};
+
+fn one_endpoint() -> Manifest {
+    mirror("prod", "db", "east")
+        .endpoint("db-0", &["10.96.1.1"])
+        .into()
+}
+
+fn two_endpoints() -> Manifest {
+    mirror("prod", "db", "east")
+        .endpoint("db-0", &["10.96.1.1"])
+        .endpoint("db-1", &["10.96.1.2"])
+        .into()
+}
+
+/// The serial that the SOA record has.
+fn soa_serial(server: &Server) -> u32 {
+    let zone = crate::support::binary::get(server.api, "/api/v1/table?output=zone").unwrap();
+    let soa = zone.body.lines().next().unwrap().to_owned();
+    soa.split(' ').nth(2).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_changed_file_changes_answers_generation_and_serial() {
+    let server = Server::of(one_endpoint(), &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    let (generation, serial) = server.generation_and_serial();
+    assert_eq!((generation, soa_serial(&server)), (1, serial));
+
+    server.rewrite(&two_endpoints().text());
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.1.2");
+    let (generation, later) = server.generation_and_serial();
+    assert_eq!((generation, soa_serial(&server)), (2, later));
+    assert!(later > serial, "{serial} -> {later}");
+
+    let other = mirror("shop", "cache", "west").endpoint("cache-0", &["10.96.2.1"]);
+    server.rewrite(&Manifest::from(other).text());
+    server.wait_for_outcome("cache.shop.global. A", "10.96.2.1");
+    assert_eq!(server.outcome("db.prod.global. A"), "NXDOMAIN");
+    assert_eq!(server.generation_and_serial().0, 3);
+}
+
+#[test]
+fn a_change_that_changes_no_answer_moves_neither_generation_nor_serial() {
+    let server = Server::of(one_endpoint(), &[]);
+    let before = server.generation_and_serial();
+    let same = format!("# the same\n{}", one_endpoint().text());
+    server.rewrite(&same);
+    // An object that is skipped changes the report, and no answer.
+    let mut stranger = Manifest::from(mirror("prod", "db", "west"));
+    stranger.0[0]["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] =
+        "db.bank.svc.cluster.local".into();
+    server.rewrite(&objects().with(one_endpoint()).with(stranger).text());
+    let skipped = "global_dns_skipped_objects{reason=\"namespace-mismatch\"}";
+    wait_for("the skipped object", || {
+        (server.metric(skipped) == 1.0).then_some(())
+    });
+    assert_eq!(server.generation_and_serial(), before);
+    // The next real change is the next generation: none was used up.
+    server.rewrite(&two_endpoints().text());
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.1.2");
+    assert_eq!(server.generation_and_serial().0, before.0 + 1);
+}
+
+#[test]
+fn one_change_of_a_file_is_one_generation() {
+    // Many namespaces make many feeds; what a file says of gateways must not lag behind what it says of Services.
+    let namespaces: Vec<String> = (0..60).map(|n| format!("team-{n}")).collect();
+    let manifest = |first: &str, second: Option<&str>| {
+        let mut all = objects();
+        for namespace in &namespaces {
+            let mut east = mirror(namespace, "db", "east").endpoint("db-0", &[first]);
+            if let Some(address) = second {
+                east = east.endpoint_behind(Gateway::Down, "db-1", &[address]);
+            }
+            all = all.with(east);
+        }
+        all.text()
+    };
+    let flags: Vec<String> = namespaces
+        .iter()
+        .map(|n| format!("--namespace={n}"))
+        .collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let server = Server::with_text(&manifest("10.96.1.0", None), &flags);
+    for turn in 1..=5_u64 {
+        let fresh = format!("10.96.1.{turn}");
+        let dead = format!("10.96.2.{turn}");
+        server.rewrite(&manifest(
+            &fresh,
+            Some(&dead).filter(|_| turn % 2 == 1).map(String::as_str),
+        ));
+        server.wait_for_outcome("db.team-59.global. A", &fresh);
+        assert_eq!(server.generation_and_serial().0, 1 + turn, "reload {turn}");
+    }
+}
+
+#[test]
+fn a_broken_or_empty_file_keeps_the_answers_says_why_and_recovers() {
+    let server = Server::of(one_endpoint(), &[]);
+    let before = server.generation_and_serial();
+    let path = server.file.display().to_string();
+    let empty = format!("{path}: holds no Kubernetes object of kind Service or EndpointSlice");
+    let twice = format!("Service/prod/db-east occurs twice, in {path} and in {path}");
+    let doubled = format!("{0}{0}", one_endpoint().text());
+    for (what, text, expected) in [
+        ("broken", "a: [\nb: {\n", format!("{path}:")),
+        ("empty", "", empty.clone()),
+        ("of no use", "kind: Pod\n", empty),
+        ("ambiguous", &doubled, twice),
+    ] {
+        let said = server.spoil(text);
+        assert!(said.starts_with(&expected), "{what}: {said}");
+        let page = wait_for("the reason in /readyz", || {
+            let page = server.admin("/readyz");
+            page.body.contains(&said).then_some(page)
+        });
+        assert_eq!(page.status, 200, "{what}: {}", page.body);
+        assert_eq!(page.body.lines().next(), Some("ok"), "{what}");
+        for over in [Over::Udp, Over::Tcp] {
+            let reply = server.ask("db.prod.global. A", over);
+            assert_eq!(
+                (reply.rcode.as_str(), reply.data()),
+                ("NOERROR", set(["10.96.1.1"])),
+                "{what}"
+            );
+        }
+        assert_eq!(server.generation_and_serial(), before, "{what}");
+    }
+    server.rewrite(&two_endpoints().text());
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.1.2");
+    wait_for("readiness without a complaint", || {
+        let page = server.admin("/readyz");
+        (page.status == 200 && page.body == "ok\n").then_some(())
+    });
+    assert_eq!(server.generation_and_serial().0, before.0 + 1);
+}
+
+#[test]
+fn a_file_that_disappears_keeps_the_answers_until_it_is_back() {
+    let server = Server::of(one_endpoint(), &[]);
+    let mark = server.log.mark();
+    fs::remove_file(&server.file).unwrap();
+    let fields = server
+        .log
+        .wait(mark, "Kept the last table: a file cannot be used");
+    let path = server.file.display();
+    let expected = format!("reading {path}: No such file or directory (os error 2)");
+    assert_eq!(fields["error"], expected.as_str());
+    assert_eq!(server.admin("/readyz").status, 200);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    server.rewrite(&two_endpoints().text());
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.1.2");
+}
+
+#[test]
+fn one_bad_object_at_run_time_is_skipped_and_the_rest_is_taken() {
+    let server = Server::of(one_endpoint(), &[]);
+    let mut mixed = two_endpoints();
+    mixed.0[1]["spec"]["ports"] = "many".into();
+    server.rewrite(&mixed.text());
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.2");
+    let skipped = "global_dns_skipped_objects{reason=\"undecodable\"}";
+    assert_eq!(server.metric(skipped), 1.0);
+    server.rewrite(&two_endpoints().text());
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.1.2");
+    assert_eq!(server.metric(skipped), 0.0);
+}
+
+#[test]
+fn a_file_replaced_by_rename_is_seen() {
+    let server = Server::of(one_endpoint(), &[]);
+    let beside = server.folder().join(".objects.yaml.swp");
+    fs::write(&beside, two_endpoints().text()).unwrap();
+    fs::rename(&beside, &server.file).unwrap();
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.1.2");
+}
+
+#[test]
+fn a_mounted_config_map_is_followed() {
+    // As the kubelet does: objects.yaml -> ..data/objects.yaml, and ..data -> a folder that is swapped.
+    let folder = tempfile::tempdir().unwrap();
+    let put = |version: &str, manifest: &Manifest| {
+        let inner = folder.path().join(version);
+        fs::create_dir(&inner).unwrap();
+        fs::write(inner.join("objects.yaml"), manifest.text()).unwrap();
+        let fresh = folder.path().join("..data_tmp");
+        symlink(version, &fresh).unwrap();
+        fs::rename(fresh, folder.path().join("..data")).unwrap();
+    };
+    put("..1", &one_endpoint());
+    let file = folder.path().join("objects.yaml");
+    symlink("..data/objects.yaml", &file).unwrap();
+    let path = folder.path().to_owned();
+    let flag = format!("--file={}", file.display());
+    let server = Server::start(tempfile::tempdir().unwrap(), &[&flag], Await::Ready);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    put("..2", &two_endpoints());
+    fs::remove_dir_all(path.join("..1")).unwrap();
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.1.2");
+}
+
+#[test]
+fn each_of_several_files_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("other.yaml");
+    let cache = |address: &str| {
+        let cache = mirror("shop", "cache", "west").endpoint("cache-0", &[address]);
+        Manifest::from(cache).text()
+    };
+    fs::write(&other, cache("10.96.2.1")).unwrap();
+    let flag = format!("--file={}", other.display());
+    let server = Server::of(one_endpoint(), &[&flag]);
+    assert_eq!(server.outcome("cache.shop.global. A"), "10.96.2.1");
+    fs::write(&other, cache("10.96.2.2")).unwrap();
+    server.wait_for_outcome("cache.shop.global. A", "10.96.2.2");
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    // An object that comes to be in both is an error, not a merge.
+    let mark = server.log.mark();
+    let both = format!("{}{}", cache("10.96.2.3"), one_endpoint().text());
+    fs::write(&other, both).unwrap();
+    let fields = server
+        .log
+        .wait(mark, "Kept the last table: a file cannot be used");
+    let (first, second) = (server.file.display(), other.display());
+    let expected = format!("Service/prod/db-east occurs twice, in {first} and in {second}");
+    assert_eq!(fields["error"], expected.as_str());
+    assert_eq!(server.outcome("cache.shop.global. A"), "10.96.2.2");
+}
+
+#[test]
+fn the_namespace_flag_filters() {
+    let all = objects()
+        .with(one_endpoint())
+        .with(mirror("shop", "cache", "west").endpoint("cache-0", &["10.96.2.1"]))
+        .with(mirror("test", "db", "west").endpoint("db-0", &["10.96.3.1"]));
+    let cases: [(&[&str], [&str; 4]); 3] = [
+        (&[], ["10.96.1.1", "10.96.2.1", "10.96.3.1", "10.96.1.1"]),
+        (
+            &["--namespace=prod"],
+            ["10.96.1.1", "NXDOMAIN", "NXDOMAIN", "10.96.1.1"],
+        ),
+        (
+            &["--namespace=shop", "--namespace=test"],
+            ["NXDOMAIN", "10.96.2.1", "10.96.3.1", "10.96.3.1"],
+        ),
+    ];
+    for (flags, outcomes) in cases {
+        let server = Server::of(all.clone(), flags);
+        let names = [
+            "db.prod.global. A",
+            "cache.shop.global. A",
+            "db.test.global. A",
+            "db.global. A",
+        ];
+        let seen = names.map(|name| server.outcome(name));
+        assert_eq!(seen, outcomes, "{flags:?}");
+    }
+}

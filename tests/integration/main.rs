@@ -1,0 +1,29 @@
+//! Several of our parts together: the binary, real files, real sockets, other people's name servers.
+//!
+//! Index:
+//!
+//! - `file_source`: `--file`: forms of input, errors at start, changes and mishaps at run time, the worked examples
+//! - `command_line`: usage, errors and exit codes, `explain`, `table`, `demo`, signals
+//! - `house`: the doors of DESIGN 2, read from the source text
+//! - `answers`: every name of DESIGN 4 and every situation of DESIGN 5, over UDP and TCP
+//! - `members`: whose endpoints a name has: gateways, local members, clusters, TTLs, short names, zones
+//! - `zone_file`: the printed zone in Knot, NSD and BIND; a running Knot answers like we do
+//! - `support`: Kubernetes objects, the binary as a child process, questions
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod answers;
+mod command_line;
+mod file_source;
+mod house;
+mod members;
+mod support;
+mod zone_file;

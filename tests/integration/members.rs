@@ -1,0 +1,48 @@
+//! Whose endpoints a name has (DESIGN 3), whose short name it is, and which zone it is in.
+
+mod clusters;
+mod gateways;
+mod local_members;
+mod short_names;
+mod ttls;
+mod zones;
+
+use serde_json::Value;
+
+use crate::support::assert_none;
+use crate::support::binary::Server;
+
+/// Asks each question and compares the outcomes: data, `NODATA`, `NXDOMAIN`.
+fn check_outcomes(server: &Server, what: &str, cases: &[(&str, &str)]) {
+    let mut differences = Vec::new();
+    for (asked, expected) in cases {
+        let outcome = server.outcome(asked);
+        if outcome != *expected {
+            differences.push(format!("{what}, {asked}: {outcome}, wanted {expected}"));
+        }
+    }
+    assert_none(&differences);
+}
+
+/// The kinds and names of the conflicts, sorted.
+fn conflicts(server: &Server) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let report = server.api("/api/v1/conflicts");
+    let conflicts = report.as_array().unwrap().iter();
+    let mut conflicts: Vec<_> = conflicts
+        .map(|conflict| {
+            assert!(!text(&conflict["detail"]).is_empty());
+            (text(&conflict["kind"]), text(&conflict["name"]))
+        })
+        .collect();
+    conflicts.sort();
+    conflicts
+}
+
+/// Conflicts to compare with.
+fn expected(conflicts: &[(&str, &str)]) -> Vec<(String, String)> {
+    let conflicts = conflicts.iter();
+    conflicts
+        .map(|(kind, name)| ((*kind).to_owned(), (*name).to_owned()))
+        .collect()
+}

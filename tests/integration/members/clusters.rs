@@ -1,0 +1,232 @@
+//! Rule M6: clusters have one name everywhere.
+
+use super::{check_outcomes, conflicts, expected};
+use crate::support::binary::Server;
+use crate::support::objects::{Manifest, local, mirror, objects};
+
+fn sample() -> Manifest {
+    objects()
+        .with(
+            mirror("prod", "db", "east")
+                .endpoint("db-0", &["10.96.1.1"])
+                .endpoint("db-1", &["10.96.1.2"]),
+        )
+        .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]))
+        .with(
+            local("prod", "db")
+                .exported()
+                .endpoint(Some("db-0"), "192.0.2.1", true),
+        )
+}
+
+#[test]
+fn an_alias_is_the_only_name_of_its_cluster() {
+    let server = Server::of(
+        sample(),
+        &["--cluster-name=hub", "--cluster-alias=west=us-1,east=eu-1"],
+    );
+    check_outcomes(
+        &server,
+        "aliases",
+        &[
+            (
+                "db.prod.global. A",
+                "10.96.1.1 10.96.1.2 10.96.2.1 192.0.2.1",
+            ),
+            ("us-1.db.prod.global. A", "10.96.2.1"),
+            ("db-0.us-1.db.prod.global. A", "10.96.2.1"),
+            ("db-1.eu-1.db.global. A", "10.96.1.2"),
+            ("west.db.prod.global. A", "NXDOMAIN"),
+            ("east.db.prod.global. A", "NXDOMAIN"),
+            ("db-0.west.db.prod.global. A", "NXDOMAIN"),
+            (
+                "us-1.db.prod.global. SRV",
+                "0 10 26257 db-0.us-1.db.prod.global.",
+            ),
+        ],
+    );
+    assert_eq!(conflicts(&server), expected(&[]));
+}
+
+#[test]
+fn two_sources_of_one_cluster_name_are_united_and_reported() {
+    let cases = [
+        (
+            "an alias of another link's name",
+            &["--cluster-name=hub", "--cluster-alias=west=east"][..],
+            "10.96.1.1 10.96.2.1",
+            "192.0.2.1",
+        ),
+        (
+            "this cluster under a link's name",
+            &["--cluster-name=east"],
+            "10.96.1.1 192.0.2.1",
+            "NXDOMAIN",
+        ),
+    ];
+    for (what, flags, united, hub) in cases {
+        let server = Server::of(sample(), flags);
+        let all = "10.96.1.1 10.96.1.2 10.96.2.1 192.0.2.1";
+        check_outcomes(
+            &server,
+            what,
+            &[
+                ("db.prod.global. A", all),
+                ("db-0.east.db.prod.global. A", united),
+                ("db-1.east.db.prod.global. A", "10.96.1.2"),
+                ("hub.db.prod.global. A", hub),
+            ],
+        );
+        let reported = [("cluster-name", "prod/db"), ("endpoint", "prod/db")];
+        assert_eq!(conflicts(&server), expected(&reported), "{what}");
+        let metric = "global_dns_conflicts{kind=\"cluster-name\"}";
+        assert_eq!(server.metric(metric), 1.0, "{what}");
+    }
+}
+
+#[test]
+fn an_excluded_cluster_is_left_out_and_counted() {
+    let alone = "10.96.1.1 10.96.1.2 192.0.2.1";
+    for (flags, gone) in [
+        (&["--exclude-cluster=west"][..], "west"),
+        // By the name after aliases.
+        (
+            &["--cluster-alias=west=us-1", "--exclude-cluster=us-1"],
+            "us-1",
+        ),
+    ] {
+        let server = Server::of(sample(), &[&["--cluster-name=hub"], flags].concat());
+        let cluster = format!("{gone}.db.prod.global. A");
+        let host = format!("db-0.{gone}.db.prod.global. A");
+        check_outcomes(
+            &server,
+            gone,
+            &[
+                ("db.prod.global. A", alone),
+                (&cluster, "NXDOMAIN"),
+                (&host, "NXDOMAIN"),
+                ("east.db.prod.global. A", "10.96.1.1 10.96.1.2"),
+            ],
+        );
+        let metric = "global_dns_skipped_objects{reason=\"excluded-cluster\"}";
+        assert_eq!(
+            server.metric(metric),
+            2.0,
+            "{gone}: headless and endpoint mirror"
+        );
+    }
+    let flags = [
+        "--cluster-name=hub",
+        "--cluster-alias=west=us-1",
+        "--exclude-cluster=west",
+    ];
+    let server = Server::of(sample(), &flags);
+    assert_eq!(server.outcome("us-1.db.prod.global. A"), "10.96.2.1");
+}
+
+#[test]
+fn an_endpoint_mirror_needs_a_parent_of_its_own_cluster_and_service() {
+    let mut manifest = Manifest::from(
+        mirror("prod", "db", "east")
+            .endpoint("db-0", &["10.96.1.1"])
+            .endpoint("db-1", &["10.96.1.2"])
+            .endpoint("db-2", &["10.96.1.3"])
+            .endpoint("db-3", &["10.96.1.4"]),
+    );
+    manifest = manifest
+        .with(mirror("prod", "cache", "east"))
+        .with(mirror("shop", "db", "east"));
+    let parent = "mirror.linkerd.io/headless-mirror-svc-name";
+    // Each endpoint mirror is followed by its slice.
+    manifest.0[3]["metadata"]["labels"][parent] = "cache-east".into();
+    manifest.0[5]["metadata"]["labels"][parent] = "db-gone".into();
+    manifest.0[7]["metadata"]["labels"]["mirror.linkerd.io/cluster-name"] = "west".into();
+    let server = Server::of(manifest, &[]);
+    check_outcomes(
+        &server,
+        "parents",
+        &[
+            ("db.prod.global. A", "10.96.1.1"),
+            ("db-1.east.db.prod.global. A", "NXDOMAIN"),
+            ("west.db.prod.global. A", "NXDOMAIN"),
+            ("cache.prod.global. A", "NXDOMAIN"),
+        ],
+    );
+    let metric = "global_dns_skipped_objects{reason=\"no-parent\"}";
+    assert_eq!(server.metric(metric), 3.0);
+}
+
+#[test]
+fn a_parent_with_a_cluster_ip_is_none() {
+    let mut manifest =
+        Manifest::from(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]));
+    manifest.0[0]["spec"]["clusterIP"] = "10.96.9.9".into();
+    let server = Server::of(manifest, &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "NXDOMAIN");
+    for (reason, count) in [("not-headless", 1.0), ("no-parent", 1.0)] {
+        let metric = format!("global_dns_skipped_objects{{reason=\"{reason}\"}}");
+        assert_eq!(server.metric(&metric), count, "{reason}");
+    }
+}
+
+#[test]
+fn without_the_annotation_the_exact_suffix_goes_once() {
+    let mut manifest = objects()
+        .with(mirror("prod", "db-east", "east").endpoint("db-east-0", &["10.96.1.1"]))
+        .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]));
+    for object in &mut manifest.0 {
+        if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+            annotations.clear();
+        }
+    }
+    // A name that does not end in its cluster's cannot be cut.
+    let mut odd = Manifest::from(mirror("prod", "odd", "west"));
+    odd.0[0]["metadata"]["annotations"] = serde_json::json!({});
+    odd.0[0]["metadata"]["name"] = "odd-east".into();
+    let server = Server::of(manifest.with(odd), &[]);
+    check_outcomes(
+        &server,
+        "suffixes",
+        &[
+            ("db-east.prod.global. A", "10.96.1.1"),
+            ("db-east-0.east.db-east.prod.global. A", "10.96.1.1"),
+            ("db-0.west.db.prod.global. A", "10.96.2.1"),
+            ("db.prod.global. A", "10.96.2.1"),
+            ("odd.prod.global. A", "NXDOMAIN"),
+        ],
+    );
+    let metric = "global_dns_skipped_objects{reason=\"bad-name\"}";
+    assert_eq!(server.metric(metric), 1.0);
+}
+
+#[test]
+fn a_mirror_that_becomes_one_of_something_else_is_moved_and_reported() {
+    // Rule M8: `db` of link `us-east` and `db-us` of link `east` have one mirror's name; the later writes over it.
+    let of_us_east = mirror("prod", "db", "us-east");
+    let of_east = || mirror("prod", "db-us", "east");
+    let server = Server::of(of_us_east.endpoint("db-0", &["10.96.1.1"]), &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    let later = Manifest::from(of_east().endpoint("db-us-0", &["10.96.2.1"]));
+    server.rewrite(&later.text());
+    server.wait_for_outcome("db-us.prod.global. A", "10.96.2.1");
+    assert_eq!(server.outcome("db.prod.global. A"), "NXDOMAIN");
+    let reported = [("identity", "Service/prod/db-us-east")];
+    assert_eq!(conflicts(&server), expected(&reported));
+}
+
+#[test]
+fn a_service_that_is_headless_here_and_not_there_is_reported() {
+    let mut cluster_ip = Manifest::from(mirror("prod", "db", "west"));
+    cluster_ip.0[0]["spec"]["clusterIP"] = "10.96.9.9".into();
+    cluster_ip.0[0]["spec"]["clusterIPs"] = serde_json::json!(["10.96.9.9"]);
+    let headless = mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]);
+    let mixed = objects().with(headless).with(cluster_ip.clone());
+    for (manifest, outcome, reported) in [
+        (mixed, "10.96.1.1", &[("headless", "prod/db")][..]),
+        (cluster_ip, "NXDOMAIN", &[]),
+    ] {
+        let server = Server::of(manifest, &[]);
+        assert_eq!(server.outcome("db.prod.global. A"), outcome);
+        assert_eq!(conflicts(&server), expected(reported));
+    }
+}

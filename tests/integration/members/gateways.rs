@@ -1,0 +1,222 @@
+//! Rules M3 and M4: who is alive, and what becomes of those who are not.
+
+use serde_json::json;
+
+use super::{check_outcomes, conflicts, expected};
+use crate::support::binary::Server;
+use crate::support::objects::{Gateway, Manifest, mirror, objects};
+
+/// `prod/db`: east lives, west is dead and has the only IPv6 address and the only `admin` port. `shop/cache` is dead.
+fn sample(annotation: Option<&str>) -> Manifest {
+    let annotate = |mirror: crate::support::objects::Mirror| match annotation {
+        Some(value) => mirror.annotation("global-dns/gateway-down", value),
+        None => mirror,
+    };
+    objects()
+        .with(annotate(
+            mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]),
+        ))
+        .with(annotate(
+            mirror("prod", "db", "west")
+                .ports(&[("sql", "TCP", 26257), ("admin", "TCP", 8080)])
+                .endpoint_behind(Gateway::Down, "db-0", &["10.96.2.1", "2001:db8::2"]),
+        ))
+        .with(annotate(mirror("shop", "cache", "west").endpoint_behind(
+            Gateway::Down,
+            "cache-0",
+            &["10.96.3.1"],
+        )))
+}
+
+const EAST_SRV: &str = "0 10 26257 db-0.east.db.prod.global.";
+const WEST_SQL: &str = "0 10 26257 db-0.west.db.prod.global.";
+const WEST_ADMIN: &str = "0 10 8080 db-0.west.db.prod.global.";
+const CACHE_SRV: &str = "0 10 26257 cache-0.west.cache.shop.global.";
+
+/// What each rule answers: names, then `last-resort`, `include`, `exclude`.
+fn cases() -> Vec<(&'static str, [String; 3])> {
+    let same = |text: &str| [text.to_owned(), text.to_owned(), text.to_owned()];
+    let differ = |texts: [&str; 3]| texts.map(str::to_owned);
+    let both_sql = format!("{EAST_SRV} {WEST_SQL}");
+    let west = format!("{WEST_SQL} {WEST_ADMIN}");
+    vec![
+        (
+            "db.prod.global. A",
+            differ(["10.96.1.1", "10.96.1.1 10.96.2.1", "10.96.1.1"]),
+        ),
+        // Decided once per owner name, never per record type.
+        (
+            "db.prod.global. AAAA",
+            differ(["NODATA", "2001:db8::2", "NODATA"]),
+        ),
+        (
+            "_sql._tcp.db.prod.global. SRV",
+            differ([EAST_SRV, &both_sql, EAST_SRV]),
+        ),
+        (
+            "_admin._tcp.db.prod.global. SRV",
+            differ([WEST_ADMIN, WEST_ADMIN, "NODATA"]),
+        ),
+        ("east.db.prod.global. A", same("10.96.1.1")),
+        (
+            "west.db.prod.global. A",
+            differ(["10.96.2.1", "10.96.2.1", "NODATA"]),
+        ),
+        (
+            "west.db.prod.global. AAAA",
+            differ(["2001:db8::2", "2001:db8::2", "NODATA"]),
+        ),
+        ("west.db.prod.global. SRV", differ([&west, &west, "NODATA"])),
+        (
+            "_sql._tcp.west.db.prod.global. SRV",
+            differ([WEST_SQL, WEST_SQL, "NODATA"]),
+        ),
+        // A host's name is never filtered.
+        ("db-0.west.db.prod.global. A", same("10.96.2.1")),
+        ("db-0.west.db.prod.global. AAAA", same("2001:db8::2")),
+        (
+            "_admin._tcp.db-0.west.db.prod.global. SRV",
+            same(WEST_ADMIN),
+        ),
+        (
+            "cache.shop.global. A",
+            differ(["10.96.3.1", "10.96.3.1", "NODATA"]),
+        ),
+        (
+            "cache.shop.global. SRV",
+            differ([CACHE_SRV, CACHE_SRV, "NODATA"]),
+        ),
+        (
+            "cache.global. A",
+            differ(["10.96.3.1", "10.96.3.1", "NODATA"]),
+        ),
+        ("cache-0.west.cache.shop.global. A", same("10.96.3.1")),
+        ("cache-0.west.cache.global. A", same("10.96.3.1")),
+        // A port that nobody has is none that is filtered.
+        ("_nope._tcp.cache.shop.global. SRV", same("NXDOMAIN")),
+        ("south.cache.shop.global. A", same("NXDOMAIN")),
+    ]
+}
+
+const RULES: [&str; 3] = ["last-resort", "include", "exclude"];
+
+fn cases_of(rule: usize, cases: &[(&'static str, [String; 3])]) -> Vec<(&'static str, String)> {
+    let of_rule =
+        |(asked, outcomes): &(&'static str, [String; 3])| (*asked, outcomes[rule].clone());
+    cases.iter().map(of_rule).collect()
+}
+
+fn check(server: &Server, what: &str, cases: &[(&'static str, String)]) {
+    let cases: Vec<(&str, &str)> = cases.iter().map(|(a, o)| (*a, o.as_str())).collect();
+    check_outcomes(server, what, &cases);
+}
+
+#[test]
+fn each_rule_answers_as_the_design_says() {
+    let cases = cases();
+    for (index, rule) in RULES.iter().enumerate() {
+        let flag = format!("--gateway-down={rule}");
+        let server = Server::of(sample(None), &[&flag]);
+        check(&server, rule, &cases_of(index, &cases));
+    }
+    let by_default = Server::of(sample(None), &[]);
+    check(&by_default, "by default", &cases_of(0, &cases));
+}
+
+#[test]
+fn the_annotation_overrides_the_flag() {
+    let cases = cases();
+    for (index, rule) in RULES.iter().enumerate() {
+        let other = RULES[(index + 1) % RULES.len()];
+        let flag = format!("--gateway-down={other}");
+        let server = Server::of(sample(Some(rule)), &[&flag]);
+        check(&server, rule, &cases_of(index, &cases));
+        assert_eq!(conflicts(&server), expected(&[]));
+    }
+    let server = Server::of(sample(Some("never")), &["--gateway-down=include"]);
+    check(&server, "an unreadable annotation", &cases_of(1, &cases));
+    let reported = [("annotation", "prod/db"), ("annotation", "shop/cache")];
+    assert_eq!(conflicts(&server), expected(&reported));
+}
+
+#[test]
+fn the_state_of_each_endpoint_is_told() {
+    for (rule, states) in [
+        ("last-resort", ["answered", "gateway-down", "last-resort"]),
+        ("include", ["answered", "answered", "answered"]),
+        ("exclude", ["answered", "gateway-down", "gateway-down"]),
+    ] {
+        let server = Server::of(sample(None), &[&format!("--gateway-down={rule}")]);
+        let report = server.api("/api/v1/table");
+        let state = |service: usize, endpoint: usize| {
+            report["services"][service]["endpoints"][endpoint]["state"].clone()
+        };
+        let seen = [state(0, 0), state(0, 1), state(1, 0)];
+        assert_eq!(json!(seen), json!(states), "{rule}");
+    }
+}
+
+#[test]
+fn alive_is_who_has_a_ready_gateway_or_no_slice_that_says_otherwise() {
+    let mut manifest = Manifest::from(
+        mirror("prod", "db", "east")
+            .endpoint_behind(Gateway::Unknown, "no-slice", &["10.96.1.1"])
+            .endpoint_behind(Gateway::Up, "no-endpoint", &["10.96.1.2"])
+            .endpoint_behind(Gateway::Down, "one-of-two", &["10.96.1.3"])
+            .endpoint_behind(Gateway::Down, "one-of-two-slices", &["10.96.1.4"])
+            .endpoint_behind(Gateway::Up, "unknown", &["10.96.1.5"])
+            .endpoint_behind(Gateway::Down, "dead", &["10.96.1.6"])
+            .endpoint_behind(Gateway::Down, "dead-twice", &["10.96.1.7"]),
+    );
+    let position = |manifest: &Manifest, host: &str| {
+        let name = format!("{host}-east-7xk2p");
+        let found = manifest
+            .0
+            .iter()
+            .position(|o| o["metadata"]["name"] == name.as_str());
+        found.unwrap()
+    };
+    let gateway = |address: &str, ready: bool| json!({"addresses": [address], "conditions": {"ready": ready}});
+    let at = position(&manifest, "no-endpoint");
+    manifest.0[at]["endpoints"] = json!([]);
+    let at = position(&manifest, "one-of-two");
+    manifest.0[at]["endpoints"] = json!([
+        gateway("198.51.100.10", false),
+        gateway("198.51.100.11", true)
+    ]);
+    let at = position(&manifest, "one-of-two-slices");
+    let mut second = manifest.0[at].clone();
+    second["metadata"]["name"] = json!("one-of-two-slices-east-9dk4w");
+    second["endpoints"] = json!([gateway("2001:db8::10", true)]);
+    manifest.0.push(second);
+    // A condition that is not given counts as ready (EndpointSlice API).
+    let at = position(&manifest, "unknown");
+    manifest.0[at]["endpoints"] = json!([{"addresses": ["198.51.100.10"]}]);
+    let at = position(&manifest, "dead-twice");
+    manifest.0[at]["endpoints"] = json!([
+        gateway("198.51.100.10", false),
+        gateway("198.51.100.11", false)
+    ]);
+    let server = Server::of(manifest, &[]);
+    let alive = "10.96.1.1 10.96.1.2 10.96.1.3 10.96.1.4 10.96.1.5";
+    assert_eq!(server.outcome("db.prod.global. A"), alive);
+}
+
+#[test]
+fn a_gateways_loss_and_return_change_the_answer() {
+    let state = |west: Gateway| {
+        objects()
+            .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
+            .with(mirror("prod", "db", "west").endpoint_behind(west, "db-0", &["10.96.2.1"]))
+            .text()
+    };
+    let server = Server::with_text(&state(Gateway::Up), &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1 10.96.2.1");
+    server.rewrite(&state(Gateway::Down));
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1");
+    assert_eq!(server.outcome("west.db.prod.global. A"), "10.96.2.1");
+    assert_eq!(server.generation_and_serial().0, 2);
+    server.rewrite(&state(Gateway::Up));
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.2.1");
+    assert_eq!(server.generation_and_serial().0, 3);
+}

@@ -1,0 +1,221 @@
+//! Rule M5: headless Services of this cluster.
+
+use serde_json::json;
+
+use super::{check_outcomes, conflicts, expected};
+use crate::support::binary::Server;
+use crate::support::objects::{Manifest, local, mirror, objects};
+
+/// `db` has a mirror, `solo` is exported, `plain` is neither.
+fn sample() -> Manifest {
+    objects()
+        .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
+        .with(local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true))
+        .with(
+            local("prod", "solo")
+                .exported()
+                .endpoint(Some("solo-0"), "192.0.2.2", true),
+        )
+        .with(local("prod", "plain").endpoint(Some("plain-0"), "192.0.2.3", true))
+        .with(local("shop", "db").endpoint(Some("db-0"), "192.0.2.4", true))
+}
+
+#[test]
+fn matching_exported_and_off_say_who_joins() {
+    let names = [
+        "db.prod.global. A",
+        "hub.db.prod.global. A",
+        "solo.prod.global. A",
+        "plain.prod.global. A",
+        "db.shop.global. A",
+        "plain.global. A",
+    ];
+    for (flags, outcomes) in [
+        (
+            &[][..],
+            [
+                "10.96.1.1 192.0.2.1",
+                "192.0.2.1",
+                "192.0.2.2",
+                "NXDOMAIN",
+                "NXDOMAIN",
+                "NXDOMAIN",
+            ],
+        ),
+        (
+            &["--local-members=matching"],
+            [
+                "10.96.1.1 192.0.2.1",
+                "192.0.2.1",
+                "192.0.2.2",
+                "NXDOMAIN",
+                "NXDOMAIN",
+                "NXDOMAIN",
+            ],
+        ),
+        (
+            &["--local-members=exported"],
+            [
+                "10.96.1.1",
+                "NXDOMAIN",
+                "192.0.2.2",
+                "NXDOMAIN",
+                "NXDOMAIN",
+                "NXDOMAIN",
+            ],
+        ),
+        (
+            &["--local-members=off"],
+            [
+                "10.96.1.1",
+                "NXDOMAIN",
+                "NXDOMAIN",
+                "NXDOMAIN",
+                "NXDOMAIN",
+                "NXDOMAIN",
+            ],
+        ),
+    ] {
+        let server = Server::of(sample(), &[flags, &["--cluster-name=hub"]].concat());
+        let cases: Vec<(&str, &str)> = names.into_iter().zip(outcomes).collect();
+        check_outcomes(&server, &format!("{flags:?}"), &cases);
+    }
+}
+
+#[test]
+fn a_mirror_without_endpoints_makes_a_local_service_join() {
+    let server = Server::of(
+        objects()
+            .with(mirror("prod", "db", "east"))
+            .with(local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true)),
+        &["--cluster-name=hub"],
+    );
+    check_outcomes(
+        &server,
+        "a mirror of nothing yet",
+        &[
+            ("db.prod.global. A", "192.0.2.1"),
+            ("db-0.hub.db.prod.global. A", "192.0.2.1"),
+            ("east.db.prod.global. A", "NXDOMAIN"),
+        ],
+    );
+}
+
+#[test]
+fn a_service_with_a_cluster_ip_never_joins() {
+    let mut manifest = Manifest::from(local("prod", "db").exported().endpoint(
+        Some("db-0"),
+        "192.0.2.1",
+        true,
+    ));
+    manifest.0[0]["spec"]["clusterIP"] = json!("10.96.9.9");
+    manifest.0[0]["spec"]["clusterIPs"] = json!(["10.96.9.9"]);
+    let with_mirror = objects()
+        .with(manifest.clone())
+        .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]));
+    let server = Server::of(with_mirror, &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert_eq!(
+        Server::of(manifest, &[]).outcome("db.prod.global. A"),
+        "NXDOMAIN"
+    );
+}
+
+#[test]
+fn ready_addresses_of_all_slices_join_once_with_their_own_ports() {
+    let ports = &[("sql", "TCP", 15432)];
+    let mut manifest = Manifest::from(
+        local("prod", "db")
+            .exported()
+            .ports(ports)
+            .endpoint(Some("db-0"), "192.0.2.1", true)
+            .endpoint(Some("db-0"), "2001:db8::1", true)
+            .endpoint(Some("db-1"), "192.0.2.2", false)
+            .endpoint(None, "192.0.2.3", true)
+            .endpoint(None, "2001:db8::3", true),
+    );
+    // The Service says another port than the slices do.
+    manifest.0[0]["spec"]["ports"][0]["port"] = json!(5432);
+    // A second slice repeats an address and adds one, in a state that is not told.
+    let mut second = manifest.0[1].clone();
+    second["metadata"]["name"] = json!("db-second");
+    let more = json!({"addresses": ["192.0.2.4"], "hostname": "db-4"});
+    second["endpoints"] = json!([manifest.0[1]["endpoints"][0], more]);
+    manifest.0.push(second);
+    let server = Server::of(manifest, &["--cluster-name=hub"]);
+    let srv = |host: &str| format!("0 10 15432 {host}.hub.db.prod.global.");
+    let hosts = ["192-0-2-3", "2001-db8--3", "db-0", "db-4"]
+        .map(srv)
+        .join(" ");
+    check_outcomes(
+        &server,
+        "slices",
+        &[
+            ("db.prod.global. A", "192.0.2.1 192.0.2.3 192.0.2.4"),
+            ("db.prod.global. AAAA", "2001:db8::1 2001:db8::3"),
+            ("db-0.hub.db.prod.global. A", "192.0.2.1"),
+            ("db-0.hub.db.prod.global. AAAA", "2001:db8::1"),
+            ("192-0-2-3.hub.db.prod.global. A", "192.0.2.3"),
+            ("2001-db8--3.hub.db.prod.global. AAAA", "2001:db8::3"),
+            ("db-1.hub.db.prod.global. A", "NXDOMAIN"),
+            ("_sql._tcp.db.prod.global. SRV", &hosts),
+        ],
+    );
+    assert_eq!(server.api("/api/v1/conflicts"), json!([]));
+}
+
+#[test]
+fn slices_of_a_service_without_selector_count_too() {
+    let manifest =
+        local("prod", "db")
+            .exported()
+            .without_selector()
+            .endpoint(Some("db-0"), "192.0.2.1", true);
+    let server = Server::of(manifest, &["--cluster-name=hub"]);
+    assert_eq!(server.outcome("db-0.hub.db.prod.global. A"), "192.0.2.1");
+}
+
+#[test]
+fn slices_without_their_service_make_no_name() {
+    let mut manifest = Manifest::from(local("prod", "db").exported().endpoint(
+        Some("db-0"),
+        "192.0.2.1",
+        true,
+    ));
+    manifest.0.remove(0);
+    let server = Server::of(manifest, &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "NXDOMAIN");
+}
+
+#[test]
+fn an_endpoint_that_is_not_ready_is_listed_and_not_answered() {
+    let manifest = local("prod", "db")
+        .exported()
+        .endpoint(Some("db-0"), "192.0.2.1", false);
+    let server = Server::of(manifest, &["--cluster-name=hub"]);
+    assert_eq!(server.outcome("db.prod.global. A"), "NXDOMAIN");
+    let report = server.api("/api/v1/table");
+    let endpoint = &report["services"][0]["endpoints"][0];
+    assert_eq!(
+        (&endpoint["hostname"], &endpoint["state"]),
+        (&json!("db-0"), &json!("not-ready"))
+    );
+}
+
+#[test]
+fn a_member_that_is_not_exported_is_reported() {
+    let own = || local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
+    let with = |own: crate::support::objects::Local| {
+        objects()
+            .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
+            .with(own)
+    };
+    for (manifest, flags, reported) in [
+        (with(own()), &[][..], &[("not-exported", "prod/db")][..]),
+        (with(own().exported()), &[], &[]),
+        (with(own()), &["--local-members=off"], &[]),
+    ] {
+        let server = Server::of(manifest, flags);
+        assert_eq!(conflicts(&server), expected(reported), "{flags:?}");
+    }
+}

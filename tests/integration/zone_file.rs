@@ -1,0 +1,297 @@
+//! `table --output zone`: other people's servers load it without a complaint, and a running Knot that serves it answers
+//! every question as we do.
+
+mod knot;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::thread;
+
+use crate::support::ask::{Question, Reply, question};
+use crate::support::assert_none;
+use crate::support::binary::{Server, get, tool};
+use crate::support::objects::{Gateway, Manifest, local, mirror, objects};
+use crate::zone_file::knot::Knot;
+
+/// Some hundred services: one to four clusters, one to three endpoints in each, both families, ports of all protocols
+/// and without names, dashes, dead gateways, local members, names in several namespaces.
+fn generated() -> Manifest {
+    let clusters = ["east", "west", "north-1", "south"];
+    let ports: [&[(&str, &str, u16)]; 4] = [
+        &[("sql", "TCP", 26257)],
+        &[("sql", "TCP", 26257), ("http", "TCP", 8080)],
+        &[
+            ("dns", "UDP", 53),
+            ("dns", "TCP", 53),
+            ("diameter", "SCTP", 3868),
+        ],
+        &[],
+    ];
+    let mut all = objects();
+    for index in 0..300 {
+        let namespace = ["prod", "shop", "team-a", "kafka"][index % 4];
+        // Every tenth name is in two namespaces; some look like others with a cluster's name behind.
+        let service = match index % 10 {
+            0 => format!("db-{}", index / 20),
+            1 => format!("db-{}-east", index / 10),
+            _ => format!("service-{index}"),
+        };
+        let used =
+            1 + (index % 7 == 0) as usize + (index % 11 == 0) as usize + (index % 13 == 0) as usize;
+        for (number, cluster) in clusters.iter().enumerate().take(used) {
+            let mut member =
+                mirror(namespace, &service, cluster).ports(ports[(index + number) % 4]);
+            for host in 0..1 + (index + number) % 3 {
+                let v4 = format!(
+                    "10.{}.{}.{}",
+                    96 + number,
+                    index % 256,
+                    1 + host + 4 * (index / 256)
+                );
+                let v6 = format!("2001:db8:{number:x}::{index:x}:{host:x}");
+                let addresses: &[&str] = match index % 5 {
+                    0 => &[&v4, &v6],
+                    1 => &[&v6],
+                    _ => &[&v4],
+                };
+                let gateway = if (index + number + host) % 9 == 0 {
+                    Gateway::Down
+                } else {
+                    Gateway::Up
+                };
+                member = member.endpoint_behind(gateway, &format!("{service}-{host}"), addresses);
+            }
+            all = all.with(member);
+        }
+        if index % 12 == 0 {
+            let own = local(namespace, &service)
+                .endpoint(
+                    Some(&format!("{service}-0")),
+                    &format!("192.0.2.{}", 1 + index % 250),
+                    true,
+                )
+                .endpoint(None, &format!("192.0.2.{}", 2 + index % 250), true)
+                .endpoint(None, &format!("2001:db8:ffff::{index:x}"), true);
+            all = all.with(own);
+        }
+    }
+    // A canonical name that hides a short one, and an empty non-terminal that yields to one.
+    all.with(mirror("prod", "kafka", "west").endpoint("kafka-0", &["10.100.1.1"]))
+        .with(mirror("kafka", "west", "east").endpoint("west-0", &["10.100.1.2"]))
+        .with(mirror("prod", "idle", "west"))
+}
+
+/// Loads a zone into the three checkers; all they may say is that it is fine.
+fn check_zone(origin: &str, text: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("zone");
+    std::fs::write(&file, text).unwrap();
+    let path = file.to_str().unwrap();
+    let serial = text.split(' ').nth(2).unwrap();
+    let named_flags = [
+        "-i", "full", "-k", "fail", "-m", "fail", "-n", "fail", "-r", "fail", "-W", "warn",
+    ];
+    for (program, arguments, expected) in [
+        (
+            "kzonecheck",
+            vec!["-v", "-o", origin, path],
+            "No semantic error found\n".to_owned(),
+        ),
+        (
+            "nsd-checkzone",
+            vec![origin, path],
+            format!("zone {origin} is ok\n"),
+        ),
+        (
+            "named-checkzone",
+            [&named_flags[..], &[origin, path]].concat(),
+            format!("zone {origin}/IN: loaded serial {serial}\nOK\n"),
+        ),
+    ] {
+        let ended = tool(program, &arguments);
+        let said = format!("{}{}", ended.stdout, ended.stderr);
+        assert_eq!((ended.code, said), (Some(0), expected), "{program}");
+    }
+}
+
+fn zone_of(server: &Server, query: &str) -> String {
+    let page = get(server.api, &format!("/api/v1/table?output=zone{query}")).unwrap();
+    assert_eq!(page.status, 200, "{}", page.body);
+    page.body
+}
+
+#[test]
+fn the_demos_zone_loads_everywhere() {
+    let sample = std::fs::read_to_string(crate::support::repository("src/demo.yaml")).unwrap();
+    let server = Server::with_text(&sample, &["--cluster-name=hub"]);
+    check_zone("global", &zone_of(&server, ""));
+}
+
+#[test]
+fn an_empty_zone_loads_everywhere() {
+    let server = Server::of(mirror("prod", "db", "east"), &[]);
+    let zone = zone_of(&server, "");
+    assert_eq!(zone.lines().count(), 4, "{zone}");
+    check_zone("global", &zone);
+}
+
+#[test]
+fn a_large_zone_loads_everywhere() {
+    let server = Server::of(generated(), &["--cluster-name=hub"]);
+    let zone = zone_of(&server, "");
+    assert!(
+        zone.lines().count() > 5000,
+        "{} records",
+        zone.lines().count()
+    );
+    check_zone("global", &zone);
+}
+
+#[test]
+fn nested_zones_load_everywhere_and_do_not_overlap() {
+    let manifest = objects()
+        .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
+        .with(mirror("eu", "cache", "east").endpoint("cache-0", &["10.96.2.1"]));
+    let server = Server::of(manifest, &["--zone=global", "--zone=eu.global"]);
+    let (outer, inner) = (
+        zone_of(&server, "&zone=global"),
+        zone_of(&server, "&zone=eu.global"),
+    );
+    check_zone("global", &outer);
+    check_zone("eu.global", &inner);
+    assert!(
+        outer.contains("db.prod.global.") && !outer.contains("eu.global."),
+        "{outer}"
+    );
+    assert!(
+        inner.contains("cache.eu.global.") && inner.contains("cache.eu.eu.global."),
+        "{inner}"
+    );
+}
+
+#[test]
+fn every_line_is_an_answer_and_every_answer_is_a_line() {
+    let server = Server::of(generated(), &["--cluster-name=hub"]);
+    let zone = zone_of(&server, "");
+    let record = |line: &str| line.replace('\t', " ").replace('"', "");
+    let lines: BTreeSet<String> = zone.lines().map(record).collect();
+    assert_eq!(lines.len(), zone.lines().count(), "a record occurs twice");
+    let serial = format!(" {} ", zone.split(' ').nth(2).unwrap());
+    let mut answered = BTreeSet::new();
+    for (owner, rtype) in owners_and_types(&zone) {
+        let reply = question(&format!("{owner} {rtype}")).resolve(server.dns);
+        let answers = reply.answers.iter();
+        answered.extend(answers.map(|answer| answer.replace(" SERIAL ", &serial)));
+    }
+    assert_eq!(answered, lines);
+}
+
+/// The RRsets of a zone file.
+fn owners_and_types(zone: &str) -> BTreeSet<(String, String)> {
+    let fields = zone
+        .lines()
+        .map(|line| line.split('\t').collect::<Vec<_>>());
+    fields
+        .map(|fields| (fields[0].to_owned(), fields[3].to_owned()))
+        .collect()
+}
+
+/// Every RRset, every type of every owner, the names above and around them, and names that miss by a little.
+fn questions(zone: &str) -> Vec<String> {
+    let rrsets = owners_and_types(zone);
+    let owners: BTreeSet<&String> = rrsets.iter().map(|(owner, _)| owner).collect();
+    let mut asked: BTreeSet<String> = rrsets
+        .iter()
+        .map(|(owner, rtype)| format!("{owner} {rtype}"))
+        .collect();
+    for (index, owner) in owners.iter().enumerate() {
+        let mut above = owner.as_str();
+        while let Some((_, rest)) = above.split_once('.') {
+            if rest.is_empty() {
+                break;
+            }
+            asked.insert(format!("{rest} A"));
+            above = rest;
+        }
+        if index % 9 == 0 {
+            for rtype in ["A", "AAAA", "SRV", "TXT", "MX", "HTTPS", "TYPE666"] {
+                asked.insert(format!("{owner} {rtype}"));
+            }
+            for wrong in [
+                "nope",
+                "_nope._tcp",
+                "_tcp",
+                "_udp",
+                "_sql",
+                "east",
+                "x.y.z",
+            ] {
+                asked.insert(format!("{wrong}.{owner} SRV"));
+            }
+            let (first, rest) = owner.split_once('.').unwrap();
+            asked.insert(format!("{first}x.{rest} A"));
+        }
+    }
+    asked.into_iter().collect()
+}
+
+/// What must agree: code, AA, the records of the answer, and of a negative one the SOA record.
+fn essence(reply: &Reply) -> (String, bool, BTreeSet<String>, Vec<String>) {
+    let authority = match reply.answers.is_empty() {
+        true => reply.authority.clone(),
+        false => Vec::new(),
+    };
+    let answers: BTreeSet<String> = reply.answers.iter().cloned().collect();
+    assert_eq!(answers.len(), reply.answers.len(), "{reply:?}");
+    (
+        reply.rcode.clone(),
+        reply.has_flag("aa"),
+        answers,
+        authority,
+    )
+}
+
+#[test]
+fn a_running_knot_answers_as_we_do() {
+    let server = Server::of(generated(), &["--cluster-name=hub"]);
+    let zone = zone_of(&server, "");
+    let knot = Knot::start("global", &zone);
+    let asked = questions(&zone);
+    assert!(asked.len() > 5000, "{} questions", asked.len());
+    let workers = 4;
+    let differences: Vec<String> = thread::scope(|scope| {
+        let handles: Vec<_> = asked
+            .chunks(asked.len().div_ceil(workers))
+            .map(|part| {
+                let (ours, theirs) = (server.dns, knot.address);
+                scope.spawn(move || {
+                    let differs = |asked: &String| {
+                        let question: Question = question(asked).edns(4096);
+                        let ours = essence(&question.resolve(ours));
+                        let theirs = essence(&question.resolve(theirs));
+                        (ours != theirs)
+                            .then(|| format!("{asked}:\n  ours {ours:?}\n  Knot {theirs:?}"))
+                    };
+                    part.iter().filter_map(differs).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        handles
+            .into_iter()
+            .flat_map(|handle| handle.join().unwrap())
+            .collect()
+    });
+    let codes = asked.iter().step_by(50).map(|asked| server.outcome(asked));
+    let codes: BTreeSet<String> = codes.collect();
+    assert!(
+        codes.contains("NXDOMAIN") && codes.contains("NODATA"),
+        "{codes:?}"
+    );
+    assert_none(&differences);
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}

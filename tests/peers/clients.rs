@@ -1,0 +1,158 @@
+//! The rules of clients, each asked for by the client itself where it is to be had: targets that resolve and stay in
+//! their domain, no foreign TXT, quick negatives, the whole set every time.
+
+mod etcd;
+mod go;
+mod mongodb;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::differential::table;
+use crate::support::message::{A, AAAA, SRV, TXT, question};
+use crate::support::objects::{Endpoint, Manifest, endpoint, member};
+use crate::support::process::{Server, global_dns, run};
+use crate::support::{assert_none, figure};
+
+/// Addresses of `db.prod.global`, of both families.
+const ADDRESSES: usize = 5;
+
+/// Endpoints of `app.prod.global`: too many for a datagram.
+const APP: usize = 100;
+
+/// `db`, a database in three clusters, and `app`, which has no port `mongodb`.
+fn server() -> Server {
+    let mut manifest = Manifest::default();
+    let db = ("prod", "db");
+    let ports = [(Some("mongodb"), "TCP", 27017), (Some("http"), "TCP", 8080)];
+    let others = [(Some("mongodb"), "TCP", 27018), (Some("http"), "TCP", 8080)];
+    let east = [
+        endpoint("db-0", &["10.96.1.1", "2001:db8::1:1"]),
+        endpoint("db-1", &["10.96.1.2"]),
+    ];
+    manifest.mirror("east", member(db, &ports, &east));
+    manifest.mirror(
+        "west",
+        member(db, &others, &[endpoint("db-0", &["10.96.2.1"])]),
+    );
+    manifest.local(member(db, &ports, &[endpoint("db-0", &["192.0.2.1"])]));
+    let app: Vec<Endpoint> = (1..=APP)
+        .map(|n| endpoint(&format!("app-{n}"), &[&format!("10.97.0.{n}")]))
+        .collect();
+    let http = [(Some("http"), "TCP", 8080)];
+    manifest.mirror("east", member(("prod", "app"), &http, &app));
+    Server::of(&manifest, &[])
+}
+
+#[test]
+fn every_srv_target_resolves_and_lies_in_the_domain_that_was_asked() {
+    let (manifest, _) = table::manifest();
+    let server = Server::of(&manifest, &[]);
+    let mut zone = global_dns();
+    zone.args(["table", "--output=zone", "--server"]);
+    zone.arg(format!("http://{}", server.api));
+    let zone = run(&mut zone);
+    let owners = zone.lines().filter(|line| line.contains("\tSRV\t"));
+    let owners: BTreeSet<&str> = owners.filter_map(|line| line.split('\t').next()).collect();
+    let mut addresses: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut names, mut records, mut wrong) = (0, 0, Vec::new());
+    for owner in owners {
+        if owner.contains("too-many") && !owner.starts_with("nearly-too-many.") {
+            continue; // thousands of endpoints that are all alike, or more than a message holds
+        }
+        let reply = question(owner, SRV).edns(Some(1232)).resolve(server.dns);
+        assert!(!reply.answers.is_empty(), "{owner}");
+        names += 1;
+        let labels = owner.split_inclusive('.');
+        let domain: String = labels.skip_while(|label| label.starts_with('_')).collect();
+        for data in reply.data() {
+            records += 1;
+            let target = data.rsplit(' ').next().unwrap();
+            let below = target.strip_suffix(domain.as_str());
+            if !below.is_some_and(|below| below.is_empty() || below.ends_with('.')) {
+                wrong.push(format!("{owner}: {target} is not in {domain}"));
+            }
+            let known = addresses.entry(target.to_owned()).or_insert_with(|| {
+                let count = |rtype| question(target, rtype).resolve(server.dns).answers.len();
+                count(A) + count(AAAA)
+            });
+            if *known == 0 {
+                wrong.push(format!("{owner}: {target} has no address"));
+            }
+        }
+    }
+    println!(
+        "peers: SRV targets: {} names, {} records, {} targets, {} wrong",
+        figure(names),
+        figure(records),
+        figure(addresses.len()),
+        wrong.len()
+    );
+    assert_none(&wrong);
+}
+
+#[test]
+fn grpc_gets_a_quick_no() {
+    let server = server();
+    let cases = [
+        ("_grpc_config.db.prod.global.", TXT, 3),
+        ("_grpclb._tcp.db.prod.global.", SRV, 3),
+        ("_grpc_config.db.global.", TXT, 3),
+        ("_grpclb._tcp.db.global.", SRV, 3),
+        // The neighbour: what exists has another answer.
+        ("_mongodb._tcp.db.prod.global.", TXT, 0),
+    ];
+    for (name, rtype, rcode) in cases {
+        for size in [None, Some(1232)] {
+            let started = Instant::now();
+            let reply = question(name, rtype).edns(size).resolve(server.dns);
+            assert!(started.elapsed() < Duration::from_secs(1), "{name}");
+            assert_eq!(reply.rcode, rcode, "{name}");
+            assert!(
+                reply.is_authoritative() && reply.answers.is_empty(),
+                "{name}"
+            );
+            let [soa] = &reply.authority[..] else {
+                panic!("{name}: {reply:?}")
+            };
+            assert_eq!((soa.owner.as_str(), soa.ttl), ("global.", 5), "{name}");
+            assert!(soa.data.ends_with(" 5"), "{name}: {soa:?}");
+        }
+    }
+    println!("peers: gRPC: {} questions", 2 * cases.len());
+}
+
+#[test]
+fn each_of_a_hundred_answers_in_a_row_is_the_whole_set() {
+    let server = server();
+    let cases = [
+        ("db.prod.global.", A, 4),
+        ("db.prod.global.", AAAA, 1),
+        ("_mongodb._tcp.db.prod.global.", SRV, 4),
+        ("app.prod.global.", A, APP),
+        ("_http._tcp.app.prod.global.", SRV, APP),
+    ];
+    for (name, rtype, count) in cases {
+        let mut first = BTreeSet::new();
+        for _ in 0..100 {
+            let reply = question(name, rtype).edns(Some(1232)).resolve(server.dns);
+            let set: BTreeSet<&str> = reply.data().into_iter().collect();
+            assert_eq!((set.len(), reply.answers.len()), (count, count), "{name}");
+            first.insert(reply.answers[0].data.clone());
+            if rtype == SRV {
+                let equal = reply.data().iter().all(|data| data.starts_with("0 10 "));
+                assert!(
+                    equal,
+                    "{name}: nginx makes others than the first priority backups"
+                );
+            }
+        }
+        // Clients that take the first record spread over all of them.
+        assert!(
+            first.len() * 2 >= count,
+            "{name}: {} first records",
+            first.len()
+        );
+    }
+    println!("peers: whole sets: {} answers", 100 * cases.len());
+}

@@ -1,0 +1,116 @@
+//! MongoDB's driver: SRV at `_mongodb._tcp.HOST`, every target in HOST's domain, and no TXT record that it would take
+//! for options.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::{ADDRESSES, server};
+use crate::support::process::{Server, outcome, run};
+use crate::support::repository;
+
+/// Finds an interpreter that has the driver.
+fn python() -> PathBuf {
+    let program = std::env::var_os("GLOBAL_DNS_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let mut command = Command::new(&program);
+    command.args(["-c", "import dns, pymongo"]);
+    let (has_driver, _, _) = match which(&program) {
+        true => outcome(&mut command),
+        false => (false, String::new(), String::new()),
+    };
+    assert!(
+        has_driver,
+        "{program:?} has no dnspython and pymongo: run tests/run peers, which installs them"
+    );
+    program.into()
+}
+
+fn which(program: &std::ffi::OsStr) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
+}
+
+fn look(server: &Server, hosts: &[&str]) -> Vec<Value> {
+    let (ip, port) = (server.dns.ip().to_string(), server.dns.port().to_string());
+    let mut command = Command::new(python());
+    command
+        .arg("-I")
+        .arg(repository("tests/peers/clients/mongodb.py"));
+    let found = run(command.args([ip, port]).args(hosts));
+    serde_json::from_str(&found).unwrap()
+}
+
+#[test]
+fn pymongo_accepts_a_service_by_its_name_and_by_its_short_name() {
+    let server = server();
+    let hosts = ["db.prod.global", "db.global", "east.db.prod.global"];
+    let found = look(&server, &hosts);
+    for (host, found) in hosts.iter().zip(&found) {
+        let members: &[(&str, u16)] = match host.starts_with("east") {
+            true => &[("db-0.", 27017), ("db-1.", 27017)],
+            false => &[
+                ("db-0.east.", 27017),
+                ("db-1.east.", 27017),
+                ("db-0.hub.", 27017),
+                ("db-0.west.", 27018),
+            ],
+        };
+        let mut nodes: Vec<String> = members
+            .iter()
+            .map(|(member, port)| format!("{member}{host}:{port}"))
+            .collect();
+        nodes.sort();
+        assert_eq!(found["error"], Value::Null, "{host}");
+        assert_eq!(found["nodes"], json!(nodes), "{host}");
+        assert_eq!(found["txt"], "NODATA", "{host}");
+        // What the address asked for, and what SRV implies; nothing from a TXT record.
+        let options = json!({"replicaset": "rs0", "tls": true});
+        assert_eq!(lower_case(&found["options"]), options, "{host}");
+        let count = match host.starts_with("east") {
+            true => 3,
+            false => ADDRESSES,
+        };
+        assert_eq!(
+            found["addresses"].as_array().unwrap().len(),
+            count,
+            "{host}"
+        );
+    }
+    println!("peers: pymongo: {} hosts accepted", hosts.len());
+}
+
+/// The driver's spelling of option names differs from release to release.
+fn lower_case(options: &Value) -> Value {
+    let options = options.as_object().unwrap().iter();
+    let renamed = options.map(|(name, value)| {
+        let name = name.to_lowercase();
+        (
+            if name == "ssl" {
+                "tls".to_owned()
+            } else {
+                name
+            },
+            value.clone(),
+        )
+    });
+    Value::Object(renamed.collect())
+}
+
+#[test]
+fn pymongo_refuses_a_service_without_a_port_of_that_name_and_one_that_is_not_there() {
+    let server = server();
+    let hosts = [
+        ("app.prod.global", "NODATA"),
+        ("nope.prod.global", "NXDOMAIN"),
+    ];
+    for (found, (host, txt)) in look(&server, &hosts.map(|(host, _)| host))
+        .iter()
+        .zip(hosts)
+    {
+        let error = found["error"].as_str().unwrap_or_default();
+        assert!(error.starts_with("ConfigurationError"), "{host}: {found}");
+        assert!(error.contains("does not exist"), "{host}: {error}");
+        assert_eq!(found["txt"], txt, "{host}");
+    }
+    println!("peers: pymongo: {} hosts refused", hosts.len());
+}

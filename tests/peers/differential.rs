@@ -1,0 +1,349 @@
+//! The same zone in global-dns, Knot, NSD and BIND; thousands of questions; and a reason for each kind of difference.
+
+mod questions;
+mod servers;
+pub mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use crate::support::message::{A, AAAA, ANY, Message, Over, Question, Record, SOA, SRV};
+use crate::support::process::{Server, global_dns, run};
+use crate::support::{assert_none, figure};
+
+const QUESTIONS: usize = 6000;
+
+/// Which part of a reply differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Rcode,
+    Flags,
+    Question,
+    Answers,
+    Order,
+    Authority,
+    Additional,
+    Opt,
+}
+
+/// A kind of difference that is right, or a matter of taste.
+struct Explained {
+    part: Part,
+    kind: &'static str,
+    reason: &'static str,
+    holds: fn(&Case<'_>) -> bool,
+}
+
+/// One question with two replies, ours first.
+struct Case<'c> {
+    zone: &'c Zone,
+    question: &'c Question,
+    peer: &'static str,
+    ours: &'c Message,
+    theirs: &'c Message,
+}
+
+/// Everything else fails the test.
+const EXPLAINED: [Explained; 3] = [
+    Explained {
+        part: Part::Order,
+        kind: "rotation",
+        reason: "an RRset has no order (RFC 2181 section 5); ours rotates, so that clients of the first address spread",
+        holds: |_| true,
+    },
+    Explained {
+        part: Part::Answers,
+        kind: "ANY",
+        reason: "we answer one RRset, whole (RFC 8482 section 4.1); the peers answer all of them, or another one",
+        holds: |case| {
+            let ours: Vec<&Record> = case.ours.answers.iter().collect();
+            case.question.rtype == ANY && case.zone.is_rrset(&ours)
+        },
+    },
+    Explained {
+        part: Part::Additional,
+        kind: "additional section",
+        reason: "addresses of targets are a courtesy (RFC 2782): each adds those that fit, in its own order, or none",
+        holds: |case| {
+            let targets: Vec<&str> = case.ours.answers.iter().map(target).collect();
+            let ours = &case.ours.additional;
+            ours.iter().all(|record| {
+                matches!(record.rtype, A | AAAA)
+                    && targets.contains(&record.owner.as_str())
+                    && case.zone.records.contains(record)
+            })
+        },
+    },
+];
+
+/// The zone file, read.
+struct Zone {
+    records: BTreeSet<Record>,
+    owners: BTreeSet<String>,
+    /// Owner, type, and how many records: what no message holds, so that no peer is given it.
+    left_out: Vec<(String, u16, usize)>,
+    /// What is left, as a file.
+    text: String,
+}
+
+#[test]
+fn every_difference_to_knot_nsd_and_bind_is_explained() {
+    let (manifest, size) = table::manifest();
+    let addresses = "--ns-address=192.0.2.53,2001:db8::53";
+    let server = Server::of(&manifest, &[addresses]);
+    let mut table = global_dns();
+    table.args(["table", "--output=zone", "--server"]);
+    table.arg(format!("http://{}", server.api));
+    let zone = Zone::read(&run(&mut table));
+    for (owner, rtype, count) in &zone.left_out {
+        let count = figure(*count);
+        println!(
+            "peers: left out of the zone file, beyond 64 KiB: {owner} type {rtype}, {count} records"
+        );
+    }
+    assert!(
+        !zone.left_out.is_empty(),
+        "one service is too big for a message"
+    );
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("global.zone");
+    fs::write(&file, &zone.text).unwrap();
+    let peers = servers::start(&file, folder.path());
+
+    let questions = questions::questions(&zone.owners, &zone.not_asked(), QUESTIONS);
+    let mut seen: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+    let mut differences = Vec::new();
+    let mut rcodes: BTreeMap<u16, usize> = BTreeMap::new();
+    for question in &questions {
+        let ours = question.resolve(server.dns);
+        *rcodes.entry(ours.rcode).or_default() += 1;
+        for peer in &peers {
+            let case = Case {
+                zone: &zone,
+                question,
+                peer: peer.name,
+                ours: &ours,
+                theirs: &question.resolve(peer.address),
+            };
+            for part in case.differing() {
+                match explanation(&case, part) {
+                    Some(explained) => {
+                        let by_peer = seen.entry(explained.kind).or_default();
+                        *by_peer.entry(peer.name).or_default() += 1;
+                    }
+                    None => differences.push(case.to_string(part)),
+                }
+            }
+        }
+    }
+    too_big_for_any_message(&server, &zone);
+    for explained in &EXPLAINED {
+        let Some(count) = seen.get(explained.kind) else {
+            continue;
+        };
+        println!(
+            "peers: explained: {} {count:?}: {}",
+            explained.kind, explained.reason
+        );
+    }
+    let unused: Vec<&str> = EXPLAINED
+        .iter()
+        .map(|e| e.kind)
+        .filter(|kind| !seen.contains_key(kind))
+        .collect();
+    println!(
+        "peers: differential: {} services, {} endpoints, {} records; {} questions to {} servers (rcodes {rcodes:?}); \
+         {} explained kinds of difference; {} unexplained",
+        size.services,
+        figure(size.endpoints),
+        figure(zone.records.len()),
+        figure(questions.len()),
+        peers.len() + 1,
+        seen.len(),
+        differences.len(),
+    );
+    assert_none(&differences);
+    assert_eq!(unused, [""; 0], "explanations that explain nothing");
+}
+
+/// What the peers were not given: whole records up to the last octet that TCP has, and TC.
+fn too_big_for_any_message(server: &Server, zone: &Zone) {
+    for (owner, rtype, count) in &zone.left_out {
+        let asked = crate::support::message::question(owner, *rtype).edns(Some(1232));
+        let reply = asked.ask(server.dns, Over::Tcp);
+        assert!(reply.is_truncated(), "{owner} {rtype}");
+        assert!(reply.answers.len() < *count, "{owner} {rtype}");
+        assert!(reply.octets > 65_000, "{owner} {rtype}: {}", reply.octets);
+    }
+}
+
+fn explanation(case: &Case<'_>, part: Part) -> Option<&'static Explained> {
+    EXPLAINED
+        .iter()
+        .find(|explained| explained.part == part && (explained.holds)(case))
+}
+
+fn target(record: &Record) -> &str {
+    record.data.rsplit(' ').next().unwrap()
+}
+
+// === impl Case ===
+
+impl Case<'_> {
+    fn differing(&self) -> Vec<Part> {
+        let (ours, theirs) = (self.ours, self.theirs);
+        let set = |records: &[Record]| -> BTreeSet<Record> { records.iter().cloned().collect() };
+        let same_set = |a: &[Record], b: &[Record]| a.len() == b.len() && set(a) == set(b);
+        let same_answers = same_set(&ours.answers, &theirs.answers);
+        let parts = [
+            (Part::Rcode, ours.rcode == theirs.rcode),
+            (Part::Flags, ours.flags == theirs.flags),
+            (Part::Question, ours.questions == theirs.questions),
+            (Part::Answers, same_answers),
+            (Part::Order, !same_answers || ours.answers == theirs.answers),
+            (
+                Part::Authority,
+                same_set(&ours.authority, &theirs.authority),
+            ),
+            (
+                Part::Additional,
+                same_set(&ours.additional, &theirs.additional),
+            ),
+            (Part::Opt, ours.opt == theirs.opt),
+        ];
+        let differing = parts.into_iter().filter(|(_, is_same)| !is_same);
+        differing.map(|(part, _)| part).collect()
+    }
+
+    fn to_string(&self, part: Part) -> String {
+        let show = |message: &Message| match part {
+            Part::Rcode => format!("{} {:?}", message.rcode, message.authority),
+            Part::Flags => format!("{:#06x}, rcode {}", message.flags, message.rcode),
+            Part::Question => format!("{:?}", message.questions),
+            Part::Answers | Part::Order => shorten(&message.answers),
+            Part::Authority => shorten(&message.authority),
+            Part::Additional => shorten(&message.additional),
+            Part::Opt => format!("{:?}", message.opt),
+        };
+        let (question, peer) = (self.question, self.peer);
+        let (ours, theirs) = (show(self.ours), show(self.theirs));
+        format!("{part:?} of {question:?}\n  ours   {ours}\n  {peer:6} {theirs}")
+    }
+}
+
+fn shorten(records: &[Record]) -> String {
+    let text = |r: &Record| format!("{} {} {} {}", r.owner, r.ttl, r.rtype, r.data);
+    let shown: Vec<String> = records.iter().take(12).map(text).collect();
+    format!("{} records: {}", records.len(), shown.join(" | "))
+}
+
+// === impl Zone ===
+
+impl Zone {
+    fn read(text: &str) -> Self {
+        let mut rrsets: BTreeMap<(String, u16), Vec<(&str, Record)>> = BTreeMap::new();
+        for line in text.lines() {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let [owner, ttl, "IN", rtype, data] = fields[..] else {
+                panic!("no record: {line}")
+            };
+            let rtype = number_of(rtype);
+            let record = Record {
+                owner: owner.to_owned(),
+                rtype,
+                class: 1,
+                ttl: ttl.parse().unwrap(),
+                data: data.to_owned(),
+            };
+            let rrset = rrsets.entry((owner.to_owned(), rtype)).or_default();
+            rrset.push((line, record));
+        }
+        let mut zone = Self {
+            records: BTreeSet::new(),
+            owners: BTreeSet::new(),
+            left_out: Vec::new(),
+            text: String::new(),
+        };
+        // A zone file starts with the SOA record.
+        let apex = rrsets.remove_entry(&("global.".to_owned(), SOA)).unwrap();
+        let rrsets: Vec<_> = std::iter::once(apex).chain(rrsets).collect();
+        let too_big = |rrset: &[(&str, Record)]| octets(rrset) > 65_535;
+        for ((owner, rtype), rrset) in &rrsets {
+            if too_big(rrset) {
+                zone.left_out.push((owner.clone(), *rtype, rrset.len()));
+            }
+        }
+        let left_out: BTreeSet<&str> = zone
+            .left_out
+            .iter()
+            .map(|(owner, ..)| owner.as_str())
+            .collect();
+        for ((owner, _), rrset) in &rrsets {
+            if left_out.contains(owner.as_str()) {
+                continue; // the whole name, so that ANY and NODATA stay what they are
+            }
+            zone.owners.insert(owner.clone());
+            for (line, record) in rrset {
+                zone.text.push_str(line);
+                zone.text.push('\n');
+                zone.records.insert(record.clone());
+            }
+        }
+        zone
+    }
+
+    /// Names that the peers do not have: those left out, and what existed only because of what is below it.
+    fn not_asked(&self) -> BTreeSet<String> {
+        let owners = self.left_out.iter().map(|(owner, ..)| owner.as_str());
+        let with_parent = owners.flat_map(|owner| {
+            let parent = owner.split_once('.').filter(|_| owner.starts_with('_'));
+            [Some(owner), parent.map(|(_, parent)| parent)]
+        });
+        with_parent.flatten().map(str::to_owned).collect()
+    }
+
+    /// Whether these are all records of one owner and type, and there are some.
+    fn is_rrset(&self, records: &[&Record]) -> bool {
+        let Some(first) = records.first() else {
+            return false;
+        };
+        let key = |record: &Record| (record.owner.clone(), record.rtype);
+        let all = self
+            .records
+            .iter()
+            .filter(|record| key(record) == key(first));
+        let all: BTreeSet<&Record> = all.collect();
+        all == records.iter().copied().collect() && all.len() == records.len()
+    }
+}
+
+/// Octets of the message that holds an RRset, with its question and an OPT record.
+fn octets(rrset: &[(&str, Record)]) -> usize {
+    let data = |record: &Record| match record.rtype {
+        A => 4,
+        AAAA => 16,
+        SRV => 6 + target(record).len() + 1,
+        _ => record.data.len(),
+    };
+    let owner = rrset[0].1.owner.len() + 1;
+    12 + owner
+        + 4
+        + rrset
+            .iter()
+            .map(|(_, record)| 12 + data(record))
+            .sum::<usize>()
+        + 11
+}
+
+fn number_of(rtype: &str) -> u16 {
+    match rtype {
+        "A" => A,
+        "AAAA" => AAAA,
+        "SRV" => SRV,
+        "SOA" => SOA,
+        "NS" => 2,
+        "TXT" => 16,
+        other => panic!("a record of type {other}"),
+    }
+}

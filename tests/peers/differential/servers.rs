@@ -1,0 +1,145 @@
+//! Knot, NSD and BIND, each with the zone file, on a port of its own.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::free_port;
+use crate::support::message::{SOA, question};
+use crate::support::process::{Daemon, tool};
+
+/// A server of others.
+pub struct Peer {
+    pub name: &'static str,
+    pub address: SocketAddr,
+    _daemon: Daemon,
+}
+
+/// Words of a server that does not like its zone.
+const COMPLAINTS: [&str; 5] = ["warning", "error", "critical", "fail", "ignor"];
+
+/// Starts all three, and fails if one says a word against the zone.
+pub fn start(zone_file: &Path, folder: &Path) -> Vec<Peer> {
+    let zone = zone_file.display();
+    let here = folder.display();
+    fs::create_dir(folder.join("knot")).unwrap();
+    [knot, nsd, bind]
+        .map(|server| {
+            let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+            let (name, program, arguments, configuration) = server(address, &zone.to_string());
+            let configuration = configuration.replace("HERE", &here.to_string());
+            let file = folder.join(format!("{name}.conf"));
+            fs::write(&file, configuration).unwrap();
+            let mut command = Command::new(tool(program));
+            command.args(arguments).arg(&file).current_dir(folder);
+            let mut daemon = Daemon::start(name, command, folder);
+            daemon.wait_for("the zone", |_| {
+                let asked = question("global.", SOA).edns(Some(1232));
+                let reply = asked.try_ask(address)?;
+                (reply.answers.len() == 1).then_some(())
+            });
+            let log = daemon.log();
+            let complaint = log.lines().find(|line| {
+                let line = line.to_lowercase();
+                // The flags of BIND's compiler are no complaint.
+                COMPLAINTS.iter().any(|word| line.contains(word)) && !line.contains(" built with ")
+            });
+            assert_eq!(complaint, None, "{name} about the zone file: {log}");
+            Peer {
+                name,
+                address,
+                _daemon: daemon,
+            }
+        })
+        .into()
+}
+
+type Recipe = (&'static str, &'static str, &'static [&'static str], String);
+
+fn knot(address: SocketAddr, zone: &str) -> Recipe {
+    let (ip, port) = (address.ip(), address.port());
+    let configuration = format!(
+        r#"server:
+    rundir: "HERE"
+    listen: {ip}@{port}
+    udp-max-payload: 1232
+    udp-workers: 1
+    tcp-workers: 1
+    background-workers: 1
+database:
+    storage: "HERE/knot"
+log:
+  - target: stderr
+    any: info
+zone:
+  - domain: global.
+    file: "{zone}"
+    semantic-checks: on
+    zonefile-sync: -1
+    zonefile-load: whole
+    journal-content: none
+"#
+    );
+    ("knot", "knotd", &["-c"], configuration)
+}
+
+fn nsd(address: SocketAddr, zone: &str) -> Recipe {
+    let (ip, port) = (address.ip(), address.port());
+    // Its limit of replies per second is for the open Internet.
+    let configuration = format!(
+        r#"server:
+    ip-address: {ip}@{port}
+    server-count: 1
+    username: ""
+    chroot: ""
+    zonesdir: "HERE"
+    pidfile: ""
+    database: ""
+    zonelistfile: "HERE/nsd.zones"
+    xfrdfile: "HERE/nsd.xfrd"
+    xfrdir: "HERE"
+    ipv4-edns-size: 1232
+    minimal-responses: yes
+    rrl-ratelimit: 0
+    rrl-whitelist-ratelimit: 0
+    verbosity: 1
+remote-control:
+    control-enable: no
+zone:
+    name: "global"
+    zonefile: "{zone}"
+"#
+    );
+    ("nsd", "nsd", &["-d", "-c"], configuration)
+}
+
+fn bind(address: SocketAddr, zone: &str) -> Recipe {
+    let (ip, port) = (address.ip(), address.port());
+    // By default it refuses RRsets of more than 100 records, and gives the SOA record of an answer to a question
+    // for SOA a TTL of 0.
+    let configuration = format!(
+        r#"options {{
+    directory "HERE";
+    listen-on port {port} {{ {ip}; }};
+    listen-on-v6 {{ none; }};
+    pid-file none;
+    session-keyfile none;
+    recursion no;
+    allow-query {{ any; }};
+    dnssec-validation no;
+    notify no;
+    edns-udp-size 1232;
+    max-udp-size 1232;
+    minimal-responses yes;
+    zero-no-soa-ttl no;
+    max-records-per-type 0;
+    max-types-per-name 0;
+    empty-zones-enable no;
+}};
+controls {{ }};
+zone "global" {{ type primary; file "{zone}"; check-names fail; }};
+"#
+    );
+    ("bind", "named", &["-g", "-n", "1", "-c"], configuration)
+}

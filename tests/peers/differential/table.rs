@@ -1,0 +1,212 @@
+//! A large table, the same at every run.
+
+use crate::support::objects::{Endpoint, Manifest, Member, Port};
+
+/// Where the services are seen from, and the others; one is called like a service.
+const CLUSTERS: [&str; 5] = ["east", "west", "north", "south-1", "db"];
+
+/// Two are called like services, and one like the label above the server's own name.
+const NAMESPACES: [&str; 5] = ["prod", "shop", "kafka", "db", "dns"];
+
+/// Names that could be read as something else, and the longest.
+const SPECIAL: [&str; 18] = [
+    "db",
+    "kafka",
+    "dns",
+    "ns",
+    "dns-version",
+    "prod",
+    "shop",
+    "east",
+    "west",
+    "hub",
+    "db-east",
+    "db-0",
+    "a-west-west",
+    "svc",
+    "global",
+    "tcp",
+    "x",
+    "a-service-whose-name-takes-all-of-the-63-octets-that-a-label-has",
+];
+
+const WORDS: [&str; 8] = [
+    "web",
+    "cache",
+    "etcd",
+    "mongo",
+    "api-v2",
+    "queue",
+    "search",
+    "ledger-eu",
+];
+
+const SERVICES: usize = 400;
+
+/// Endpoints of the service whose RRsets exceed what any message holds, and of one whose do not, quite.
+const TOO_MANY: usize = 4200;
+const NEARLY_TOO_MANY: usize = 900;
+
+/// Port names, protocols and numbers; what a member has is drawn from these.
+const PORTS: [(Option<&str>, &str, &[u16]); 8] = [
+    (Some("sql"), "TCP", &[26257, 5432]),
+    (Some("http"), "TCP", &[80, 8080, 8081]),
+    (Some("metrics"), "TCP", &[8080, 9153]),
+    (Some("dns"), "UDP", &[53]),
+    (Some("dns-tcp"), "TCP", &[53]),
+    (Some("gossip"), "UDP", &[7946]),
+    (Some("sctp"), "SCTP", &[3868]),
+    (None, "TCP", &[7000, 7001]),
+];
+
+/// How many services a manifest has, and how many endpoints.
+pub struct Size {
+    pub services: usize,
+    pub endpoints: usize,
+}
+
+struct Builder {
+    manifest: Manifest,
+    rng: fastrand::Rng,
+    endpoints: usize,
+}
+
+/// Makes the manifest of the table.
+pub fn manifest() -> (Manifest, Size) {
+    let mut builder = Builder {
+        manifest: Manifest::default(),
+        rng: fastrand::Rng::with_seed(0x0610_ba1d),
+        endpoints: 0,
+    };
+    for index in 0..SERVICES {
+        let (special, namespace) = (
+            index / NAMESPACES.len(),
+            NAMESPACES[index % NAMESPACES.len()],
+        );
+        let service = match SPECIAL.get(special) {
+            Some(special) => (*special).to_owned(),
+            // One in four is in two namespaces.
+            None => format!("{}-{}", WORDS[index % WORDS.len()], index - index % 4 / 3),
+        };
+        builder.service(namespace, &service);
+    }
+    for (service, count) in [("too-many", TOO_MANY), ("nearly-too-many", NEARLY_TOO_MANY)] {
+        let endpoints: Vec<Endpoint> = (0..count)
+            .map(|index| builder.endpoint(Some(format!("{service}-{index}")), 1))
+            .collect();
+        builder.manifest.local(Member {
+            namespace: "prod",
+            service,
+            ports: &[(Some("sql"), "TCP", 26257)],
+            endpoints: &endpoints,
+            ttl: None,
+        });
+    }
+    let size = Size {
+        services: SERVICES + 2,
+        endpoints: builder.endpoints,
+    };
+    (builder.manifest, size)
+}
+
+impl Builder {
+    fn service(&mut self, namespace: &str, service: &str) {
+        let ttl = self.one_in(4).then(|| self.rng.u32(1..=30));
+        let families = self.rng.u8(1..=3);
+        let is_empty = self.one_in(16);
+        let mut clusters = CLUSTERS.to_vec();
+        self.rng.shuffle(&mut clusters);
+        let count = self.rng.usize(1..=clusters.len());
+        for cluster in &clusters[..count] {
+            let is_dead = self.one_in(5);
+            let endpoints = self.endpoints(service, families, is_dead, is_empty, false);
+            let ports = self.ports();
+            self.manifest.mirror(
+                cluster,
+                Member {
+                    namespace,
+                    service,
+                    ports: &ports,
+                    endpoints: &endpoints,
+                    ttl,
+                },
+            );
+        }
+        if self.one_in(3) {
+            let endpoints = self.endpoints(service, families, false, is_empty, true);
+            let ports = self.ports();
+            self.manifest.local(Member {
+                namespace,
+                service,
+                ports: &ports,
+                endpoints: &endpoints,
+                ttl,
+            });
+        }
+    }
+
+    fn endpoints(
+        &mut self,
+        service: &str,
+        families: u8,
+        is_dead: bool,
+        is_empty: bool,
+        is_local: bool,
+    ) -> Vec<Endpoint> {
+        let most = if is_empty { 0 } else { 4 };
+        let count = self.rng.usize(0..=most);
+        let stem = &service[..service.len().min(60)];
+        let endpoints = (0..count).map(|index| {
+            let host = match is_local && self.one_in(3) {
+                true => None, // gets the dashed address for a name
+                false if self.one_in(12) => Some("node-a".to_owned()), // perhaps twice
+                false => Some(format!("{stem}-{index}")),
+            };
+            let mut endpoint = self.endpoint(host, families);
+            endpoint.is_dead = is_dead || self.one_in(10);
+            endpoint
+        });
+        endpoints.collect()
+    }
+
+    /// `families`: 1 is IPv4, 2 is IPv6, 3 is both.
+    fn endpoint(&mut self, host: Option<String>, families: u8) -> Endpoint {
+        self.endpoints += 1;
+        // Now and then an address is used again.
+        let back = if self.one_in(40) { 1 } else { 0 };
+        let number = self.endpoints - back;
+        let v4 = format!(
+            "10.{}.{}.{}",
+            64 + (number >> 16),
+            number >> 8 & 0xff,
+            number & 0xff
+        );
+        let v6 = format!("2001:db8::{:x}:{:x}", number >> 4, number & 0xf);
+        let addresses = match families {
+            1 => vec![v4],
+            2 => vec![v6],
+            _ => vec![v4, v6],
+        };
+        Endpoint {
+            host,
+            addresses,
+            is_dead: false,
+        }
+    }
+
+    fn ports(&mut self) -> Vec<Port<'static>> {
+        let count = self.rng.usize(0..=4);
+        let mut kinds = PORTS.to_vec();
+        self.rng.shuffle(&mut kinds);
+        let chosen = kinds[..count].iter();
+        chosen
+            .map(|(name, protocol, numbers)| {
+                (*name, *protocol, numbers[self.rng.usize(..numbers.len())])
+            })
+            .collect()
+    }
+
+    fn one_in(&mut self, count: u32) -> bool {
+        self.rng.u32(..count) == 0
+    }
+}

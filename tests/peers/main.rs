@@ -1,0 +1,20 @@
+//! What others make of our answers: real servers with the same zone, a real CoreDNS in front, and real clients.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::wildcard_enum_match_arm,
+    unreachable_pub,
+    missing_docs,
+    reason = "tests"
+)]
+
+// Thousands of questions to global-dns, Knot, NSD and BIND, all with the same zone: what differs has a reason.
+mod differential;
+// One to ten thousand endpoints: when TC is set, and what comes through a CoreDNS.
+mod sizes;
+// MongoDB's, etcd's, Go's and gRPC's ways to look names up.
+mod clients;
+// Kubernetes objects, child processes, and messages read octet by octet.
+mod support;
