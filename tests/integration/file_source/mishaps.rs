@@ -202,7 +202,6 @@ fn a_bad_object_is_skipped_and_counted_and_the_rest_is_served() {
         ("namespace-mismatch", 1.0),
         ("no-parent", 1.0),
         ("not-headless", 1.0),
-        ("duplicate", 0.0),
         ("excluded-cluster", 0.0),
     ] {
         let metric = format!("global_dns_skipped_objects{{reason=\"{reason}\"}}");
