@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
@@ -25,10 +26,14 @@ const PREFIX: usize = 2;
 const MESSAGE: usize = 65_535;
 /// How long a client may take for the rest of a message that it began, and to take a reply.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a connection may be idle once the server is to stop, and how long it is served then at most.
+const LAST_WORD: Duration = Duration::from_millis(100);
+const LEAVE: Duration = Duration::from_secs(2);
 /// How long accepting rests when it fails, for want of descriptors for instance.
 const REST: Duration = Duration::from_millis(50);
 
-/// Serves connections until `stop`; those that are open then end after the query that they are at.
+/// Serves connections until `stop`; those that are open then end after what their clients have
+/// sent.
 pub(super) async fn serve(listener: TcpListener, answerer: Arc<Answerer>, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
@@ -40,13 +45,13 @@ pub(super) async fn serve(listener: TcpListener, answerer: Arc<Answerer>, stop: 
         };
         match accepted {
             Ok((stream, client, place)) => {
-                let (answerer, stop) = (answerer.clone(), stop.clone());
-                connections.spawn(async move {
-                    if let Err(error) = connection(stream, client, &answerer, &stop).await {
-                        debug!(%client, %error, "A connection ended");
-                    }
-                    drop(place);
-                });
+                connections.spawn(serve_one(
+                    stream,
+                    client,
+                    place,
+                    answerer.clone(),
+                    stop.clone(),
+                ));
             }
             Err(error) => {
                 debug!(%error, "Accepting failed");
@@ -54,13 +59,37 @@ pub(super) async fn serve(listener: TcpListener, answerer: Arc<Answerer>, stop: 
             }
         }
     }
+    // Who is in the kernel's queue already is served like the others, to their ends.
+    while let Some(Ok((stream, client, place))) = accept(&listener, &places).now_or_never() {
+        connections.spawn(serve_one(
+            stream,
+            client,
+            place,
+            answerer.clone(),
+            stop.clone(),
+        ));
+    }
+    drop(listener);
     while connections.join_next().await.is_some() {}
+}
+
+async fn serve_one(
+    stream: TcpStream,
+    client: SocketAddr,
+    place: OwnedSemaphorePermit,
+    answerer: Arc<Answerer>,
+    stop: CancellationToken,
+) {
+    if let Err(error) = connection(stream, client, &answerer, &stop).await {
+        debug!(%client, %error, "A connection ended");
+    }
+    drop(place);
 }
 
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
+) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let place = places
         .clone()
         .acquire_owned()
@@ -82,10 +111,23 @@ async fn connection(
     let mut from_client = BufReader::with_capacity(QUERY, from_client);
     let mut packet = [0; QUERY];
     let mut out = vec![0; PREFIX + MESSAGE];
+    let mut leave_by = None;
     loop {
+        if leave_by.is_some_and(|deadline| Instant::now() > deadline) {
+            return Ok(());
+        }
+        let idle = if leave_by.is_some() {
+            LAST_WORD
+        } else {
+            TCP_IDLE
+        };
         let first = tokio::select! {
-            first = timeout(TCP_IDLE, from_client.read_u8()) => first,
-            () = stop.cancelled() => return Ok(()),
+            first = timeout(idle, from_client.read_u8()) => first,
+            // What the client has sent by now is answered still.
+            () = stop.cancelled(), if leave_by.is_none() => {
+                leave_by = Some(Instant::now() + LEAVE);
+                continue;
+            }
         };
         let first = match first {
             Err(_) => return Ok(()), // idle for too long

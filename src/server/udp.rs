@@ -41,10 +41,27 @@ pub(super) async fn serve(socket: UdpSocket, answerer: Arc<Answerer>, stop: Canc
             }
         }
     }
-    while let Ok((length, client)) = socket.try_recv_from(&mut packet) {
+    // The kernel is asked directly from here on: what tokio remembers of the socket may be older than the queue.
+    let Ok(socket) = socket.into_std() else {
+        return;
+    };
+    refuse_more(&socket);
+    while let Ok((length, client)) = socket.recv_from(&mut packet) {
         if let Some(reply) = answerer.answer(&packet[..length], Transport::Udp, client, &mut out) {
-            note_failure(client, socket.try_send_to(&out[..reply], client));
+            note_failure(client, socket.send_to(&out[..reply], client));
         }
+    }
+}
+
+/// Connects a socket to itself: what is queued stays, and what comes now is refused instead of being lost between the
+/// last look into the queue and the end. A wildcard socket is left alone, because its replies would all leave by one
+/// address then.
+fn refuse_more(socket: &std::net::UdpSocket) {
+    if let Ok(own) = socket.local_addr()
+        && !own.ip().is_unspecified()
+        && let Err(error) = socket.connect(own)
+    {
+        debug!(%error, "The socket cannot refuse what comes now");
     }
 }
 

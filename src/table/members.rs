@@ -231,8 +231,7 @@ fn unite(key: &ServiceKey, drafts: Vec<Draft>, conflicts: &mut Vec<Conflict>) ->
             united.insert(name, draft);
             continue;
         };
-        let is_one = first.endpoint.addresses == draft.endpoint.addresses
-            || (first.target.is_some() && first.target == draft.target);
+        let is_one = is_one_pod(first, &draft);
         if !is_one {
             let (cluster, hostname) = &name;
             let objects = first.endpoint.objects.iter().chain(&draft.endpoint.objects);
@@ -263,6 +262,26 @@ fn unite(key: &ServiceKey, drafts: Vec<Draft>, conflicts: &mut Vec<Conflict>) ->
     conflicts.sort();
     conflicts.dedup();
     united.into_values().map(|draft| draft.endpoint).collect()
+}
+
+/// Tells two sights of one pod from two pods: a dual-stack pod is in a slice of each address family.
+fn is_one_pod(one: &Draft, other: &Draft) -> bool {
+    let has = |draft: &Draft, v4: bool| {
+        draft
+            .endpoint
+            .addresses
+            .iter()
+            .any(|a| a.ip.is_ipv4() == v4)
+    };
+    let shares_family = [true, false]
+        .into_iter()
+        .any(|v4| has(one, v4) && has(other, v4));
+    match (&one.target, &other.target) {
+        _ if one.endpoint.addresses == other.endpoint.addresses => true,
+        (Some(one), Some(other)) => one == other,
+        // Slices written by hand do not say which pod it is.
+        _ => one.source == other.source && !shares_family,
+    }
 }
 
 /// Marks addresses that an endpoint before has too, live endpoints first.
