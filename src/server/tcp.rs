@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -26,9 +27,10 @@ const PREFIX: usize = 2;
 const MESSAGE: usize = 65_535;
 /// How long a client may take for the rest of a message that it began, and to take a reply.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a connection may be idle once the server is to stop, and how long it is served then at most.
-const LAST_WORD: Duration = Duration::from_millis(100);
-const LEAVE: Duration = Duration::from_secs(2);
+/// How long a connection may be idle once the server is to stop; after that it ends as soon as no query waits.
+const LEAVE: Duration = Duration::from_millis(100);
+/// How long a client that never pauses can keep the server from stopping.
+const LONGEST_LEAVE: Duration = Duration::from_secs(2);
 /// How long accepting rests when it fails, for want of descriptors for instance.
 const REST: Duration = Duration::from_millis(50);
 
@@ -111,21 +113,22 @@ async fn connection(
     let mut from_client = BufReader::with_capacity(QUERY, from_client);
     let mut packet = [0; QUERY];
     let mut out = vec![0; PREFIX + MESSAGE];
-    let mut leave_by = None;
+    let mut stopped: Option<Instant> = None;
     loop {
-        if leave_by.is_some_and(|deadline| Instant::now() > deadline) {
-            return Ok(());
+        let since_stop = stopped.map(|at| at.elapsed());
+        let is_waiting =
+            || !from_client.buffer().is_empty() || has_octets(from_client.get_ref().as_ref());
+        match since_stop {
+            Some(since) if since > LONGEST_LEAVE => return Ok(()),
+            Some(since) if since > LEAVE && !is_waiting() => return Ok(()),
+            Some(_) | None => {}
         }
-        let idle = if leave_by.is_some() {
-            LAST_WORD
-        } else {
-            TCP_IDLE
-        };
+        let idle = if stopped.is_some() { LEAVE } else { TCP_IDLE };
         let first = tokio::select! {
             first = timeout(idle, from_client.read_u8()) => first,
             // What the client has sent by now is answered still.
-            () = stop.cancelled(), if leave_by.is_none() => {
-                leave_by = Some(Instant::now() + LEAVE);
+            () = stop.cancelled(), if stopped.is_none() => {
+                stopped = Some(Instant::now());
                 continue;
             }
         };
@@ -150,4 +153,12 @@ async fn connection(
         // Length and message in one write (RFC 7766 section 8).
         timeout(PATIENCE, to_client.write_all(&out[..PREFIX + reply])).await??;
     }
+}
+
+/// Tells whether something waits in the kernel's buffer. What tokio remembers of the socket may be older.
+fn has_octets(stream: &TcpStream) -> bool {
+    let mut octet = [std::mem::MaybeUninit::uninit()];
+    SockRef::from(stream)
+        .peek(&mut octet)
+        .is_ok_and(|length| length > 0)
 }
