@@ -54,17 +54,15 @@ pub enum Command {
 
 /// Flags of `serve`.
 #[derive(Debug, Args)]
+#[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct ServeArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
     pub source: SourceArgs,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
     pub model: ModelArgs,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
     pub listeners: ListenArgs,
 
     /// Order of the records in an answer; the set is always complete
@@ -110,12 +108,12 @@ pub struct ServeArgs {
     pub grace: Duration,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
     pub log: LogArgs,
 }
 
 /// Flags of `demo`.
 #[derive(Debug, Args)]
+#[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct DemoArgs {
     /// DNS address, UDP and TCP
     #[arg(
@@ -145,18 +143,17 @@ pub struct DemoArgs {
     pub api_listen: SocketAddr,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
     pub log: LogArgs,
 }
 
 /// Flags of `explain`.
 #[derive(Debug, Args)]
+#[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct ExplainArgs {
     /// The name, as you would ask dig for it
     pub name: String,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
     pub view: ViewArgs,
 
     /// For people or for programs
@@ -166,9 +163,9 @@ pub struct ExplainArgs {
 
 /// Flags of `table`.
 #[derive(Debug, Args)]
+#[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct TableArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
     pub view: ViewArgs,
 
     /// For people, for programs, or as a zone file
@@ -178,21 +175,19 @@ pub struct TableArgs {
 
 /// What `explain` and `table` look at.
 #[derive(Debug, Args)]
+#[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct ViewArgs {
     /// Ask a running server's --api-listen address, such as http://127.0.0.1:9154
     #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", conflicts_with_all = ["file", "kubeconfig", "context"])]
     pub server: Option<http::Uri>,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
     pub source: SourceArgs,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
     pub model: ModelArgs,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "a flattened group has no help of its own")]
     pub log: LogArgs,
 }
 
@@ -226,8 +221,9 @@ pub struct SourceArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Listeners")]
 pub struct ListenArgs {
-    /// DNS address, UDP and TCP (repeatable) [default: 0.0.0.0:5353 and [::]:5353]
+    /// Where DNS is served; empty: every address of both families, at port 5353.
     #[arg(
+        help = "DNS address, UDP and TCP (repeatable) [default: 0.0.0.0:5353 and [::]:5353]",
         long,
         env = "GLOBAL_DNS_LISTEN",
         value_name = "ADDRESS",
@@ -235,8 +231,9 @@ pub struct ListenArgs {
     )]
     pub listen: Vec<SocketAddr>,
 
-    /// HTTP address of /livez, /readyz and /metrics (repeatable) [default: 0.0.0.0:9153 and [::]:9153]
+    /// Where `/livez`, `/readyz` and `/metrics` are; empty: every address of both families, at port 9153.
     #[arg(
+        help = "HTTP address of /livez, /readyz and /metrics (repeatable) [default: 0.0.0.0:9153 and [::]:9153]",
         long,
         env = "GLOBAL_DNS_ADMIN_LISTEN",
         value_name = "ADDRESS",

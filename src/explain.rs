@@ -1,6 +1,6 @@
 //! Why an answer is what it is, or why there is none.
 //!
-//! It starts where every answer does, at [`read`] and [`answer`], so an explanation can never differ from the answer;
+//! It starts where every answer does, at [`read()`] and [`answer()`], so an explanation can never differ from the answer;
 //! it only adds the objects behind it. Pure, like what it explains.
 
 mod missing;

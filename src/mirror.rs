@@ -1,6 +1,6 @@
 //! What Linkerd and Kubernetes say, in our own words: the domain types.
 //!
-//! Everything left of [`build`](crate::table::build) speaks these types. They are made in one place, [`parse`], out of
+//! Everything left of [`build`](crate::table::build()) speaks these types. They are made in one place, [`parse`], out of
 //! Kubernetes objects, and checked there once: a [`ServiceName`] is a DNS label and an address is one that a client may
 //! be sent to. Nothing here knows a Kubernetes client or a DNS library.
 

@@ -1,6 +1,6 @@
-//! The listeners of the DNS port: plain loops on UDP and TCP around one function, [`Answerer::answer`].
+//! The listeners of the DNS port: plain loops on UDP and TCP around one function, `Answerer::answer`.
 //!
-//! Nothing is decided here: a message goes to [`wire`](crate::wire), what comes back is sent. A listener survives
+//! Nothing is decided here: a message goes to [`wire`], what comes back is sent. A listener survives
 //! failing `accept` and failing `send`; a query never takes the process down.
 
 pub mod bind;

@@ -1,4 +1,5 @@
-//! Who feeds the inputs: the API server ([`kube`]) or YAML on disk ([`file`]), and the one task that follows them.
+//! Who feeds the inputs: the API server ([`kube`](mod@kube)) or YAML on disk ([`file`](mod@file)), and the one task that
+//! follows them.
 //!
 //! A source sends [`Update`]s; [`follow`] applies them, builds, and publishes. An isolated change is published at once;
 //! changes that queue up meanwhile are taken together, so there is no fixed delay and no queue that grows. Before the

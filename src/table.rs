@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The table holds *services, not names*: every owner name is a view on a [`Service`], read from the labels of the
-//! question by [`zone::read`](crate::zone::read). So memory follows endpoints, not endpoints × names × ports. A table
+//! question by [`zone::read`](crate::zone::read()). So memory follows endpoints, not endpoints × names × ports. A table
 //! never changes; [`build`](build::build) makes the next one aside and shares every service that did not change. The
 //! table speaks DNS: it knows neither a Kubernetes client nor a DNS library.
 

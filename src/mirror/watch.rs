@@ -1,6 +1,6 @@
 //! The five watches, as data: which objects the API server is asked for, and the same question asked of an object.
 //!
-//! The watches are disjoint, and each is filtered by the server. One table of [`Requirement`]s makes both the selector
+//! The watches are disjoint, and each is filtered by the server. One table of requirements makes both the selector
 //! that is sent and the predicate [`Watch::selects`], so the file source, the recordings and the fallback for old API
 //! servers can never see other objects than a live watch does.
 

@@ -1,4 +1,4 @@
-//! The API server: how it is reached, and a [`Watcher`] for each feed. The only door to the `kube` client.
+//! The API server: how it is reached, and a watcher for each feed. The only door to the `kube` client.
 
 mod watcher;
 

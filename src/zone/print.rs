@@ -1,6 +1,6 @@
 //! The whole table as a zone file (RFC 1035 section 5) that Knot, NSD and BIND load without a complaint.
 //!
-//! Which names there are is listed here; what each one owns is [`read`] and answered like any question, so the file
+//! Which names there are is listed here; what each one owns is [`read()`] and answered like any question, so the file
 //! cannot differ from the answers.
 
 use std::collections::BTreeSet;

@@ -152,8 +152,14 @@ fn troubled(recording: &Recording, troubles: &[(usize, u8)]) -> Vec<Event> {
 /// Everything in a table but its history: that a mirror was of something else before is remembered while it exists.
 fn state(table: &Table) -> (Vec<Service>, Vec<(ObjectRef, Skip)>, Vec<Conflict>) {
     let skipped = table.skipped().map(|(object, skip)| (object, skip.clone()));
-    let conflicts = table.conflicts().filter(|c| c.kind != ConflictKind::Identity);
-    (table.services().cloned().collect(), skipped.collect(), conflicts.cloned().collect())
+    let conflicts = table
+        .conflicts()
+        .filter(|c| c.kind != ConflictKind::Identity);
+    (
+        table.services().cloned().collect(),
+        skipped.collect(),
+        conflicts.cloned().collect(),
+    )
 }
 
 proptest! {
