@@ -256,7 +256,7 @@ pub struct ListenArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
-    /// error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; warn for explain and table]
+    /// error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; error for explain and table, which tell the rest themselves]
     #[arg(long, env = "GLOBAL_DNS_LOG_LEVEL", value_name = "LEVEL")]
     pub log_level: Option<String>,
 

@@ -29,7 +29,7 @@ const FIRST_TABLE: Duration = Duration::from_secs(30);
 
 pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
     let TableArgs { view, output } = args;
-    log_to_stderr(&view.log, "warn")?;
+    log_to_stderr(&view.log, "error")?;
     let text = match &view.server {
         Some(server) => match output {
             TableOutput::Text => report_of(server).await?.to_text(),
@@ -66,7 +66,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
 
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let ExplainArgs { name, view, output } = args;
-    log_to_stderr(&view.log, "warn")?;
+    log_to_stderr(&view.log, "error")?;
     let asked = name;
     let name = Name::from_text(&asked).ok_or_else(|| anyhow!("'{asked}' is no domain name"))?;
     let explanation: Explanation = match &view.server {
