@@ -130,14 +130,17 @@ async fn serve(
             bail!("a part of the server ended: {}", why.unwrap_or_else(|| "without an error".to_owned()));
         }
     }
+    let end = async {
+        tokio::time::sleep(grace).await;
+        server.stop().await;
+    };
     tokio::select! {
-        () = tokio::time::sleep(grace) => {}
+        () = end => {}
         signal = signals.next() => {
             warn!(signal, "A second signal: exiting at once");
             return Ok(ExitCode::FAILURE);
         }
     }
-    server.stop().await;
     info!("Stopped");
     Ok(ExitCode::SUCCESS)
 }
