@@ -7,6 +7,20 @@ mod question;
 mod reply;
 mod server;
 
+// Shared with other suites.
+#[path = "../support/command.rs"]
+mod command;
+#[path = "../support/environment.rs"]
+mod environment;
+#[path = "../support/http.rs"]
+mod http;
+#[path = "../support/running.rs"]
+mod running;
+#[path = "../support/wait.rs"]
+mod wait;
+#[path = "../support/wire.rs"]
+mod wire;
+
 pub use case::{
     SOA, answer, badvers, case, check, dropped, empty, formerr, nodata, notimp, nxdomain, raw,
     refused, servfail,
@@ -14,6 +28,7 @@ pub use case::{
 pub use question::{Packet, octets, query, wire_name};
 pub use reply::decode;
 pub use server::{
-    Over, PATIENCE, frame, is_end, members, receive, sample, serve, serve_nothing_yet,
-    serve_objects,
+    frame, is_end, members, receive, sample, serve, serve_nothing_yet, serve_objects,
 };
+pub use wait::PATIENCE;
+pub use wire::Over;

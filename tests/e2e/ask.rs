@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use hickory_proto::op::{Edns, Message, Query, ResponseCode};
 use hickory_proto::rr::{Name, RData, RecordType};
+
+pub use crate::support::wire::Over;
+use crate::support::wire::exchange;
 
 /// A query that is not answered within this time counts as failed.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -37,12 +40,6 @@ pub struct Dug {
     /// Records as in a zone file, single spaces, sorted.
     pub answer: Vec<String>,
     pub authority: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    Udp,
-    Tcp,
 }
 
 /// Asks for the addresses of one name again and again, and keeps every change of the answer.
@@ -98,9 +95,9 @@ impl fmt::Display for Seen {
     }
 }
 
-// === impl Transport ===
+// === impl Over ===
 
-impl Transport {
+impl Over {
     pub const BOTH: [Self; 2] = [Self::Udp, Self::Tcp];
 
     fn option(self) -> &'static str {
@@ -114,13 +111,13 @@ impl Transport {
 // === dig ===
 
 /// Asks once with `dig`.
-pub fn dig(server: SocketAddr, transport: Transport, name: &str, kind: &str) -> Result<Dug> {
+pub fn dig(server: SocketAddr, over: Over, name: &str, kind: &str) -> Result<Dug> {
     let output = Command::new("dig")
         .arg(format!("@{}", server.ip()))
         .args([
             "-p",
             &server.port().to_string(),
-            transport.option(),
+            over.option(),
             "+tries=1",
             "+time=2",
             "+norec",
@@ -129,27 +126,27 @@ pub fn dig(server: SocketAddr, transport: Transport, name: &str, kind: &str) -> 
         .output()
         .context("dig is not in PATH: run tests/run e2e, which installs it")?;
     let text = String::from_utf8_lossy(&output.stdout);
-    Dug::read(&text).with_context(|| format!("dig {name} {kind} over {transport:?}: {text}"))
+    Dug::read(&text).with_context(|| format!("dig {name} {kind} over {over:?}: {text}"))
 }
 
 /// The records at `name` are exactly `wanted`, over UDP and TCP, with authority.
 pub fn answered(server: SocketAddr, name: &str, kind: &str, wanted: &[String]) -> Result<()> {
     let mut wanted = wanted.to_vec();
     wanted.sort();
-    for transport in Transport::BOTH {
-        let dug = dig(server, transport, name, kind)?;
+    for over in Over::BOTH {
+        let dug = dig(server, over, name, kind)?;
         ensure!(
             dug.status == "NOERROR",
-            "{name} {kind} over {transport:?}: {}",
+            "{name} {kind} over {over:?}: {}",
             dug.status
         );
         ensure!(
             dug.flags.split(' ').any(|flag| flag == "aa"),
-            "{name} {kind} over {transport:?} without authority"
+            "{name} {kind} over {over:?} without authority"
         );
         ensure!(
             dug.answer == wanted,
-            "{name} {kind} over {transport:?}: wanted {wanted:#?}, answered {:#?}",
+            "{name} {kind} over {over:?}: wanted {wanted:#?}, answered {:#?}",
             dug.answer
         );
     }
@@ -158,11 +155,11 @@ pub fn answered(server: SocketAddr, name: &str, kind: &str, wanted: &[String]) -
 
 /// There is no such name, over UDP and TCP, and the zone's SOA says for how long that holds.
 pub fn missing(server: SocketAddr, name: &str) -> Result<()> {
-    for transport in Transport::BOTH {
-        let dug = dig(server, transport, name, "A")?;
+    for over in Over::BOTH {
+        let dug = dig(server, over, name, "A")?;
         ensure!(
             dug.status == "NXDOMAIN",
-            "{name} over {transport:?}: {} {:?}",
+            "{name} over {over:?}: {} {:?}",
             dug.status,
             dug.answer
         );
@@ -172,7 +169,7 @@ pub fn missing(server: SocketAddr, name: &str) -> Result<()> {
                     .authority
                     .iter()
                     .all(|record| record.starts_with("global. 5 IN SOA ")),
-            "{name} over {transport:?}: the authority section is {:?}",
+            "{name} over {over:?}: the authority section is {:?}",
             dug.authority
         );
     }
@@ -238,7 +235,7 @@ pub fn addresses_of(server: SocketAddr, name: &str) -> Result<Seen> {
 /// Asks once; `edns` is the size of datagrams that the question says it takes. Returns the reply and its octets.
 pub fn ask(
     server: SocketAddr,
-    transport: Transport,
+    over: Over,
     name: &str,
     kind: RecordType,
     edns: Option<u16>,
@@ -251,29 +248,12 @@ pub fn ask(
     }
     let id = query.metadata.id;
     let packet = query.to_vec()?;
-    let reply = match transport {
-        Transport::Udp => {
-            let socket = UdpSocket::bind("127.0.0.1:0")?;
-            socket.connect(server)?;
-            socket.set_read_timeout(Some(PATIENCE))?;
-            socket.send(&packet)?;
-            let mut buffer = vec![0; 65_535];
-            let length = socket.recv(&mut buffer)?;
-            buffer.truncate(length);
-            buffer
-        }
-        Transport::Tcp => {
-            let mut stream = TcpStream::connect(server)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.write_all(&framed(&packet)?)?;
-            read_framed(&mut stream)?
-        }
-    };
+    let reply = exchange(server, &packet, over, PATIENCE)?;
     let message = Message::from_vec(&reply)
-        .with_context(|| format!("{name} {kind} over {transport:?}: an unreadable reply"))?;
+        .with_context(|| format!("{name} {kind} over {over:?}: an unreadable reply"))?;
     ensure!(
         message.metadata.id == id,
-        "{name} {kind} over {transport:?}: a reply to another question"
+        "{name} {kind} over {over:?}: a reply to another question"
     );
     Ok((message, reply.len()))
 }
@@ -283,21 +263,6 @@ pub fn question(name: &str, kind: RecordType) -> Result<Message> {
     let mut query = Message::query();
     query.add_query(Query::query(Name::from_str(&format!("{name}."))?, kind));
     Ok(query)
-}
-
-/// A message as it goes over TCP.
-pub fn framed(message: &[u8]) -> Result<Vec<u8>> {
-    let length = u16::try_from(message.len())?;
-    Ok([&length.to_be_bytes(), message].concat())
-}
-
-/// Reads one message from a TCP connection.
-pub fn read_framed(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
-    let mut length = [0; 2];
-    stream.read_exact(&mut length)?;
-    let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
-    stream.read_exact(&mut message)?;
-    Ok(message)
 }
 
 struct Asker {

@@ -21,8 +21,9 @@ use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::figures::Written;
-use crate::harness::{Process, command, eventually, free_port, say, tool};
+use crate::harness::{Process, command, eventually, say, tool};
 use crate::recordings::{Action, Event};
+use crate::support::ports::free_port;
 
 /// How long a start may take on a busy machine.
 const START: Duration = Duration::from_secs(60);
@@ -62,7 +63,7 @@ impl Cluster {
             .prefix("global-dns-e2e-")
             .tempdir()?;
         let path = directory.path();
-        let (clients, peers, port) = (free_port()?, free_port()?, free_port()?);
+        let (clients, peers, port) = (free_port(), free_port(), free_port());
 
         let etcd = start_etcd(&etcd, path, clients, peers)?;
         // Made by etcd for its peers, of which there are none: an elliptic curve key nobody else knows.

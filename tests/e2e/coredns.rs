@@ -2,19 +2,20 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::ask::{Transport, a, dig, srv};
+use crate::ask::{Over, a, dig, srv};
 use crate::cluster::Cluster;
 use crate::clusters_come_and_go::{
     EAST_REPAIRED, NGINX, NORTH_AGAIN, WEST_LAST, state_after_the_recordings,
 };
-use crate::harness::{Process, command, eventually, free_port, tool};
+use crate::harness::{Process, command, eventually, tool};
 use crate::server::Server;
 use crate::steps::Steps;
+use crate::support::ports::free_port;
+use crate::support::repository::repository;
 
 const START: Duration = Duration::from_secs(30);
 
@@ -28,10 +29,10 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
 fn forwards_the_zone(cluster: &Cluster) -> Result<()> {
     let program = tool("coredns")?;
     cluster.become_state(&state_after_the_recordings()?)?;
-    let server = Server::start_ready(&cluster.kubeconfig, &[])?;
-    let front = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+    let server = Server::start_ready(&cluster.kubeconfig, &[]);
+    let front = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let corefile = cluster.directory().join("Corefile");
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("coredns/Corefile");
+    let shipped = repository("coredns/Corefile");
     let shipped =
         fs::read_to_string(&shipped).with_context(|| format!("reading {}", shipped.display()))?;
     fs::write(&corefile, stanza(&shipped, front, server.dns)?)?;
@@ -41,7 +42,7 @@ fn forwards_the_zone(cluster: &Cluster) -> Result<()> {
 
     eventually("CoreDNS to answer", START, || {
         coredns.check()?;
-        let dug = dig(front, Transport::Tcp, NGINX, "A")?;
+        let dug = dig(front, Over::Tcp, NGINX, "A")?;
         ensure!(dug.status == "NOERROR", "{}", dug.status);
         Ok(())
     })?;
@@ -54,17 +55,17 @@ fn forwards_the_zone(cluster: &Cluster) -> Result<()> {
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     let sql = "_sql._tcp.nginx.default.global";
     let host = "nginx-set-1.west.nginx.default.global";
-    for transport in Transport::BOTH {
+    for over in Over::BOTH {
         has(
             front,
-            transport,
+            over,
             NGINX,
             "A",
             &a(NGINX, &[&EAST_REPAIRED, &WEST_LAST, &NORTH_AGAIN]),
         )?;
-        has(front, transport, host, "A", &a(host, &[&["10.96.116.27"]]))?;
-        has(front, transport, sql, "SRV", &srv(sql, 26257, &all))?;
-        let dug = dig(front, transport, "nowhere.default.global", "A")?;
+        has(front, over, host, "A", &a(host, &[&["10.96.116.27"]]))?;
+        has(front, over, sql, "SRV", &srv(sql, 26257, &all))?;
+        let dug = dig(front, over, "nowhere.default.global", "A")?;
         ensure!(
             dug.status == "NXDOMAIN" && dug.answer.is_empty(),
             "a missing name: {dug:?}"
@@ -82,14 +83,8 @@ fn forwards_the_zone(cluster: &Cluster) -> Result<()> {
 }
 
 /// The answer's records are exactly these. What a cache holds may be older: times to live are not compared.
-fn has(
-    server: SocketAddr,
-    transport: Transport,
-    name: &str,
-    kind: &str,
-    wanted: &[String],
-) -> Result<()> {
-    let dug = dig(server, transport, name, kind)?;
+fn has(server: SocketAddr, over: Over, name: &str, kind: &str, wanted: &[String]) -> Result<()> {
+    let dug = dig(server, over, name, kind)?;
     let without_ttl = |record: &String| {
         let words: Vec<&str> = record.split(' ').collect();
         [&words[..1], &words[2..]].concat().join(" ")
@@ -100,7 +95,7 @@ fn has(
     wanted.sort();
     ensure!(
         dug.status == "NOERROR" && answer == wanted,
-        "{name} {kind} over {transport:?}: {dug:#?}"
+        "{name} {kind} over {over:?}: {dug:#?}"
     );
     Ok(())
 }

@@ -22,7 +22,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     let mut server = None;
     steps.needed("a_name_without_a_local_member_has_the_mirrors_only", || {
         cluster.become_state(&state_after_the_recordings()?)?;
-        let started = Server::start_ready(&cluster.kubeconfig, &[])?;
+        let started = Server::start_ready(&cluster.kubeconfig, &[]);
         started.with_log(
             Observer::start(started.dns, NGINX, PAUSE)?
                 .wait_for(&answer_after_the_recordings(), FOLLOW),

@@ -10,6 +10,7 @@
 //! - `server`: the binary under test
 //! - `ask`: questions by `dig` and over a socket, and an observer that never stops asking
 //! - `standin`: an API server that misbehaves on request
+//! - `support`: what other suites share
 //!
 //! Scenarios on real parts, one shared API server, in this order:
 //!
@@ -55,6 +56,7 @@ mod shutdown;
 mod standin;
 mod start_up;
 mod steps;
+mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::ask::{Observer, Seen, Transport, addresses_of, dig, missing};
+use crate::ask::{Observer, Over, Seen, addresses_of, dig, missing};
 use crate::clusters_come_and_go::{FOLLOW, NGINX, PAUSE};
 use crate::harness::{eventually, say};
 use crate::recordings::Recording;
@@ -74,7 +74,7 @@ fn refused_field_selector() -> Result<()> {
         standin.put_quietly(&exported(name, cluster_ip));
         standin.put_quietly(&slice_of(name, address));
     }
-    let server = Server::start_ready(&standin.kubeconfig, &[])?;
+    let server = Server::start_ready(&standin.kubeconfig, &[]);
     let fallen_back = || {
         sees(&server, NGINX, &ALL)?;
         sees(&server, "redis.default.global", &["10.0.0.78"])?;
@@ -115,7 +115,7 @@ fn refused_field_selector() -> Result<()> {
 
 fn silent_connection() -> Result<()> {
     let standin = StandIn::start(Manner::SilentOnWatches, &objects()?)?;
-    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "2s"])?;
+    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "2s"]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let noticed = || {
         let asked_again = eventually(
@@ -176,7 +176,7 @@ fn silent_connection() -> Result<()> {
 
 fn refuses_everything() -> Result<()> {
     let standin = StandIn::start(Manner::RefusesEverything, &objects()?)?;
-    let mut server = Server::start(&standin.kubeconfig, &[])?;
+    let mut server = Server::start(&standin.kubeconfig, &[]);
     let refused = eventually("/readyz to say what is wrong", RETRY, || {
         let (status, text) = server.readyz()?;
         ensure!(status == 503, "/readyz says {status}: {text}");
@@ -193,13 +193,9 @@ fn refuses_everything() -> Result<()> {
         Ok(())
     });
     server.with_log(refused)?;
-    for transport in Transport::BOTH {
-        let dug = dig(server.dns, transport, NGINX, "A")?;
-        ensure!(
-            dug.status == "SERVFAIL",
-            "{} over {transport:?}",
-            dug.status
-        );
+    for over in Over::BOTH {
+        let dug = dig(server.dns, over, NGINX, "A")?;
+        ensure!(dug.status == "SERVFAIL", "{} over {over:?}", dug.status);
     }
     // What is measured is how often it asks, which takes time by nature.
     let window = Duration::from_secs(5);
@@ -213,7 +209,7 @@ fn refuses_everything() -> Result<()> {
 
     standin.behave(Manner::Good);
     let good = Instant::now();
-    server.wait_until_ready()?;
+    server.wait_until_ready();
     server.with_log(sees(&server, NGINX, &ALL))?;
     say(&format!(
         "refused everything: {asked} requests of five watches in the first {} s; ready {:.1} s after the refusals ended",
@@ -227,7 +223,7 @@ fn undecodable_objects() -> Result<()> {
     let mut objects = objects()?;
     objects.push(undecodable("nginx-set-8-east"));
     let standin = StandIn::start(Manner::Good, &objects)?;
-    let server = Server::start_ready(&standin.kubeconfig, &[])?;
+    let server = Server::start_ready(&standin.kubeconfig, &[]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let carried_on = || {
         observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;
@@ -278,7 +274,7 @@ fn undecodable_objects() -> Result<()> {
 
 fn lost_history() -> Result<()> {
     let standin = StandIn::start(Manner::Good, &objects()?)?;
-    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "30s"])?;
+    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "30s"]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let healed = || {
         eventually("every watch to be open", FOLLOW, || {
@@ -310,7 +306,7 @@ fn relist_heals() -> Result<()> {
     let server = Server::start_ready(
         &standin.kubeconfig,
         &["--relist", "2s", "--watch-timeout", "30s"],
-    )?;
+    );
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let healed = || {
         observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;

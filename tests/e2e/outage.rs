@@ -34,7 +34,7 @@ pub fn run(steps: &mut Steps, cluster: &mut Cluster) {
     let mut server = None;
     let passed = steps.step("an_outage_of_the_api_server_changes_no_answer", || {
         cluster.become_state(&state_after_the_recordings()?)?;
-        let started = server.insert(Server::start_ready(&cluster.kubeconfig, &[])?);
+        let started = server.insert(Server::start_ready(&cluster.kubeconfig, &[]));
         let followed = follow_through_an_outage(cluster, started);
         started.with_log(followed)
     });
@@ -64,7 +64,7 @@ pub fn run(steps: &mut Steps, cluster: &mut Cluster) {
         "a_silent_api_server_is_noticed_and_changes_no_answer",
         || {
             cluster.become_state(&state_after_the_recordings()?)?;
-            let server = Server::start_ready(&cluster.kubeconfig, &["--watch-timeout", "2s"])?;
+            let server = Server::start_ready(&cluster.kubeconfig, &["--watch-timeout", "2s"]);
             let followed = follow_through_silence(cluster, &server);
             // Later steps need it, whatever has failed.
             cluster.thaw_the_api_server()?;

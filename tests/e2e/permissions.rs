@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::ask::{Observer, Seen, Transport, a, answered, dig, missing};
+use crate::ask::{Observer, Over, Seen, a, answered, dig, missing};
 use crate::cluster::Cluster;
 use crate::clusters_come_and_go::{
     EAST_REPAIRED, FOLLOW, NGINX, NORTH_AGAIN, PAUSE, WEST_LAST, answer_after_the_recordings,
@@ -36,7 +36,7 @@ fn to_list_and_watch_is_enough(cluster: &Cluster) -> Result<()> {
     cluster.become_state(&state_after_the_recordings()?)?;
     cluster.put(&role("ClusterRole", None))?;
     cluster.put(&binding("ClusterRole", None, "watcher"))?;
-    let server = Server::start_ready(&cluster.kubeconfig, &["--context", "watcher"])?;
+    let server = Server::start_ready(&cluster.kubeconfig, &["--context", "watcher"]);
     server.with_log(follows_changes(cluster, &server))
 }
 
@@ -46,15 +46,15 @@ fn one_namespace_is_enough(cluster: &Cluster) -> Result<()> {
     let server = Server::start_ready(
         &cluster.kubeconfig,
         &["--context", "tenant", "--namespace", "default"],
-    )?;
+    );
     server.with_log(follows_changes(cluster, &server))?;
     // The same user without the list asks for more than it may have.
-    let server = Server::start(&cluster.kubeconfig, &["--context", "tenant"])?;
+    let server = Server::start(&cluster.kubeconfig, &["--context", "tenant"]);
     server.with_log(is_forbidden(&server))
 }
 
 fn without_permission_it_waits(cluster: &Cluster) -> Result<()> {
-    let mut server = Server::start(&cluster.kubeconfig, &["--context", "stranger"])?;
+    let mut server = Server::start(&cluster.kubeconfig, &["--context", "stranger"]);
     let refused = is_forbidden(&server).and_then(|()| {
         let (_, text) = server.readyz()?;
         for watch in [
@@ -69,13 +69,9 @@ fn without_permission_it_waits(cluster: &Cluster) -> Result<()> {
                 "/readyz does not name {watch}: {text}"
             );
         }
-        for transport in Transport::BOTH {
-            let dug = dig(server.dns, transport, NGINX, "A")?;
-            ensure!(
-                dug.status == "SERVFAIL",
-                "{} over {transport:?}",
-                dug.status
-            );
+        for over in Over::BOTH {
+            let dug = dig(server.dns, over, NGINX, "A")?;
+            ensure!(dug.status == "SERVFAIL", "{} over {over:?}", dug.status);
         }
         Ok(())
     });

@@ -1,10 +1,11 @@
 //! What a real mirror controller wrote, event by event (`tests/fixtures/recordings`).
 
 use std::fs;
-use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+
+use crate::support::repository::repository;
 
 /// State at the start, then what happened.
 pub struct Recording {
@@ -32,9 +33,7 @@ pub enum Action {
 impl Recording {
     /// Reads everything, with the objects as recorded.
     pub fn read(name: &str) -> Result<Self> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/fixtures/recordings")
-            .join(format!("{name}.jsonl"));
+        let path = repository("tests/fixtures/recordings").join(format!("{name}.jsonl"));
         let text =
             fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         let mut recording = Self {

@@ -25,12 +25,13 @@ use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::{RData, RecordType};
 use serde_json::{Value, json};
 
-use crate::ask::{Transport, ask};
+use crate::ask::{Over, ask};
 use crate::cluster::Cluster;
 use crate::clusters_come_and_go::FOLLOW;
-use crate::harness::{Process, command, eventually, free_port, say, tool};
+use crate::harness::{Process, command, eventually, say, tool};
 use crate::server::Server;
 use crate::steps::Steps;
+use crate::support::ports::free_port;
 
 const START: Duration = Duration::from_secs(30);
 const NAMESPACE: &str = "same";
@@ -251,8 +252,8 @@ fn truncation(pair: &Pair) -> Result<()> {
             ),
         ] {
             let title = format!("{who}: {name} {kind}, EDNS {edns:?}");
-            let whole = records(server, Transport::Tcp, &name, kind, None)?;
-            let got = records(server, Transport::Udp, &name, kind, edns)?;
+            let whole = records(server, Over::Tcp, &name, kind, None)?;
+            let got = records(server, Over::Udp, &name, kind, edns)?;
             ensure!(
                 got.truncated == truncated,
                 "{title}: TC is {}, wanted {truncated}; {} octets",
@@ -296,7 +297,7 @@ impl Pair {
         ] {
             // Each follows the API server in its own time.
             eventually("the answer", FOLLOW, || {
-                let got = records(server, Transport::Tcp, &name, kind, None)?;
+                let got = records(server, Over::Tcp, &name, kind, None)?;
                 ensure!(
                     got.words == *wanted && !got.truncated,
                     "{who}: {name} {kind} is {:?}, wanted {wanted:?}",
@@ -335,12 +336,12 @@ struct Records {
 
 fn records(
     server: SocketAddr,
-    transport: Transport,
+    over: Over,
     name: &str,
     kind: RecordType,
     edns: Option<u16>,
 ) -> Result<Records> {
-    let (reply, octets) = ask(server, transport, name, kind, edns)?;
+    let (reply, octets) = ask(server, over, name, kind, edns)?;
     let mut words = BTreeSet::new();
     let code = reply.metadata.response_code;
     if code != ResponseCode::NoError {
@@ -383,8 +384,8 @@ fn host<'a>(target: &'a str, asked: &str) -> Result<&'a str> {
 fn start(cluster: &Cluster) -> Result<Pair> {
     let program = tool("coredns")?;
     write_objects(cluster)?;
-    let ours = Server::start_ready(&cluster.kubeconfig, &[])?;
-    let coredns = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+    let ours = Server::start_ready(&cluster.kubeconfig, &[]);
+    let coredns = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let corefile = cluster.directory().join("Corefile-kubernetes");
     fs::write(
         &corefile,
@@ -401,7 +402,7 @@ fn start(cluster: &Cluster) -> Result<Pair> {
     eventually("CoreDNS to answer", START, || {
         process.check()?;
         let name = coredns_name("web");
-        let (reply, _) = ask(coredns, Transport::Tcp, &name, RecordType::A, None)?;
+        let (reply, _) = ask(coredns, Over::Tcp, &name, RecordType::A, None)?;
         let code = reply.metadata.response_code;
         ensure!(code == ResponseCode::NoError, "{name}: {code:?}");
         Ok(())

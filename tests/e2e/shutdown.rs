@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail, ensure};
 use hickory_proto::rr::RecordType;
 
-use crate::ask::{Observer, Seen, Sighting, framed, question, read_framed};
+use crate::ask::{Observer, Seen, Sighting, question};
 use crate::cluster::Cluster;
 use crate::clusters_come_and_go::{
     FOLLOW, NGINX, PAUSE, answer_after_the_recordings, state_after_the_recordings,
@@ -16,6 +16,7 @@ use crate::clusters_come_and_go::{
 use crate::harness::{eventually, say};
 use crate::server::Server;
 use crate::steps::Steps;
+use crate::support::wire::{frame, read_framed};
 
 /// Shutdowns, each with so many clients, which always have one query open: what is lost is lost in a moment that not
 /// every shutdown meets, between two queries of few clients or with the queue full of many.
@@ -47,7 +48,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
 
 fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
     cluster.become_state(&state_after_the_recordings()?)?;
-    let mut server = Server::start_ready(&cluster.kubeconfig, &["--grace", "1s"])?;
+    let mut server = Server::start_ready(&cluster.kubeconfig, &["--grace", "1s"]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let asked = Instant::now();
     server.ask_to_end()?;
@@ -90,7 +91,7 @@ fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
 }
 
 fn second_sigterm_ends_at_once(cluster: &Cluster) -> Result<()> {
-    let mut server = Server::start_ready(&cluster.kubeconfig, &["--grace", "60s"])?;
+    let mut server = Server::start_ready(&cluster.kubeconfig, &["--grace", "60s"]);
     server.ask_to_end()?;
     eventually("readiness to end", FOLLOW, || {
         let (status, text) = server.readyz()?;
@@ -112,7 +113,7 @@ fn no_query_is_lost(
 ) -> Result<()> {
     let (mut answered, mut losses) = (0, Vec::new());
     for (&clients, number) in shutdowns.iter().zip(1..) {
-        let mut server = Server::start_ready(&cluster.kubeconfig, &["--grace", "300ms"])?;
+        let mut server = Server::start_ready(&cluster.kubeconfig, &["--grace", "300ms"]);
         let address = server.dns;
         let threads: Vec<_> = (0..clients)
             .map(|_| thread::spawn(move || client(address)))
@@ -174,7 +175,7 @@ fn bursts_until_the_end(server: SocketAddr) -> Result<u64> {
     let mut burst = Vec::new();
     for id in 0..BURST {
         query.metadata.id = id;
-        burst.extend(framed(&query.to_vec()?)?);
+        burst.extend(frame(&query.to_vec()?));
     }
     let mut answered = 0;
     while stream.write_all(&burst).is_ok() {

@@ -4,29 +4,36 @@ pub mod ask;
 pub mod binary;
 pub mod objects;
 
+// Shared with other suites.
+#[path = "../support/command.rs"]
+pub mod command;
+#[path = "../support/differences.rs"]
+pub mod differences;
+#[path = "../support/environment.rs"]
+pub mod environment;
+#[path = "../support/http.rs"]
+pub mod http;
+#[path = "../support/metrics.rs"]
+pub mod metrics;
+#[path = "../support/ports.rs"]
+pub mod ports;
+#[path = "../support/repository.rs"]
+pub mod repository;
+#[path = "../support/running.rs"]
+pub mod running;
+#[path = "../support/signal.rs"]
+pub mod signal;
+#[path = "../support/wait.rs"]
+pub mod wait;
+#[path = "../support/wire.rs"]
+pub mod wire;
+
 use std::collections::BTreeSet;
-use std::net::{TcpListener, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-/// How long any single event may take before a test gives up: long, because machines are busy.
-pub const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Tries until there is a value, or fails with what was awaited.
-pub fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(value) = attempt() {
-            return value;
-        }
-        assert!(
-            Instant::now() < deadline,
-            "{what}: not within {} s",
-            PATIENCE.as_secs()
-        );
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
+pub use differences::assert_none;
+pub use ports::free_port;
+pub use repository::repository;
+pub use wait::{PATIENCE, wait_for};
 
 /// The sorted set of texts.
 pub fn set<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> BTreeSet<String> {
@@ -34,29 +41,4 @@ pub fn set<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> BTreeSet<String
         .into_iter()
         .map(|text| text.as_ref().to_owned())
         .collect()
-}
-
-/// A port that was free over UDP and TCP a moment ago, for programs that cannot be told to choose one.
-pub fn free_port() -> u16 {
-    let both = || {
-        let udp = UdpSocket::bind("127.0.0.1:0").ok()?;
-        let port = udp.local_addr().ok()?.port();
-        TcpListener::bind(("127.0.0.1", port)).ok().map(|_| port)
-    };
-    wait_for("a port that is free over UDP and TCP", both)
-}
-
-/// A file or folder of this repository.
-pub fn repository(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-/// Fails with one message that lists every difference.
-pub fn assert_none(differences: &[String]) {
-    assert!(
-        differences.is_empty(),
-        "{} differences:\n{}",
-        differences.len(),
-        differences.join("\n")
-    );
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::question::{Packet, octets, query};
 use super::reply::{Message, Opt, decode, hex};
-use super::server::{Over, Server};
+use super::server::Server;
+use super::wire::Over;
 
 /// A question and what it should get.
 pub struct Case {

@@ -1,36 +1,24 @@
 //! The binary as a child process, and questions put to it over UDP and over TCP.
 
-use std::collections::BTreeMap;
-use std::env;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::command::global_dns;
 use super::question::{Packet, query};
 use super::reply::decode;
+use super::running::Running;
+use super::wait::PATIENCE;
+use super::wire::{self, Over, exchange, read_datagram, read_framed};
 
 /// What every server here serves, unless it says otherwise.
 const SAMPLE: &str = include_str!("../sample.yaml");
-/// How long any single event may take before a test gives up: long, because machines are busy.
-pub const PATIENCE: Duration = Duration::from_secs(20);
-
-/// How a question travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    Udp,
-    Tcp,
-}
-
 /// `global-dns serve`, running; killed when dropped.
 pub struct Server {
-    child: Child,
+    running: Running,
     pub dns: SocketAddr,
-    admin: SocketAddr,
     _folder: TempDir,
 }
 
@@ -51,11 +39,7 @@ pub fn serve_objects(yaml: &str, flags: &[&str]) -> Server {
     std::fs::write(&file, yaml).unwrap();
     let fixed = ["--file", file.to_str().unwrap(), "--cluster-name", "hub"];
     let server = Server::start(folder, &[&fixed, flags].concat());
-    let deadline = Instant::now() + PATIENCE;
-    while !server.is_ready() {
-        assert!(Instant::now() < deadline, "the server does not get ready");
-        thread::yield_now();
-    }
+    server.running.wait_until_ready();
     server
 }
 
@@ -80,48 +64,14 @@ impl Server {
     fn start(folder: TempDir, flags: &[&str]) -> Self {
         const FLAGS: &str = "serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 \
             --api-listen 127.0.0.1:0 --ns-address 192.0.2.53,2001:db8::53 --log-format json";
-        let mut command = Command::new(env!("CARGO_BIN_EXE_global-dns"));
+        let mut command = global_dns();
         command.args(FLAGS.split_whitespace()).args(flags);
-        for (name, _) in env::vars_os() {
-            if name.to_string_lossy().starts_with("GLOBAL_DNS_") {
-                command.env_remove(name);
-            }
-        }
-        command.stdin(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut listeners = BTreeMap::new();
-        let mut text = String::new();
-        while listeners.len() < 3 {
-            let start = text.len();
-            let length = log.read_line(&mut text).unwrap();
-            assert!(length > 0, "the server ended:\n{text}");
-            let Ok(line) = serde_json::from_str::<Value>(&text[start..]) else {
-                continue;
-            };
-            let fields = &line["fields"];
-            if fields["message"] == "Listening" {
-                let address = fields["address"].as_str().unwrap().parse().unwrap();
-                listeners.insert(fields["listener"].as_str().unwrap().to_owned(), address);
-            }
-        }
-        thread::spawn(move || io::copy(&mut log, &mut io::sink()));
+        let running = Running::start(command);
         Self {
-            child,
-            dns: listeners["dns"],
-            admin: listeners["admin"],
+            dns: running.address("dns"),
+            running,
             _folder: folder,
         }
-    }
-
-    fn is_ready(&self) -> bool {
-        let mut stream = TcpStream::connect(self.admin).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let request = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut page = String::new();
-        stream.read_to_string(&mut page).unwrap();
-        page.starts_with("HTTP/1.1 200")
     }
 
     /// Connects over TCP.
@@ -142,17 +92,10 @@ impl Server {
 
     /// Asks, and returns the reply; `None` if the connection is closed instead.
     pub fn ask(&self, packet: &Packet, over: Over) -> Option<Vec<u8>> {
-        match over {
-            Over::Udp => {
-                let socket = self.socket();
-                socket.send(&packet.0).unwrap();
-                Some(receive_datagram(&socket))
-            }
-            Over::Tcp => {
-                let mut stream = self.connect();
-                stream.write_all(&frame(packet)).unwrap();
-                receive(&mut stream)
-            }
+        match exchange(self.dns, &packet.0, over, PATIENCE) {
+            Ok(reply) => Some(reply),
+            Err(error) if over == Over::Tcp && is_end(&error) => None,
+            Err(error) => panic!("a reply over {over:?}: {error}"),
         }
     }
 
@@ -166,7 +109,7 @@ impl Server {
                 let socket = self.socket();
                 socket.send(&packet.0).unwrap();
                 socket.send(&another.0).unwrap();
-                Some(receive_datagram(&socket))
+                Some(read_datagram(&socket).expect("a reply over UDP"))
             }
             Over::Tcp => {
                 let mut stream = self.connect();
@@ -188,27 +131,11 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 // === Messages ===
-
-/// Reads a datagram.
-pub fn receive_datagram(socket: &UdpSocket) -> Vec<u8> {
-    let mut reply = vec![0; 65_535];
-    let length = socket.recv(&mut reply).expect("a reply over UDP");
-    reply.truncate(length);
-    reply
-}
 
 /// A message behind its length (RFC 1035 section 4.2.2).
 pub fn frame(packet: &Packet) -> Vec<u8> {
-    let length = u16::try_from(packet.0.len()).unwrap();
-    [&length.to_be_bytes(), &packet.0[..]].concat()
+    wire::frame(&packet.0)
 }
 
 /// Reads a message; `None` at the end of the stream.
@@ -219,9 +146,8 @@ pub fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
         Err(error) if is_end(&error) => return None,
         Err(error) => panic!("reading a reply: {error}"),
     }
-    let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
-    stream.read_exact(&mut message).unwrap();
-    Some(message)
+    // It has begun, so it has an end.
+    Some(read_framed(&mut length.chain(stream)).unwrap())
 }
 
 /// The other side closed the connection, politely or not.

@@ -410,7 +410,7 @@ fn a_bad_variable_is_wrong_usage_that_names_the_value() {
 #[test]
 fn the_default_cluster_name_warns_as_soon_as_a_local_member_is_published() {
     let warning = |server: &Server| {
-        let lines = server.log.lines();
+        let lines = server.log.events();
         lines.iter().any(|line| {
             let message = line["fields"]["message"].as_str();
             line["level"] == "WARN" && message.is_some_and(|m| m.contains("--cluster-name"))

@@ -310,7 +310,7 @@ fn there_are_no_escapes_where_no_terminal_is() {
 #[test]
 fn the_log_has_one_json_object_a_line_where_that_is_asked_for() {
     let server = Server::of(sample(), &FLAGS);
-    let lines = server.log.lines();
+    let lines = server.log.events();
     assert!(lines.iter().all(Value::is_object), "{lines:#?}");
     let published = server.log.wait(0, "Published table");
     assert_eq!(published["generation"], 1);

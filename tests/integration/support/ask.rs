@@ -1,8 +1,7 @@
 //! Questions over UDP and TCP, and replies as texts that can be compared whole.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use hickory_proto::op::{Edns, Message, Query};
@@ -10,16 +9,11 @@ use hickory_proto::rr::rdata::opt::EdnsOption;
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 
 use super::assert_none;
+pub use super::wire::Over;
+use super::wire::exchange;
 
 /// A query that is not answered within this time counts as failed.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How a question travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    Udp,
-    Tcp,
-}
 
 /// A question with everything that a client can say beside it.
 #[derive(Clone, Debug)]
@@ -151,10 +145,7 @@ impl Question {
     /// Asks, and fails without an answer.
     pub fn ask(&self, server: SocketAddr, over: Over) -> Reply {
         let packet = self.packet();
-        let bytes = match over {
-            Over::Udp => ask_udp(server, &packet),
-            Over::Tcp => ask_tcp(server, &packet),
-        };
+        let bytes = exchange(server, &packet, over, PATIENCE);
         let bytes = bytes.unwrap_or_else(|error| panic!("{} over {over:?}: {error}", self.name));
         assert_eq!(bytes[..2], packet[..2], "the identifier of {}", self.name);
         Reply::read(&bytes)
@@ -168,29 +159,6 @@ impl Question {
             false => reply,
         }
     }
-}
-
-fn ask_udp(server: SocketAddr, packet: &[u8]) -> std::io::Result<Vec<u8>> {
-    let socket = UdpSocket::bind("127.0.0.1:0")?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.connect(server)?;
-    socket.send(packet)?;
-    let mut buffer = vec![0; 65_535];
-    let length = socket.recv(&mut buffer)?;
-    buffer.truncate(length);
-    Ok(buffer)
-}
-
-fn ask_tcp(server: SocketAddr, packet: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect(server)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let length = u16::try_from(packet.len()).unwrap().to_be_bytes();
-    stream.write_all(&[&length, packet].concat())?;
-    let mut length = [0; 2];
-    stream.read_exact(&mut length)?;
-    let mut bytes = vec![0; usize::from(u16::from_be_bytes(length))];
-    stream.read_exact(&mut bytes)?;
-    Ok(bytes)
 }
 
 // === impl Reply ===

@@ -1,19 +1,23 @@
 //! The binary as a child process: run to its end, or running until the test is over.
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Read;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::ask::{Over, Reply, question};
+use super::ask::{Reply, question};
+use super::command;
+pub use super::http::{Page, get};
+use super::metrics::metric;
 use super::objects::Manifest;
+use super::running::{Log, Running};
+use super::signal::signal;
+use super::wire::Over;
 use super::{PATIENCE, wait_for};
 
 /// What a program that has ended left behind.
@@ -26,20 +30,9 @@ pub struct Ended {
     pub took: Duration,
 }
 
-/// A page of the admin or API listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
-    pub status: u16,
-    pub body: String,
-}
-
-/// Lines of a log, as they come in.
-#[derive(Clone, Default)]
-pub struct Log(Arc<(Mutex<Vec<Value>>, Condvar)>);
-
 /// `global-dns serve`, running; killed when dropped.
 pub struct Server {
-    child: Child,
+    running: Running,
     pub dns: SocketAddr,
     pub admin: SocketAddr,
     pub api: SocketAddr,
@@ -58,14 +51,8 @@ pub enum Await {
 
 /// The binary, without a trace of the environment's settings.
 pub fn global_dns(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_global-dns"));
+    let mut command = command::global_dns();
     command.args(arguments).stdin(Stdio::null());
-    for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy().into_owned();
-        if name.starts_with("GLOBAL_DNS_") || name == "KUBECONFIG" {
-            command.env_remove(name);
-        }
-    }
     command
 }
 
@@ -139,24 +126,6 @@ fn end_of(child: &mut Child, what: &str) -> std::process::ExitStatus {
 // === impl Log ===
 
 impl Log {
-    fn follow(&self, from: impl Read + Send + 'static) {
-        let log = self.clone();
-        thread::spawn(move || {
-            for line in BufReader::new(from).lines() {
-                let Ok(line) = line else { return };
-                let (lines, changed) = &*log.0;
-                let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
-                lines.lock().unwrap().push(value);
-                changed.notify_all();
-            }
-        });
-    }
-
-    /// Every line so far.
-    pub fn lines(&self) -> Vec<Value> {
-        self.0.0.lock().unwrap().clone()
-    }
-
     /// The number of lines so far: where to go on.
     pub fn mark(&self) -> usize {
         self.lines().len()
@@ -165,11 +134,9 @@ impl Log {
     /// Waits for a line after `mark` with this message; returns its fields.
     pub fn wait(&self, mark: usize, message: &str) -> Value {
         wait_for(&format!("log line '{message}'"), || {
-            let lines = self.lines();
-            let found = lines.iter().skip(mark).map(|line| line["fields"].clone());
-            found
-                .into_iter()
-                .find(|fields| fields["message"] == message)
+            let events = self.events().into_iter().skip(mark);
+            let mut fields = events.map(|event| event["fields"].clone());
+            fields.find(|fields| fields["message"] == message)
         })
     }
 }
@@ -204,40 +171,20 @@ impl Server {
     }
 
     /// Starts a command that logs like `serve --log-format json`.
-    pub fn start_command(folder: TempDir, mut command: Command, until: Await) -> Self {
-        command.stderr(Stdio::piped());
-        let mut child = spawn(command);
-        let log = Log::default();
-        log.follow(child.stderr.take().unwrap());
-        let mut addresses = BTreeMap::new();
-        wait_for("the listeners", || {
-            for line in log.lines() {
-                let fields = &line["fields"];
-                if fields["message"] == "Listening" {
-                    let address: SocketAddr = fields["address"].as_str()?.parse().ok()?;
-                    addresses.insert(fields["listener"].as_str()?.to_owned(), address);
-                }
-            }
-            let ended = child.try_wait().unwrap();
-            assert!(ended.is_none(), "ended at once: {:#?}", log.lines());
-            (addresses.len() == 3).then_some(())
-        });
-        let file = folder.path().join("objects.yaml");
-        let server = Self {
-            child,
-            dns: addresses["dns"],
-            admin: addresses["admin"],
-            api: addresses["api"],
-            log,
-            file,
-            _folder: folder,
-        };
+    pub fn start_command(folder: TempDir, command: Command, until: Await) -> Self {
+        let running = Running::start(command);
         if until == Await::Ready {
-            wait_for("readiness", || {
-                (server.admin("/readyz").status == 200).then_some(())
-            });
+            running.wait_until_ready();
         }
-        server
+        Self {
+            dns: running.address("dns"),
+            admin: running.address("admin"),
+            api: running.address("api"),
+            log: running.log.clone(),
+            running,
+            file: folder.path().join("objects.yaml"),
+            _folder: folder,
+        }
     }
 
     /// The folder that goes when the server does.
@@ -293,11 +240,9 @@ impl Server {
     /// A metric's value.
     pub fn metric(&self, name_and_labels: &str) -> f64 {
         let page = self.admin("/metrics").body;
-        let line = page
-            .lines()
-            .find_map(|line| line.strip_prefix(name_and_labels)?.strip_prefix(' '));
-        let line = line.unwrap_or_else(|| panic!("no {name_and_labels} in:\n{page}"));
-        line.parse().unwrap()
+        let value = metric(&page, name_and_labels);
+        let value = value.unwrap_or_else(|| panic!("no {name_and_labels} in:\n{page}"));
+        value.parse().unwrap()
     }
 
     /// Generation, and the serial of the SOA record, which must be that of the report.
@@ -310,50 +255,17 @@ impl Server {
     }
 
     /// Sends a signal: `TERM`, `INT`.
-    pub fn signal(&self, signal: &str) {
-        let kill = format!("kill -{signal} {}", self.child.id());
-        let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
-        assert!(status.success(), "{kill}");
+    pub fn signal(&self, name: &str) {
+        signal(&self.running.child, name).unwrap();
     }
 
     /// Waits for its end; returns the exit code.
     pub fn end(&mut self) -> Option<i32> {
-        end_of(&mut self.child, "global-dns serve").code()
+        end_of(&mut self.running.child, "global-dns serve").code()
     }
 
     /// Whether it has ended by now.
     pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+        self.running.has_ended()
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already, which is what some tests are about.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Asks an HTTP server for a page.
-pub fn get(server: SocketAddr, path: &str) -> std::io::Result<Page> {
-    let mut stream = TcpStream::connect(server)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n"
-    )?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text)?;
-    let bad = || std::io::Error::other(format!("no HTTP: {text}"));
-    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(bad)?;
-    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    assert!(
-        !head.to_lowercase().contains("transfer-encoding: chunked"),
-        "{path}: chunks are not read here"
-    );
-    Ok(Page {
-        status: status.ok_or_else(bad)?,
-        body: body.to_owned(),
-    })
 }

@@ -1,10 +1,11 @@
 //! DNS messages: questions written, replies read strictly, to their last octet, by code that shares nothing with ours.
 
 use std::fmt::Write as _;
-use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 
 use super::PATIENCE;
+pub use super::wire::Over;
+use super::wire::exchange;
 
 pub const A: u16 = 1;
 pub const NS: u16 = 2;
@@ -25,13 +26,6 @@ pub struct Question {
     pub edns: Option<u16>,
     pub dnssec_ok: bool,
     pub recursion_desired: bool,
-}
-
-/// How a question travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    Udp,
-    Tcp,
 }
 
 /// A record.
@@ -120,10 +114,7 @@ impl Question {
             panic!("{self:?} to {server} over {over:?}: {error}")
         };
         let packet = self.packet(fastrand::u16(..));
-        let bytes = match over {
-            Over::Udp => ask_udp(server, &packet),
-            Over::Tcp => ask_tcp(server, &packet),
-        };
+        let bytes = exchange(server, &packet, over, PATIENCE);
         let bytes = bytes.unwrap_or_else(|error| fail(&error));
         assert_eq!(bytes[..2], packet[..2], "the identifier of {self:?}");
         Message::read(&bytes).unwrap_or_else(|error| fail(&error))
@@ -131,7 +122,7 @@ impl Question {
 
     /// Asks a server that may not be there yet, over TCP.
     pub fn try_ask(&self, server: SocketAddr) -> Option<Message> {
-        let bytes = ask_tcp(server, &self.packet(1)).ok()?;
+        let bytes = exchange(server, &self.packet(1), Over::Tcp, PATIENCE).ok()?;
         Message::read(&bytes).ok()
     }
 
@@ -143,29 +134,6 @@ impl Question {
             false => reply,
         }
     }
-}
-
-fn ask_udp(server: SocketAddr, packet: &[u8]) -> std::io::Result<Vec<u8>> {
-    let socket = UdpSocket::bind("127.0.0.1:0")?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.connect(server)?;
-    socket.send(packet)?;
-    let mut buffer = vec![0; 65_535];
-    let length = socket.recv(&mut buffer)?;
-    buffer.truncate(length);
-    Ok(buffer)
-}
-
-fn ask_tcp(server: SocketAddr, packet: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect(server)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let length = u16::try_from(packet.len()).unwrap().to_be_bytes();
-    stream.write_all(&[&length, packet].concat())?;
-    let mut length = [0; 2];
-    stream.read_exact(&mut length)?;
-    let mut bytes = vec![0; usize::from(u16::from_be_bytes(length))];
-    stream.read_exact(&mut bytes)?;
-    Ok(bytes)
 }
 
 // === impl Message ===

@@ -1,0 +1,34 @@
+//! Pages of the admin and API listeners.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use super::wait::PATIENCE;
+
+/// What an HTTP server answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub status: u16,
+    pub body: String,
+}
+
+/// Asks an HTTP server for a page.
+pub fn get(server: SocketAddr, path: &str) -> io::Result<Page> {
+    let mut stream = TcpStream::connect(server)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes())?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    let bad = || io::Error::other(format!("no HTTP: {text}"));
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(bad)?;
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    assert!(
+        !head.to_lowercase().contains("transfer-encoding: chunked"),
+        "{path}: chunks are not read here"
+    );
+    Ok(Page {
+        status: status.ok_or_else(bad)?,
+        body: body.to_owned(),
+    })
+}
