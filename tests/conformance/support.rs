@@ -14,6 +14,8 @@ mod command;
 mod environment;
 #[path = "../support/http.rs"]
 mod http;
+#[path = "../support/local_objects.rs"]
+mod local_objects;
 #[path = "../support/running.rs"]
 mod running;
 #[path = "../support/wait.rs"]

@@ -13,8 +13,12 @@ pub mod differences;
 pub mod environment;
 #[path = "../support/http.rs"]
 pub mod http;
+#[path = "../support/local_objects.rs"]
+pub mod local_objects;
 #[path = "../support/metrics.rs"]
 pub mod metrics;
+#[path = "../support/mirror_objects.rs"]
+pub mod mirror_objects;
 #[path = "../support/ports.rs"]
 pub mod ports;
 #[path = "../support/repository.rs"]

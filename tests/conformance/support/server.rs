@@ -3,10 +3,11 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::command::global_dns;
+use super::local_objects::{LocalService, endpoint};
 use super::question::{Packet, query};
 use super::reply::decode;
 use super::running::Running;
@@ -165,26 +166,20 @@ pub fn members(counts: &[usize]) -> String {
     let mut items = Vec::new();
     for count in counts {
         let name = format!("s{count}");
-        items.push(json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": name, "namespace": "prod", "labels": {"mirror.linkerd.io/exported": "true"}},
-            "spec": {"clusterIP": "None", "ports": [{"name": "sql", "port": 26257}]},
-        }));
+        let service = LocalService {
+            namespace: "prod",
+            name: &name,
+            ports: &json!([{"name": "sql", "port": 26257, "protocol": "TCP"}]),
+        };
+        items.push(service.service(true, json!({})));
         let endpoint = |n: usize| {
             let address = format!("10.96.{}.{}", n / 250, n % 250);
-            json!({"addresses": [address], "hostname": format!("h-{n}"), "conditions": {"ready": true}})
+            endpoint(&address, true, Some(&format!("h-{n}")), None)
         };
         for (slice, first) in (1..=*count).step_by(1000).enumerate() {
-            let endpoints: Vec<Value> = (first..=*count).take(1000).map(endpoint).collect();
-            items.push(json!({
-                "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-                "metadata": {"name": format!("{name}-{slice}"), "namespace": "prod", "labels": {
-                    "kubernetes.io/service-name": name, "service.kubernetes.io/headless": "",
-                    "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}},
-                "addressType": "IPv4",
-                "ports": [{"name": "sql", "port": 26257, "protocol": "TCP"}],
-                "endpoints": endpoints,
-            }));
+            let endpoints = (first..=*count).take(1000).map(endpoint).collect();
+            let name = format!("{name}-{slice}");
+            items.push(service.slice(&name, "IPv4", endpoints));
         }
     }
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()

@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::local_objects::{self, LocalService};
+use super::mirror_objects::HeadlessMirror;
+
 /// What a file holds.
 #[derive(Clone, Debug, Default)]
 pub struct Manifest(pub Vec<Value>);
@@ -144,65 +147,24 @@ impl Mirror {
 
 impl From<Mirror> for Manifest {
     fn from(mirror: Mirror) -> Self {
-        let Mirror {
-            namespace,
-            service,
-            cluster,
-            ports,
-            endpoints,
-            mut annotations,
-            created,
-        } = mirror;
-        let name = format!("{service}-{cluster}");
-        let fq_name = |prefix: &str| format!("{prefix}{service}.{namespace}.svc.cluster.local");
-        annotations.insert(
-            "mirror.linkerd.io/remote-svc-fq-name".to_owned(),
-            Value::from(fq_name("")),
-        );
-        let mut headless = json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {
-                "name": name, "namespace": namespace, "annotations": annotations,
-                "labels": {
-                    "mirror.linkerd.io/mirrored-service": "true",
-                    "mirror.linkerd.io/cluster-name": cluster,
-                },
-            },
-            "spec": {"clusterIP": "None", "clusterIPs": ["None"], "ports": ports},
-        });
-        if let Some(created) = created {
+        let of_all = HeadlessMirror {
+            name: &format!("{}-{}", mirror.service, mirror.cluster),
+            namespace: &mirror.namespace,
+            cluster: &mirror.cluster,
+            service: &mirror.service,
+            ports: &Value::from(mirror.ports),
+        };
+        let mut headless = of_all.service(mirror.annotations);
+        if let Some(created) = mirror.created {
             headless["metadata"]["creationTimestamp"] = Value::from(created);
         }
         let mut manifest = Self(vec![headless]);
-        for (host, addresses, gateway) in endpoints {
-            let own_name = format!("{host}-{cluster}");
-            let labels = json!({
-                "mirror.linkerd.io/mirrored-service": "true",
-                "mirror.linkerd.io/cluster-name": cluster,
-                "mirror.linkerd.io/headless-mirror-svc-name": name,
-            });
-            manifest.0.push(json!({
-                "apiVersion": "v1", "kind": "Service",
-                "metadata": {
-                    "name": own_name, "namespace": namespace, "labels": labels,
-                    "annotations": {"mirror.linkerd.io/remote-svc-fq-name": fq_name(&format!("{host}."))},
-                },
-                "spec": {"clusterIP": addresses[0], "clusterIPs": addresses, "ports": ports},
-            }));
-            if gateway == Gateway::Unknown {
-                continue;
+        for (host, addresses, gateway) in mirror.endpoints {
+            let name = format!("{host}-{}", mirror.cluster);
+            manifest.0.push(of_all.endpoint(&name, &host, &addresses));
+            if gateway != Gateway::Unknown {
+                manifest.0.push(of_all.slice(&name, gateway == Gateway::Up));
             }
-            let mut labels = labels;
-            labels["kubernetes.io/service-name"] = Value::from(own_name.as_str());
-            labels["endpointslice.kubernetes.io/managed-by"] =
-                Value::from("endpointslicemirroring-controller.k8s.io");
-            manifest.0.push(json!({
-                "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-                "metadata": {"name": format!("{own_name}-7xk2p"), "namespace": namespace, "labels": labels},
-                "addressType": "IPv4",
-                "ports": [port("sql", "TCP", 4143)],
-                "endpoints": [{"addresses": ["198.51.100.10"], "conditions": {"ready": gateway == Gateway::Up}}],
-            }));
         }
         manifest
     }
@@ -250,59 +212,34 @@ impl Local {
 
 impl From<Local> for Manifest {
     fn from(local: Local) -> Self {
-        let Local {
-            namespace,
-            service,
-            exported,
-            has_selector,
-            ports,
-            endpoints,
-            annotations,
-        } = local;
-        let labels = match exported {
-            true => json!({"mirror.linkerd.io/exported": "true"}),
-            false => json!({}),
+        let of_all = LocalService {
+            namespace: &local.namespace,
+            name: &local.service,
+            ports: &Value::from(local.ports),
         };
-        let mut manifest = Self(vec![json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": service, "namespace": namespace, "labels": labels, "annotations": annotations},
-            "spec": {"clusterIP": "None", "clusterIPs": ["None"], "ports": ports},
-        })]);
+        let mut manifest = Self(vec![
+            of_all.service(local.exported, Value::from(local.annotations)),
+        ]);
         // One slice for each address family.
         for (family, is_v6) in [("IPv4", false), ("IPv6", true)] {
-            let of_family = endpoints
-                .iter()
-                .filter(|(_, address, _)| address.contains(':') == is_v6);
-            let of_family: Vec<Value> = of_family
-                .map(|(host, address, ready)| {
-                    let mut endpoint =
-                        json!({"addresses": [address], "conditions": {"ready": ready}});
-                    if let Some(host) = host {
-                        endpoint["hostname"] = Value::from(host.as_str());
-                        endpoint["targetRef"] =
-                            json!({"kind": "Pod", "name": host, "uid": format!("uid-of-{host}")});
-                    }
-                    endpoint
-                })
-                .collect();
-            if of_family.is_empty() {
-                continue;
+            let endpoints = local.endpoints.iter();
+            let of_family = endpoints.filter(|(_, address, _)| address.contains(':') == is_v6);
+            let of_family = of_family.map(|(host, address, is_ready)| {
+                let host = host.as_deref();
+                local_objects::endpoint(address, *is_ready, host, host)
+            });
+            let of_family: Vec<Value> = of_family.collect();
+            if !of_family.is_empty() {
+                let name = format!("{}-{}", local.service, family.to_lowercase());
+                let mut slice = of_all.slice(&name, family, of_family);
+                if !local.has_selector {
+                    slice["metadata"]["labels"] = json!({
+                        "kubernetes.io/service-name": local.service,
+                        "endpointslice.kubernetes.io/managed-by": "somebody-else",
+                    });
+                }
+                manifest.0.push(slice);
             }
-            let mut labels = json!({"kubernetes.io/service-name": service});
-            let manager = if has_selector {
-                labels["service.kubernetes.io/headless"] = Value::from("");
-                "endpointslice-controller.k8s.io"
-            } else {
-                "somebody-else"
-            };
-            labels["endpointslice.kubernetes.io/managed-by"] = Value::from(manager);
-            manifest.0.push(json!({
-                "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-                "metadata": {
-                    "name": format!("{service}-{}", family.to_lowercase()), "namespace": namespace, "labels": labels,
-                },
-                "addressType": family, "ports": ports, "endpoints": of_family,
-            }));
         }
         manifest
     }

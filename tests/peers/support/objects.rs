@@ -1,6 +1,9 @@
 //! Kubernetes objects, as Linkerd's mirror controller and Kubernetes write them.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+use super::local_objects::{self, LocalService};
+use super::mirror_objects::HeadlessMirror;
 
 /// What a file holds.
 #[derive(Clone, Debug, Default)]
@@ -68,104 +71,57 @@ fn ports(ports: &[Port<'_>]) -> Value {
     ports.collect()
 }
 
-fn annotations(member: &Member<'_>) -> Value {
-    match member.ttl {
-        Some(ttl) => json!({"global-dns/ttl": ttl.to_string()}),
-        None => json!({}),
-    }
+fn annotations(member: &Member<'_>) -> Map<String, Value> {
+    let ttl = member.ttl.map(|ttl| json!(ttl.to_string()));
+    let ttl = ttl.map(|ttl| ("global-dns/ttl".to_owned(), ttl));
+    ttl.into_iter().collect()
 }
 
 impl Manifest {
     /// Adds a headless mirror of `cluster` with its endpoint mirrors and their slices.
     pub fn mirror(&mut self, cluster: &str, member: Member<'_>) {
-        let (namespace, service) = (member.namespace, member.service);
         // Objects are numbered: which names Linkerd would give does not matter, its annotations tell.
-        let parent = format!("mirror-{}", self.objects.len());
-        let mut notes = annotations(&member);
-        notes["mirror.linkerd.io/remote-svc-fq-name"] =
-            json!(format!("{service}.{namespace}.svc.cluster.local"));
-        let labels = json!({
-            "mirror.linkerd.io/mirrored-service": "true",
-            "mirror.linkerd.io/cluster-name": cluster,
-        });
-        self.objects.push(json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": parent, "namespace": namespace, "labels": labels, "annotations": notes},
-            "spec": {"clusterIP": "None", "ports": ports(member.ports)},
-        }));
+        let of_all = HeadlessMirror {
+            name: &format!("mirror-{}", self.objects.len()),
+            namespace: member.namespace,
+            cluster,
+            service: member.service,
+            ports: &ports(member.ports),
+        };
+        self.objects.push(of_all.service(annotations(&member)));
         for endpoint in member.endpoints {
             let name = format!("mirror-{}", self.objects.len());
             let host = endpoint.host.as_deref().unwrap();
-            let fq_name = format!("{host}.{service}.{namespace}.svc.cluster.local");
-            let mut labels = labels.clone();
-            labels["mirror.linkerd.io/headless-mirror-svc-name"] = json!(parent);
-            self.objects.push(json!({
-                "apiVersion": "v1", "kind": "Service",
-                "metadata": {
-                    "name": name, "namespace": namespace, "labels": labels,
-                    "annotations": {"mirror.linkerd.io/remote-svc-fq-name": fq_name},
-                },
-                "spec": {
-                    "clusterIP": endpoint.addresses[0], "clusterIPs": endpoint.addresses,
-                    "ports": ports(member.ports),
-                },
-            }));
-            labels["kubernetes.io/service-name"] = json!(name);
-            labels["endpointslice.kubernetes.io/managed-by"] =
-                json!("endpointslicemirroring-controller.k8s.io");
-            let gateway = json!({
-                "addresses": ["198.51.100.10"], "conditions": {"ready": !endpoint.is_dead},
-            });
-            self.objects.push(json!({
-                "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-                "metadata": {"name": format!("{name}-slice"), "namespace": namespace, "labels": labels},
-                "addressType": "IPv4",
-                "ports": [{"port": 4143, "protocol": "TCP"}],
-                "endpoints": [gateway],
-            }));
+            let mirror = of_all.endpoint(&name, host, &endpoint.addresses);
+            self.objects.push(mirror);
+            self.objects.push(of_all.slice(&name, !endpoint.is_dead));
         }
     }
 
     /// Adds an exported headless Service of this cluster with its slices.
     pub fn local(&mut self, member: Member<'_>) {
         let (namespace, service) = (member.namespace, member.service);
-        self.objects.push(json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {
-                "name": service, "namespace": namespace, "annotations": annotations(&member),
-                "labels": {"mirror.linkerd.io/exported": "true"},
-            },
-            "spec": {"clusterIP": "None", "ports": ports(member.ports)},
-        }));
+        let of_all = LocalService {
+            namespace,
+            name: service,
+            ports: &ports(member.ports),
+        };
+        let annotations = Value::from(annotations(&member));
+        self.objects.push(of_all.service(true, annotations));
         for (family, is_v6) in [("IPv4", false), ("IPv6", true)] {
             let pods = member.endpoints.iter().enumerate();
             let pods = pods.flat_map(|(index, endpoint)| {
                 let own = endpoint.addresses.iter();
                 let own = own.filter(move |address| address.contains(':') == is_v6);
                 own.map(move |address| {
-                    let mut pod = json!({
-                        "addresses": [address], "conditions": {"ready": !endpoint.is_dead},
-                        "targetRef": {"kind": "Pod", "uid": format!("{service}-{namespace}-{index}")},
-                    });
-                    if let Some(host) = &endpoint.host {
-                        pod["hostname"] = json!(host);
-                    }
-                    pod
+                    let pod = format!("{service}-{namespace}-{index}");
+                    let host = endpoint.host.as_deref();
+                    local_objects::endpoint(address, !endpoint.is_dead, host, Some(&pod))
                 })
             });
-            let pods: Value = pods.collect();
-            self.objects.push(json!({
-                "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-                "metadata": {
-                    "name": format!("{service}-{}", family.to_lowercase()), "namespace": namespace,
-                    "labels": {
-                        "kubernetes.io/service-name": service,
-                        "service.kubernetes.io/headless": "",
-                        "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
-                    },
-                },
-                "addressType": family, "ports": ports(member.ports), "endpoints": pods,
-            }));
+            let name = format!("{service}-{}", family.to_lowercase());
+            let slice = of_all.slice(&name, family, pods.collect());
+            self.objects.push(slice);
         }
     }
 
