@@ -101,20 +101,7 @@ pub fn explain(
             "only meshed clients can use the addresses of other clusters' endpoints".to_owned(),
         );
     }
-    let mut conflicts: BTreeSet<Conflict> =
-        about.iter().flat_map(|s| s.conflicts.clone()).collect();
-    let is_about = |name: &str| {
-        about.iter().any(|s| {
-            name == s.key.service.as_str() || name.ends_with(&format!(".{}", s.key.service))
-        })
-    };
-    conflicts.extend(
-        table
-            .own_conflicts()
-            .iter()
-            .filter(|c| is_about(&c.name))
-            .cloned(),
-    );
+    let conflicts = conflicts(table, &about, &labels_below(zones, name).join("."));
     let exists = match &reading {
         Reading::Outside | Reading::Missing(..) => false,
         Reading::Apex(_)
@@ -136,7 +123,7 @@ pub fn explain(
             .map(endpoint)
             .collect(),
         skipped: skipped(table, &about, zones, name),
-        conflicts: conflicts.into_iter().collect(),
+        conflicts,
         nearest: if exists {
             Vec::new()
         } else {
@@ -278,6 +265,30 @@ fn view_notes(view: &View<'_>) -> Vec<String> {
         (_, true) => vec![format!("{counted}; answered all the same")],
         (_, false) => vec![format!("{counted}; left out")],
     }
+}
+
+/// Lists the contradictions of the services, of their short names, of the objects behind them, and of the name itself.
+fn conflicts(table: &Table, about: &[&Service], asked: &str) -> Vec<Conflict> {
+    let is_of = |service: &Service, name: &str| {
+        let short = service.key.service.as_str();
+        let mut objects = service
+            .endpoints
+            .iter()
+            .flat_map(|endpoint| &endpoint.objects);
+        name == short
+            || name.ends_with(&format!(".{short}"))
+            || objects.any(|object| object.to_string() == name)
+    };
+    let concerns = |conflict: &&Conflict| {
+        conflict.name == asked || about.iter().any(|service| is_of(service, &conflict.name))
+    };
+    let own = about.iter().flat_map(|service| &service.conflicts);
+    let between = table.own_conflicts().iter().filter(concerns);
+    own.chain(between)
+        .cloned()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
 }
 
 /// Lists what was left out of the services, or, for a name that does not exist, of the namespace.

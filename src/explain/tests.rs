@@ -212,3 +212,24 @@ fn the_text_for_people_says_it_all() {
         assert!(text.contains(part), "{text}");
     }
 }
+
+#[test]
+fn a_mirror_that_two_links_write_is_told_at_the_name_that_it_is_of_now() {
+    let mut inputs = crate::testing::inputs(&shop());
+    let rules = crate::testing::rules();
+    let first = table(&shop());
+    let moved = endpoint("prod", "db", "east", "db-7", &["10.96.0.1"]);
+    let watch = crate::mirror::Watch::MirrorServices;
+    let key = crate::mirror::ObjectKey::new("prod", "db-0-east");
+    let dirty = inputs.apply(watch, key, crate::mirror::parse::object(watch, &moved));
+    let second = crate::table::build(&first, &inputs, &dirty, &rules).table;
+    let name = Name::from_text("db-7.east.db.prod.global").unwrap();
+    let explained = explain(&zones(&["global"]), &published(second), &[], &name).unwrap();
+    let kinds: Vec<&str> = explained.conflicts.iter().map(|c| c.kind.name()).collect();
+    assert_eq!(kinds, ["identity"]);
+    assert!(
+        explained.conflicts[0]
+            .detail
+            .contains("do two links write it?")
+    );
+}

@@ -1,6 +1,7 @@
 //! Whose endpoints a name has (DESIGN 3), whose short name it is, and which zone it is in.
 
 mod clusters;
+mod conflicts;
 mod gateways;
 mod local_members;
 mod short_names;
