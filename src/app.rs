@@ -117,7 +117,7 @@ async fn serve(
     for (listener, routes) in api.into_iter().map(|l| (l, api_routes(pages.clone()))) {
         tasks.spawn(serve_http(listener, routes));
     }
-    let server = DnsServer::start(dns, Answerer::new(settings, reader, counters));
+    let mut server = DnsServer::start(dns, Answerer::new(settings, reader, counters));
     ready(&bound)?;
 
     tokio::select! {
@@ -129,6 +129,7 @@ async fn serve(
             let why = ended.and_then(Result::err).map(|error| error.to_string());
             bail!("a part of the server ended: {}", why.unwrap_or_else(|| "without an error".to_owned()));
         }
+        why = server.ended() => bail!("a DNS listener ended: {why}"),
     }
     let end = async {
         tokio::time::sleep(grace).await;

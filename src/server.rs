@@ -129,6 +129,15 @@ impl DnsServer {
         }
     }
 
+    /// Waits for a listener that ends although nobody stopped it, and says why. A server that has gone deaf on one
+    /// transport must not look alive.
+    pub async fn ended(&mut self) -> String {
+        match self.listeners.join_next().await {
+            Some(Err(error)) => error.to_string(),
+            Some(Ok(())) | None => "without an error".to_owned(),
+        }
+    }
+
     /// Stops answering, after what waits in the socket queues.
     pub async fn stop(mut self) {
         self.stop.cancel();

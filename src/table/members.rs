@@ -96,11 +96,11 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
             .any(|r| r.is_host(e) && r.addresses == e.addresses)
     });
     mark_repeats(&mut endpoints);
-    let wished = agree(key, &wishes, rules, &mut conflicts);
+    let (ttl, gateway_down) = agree(key, &wishes, rules, &mut conflicts);
     Some(Service {
         key: key.clone(),
-        ttl: wished.0,
-        gateway_down: wished.1,
+        ttl,
+        gateway_down,
         endpoints,
         not_ready,
         mirrors,
