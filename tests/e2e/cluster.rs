@@ -88,7 +88,14 @@ impl Cluster {
         let certificate = path.join("certificates/apiserver.crt");
         eventually("the API server's certificate", START, || {
             api_server.check()?;
-            Ok(fs::metadata(&certificate).map(drop)?)
+            // The file is there a moment before its content, and the client reads it only once.
+            let text = fs::read_to_string(&certificate)?;
+            ensure!(
+                text.trim_end().ends_with("-----END CERTIFICATE-----"),
+                "{} is incomplete",
+                certificate.display()
+            );
+            Ok(())
         })?;
 
         let runtime = Builder::new_multi_thread()
