@@ -17,10 +17,10 @@ use tracing::{info, warn};
 
 use crate::admin::{Pages, admin_routes, api_routes};
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceArgs};
-use crate::server::{Answerer, DnsServer, TCP_IDLE, ns_addresses};
+use crate::server::{DnsServer, Limits, TCP_IDLE, ns_addresses};
 use crate::source::{self, Feeds, file, kube};
 use crate::table::Publisher;
-use crate::telemetry::{Counters, Metrics, start_logging};
+use crate::telemetry::{Metrics, Tallies, start_logging};
 use crate::wire::{CookieSecret, Settings};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
@@ -55,6 +55,9 @@ async fn serve(
         order,
         ns_address,
         udp_max,
+        udp_workers,
+        tcp_connections,
+        tcp_connections_per_address,
         server_id,
         version_bind,
         relist,
@@ -79,14 +82,15 @@ async fn serve(
     )
     .await?;
 
-    let dns = listeners.dns().bind_dns()?;
+    let workers = udp_workers.map_or_else(cpus, usize::from);
+    let dns = listeners.dns().bind_dns(workers)?;
     let admin = listeners.admin().bind_tcp("admin")?;
     let api = listeners.api().bind_tcp("api")?;
     let bound: Vec<_> = dns.iter().map(|listener| listener.address).collect();
     let pod = pod_ip()?;
     let zones = zones(&model, &ns_addresses(&ns_address, &dns, pod));
 
-    let counters = Arc::new(Counters::default());
+    let tallies = Tallies::default();
     let settings = Settings {
         zones: zones.clone(),
         order: order.into(),
@@ -103,7 +107,7 @@ async fn serve(
         namespaces: namespaces.into(),
         feeds: feeds.clone(),
         metrics: Metrics {
-            counters: counters.clone(),
+            tallies: tallies.clone(),
             reader: reader.clone(),
             feeds: feeds.clone(),
         },
@@ -117,7 +121,12 @@ async fn serve(
     for (listener, routes) in api.into_iter().map(|l| (l, api_routes(pages.clone()))) {
         tasks.spawn(serve_http(listener, routes));
     }
-    let mut server = DnsServer::start(dns, Answerer::new(settings, reader, counters));
+    let limits = Limits {
+        total: tcp_connections as usize,
+        per_address: tcp_connections_per_address as usize,
+    };
+    let mut server = DnsServer::start(dns, settings, &reader, &tallies, limits)
+        .context("starting a thread for each UDP worker")?;
     ready(&bound)?;
 
     tokio::select! {
@@ -150,6 +159,11 @@ async fn serve_http(listener: TcpListener, routes: axum::Router) {
     if let Err(error) = axum::serve(listener, routes).await {
         warn!(%error, "An HTTP listener ended");
     }
+}
+
+/// Returns how many CPUs this process may use.
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn zones(model: &ModelArgs, ns_addresses: &[IpAddr]) -> Zones {

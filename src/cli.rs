@@ -87,6 +87,18 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_UDP_MAX", value_name = "OCTETS", default_value_t = 1232, value_parser = clap::value_parser!(u16).range(512..=4096))]
     pub udp_max: u16,
 
+    /// Threads that answer over UDP, for each DNS address [default: one for each CPU]
+    #[arg(long, env = "GLOBAL_DNS_UDP_WORKERS", value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub udp_workers: Option<u16>,
+
+    /// TCP connections that are open at a time; one more takes the place of the longest idle
+    #[arg(long, env = "GLOBAL_DNS_TCP_CONNECTIONS", value_name = "NUMBER", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    pub tcp_connections: u32,
+
+    /// TCP connections of one client address that are open at a time
+    #[arg(long, env = "GLOBAL_DNS_TCP_CONNECTIONS_PER_ADDRESS", value_name = "NUMBER", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    pub tcp_connections_per_address: u32,
+
     /// Tell who asks (NSID, id.server) which server this is; a pod's name, for instance
     #[arg(long, env = "GLOBAL_DNS_SERVER_ID", value_name = "TEXT", value_parser = parse_text)]
     pub server_id: Option<String>,

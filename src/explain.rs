@@ -283,7 +283,7 @@ fn conflicts(table: &Table, about: &[&Service], asked: &str) -> Vec<Conflict> {
         conflict.name == asked || about.iter().any(|service| is_of(service, &conflict.name))
     };
     let own = about.iter().flat_map(|service| &service.conflicts);
-    let between = table.own_conflicts().iter().filter(concerns);
+    let between = table.own_conflicts().filter(concerns);
     own.chain(between)
         .cloned()
         .collect::<BTreeSet<_>>()

@@ -4,7 +4,9 @@
 //! Kubernetes objects, and checked there once: a [`ServiceName`] is a DNS label and an address is one that a client may
 //! be sent to. Nothing here knows a Kubernetes client or a DNS library.
 
+mod interned;
 pub mod label;
+mod object;
 pub mod parse;
 pub mod watch;
 
@@ -14,16 +16,20 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use smallvec::SmallVec;
+
+pub use interned::{Ports, Text, intern};
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
+pub use object::KubeObject;
 pub use watch::{Kind, Watch};
 
 /// `metadata.namespace` and `metadata.name` of a Kubernetes object, as they are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// `metadata.namespace`; empty if the object has none.
-    pub namespace: Arc<str>,
+    pub namespace: Text,
     /// `metadata.name`.
-    pub name: Arc<str>,
+    pub name: Text,
 }
 
 /// Names one Kubernetes object in logs, reports and explanations: `Service/prod/db-0-west`.
@@ -44,19 +50,22 @@ pub struct ServiceKey {
     pub service: ServiceName,
 }
 
-/// One Kubernetes object, reduced to what matters here.
+/// One Kubernetes object, reduced to what matters here. There may be some hundred thousands of them: what they hold is
+/// boxed, so that each takes what its own kind needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
     /// The mirror of a headless Service of another cluster (`nginx-east`).
-    HeadlessMirror(HeadlessMirror),
+    HeadlessMirror(Box<HeadlessMirror>),
     /// The Service that stands for one remote pod (`nginx-set-0-east`).
-    EndpointMirror(EndpointMirror),
+    EndpointMirror(Box<EndpointMirror>),
     /// A headless Service of this cluster.
-    LocalService(LocalService),
-    /// An EndpointSlice.
-    Slice(Slice),
+    LocalService(Box<LocalService>),
+    /// An EndpointSlice of an endpoint mirror.
+    GatewaySlice(GatewaySlice),
+    /// An EndpointSlice of a headless Service of this cluster.
+    Slice(Box<Slice>),
     /// An object that cannot or must not be used (rule M9).
-    Skipped(Skip),
+    Skipped(Arc<Skip>),
 }
 
 /// A mirror Service with `clusterIP: None`: the parent of [`EndpointMirror`]s (rule M2).
@@ -82,11 +91,11 @@ pub struct EndpointMirror {
     /// The remote endpoint's hostname.
     pub hostname: Hostname,
     /// Label `mirror.linkerd.io/headless-mirror-svc-name`: the name of the [`HeadlessMirror`].
-    pub parent: Arc<str>,
+    pub parent: Text,
     /// `spec.clusterIPs`: synthetic endpoint IPs, usable by meshed clients only.
-    pub addresses: Vec<IpAddr>,
+    pub addresses: SmallVec<[IpAddr; 1]>,
     /// `spec.ports`, which are what the cluster IP listens on.
-    pub ports: Vec<Port>,
+    pub ports: Ports,
 }
 
 /// A headless Service of the source cluster itself (rule M5).
@@ -100,15 +109,24 @@ pub struct LocalService {
     pub created: Option<i64>,
 }
 
-/// An EndpointSlice: liveness of an endpoint mirror (rule M3), or local endpoints (rule M5).
+/// An EndpointSlice of an endpoint mirror: its liveness (rule M3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewaySlice {
+    /// Label `kubernetes.io/service-name`: the endpoint mirror in the same namespace that the slice belongs to.
+    pub mirror: Text,
+    /// Whether a gateway address is ready; `None` if there is no address at all.
+    pub ready: Option<bool>,
+}
+
+/// An EndpointSlice of a headless Service of this cluster (rule M5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// Label `kubernetes.io/service-name`: the Service in the same namespace that the slice belongs to.
-    pub service: Arc<str>,
+    pub service: Text,
     /// `endpoints`.
-    pub endpoints: Vec<SliceEndpoint>,
+    pub endpoints: Box<[SliceEndpoint]>,
     /// `ports`: what the pods listen on.
-    pub ports: Vec<Port>,
+    pub ports: Ports,
 }
 
 /// One entry of a slice.
@@ -119,13 +137,13 @@ pub struct SliceEndpoint {
     /// `hostname`, if it is a DNS label.
     pub hostname: Option<Hostname>,
     /// `targetRef.uid`: tells one dual-stack pod from two pods with one hostname.
-    pub target: Option<Arc<str>>,
+    pub target: Option<Text>,
     /// `conditions.ready`; absent means ready.
     pub ready: bool,
 }
 
 /// A port, by name and protocol.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port {
     /// Port number.
     pub number: u16,
@@ -136,7 +154,7 @@ pub struct Port {
 }
 
 /// `protocol` of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Protocol {
     /// `TCP`, also where the field is absent.
@@ -207,8 +225,8 @@ impl ObjectKey {
     /// Makes a key out of a namespace and a name.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
-            namespace: namespace.into(),
-            name: name.into(),
+            namespace: intern(namespace),
+            name: intern(name),
         }
     }
 }
@@ -222,6 +240,15 @@ impl fmt::Display for ObjectRef {
 impl fmt::Display for ServiceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.service)
+    }
+}
+
+// === impl Port ===
+
+impl Port {
+    /// Tells whether this is the port of the labels `_name._protocol`.
+    pub fn is_named(&self, name: &str, protocol: &str) -> bool {
+        self.protocol.label() == protocol && self.name.as_ref().is_some_and(|n| n.as_str() == name)
     }
 }
 

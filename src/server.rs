@@ -1,39 +1,56 @@
-//! The listeners of the DNS port: plain loops on UDP and TCP around one function, `Answerer::answer`.
+//! The listeners of the DNS port: worker threads on UDP and tasks on TCP around one function, `Answerer::answer`.
 //!
 //! Nothing is decided here: a message goes to [`wire`], what comes back is sent. A listener survives
 //! failing `accept` and failing `send`; a query never takes the process down.
 
 pub mod bind;
+mod connections;
 mod tcp;
 mod udp;
 
+use std::cell::Cell;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 pub use bind::{Addresses, BindError, DnsListener};
+pub use connections::Limits;
+
+use connections::Connections;
 
 use crate::source::unix_seconds;
-use crate::table::publish::Reader;
-use crate::telemetry::Counters;
+use crate::table::publish::{Current, Reader};
+use crate::telemetry::{Counters, Tallies};
 use crate::wire::{self, Arrival, Query, Reject, Settings, Transport};
 
 /// How long a TCP connection may be idle: longer than the ten seconds for which CoreDNS keeps one for reuse.
 pub const TCP_IDLE: Duration = Duration::from_secs(30);
 
-/// Makes replies out of messages, for every listener.
-pub struct Answerer {
-    settings: Settings,
+/// Makes replies out of messages. Every UDP worker has one of its own, so that no two threads write to one counter;
+/// TCP connections share one.
+struct Answerer {
+    settings: Arc<Settings>,
     reader: Reader,
     counters: Arc<Counters>,
-    turn: AtomicU32,
+    /// Counts the queries of all listeners, for the order of rows.
+    turns: Arc<AtomicU32>,
     /// Unix seconds of the last warning of its kind.
     last_overflow: AtomicU32,
+}
+
+/// What messages that arrived together are answered from.
+struct Moment {
+    now: Current,
+    /// Unix seconds.
+    time: u32,
+    /// The next answer's turn, and how many more are reserved behind it.
+    turns: Cell<(u32, usize)>,
 }
 
 /// The running server.
@@ -45,41 +62,67 @@ pub struct DnsServer {
 // === impl Answerer ===
 
 impl Answerer {
-    /// Makes an answerer.
-    pub fn new(settings: Settings, reader: Reader, counters: Arc<Counters>) -> Self {
-        // Replicas that start together must not rotate in step.
+    fn new(
+        settings: Arc<Settings>,
+        reader: Reader,
+        counters: Arc<Counters>,
+        turns: Arc<AtomicU32>,
+    ) -> Self {
         Self {
             settings,
             reader,
             counters,
-            turn: AtomicU32::new(fastrand::u32(..)),
+            turns,
             last_overflow: AtomicU32::new(0),
         }
+    }
+
+    /// Looks at the table and the clock, for `queries` that are to be answered at once. Not to be kept while nothing is
+    /// asked: it keeps an old table alive.
+    fn moment(&self, queries: usize) -> Moment {
+        Moment {
+            now: self.reader.load(),
+            time: unix_seconds(),
+            turns: Cell::new((self.take_turns(queries), queries)),
+        }
+    }
+
+    /// Takes turns for so many answers together: one word of memory that every thread writes to for every query would
+    /// be what they wait for.
+    fn take_turns(&self, count: usize) -> u32 {
+        self.turns.fetch_add(count as u32, Relaxed)
+    }
+
+    fn turn(&self, moment: &Moment) -> u32 {
+        let (turn, left) = match moment.turns.get() {
+            (_, 0) => (self.take_turns(1), 0),
+            (turn, left) => (turn, left - 1),
+        };
+        moment.turns.set((turn.wrapping_add(1), left));
+        turn
     }
 
     /// Writes the reply to a message into `out` and returns its length; `None`: nothing is sent.
     fn answer(
         &self,
+        moment: &Moment,
         packet: &[u8],
         over: Transport,
         client: SocketAddr,
         out: &mut [u8],
     ) -> Option<usize> {
-        let started = Instant::now();
         if client.port() == 0 || client.ip().is_unspecified() {
             self.counters.count_dropped(); // a forged source that nothing can be sent to
             return None;
         }
         let query = wire::parse(packet);
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let arrival = Arrival {
             over,
             client: client.ip(),
-            turn,
-            time: unix_seconds(),
+            turn: self.turn(moment),
+            time: moment.time,
         };
-        let now = self.reader.load();
-        let Some(reply) = wire::respond(&self.settings, &now, &query, &arrival) else {
+        let Some(reply) = wire::respond(&self.settings, &moment.now, &query, &arrival) else {
             self.counters.count_dropped();
             return None;
         };
@@ -89,7 +132,7 @@ impl Answerer {
             Err(Reject::Drop | Reject::With { .. }) => None,
         };
         self.counters.count_request(over, rtype);
-        self.counters.count_response(reply.rcode, started.elapsed());
+        self.counters.count_response(reply.rcode);
         if written.is_truncated {
             self.counters.count_truncated(over);
             if over == Transport::Tcp
@@ -103,9 +146,9 @@ impl Answerer {
 
     /// Warns of an answer that no message can hold, at most once a minute: a client can ask as often as it likes.
     fn warn_of_overflow(&self, query: &Query, time: u32) {
-        let last = self.last_overflow.load(Ordering::Relaxed);
+        let last = self.last_overflow.load(Relaxed);
         if time.abs_diff(last) >= 60 {
-            self.last_overflow.store(time, Ordering::Relaxed);
+            self.last_overflow.store(time, Relaxed);
             warn!(name = %query.name, rtype = %query.rtype, "An answer does not fit 65,535 octets: some of it is left out");
         }
     }
@@ -115,18 +158,47 @@ impl Answerer {
 
 impl DnsServer {
     /// Starts answering on every listener.
-    pub fn start(listeners: Vec<DnsListener>, answerer: Answerer) -> Self {
-        let answerer = Arc::new(answerer);
+    ///
+    /// # Errors
+    ///
+    /// If the system grants no thread for a worker.
+    pub fn start(
+        listeners: Vec<DnsListener>,
+        settings: Settings,
+        reader: &Reader,
+        tallies: &Tallies,
+        limits: Limits,
+    ) -> io::Result<Self> {
+        let settings = Arc::new(settings);
+        // Replicas that start together must not rotate in step.
+        let turns = Arc::new(AtomicU32::new(fastrand::u32(..)));
+        let answerer = || {
+            Answerer::new(
+                settings.clone(),
+                reader.clone(),
+                tallies.add(),
+                turns.clone(),
+            )
+        };
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
+        let over_tcp = Arc::new(answerer());
+        let connections = Connections::new(limits, over_tcp.counters.clone());
         for DnsListener { udp, tcp, .. } in listeners {
-            tasks.spawn(udp::serve(udp, answerer.clone(), stop.clone()));
-            tasks.spawn(tcp::serve(tcp, answerer.clone(), stop.clone()));
+            for socket in udp {
+                tasks.spawn(udp::start(socket, answerer(), stop.clone())?);
+            }
+            tasks.spawn(tcp::serve(
+                tcp,
+                over_tcp.clone(),
+                connections.clone(),
+                stop.clone(),
+            ));
         }
-        Self {
+        Ok(Self {
             listeners: tasks,
             stop,
-        }
+        })
     }
 
     /// Waits for a listener that ends although nobody stopped it, and says why. A server that has gone deaf on one
@@ -146,6 +218,12 @@ impl DnsServer {
                 warn!(%error, "A DNS listener had ended in an error");
             }
         }
+    }
+}
+
+impl Drop for DnsServer {
+    fn drop(&mut self) {
+        self.stop.cancel(); // worker threads belong to no runtime that would end them
     }
 }
 

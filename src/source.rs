@@ -125,7 +125,7 @@ fn apply(inputs: &mut Inputs, update: Update) -> Dirty {
             let new = inputs
                 .skipped()
                 .iter()
-                .filter(|(key, skip)| known.get(*key) != Some(skip));
+                .filter(|(key, skip)| known.get(*key) != Some(*skip));
             for ((watch, key), skip) in new {
                 let object = ObjectRef {
                     kind: watch.kind(),
@@ -181,12 +181,8 @@ struct ChangeLog {
 
 impl ChangeLog {
     fn note(&mut self, last: &Table, next: &Table, dirty: &Dirty, rules: &Rules) {
-        let last_conflicts: BTreeSet<_> = last.own_conflicts().iter().collect();
-        for conflict in next
-            .own_conflicts()
-            .iter()
-            .filter(|c| !last_conflicts.contains(c))
-        {
+        let last_conflicts: BTreeSet<_> = last.own_conflicts().collect();
+        for conflict in next.own_conflicts().filter(|c| !last_conflicts.contains(c)) {
             warn!(
                 kind = conflict.kind.name(),
                 name = conflict.name,

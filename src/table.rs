@@ -14,53 +14,66 @@ pub mod inputs;
 mod members;
 pub mod publish;
 pub mod report;
+pub mod shared;
 mod short;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use rpds::RedBlackTreeMapSync;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::mirror::{
-    ClusterName, GatewayDown, Hostname, Kind, Namespace, ObjectKey, ObjectRef, Port, ServiceKey,
-    ServiceName, Skip, Watch,
+    ClusterName, GatewayDown, Hostname, Namespace, ObjectRef, Ports, ServiceKey, ServiceName, Skip,
 };
 
 pub use build::{Built, LocalMembers, Rules, ShortNames, build};
 pub use inputs::Inputs;
-use inputs::{Changed, Skipped};
+use inputs::Skipped;
 pub use publish::{Published, Publisher};
+use shared::SharedMap;
 
-/// Everything that is answered at one moment.
+/// Everything that is answered at one moment. Copies are cheap, and share what they have in common.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    namespaces: BTreeMap<Namespace, Arc<NamespaceTable>>,
-    short_names: Arc<BTreeMap<ServiceName, ShortName>>,
-    skipped: Arc<Skipped>,
-    changed: Arc<Changed>,
+    namespaces: SharedMap<Namespace, Arc<NamespaceTable>>,
+    short_names: SharedMap<ServiceName, Arc<ShortName>>,
+    skipped: Skipped,
     /// Services by the addresses of their endpoints; empty unless there is a reverse zone.
-    addresses: Arc<BTreeMap<IpAddr, BTreeSet<ServiceKey>>>,
+    addresses: RedBlackTreeMapSync<IpAddr, Arc<BTreeSet<ServiceKey>>>,
     /// Conflicts between names of different services.
-    conflicts: Vec<Conflict>,
+    conflicts: Arc<BTreeMap<Contested, Vec<Conflict>>>,
 }
 
 /// The services of one namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct NamespaceTable {
-    services: BTreeMap<ServiceName, Arc<Service>>,
-    /// Some service has an endpoint, so names exist below the namespace's (RFC 8020).
-    has_names: bool,
+    services: SharedMap<ServiceName, Arc<Service>>,
+    /// Services that have an endpoint: as long as there is one, names exist below the namespace's (RFC 8020).
+    with_endpoints: usize,
+}
+
+/// What conflicts between names of different services are about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Contested {
+    /// The names of the zone itself.
+    Zone,
+    /// A short name.
+    ShortName(ServiceName),
+    /// Canonical names in a namespace.
+    Namespace(Namespace),
 }
 
 /// Which namespace answers `S.Z`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortName {
-    /// The owner; `None` if the name is pinned to a namespace that lacks the service.
+    /// The owner; `None` if the name is pinned to a namespace that lacks the service, or is nobody's.
     pub owner: Option<Namespace>,
-    /// Every namespace that has the service.
-    pub claimants: BTreeSet<Namespace>,
+    /// Every namespace that has the service, sorted.
+    pub claimants: Box<[Namespace]>,
     /// The owner follows from a flag, not from who came first.
     pub pinned: bool,
 }
@@ -76,6 +89,8 @@ pub struct Service {
     pub gateway_down: GatewayDown,
     /// What is answered, sorted by cluster and hostname, which together occur once.
     pub endpoints: Vec<Endpoint>,
+    /// What its own name shows, made once because it is asked for most.
+    pub own_name: OwnName,
     /// Local endpoints that are not ready: never answered, listed for whoever looks for them.
     pub not_ready: Vec<Endpoint>,
     /// The headless mirrors that make it known, with the clusters that they are of.
@@ -91,6 +106,17 @@ pub struct Service {
     pub conflicts: Vec<Conflict>,
 }
 
+/// What a service's own name, `S.N.Z`, shows: addresses, each once, in the table's order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnName {
+    /// Endpoints whose gateway is down are answered too (rule M4).
+    pub shows_dead: bool,
+    /// IPv4.
+    pub v4: Box<[Ipv4Addr]>,
+    /// IPv6.
+    pub v6: Box<[Ipv6Addr]>,
+}
+
 /// One endpoint: a row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
@@ -99,15 +125,15 @@ pub struct Endpoint {
     /// The endpoint's name within its service and cluster, label `H`.
     pub hostname: Hostname,
     /// Its addresses, sorted, each once.
-    pub addresses: Vec<Address>,
+    pub addresses: SmallVec<[Address; 1]>,
     /// Its ports, sorted by number, name and protocol.
-    pub ports: Vec<Port>,
+    pub ports: Ports,
     /// A gateway leads to it (rule M3); local endpoints need none.
     pub alive: bool,
     /// Where the endpoint comes from.
     pub origin: Origin,
     /// The objects that it was read from.
-    pub objects: Vec<ObjectRef>,
+    pub objects: SmallVec<[ObjectRef; 1]>,
 }
 
 /// How an endpoint is reached.
@@ -189,7 +215,7 @@ impl Table {
     pub fn has_names_in(&self, namespace: &str) -> bool {
         self.namespaces
             .get(namespace)
-            .is_some_and(|namespace| namespace.has_names)
+            .is_some_and(|namespace| namespace.with_endpoints > 0)
     }
 
     /// Returns the service that answers a short name.
@@ -198,14 +224,15 @@ impl Table {
         self.service(owner.as_str(), service)
     }
 
-    /// Returns who claims a short name and who owns it.
+    /// Returns who claims a short name and who owns it, if it is in use.
     pub fn short_name(&self, service: &str) -> Option<&ShortName> {
-        self.short_names.get(service)
+        let short = self.short_names.get(service)?;
+        (short.owner.is_some() || short.pinned).then_some(short)
     }
 
     /// Returns the services that have an endpoint with this address.
     pub fn services_at(&self, address: IpAddr) -> Option<&BTreeSet<ServiceKey>> {
-        self.addresses.get(&address)
+        self.addresses.get(&address).map(AsRef::as_ref)
     }
 
     /// Returns the addresses of endpoints within a range.
@@ -218,49 +245,80 @@ impl Table {
         self.addresses_in(range).next().is_some()
     }
 
-    /// Returns every service, also those without endpoints, sorted by namespace and name.
+    /// Returns every service, also those without endpoints, in no order.
     pub fn services(&self) -> impl Iterator<Item = &Service> {
-        self.namespaces
-            .values()
-            .flat_map(|n| n.services.values())
-            .map(AsRef::as_ref)
+        let namespaces = self.namespaces.iter();
+        let services = namespaces.flat_map(|(_, namespace)| namespace.services.iter());
+        services.map(|(_, service)| service.as_ref())
     }
 
-    /// Returns every object that was left out, with its reason.
+    /// Returns every service, also those without endpoints, sorted by namespace and name.
+    pub fn sorted_services(&self) -> Vec<&Service> {
+        let mut services: Vec<_> = self.services().collect();
+        services.sort_by_key(|service| &service.key);
+        services
+    }
+
+    /// Returns every object that was left out, with its reason, in no order.
     pub fn skipped(&self) -> impl Iterator<Item = (ObjectRef, &Skip)> {
-        let object = |watch: Watch, key: &ObjectKey| ObjectRef {
-            kind: watch.kind(),
-            key: key.clone(),
-        };
-        let unread = self
-            .skipped
-            .iter()
-            .map(move |((watch, key), skip)| (object(*watch, key), skip));
+        let unread = self.skipped.iter().map(|((watch, key), skip)| {
+            let kind = watch.kind();
+            let key = key.clone();
+            (ObjectRef { kind, key }, skip.as_ref())
+        });
         let unused = self.services().flat_map(|service| &service.skipped);
         unread.chain(unused.map(|(object, skip)| (object.clone(), skip)))
     }
 
     /// Returns the conflicts between names of different services.
-    pub fn own_conflicts(&self) -> &[Conflict] {
-        &self.conflicts
+    pub fn own_conflicts(&self) -> impl Iterator<Item = &Conflict> {
+        self.conflicts.values().flatten()
     }
 
-    /// Returns the mirrors that were of something else before, with what they were and are.
-    pub fn changed(&self) -> impl Iterator<Item = (ObjectRef, &str, &str)> {
-        let object = |key: &ObjectKey| ObjectRef {
-            kind: Kind::Service,
-            key: key.clone(),
-        };
-        self.changed
-            .iter()
-            .map(move |(key, (old, new))| (object(key), old.as_str(), new.as_str()))
-    }
-
-    /// Returns every conflict.
+    /// Returns every conflict, in no order.
     pub fn conflicts(&self) -> impl Iterator<Item = &Conflict> {
-        self.conflicts
-            .iter()
+        self.own_conflicts()
             .chain(self.services().flat_map(|service| &service.conflicts))
+    }
+}
+
+// === impl OwnName ===
+
+impl OwnName {
+    /// Decides what the name of a service with these endpoints shows.
+    pub fn of(endpoints: &[Endpoint], gateway_down: GatewayDown) -> Self {
+        let shows_dead = gateway_down.shows_dead(false, endpoints.iter());
+        let shown = endpoints.iter().filter(|e| e.alive || shows_dead);
+        let addresses = shown.flat_map(|endpoint| &endpoint.addresses);
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for address in addresses.filter(|address| address.repeats == Repeats::Nothing) {
+            match address.ip {
+                IpAddr::V4(ip) => v4.push(ip),
+                IpAddr::V6(ip) => v6.push(ip),
+            }
+        }
+        Self {
+            shows_dead,
+            v4: v4.into(),
+            v6: v6.into(),
+        }
+    }
+}
+
+impl GatewayDown {
+    /// Decides, once for an owner name, whether endpoints whose gateway is down are answered (rule M4).
+    ///
+    /// `covered` are the endpoints that the name stands for. A name of one host is never emptied.
+    pub fn shows_dead<'e>(
+        self,
+        is_host: bool,
+        mut covered: impl Iterator<Item = &'e Endpoint>,
+    ) -> bool {
+        match self {
+            Self::Include => true,
+            Self::Exclude => is_host,
+            Self::LastResort => !covered.any(|endpoint| endpoint.alive),
+        }
     }
 }
 
@@ -285,21 +343,6 @@ impl Service {
         }
     }
 
-    /// Decides, once for an owner name, whether endpoints whose gateway is down are answered (rule M4).
-    ///
-    /// `covered` are the endpoints that the name stands for. A name of one host is never emptied.
-    pub fn shows_dead<'e>(
-        &self,
-        is_host: bool,
-        mut covered: impl Iterator<Item = &'e Endpoint>,
-    ) -> bool {
-        match self.gateway_down {
-            GatewayDown::Include => true,
-            GatewayDown::Exclude => is_host,
-            GatewayDown::LastResort => !covered.any(|endpoint| endpoint.alive),
-        }
-    }
-
     /// Returns the clusters that have endpoints, sorted.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
         let mut last = None;
@@ -321,13 +364,6 @@ impl Endpoint {
     /// Tells whether the endpoint has a port of this name and protocol.
     pub fn has_port(&self, name: &str, protocol: &str) -> bool {
         self.ports.iter().any(|port| port.is_named(name, protocol))
-    }
-}
-
-impl Port {
-    /// Tells whether this is the port of the labels `_name._protocol`.
-    pub fn is_named(&self, name: &str, protocol: &str) -> bool {
-        self.protocol.label() == protocol && self.name.as_ref().is_some_and(|n| n.as_str() == name)
     }
 }
 

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
@@ -76,8 +76,9 @@ pub fn sentence(error: &dyn std::error::Error) -> String {
 
 // === Counters ===
 
-/// What the listeners count.
+/// What one thread, or the tasks of one transport, count.
 #[derive(Debug, Default)]
+#[repr(align(128))] // never on a cache line of another thread's
 pub struct Counters {
     /// By transport and type.
     requests: [[AtomicU64; TYPES.len() + 1]; 2],
@@ -85,12 +86,46 @@ pub struct Counters {
     responses: [AtomicU64; RCODES.len() + 1],
     /// Messages that are never answered.
     dropped: AtomicU64,
+    /// Replies that could not be sent over UDP.
+    unsent: AtomicU64,
     /// Replies that did not fit, by transport: with TC over UDP the client asks again over TCP; over TCP, not even
     /// 65,535 octets were enough.
     truncated: [AtomicU64; 2],
     /// Time to answer: one count for each bucket of [`BUCKETS`], and one above.
     durations: [AtomicU64; BUCKETS.len() + 1],
     duration_nanoseconds: AtomicU64,
+    /// TCP connections that are open.
+    connections: AtomicU64,
+    /// TCP connections by how they ended.
+    ended: [AtomicU64; Ended::ALL.len()],
+    /// TCP connections that could not be accepted.
+    not_accepted: AtomicU64,
+}
+
+/// The counters of every thread: each adds to its own, and they are summed when they are scraped. Cheap to clone: all
+/// clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct Tallies(Arc<Mutex<Vec<Arc<Counters>>>>);
+
+/// How a TCP connection ended. A closed set, so that it can be a metric label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The client closed it.
+    Done,
+    /// No query came for too long.
+    Idle,
+    /// The rest of a query did not come in time, or a reply was not taken.
+    Slow,
+    /// It was open for as long as any may be.
+    Old,
+    /// It made room for another.
+    Displaced,
+    /// What came was not from a client of DNS.
+    Misuse,
+    /// It broke.
+    Broken,
+    /// The server stopped.
+    Stopped,
 }
 
 const PROTOS: [&str; 2] = ["udp", "tcp"];
@@ -122,14 +157,21 @@ impl Counters {
         self.requests[proto(over)][known.unwrap_or(TYPES.len())].fetch_add(1, Relaxed);
     }
 
-    /// Counts a reply and the time that it took to make.
-    pub fn count_response(&self, rcode: Rcode, took: Duration) {
+    /// Counts a reply.
+    pub fn count_response(&self, rcode: Rcode) {
         let known = RCODES.iter().position(|(known, _)| *known == rcode);
         self.responses[known.unwrap_or(RCODES.len())].fetch_add(1, Relaxed);
+    }
+
+    /// Counts the time from when `replies` queries, which had arrived together, were received to when all of their
+    /// replies were ready to be sent.
+    pub fn count_time(&self, replies: usize, took: Duration) {
+        let replies = replies as u64; // some thousands at most
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BUCKETS.iter().position(|bound| nanoseconds <= bound * 1000);
-        self.durations[bucket.unwrap_or(BUCKETS.len())].fetch_add(1, Relaxed);
-        self.duration_nanoseconds.fetch_add(nanoseconds, Relaxed);
+        self.durations[bucket.unwrap_or(BUCKETS.len())].fetch_add(replies, Relaxed);
+        let sum = nanoseconds.saturating_mul(replies);
+        self.duration_nanoseconds.fetch_add(sum, Relaxed);
     }
 
     /// Counts a message that is never answered.
@@ -137,9 +179,81 @@ impl Counters {
         self.dropped.fetch_add(1, Relaxed);
     }
 
+    /// Counts a reply that could not be sent.
+    pub fn count_unsent(&self) {
+        self.unsent.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a connection that could not be accepted.
+    pub fn count_not_accepted(&self) {
+        self.not_accepted.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a connection that ended.
+    pub fn count_ended(&self, how: Ended) {
+        self.ended[how as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Notes how many connections are open.
+    pub fn set_connections(&self, open: usize) {
+        self.connections.store(open as u64, Relaxed);
+    }
+
     /// Counts a truncated reply.
     pub fn count_truncated(&self, over: Transport) {
         self.truncated[proto(over)].fetch_add(1, Relaxed);
+    }
+}
+
+// === impl Tallies ===
+
+impl Tallies {
+    /// Returns counters for one more thread.
+    pub fn add(&self) -> Arc<Counters> {
+        let counters = Arc::<Counters>::default();
+        self.each().push(counters.clone());
+        counters
+    }
+
+    /// Sums one count over all threads.
+    fn sum(&self, count: impl Fn(&Counters) -> &AtomicU64) -> u64 {
+        let counts = |counters: &Arc<Counters>| count(counters).load(Relaxed);
+        self.each().iter().map(counts).sum()
+    }
+
+    fn each(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Counters>>> {
+        // Nothing panics while it holds the lock, and if it did, the list would still be whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Ended ===
+
+impl Ended {
+    /// Every way, in the order of their discriminants.
+    pub const ALL: [Self; 8] = [
+        Self::Done,
+        Self::Idle,
+        Self::Slow,
+        Self::Old,
+        Self::Displaced,
+        Self::Misuse,
+        Self::Broken,
+        Self::Stopped,
+    ];
+
+    /// Returns the way's name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Idle => "idle",
+            Self::Slow => "slow",
+            Self::Old => "old",
+            Self::Displaced => "displaced",
+            Self::Misuse => "misuse",
+            Self::Broken => "broken",
+            Self::Stopped => "stopped",
+        }
     }
 }
 
@@ -156,7 +270,7 @@ fn proto(over: Transport) -> usize {
 #[derive(Clone)]
 pub struct Metrics {
     /// What the listeners count.
-    pub counters: Arc<Counters>,
+    pub tallies: Tallies,
     /// The current table.
     pub reader: Reader,
     /// Signs of life of the source.
@@ -188,54 +302,75 @@ impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut page = Page(&mut encoder);
         self.encode_queries(&mut page)?;
+        self.encode_connections(&mut page)?;
         self.encode_table(&mut page)
     }
 }
 
 impl Metrics {
     fn encode_queries(&self, page: &mut Page<'_, '_>) -> fmt::Result {
-        let counters = &self.counters;
-        let names = TYPES.iter().map(|(_, name)| *name).chain(["other"]);
-        let requests = PROTOS
-            .iter()
-            .zip(&counters.requests)
-            .flat_map(|(proto, by_type)| {
-                let count = move |(name, count): (&'static str, &AtomicU64)| {
-                    ([("proto", *proto), ("type", name)], count.load(Relaxed))
-                };
-                names.clone().zip(by_type).map(count)
-            });
+        let sum = |count: &dyn Fn(&Counters) -> &AtomicU64| self.tallies.sum(count);
+        let types = || TYPES.iter().map(|(_, name)| *name).chain(["other"]);
+        let requests = PROTOS.iter().enumerate().flat_map(|(proto, name)| {
+            types().enumerate().map(move |(rtype, type_name)| {
+                let labels = [("proto", *name), ("type", type_name)];
+                (labels, sum(&|counters| &counters.requests[proto][rtype]))
+            })
+        });
         page.counters("requests", "Queries received", requests)?;
-        let names = RCODES.iter().map(|(_, name)| *name).chain(["other"]);
-        let responses = names.zip(&counters.responses);
-        let responses = responses.map(|(name, count)| ([("rcode", name)], count.load(Relaxed)));
+        let rcodes = RCODES.iter().map(|(_, name)| *name).chain(["other"]);
+        let responses = rcodes.enumerate().map(|(rcode, name)| {
+            let count = sum(&|counters| &counters.responses[rcode]);
+            ([("rcode", name)], count)
+        });
         page.counters("responses", "Replies made", responses)?;
-        let dropped = counters.dropped.load(Relaxed);
-        page.counter(
-            "dropped_requests",
-            "Messages that are never answered",
-            dropped,
-        )?;
-        let truncated = PROTOS.iter().zip(&counters.truncated);
-        let truncated = truncated.map(|(proto, count)| ([("proto", *proto)], count.load(Relaxed)));
+        let dropped = sum(&|counters| &counters.dropped);
+        let help = "Messages that are never answered";
+        page.counter("dropped_requests", help, dropped)?;
+        let unsent = sum(&|counters| &counters.unsent);
+        let help = "Replies that could not be sent over UDP";
+        page.counter("unsent_responses", help, unsent)?;
+        let truncated = PROTOS.iter().enumerate().map(|(proto, name)| {
+            let count = sum(&|counters| &counters.truncated[proto]);
+            ([("proto", *name)], count)
+        });
         page.counters("truncated_responses", "Replies with the TC bit", truncated)?;
+        self.encode_durations(page)
+    }
+
+    fn encode_durations(&self, page: &mut Page<'_, '_>) -> fmt::Result {
         let bounds = BUCKETS
             .iter()
             .map(|bound| *bound as f64 / 1e6)
             .chain([f64::INFINITY]);
-        let counts = counters.durations.iter().map(|count| count.load(Relaxed));
-        let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
-        let seconds = counters.duration_nanoseconds.load(Relaxed) as f64 / 1e9;
-        let help = "Time from a parsed query to its reply";
-        let unit = Unit::Seconds;
+        let buckets: Vec<(f64, u64)> = bounds
+            .enumerate()
+            .map(|(index, bound)| (bound, self.tallies.sum(|c| &c.durations[index])))
+            .collect();
+        let seconds = self.tallies.sum(|c| &c.duration_nanoseconds) as f64 / 1e9;
+        let help = "Time from receiving queries that arrived together to having all their replies";
         let mut metric = page.0.encode_descriptor(
             "request_duration",
             help,
-            Some(&unit),
+            Some(&Unit::Seconds),
             MetricType::Histogram,
         )?;
         let count = buckets.iter().map(|(_, count)| count).sum();
         metric.encode_histogram::<[(&str, &str); 0]>(seconds, count, &buckets, None)
+    }
+
+    fn encode_connections(&self, page: &mut Page<'_, '_>) -> fmt::Result {
+        let open = self.tallies.sum(|c| &c.connections) as f64;
+        page.gauge("tcp_connections", "TCP connections that are open", open)?;
+        let ended = Ended::ALL.map(|how| {
+            let count = self.tallies.sum(|c| &c.ended[how as usize]);
+            ([("reason", how.name())], count)
+        });
+        let help = "TCP connections by how they ended";
+        page.counters("tcp_connections_ended", help, ended)?;
+        let failures = self.tallies.sum(|c| &c.not_accepted);
+        let help = "TCP connections that could not be accepted";
+        page.counter("tcp_accept_failures", help, failures)
     }
 
     fn encode_table(&self, page: &mut Page<'_, '_>) -> fmt::Result {

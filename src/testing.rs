@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::mirror::{GatewayDown, Kind, Watch, parse};
+use crate::mirror::{GatewayDown, Kind, KubeObject, Object, ObjectKey, Watch, parse};
 use crate::table::{Inputs, LocalMembers, Published, Publisher, Rules, ShortNames, Table, build};
 use crate::zone::{Zone, ZoneKind, Zones};
 
@@ -121,14 +121,18 @@ pub(crate) fn inputs(objects: &[Value]) -> Inputs {
         } else {
             Kind::EndpointSlice
         };
-        let watch = Watch::of(kind, object).unwrap();
-        inputs.apply(
-            watch,
-            parse::object_key(object).unwrap(),
-            parse::object(watch, object),
-        );
+        let watch = Watch::of(kind, &KubeObject::read(&object.to_string())).unwrap();
+        let (key, object) = reduced(watch, object);
+        inputs.apply(watch, key, object);
     }
     inputs
+}
+
+/// Reduces an object that has a name.
+pub(crate) fn reduced(watch: Watch, object: &Value) -> (ObjectKey, Object) {
+    let json = object.to_string();
+    let object = KubeObject::read(&json);
+    (object.key().unwrap(), parse::object(watch, &object))
 }
 
 /// Builds a table at once, by other rules.

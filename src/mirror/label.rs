@@ -5,9 +5,10 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+use super::{Text, intern};
 
 /// A string that cannot be a label of ours.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,11 +33,16 @@ macro_rules! label {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String")]
-        pub struct $name(Arc<str>);
+        pub struct $name(Text);
 
         impl $name {
             /// Returns the label as text.
             pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// Returns the label as a shared text.
+            pub fn text(&self) -> &Text {
                 &self.0
             }
         }
@@ -45,7 +51,7 @@ macro_rules! label {
             type Err = InvalidLabel;
 
             fn from_str(text: &str) -> Result<Self, InvalidLabel> {
-                if is_label(text) { Ok(Self(text.into())) } else { Err(InvalidLabel { value: text.into() }) }
+                if is_label(text) { Ok(Self(intern(text))) } else { Err(InvalidLabel { value: text.into() }) }
             }
         }
 
@@ -100,7 +106,7 @@ impl Hostname {
         let dashed = address.to_string().replace(['.', ':'], "-");
         let head = if dashed.starts_with('-') { "0" } else { "" };
         let tail = if dashed.ends_with('-') { "0" } else { "" };
-        Self(format!("{head}{dashed}{tail}").into())
+        Self(intern(&format!("{head}{dashed}{tail}")))
     }
 }
 

@@ -5,64 +5,41 @@
 //! Linkerd copies even `last-applied-configuration` of the remote object to its mirrors.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Service as KubeService, ServicePort};
-use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice as KubeSlice};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
-use serde_json::Value;
+use smallvec::SmallVec;
 
+use super::object::{KubeEndpoint, KubePort, ServiceSpec, SliceBody};
 use super::watch::{Kind, Watch, key};
 use super::{
-    ClusterName, EndpointMirror, GatewayDown, HeadlessMirror, LocalService, Namespace, Object,
-    ObjectKey, Port, Protocol, ServiceKey, ServiceName, Skip, SkipReason, Slice, SliceEndpoint,
-    Wishes,
+    ClusterName, EndpointMirror, GatewayDown, GatewaySlice, HeadlessMirror, KubeObject,
+    LocalService, Namespace, Object, Port, Protocol, ServiceKey, ServiceName, Skip, SkipReason,
+    Slice, SliceEndpoint, Text, Wishes, intern,
 };
-
-/// Returns the key of an object, or `None` if it has no name.
-pub fn object_key(object: &Value) -> Option<ObjectKey> {
-    let name = object["metadata"]["name"].as_str()?;
-    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-    Some(ObjectKey::new(namespace, name))
-}
 
 /// Finds the watch that selects an object, and reduces it. An object that no selector can be asked about, because a
 /// label of it is no text or because it has no name, is one that cannot be decoded: it must not vanish without a trace.
-pub fn found(kind: Kind, object: &Value) -> Option<(Watch, Object)> {
-    let labels = object["metadata"]["labels"]
-        .as_object()
-        .into_iter()
-        .flatten();
-    let odd = labels.into_iter().find(|(_, value)| !value.is_string());
-    let detail = match odd {
-        Some((label, value)) => format!("label {label} is {value}, which is no text"),
-        None if object_key(object).is_none() => "metadata.name is missing".to_owned(),
-        None => return Watch::of(kind, object).map(|watch| (watch, self::object(watch, object))),
+pub fn found(kind: Kind, object: &KubeObject<'_>) -> Option<(Watch, Object)> {
+    let Some(detail) = object.problem() else {
+        return Watch::of(kind, object).map(|watch| (watch, self::object(watch, object)));
     };
     let watch = Watch::ALL.into_iter().find(|watch| watch.kind() == kind)?;
-    Some((
-        watch,
-        Object::Skipped(Skip::new(SkipReason::Undecodable, detail)),
-    ))
+    Some((watch, skipped(Skip::new(SkipReason::Undecodable, detail))))
 }
 
 /// Reduces an object that `watch` selected to what matters here.
-pub fn object(watch: Watch, object: &Value) -> Object {
-    let parsed = match watch.kind() {
-        Kind::Service => KubeService::deserialize(object)
-            .map_err(undecodable)
-            .and_then(|service| match watch {
-                Watch::MirrorServices => mirror(&service),
-                Watch::LocalServices
-                | Watch::MirrorSlices
-                | Watch::LocalSlices
-                | Watch::ForeignSlices => local(&service),
-            }),
-        Kind::EndpointSlice => KubeSlice::deserialize(object)
-            .map_err(undecodable)
-            .and_then(|s| slice(&s)),
+pub fn object(watch: Watch, object: &KubeObject<'_>) -> Object {
+    let parsed = match watch {
+        Watch::MirrorServices => mirror(object),
+        Watch::LocalServices => local(object),
+        Watch::MirrorSlices => gateway_slice(object),
+        Watch::LocalSlices | Watch::ForeignSlices => local_slice(object),
     };
-    parsed.unwrap_or_else(Object::Skipped)
+    parsed.unwrap_or_else(skipped)
+}
+
+fn skipped(skip: Skip) -> Object {
+    Object::Skipped(Arc::new(skip))
 }
 
 fn undecodable(error: serde_json::Error) -> Skip {
@@ -70,73 +47,73 @@ fn undecodable(error: serde_json::Error) -> Skip {
 }
 
 /// Tells a headless mirror from an endpoint mirror, and both from the kinds that have no place in a headless union.
-fn mirror(service: &KubeService) -> Result<Object, Skip> {
-    let meta = &service.metadata;
-    if label(meta, key::HEADLESS_MIRROR).is_some() {
-        return endpoint_mirror(service).map(Object::EndpointMirror);
+fn mirror(service: &KubeObject<'_>) -> Result<Object, Skip> {
+    let spec = service.service_spec().map_err(undecodable)?;
+    if service.label(key::HEADLESS_MIRROR).is_some() {
+        return endpoint_mirror(service, &spec)
+            .map(|mirror| Object::EndpointMirror(Box::new(mirror)));
     }
     let not_headless = |detail| Skip {
-        other_kind: other_kind(meta),
+        other_kind: other_kind(service),
         ..Skip::new(SkipReason::NotHeadless, detail)
     };
-    if label(meta, key::REMOTE_DISCOVERY).is_some() {
+    if service.label(key::REMOTE_DISCOVERY).is_some() {
         return Err(not_headless("a flat (remote-discovery) mirror"));
     }
-    if label(meta, key::CLUSTER_NAME).is_none() {
+    if service.label(key::CLUSTER_NAME).is_none() {
         return Err(not_headless("a federated service: of no one cluster"));
     }
-    if !is_headless(service) {
+    if spec.cluster_ip.as_deref() != Some("None") {
         return Err(not_headless("a mirror with a cluster IP"));
     }
-    let cluster = cluster(meta)?;
-    Ok(Object::HeadlessMirror(HeadlessMirror {
-        service: mirrored_service(meta, &cluster)?,
+    let cluster = cluster(service)?;
+    Ok(Object::HeadlessMirror(Box::new(HeadlessMirror {
+        service: mirrored_service(service, &cluster)?,
         cluster,
-        wishes: wishes(meta),
-        created: created(meta),
-    }))
+        wishes: wishes(service),
+        created: created(service),
+    })))
 }
 
 /// Returns the service that a mirror of a whole Service is of.
-fn mirrored_service(meta: &ObjectMeta, cluster: &ClusterName) -> Result<ServiceKey, Skip> {
-    let name = match annotation(meta, key::REMOTE_FQ_NAME) {
+fn mirrored_service(service: &KubeObject<'_>, cluster: &ClusterName) -> Result<ServiceKey, Skip> {
+    let name = match service.annotation(key::REMOTE_FQ_NAME) {
         Some(fq_name) => {
-            let (service, rest) = split(fq_name)?;
-            same_namespace(meta, rest)?;
-            service
+            let (name, rest) = split(fq_name)?;
+            same_namespace(service, rest)?;
+            name
         }
-        None => strip_cluster(name(meta), cluster)?,
+        None => strip_cluster(service.name(), cluster)?,
     };
-    service_key(meta, name)
+    service_key(service, name)
 }
 
 /// Says what a mirror of another kind is of, as far as it can be read.
-fn other_kind(meta: &ObjectMeta) -> Option<(ServiceKey, ClusterName)> {
-    let cluster = cluster(meta).ok()?;
-    Some((mirrored_service(meta, &cluster).ok()?, cluster))
+fn other_kind(service: &KubeObject<'_>) -> Option<(ServiceKey, ClusterName)> {
+    let cluster = cluster(service).ok()?;
+    Some((mirrored_service(service, &cluster).ok()?, cluster))
 }
 
-fn endpoint_mirror(service: &KubeService) -> Result<EndpointMirror, Skip> {
-    let meta = &service.metadata;
-    let cluster = cluster(meta)?;
-    let parent = label(meta, key::HEADLESS_MIRROR).unwrap_or_default();
-    let (host, name) = match annotation(meta, key::REMOTE_FQ_NAME) {
+fn endpoint_mirror(
+    service: &KubeObject<'_>,
+    spec: &ServiceSpec<'_>,
+) -> Result<EndpointMirror, Skip> {
+    let cluster = cluster(service)?;
+    let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
+    let (host, name) = match service.annotation(key::REMOTE_FQ_NAME) {
         Some(fq_name) => {
             let (host, rest) = split(fq_name)?;
-            let (service, rest) = split(rest)?;
-            same_namespace(meta, rest)?;
-            (host, service)
+            let (name, rest) = split(rest)?;
+            same_namespace(service, rest)?;
+            (host, name)
         }
         None => (
-            strip_cluster(name(meta), &cluster)?,
+            strip_cluster(service.name(), &cluster)?,
             strip_cluster(parent, &cluster)?,
         ),
     };
-    let spec = service.spec.as_ref();
-    let ips = spec
-        .and_then(|spec| spec.cluster_ips.as_deref())
-        .unwrap_or_default();
-    let mut addresses = Vec::with_capacity(ips.len());
+    let ips = spec.cluster_ips.as_deref().unwrap_or_default();
+    let mut addresses = SmallVec::with_capacity(ips.len());
     for ip in ips {
         addresses.push(usable_address(ip)?);
     }
@@ -146,53 +123,75 @@ fn endpoint_mirror(service: &KubeService) -> Result<EndpointMirror, Skip> {
             "spec.clusterIPs is empty",
         ));
     }
-    let ports = spec
-        .and_then(|spec| spec.ports.as_deref())
-        .unwrap_or_default();
+    let ports = spec.ports.iter().flatten();
     Ok(EndpointMirror {
         hostname: host.parse().map_err(bad_name)?,
-        service: service_key(meta, name)?,
+        service: service_key(service, name)?,
         cluster,
-        parent: parent.into(),
+        parent: intern(parent),
         addresses,
-        ports: ports.iter().filter_map(service_port).collect(),
+        ports: ports.filter_map(port).collect(),
     })
 }
 
-fn local(service: &KubeService) -> Result<Object, Skip> {
-    let meta = &service.metadata;
-    service_key(meta, name(meta))?;
-    Ok(Object::LocalService(LocalService {
-        exported: label(meta, key::EXPORTED) == Some("true"),
-        wishes: wishes(meta),
-        created: created(meta),
-    }))
+fn local(service: &KubeObject<'_>) -> Result<Object, Skip> {
+    service.service_spec().map_err(undecodable)?;
+    service_key(service, service.name())?;
+    Ok(Object::LocalService(Box::new(LocalService {
+        exported: service.label(key::EXPORTED) == Some("true"),
+        wishes: wishes(service),
+        created: created(service),
+    })))
 }
 
-fn slice(slice: &KubeSlice) -> Result<Object, Skip> {
-    let Some(service) = label(&slice.metadata, key::SERVICE_NAME) else {
-        let detail = format!("label {} is missing", key::SERVICE_NAME);
-        return Err(Skip::new(SkipReason::BadName, detail));
-    };
-    if slice.address_type == "FQDN" {
-        return Err(Skip::new(SkipReason::BadAddress, "addressType FQDN"));
-    }
-    let endpoint = |e: &k8s_openapi::api::discovery::v1::Endpoint| SliceEndpoint {
-        address: e.addresses.first().and_then(|ip| usable_address(ip).ok()),
+fn gateway_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
+    let body = slice.slice_body().map_err(undecodable)?;
+    let mirror = slice_owner(slice, &body)?;
+    let ready = body.endpoints.iter().flatten().map(is_ready);
+    let ready = ready.reduce(|one, other| one || other);
+    Ok(Object::GatewaySlice(GatewaySlice { mirror, ready }))
+}
+
+fn local_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
+    let body = slice.slice_body().map_err(undecodable)?;
+    let endpoint = |e: &KubeEndpoint<'_>| SliceEndpoint {
+        address: e
+            .addresses
+            .iter()
+            .flatten()
+            .next()
+            .and_then(|ip| usable_address(ip).ok()),
         hostname: e.hostname.as_deref().and_then(|h| h.parse().ok()),
         target: e
             .target_ref
             .as_ref()
             .and_then(|t| t.uid.as_deref())
-            .map(Into::into),
-        ready: e.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true),
+            .map(Text::from),
+        ready: is_ready(e),
     };
-    let ports = slice.ports.as_deref().unwrap_or_default();
-    Ok(Object::Slice(Slice {
-        service: service.into(),
-        endpoints: slice.endpoints.iter().map(endpoint).collect(),
-        ports: ports.iter().filter_map(slice_port).collect(),
-    }))
+    Ok(Object::Slice(Box::new(Slice {
+        service: slice_owner(slice, &body)?,
+        endpoints: body.endpoints.iter().flatten().map(endpoint).collect(),
+        ports: body.ports.iter().flatten().filter_map(port).collect(),
+    })))
+}
+
+/// Returns the name of the Service that a slice belongs to.
+fn slice_owner(slice: &KubeObject<'_>, body: &SliceBody<'_>) -> Result<Text, Skip> {
+    let Some(service) = slice.label(key::SERVICE_NAME) else {
+        let detail = format!("label {} is missing", key::SERVICE_NAME);
+        return Err(Skip::new(SkipReason::BadName, detail));
+    };
+    if body.address_type.as_deref() == Some("FQDN") {
+        return Err(Skip::new(SkipReason::BadAddress, "addressType FQDN"));
+    }
+    Ok(intern(service))
+}
+
+/// Absent means ready.
+fn is_ready(endpoint: &KubeEndpoint<'_>) -> bool {
+    let conditions = endpoint.conditions.as_ref();
+    conditions.and_then(|c| c.ready).unwrap_or(true)
 }
 
 // === Names ===
@@ -207,9 +206,9 @@ fn split(name: &str) -> Result<(&str, &str), Skip> {
 
 /// Refuses an annotation that names another namespace than the object's own: nobody may join another namespace's
 /// database.
-fn same_namespace(meta: &ObjectMeta, rest: &str) -> Result<(), Skip> {
+fn same_namespace(service: &KubeObject<'_>, rest: &str) -> Result<(), Skip> {
     let named = rest.split('.').next().unwrap_or_default();
-    let own = namespace(meta);
+    let own = service.namespace();
     if named == own {
         return Ok(());
     }
@@ -229,14 +228,15 @@ fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<&'n str, Sk
     })
 }
 
-fn service_key(meta: &ObjectMeta, service: &str) -> Result<ServiceKey, Skip> {
-    let namespace: Namespace = namespace(meta).parse().map_err(bad_name)?;
+fn service_key(object: &KubeObject<'_>, service: &str) -> Result<ServiceKey, Skip> {
+    let namespace: Namespace = object.namespace().parse().map_err(bad_name)?;
     let service: ServiceName = service.parse().map_err(bad_name)?;
     Ok(ServiceKey { namespace, service })
 }
 
-fn cluster(meta: &ObjectMeta) -> Result<ClusterName, Skip> {
-    label(meta, key::CLUSTER_NAME)
+fn cluster(service: &KubeObject<'_>) -> Result<ClusterName, Skip> {
+    service
+        .label(key::CLUSTER_NAME)
         .unwrap_or_default()
         .parse()
         .map_err(bad_name)
@@ -246,37 +246,12 @@ fn bad_name(error: super::InvalidLabel) -> Skip {
     Skip::new(SkipReason::BadName, error.to_string())
 }
 
-fn namespace(meta: &ObjectMeta) -> &str {
-    meta.namespace.as_deref().unwrap_or_default()
-}
-
-fn name(meta: &ObjectMeta) -> &str {
-    meta.name.as_deref().unwrap_or_default()
-}
-
-fn label<'m>(meta: &'m ObjectMeta, key: &str) -> Option<&'m str> {
-    meta.labels.as_ref()?.get(key).map(String::as_str)
-}
-
-fn annotation<'m>(meta: &'m ObjectMeta, key: &str) -> Option<&'m str> {
-    meta.annotations.as_ref()?.get(key).map(String::as_str)
-}
-
-fn created(meta: &ObjectMeta) -> Option<i64> {
-    meta.creation_timestamp
-        .as_ref()
-        .map(|time| time.0.as_second())
+fn created(service: &KubeObject<'_>) -> Option<i64> {
+    let time: jiff::Timestamp = service.creation_timestamp()?.parse().ok()?;
+    Some(time.as_second())
 }
 
 // === Addresses, ports, annotations ===
-
-fn is_headless(service: &KubeService) -> bool {
-    service
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.cluster_ip.as_deref())
-        == Some("None")
-}
 
 /// Reads an address that a client may be sent to.
 fn usable_address(text: &str) -> Result<IpAddr, Skip> {
@@ -295,25 +270,13 @@ fn usable_address(text: &str) -> Result<IpAddr, Skip> {
     Ok(address)
 }
 
-fn service_port(port: &ServicePort) -> Option<Port> {
-    checked_port(
-        port.name.as_deref(),
-        port.protocol.as_deref(),
-        Some(port.port),
-    )
-}
-
-fn slice_port(port: &EndpointPort) -> Option<Port> {
-    checked_port(port.name.as_deref(), port.protocol.as_deref(), port.port)
-}
-
 /// Makes a port, or none of a number out of range or a protocol that SRV has no name for. A name that is no label is
 /// dropped, not the port: it has an SRV record at the bare name still.
-fn checked_port(name: Option<&str>, protocol: Option<&str>, number: Option<i32>) -> Option<Port> {
+fn port(port: &KubePort<'_>) -> Option<Port> {
     Some(Port {
-        number: u16::try_from(number?).ok().filter(|n| *n != 0)?,
-        name: name.and_then(|name| name.parse().ok()),
-        protocol: match protocol.unwrap_or("TCP") {
+        number: u16::try_from(port.port?).ok().filter(|n| *n != 0)?,
+        name: port.name.as_deref().and_then(|name| name.parse().ok()),
+        protocol: match port.protocol.as_deref().unwrap_or("TCP") {
             "TCP" => Protocol::Tcp,
             "UDP" => Protocol::Udp,
             "SCTP" => Protocol::Sctp,
@@ -322,9 +285,9 @@ fn checked_port(name: Option<&str>, protocol: Option<&str>, number: Option<i32>)
     })
 }
 
-fn wishes(meta: &ObjectMeta) -> Wishes {
+fn wishes(service: &KubeObject<'_>) -> Wishes {
     let mut wishes = Wishes::default();
-    if let Some(value) = annotation(meta, key::TTL) {
+    if let Some(value) = service.annotation(key::TTL) {
         wishes.ttl = value.trim().parse().ok();
         if wishes.ttl.is_none() {
             wishes
@@ -332,7 +295,7 @@ fn wishes(meta: &ObjectMeta) -> Wishes {
                 .push(format!("{}={}", key::TTL, shorten(value)));
         }
     }
-    if let Some(value) = annotation(meta, key::GATEWAY_DOWN) {
+    if let Some(value) = service.annotation(key::GATEWAY_DOWN) {
         wishes.gateway_down = GatewayDown::from_value(value.trim());
         if wishes.gateway_down.is_none() {
             wishes

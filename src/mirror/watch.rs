@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use super::KubeObject;
 
 /// Labels and annotations that we read, and nothing else.
 pub mod key {
@@ -32,6 +32,21 @@ pub mod key {
     pub const TTL: &str = "global-dns/ttl";
     /// Our annotation: what becomes of endpoints whose gateway is down.
     pub const GATEWAY_DOWN: &str = "global-dns/gateway-down";
+
+    /// All of them.
+    pub const ALL: [&str; 11] = [
+        MIRRORED_SERVICE,
+        CLUSTER_NAME,
+        HEADLESS_MIRROR,
+        REMOTE_FQ_NAME,
+        EXPORTED,
+        REMOTE_DISCOVERY,
+        HEADLESS,
+        SERVICE_NAME,
+        MANAGED_BY,
+        TTL,
+        GATEWAY_DOWN,
+    ];
 }
 
 /// The kinds of Kubernetes objects that we read.
@@ -83,7 +98,7 @@ impl Watch {
     ];
 
     /// Returns the watch that selects `object`, if any does; no two do.
-    pub fn of(kind: Kind, object: &Value) -> Option<Self> {
+    pub fn of(kind: Kind, object: &KubeObject<'_>) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|watch| watch.kind() == kind && watch.selects(object))
@@ -144,12 +159,14 @@ impl Watch {
     }
 
     /// Tells whether the watch's selectors match `object`.
-    pub fn selects(self, object: &Value) -> bool {
-        let labels = &object["metadata"]["labels"];
-        self.requirements()
-            .iter()
-            .all(|requirement| requirement.is_met_by(labels))
-            && (self.field_selector().is_none() || object["spec"]["clusterIP"] == "None")
+    pub fn selects(self, object: &KubeObject<'_>) -> bool {
+        let is_headless = || {
+            let spec = object.service_spec();
+            spec.is_ok_and(|spec| spec.cluster_ip.as_deref() == Some("None"))
+        };
+        let mut requirements = self.requirements().iter();
+        requirements.all(|requirement| requirement.is_met_by(object))
+            && (self.field_selector().is_none() || is_headless())
     }
 }
 
@@ -162,12 +179,12 @@ impl fmt::Display for Watch {
 // === impl Requirement ===
 
 impl Requirement {
-    fn is_met_by(self, labels: &Value) -> bool {
+    fn is_met_by(self, object: &KubeObject<'_>) -> bool {
         match self {
-            Exists(key) => labels.get(key).is_some(),
-            Absent(key) => labels.get(key).is_none(),
-            Equals(key, value) => labels.get(key).is_some_and(|v| v == value),
-            Differs(key, value) => labels.get(key).is_none_or(|v| v != value),
+            Exists(key) => object.label(key).is_some(),
+            Absent(key) => object.label(key).is_none(),
+            Equals(key, value) => object.label(key) == Some(value),
+            Differs(key, value) => object.label(key) != Some(value),
         }
     }
 }
@@ -245,12 +262,17 @@ mod tests {
                 }
             }
             let object = json!({"metadata": {"labels": labels}, "spec": {"clusterIP": "None"}});
+            let object = object.to_string();
+            let object = KubeObject::read(&object);
             for kind in [Kind::Service, Kind::EndpointSlice] {
                 let selected = Watch::ALL
                     .into_iter()
                     .filter(|w| w.kind() == kind && w.selects(&object))
                     .count();
-                assert!(selected <= 1, "{object} is selected by {selected} watches");
+                assert!(
+                    selected <= 1,
+                    "{object:?} is selected by {selected} watches"
+                );
             }
         }
     }

@@ -1,72 +1,210 @@
-//! UDP: one datagram in, at most one out.
+//! UDP: one datagram in, at most one out. Each worker is a thread of its own that takes what waits in its socket's
+//! queue with one system call, answers it, and sends the replies with another.
+//!
+//! A worker allocates when it starts and never again, takes no lock and writes no log line for a query. Blocking calls
+//! instead of readiness: a thread that has nothing else to do needs nobody to tell it when to receive.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::panic::resume_unwind;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use tokio::net::UdpSocket;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, SockaddrLike, recvmmsg, sendmmsg,
+};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::Answerer;
 use crate::wire::Transport;
 
+/// Datagrams that are taken with one call: enough to make the calls cheap, few enough to stay in the nearest caches.
+const BATCH: usize = 32;
 /// Octets of a datagram that are read: a query takes some hundred at most.
 const QUERY: usize = 4096;
 /// Octets of a reply: `--udp-max` is 4096 at most.
 const REPLY: usize = 4096;
+/// How long a call to receive waits, and so how soon a worker sees that it is to stop.
+const WAIT: Duration = Duration::from_millis(100);
 /// How long receiving rests when it fails, so that a failure that lasts does not spin.
 const REST: Duration = Duration::from_millis(10);
 
-/// Answers until `stop`, and then what is still in the socket's queue.
-pub(super) async fn serve(socket: UdpSocket, answerer: Arc<Answerer>, stop: CancellationToken) {
-    let (mut packet, mut out) = ([0; QUERY], [0; REPLY]);
-    loop {
-        let received = tokio::select! {
-            received = socket.recv_from(&mut packet) => received,
-            () = stop.cancelled() => break,
-        };
-        match received {
-            Ok((length, client)) => {
-                if let Some(reply) =
-                    answerer.answer(&packet[..length], Transport::Udp, client, &mut out)
-                {
-                    note_failure(client, socket.send_to(&out[..reply], client).await);
+/// Starts a worker, which answers until `stop`, and then what is still in the socket's queue. The future ends when the
+/// worker does, and panics if it did.
+///
+/// # Errors
+///
+/// If the system grants no thread, or the socket cannot be set up.
+pub(super) fn start(
+    socket: UdpSocket,
+    answerer: Answerer,
+    stop: CancellationToken,
+) -> io::Result<impl Future<Output = ()> + use<>> {
+    socket.set_nonblocking(false)?;
+    socket.set_read_timeout(Some(WAIT))?;
+    let is_ipv4 = socket.local_addr()?.is_ipv4();
+    let (ended, end) = oneshot::channel::<()>();
+    let work = move || {
+        if is_ipv4 {
+            Worker::<SockaddrIn>::new(socket, answerer).run(&stop);
+        } else {
+            Worker::<SockaddrIn6>::new(socket, answerer).run(&stop);
+        }
+        drop(ended);
+    };
+    let thread = thread::Builder::new().name("udp".to_owned()).spawn(work)?;
+    Ok(async move {
+        let _ = end.await; // an error says that the sender is gone, which is what we wait for
+        if let Err(panic) = thread.join() {
+            resume_unwind(panic);
+        }
+    })
+}
+
+/// A socket, and what a batch takes. All datagrams of a socket come from addresses of one family.
+struct Worker<A> {
+    socket: UdpSocket,
+    answerer: Answerer,
+    /// Sending overwrites what receiving relies on, so each has headers of its own.
+    received: MultiHeaders<A>,
+    sent: MultiHeaders<A>,
+    packets: Box<[Packet; BATCH]>,
+    /// The replies of a batch, one behind the other.
+    replies: Box<[u8; BATCH * REPLY]>,
+}
+
+/// Room for a datagram. One cache line more than a page, or else all of them would compete for the same lines.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Packet([u8; QUERY + 64]);
+
+/// Addresses of one family.
+trait Address: SockaddrLike + Copy {
+    fn socket_address(self) -> SocketAddr;
+}
+
+// === impl Worker ===
+
+impl<A: Address> Worker<A> {
+    fn new(socket: UdpSocket, answerer: Answerer) -> Self {
+        Self {
+            socket,
+            answerer,
+            received: MultiHeaders::preallocate(BATCH, None),
+            sent: MultiHeaders::preallocate(BATCH, None),
+            packets: Box::new([Packet([0; QUERY + 64]); BATCH]),
+            replies: Box::new([0; BATCH * REPLY]),
+        }
+    }
+
+    fn run(mut self, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
+            match self.serve_batch(MsgFlags::MSG_WAITFORONE) {
+                Ok(()) | Err(Errno::EAGAIN | Errno::EINTR) => {}
+                // Linux reports failures of earlier replies here; the socket itself is well.
+                Err(error) => {
+                    debug!(%error, "Receiving failed");
+                    thread::sleep(REST);
                 }
             }
-            // Linux reports failures of earlier replies here; the socket itself is well.
-            Err(error) => {
-                debug!(%error, "Receiving failed");
-                tokio::time::sleep(REST).await;
-            }
         }
+        self.refuse_more();
+        while self.serve_batch(MsgFlags::MSG_DONTWAIT).is_ok() {}
     }
-    // The kernel is asked directly from here on: what tokio remembers of the socket may be older than the queue.
-    let Ok(socket) = socket.into_std() else {
-        return;
-    };
-    refuse_more(&socket);
-    while let Ok((length, client)) = socket.recv_from(&mut packet) {
-        if let Some(reply) = answerer.answer(&packet[..length], Transport::Udp, client, &mut out) {
-            note_failure(client, socket.send_to(&out[..reply], client));
+
+    /// Receives what waits, one datagram at least, and answers it.
+    fn serve_batch(&mut self, flags: MsgFlags) -> Result<(), Errno> {
+        let socket = self.socket.as_raw_fd();
+        let mut slices = self.packets.each_mut().map(|p| [IoSliceMut::new(&mut p.0)]);
+        let messages = recvmmsg(socket, &mut self.received, &mut slices, flags, None)?;
+        let started = Instant::now();
+        let mut arrived = [(0, None); BATCH];
+        let mut count = 0;
+        for (to, message) in arrived.iter_mut().zip(messages) {
+            *to = (message.bytes, message.address);
+            count += 1;
+        }
+
+        let moment = self.answerer.moment(count);
+        let mut rest = self.replies.as_mut_slice();
+        let mut replies = [[IoSlice::new(&[])]; BATCH];
+        let mut clients = [None; BATCH];
+        let mut count = 0;
+        for (packet, (length, client)) in self.packets.iter().zip(arrived) {
+            let Some(client) = client else { break };
+            let packet = &packet.0[..length.min(QUERY)];
+            let from = client.socket_address();
+            let reply =
+                self.answerer
+                    .answer(&moment, packet, Transport::Udp, from, &mut rest[..REPLY]);
+            let Some(length) = reply else { continue };
+            let (reply, behind) = rest.split_at_mut(length);
+            (replies[count], clients[count]) = ([IoSlice::new(reply)], Some(client));
+            rest = behind;
+            count += 1;
+        }
+        drop(moment);
+        let counters = &self.answerer.counters;
+        counters.count_time(count, started.elapsed());
+        let (mut replies, mut clients) = (&replies[..count], &clients[..count]);
+        while !replies.is_empty() {
+            let sent = send(socket, &mut self.sent, replies, clients);
+            // What cannot be sent is left out: a client that is not reachable must not keep the others waiting.
+            let taken = sent.unwrap_or_else(|error| {
+                debug!(%error, "A reply could not be sent");
+                counters.count_unsent();
+                1
+            });
+            (replies, clients) = (&replies[taken..], &clients[taken..]);
+        }
+        Ok(())
+    }
+
+    /// Connects the socket to itself: what is queued stays, and what comes now is refused instead of being lost between
+    /// the last look into the queue and the end. A wildcard socket is left alone, because its replies would all leave
+    /// by one address then.
+    fn refuse_more(&self) {
+        if let Ok(own) = self.socket.local_addr()
+            && !own.ip().is_unspecified()
+            && let Err(error) = self.socket.connect(own)
+        {
+            debug!(%error, "The socket cannot refuse what comes now");
         }
     }
 }
 
-/// Connects a socket to itself: what is queued stays, and what comes now is refused instead of being lost between the
-/// last look into the queue and the end. A wildcard socket is left alone, because its replies would all leave by one
-/// address then.
-fn refuse_more(socket: &std::net::UdpSocket) {
-    if let Ok(own) = socket.local_addr()
-        && !own.ip().is_unspecified()
-        && let Err(error) = socket.connect(own)
-    {
-        debug!(%error, "The socket cannot refuse what comes now");
+/// Sends as many replies as go at once; an error is about the first.
+fn send<A: Address>(
+    socket: RawFd,
+    headers: &mut MultiHeaders<A>,
+    replies: &[[IoSlice<'_>; 1]],
+    clients: &[Option<A>],
+) -> Result<usize, Errno> {
+    let sent = sendmmsg(
+        socket,
+        headers,
+        replies,
+        clients,
+        [],
+        MsgFlags::MSG_DONTWAIT,
+    )?;
+    Ok(sent.count())
+}
+
+// === impl Address ===
+
+impl Address for SockaddrIn {
+    fn socket_address(self) -> SocketAddr {
+        SocketAddr::V4(SocketAddrV4::from(self))
     }
 }
 
-fn note_failure(client: SocketAddr, sent: std::io::Result<usize>) {
-    if let Err(error) = sent {
-        debug!(%client, %error, "A reply could not be sent");
+impl Address for SockaddrIn6 {
+    fn socket_address(self) -> SocketAddr {
+        SocketAddr::V6(SocketAddrV6::from(self))
     }
 }

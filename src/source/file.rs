@@ -3,16 +3,19 @@
 //! The files of `--file` are one source: merged, and reloaded whole when one of them changes and two reads a moment
 //! apart agree, so that a half-written file is never taken. A broken or empty file keeps the last good table.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc::error::SendError;
 use tracing::{info, warn};
 
 use super::{Feed, Feeds, Update, Updates};
-use crate::mirror::{Kind, ObjectKey, ObjectRef, Watch, parse};
+use crate::mirror::{Kind, KubeObject, ObjectKey, ObjectRef, Watch, parse};
 use crate::table::inputs::Objects;
 use crate::telemetry::sentence;
 
@@ -92,33 +95,35 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
         .collect();
     let mut seen: BTreeMap<ObjectRef, &Path> = BTreeMap::new();
     for (path, text) in texts {
-        let mut objects = Vec::new();
-        for document in documents(path, text)? {
-            flatten(document, &mut objects);
-        }
-        let objects: Vec<(Kind, Value)> = objects.into_iter().filter_map(known_kind).collect();
-        if objects.is_empty() {
-            return Err(FileError::Empty(path.to_path_buf()));
-        }
-        for (index, (kind, object)) in objects.into_iter().enumerate() {
-            let place = || format!("object {} of {}", index + 1, path.display());
-            let key = parse::object_key(&object).unwrap_or_else(|| ObjectKey::new("", &place()));
+        let mut count = 0;
+        let mut twice = None;
+        let mut take = |kind: Kind, object: &KubeObject<'_>| {
+            count += 1;
+            let place = || format!("object {count} of {}", path.display());
+            let key = object.key().unwrap_or_else(|| ObjectKey::new("", &place()));
             let name = ObjectRef {
                 kind,
                 key: key.clone(),
             };
             if let Some(first) = seen.insert(name.clone(), path) {
-                let (first, second) = (first.to_path_buf(), path.to_path_buf());
-                return Err(FileError::Twice {
-                    object: name,
-                    first,
-                    second,
-                });
+                twice.get_or_insert((name, first));
+            } else if let Some((watch, object)) = parse::found(kind, object) {
+                lists.entry(watch).or_default().insert(key, object);
             }
-            let Some((watch, object)) = parse::found(kind, &object) else {
-                continue;
-            };
-            lists.entry(watch).or_default().insert(key, object);
+        };
+        for document in documents(path, text)? {
+            visit_objects(&document, "", &mut take);
+        }
+        if let Some((object, first)) = twice {
+            let (first, second) = (first.to_path_buf(), path.to_path_buf());
+            return Err(FileError::Twice {
+                object,
+                first,
+                second,
+            });
+        }
+        if count == 0 {
+            return Err(FileError::Empty(path.to_path_buf()));
         }
     }
     Ok(lists)
@@ -258,7 +263,7 @@ fn look(paths: &[PathBuf]) -> Vec<Stamp> {
 }
 
 /// Splits a text into documents: JSON if it begins like that, which is read several times as fast, else YAML.
-fn documents(path: &Path, text: &str) -> Result<Vec<Value>, FileError> {
+fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileError> {
     let syntax = |line, column, reason| FileError::Syntax {
         path: path.to_path_buf(),
         line,
@@ -266,18 +271,24 @@ fn documents(path: &Path, text: &str) -> Result<Vec<Value>, FileError> {
         reason,
     };
     if text.trim_start().starts_with('{') {
-        let values = serde_json::Deserializer::from_str(text).into_iter();
+        let values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+        let texts = values.map(|value| value.map(|value| Cow::Borrowed(value.get())));
         // What begins like JSON may be YAML in flow style all the same.
-        if let Ok(documents) = values.collect() {
+        if let Ok(documents) = texts.collect() {
             return Ok(documents);
         }
     }
     // The library's budget guards against hostile YAML; these files are the operator's own, and may be large.
     let options = serde_saphyr::options! { budget: None };
-    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
-        let (line, column) = error.location().map_or((0, 0), |l| (l.line(), l.column()));
-        syntax(line, column, reason(&error))
-    })
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+            let (line, column) = error.location().map_or((0, 0), |l| (l.line(), l.column()));
+            syntax(line, column, reason(&error))
+        })?;
+    let texts = documents
+        .iter()
+        .map(|document| Cow::Owned(document.to_string()));
+    Ok(texts.collect())
 }
 
 /// Returns what the parser says, without the place, which is said once already.
@@ -291,31 +302,28 @@ fn reason(error: &serde_saphyr::Error) -> String {
     }
 }
 
-/// Takes lists apart.
-fn flatten(mut document: Value, objects: &mut Vec<Value>) {
-    let kind = document["kind"].as_str().unwrap_or_default();
-    let Some(kind) = kind.strip_suffix("List").map(str::to_owned) else {
-        objects.push(document);
-        return;
-    };
-    let Some(Value::Array(items)) = document.get_mut("items").map(Value::take) else {
-        return;
-    };
-    for mut item in items {
-        // Items of a typed list carry no kind of their own.
-        if item["kind"].is_null() && item.is_object() {
-            item["kind"] = Value::from(kind.as_str());
-        }
-        flatten(item, objects);
+/// Takes lists apart, and visits the objects that we read. Items of a typed list carry no kind of their own: `kind` is
+/// what their list says.
+fn visit_objects(json: &str, kind: &str, visit: &mut impl FnMut(Kind, &KubeObject<'_>)) {
+    #[derive(Deserialize)]
+    struct List<'j> {
+        #[serde(borrow)]
+        items: Option<Vec<&'j RawValue>>,
     }
-}
-
-fn known_kind(object: Value) -> Option<(Kind, Value)> {
-    match (object["apiVersion"].as_str(), object["kind"].as_str()?) {
-        (Some("v1") | None, "Service") => Some((Kind::Service, object)),
-        (Some("discovery.k8s.io/v1") | None, "EndpointSlice") => {
-            Some((Kind::EndpointSlice, object))
+    let object = KubeObject::read(json);
+    let kind = object.kind().unwrap_or(kind);
+    if let Some(kind) = kind.strip_suffix("List") {
+        let items = serde_json::from_str(json).map(|list: List<'_>| list.items);
+        for item in items.into_iter().flatten().flatten() {
+            visit_objects(item.get(), kind, visit);
         }
-        _ => None,
+        return;
+    }
+    match (object.api_version(), kind) {
+        (Some("v1") | None, "Service") => visit(Kind::Service, &object),
+        (Some("discovery.k8s.io/v1") | None, "EndpointSlice") => {
+            visit(Kind::EndpointSlice, &object);
+        }
+        _ => {}
     }
 }

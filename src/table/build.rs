@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use rpds::RedBlackTreeMapSync;
+
 use super::inputs::{Dirty, Inputs};
 use super::members::build_service;
 use super::{Endpoint, Service, Table, short};
@@ -76,7 +78,6 @@ pub struct Built {
 pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Built {
     let mut table = last.clone();
     table.skipped = inputs.skipped().clone();
-    table.changed = inputs.changed().clone();
     let mut answers_moved = false;
     for key in dirty {
         let old = last.service(key.namespace.as_str(), key.service.as_str());
@@ -90,10 +91,8 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
         }
         put(&mut table, key, new);
     }
-    settle(&mut table, dirty);
-    let names: BTreeSet<&ServiceName> = dirty.iter().map(|key| &key.service).collect();
-    answers_moved |= short::assign(last, &mut table, &names, rules);
-    table.conflicts = short::conflicts(&table);
+    answers_moved |= short::assign(last, &mut table, dirty, rules);
+    short::note_conflicts(&mut table, dirty);
     Built {
         table,
         answers_moved,
@@ -118,47 +117,46 @@ fn index_addresses(
     if old == new {
         return;
     }
-    let addresses = Arc::make_mut(&mut table.addresses);
+    let addresses = &mut table.addresses;
+    let services = |addresses: &RedBlackTreeMapSync<_, Arc<BTreeSet<ServiceKey>>>, ip: &IpAddr| {
+        addresses.get(ip).cloned().unwrap_or_default()
+    };
     for gone in old.difference(&new) {
-        if let Some(services) = addresses.get_mut(gone) {
-            services.remove(key);
-            if services.is_empty() {
-                addresses.remove(gone);
-            }
+        let mut others = services(addresses, gone);
+        Arc::make_mut(&mut others).remove(key);
+        if others.is_empty() {
+            addresses.remove_mut(gone);
+        } else {
+            addresses.insert_mut(*gone, others);
         }
     }
     for added in new.difference(&old) {
-        addresses.entry(*added).or_default().insert(key.clone());
+        let mut all = services(addresses, added);
+        Arc::make_mut(&mut all).insert(key.clone());
+        addresses.insert_mut(*added, all);
     }
 }
 
+/// Puts the new version of a service in the place of the old one.
 fn put(table: &mut Table, key: &ServiceKey, service: Option<Service>) {
-    let namespace = table.namespaces.entry(key.namespace.clone()).or_default();
-    let services = &mut Arc::make_mut(namespace).services;
-    match service {
+    let has_endpoints = |service: &Service| usize::from(!service.endpoints.is_empty());
+    let mut namespace = table
+        .namespaces
+        .get(&key.namespace)
+        .cloned()
+        .unwrap_or_default();
+    let of_namespace = Arc::make_mut(&mut namespace);
+    of_namespace.with_endpoints += service.as_ref().map_or(0, has_endpoints);
+    let services = &mut of_namespace.services;
+    let old = match service {
         Some(service) => services.insert(key.service.clone(), Arc::new(service)),
         None => services.remove(&key.service),
     };
-}
-
-/// Settles what is true of whole namespaces, once for all the services that changed in them.
-fn settle(table: &mut Table, dirty: &Dirty) {
-    let namespaces: BTreeSet<&Namespace> = dirty.iter().map(|key| &key.namespace).collect();
-    for name in namespaces {
-        let Some(namespace) = table.namespaces.get_mut(name) else {
-            continue;
-        };
-        if namespace.services.is_empty() {
-            table.namespaces.remove(name);
-            continue;
-        }
-        let has_names = namespace
-            .services
-            .values()
-            .any(|service| !service.endpoints.is_empty());
-        if namespace.has_names != has_names {
-            Arc::make_mut(namespace).has_names = has_names;
-        }
+    of_namespace.with_endpoints -= old.map_or(0, |old| has_endpoints(&old));
+    if of_namespace.services.is_empty() {
+        table.namespaces.remove(&key.namespace);
+    } else {
+        table.namespaces.insert(key.namespace.clone(), namespace);
     }
 }
 
@@ -211,7 +209,9 @@ fn shown(service: &Service) -> Vec<bool> {
             let has_port = |e: &&Endpoint| {
                 port.is_none_or(|(name, protocol)| e.has_port(name.as_str(), protocol.label()))
             };
-            let dead = service.shows_dead(false, scope.iter().filter(has_port));
+            let dead = service
+                .gateway_down
+                .shows_dead(false, scope.iter().filter(has_port));
             shown.extend(scope.iter().map(|e| has_port(&e) && (e.alive || dead)));
         }
     }

@@ -7,37 +7,36 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::shared::SharedMap;
 use crate::mirror::{
     ClusterName, EndpointMirror, HeadlessMirror, LocalService, Object, ObjectKey, ServiceKey, Skip,
-    Slice, Watch,
+    Slice, Text, Watch,
 };
 
 /// Services that must be built anew.
 pub type Dirty = BTreeSet<ServiceKey>;
 
-/// Objects that were skipped when they were parsed.
-pub type Skipped = BTreeMap<(Watch, ObjectKey), Skip>;
-
-/// Mirrors that were of something else before: what, and of what they are now.
-pub type Changed = BTreeMap<ObjectKey, (String, String)>;
+/// Objects that were skipped when they were parsed. A copy shares what both have in common.
+pub type Skipped = SharedMap<(Watch, ObjectKey), Arc<Skip>>;
 
 /// The objects of one watch.
 pub type Objects = BTreeMap<ObjectKey, Object>;
+
+/// Services that a list may change without being worth [`Inputs::pack`].
+const SPARSE: usize = 1000;
 
 /// Every object last seen, with the indexes that a build needs.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     objects: [Objects; Watch::ALL.len()],
-    /// Mirrors by the service that they claim to be part of.
-    claims: BTreeMap<ServiceKey, BTreeSet<ObjectKey>>,
-    /// Endpoint mirrors by the headless mirror that their label names.
-    children: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    /// Slices by the Service that they belong to.
-    slices: BTreeMap<ObjectKey, BTreeSet<(Watch, ObjectKey)>>,
-    /// Objects that were skipped when they were parsed. Shared with the table.
-    skipped: Arc<Skipped>,
-    /// Mirrors that were of something else before. Shared with the table.
-    changed: Arc<Changed>,
+    /// The mirrors that claim to be part of a service, by their names; they are in its namespace (rule M1).
+    claims: BTreeMap<ServiceKey, Vec<Text>>,
+    /// The Service that a slice belongs to, and the name of the slice, which is in the same namespace.
+    slices: [BTreeSet<(ObjectKey, Text)>; Watch::ALL.len()],
+    /// Objects that were skipped when they were parsed.
+    skipped: Skipped,
+    /// Mirrors that were of something else before: what, and of what they are now.
+    changed: BTreeMap<ObjectKey, (String, String)>,
 }
 
 // === impl Inputs: three verbs ===
@@ -69,7 +68,19 @@ impl Inputs {
         for (key, object) in listed {
             dirty.extend(self.apply(watch, key, object));
         }
+        if dirty.len() > SPARSE {
+            self.pack(watch);
+        }
         dirty
+    }
+
+    /// Packs what a long list left half empty: trees that grow at one end have room for as much again.
+    fn pack(&mut self, watch: Watch) {
+        let objects = &mut self.objects[watch as usize];
+        *objects = std::mem::take(objects).into_iter().collect();
+        self.claims = std::mem::take(&mut self.claims).into_iter().collect();
+        let slices = &mut self.slices[watch as usize];
+        *slices = std::mem::take(slices).into_iter().collect();
     }
 
     /// Remembers, for as long as the object exists, that it was a mirror of something else before (rule M8): two links
@@ -77,10 +88,10 @@ impl Inputs {
     fn note_identity(&mut self, key: &ObjectKey, old: Option<String>, new: Option<String>) {
         match (old, new) {
             (Some(old), Some(new)) if old != new => {
-                Arc::make_mut(&mut self.changed).insert(key.clone(), (old, new));
+                self.changed.insert(key.clone(), (old, new));
             }
-            (_, None) if self.changed.contains_key(key) => {
-                Arc::make_mut(&mut self.changed).remove(key);
+            (_, None) => {
+                self.changed.remove(key);
             }
             _ => {}
         }
@@ -91,115 +102,70 @@ impl Inputs {
         if old == new.as_ref() {
             return Dirty::new();
         }
-        let mut dirty = self.dependents(watch, &key, old);
-        self.note_identity(
-            &key,
-            old.and_then(identity),
-            new.as_ref().and_then(identity),
-        );
+        let mut dirty: Dirty = self.dependent(&key, old).into_iter().collect();
+        if watch == Watch::MirrorServices {
+            self.note_identity(
+                &key,
+                old.and_then(identity),
+                new.as_ref().and_then(identity),
+            );
+        }
         if let Some(old) = self.objects[watch as usize].remove(&key) {
             self.unindex(watch, &key, &old);
         }
         if let Some(new) = new {
             self.index(watch, &key, &new);
-            self.objects[watch as usize].insert(key.clone(), new);
+            dirty.extend(self.dependent(&key, Some(&new)));
+            self.objects[watch as usize].insert(key, new);
         }
-        dirty.extend(self.dependents(watch, &key, self.objects[watch as usize].get(&key)));
         dirty
     }
 
-    /// Returns the services whose answers depend on `object`.
-    fn dependents(&self, watch: Watch, key: &ObjectKey, object: Option<&Object>) -> Dirty {
-        let mut dirty = Dirty::new();
-        match object {
-            Some(Object::HeadlessMirror(mirror)) => dirty.extend([mirror.service.clone()]),
-            Some(Object::EndpointMirror(mirror)) => dirty.extend([mirror.service.clone()]),
-            Some(Object::LocalService(_)) => dirty.extend(service_key(key)),
-            Some(Object::Slice(slice)) => {
-                let owner = ObjectKey {
-                    namespace: key.namespace.clone(),
-                    name: slice.service.clone(),
-                };
-                dirty.extend(match watch {
-                    Watch::MirrorSlices => self.endpoint_mirror(&owner).map(|m| m.service.clone()),
-                    Watch::MirrorServices
-                    | Watch::LocalServices
-                    | Watch::LocalSlices
-                    | Watch::ForeignSlices => service_key(&owner),
-                });
+    /// Returns the service whose answers depend on `object`.
+    fn dependent(&self, key: &ObjectKey, object: Option<&Object>) -> Option<ServiceKey> {
+        match object? {
+            Object::HeadlessMirror(mirror) => Some(mirror.service.clone()),
+            Object::EndpointMirror(mirror) => Some(mirror.service.clone()),
+            Object::LocalService(_) => service_key(key),
+            Object::GatewaySlice(slice) => {
+                let mirror = self.endpoint_mirror(&beside(key, &slice.mirror))?;
+                Some(mirror.service.clone())
             }
-            Some(Object::Skipped(skip)) => {
-                dirty.extend(skip.other_kind.iter().map(|(s, _)| s.clone()))
-            }
-            None => {}
+            Object::Slice(slice) => service_key(&beside(key, &slice.service)),
+            Object::Skipped(_) => claim(object?).cloned(),
         }
-        if watch == Watch::MirrorServices {
-            // A parent that comes, goes or changes its identity (rule M8) decides over its children (rule M2).
-            let children = self.children.get(key).into_iter().flatten();
-            dirty.extend(
-                children
-                    .filter_map(|c| self.endpoint_mirror(c))
-                    .map(|m| m.service.clone()),
-            );
-        }
-        dirty
     }
 
     fn index(&mut self, watch: Watch, key: &ObjectKey, object: &Object) {
-        match object {
-            Object::HeadlessMirror(mirror) => {
-                self.claims
-                    .entry(mirror.service.clone())
-                    .or_default()
-                    .insert(key.clone());
+        if let Some(service) = claim(object) {
+            let names = self.claims.entry(service.clone()).or_default();
+            if let Err(place) = names.binary_search(&key.name) {
+                names.reserve_exact(1);
+                names.insert(place, key.name.clone());
             }
-            Object::EndpointMirror(mirror) => {
-                self.claims
-                    .entry(mirror.service.clone())
-                    .or_default()
-                    .insert(key.clone());
-                self.children
-                    .entry(parent(key, mirror))
-                    .or_default()
-                    .insert(key.clone());
-            }
-            Object::LocalService(_) => {}
-            Object::Slice(slice) => {
-                let owner = owner(key, slice);
-                self.slices
-                    .entry(owner)
-                    .or_default()
-                    .insert((watch, key.clone()));
-            }
-            Object::Skipped(skip) => {
-                Arc::make_mut(&mut self.skipped).insert((watch, key.clone()), skip.clone());
-                if let Some((service, _)) = &skip.other_kind {
-                    self.claims
-                        .entry(service.clone())
-                        .or_default()
-                        .insert(key.clone());
-                }
-            }
+        }
+        if let Some(owner) = owner(key, object) {
+            self.slices[watch as usize].insert((owner, key.name.clone()));
+        }
+        if let Object::Skipped(skip) = object {
+            self.skipped.insert((watch, key.clone()), skip.clone());
         }
     }
 
     fn unindex(&mut self, watch: Watch, key: &ObjectKey, object: &Object) {
-        match object {
-            Object::HeadlessMirror(mirror) => remove(&mut self.claims, &mirror.service, key),
-            Object::EndpointMirror(mirror) => {
-                remove(&mut self.claims, &mirror.service, key);
-                remove(&mut self.children, &parent(key, mirror), key);
+        if let Some(service) = claim(object)
+            && let Some(names) = self.claims.get_mut(service)
+        {
+            names.retain(|name| *name != key.name);
+            if names.is_empty() {
+                self.claims.remove(service);
             }
-            Object::LocalService(_) => {}
-            Object::Slice(slice) => {
-                remove(&mut self.slices, &owner(key, slice), &(watch, key.clone()));
-            }
-            Object::Skipped(skip) => {
-                if let Some((service, _)) = &skip.other_kind {
-                    remove(&mut self.claims, service, key);
-                }
-                Arc::make_mut(&mut self.skipped).remove(&(watch, key.clone()));
-            }
+        }
+        if let Some(owner) = owner(key, object) {
+            self.slices[watch as usize].remove(&(owner, key.name.clone()));
+        }
+        if let Object::Skipped(_) = object {
+            self.skipped.remove(&(watch, key.clone()));
         }
     }
 }
@@ -223,16 +189,15 @@ impl Inputs {
         &self,
         service: &ServiceKey,
     ) -> impl Iterator<Item = (&ObjectKey, &HeadlessMirror)> {
-        let claims = self.claims.get(service).into_iter().flatten();
-        claims.filter_map(
-            |key| match self.objects[Watch::MirrorServices as usize].get(key)? {
-                Object::HeadlessMirror(mirror) => Some((key, mirror)),
+        self.claimants(service)
+            .filter_map(|(key, object)| match object {
+                Object::HeadlessMirror(mirror) => Some((key, mirror.as_ref())),
                 Object::EndpointMirror(_)
                 | Object::LocalService(_)
+                | Object::GatewaySlice(_)
                 | Object::Slice(_)
                 | Object::Skipped(_) => None,
-            },
-        )
+            })
     }
 
     /// Returns the endpoint mirrors of a service.
@@ -240,19 +205,30 @@ impl Inputs {
         &self,
         service: &ServiceKey,
     ) -> impl Iterator<Item = (&ObjectKey, &EndpointMirror)> {
-        let claims = self.claims.get(service).into_iter().flatten();
-        claims.filter_map(|key| self.endpoint_mirror(key).map(|mirror| (key, mirror)))
+        self.claimants(service)
+            .filter_map(|(key, object)| Some((key, endpoint_mirror(object)?)))
     }
 
-    /// Returns the headless mirror that an endpoint mirror's label names, if there is one.
-    pub fn parent_of(&self, key: &ObjectKey, mirror: &EndpointMirror) -> Option<&HeadlessMirror> {
-        match self.objects[Watch::MirrorServices as usize].get(&parent(key, mirror))? {
-            Object::HeadlessMirror(parent) => Some(parent),
-            Object::EndpointMirror(_)
-            | Object::LocalService(_)
-            | Object::Slice(_)
-            | Object::Skipped(_) => None,
-        }
+    /// Returns the links through which a service is mirrored, but not as a headless one.
+    pub fn other_kinds(&self, service: &ServiceKey) -> impl Iterator<Item = &ClusterName> {
+        self.claimants(service)
+            .filter_map(|(_, object)| match object {
+                Object::Skipped(skip) => skip.other_kind.as_ref().map(|(_, cluster)| cluster),
+                Object::HeadlessMirror(_)
+                | Object::EndpointMirror(_)
+                | Object::LocalService(_)
+                | Object::GatewaySlice(_)
+                | Object::Slice(_) => None,
+            })
+    }
+
+    /// Returns the mirrors of a service that were of something else before, with what they were and are.
+    pub fn changed(
+        &self,
+        service: &ServiceKey,
+    ) -> impl Iterator<Item = (&ObjectKey, &(String, String))> {
+        self.claimants(service)
+            .filter_map(|(key, _)| self.changed.get_key_value(key))
     }
 
     /// Returns the headless Service of this cluster with a service's name.
@@ -261,16 +237,23 @@ impl Inputs {
             Object::LocalService(local) => Some(local),
             Object::HeadlessMirror(_)
             | Object::EndpointMirror(_)
+            | Object::GatewaySlice(_)
             | Object::Slice(_)
             | Object::Skipped(_) => None,
         }
     }
 
-    /// Returns the slices of an endpoint mirror.
-    pub fn mirror_slices(&self, mirror: &ObjectKey) -> impl Iterator<Item = &Slice> {
+    /// Returns what each slice of an endpoint mirror says: whether a gateway address is ready, or that there is none.
+    pub fn gateways(&self, mirror: &ObjectKey) -> impl Iterator<Item = Option<bool>> {
         self.slices_of(mirror)
-            .filter(|(watch, _, _)| *watch == Watch::MirrorSlices)
-            .map(|(_, _, slice)| slice)
+            .filter_map(|(_, object)| match object {
+                Object::GatewaySlice(slice) => Some(slice.ready),
+                Object::HeadlessMirror(_)
+                | Object::EndpointMirror(_)
+                | Object::LocalService(_)
+                | Object::Slice(_)
+                | Object::Skipped(_) => None,
+            })
     }
 
     /// Returns the slices of a headless Service of this cluster.
@@ -278,60 +261,86 @@ impl Inputs {
         &'s self,
         service: &ServiceKey,
     ) -> impl Iterator<Item = (&'s ObjectKey, &'s Slice)> + use<'s> {
-        let slices = self.slices_of(&object_key(service));
-        slices
-            .filter(|(watch, _, _)| *watch != Watch::MirrorSlices)
-            .map(|(_, key, slice)| (key, slice))
+        self.slices_of(&object_key(service))
+            .filter_map(|(key, object)| match object {
+                Object::Slice(slice) => Some((key, slice.as_ref())),
+                Object::HeadlessMirror(_)
+                | Object::EndpointMirror(_)
+                | Object::LocalService(_)
+                | Object::GatewaySlice(_)
+                | Object::Skipped(_) => None,
+            })
     }
 
     /// Returns the objects that were skipped when they were parsed.
-    pub fn skipped(&self) -> &Arc<Skipped> {
+    pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
 
-    /// Returns the mirrors that were of something else before.
-    pub fn changed(&self) -> &Arc<Changed> {
-        &self.changed
-    }
-
-    /// Returns the links through which a service is mirrored, but not as a headless one.
-    pub fn other_kinds(&self, service: &ServiceKey) -> impl Iterator<Item = &ClusterName> {
-        let claims = self.claims.get(service).into_iter().flatten();
-        claims.filter_map(
-            |key| match self.objects[Watch::MirrorServices as usize].get(key)? {
-                Object::Skipped(skip) => skip.other_kind.as_ref().map(|(_, cluster)| cluster),
-                Object::HeadlessMirror(_)
-                | Object::EndpointMirror(_)
-                | Object::LocalService(_)
-                | Object::Slice(_) => None,
-            },
-        )
-    }
-
     fn endpoint_mirror(&self, key: &ObjectKey) -> Option<&EndpointMirror> {
-        match self.objects[Watch::MirrorServices as usize].get(key)? {
-            Object::EndpointMirror(mirror) => Some(mirror),
-            Object::HeadlessMirror(_)
-            | Object::LocalService(_)
-            | Object::Slice(_)
-            | Object::Skipped(_) => None,
-        }
+        endpoint_mirror(self.objects[Watch::MirrorServices as usize].get(key)?)
     }
 
+    /// Returns the mirrors that claim to be part of a service.
+    fn claimants(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
+        let claims = self.claims.get_key_value(service);
+        claims.into_iter().flat_map(|(service, names)| {
+            names.iter().filter_map(|name| {
+                let namespace = service.namespace.text().clone();
+                let name = name.clone();
+                let key = ObjectKey { namespace, name };
+                self.objects[Watch::MirrorServices as usize].get_key_value(&key)
+            })
+        })
+    }
+
+    /// Returns the slices that belong to a Service.
     fn slices_of<'s>(
         &'s self,
         owner: &ObjectKey,
-    ) -> impl Iterator<Item = (Watch, &'s ObjectKey, &'s Slice)> + use<'s> {
-        let keys = self.slices.get(owner).into_iter().flatten();
-        keys.filter_map(
-            |(watch, key)| match self.objects[*watch as usize].get(key)? {
-                Object::Slice(slice) => Some((*watch, key, slice)),
-                Object::HeadlessMirror(_)
-                | Object::EndpointMirror(_)
-                | Object::LocalService(_)
-                | Object::Skipped(_) => None,
-            },
-        )
+    ) -> impl Iterator<Item = (&'s ObjectKey, &'s Object)> + use<'s> {
+        let first = (owner.clone(), Text::new());
+        Watch::ALL.into_iter().flat_map(move |watch| {
+            let owner = first.0.clone();
+            let slices = self.slices[watch as usize].range(first.clone()..);
+            let own = slices.take_while(move |(of, _)| *of == owner);
+            own.filter_map(move |(owner, name)| {
+                self.objects[watch as usize].get_key_value(&beside(owner, name))
+            })
+        })
+    }
+}
+
+fn endpoint_mirror(object: &Object) -> Option<&EndpointMirror> {
+    match object {
+        Object::EndpointMirror(mirror) => Some(mirror),
+        Object::HeadlessMirror(_)
+        | Object::LocalService(_)
+        | Object::GatewaySlice(_)
+        | Object::Slice(_)
+        | Object::Skipped(_) => None,
+    }
+}
+
+/// Returns the service that a mirror claims to be part of.
+fn claim(object: &Object) -> Option<&ServiceKey> {
+    match object {
+        Object::HeadlessMirror(mirror) => Some(&mirror.service),
+        Object::EndpointMirror(mirror) => Some(&mirror.service),
+        Object::Skipped(skip) => skip.other_kind.as_ref().map(|(service, _)| service),
+        Object::LocalService(_) | Object::GatewaySlice(_) | Object::Slice(_) => None,
+    }
+}
+
+/// Returns the Service that a slice belongs to.
+fn owner(key: &ObjectKey, object: &Object) -> Option<ObjectKey> {
+    match object {
+        Object::GatewaySlice(slice) => Some(beside(key, &slice.mirror)),
+        Object::Slice(slice) => Some(beside(key, &slice.service)),
+        Object::HeadlessMirror(_)
+        | Object::EndpointMirror(_)
+        | Object::LocalService(_)
+        | Object::Skipped(_) => None,
     }
 }
 
@@ -346,28 +355,28 @@ fn identity(object: &Object) -> Option<String> {
             let (hostname, service, cluster) = (&mirror.hostname, &mirror.service, &mirror.cluster);
             Some(format!("'{hostname}' of {service} in cluster '{cluster}'"))
         }
-        Object::LocalService(_) | Object::Slice(_) | Object::Skipped(_) => None,
+        Object::LocalService(_)
+        | Object::GatewaySlice(_)
+        | Object::Slice(_)
+        | Object::Skipped(_) => None,
     }
 }
 
 // === Keys ===
 
-fn parent(key: &ObjectKey, mirror: &EndpointMirror) -> ObjectKey {
+/// Names another object in the namespace of one.
+fn beside(key: &ObjectKey, name: &Text) -> ObjectKey {
     ObjectKey {
         namespace: key.namespace.clone(),
-        name: mirror.parent.clone(),
-    }
-}
-
-fn owner(key: &ObjectKey, slice: &Slice) -> ObjectKey {
-    ObjectKey {
-        namespace: key.namespace.clone(),
-        name: slice.service.clone(),
+        name: name.clone(),
     }
 }
 
 fn object_key(service: &ServiceKey) -> ObjectKey {
-    ObjectKey::new(service.namespace.as_str(), service.service.as_str())
+    ObjectKey {
+        namespace: service.namespace.text().clone(),
+        name: service.service.text().clone(),
+    }
 }
 
 /// Returns the service that a local Service is, or `None` if its name is no label of ours.
@@ -376,13 +385,4 @@ fn service_key(key: &ObjectKey) -> Option<ServiceKey> {
         namespace: key.namespace.parse().ok()?,
         service: key.name.parse().ok()?,
     })
-}
-
-fn remove<K: Ord, V: Ord>(index: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {
-    if let Some(values) = index.get_mut(key) {
-        values.remove(value);
-        if values.is_empty() {
-            index.remove(key);
-        }
-    }
 }

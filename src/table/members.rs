@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
 
 use super::build::{LocalMembers, Rules};
 use super::inputs::Inputs;
-use super::{Address, Conflict, ConflictKind, Endpoint, Origin, Repeats, Service};
+use super::{Address, Conflict, ConflictKind, Endpoint, Origin, OwnName, Repeats, Service};
 use crate::mirror::{
-    ClusterName, GatewayDown, Hostname, Kind, ObjectKey, ObjectRef, Port, ServiceKey, Skip,
-    SkipReason, Wishes,
+    ClusterName, GatewayDown, HeadlessMirror, Hostname, Kind, ObjectKey, ObjectRef, Port, Ports,
+    ServiceKey, Skip, SkipReason, Text, Wishes,
 };
 
 /// An endpoint as one object tells it, before equal names are united.
@@ -18,7 +19,7 @@ struct Draft {
     /// The link, or this cluster, that the object speaks for.
     source: Source,
     /// The pod of a local endpoint: one pod has one endpoint per address family.
-    target: Option<Arc<str>>,
+    target: Option<Text>,
     ready: bool,
 }
 
@@ -47,6 +48,7 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
     mirrors.sort();
     let is_mirrored = !mirrors.is_empty();
     let mut drafts = mirrored(key, inputs, rules, &mut skipped);
+    let mut conflicts: Vec<Conflict> = identity_conflicts(key, inputs).collect();
 
     let local = inputs.local_service(key);
     let local = local.filter(|_| !rules.excluded_clusters.contains(&rules.cluster_name));
@@ -77,7 +79,7 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
         }
         None => true,
     });
-    let mut conflicts = cluster_conflicts(key, &drafts);
+    conflicts.extend(cluster_conflicts(key, &drafts));
     conflicts.extend(kind_conflict(key, inputs, rules, &mirrors));
     conflicts.extend(local.filter(|local| !local.exported).map(|_| Conflict {
         kind: ConflictKind::NotExported,
@@ -101,6 +103,7 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
         key: key.clone(),
         ttl,
         gateway_down,
+        own_name: OwnName::of(&endpoints, gateway_down),
         endpoints,
         not_ready,
         mirrors,
@@ -123,21 +126,18 @@ fn mirrored(
     let mut drafts = Vec::new();
     for (object, mirror) in inputs.endpoint_mirrors(key) {
         let cluster = rules.name_of(&mirror.cluster);
-        let parent = inputs.parent_of(object, mirror);
-        let skip = match parent {
-            _ if rules.excluded_clusters.contains(&cluster) => Some(excluded(&cluster)),
-            None => {
-                let detail = format!("there is no headless mirror '{}'", mirror.parent);
-                Some(Skip::new(SkipReason::NoParent, detail))
-            }
-            Some(parent) if parent.cluster != mirror.cluster || parent.service != *key => {
-                let detail = format!(
-                    "headless mirror '{}' is of {} in cluster '{}', not of {key} in cluster '{}'",
-                    mirror.parent, parent.service, parent.cluster, mirror.cluster
-                );
-                Some(Skip::new(SkipReason::NoParent, detail))
-            }
-            Some(_) => None,
+        let is_parent = |(name, parent): (&ObjectKey, &HeadlessMirror)| {
+            name.name == mirror.parent && parent.cluster == mirror.cluster
+        };
+        let skip = if rules.excluded_clusters.contains(&cluster) {
+            Some(excluded(&cluster))
+        } else if !inputs.headless_mirrors(key).any(is_parent) {
+            let (parent, link) = (&mirror.parent, &mirror.cluster);
+            let detail =
+                format!("there is no headless mirror '{parent}' of {key} in cluster '{link}'");
+            Some(Skip::new(SkipReason::NoParent, detail))
+        } else {
+            None
         };
         if let Some(skip) = skip {
             skipped.push((service_ref(object), skip));
@@ -151,7 +151,7 @@ fn mirrored(
                 ports: sorted(mirror.ports.iter().cloned()),
                 alive: is_alive(inputs, object),
                 origin: Origin::Mirror,
-                objects: vec![service_ref(object)],
+                objects: smallvec![service_ref(object)],
             },
             source: Source::Link(mirror.cluster.clone()),
             target: None,
@@ -163,11 +163,17 @@ fn mirrored(
 
 /// Rule M3: its own slices say that a gateway address is ready; no slice, or none with an endpoint, means alive.
 fn is_alive(inputs: &Inputs, mirror: &ObjectKey) -> bool {
-    let mut gateways = inputs
-        .mirror_slices(mirror)
-        .flat_map(|slice| &slice.endpoints)
-        .peekable();
-    gateways.peek().is_none() || gateways.any(|gateway| gateway.ready)
+    let gateways = inputs.gateways(mirror).flatten();
+    gateways.reduce(|one, other| one || other).unwrap_or(true)
+}
+
+/// Reports mirrors that were of something else before (rule M8).
+fn identity_conflicts(key: &ServiceKey, inputs: &Inputs) -> impl Iterator<Item = Conflict> {
+    inputs.changed(key).map(|(object, (old, new))| Conflict {
+        kind: ConflictKind::Identity,
+        name: service_ref(object).to_string(),
+        detail: format!("was the mirror of {old}, is now of {new}: do two links write it?"),
+    })
 }
 
 /// Reads the endpoints of this cluster (rule M5).
@@ -187,7 +193,7 @@ fn locals(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Vec<Draft> {
                     ports: sorted(slice.ports.iter().cloned()),
                     alive: true,
                     origin: Origin::Local,
-                    objects: vec![ObjectRef {
+                    objects: smallvec![ObjectRef {
                         kind: Kind::EndpointSlice,
                         key: object.clone(),
                     }],
@@ -252,7 +258,7 @@ fn unite(key: &ServiceKey, drafts: Vec<Draft>, conflicts: &mut Vec<Conflict>) ->
             .chain(&other.addresses)
             .map(|address| address.ip);
         one.addresses = distinct(ips.collect::<Vec<_>>());
-        one.ports = sorted(one.ports.drain(..).chain(other.ports));
+        one.ports = sorted(one.ports.iter().chain(&other.ports).cloned());
         one.alive |= other.alive;
         one.origin = one.origin.min(other.origin);
         one.objects.extend(other.objects);
@@ -425,7 +431,7 @@ fn excluded(cluster: &ClusterName) -> Skip {
     )
 }
 
-fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> Vec<Address> {
+fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> SmallVec<[Address; 1]> {
     let ips: BTreeSet<IpAddr> = ips.into_iter().collect();
     ips.into_iter()
         .map(|ip| Address {
@@ -435,6 +441,6 @@ fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> Vec<Address> {
         .collect()
 }
 
-fn sorted(ports: impl Iterator<Item = Port>) -> Vec<Port> {
+fn sorted(ports: impl Iterator<Item = Port>) -> Ports {
     ports.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -3,7 +3,7 @@
 //! One control task holds the [`Publisher`]; every listener holds a [`Reader`]. A query loads the current [`Published`]
 //! once and sees that whole table until it is answered.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 
@@ -24,6 +24,9 @@ pub struct Published {
 #[derive(Debug, Default)]
 pub struct Publisher {
     current: Arc<ArcSwap<Published>>,
+    /// Tables that were current, as long as a query may still look at them. Whoever lets go of a table last has to
+    /// free what is in no other, and that is not to be a listener.
+    retired: Mutex<Vec<Arc<Published>>>,
 }
 
 /// The reading end.
@@ -31,6 +34,9 @@ pub struct Publisher {
 pub struct Reader {
     current: Arc<ArcSwap<Published>>,
 }
+
+/// What is current. It keeps its table alive: not to be kept.
+pub type Current = Guard<Arc<Published>>;
 
 // === impl Publisher ===
 
@@ -45,7 +51,7 @@ impl Publisher {
     /// Makes a table current. Generation and serial move only if its answers differ from those of the one before; the
     /// serial is `max(last + 1, now)`, so that it survives a restart. `now` is in Unix seconds.
     pub fn publish(&self, built: Built, now: u32) -> Arc<Published> {
-        let last = self.current.load();
+        let last = self.current.load_full();
         let moved = built.answers_moved || last.table.is_none();
         let next = Arc::new(Published {
             table: Some(built.table),
@@ -56,16 +62,31 @@ impl Publisher {
                 last.serial
             },
         });
-        self.current.store(next.clone());
+        drop(last);
+        let last = self.current.swap(next.clone());
+        self.lock().push(last);
+        self.free_retired();
         next
+    }
+
+    /// Frees the tables that nobody looks at any more; tells whether there are others.
+    pub fn free_retired(&self) -> bool {
+        let mut retired = self.lock();
+        retired.retain(|table| Arc::strong_count(table) > 1);
+        !retired.is_empty()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Published>>> {
+        // Nothing panics while it holds the lock, and if it did, the list would still be whole.
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 // === impl Reader ===
 
 impl Reader {
-    /// Returns what is current, for one query.
-    pub fn load(&self) -> Guard<Arc<Published>> {
+    /// Returns what is current, for the queries that are answered now.
+    pub fn load(&self) -> Current {
         self.current.load()
     }
 }
@@ -73,6 +94,20 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_that_is_looked_at_is_freed_by_the_publisher() {
+        let publisher = Publisher::default();
+        let reader = publisher.reader();
+        publisher.publish(built(true), 1);
+        let looked_at = reader.load();
+        let weak = Arc::downgrade(&looked_at);
+        publisher.publish(built(true), 2);
+        drop(looked_at);
+        assert!(weak.upgrade().is_some(), "freed by the reader");
+        assert!(!publisher.free_retired());
+        assert!(weak.upgrade().is_none(), "never freed");
+    }
 
     fn built(answers_moved: bool) -> Built {
         Built {

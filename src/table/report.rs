@@ -1,11 +1,12 @@
 //! The table for people and programs: what `global-dns table` and `/api/v1/table` show.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Conflict, Endpoint, Published, Service};
+use super::{Conflict, Endpoint, Published, Service, Table};
 use crate::mirror::{Port, Protocol, SkipReason};
 use crate::zone::Zones;
 
@@ -105,10 +106,11 @@ impl Report {
             let short = table.and_then(|table| table.short_name(key.service.as_str()));
             short.is_some_and(|short| short.owner.as_ref() == Some(&key.namespace))
         };
-        let services = table.into_iter().flat_map(|table| table.services());
+        let services = table.into_iter().flat_map(Table::sorted_services);
         let services = services.filter(|service| service.is_known);
-        let skipped = table.into_iter().flat_map(|table| table.skipped());
-        let conflicts = table.into_iter().flat_map(|table| table.conflicts());
+        let mut skipped: Vec<_> = table.into_iter().flat_map(Table::skipped).collect();
+        skipped.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let conflicts: BTreeSet<_> = table.into_iter().flat_map(Table::conflicts).collect();
         Self {
             generation: published.generation,
             serial: published.serial,
@@ -117,13 +119,14 @@ impl Report {
                 .map(|service| ServiceReport::new(service, owns(service)))
                 .collect(),
             skipped: skipped
+                .into_iter()
                 .map(|(object, skip)| SkipReport {
                     object: object.to_string(),
                     reason: skip.reason,
                     detail: skip.detail.clone(),
                 })
                 .collect(),
-            conflicts: conflicts.cloned().collect(),
+            conflicts: conflicts.into_iter().cloned().collect(),
         }
     }
 
@@ -282,7 +285,9 @@ impl PortReport {
 impl State {
     /// Returns every endpoint of a service with what becomes of it.
     pub fn of_service(service: &Service) -> impl Iterator<Item = (&Endpoint, Self)> {
-        let shows_dead = service.shows_dead(false, service.endpoints.iter());
+        let shows_dead = service
+            .gateway_down
+            .shows_dead(false, service.endpoints.iter());
         let includes = service.gateway_down == crate::mirror::GatewayDown::Include;
         let state = move |endpoint: &Endpoint| match (endpoint.alive, shows_dead) {
             (true, _) => Self::Answered,

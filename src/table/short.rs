@@ -3,32 +3,46 @@
 //! Short names never merge namespaces: two tenants' databases would join each other. A later export can therefore never
 //! take over or empty an existing short name; only flags, and a canonical name with records, come first.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::build::{Rules, ShortNames};
-use super::{Conflict, ConflictKind, Service, ShortName, Table};
-use crate::mirror::{Namespace, ServiceName};
+use super::inputs::Dirty;
+use super::{Conflict, ConflictKind, Contested, Service, ShortName, Table};
+use crate::mirror::{Namespace, ServiceKey, ServiceName};
 
-/// Assigns the owners of `names` anew; tells whether that moves an answer. The owners in `last` are the incumbents.
-pub(super) fn assign(
-    last: &Table,
-    table: &mut Table,
-    names: &BTreeSet<&ServiceName>,
-    rules: &Rules,
-) -> bool {
+/// Assigns anew the owners of the names of services that changed; tells whether that moves an answer. The owners in
+/// `last` are the incumbents.
+pub(super) fn assign(last: &Table, table: &mut Table, dirty: &Dirty, rules: &Rules) -> bool {
     let mut moved = false;
+    let names: BTreeSet<&ServiceName> = dirty.iter().map(|key| &key.service).collect();
+    let mut claimants: BTreeMap<&ServiceName, BTreeSet<Namespace>> = BTreeMap::new();
+    for key in dirty {
+        let known = || {
+            let known = last.short_names.get(&key.service);
+            known.map_or_else(BTreeSet::new, |short| {
+                short.claimants.iter().cloned().collect()
+            })
+        };
+        let claimants = claimants.entry(&key.service).or_insert_with(known);
+        let service = table.service(key.namespace.as_str(), key.service.as_str());
+        if service.is_some_and(|service| service.is_known) {
+            claimants.insert(key.namespace.clone());
+        } else {
+            claimants.remove(&key.namespace);
+        }
+    }
     for name in names {
-        let old = last.short_names.get(*name);
+        let old = last.short_names.get(name);
         let incumbent = old.and_then(|old| old.owner.as_ref());
-        let new = owner(table, name, claimants(table, name), incumbent, rules);
-        if old == new.as_ref() {
+        let claimants = claimants.remove(name).unwrap_or_default();
+        let new = owner(table, name, claimants, incumbent, rules);
+        if old.map(AsRef::as_ref) == new.as_ref() {
             continue;
         }
-        let short_names = Arc::make_mut(&mut table.short_names);
         match new.clone() {
-            Some(new) => short_names.insert((*name).clone(), new),
-            None => short_names.remove(*name),
+            Some(new) => table.short_names.insert(name.clone(), Arc::new(new)),
+            None => table.short_names.remove(name),
         };
         // A service without endpoints answers no name, so that it owns one moves nothing.
         let moves = new.and_then(|new| new.owner).as_ref() != incumbent
@@ -44,17 +58,6 @@ fn has_endpoints(table: &Table, name: &ServiceName) -> bool {
         .is_some_and(|service| !service.endpoints.is_empty())
 }
 
-fn claimants(table: &Table, name: &ServiceName) -> BTreeSet<Namespace> {
-    let has = |(namespace, services): (&Namespace, &Arc<super::NamespaceTable>)| {
-        services
-            .services
-            .get(name)
-            .is_some_and(|service| service.is_known)
-            .then(|| namespace.clone())
-    };
-    table.namespaces.iter().filter_map(has).collect()
-}
-
 fn owner(
     table: &Table,
     name: &ServiceName,
@@ -62,78 +65,90 @@ fn owner(
     incumbent: Option<&Namespace>,
     rules: &Rules,
 ) -> Option<ShortName> {
-    if claimants.is_empty() || rules.short_names == ShortNames::Off {
+    if claimants.is_empty() {
         return None;
     }
-    if let Some(pin) = rules.pinned_names.get(name) {
-        let owner = claimants.get(pin).cloned();
-        return Some(ShortName {
-            owner,
-            claimants,
-            pinned: true,
-        });
-    }
-    let default = rules
+    let (owner, pinned) = if rules.short_names == ShortNames::Off {
+        (None, false)
+    } else if let Some(pin) = rules.pinned_names.get(name) {
+        (claimants.get(pin).cloned(), true)
+    } else if let Some(default) = rules
         .default_namespace
         .as_ref()
-        .and_then(|default| claimants.get(default));
-    if let Some(default) = default.cloned() {
-        return Some(ShortName {
-            owner: Some(default),
-            claimants,
-            pinned: true,
-        });
-    }
-    if rules.short_names == ShortNames::Pinned {
-        return None;
-    }
-    let age = |namespace: &&Namespace| {
-        let service = table.service(namespace.as_str(), name.as_str());
-        service
-            .and_then(|service| service.since)
-            .unwrap_or(i64::MAX)
+        .and_then(|d| claimants.get(d))
+    {
+        (Some(default.clone()), true)
+    } else if rules.short_names == ShortNames::Pinned {
+        (None, false)
+    } else {
+        let age = |namespace: &&Namespace| {
+            let service = table.service(namespace.as_str(), name.as_str());
+            let since = service.and_then(|service| service.since);
+            since.unwrap_or(i64::MAX)
+        };
+        // `min_by_key` keeps the first of equals, and claimants are sorted by name.
+        let incumbent = incumbent.filter(|namespace| claimants.contains(*namespace));
+        let first = || claimants.iter().min_by_key(age);
+        (incumbent.or_else(first).cloned(), false)
     };
-    // `min_by_key` keeps the first of equals, and claimants are sorted by name.
-    let incumbent = incumbent.filter(|namespace| claimants.contains(*namespace));
-    let owner = incumbent
-        .or_else(|| claimants.iter().min_by_key(age))
-        .cloned();
     Some(ShortName {
         owner,
-        claimants,
-        pinned: false,
+        claimants: claimants.into_iter().collect(),
+        pinned,
     })
 }
 
-/// Lists the conflicts between names of different services.
-pub(super) fn conflicts(table: &Table) -> Vec<Conflict> {
-    let mut conflicts = hidden_by_zone(table);
-    for (name, short) in table.short_names.iter() {
-        if short.claimants.len() > 1 && !short.pinned {
-            let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
-            let owner = short.owner.as_ref().map_or("none", Namespace::as_str);
-            conflicts.push(Conflict {
-                kind: ConflictKind::ShortName,
-                name: name.to_string(),
-                detail: format!(
-                    "claimed by namespaces {}; answered for '{owner}'",
-                    claimants.join(", ")
-                ),
-            });
+/// Notes the conflicts between names of different services, after those in `dirty` changed.
+pub(super) fn note_conflicts(table: &mut Table, dirty: &Dirty) {
+    let mut found = BTreeMap::from([(Contested::Zone, hidden_by_zone(table))]);
+    for ServiceKey { namespace, service } in dirty {
+        let short = Contested::ShortName(service.clone());
+        found
+            .entry(short)
+            .or_insert_with(|| claimed_twice(table, service));
+        // A short name is hidden by a namespace that is called like its service.
+        for namespace in [Some(namespace.clone()), service.as_str().parse().ok()]
+            .into_iter()
+            .flatten()
+        {
+            let hidden = shadowed(table, &namespace);
+            found.insert(Contested::Namespace(namespace), hidden);
         }
     }
-    conflicts.extend(table.changed().map(|(object, old, new)| Conflict {
-        kind: ConflictKind::Identity,
-        name: object.to_string(),
-        detail: format!("was the mirror of {old}, is now of {new}: do two links write it?"),
-    }));
-    conflicts.extend(
-        table
-            .namespaces
-            .keys()
-            .flat_map(|namespace| shadowed(table, namespace)),
-    );
-    conflicts
+    for (contested, conflicts) in found {
+        let known = table
+            .conflicts
+            .get(&contested)
+            .map_or(&[][..], Vec::as_slice);
+        if known == conflicts {
+            continue;
+        }
+        let all = Arc::make_mut(&mut table.conflicts);
+        if conflicts.is_empty() {
+            all.remove(&contested);
+        } else {
+            all.insert(contested, conflicts);
+        }
+    }
+}
+
+/// Lists the conflict about a short name that several namespaces claim, and that no flag decides.
+fn claimed_twice(table: &Table, name: &ServiceName) -> Vec<Conflict> {
+    let short = table.short_name(name.as_str());
+    let short = short.filter(|short| short.claimants.len() > 1 && !short.pinned);
+    let conflict = |short: &ShortName| {
+        let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
+        let owner = short.owner.as_ref().map_or("none", Namespace::as_str);
+        Conflict {
+            kind: ConflictKind::ShortName,
+            name: name.to_string(),
+            detail: format!(
+                "claimed by namespaces {}; answered for '{owner}'",
+                claimants.join(", ")
+            ),
+        }
+    };
+    short.map(conflict).into_iter().collect()
 }
 
 /// Lists the names of services that the zone's own names hide: `dns-version.Z` and `ns.dns.Z`.

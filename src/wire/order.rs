@@ -29,55 +29,74 @@ pub fn visit_rows<'t>(
     turn: u32,
     mut visit: impl FnMut(Row<'t>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let rows = view.rows(rtype);
+    let is_local = |row: &Row<'_>| row.endpoint.origin == Origin::Local;
     match order {
-        Order::Stable => rows.into_iter().try_for_each(visit),
-        Order::Rotate => rotate(rows, turn, &mut visit),
+        Order::Stable => view.visit_rows(rtype, &mut visit),
+        Order::Rotate => rotate(view, rtype, turn, |_| true, &mut visit),
         Order::LocalFirst => {
-            let is_local = |row: &Row<'_>| row.endpoint.origin == Origin::Local;
-            rotate(rows.clone().filter(is_local), turn, &mut visit)?;
-            rotate(rows.filter(|row| !is_local(row)), turn, &mut visit)
+            rotate(view, rtype, turn, is_local, &mut visit)?;
+            rotate(view, rtype, turn, |row| !is_local(row), &mut visit)
         }
-        Order::Shuffle => shuffle(rows, turn, &mut visit),
+        Order::Shuffle => shuffle(view, rtype, turn, &mut visit),
     }
 }
 
+/// Visits those rows that are `wanted`, first the one whose turn it is.
 fn rotate<'t>(
-    rows: impl Iterator<Item = Row<'t>> + Clone,
+    view: &View<'t>,
+    rtype: RecordType,
     turn: u32,
+    wanted: impl Fn(&Row<'t>) -> bool,
     visit: &mut impl FnMut(Row<'t>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let count = rows.clone().count();
+    let mut count = 0;
+    let _ = view.visit_rows(rtype, &mut |row| {
+        count += usize::from(wanted(&row));
+        ControlFlow::Continue(())
+    });
     if count == 0 {
         return ControlFlow::Continue(());
     }
     let first = turn as usize % count;
-    rows.clone()
-        .skip(first)
-        .chain(rows.take(first))
-        .try_for_each(visit)
+    for part in [first..count, 0..first] {
+        let mut index = 0;
+        let _ = view.visit_rows(rtype, &mut |row| {
+            if index >= part.end {
+                return ControlFlow::Break(());
+            }
+            if wanted(&row) {
+                if part.contains(&index) {
+                    visit(row)?;
+                }
+                index += 1;
+            }
+            ControlFlow::Continue(())
+        });
+        if index < part.end {
+            return ControlFlow::Break(()); // `visit` broke
+        }
+    }
+    ControlFlow::Continue(())
 }
 
 /// Shuffles (Fisher and Yates) on the stack.
 fn shuffle<'t>(
-    rows: impl Iterator<Item = Row<'t>> + Clone,
+    view: &View<'t>,
+    rtype: RecordType,
     turn: u32,
     visit: &mut impl FnMut(Row<'t>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let count = rows.clone().count();
     let mut drawn: [Option<Row<'t>>; SHUFFLED] = [None; SHUFFLED];
-    // More rows than a message holds: a window of them that moves along.
-    let first = if count > SHUFFLED {
-        turn as usize % count
-    } else {
-        0
-    };
-    let window = rows.clone().skip(first).chain(rows.take(first));
     let mut filled = 0;
-    for (place, row) in drawn.iter_mut().zip(window) {
-        *place = Some(row);
+    // More rows than a message holds: a window of them that moves along.
+    let _ = rotate(view, rtype, turn, |_| true, &mut |row| {
+        match drawn.get_mut(filled) {
+            Some(place) => *place = Some(row),
+            None => return ControlFlow::Break(()),
+        }
         filled += 1;
-    }
+        ControlFlow::Continue(())
+    });
     let mut state = turn.wrapping_mul(0x9e37_79b9) | 1;
     for last in (1..filled).rev() {
         state = xorshift(state);

@@ -5,16 +5,16 @@
 //! answer section is incomplete (RFC 2181 section 9). Owner names point into the question, which is echoed as it came,
 //! so they take the case that was asked in; SRV targets are written out, lower case (RFC 2782).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 
-use super::order::visit_rows;
+use super::order::{Order, visit_rows};
 use super::query::{CLASS_CH, CLASS_IN, HEADER, Query, Reject, option};
 use super::respond::{Body, Reply, ReplyEdns};
 use crate::table::{Endpoint, Service};
 use crate::zone::answer::rtype_of;
 use crate::zone::print::{DNS_VERSION, SOA_TIMERS, SRV_WEIGHT};
-use crate::zone::{Answer, Name, RecordType, RowData, View, Zone, ZoneKind};
+use crate::zone::{Answer, RecordType, RowData, View, Zone, ZoneKind};
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,12 @@ const ADDITIONAL: usize = 3;
 /// A pointer to the name of the question (RFC 1035 section 4.1.4).
 const QNAME: [u8; 2] = [0xc0, HEADER as u8];
 
+/// The last octet that a pointer can lead to.
+const POINTABLE: usize = 0x3fff;
+
+/// Octets of an SRV record before its target: a pointer, the fixed part, priority, weight and port.
+const SRV_DATA: usize = 12 + 6;
+
 /// A message that is being written.
 struct Message<'o> {
     out: &'o mut [u8],
@@ -119,6 +125,7 @@ impl Message<'_> {
         }
     }
 
+    /// Writes rows, and the addresses of SRV targets as far as they fit; `false` if the rows are incomplete.
     fn put_rows(
         &mut self,
         view: &View<'_>,
@@ -127,16 +134,20 @@ impl Message<'_> {
         query: &Query,
     ) -> bool {
         let ttl = view.service.ttl;
-        let rows = visit_rows(view, rtype, reply.order, reply.turn, |row| {
-            let is_whole = match row.data {
-                RowData::Address(ip) => self.put_address(ANSWER, &QNAME, ttl, ip),
-                RowData::Srv(port) => self.put_srv(row.endpoint, port, ttl, view.tail, &query.name),
-            };
-            if is_whole {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
+        if let (Some(own), Some(turn)) = (view.own_name(), rotation(reply)) {
+            match rtype {
+                RecordType::A => return self.put_addresses(&own.v4, turn, ttl),
+                RecordType::AAAA => return self.put_addresses(&own.v6, turn, ttl),
+                _ => {}
             }
+        }
+        let tail = &query.name.wire()[view.tail..];
+        let mut target_at = self.length + SRV_DATA;
+        let rows = visit_rows(view, rtype, reply.order, reply.turn, |row| {
+            go_on(match row.data {
+                RowData::Address(ip) => self.put_address(ANSWER, &QNAME, ttl, ip),
+                RowData::Srv(port) => self.put_srv(row.endpoint, port, ttl, tail),
+            })
         });
         if rows.is_break() {
             return false;
@@ -146,15 +157,41 @@ impl Message<'_> {
             let RowData::Srv(_) = row.data else {
                 return ControlFlow::Break(());
             };
+            let at = target_at;
+            target_at += host_length(row.endpoint) + tail.len() + SRV_DATA;
             let mut ips = row.endpoint.addresses.iter().filter(|_| row.is_first);
-            let fits = ips.all(|own| self.put_target_address(row.endpoint, ttl, view.tail, own.ip));
-            if fits {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
+            let mut put = |ip| self.put_target_address(row.endpoint, at, ttl, view.tail, ip);
+            go_on(ips.all(|own| put(own.ip)))
         });
         true
+    }
+
+    /// Writes address records with the name of the question, beginning with the one whose turn it is; `false` if not
+    /// all of them fit.
+    fn put_addresses<A: Address<N>, const N: usize>(
+        &mut self,
+        ips: &[A],
+        turn: u32,
+        ttl: u32,
+    ) -> bool {
+        let [t1, t2] = A::RTYPE.0.to_be_bytes();
+        let [a, b, c, d] = ttl.to_be_bytes();
+        let head = [QNAME[0], QNAME[1], t1, t2, 0, 1, a, b, c, d, 0, N as u8]; // 4 or 16
+        let first = turn as usize % ips.len().max(1);
+        let (last, start) = ips.split_at(first);
+        let size = head.len() + N;
+        let count = ips.len().min(self.limit.saturating_sub(self.length) / size);
+        let end = self.length + count * size;
+        let mut records = self.out[self.length..end].chunks_exact_mut(size);
+        for part in [start, last] {
+            for (ip, record) in part.iter().zip(&mut records) {
+                record[..12].copy_from_slice(&head);
+                record[12..].copy_from_slice(&ip.octets());
+            }
+        }
+        self.length = end;
+        self.counts[ANSWER] += count as u16; // a message has no room for more than 4,096
+        count == ips.len()
     }
 
     fn put_opt(&mut self, edns: &ReplyEdns<'_>, reply: &Reply<'_>) {
@@ -215,51 +252,75 @@ fn opt_length(edns: &ReplyEdns<'_>) -> usize {
 // === Records ===
 
 impl Message<'_> {
-    fn put_address(&mut self, section: usize, owner: &[u8], ttl: u32, ip: IpAddr) -> bool {
-        self.put_record(
-            section,
-            owner,
-            rtype_of(ip),
-            CLASS_IN,
-            ttl,
-            |data| match ip {
-                IpAddr::V4(ip) => data.put(&ip.octets()),
-                IpAddr::V6(ip) => data.put(&ip.octets()),
-            },
-        )
+    fn put_address(&mut self, section: usize, owner: &[u8; 2], ttl: u32, ip: IpAddr) -> bool {
+        let data = match ip {
+            IpAddr::V4(_) => 4,
+            IpAddr::V6(_) => 16,
+        };
+        let Some(record) = self.room(section, owner, rtype_of(ip), ttl, data) else {
+            return false;
+        };
+        match ip {
+            IpAddr::V4(ip) => record.copy_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => record.copy_from_slice(&ip.octets()),
+        }
+        true
     }
 
-    fn put_srv(
+    fn put_srv(&mut self, endpoint: &Endpoint, port: u16, ttl: u32, tail: &[u8]) -> bool {
+        let host = host_length(endpoint);
+        let length = 6 + host + tail.len();
+        let Some(data) = self.room(ANSWER, &QNAME, RecordType::SRV, ttl, length) else {
+            return false;
+        };
+        let ([w1, w2], [p1, p2]) = (SRV_WEIGHT.to_be_bytes(), port.to_be_bytes());
+        data[..6].copy_from_slice(&[0, 0, w1, w2, p1, p2]);
+        let (host_at, tail_at) = data[6..].split_at_mut(host);
+        copy_host(endpoint, host_at);
+        tail_at.copy_from_slice(tail);
+        true
+    }
+
+    /// Makes room for a record of class IN whose owner is a pointer, writes all of it but the data, and returns where
+    /// those go. `None` if there is not room for all of it.
+    fn room(
         &mut self,
-        endpoint: &Endpoint,
-        port: u16,
+        section: usize,
+        owner: &[u8; 2],
+        rtype: RecordType,
         ttl: u32,
-        tail: usize,
-        name: &Name,
-    ) -> bool {
-        self.put_record(ANSWER, &QNAME, RecordType::SRV, CLASS_IN, ttl, |data| {
-            data.put(&0_u16.to_be_bytes())
-                && data.put(&SRV_WEIGHT.to_be_bytes())
-                && data.put(&port.to_be_bytes())
-                && data.put_host(endpoint)
-                && data.put(&name.wire()[tail..])
-        })
+        length: usize,
+    ) -> Option<&mut [u8]> {
+        let end = self.length + 12 + length;
+        if end > self.limit {
+            return None;
+        }
+        let ([t1, t2], [a, b, c, d]) = (rtype.0.to_be_bytes(), ttl.to_be_bytes());
+        let [l1, l2] = (length as u16).to_be_bytes(); // names and addresses: some 300 octets at most
+        let record = &mut self.out[self.length..end];
+        let (head, data) = record.split_at_mut(12);
+        head.copy_from_slice(&[owner[0], owner[1], t1, t2, 0, 1, a, b, c, d, l1, l2]);
+        self.length = end;
+        self.counts[section] += 1;
+        Some(data)
     }
 
+    /// Writes an address of an SRV target whose name is at `target_at`.
     fn put_target_address(
         &mut self,
         endpoint: &Endpoint,
+        target_at: usize,
         ttl: u32,
         tail: usize,
         ip: IpAddr,
     ) -> bool {
-        let mark = self.length;
-        // The owner is `H.C.` and a pointer to the rest of it in the question.
-        if !(self.put_host(endpoint) && self.put(&pointer(HEADER + tail))) {
-            self.length = mark;
-            return false;
+        if target_at <= POINTABLE {
+            return self.put_address(ADDITIONAL, &pointer(target_at), ttl, ip);
         }
-        let is_whole = self.put_address(ADDITIONAL, &[], ttl, ip);
+        // Too far away: the owner is `H.C.` and a pointer to the rest of it in the question.
+        let mark = self.length;
+        let is_whole = self.put_host(endpoint)
+            && self.put_address(ADDITIONAL, &pointer(HEADER + tail), ttl, ip);
         if !is_whole {
             self.length = mark;
         }
@@ -366,7 +427,59 @@ impl Message<'_> {
     }
 }
 
-/// Makes a compression pointer; everything that we point at is in the question or near it.
+/// Octets of the labels `H.C` of an endpoint.
+fn host_length(endpoint: &Endpoint) -> usize {
+    2 + endpoint.hostname.as_str().len() + endpoint.cluster.as_str().len()
+}
+
+/// Writes the labels `H.C` of an endpoint, which fill `out`.
+fn copy_host(endpoint: &Endpoint, out: &mut [u8]) {
+    let (host, cluster) = (endpoint.hostname.as_str(), endpoint.cluster.as_str());
+    let (host_at, cluster_at) = out.split_at_mut(1 + host.len());
+    for (label, at) in [(host, host_at), (cluster, cluster_at)] {
+        at[0] = label.len() as u8; // a label has at most 63 octets
+        at[1..].copy_from_slice(label.as_bytes());
+    }
+}
+
+/// Returns by how much rows are rotated, if that is all that becomes of their order.
+fn rotation(reply: &Reply<'_>) -> Option<u32> {
+    match reply.order {
+        Order::Rotate => Some(reply.turn),
+        Order::Stable => Some(0),
+        Order::Shuffle | Order::LocalFirst => None,
+    }
+}
+
+fn go_on(fits: bool) -> ControlFlow<()> {
+    if fits {
+        ControlFlow::Continue(())
+    } else {
+        ControlFlow::Break(())
+    }
+}
+
+/// An address as its record has it.
+trait Address<const N: usize>: Copy {
+    const RTYPE: RecordType;
+    fn octets(self) -> [u8; N];
+}
+
+impl Address<4> for Ipv4Addr {
+    const RTYPE: RecordType = RecordType::A;
+    fn octets(self) -> [u8; 4] {
+        Self::octets(&self)
+    }
+}
+
+impl Address<16> for Ipv6Addr {
+    const RTYPE: RecordType = RecordType::AAAA;
+    fn octets(self) -> [u8; 16] {
+        Self::octets(&self)
+    }
+}
+
+/// Makes a compression pointer to one of the first [`POINTABLE`] octets.
 fn pointer(at: usize) -> [u8; 2] {
     (0xc000 | at as u16).to_be_bytes()
 }

@@ -1,12 +1,12 @@
 //! The answering algorithm: the only place that chooses between data, NODATA, NXDOMAIN, REFUSED and SERVFAIL.
 
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 
 use super::read::{Reading, Scope, View, same_port};
 use super::reverse::Pointers;
 use super::{RecordType, Zone};
-use crate::mirror::Port;
-use crate::table::{Endpoint, Repeats, Table};
+use crate::table::{Endpoint, OwnName, Repeats, Table};
 use crate::zone::{Name, Zones, read};
 
 /// What a question gets. Malformed and unsupported messages end earlier, in [`respond`](crate::wire::respond()).
@@ -96,7 +96,7 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
             }
         }
         Reading::View(zone, view) => {
-            match choose(rtype, |rtype| view.rows(*rtype).next().is_some()) {
+            match choose(rtype, |rtype| view.has_rows(*rtype)) {
                 Some(rtype) => Answer::Data(zone, view, rtype),
                 None => Answer::NoData(zone), // RFC 2308 section 2.2
             }
@@ -125,38 +125,92 @@ pub fn rtype_of(address: IpAddr) -> RecordType {
 // === impl View ===
 
 impl<'t> View<'t> {
-    /// Returns the rows of one type, each once (RFC 2181 section 5), in the table's order.
-    pub fn rows(&self, rtype: RecordType) -> impl Iterator<Item = Row<'t>> + Clone + use<'t> {
-        let (scope, asked) = (self.scope, self.port);
-        let is_srv = rtype == RecordType::SRV;
-        let addresses = move |endpoint: &'t Endpoint| {
-            let wanted = endpoint.addresses.iter().filter(move |address| {
-                asked.is_none() && rtype_of(address.ip) == rtype && !repeats(address.repeats, scope)
-            });
-            wanted.map(|address| RowData::Address(address.ip))
-        };
-        let ports = move |endpoint: &'t Endpoint| {
-            let wanted = endpoint
-                .ports
-                .iter()
-                .enumerate()
-                .filter(move |(index, port)| {
-                    is_srv
-                        && match asked {
-                            Some(asked) => same_port(port, asked),
-                            None => *index == 0 || differs(&endpoint.ports[index - 1], port),
-                        }
-                });
-            wanted.map(|(_, port)| RowData::Srv(port.number))
-        };
-        self.endpoints().flat_map(move |endpoint| {
-            let data = addresses(endpoint).chain(ports(endpoint)).enumerate();
-            data.map(move |(index, data)| Row {
-                endpoint,
-                data,
-                is_first: index == 0,
-            })
+    /// Visits the rows of one type, each once (RFC 2181 section 5), in the table's order, until `visit` breaks.
+    pub fn visit_rows(
+        &self,
+        rtype: RecordType,
+        visit: &mut impl FnMut(Row<'t>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        match rtype {
+            RecordType::A | RecordType::AAAA if self.port.is_none() => {
+                self.visit_addresses(rtype, visit)
+            }
+            RecordType::SRV => self.visit_ports(visit),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn visit_addresses(
+        &self,
+        rtype: RecordType,
+        visit: &mut impl FnMut(Row<'t>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        self.endpoints().try_for_each(|endpoint| {
+            let mut is_first = true;
+            for address in &endpoint.addresses {
+                if rtype_of(address.ip) == rtype && !repeats(address.repeats, self.scope) {
+                    let data = RowData::Address(address.ip);
+                    visit(Row {
+                        endpoint,
+                        data,
+                        is_first,
+                    })?;
+                    is_first = false;
+                }
+            }
+            ControlFlow::Continue(())
         })
+    }
+
+    fn visit_ports(&self, visit: &mut impl FnMut(Row<'t>) -> ControlFlow<()>) -> ControlFlow<()> {
+        self.endpoints().try_for_each(|endpoint| {
+            let mut last = None;
+            for port in &endpoint.ports {
+                // Ports are sorted by number: two names for one number are one SRV record at the bare name.
+                let is_row = match self.port {
+                    Some(asked) => same_port(port, asked),
+                    None => last != Some(port.number),
+                };
+                if is_row {
+                    let data = RowData::Srv(port.number);
+                    let is_first = last.is_none();
+                    visit(Row {
+                        endpoint,
+                        data,
+                        is_first,
+                    })?;
+                    last = Some(port.number);
+                }
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Counts the rows of one type.
+    pub fn count_rows(&self, rtype: RecordType) -> usize {
+        let mut count = 0;
+        let _ = self.visit_rows(rtype, &mut |_| {
+            count += 1;
+            ControlFlow::Continue(())
+        });
+        count
+    }
+
+    /// Tells whether there is a row of this type.
+    pub fn has_rows(&self, rtype: RecordType) -> bool {
+        match (self.own_name(), rtype) {
+            (Some(own), RecordType::A) => return !own.v4.is_empty(),
+            (Some(own), RecordType::AAAA) => return !own.v6.is_empty(),
+            _ => {}
+        }
+        self.visit_rows(rtype, &mut |_| ControlFlow::Break(()))
+            .is_break()
+    }
+
+    /// Returns what the service's own name shows, if this is it: the rows of A and AAAA, ready to be written.
+    pub fn own_name(&self) -> Option<&'t OwnName> {
+        let is_own = self.scope == Scope::Service && self.port.is_none();
+        is_own.then_some(&self.service.own_name)
     }
 }
 
@@ -166,9 +220,4 @@ fn repeats(repeats: Repeats, scope: Scope) -> bool {
         (Repeats::Nothing, _) | (_, Scope::Host) | (Repeats::Service, Scope::Cluster) => false,
         (Repeats::Service, Scope::Service) | (Repeats::Cluster, _) => true,
     }
-}
-
-/// Ports are sorted by number: two names for one number are one SRV record at the bare name.
-fn differs(one: &Port, other: &Port) -> bool {
-    one.number != other.number
 }

@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use std::ops::ControlFlow;
+
 use super::answer::rtype_of;
 use super::{
     Answer, Name, RecordType, Row, RowData, View, Zone, ZoneKind, Zones, answer, read, reverse,
@@ -83,14 +85,19 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
 pub fn rows_text(name: &Name, view: &View<'_>, rtype: RecordType) -> Vec<String> {
     let tail = Name::read(&name.wire()[view.tail..]).map(|tail| tail.to_string());
     let tail = tail.unwrap_or_default(); // always there: a tail of a name is a name
-    let text = |row: Row<'_>| match row.data {
+    let text = |row: &Row<'_>| match row.data {
         RowData::Address(ip) => format!("{rtype}\t{ip}"),
         RowData::Srv(port) => {
             let (host, cluster) = (&row.endpoint.hostname, &row.endpoint.cluster);
             format!("SRV\t0 {SRV_WEIGHT} {port} {host}.{cluster}.{tail}")
         }
     };
-    view.rows(rtype).map(text).collect()
+    let mut texts = Vec::new();
+    let _ = view.visit_rows(rtype, &mut |row| {
+        texts.push(text(&row));
+        ControlFlow::Continue(())
+    });
+    texts
 }
 
 /// SRV weight of every row: none is preferred (RFC 2782).

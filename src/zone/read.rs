@@ -216,7 +216,14 @@ fn find<'t>(
         tail,
         shows_dead: true,
     };
-    view.shows_dead = service.shows_dead(scope == Scope::Host, view.endpoints());
+    view.shows_dead = match view.own_name() {
+        Some(own) => own.shows_dead,
+        None => {
+            let is_host = scope == Scope::Host;
+            let down = service.gateway_down;
+            down.shows_dead(is_host, view.endpoints())
+        }
+    };
     Found::View(view)
 }
 

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use global_dns::mirror::{Kind, ObjectKey, ObjectRef, Skip, Watch, parse};
+use global_dns::mirror::{Kind, ObjectKey, ObjectRef, Skip, Watch};
 use global_dns::table::inputs::Dirty;
 use global_dns::table::{Conflict, ConflictKind, Inputs, Rules, Service, Table, build};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 
-use crate::replay::{Event, Recording, hub_rules, listed};
+use crate::replay::{Event, Recording, hub_rules, listed, reduced, watch_of};
 
 /// What one watch's connection delivers, in order.
 #[derive(Clone, Debug)]
@@ -29,11 +29,11 @@ fn connections(history: &[Event], relists: &[usize]) -> BTreeMap<Watch, Vec<Deli
         let name = (event.kind, event.key.clone());
         let before = objects
             .get(&name)
-            .and_then(|object| Watch::of(event.kind, object));
+            .and_then(|object| watch_of(event.kind, object));
         let after = event
             .object
             .as_ref()
-            .and_then(|object| Watch::of(event.kind, object));
+            .and_then(|object| watch_of(event.kind, object));
         if let Some(left) = before.filter(|before| Some(*before) != after) {
             connections
                 .entry(left)
@@ -81,7 +81,7 @@ fn run(
                 continue;
             }
             Some(Delivery::Apply(key, object)) => {
-                dirty.extend(inputs.apply(*watch, key, parse::object(*watch, &object)));
+                dirty.extend(inputs.apply(*watch, key, reduced(*watch, &object)));
             }
             Some(Delivery::Delete(key)) => dirty.extend(inputs.delete(*watch, key)),
             Some(Delivery::Relist(objects)) => {
@@ -151,15 +151,19 @@ fn troubled(recording: &Recording, troubles: &[(usize, u8)]) -> Vec<Event> {
 
 /// Everything in a table but its history: that a mirror was of something else before is remembered while it exists.
 fn state(table: &Table) -> (Vec<Service>, Vec<(ObjectRef, Skip)>, Vec<Conflict>) {
+    let is_history = |conflict: &Conflict| conflict.kind == ConflictKind::Identity;
+    let services = table.sorted_services().into_iter().cloned();
+    let without_history = services.map(|mut service| {
+        service.conflicts.retain(|conflict| !is_history(conflict));
+        service
+    });
     let skipped = table.skipped().map(|(object, skip)| (object, skip.clone()));
-    let conflicts = table
-        .conflicts()
-        .filter(|c| c.kind != ConflictKind::Identity);
-    (
-        table.services().cloned().collect(),
-        skipped.collect(),
-        conflicts.cloned().collect(),
-    )
+    let mut skipped: Vec<_> = skipped.collect();
+    skipped.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let conflicts = table.conflicts().filter(|conflict| !is_history(conflict));
+    let mut conflicts: Vec<_> = conflicts.cloned().collect();
+    conflicts.sort();
+    (without_history.collect(), skipped, conflicts)
 }
 
 proptest! {

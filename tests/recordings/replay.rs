@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use global_dns::mirror::{GatewayDown, Kind, ObjectKey, Watch, parse};
+use global_dns::mirror::{GatewayDown, Kind, KubeObject, Object, ObjectKey, Watch, parse};
 use global_dns::table::inputs::{Dirty, Objects};
 use global_dns::table::publish::Reader;
 use global_dns::table::{Inputs, LocalMembers, Publisher, Rules, ShortNames, Table, build};
@@ -86,7 +86,7 @@ impl Event {
         let verb = line["type"].as_str().unwrap().to_owned();
         Some(Self {
             kind,
-            key: parse::object_key(&line["object"]).unwrap(),
+            key: key_of(&line["object"]),
             object: (verb != "DELETED").then(|| line["object"].clone()),
             verb,
         })
@@ -246,13 +246,27 @@ impl Replay {
     }
 }
 
+fn key_of(object: &Value) -> ObjectKey {
+    KubeObject::read(&object.to_string()).key().unwrap()
+}
+
+/// Finds the watch that selects an object.
+pub fn watch_of(kind: Kind, object: &Value) -> Option<Watch> {
+    Watch::of(kind, &KubeObject::read(&object.to_string()))
+}
+
+/// Reduces an object as the server does.
+pub fn reduced(watch: Watch, object: &Value) -> Object {
+    parse::object(watch, &KubeObject::read(&object.to_string()))
+}
+
 /// Lists what a watch selects, as a relist would.
 pub fn listed(objects: &BTreeMap<(Kind, ObjectKey), Value>, watch: Watch) -> Objects {
     let selected = objects
         .iter()
-        .filter(|((kind, _), object)| Watch::of(*kind, object) == Some(watch));
+        .filter(|((kind, _), object)| watch_of(*kind, object) == Some(watch));
     selected
-        .map(|((_, key), object)| (key.clone(), parse::object(watch, object)))
+        .map(|((_, key), object)| (key.clone(), reduced(watch, object)))
         .collect()
 }
 
@@ -263,9 +277,12 @@ pub fn apply(inputs: &mut Inputs, event: &Event) -> Dirty {
         .into_iter()
         .filter(|watch| watch.kind() == event.kind)
     {
-        let selected = event.object.as_ref().filter(|object| watch.selects(object));
+        let selected = event
+            .object
+            .as_ref()
+            .filter(|object| watch_of(event.kind, object) == Some(watch));
         dirty.extend(match selected {
-            Some(object) => inputs.apply(watch, event.key.clone(), parse::object(watch, object)),
+            Some(object) => inputs.apply(watch, event.key.clone(), reduced(watch, object)),
             None => inputs.delete(watch, event.key.clone()),
         });
     }

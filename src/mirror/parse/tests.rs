@@ -1,7 +1,11 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::mirror::Hostname;
+use crate::mirror::{Hostname, Ports};
+
+fn object(watch: Watch, object: &Value) -> Object {
+    super::object(watch, &KubeObject::read(&object.to_string()))
+}
 
 fn endpoint_mirror_of(change: impl FnOnce(&mut Value)) -> Object {
     let mut service = json!({
@@ -24,6 +28,7 @@ fn reason(object: &Object) -> Option<SkipReason> {
         Object::HeadlessMirror(_)
         | Object::EndpointMirror(_)
         | Object::LocalService(_)
+        | Object::GatewaySlice(_)
         | Object::Slice(_) => None,
     }
 }
@@ -38,14 +43,15 @@ fn endpoint_mirror_is_read_from_label_annotation_and_spec() {
         },
         hostname: "db-0".parse::<Hostname>().unwrap(),
         parent: "db-east".into(),
-        addresses: vec!["10.96.0.7".parse().unwrap()],
-        ports: vec![Port {
+        addresses: ["10.96.0.7".parse().unwrap()].into(),
+        ports: Ports::from_iter([Port {
             number: 26257,
             name: Some("sql".parse().unwrap()),
             protocol: Protocol::Tcp,
-        }],
+        }]),
     };
-    assert_eq!(endpoint_mirror_of(|_| ()), Object::EndpointMirror(expected));
+    let expected = Object::EndpointMirror(Box::new(expected));
+    assert_eq!(endpoint_mirror_of(|_| ()), expected);
 }
 
 #[test]
@@ -55,7 +61,7 @@ fn annotation_of_another_namespace_is_a_mismatch() {
     });
     assert_eq!(
         object,
-        Object::Skipped(Skip::new(
+        skipped(Skip::new(
             SkipReason::NamespaceMismatch,
             "annotation names namespace 'bank', the object is in 'prod'"
         ))
@@ -159,23 +165,18 @@ fn other_kinds_of_mirrors_are_not_headless() {
 
 #[test]
 fn annotations_of_ours_are_read_or_reported() {
-    let meta = |ttl: &str, gateway_down: &str| ObjectMeta {
-        annotations: Some(
-            [
-                (key::TTL.to_owned(), ttl.to_owned()),
-                (key::GATEWAY_DOWN.to_owned(), gateway_down.to_owned()),
-            ]
-            .into(),
-        ),
-        ..ObjectMeta::default()
+    let wishes_of = |ttl: &str, gateway_down: &str| {
+        let annotations = json!({key::TTL: ttl, key::GATEWAY_DOWN: gateway_down});
+        let object = json!({"metadata": {"annotations": annotations}}).to_string();
+        wishes(&KubeObject::read(&object))
     };
     let good = Wishes {
         ttl: Some(10),
         gateway_down: Some(GatewayDown::Include),
         unreadable: Vec::new(),
     };
-    assert_eq!(wishes(&meta("10", "include")), good);
-    let bad = wishes(&meta("soon", &"x".repeat(200_000)));
+    assert_eq!(wishes_of("10", "include"), good);
+    let bad = wishes_of("soon", &"x".repeat(200_000));
     assert_eq!((bad.ttl, bad.gateway_down), (None, None));
     assert_eq!(bad.unreadable[0], "global-dns/ttl=soon");
     assert!(bad.unreadable[1].len() < 80);

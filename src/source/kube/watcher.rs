@@ -21,13 +21,14 @@ use kube::core::{Request, WatchEvent};
 use kube::{Client, Resource};
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 
 use super::super::backoff::{Backoff, PAUSES, jittered};
 use super::super::{Feed, Feeds, Update, Updates};
 use super::Timing;
-use crate::mirror::{Kind, Object, ObjectKey, parse};
+use crate::mirror::{Kind, KubeObject, Object, ObjectKey, parse};
 use crate::table::inputs::Objects;
 use crate::telemetry::sentence;
 
@@ -76,7 +77,7 @@ enum Stopped {
 struct Page {
     metadata: PageMeta,
     #[serde(default)]
-    items: Option<Vec<Value>>,
+    items: Option<Vec<Box<RawValue>>>,
 }
 
 #[derive(Deserialize)]
@@ -187,7 +188,8 @@ impl Watcher {
             };
             self.feeds.alive(&self.feed);
             let seen = page.items.unwrap_or_default();
-            objects.extend(seen.iter().filter_map(|item| self.reduce(item)));
+            let reduced = |item: &Box<RawValue>| self.reduce(&KubeObject::read(item.get()));
+            objects.extend(seen.iter().filter_map(reduced));
             token = page
                 .metadata
                 .continue_token
@@ -250,17 +252,20 @@ impl Watcher {
                 }
                 Ok(Some(Err(error))) => return Failure::from(error).into(),
                 Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => {
+                    let json = object.to_string();
+                    let object = KubeObject::read(&json);
                     note_version(version, &object);
-                    let update = self
-                        .reduce(&object)
-                        .map(|(key, object)| (key, Some(object)));
-                    self.apply(update.or_else(|| parse::object_key(&object).map(|key| (key, None))))
-                        .await
+                    let update = match self.reduce(&object) {
+                        Some((key, object)) => Some((key, Some(object))),
+                        None => object.key().map(|key| (key, None)),
+                    };
+                    self.apply(update).await
                 }
                 Ok(Some(Ok(WatchEvent::Deleted(object)))) => {
+                    let json = object.to_string();
+                    let object = KubeObject::read(&json);
                     note_version(version, &object);
-                    self.apply(parse::object_key(&object).map(|key| (key, None)))
-                        .await
+                    self.apply(object.key().map(|key| (key, None))).await
                 }
                 Ok(Some(Ok(WatchEvent::Bookmark(bookmark)))) => {
                     *version = bookmark.metadata.resource_version;
@@ -291,11 +296,10 @@ impl Watcher {
     }
 
     /// Reduces an object; `None` if it is not for this watch, which only an API server that filters less can send.
-    fn reduce(&self, object: &Value) -> Option<(ObjectKey, Object)> {
+    fn reduce(&self, object: &KubeObject<'_>) -> Option<(ObjectKey, Object)> {
         let watch = self.feed.watch;
-        watch
-            .selects(object)
-            .then(|| Some((parse::object_key(object)?, parse::object(watch, object))))?
+        let is_ours = watch.selects(object);
+        is_ours.then(|| Some((object.key()?, parse::object(watch, object))))?
     }
 
     async fn send(&self, update: Update) -> Result<(), Stopped> {
@@ -332,8 +336,8 @@ impl Watcher {
     }
 }
 
-fn note_version(version: &mut String, object: &Value) {
-    if let Some(seen) = object["metadata"]["resourceVersion"].as_str() {
+fn note_version(version: &mut String, object: &KubeObject<'_>) {
+    if let Some(seen) = object.resource_version() {
         version.replace_range(.., seen);
     }
 }

@@ -2,9 +2,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::mirror::SkipReason;
-use crate::mirror::{Watch, parse};
+use crate::mirror::Watch;
 use crate::table::Conflict;
-use crate::testing::{endpoint, gateway, inputs, local, mirror, rules, table, table_by};
+use crate::testing::{endpoint, gateway, inputs, local, mirror, reduced, rules, table, table_by};
 
 /// A small shop: `prod/db` in east and west.
 fn shop() -> Vec<Value> {
@@ -316,9 +316,9 @@ fn a_mirror_that_changes_its_identity_moves_and_is_reported_while_it_exists() {
         "/metadata/labels/mirror.linkerd.io~1headless-mirror-svc-name",
         json!("db-west"),
     );
-    let key = parse::object_key(&moved).unwrap();
     let watch = Watch::MirrorServices;
-    let dirty = inputs.apply(watch, key.clone(), parse::object(watch, &moved));
+    let (key, moved) = reduced(watch, &moved);
+    let dirty = inputs.apply(watch, key.clone(), moved);
     let second = build(&first, &inputs, &dirty, &rules).table;
     let service = second.service("prod", "db").unwrap();
     let names: Vec<String> = service
@@ -354,7 +354,7 @@ fn a_dead_gateway_never_empties_a_name_unless_it_may() {
         );
         let service = table.service("prod", "db").unwrap().clone();
         let shown = |is_host, endpoints: &[Endpoint]| {
-            let dead = service.shows_dead(is_host, endpoints.iter());
+            let dead = service.gateway_down.shows_dead(is_host, endpoints.iter());
             endpoints
                 .iter()
                 .filter(|endpoint| dead || endpoint.alive)
