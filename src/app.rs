@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use crate::admin::{Pages, admin_routes, api_routes};
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceArgs};
-use crate::server::{Answerer, DnsServer, TCP_IDLE, ns_addresses};
+use crate::server::{Answerer, DnsServer, Encrypted, TCP_IDLE, ns_addresses};
 use crate::source::{self, Feeds, file, kube};
 use crate::table::Publisher;
 use crate::telemetry::{Counters, Metrics, start_logging};
@@ -52,6 +52,7 @@ async fn serve(
         source,
         model,
         listeners,
+        encrypted,
         order,
         ns_address,
         udp_max,
@@ -78,7 +79,9 @@ async fn serve(
         kube::Access::Pod,
     )
     .await?;
+    let encrypted = encrypted.options().map(Encrypted::open).transpose()?;
 
+    let encrypted = encrypted.map(Encrypted::bind).transpose()?;
     let dns = listeners.dns().bind_dns()?;
     let admin = listeners.admin().bind_tcp("admin")?;
     let api = listeners.api().bind_tcp("api")?;
@@ -106,6 +109,7 @@ async fn serve(
             counters: counters.clone(),
             reader: reader.clone(),
             feeds: feeds.clone(),
+            certificate: encrypted.as_ref().map(Encrypted::certificate),
         },
         draining: draining.clone(),
     };
@@ -117,7 +121,12 @@ async fn serve(
     for (listener, routes) in api.into_iter().map(|l| (l, api_routes(pages.clone()))) {
         tasks.spawn(serve_http(listener, routes));
     }
-    let mut server = DnsServer::start(dns, Answerer::new(settings, reader, counters));
+    let answerer = || Answerer::new(settings.clone(), reader.clone(), counters.clone());
+    let mut server = DnsServer::start(dns, answerer());
+    if let Some(encrypted) = encrypted {
+        tasks.spawn(encrypted.certificate().follow());
+        server.start_encrypted(encrypted, answerer());
+    }
     ready(&bound)?;
 
     tokio::select! {

@@ -1,9 +1,11 @@
-//! The listeners of the DNS port: plain loops on UDP and TCP around one function, `Answerer::answer`.
+//! The listeners of the DNS port: plain loops on UDP and TCP around one function, `Answerer::answer`. DNS over TLS and
+//! over HTTPS come in through [`encrypted`].
 //!
 //! Nothing is decided here: a message goes to [`wire`], what comes back is sent. A listener survives
 //! failing `accept` and failing `send`; a query never takes the process down.
 
 pub mod bind;
+pub mod encrypted;
 mod tcp;
 mod udp;
 
@@ -17,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 pub use bind::{Addresses, BindError, DnsListener};
+pub use encrypted::{Certificate, Encrypted};
 
 use crate::source::unix_seconds;
 use crate::table::publish::Reader;
@@ -126,6 +129,13 @@ impl DnsServer {
         Self {
             listeners: tasks,
             stop,
+        }
+    }
+
+    /// Starts answering on the encrypted listeners.
+    pub fn start_encrypted(&mut self, listeners: Encrypted, answerer: Answerer) {
+        for listener in listeners.start(Arc::new(answerer), &self.stop) {
+            self.listeners.spawn(listener);
         }
     }
 

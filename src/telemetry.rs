@@ -19,6 +19,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tracing_subscriber::EnvFilter;
 
 use crate::mirror::SkipReason;
+use crate::server::Certificate;
 use crate::source::Feeds;
 use crate::table::publish::Reader;
 use crate::table::report::State;
@@ -47,7 +48,16 @@ pub fn start_logging(
     format: LogFormat,
 ) -> Result<(), tracing_subscriber::filter::ParseError> {
     // kube's client logs every failed attempt of every watch as an error; the watches report each failure once.
-    let filter = EnvFilter::try_new(level)?.add_directive("kube_client=off".parse()?);
+    // hickory has two lines for each query, and a warning for each that a client gets wrong.
+    let mut filter = EnvFilter::try_new(level)?;
+    for own_business in [
+        "kube_client=off",
+        "hickory_server=error",
+        "hickory_proto=error",
+        "hickory_net=error",
+    ] {
+        filter = filter.add_directive(own_business.parse()?);
+    }
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -80,20 +90,20 @@ pub fn sentence(error: &dyn std::error::Error) -> String {
 #[derive(Debug, Default)]
 pub struct Counters {
     /// By transport and type.
-    requests: [[AtomicU64; TYPES.len() + 1]; 2],
+    requests: [[AtomicU64; TYPES.len() + 1]; PROTOS.len()],
     /// By response code.
     responses: [AtomicU64; RCODES.len() + 1],
     /// Messages that are never answered.
     dropped: AtomicU64,
-    /// Replies that did not fit, by transport: with TC over UDP the client asks again over TCP; over TCP, not even
+    /// Replies that did not fit, by transport: with TC over UDP the client asks again over TCP; elsewhere, not even
     /// 65,535 octets were enough.
-    truncated: [AtomicU64; 2],
+    truncated: [AtomicU64; PROTOS.len()],
     /// Time to answer: one count for each bucket of [`BUCKETS`], and one above.
     durations: [AtomicU64; BUCKETS.len() + 1],
     duration_nanoseconds: AtomicU64,
 }
 
-const PROTOS: [&str; 2] = ["udp", "tcp"];
+const PROTOS: [&str; 4] = ["udp", "tcp", "tls", "https"];
 const TYPES: [(RecordType, &str); 7] = [
     (RecordType::A, "A"),
     (RecordType::AAAA, "AAAA"),
@@ -147,6 +157,8 @@ fn proto(over: Transport) -> usize {
     match over {
         Transport::Udp => 0,
         Transport::Tcp => 1,
+        Transport::Tls => 2,
+        Transport::Https => 3,
     }
 }
 
@@ -161,6 +173,8 @@ pub struct Metrics {
     pub reader: Reader,
     /// Signs of life of the source.
     pub feeds: Feeds,
+    /// What the encrypted listeners show, if there are any.
+    pub certificate: Option<Arc<Certificate>>,
 }
 
 impl Metrics {
@@ -188,6 +202,11 @@ impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut page = Page(&mut encoder);
         self.encode_queries(&mut page)?;
+        if let Some(certificate) = &self.certificate {
+            let expiry = certificate.expiry() as f64;
+            let help = "When the certificate in use expires, in Unix seconds";
+            page.gauge("certificate_expiry_timestamp_seconds", help, expiry)?;
+        }
         self.encode_table(&mut page)
     }
 }
