@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use crate::admin::{Pages, admin_routes, api_routes};
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceArgs};
-use crate::server::{DnsServer, Limits, TCP_IDLE, ns_addresses};
+use crate::server::{Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, ns_addresses};
 use crate::source::{self, Feeds, file, kube};
 use crate::table::Publisher;
 use crate::telemetry::{Metrics, Tallies, start_logging};
@@ -52,6 +52,7 @@ async fn serve(
         source,
         model,
         listeners,
+        encrypted,
         order,
         ns_address,
         udp_max,
@@ -81,8 +82,10 @@ async fn serve(
         kube::Access::Pod,
     )
     .await?;
+    let encrypted = encrypted.options().map(Encrypted::open).transpose()?;
 
     let workers = udp_workers.map_or_else(cpus, usize::from);
+    let encrypted = encrypted.map(Encrypted::bind).transpose()?;
     let dns = listeners.dns().bind_dns(workers)?;
     let admin = listeners.admin().bind_tcp("admin")?;
     let api = listeners.api().bind_tcp("api")?;
@@ -110,6 +113,7 @@ async fn serve(
             tallies: tallies.clone(),
             reader: reader.clone(),
             feeds: feeds.clone(),
+            certificate: encrypted.as_ref().map(Encrypted::certificate),
         },
         draining: draining.clone(),
     };
@@ -125,8 +129,13 @@ async fn serve(
         total: tcp_connections as usize,
         per_address: tcp_connections_per_address as usize,
     };
-    let mut server = DnsServer::start(dns, settings, &reader, &tallies, limits)
+    let answerers = Answerers::new(settings, reader, tallies);
+    let mut server = DnsServer::start(dns, &answerers, limits)
         .context("starting a thread for each UDP worker")?;
+    if let Some(encrypted) = encrypted {
+        tasks.spawn(encrypted.certificate().follow());
+        server.start_encrypted(encrypted, &answerers);
+    }
     ready(&bound)?;
 
     tokio::select! {

@@ -10,9 +10,11 @@ use std::time::Duration;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
+mod encrypted;
 mod model;
 mod values;
 
+pub use encrypted::EncryptedArgs;
 pub use model::ModelArgs;
 
 pub use values::{
@@ -64,6 +66,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     pub listeners: ListenArgs,
+
+    #[command(flatten)]
+    pub encrypted: EncryptedArgs,
 
     /// Order of the records in an answer; the set is always complete
     #[arg(
@@ -331,6 +336,7 @@ impl From<DemoArgs> for ServeArgs {
             admin_listen: vec![admin_listen],
             api_listen: vec![api_listen],
         };
+        serve.encrypted = EncryptedArgs::default();
         serve.log = log;
         *serve
     }

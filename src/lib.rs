@@ -16,7 +16,7 @@
 //! | [`table`] | inputs, the pure step to a table, the swap that makes it current |
 //! | [`zone`] | the grammar of owner names, and the one place that chooses an answer |
 //! | [`wire`] | query parser, response policy, reply writer |
-//! | [`server`] | DNS listeners, UDP and TCP |
+//! | [`server`] | DNS listeners: UDP and TCP; if asked for, TLS and HTTPS |
 //! | [`explain`](mod@explain) | why an answer is what it is |
 //! | [`admin`] | `/livez /readyz /metrics`, `/api/v1/…` |
 //! | [`telemetry`] | logging set-up, every metric |

@@ -1,10 +1,12 @@
-//! The listeners of the DNS port: worker threads on UDP and tasks on TCP around one function, `Answerer::answer`.
+//! The listeners of the DNS port: worker threads on UDP and tasks on TCP around one function, `Answerer::answer`. DNS
+//! over TLS and over HTTPS come in through [`encrypted`].
 //!
 //! Nothing is decided here: a message goes to [`wire`], what comes back is sent. A listener survives
 //! failing `accept` and failing `send`; a query never takes the process down.
 
 pub mod bind;
 mod connections;
+pub mod encrypted;
 mod tcp;
 mod udp;
 
@@ -21,16 +23,25 @@ use tracing::warn;
 
 pub use bind::{Addresses, BindError, DnsListener};
 pub use connections::Limits;
+pub use encrypted::{Certificate, Encrypted};
 
 use connections::Connections;
 
 use crate::source::unix_seconds;
 use crate::table::publish::{Current, Reader};
 use crate::telemetry::{Counters, Tallies};
-use crate::wire::{self, Arrival, Query, Reject, Settings, Transport};
+use crate::wire::{self, Arrival, Query, Reject, Reply, Settings, Transport};
 
 /// How long a TCP connection may be idle: longer than the ten seconds for which CoreDNS keeps one for reuse.
 pub const TCP_IDLE: Duration = Duration::from_secs(30);
+
+/// Makes the answerers of the listeners.
+pub struct Answerers {
+    settings: Arc<Settings>,
+    reader: Reader,
+    tallies: Tallies,
+    turns: Arc<AtomicU32>,
+}
 
 /// Makes replies out of messages. Every UDP worker has one of its own, so that no two threads write to one counter;
 /// TCP connections share one.
@@ -59,24 +70,34 @@ pub struct DnsServer {
     stop: CancellationToken,
 }
 
-// === impl Answerer ===
+// === impl Answerers ===
 
-impl Answerer {
-    fn new(
-        settings: Arc<Settings>,
-        reader: Reader,
-        counters: Arc<Counters>,
-        turns: Arc<AtomicU32>,
-    ) -> Self {
+impl Answerers {
+    /// Makes answerers that answer out of the same table, and count apart.
+    pub fn new(settings: Settings, reader: Reader, tallies: Tallies) -> Self {
         Self {
-            settings,
+            settings: Arc::new(settings),
             reader,
-            counters,
-            turns,
-            last_overflow: AtomicU32::new(0),
+            tallies,
+            // Replicas that start together must not rotate in step.
+            turns: Arc::new(AtomicU32::new(fastrand::u32(..))),
         }
     }
 
+    fn add(&self) -> Answerer {
+        Answerer {
+            settings: self.settings.clone(),
+            reader: self.reader.clone(),
+            counters: self.tallies.add(),
+            turns: self.turns.clone(),
+            last_overflow: AtomicU32::new(0),
+        }
+    }
+}
+
+// === impl Answerer ===
+
+impl Answerer {
     /// Looks at the table and the clock, for `queries` that are to be answered at once. Not to be kept while nothing is
     /// asked: it keeps an old table alive.
     fn moment(&self, queries: usize) -> Moment {
@@ -111,6 +132,22 @@ impl Answerer {
         client: SocketAddr,
         out: &mut [u8],
     ) -> Option<usize> {
+        self.reply(moment, packet, over, client, |reply, query| {
+            let written = wire::write(reply, query, packet, out);
+            (written.length, written.is_truncated)
+        })
+    }
+
+    /// Decides the reply to a message, and lets `render` make of it what is sent, and say whether it is truncated.
+    /// `None`: nothing is sent.
+    fn reply<R>(
+        &self,
+        moment: &Moment,
+        packet: &[u8],
+        over: Transport,
+        client: SocketAddr,
+        render: impl FnOnce(&Reply<'_>, &Result<Query, Reject>) -> (R, bool),
+    ) -> Option<R> {
         if client.port() == 0 || client.ip().is_unspecified() {
             self.counters.count_dropped(); // a forged source that nothing can be sent to
             return None;
@@ -126,22 +163,22 @@ impl Answerer {
             self.counters.count_dropped();
             return None;
         };
-        let written = wire::write(&reply, &query, packet, out);
+        let (rendered, is_truncated) = render(&reply, &query);
         let rtype = match &query {
             Ok(query) => Some(query.rtype),
             Err(Reject::Drop | Reject::With { .. }) => None,
         };
         self.counters.count_request(over, rtype);
         self.counters.count_response(reply.rcode);
-        if written.is_truncated {
+        if is_truncated {
             self.counters.count_truncated(over);
-            if over == Transport::Tcp
+            if over != Transport::Udp
                 && let Ok(query) = &query
             {
                 self.warn_of_overflow(query, arrival.time);
             }
         }
-        Some(written.length)
+        Some(rendered)
     }
 
     /// Warns of an answer that no message can hold, at most once a minute: a client can ask as often as it likes.
@@ -164,29 +201,16 @@ impl DnsServer {
     /// If the system grants no thread for a worker.
     pub fn start(
         listeners: Vec<DnsListener>,
-        settings: Settings,
-        reader: &Reader,
-        tallies: &Tallies,
+        answerers: &Answerers,
         limits: Limits,
     ) -> io::Result<Self> {
-        let settings = Arc::new(settings);
-        // Replicas that start together must not rotate in step.
-        let turns = Arc::new(AtomicU32::new(fastrand::u32(..)));
-        let answerer = || {
-            Answerer::new(
-                settings.clone(),
-                reader.clone(),
-                tallies.add(),
-                turns.clone(),
-            )
-        };
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        let over_tcp = Arc::new(answerer());
+        let over_tcp = Arc::new(answerers.add());
         let connections = Connections::new(limits, over_tcp.counters.clone());
         for DnsListener { udp, tcp, .. } in listeners {
             for socket in udp {
-                tasks.spawn(udp::start(socket, answerer(), stop.clone())?);
+                tasks.spawn(udp::start(socket, answerers.add(), stop.clone())?);
             }
             tasks.spawn(tcp::serve(
                 tcp,
@@ -199,6 +223,13 @@ impl DnsServer {
             listeners: tasks,
             stop,
         })
+    }
+
+    /// Starts answering on the encrypted listeners.
+    pub fn start_encrypted(&mut self, listeners: Encrypted, answerers: &Answerers) {
+        for listener in listeners.start(Arc::new(answerers.add()), &self.stop) {
+            self.listeners.spawn(listener);
+        }
     }
 
     /// Waits for a listener that ends although nobody stopped it, and says why. A server that has gone deaf on one

@@ -130,6 +130,17 @@ pub(super) fn parse_text(text: &str) -> Result<String, String> {
     }
 }
 
+/// The path of DNS over HTTPS is compared with that of requests, octet by octet.
+pub(super) fn parse_https_path(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~".contains(c);
+    match text.starts_with('/') && text.chars().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "a path starts with '/' and holds letters, digits, '-', '.', '_' and '~'".to_owned(),
+        ),
+    }
+}
+
 /// TTLs are 31 bits wide (RFC 2181 section 8); nobody wants more than a day here.
 pub(super) fn parse_ttl(text: &str) -> Result<u32, String> {
     const DAY: u32 = 86_400;
@@ -150,6 +161,16 @@ mod tests {
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         for bad in ["", "5", "-5s", "soon"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn paths_are_absolute_and_plain() {
+        for good in ["/", "/dns-query", "/a/b.c"] {
+            assert_eq!(parse_https_path(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "dns-query", "/dns-query{?dns}", "/a b", "/ü", "/a?b"] {
+            assert!(parse_https_path(bad).is_err(), "{bad}");
         }
     }
 

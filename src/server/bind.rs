@@ -24,7 +24,7 @@ pub enum Addresses {
 #[derive(Debug, thiserror::Error)]
 #[error("binding the {listener} listener on {address}")]
 pub struct BindError {
-    /// What it is for: `dns`, `admin`, `api`.
+    /// What it is for: `dns`, `admin`, `api`, `tls`, `https`.
     pub listener: &'static str,
     /// The address asked for.
     pub address: SocketAddr,

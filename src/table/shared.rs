@@ -16,11 +16,13 @@ use foldhash::fast::RandomState;
 #[derive(Clone)]
 pub struct SharedMap<K, V> {
     /// A power of two of them.
-    shards: Arc<Vec<Arc<Vec<Entry<K, V>>>>>,
+    shards: Arc<Vec<Shard<K, V>>>,
     len: usize,
     /// Seeded at random: who names Services must not be able to crowd a shard.
     hasher: RandomState,
 }
+
+type Shard<K, V> = Arc<Vec<Entry<K, V>>>;
 
 #[derive(Clone)]
 struct Entry<K, V> {

@@ -37,6 +37,10 @@ pub enum Transport {
     Udp,
     /// A stream with messages of up to 65,535 octets.
     Tcp,
+    /// The same inside TLS (RFC 7858).
+    Tls,
+    /// An HTTP exchange for each message of up to 65,535 octets (RFC 8484).
+    Https,
 }
 
 /// Where and when a query arrived: what the policy looks at besides the message.
@@ -95,7 +99,7 @@ pub struct ReplyEdns<'t> {
     pub nsid: Option<&'t [u8]>,
     /// The client's cookie with ours.
     pub cookie: Option<Cookie>,
-    /// How long the TCP connection may be idle, in tenths of a second, for who asks.
+    /// How long the TCP or TLS connection may be idle, in tenths of a second, for who asks.
     pub keepalive: Option<u16>,
     /// Extended DNS Error, where it helps (RFC 8914).
     pub error: Option<ExtendedError>,
@@ -217,7 +221,7 @@ fn code<'t>(
         edns: edns.map(|edns| reply_edns(settings, edns, arrival)),
         limit: match arrival.over {
             Transport::Udp => payload,
-            Transport::Tcp => u16::MAX,
+            Transport::Tcp | Transport::Tls | Transport::Https => u16::MAX,
         },
         order: settings.order,
         turn: arrival.turn,
@@ -225,7 +229,8 @@ fn code<'t>(
 }
 
 fn reply_edns<'t>(settings: &'t Settings, edns: &Edns, arrival: &Arrival) -> ReplyEdns<'t> {
-    let wants_keepalive = edns.wants_keepalive && arrival.over == Transport::Tcp;
+    // How long an HTTP connection may be idle is a matter of HTTP.
+    let has_idle_time = matches!(arrival.over, Transport::Tcp | Transport::Tls);
     let tenths = u16::try_from(settings.tcp_idle.as_millis() / 100).unwrap_or(u16::MAX);
     let cookie = |client| {
         settings
@@ -241,7 +246,7 @@ fn reply_edns<'t>(settings: &'t Settings, edns: &Edns, arrival: &Arrival) -> Rep
             .filter(|_| edns.wants_nsid)
             .map(String::as_bytes),
         cookie: edns.cookie.map(cookie),
-        keepalive: wants_keepalive.then_some(tenths),
+        keepalive: (edns.wants_keepalive && has_idle_time).then_some(tenths),
         error: None,
     }
 }

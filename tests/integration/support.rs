@@ -2,6 +2,7 @@
 
 pub mod ask;
 pub mod binary;
+pub mod encrypted;
 pub mod objects;
 
 // Shared with other suites.

@@ -188,8 +188,8 @@ impl Watcher {
             };
             self.feeds.alive(&self.feed);
             let seen = page.items.unwrap_or_default();
-            let reduced = |item: &Box<RawValue>| self.reduce(&KubeObject::read(item.get()));
-            objects.extend(seen.iter().filter_map(reduced));
+            let texts = seen.iter().map(|item| item.get());
+            objects.extend(texts.filter_map(|json| self.reduce(&KubeObject::read(json))));
             token = page
                 .metadata
                 .continue_token

@@ -187,6 +187,11 @@ impl Server {
         }
     }
 
+    /// Where a listener is: `tls`, `https`.
+    pub fn address(&self, listener: &str) -> SocketAddr {
+        self.running.address(listener)
+    }
+
     /// The folder that goes when the server does.
     pub fn folder(&self) -> &Path {
         self._folder.path()

@@ -1,0 +1,210 @@
+//! The adapter to hickory-server: raw bytes to *our* parser and policy, records back. It decides nothing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use hickory_proto::op::{Edns, Header, HeaderCounts, MessageType, Metadata, ResponseCode};
+use hickory_proto::rr::Record;
+use hickory_proto::rr::rdata::opt::{EdnsCode, EdnsOption};
+use hickory_proto::serialize::binary::{BinDecoder, BinEncodable, BinEncoder};
+use hickory_server::net::runtime::Time;
+use hickory_server::net::xfer::Protocol;
+use hickory_server::server::{Request, RequestHandler, ResponseHandler, ResponseInfo};
+use hickory_server::zone_handler::{MessageResponseBuilder, Queries};
+use tracing::debug;
+
+use crate::server::Answerer;
+use crate::wire::query::{HEADER, option};
+use crate::wire::respond::ReplyEdns;
+use crate::wire::{self, Query, Reject, Reply, Sections, Transport};
+
+/// Answers what hickory-server hands over.
+pub(super) struct Adapter(Arc<Answerer>);
+
+/// A reply that no longer borrows the table.
+struct Message {
+    rcode: ResponseCode,
+    authoritative: bool,
+    has_question: bool,
+    edns: Option<Edns>,
+    sections: Sections,
+    is_truncated: bool,
+}
+
+impl Adapter {
+    pub(super) fn new(answerer: Arc<Answerer>) -> Self {
+        Self(answerer)
+    }
+
+    /// Makes the reply to a message; `None`: nothing is sent. The same steps as for UDP and TCP, another writer.
+    fn reply(&self, packet: &[u8], over: Transport, client: SocketAddr) -> Option<Message> {
+        let started = Instant::now();
+        let answerer = &self.0;
+        let moment = answerer.moment(1);
+        let message = answerer.reply(&moment, packet, over, client, |reply, query| {
+            let message = Message::of(reply, query);
+            let is_truncated = message.is_truncated;
+            (message, is_truncated)
+        })?;
+        answerer.counters.count_time(1, started.elapsed());
+        Some(message)
+    }
+}
+
+#[async_trait]
+impl RequestHandler for Adapter {
+    async fn handle_request<R: ResponseHandler, T: Time>(
+        &self,
+        request: &Request,
+        mut handle: R,
+    ) -> ResponseInfo {
+        // Nothing else is registered.
+        let over = if request.protocol() == Protocol::Tls {
+            Transport::Tls
+        } else {
+            Transport::Https
+        };
+        // RA, AD and CD are clear.
+        let mut metadata = Metadata::new(
+            request.metadata.id,
+            MessageType::Response,
+            request.metadata.op_code,
+        );
+        metadata.recursion_desired = request.metadata.recursion_desired;
+        // Nothing is sent for what must not be answered: hickory goes on with a TLS connection, and resets the stream of
+        // an HTTP request that it has no response to.
+        let Some(message) = self.reply(request.as_slice(), over, request.src()) else {
+            return unsent(metadata);
+        };
+        metadata.response_code = message.rcode;
+        metadata.authoritative = message.authoritative;
+        metadata.truncation = message.is_truncated;
+        // Nothing, which can always be read.
+        let none = Queries::read(&mut BinDecoder::new(&[]), 0);
+        let queries = match &none {
+            Ok(none) if !message.has_question => none,
+            _ => &request.queries,
+        };
+        let Sections {
+            answers,
+            soa,
+            additionals,
+        } = &message.sections;
+        let builder = MessageResponseBuilder::new(queries, message.edns.as_ref());
+        let response = builder.build(metadata, answers, &[], soa, additionals);
+        handle
+            .send_response(response)
+            .await
+            .unwrap_or_else(|error| {
+                debug!(%error, "A reply could not be sent");
+                unsent(metadata)
+            })
+    }
+}
+
+/// What hickory is told of a reply that was not sent.
+fn unsent(metadata: Metadata) -> ResponseInfo {
+    let counts = HeaderCounts::default();
+    Header { metadata, counts }.into()
+}
+
+// === impl Message ===
+
+impl Message {
+    fn of(reply: &Reply<'_>, query: &Result<Query, Reject>) -> Self {
+        let (question, sections) = match query {
+            Ok(query) => (query.question(), wire::records(reply, query)),
+            Err(Reject::With { question, .. }) => (*question, Sections::default()),
+            Err(Reject::Drop) => (0, Sections::default()),
+        };
+        // Masked to eight and to four bits.
+        let (high, low) = (
+            (reply.rcode.0 >> 4 & 0xff) as u8,
+            (reply.rcode.0 & 0x0f) as u8,
+        );
+        let mut message = Self {
+            rcode: ResponseCode::from(high, low),
+            authoritative: reply.authoritative,
+            has_question: question > 0,
+            edns: reply.edns.as_ref().map(opt),
+            sections,
+            is_truncated: false,
+        };
+        message.cut(usize::from(reply.limit).saturating_sub(HEADER + question));
+        message
+    }
+
+    /// Leaves out what may not fit, as our own writer does: OPT first, whole records, TC if and only if the answer
+    /// section is incomplete. Left to itself, hickory loses OPT, and sets TC for an additional record, too.
+    fn cut(&mut self, mut room: usize) {
+        // No record of ours takes more than an SOA record's three names of 255 octets, and some.
+        const LONGEST: usize = 3 * 255 + 10 + 20;
+        let Sections {
+            answers,
+            soa,
+            additionals,
+        } = &mut self.sections;
+        if (answers.len() + soa.len() + additionals.len() + 1) * LONGEST <= room {
+            return;
+        }
+        let opt = self.edns.as_ref().map(|edns| octets(&Record::from(edns)));
+        room = room.saturating_sub(opt.unwrap_or(0));
+        self.is_truncated = keep_fitting(answers, &mut room);
+        if self.is_truncated {
+            additionals.clear();
+        }
+        keep_fitting(soa, &mut room);
+        keep_fitting(additionals, &mut room);
+    }
+}
+
+/// Keeps the records that fit, up to the first that does not. Returns whether some are lost.
+fn keep_fitting(records: &mut Vec<Record>, room: &mut usize) -> bool {
+    let fits = |record: &&Record| match room.checked_sub(octets(record)) {
+        Some(rest) => {
+            *room = rest;
+            true
+        }
+        None => false,
+    };
+    let fitting = records.iter().take_while(fits).count();
+    let is_cut = fitting < records.len();
+    records.truncate(fitting);
+    is_cut
+}
+
+/// Octets of a record that is written without compression: the most that it takes. hickory compresses some.
+fn octets(record: &Record) -> usize {
+    let mut bytes = Vec::new();
+    match record.emit(&mut BinEncoder::new(&mut bytes)) {
+        Ok(()) => bytes.len(),
+        Err(_) => usize::MAX, // never fits
+    }
+}
+
+/// Makes our OPT record. The high bits of the response code are hickory's business.
+fn opt(edns: &ReplyEdns<'_>) -> Edns {
+    let mut opt = Edns::new();
+    opt.set_max_payload(edns.payload)
+        .set_dnssec_ok(edns.dnssec_ok);
+    let options = [
+        (option::NSID, edns.nsid.map(<[u8]>::to_vec)),
+        (option::COOKIE, edns.cookie.map(|cookie| cookie.to_vec())),
+        (
+            option::KEEPALIVE,
+            edns.keepalive.map(|tenths| tenths.to_be_bytes().to_vec()),
+        ),
+        (
+            option::ERROR,
+            edns.error.map(|error| error.code().to_be_bytes().to_vec()),
+        ),
+    ];
+    for (code, value) in options {
+        let value = value.map(|value| EdnsOption::Unknown(code, value));
+        let value = value.map(|value| (EdnsCode::from(code), value));
+        opt.options_mut().options.extend(value);
+    }
+    opt
+}
