@@ -84,9 +84,8 @@ async fn serve(
     .await?;
     let encrypted = encrypted.options().map(Encrypted::open).transpose()?;
 
-    let workers = udp_workers.map_or_else(cpus, usize::from);
     let encrypted = encrypted.map(Encrypted::bind).transpose()?;
-    let dns = listeners.dns().bind_dns(workers)?;
+    let dns = listeners.dns().bind_dns()?;
     let admin = listeners.admin().bind_tcp("admin")?;
     let api = listeners.api().bind_tcp("api")?;
     let bound: Vec<_> = dns.iter().map(|listener| listener.address).collect();
@@ -130,7 +129,8 @@ async fn serve(
         per_address: tcp_connections_per_address as usize,
     };
     let answerers = Answerers::new(settings, reader, tallies);
-    let mut server = DnsServer::start(dns, &answerers, limits)
+    let workers = udp_workers.map_or_else(cpus, usize::from);
+    let mut server = DnsServer::start(dns, &answerers, workers, limits)
         .context("starting a thread for each UDP worker")?;
     if let Some(encrypted) = encrypted {
         tasks.spawn(encrypted.certificate().follow());
@@ -279,12 +279,10 @@ impl Source {
         model: &ModelArgs,
     ) {
         let (updates, inbox) = source::channel();
-        tasks.spawn(source::follow(
-            inbox,
-            feeds.clone(),
-            publisher,
-            model.rules(),
-        ));
+        // On a thread of its own: to build a large table must not keep connections waiting.
+        let follow = source::follow(inbox, feeds.clone(), publisher, model.rules());
+        let runtime = tokio::runtime::Handle::current();
+        tasks.spawn_blocking(move || runtime.block_on(follow));
         match self {
             Self::Files(files) => tasks.spawn(files.run(feeds.clone(), updates)),
             Self::Cluster(cluster) => tasks.spawn(cluster.run(feeds.clone(), updates)),

@@ -194,14 +194,15 @@ impl Answerer {
 // === impl DnsServer ===
 
 impl DnsServer {
-    /// Starts answering on every listener.
+    /// Starts answering on every listener, with so many threads for each UDP socket.
     ///
     /// # Errors
     ///
-    /// If the system grants no thread for a worker.
+    /// If the system grants no thread or no descriptor for a worker.
     pub fn start(
         listeners: Vec<DnsListener>,
         answerers: &Answerers,
+        udp_workers: usize,
         limits: Limits,
     ) -> io::Result<Self> {
         let stop = CancellationToken::new();
@@ -209,7 +210,8 @@ impl DnsServer {
         let over_tcp = Arc::new(answerers.add());
         let connections = Connections::new(limits, over_tcp.counters.clone());
         for DnsListener { udp, tcp, .. } in listeners {
-            for socket in udp {
+            for _ in 0..udp_workers {
+                let socket = udp.try_clone()?;
                 tasks.spawn(udp::start(socket, answerers.add(), stop.clone())?);
             }
             tasks.spawn(tcp::serve(

@@ -11,9 +11,10 @@ pub mod file;
 pub mod kube;
 
 use std::collections::BTreeSet;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 pub use feeds::{Feed, Feeds};
@@ -45,6 +46,9 @@ pub type Updates = mpsc::Sender<Update>;
 /// `--cluster-name` where it is not given. Fit for trying out, not for peers that store each other's names (rule M6).
 pub const DEFAULT_CLUSTER_NAME: &str = "local";
 
+/// How long a query may still look at a table that is not current any more, give or take.
+const LINGER: Duration = Duration::from_millis(100);
+
 /// Updates that may wait: some pages of a list.
 const QUEUE: usize = 1024;
 
@@ -65,7 +69,17 @@ pub async fn follow(
     let mut dirty = Dirty::new();
     let mut awaited: BTreeSet<Feed> = feeds.all();
     let mut log = ChangeLog::default();
-    while let Some(first) = updates.recv().await {
+    loop {
+        // Tables that queries still looked at when the last one was published are let go a moment later.
+        let first = if publisher.free_retired() {
+            match timeout(LINGER, updates.recv()).await {
+                Ok(first) => first,
+                Err(_) => continue,
+            }
+        } else {
+            updates.recv().await
+        };
+        let Some(first) = first else { return };
         let mut next = Some(first);
         let mut taken = 0;
         while let Some(update) = next {

@@ -38,8 +38,7 @@ pub struct BindError {
 pub struct DnsListener {
     /// The address, with the port that the system chose if 0 was asked for.
     pub address: SocketAddr,
-    /// One for each worker.
-    pub(super) udp: Vec<UdpSocket>,
+    pub(super) udp: UdpSocket,
     pub(super) tcp: TcpListener,
 }
 
@@ -93,13 +92,13 @@ impl Addresses {
         Ok(bound)
     }
 
-    /// Binds UDP, for so many workers, and TCP at one port each.
+    /// Binds UDP and TCP at one port each.
     ///
     /// # Errors
     ///
     /// If an address cannot be had.
-    pub fn bind_dns(&self, workers: usize) -> Result<Vec<DnsListener>, BindError> {
-        let bound = self.bind("dns", |address| dns(address, workers))?;
+    pub fn bind_dns(&self) -> Result<Vec<DnsListener>, BindError> {
+        let bound = self.bind("dns", dns)?;
         for address in bound.iter().map(|bound| bound.address) {
             info!(listener = "dns", %address, "Listening");
         }
@@ -126,33 +125,17 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Binds a socket for each worker. The kernel deals the clients out among them by address and port.
-fn udp(address: SocketAddr, workers: usize) -> io::Result<(SocketAddr, Vec<UdpSocket>)> {
-    let bind = |address: SocketAddr| -> io::Result<UdpSocket> {
-        let socket = Socket::new(
-            Domain::for_address(address),
-            Type::DGRAM,
-            Some(Protocol::UDP),
-        )?;
-        socket.set_recv_buffer_size(UDP_BUFFER)?;
-        socket.set_reuse_port(true)?;
-        prepare(&socket, address)?;
-        Ok(socket.into())
-    };
-    let first = bind(address)?;
-    let address = first.local_addr()?;
-    let mut sockets = vec![first];
-    if std::env::var_os("SHARED").is_some() {
-        for _ in 1..workers {
-            let c = sockets[0].try_clone()?;
-            sockets.push(c);
-        }
-        return Ok((address, sockets));
-    }
-    for _ in 1..workers {
-        sockets.push(bind(address)?);
-    }
-    Ok((address, sockets))
+/// Binds UDP. One socket for all workers: whoever is free takes what waits, also where all queries come from a few ports
+/// of a few forwarders, which SO_REUSEPORT would deal out once and for all; and a second server on the port is an error.
+fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
+    socket.set_recv_buffer_size(UDP_BUFFER)?;
+    prepare(&socket, address)?;
+    Ok(socket.into())
 }
 
 fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
@@ -165,11 +148,12 @@ fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
 
 /// Binds both transports. Where the system chooses the port it chooses for UDP; that the same is free for TCP takes
 /// more than one try now and then.
-fn dns(address: SocketAddr, workers: usize) -> io::Result<DnsListener> {
+fn dns(address: SocketAddr) -> io::Result<DnsListener> {
     let tries = if address.port() == 0 { 16 } else { 1 };
     let mut last = None;
     for _ in 0..tries {
-        let (address, udp) = udp(address, workers)?;
+        let udp = udp(address)?;
+        let address = udp.local_addr()?;
         match tcp(address) {
             Ok(tcp) => return Ok(DnsListener { address, udp, tcp }),
             Err(error) => last = Some(error),

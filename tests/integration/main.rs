@@ -6,6 +6,7 @@
 //! - `command_line`: usage, errors and exit codes, `explain`, `table`, `demo`, signals
 //! - `house`: the doors of DESIGN 2, read from the source text
 //! - `answers`: every name of DESIGN 4 and every situation of DESIGN 5, over UDP and TCP
+//! - `connections`: TCP: too many connections, slow clients, no descriptors left
 //! - `encrypted`: DNS over TLS and HTTPS: the same answers; what hickory-server does on its own; the certificate
 //! - `members`: whose endpoints a name has: gateways, local members, clusters, TTLs, short names, zones
 //! - `zone_file`: the printed zone in Knot, NSD and BIND; a running Knot answers like we do
@@ -23,6 +24,7 @@
 
 mod answers;
 mod command_line;
+mod connections;
 mod encrypted;
 mod file_source;
 mod house;

@@ -1,0 +1,167 @@
+//! TCP connections: who has to go when there are too many, what a slow client may take, and what nobody can make us lose.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::support::ask::question;
+use crate::support::binary::{Await, Server, global_dns};
+use crate::support::objects::{Manifest, mirror, objects};
+use crate::support::wire::{frame, read_framed};
+
+/// Longer than anything here takes on a busy machine.
+const LONG: Duration = Duration::from_secs(30);
+
+fn sample() -> Manifest {
+    objects().with(mirror("prod", "db", "east").endpoint("db-0", &["192.0.2.1"]))
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.address("dns")).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream
+}
+
+/// Asks a question over a connection that is open; `None` if it is not open any more.
+fn ask(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let packet = question("db.prod.global A").packet();
+    stream.write_all(&frame(&packet)).ok()?;
+    read_framed(stream).ok()
+}
+
+/// Waits until the server closes the connection.
+fn wait_for_end(stream: &mut TcpStream) {
+    match stream.read(&mut [0]) {
+        Ok(0) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        other => panic!("still open: {other:?}"),
+    }
+}
+
+fn ended(server: &Server, reason: &str) -> f64 {
+    server.metric(&format!(
+        "global_dns_tcp_connections_ended_total{{reason=\"{reason}\"}}"
+    ))
+}
+
+#[test]
+fn one_more_than_the_limit_takes_the_place_of_the_longest_idle() {
+    let server = Server::of(sample(), &["--tcp-connections=2"]);
+    let (mut first, mut second) = (connect(&server), connect(&server));
+    assert!(ask(&mut second).is_some());
+    assert!(ask(&mut first).is_some(), "the one that asked last");
+    let mut third = connect(&server);
+    wait_for_end(&mut second);
+    assert!(ask(&mut third).is_some());
+    assert!(ask(&mut first).is_some());
+    assert_eq!(ended(&server, "displaced"), 1.0);
+    assert_eq!(server.metric("global_dns_tcp_connections"), 2.0);
+}
+
+#[test]
+fn who_hoards_connections_loses_its_own() {
+    let server = Server::of(sample(), &["--tcp-connections-per-address=3"]);
+    let dns = server.address("dns");
+    let from = |host: u8| {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        let socket = socket.unwrap();
+        let own = SocketAddr::from(([127, 0, 0, host], 0));
+        socket.bind(&own.into()).unwrap();
+        socket.connect(&dns.into()).unwrap();
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream
+    };
+    let mut other = from(2);
+    let mut hoard: Vec<TcpStream> = (0..20).map(|_| from(3)).collect();
+    for stream in &mut hoard[..17] {
+        wait_for_end(stream);
+    }
+    assert!(
+        ask(&mut other).is_some(),
+        "the other client lost its connection"
+    );
+    for stream in &mut hoard[17..] {
+        assert!(ask(stream).is_some());
+    }
+}
+
+#[test]
+fn a_message_that_comes_octet_by_octet_gets_no_more_time_by_it() {
+    let server = Server::of(sample(), &[]);
+    let mut slow = connect(&server);
+    let packet = frame(&question("db.prod.global A").packet());
+    let started = Instant::now();
+    // An octet every quarter of a second would take the whole message ten seconds.
+    let sent = packet.iter().take_while(|octet| {
+        std::thread::sleep(Duration::from_millis(250));
+        slow.write_all(&[**octet]).is_ok()
+    });
+    let sent = sent.count();
+    assert!(sent < packet.len(), "the whole message was taken");
+    assert!(started.elapsed() >= Duration::from_secs(5));
+    assert_eq!(ended(&server, "slow"), 1.0);
+}
+
+#[test]
+fn thousands_of_pipelined_queries_are_answered_in_order_to_a_client_that_reads_late() {
+    const QUERIES: u16 = 5_000;
+    let server = Server::of(sample(), &[]);
+    let mut stream = connect(&server);
+    let mut writer = stream.try_clone().unwrap();
+    let sending = std::thread::spawn(move || {
+        for id in 0..QUERIES {
+            let mut packet = question("db.prod.global A").packet();
+            packet[..2].copy_from_slice(&id.to_be_bytes());
+            writer.write_all(&frame(&packet)).unwrap();
+        }
+    });
+    for id in 0..QUERIES {
+        let reply = read_framed(&mut stream).unwrap();
+        assert_eq!(reply[..2], id.to_be_bytes());
+    }
+    sending.join().unwrap();
+}
+
+#[test]
+fn a_client_that_takes_no_replies_is_let_go() {
+    let server = Server::of(sample(), &[]);
+    let mut deaf = connect(&server);
+    deaf.set_write_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let packet = frame(&question("db.prod.global A").packet());
+    // Until neither side's buffers take more, and then until the server has lost its patience.
+    let refused = (0..10_000_000).find_map(|_| deaf.write_all(&packet).err());
+    let kind = refused.unwrap().kind();
+    assert!(
+        matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
+        "{kind}"
+    );
+    assert_eq!(ended(&server, "slow"), 1.0);
+}
+
+#[test]
+fn without_descriptors_it_goes_on_answering() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("objects.yaml");
+    std::fs::write(&file, sample().text()).unwrap();
+    let mut command = std::process::Command::new("prlimit");
+    command.args(["--nofile=64", "--"]);
+    command.arg(global_dns(&[]).get_program()).args([
+        "serve",
+        "--listen=127.0.0.1:0",
+        "--admin-listen=127.0.0.1:0",
+        "--api-listen=127.0.0.1:0",
+        "--log-format=json",
+        "--file",
+    ]);
+    command.arg(file);
+    let server = Server::start_command(folder, command, Await::Ready);
+    let mut hoard: Vec<TcpStream> = (0..120).map(|_| connect(&server)).collect();
+    assert_eq!(server.outcome("db.prod.global A"), "192.0.2.1");
+    // The last of them gets its turn, at the cost of the first.
+    assert!(hoard.last_mut().is_some_and(|last| ask(last).is_some()));
+    assert!(server.metric("global_dns_tcp_accept_failures_total") > 0.0);
+    drop(hoard);
+    assert!(ask(&mut connect(&server)).is_some());
+}
