@@ -430,6 +430,7 @@ fn the_default_cluster_name_warns_as_soon_as_a_local_member_is_published() {
         (&sample(), &[], false),
     ] {
         let server = Server::of(manifest.clone(), flags);
+        server.log.wait(0, "Published table"); // the warning comes before it
         assert_eq!(warning(&server), warns, "{flags:?}");
     }
 }
