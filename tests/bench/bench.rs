@@ -1,0 +1,174 @@
+//! Benchmarks: global-dns beside Knot, NSD and BIND, all with the same records, on one core each; the load comes from
+//! another one. `tests/bench/run` installs what this needs and runs it.
+//!
+//! Index:
+//!
+//! - `udp`: queries per second, and CPU time per query, which decides where the load's core is the limit
+//! - `memory`: a hundred thousand endpoint mirrors: resident memory, time to ready; the size of the binary
+//! - `tcp`: pipelined queries, and one query for each connection
+//! - `data`: what is served and asked; `servers`: who serves it; `processes`: child processes, their CPU time and memory
+//! - `load`: dnsperf, and a client with a connection for each query; `floor`: the least that a server can do
+//! - `check`: that all servers give the same answers; `report`: tables, goals, Markdown, a chart
+//! - `support`: what the tests share
+#![expect(
+    clippy::print_stdout,
+    reason = "a command whose output is what it is for"
+)]
+
+use std::env;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::report::Report;
+
+mod check;
+mod data;
+mod floor;
+mod load;
+mod memory;
+mod processes;
+mod report;
+mod servers;
+mod support;
+mod tcp;
+mod udp;
+
+/// Measures global-dns beside Knot, NSD and BIND: medians of interleaved rounds, ratios, goals.
+#[derive(Debug, Parser)]
+#[command(name = "tests/bench/run", args_conflicts_with_subcommands = true)]
+struct Arguments {
+    /// What to measure; everything if none is named
+    sections: Vec<Section>,
+    /// How often each server is asked each kind of question
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// How long a round lasts for each server and kind, in seconds
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: u32,
+    /// What cargo tells every benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Section {
+    /// Queries per second and CPU time per query over UDP, beside Knot, NSD, BIND and a bare loop
+    Udp,
+    /// Resident memory with 100,000 endpoint mirrors, time to ready; size of the binary
+    Memory,
+    /// Queries per second over TCP, pipelined and with one query for each connection, beside Knot and NSD
+    Tcp,
+}
+
+/// What the benchmark starts as child processes of its own, on cores of their own.
+#[derive(Debug, Subcommand)]
+#[command(hide = true)]
+enum Part {
+    /// Answers a fixed set of questions with what another server answers to them
+    #[command(name = "part-floor", hide = true)]
+    Floor {
+        /// Where to answer
+        #[arg(long)]
+        listen: SocketAddr,
+        /// Whose answers
+        #[arg(long)]
+        from: SocketAddr,
+        /// Names and types, one question in a line
+        #[arg(long)]
+        questions: PathBuf,
+    },
+    /// Asks each question in a connection of its own
+    #[command(name = "part-connections", hide = true)]
+    Connections {
+        /// Whom to ask
+        #[arg(long)]
+        server: SocketAddr,
+        /// Names and types, one question in a line
+        #[arg(long)]
+        questions: PathBuf,
+        /// How long
+        #[arg(long)]
+        seconds: u32,
+    },
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    /// Rounds over all servers.
+    rounds: u32,
+    /// Length of a round for one server and kind.
+    seconds: u32,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    match arguments.part {
+        None => measure(&arguments),
+        Some(Part::Floor {
+            listen,
+            from,
+            questions,
+        }) => floor::serve(listen, from, &questions),
+        Some(Part::Connections {
+            server,
+            questions,
+            seconds,
+        }) => load::ask_in_connections(server, &questions, seconds),
+    }
+}
+
+fn measure(arguments: &Arguments) -> Result<()> {
+    let effort = Effort {
+        rounds: arguments.rounds,
+        seconds: arguments.seconds,
+    };
+    if std::thread::available_parallelism()?.get() < 2 {
+        bail!("a core for the server and one for the load are needed");
+    }
+    let mut report = Report::default();
+    for section in Section::value_variants() {
+        if !arguments.sections.is_empty() && !arguments.sections.contains(section) {
+            continue;
+        }
+        match section {
+            Section::Udp => udp::measure(effort, &mut report)?,
+            Section::Memory => memory::measure(&mut report)?,
+            Section::Tcp => tcp::measure(effort, &mut report)?,
+        }
+    }
+    println!("\n{}", report.text());
+    report.write(&output()?)
+}
+
+/// Where results go: `bench` where cargo builds. The script puts the binary there, because what cargo builds beside a
+/// benchmark has features that only tests need.
+fn output() -> Result<PathBuf> {
+    let own = env::current_exe()?; // release/deps/bench-…
+    let target = own.ancestors().nth(3);
+    Ok(target
+        .context("a program in cargo's directories")?
+        .join("bench"))
+}
+
+/// The binary that is measured.
+fn binary() -> Result<PathBuf> {
+    let binary = output()?.join("global-dns");
+    ensure!(
+        binary.is_file(),
+        "{} is missing: tests/bench/run makes it",
+        binary.display()
+    );
+    Ok(binary)
+}
+
+/// Tells how far it is.
+fn say(line: &str) {
+    println!("bench: {line}");
+}

@@ -1,0 +1,89 @@
+//! Whether all servers give the same answers, without which comparing their speed says nothing.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+
+use crate::data::{Kind, Question};
+use crate::say;
+use crate::servers::Server;
+use crate::support::PATIENCE;
+use crate::support::message::Message;
+use crate::support::wire::{Over, exchange};
+
+/// Questions of a kind that are compared.
+const SAMPLE: usize = 25;
+/// TC, in the second word of the header.
+const TRUNCATED: u16 = 0x0200;
+
+/// Compares response code and records of the answer section of a sample of all kinds, and tells how long replies are.
+///
+/// # Errors
+///
+/// If two servers differ, a reply is cut, or none comes.
+pub(crate) fn same_answers(servers: &[Server], kinds: &[Kind], over: Over) -> Result<()> {
+    for kind in kinds {
+        let mut octets: BTreeMap<&str, usize> = BTreeMap::new();
+        let step = kind.questions.len() / SAMPLE | 1; // odd, to meet all of what is mixed
+        for asked in kind.questions.iter().step_by(step) {
+            let mut first: Option<(&str, Seen)> = None;
+            for server in servers {
+                let (seen, length) = see(server.address, asked, over)
+                    .with_context(|| format!("asking {} for {asked:?}", server.name))?;
+                let longest = octets.entry(server.name).or_default();
+                *longest = length.max(*longest);
+                let (name, wanted) = first.get_or_insert_with(|| (server.name, seen.clone()));
+                ensure!(
+                    *wanted == seen,
+                    "{name} and {} differ about {asked:?}:\n{wanted:?}\n{seen:?}",
+                    server.name
+                );
+            }
+        }
+        let octets: Vec<String> = octets
+            .iter()
+            .map(|(name, n)| format!("{name} {n}"))
+            .collect();
+        say(&format!(
+            "{}: same answers; octets at most: {}",
+            kind.name,
+            octets.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+/// Response code, and records in some order.
+type Seen = (u16, Vec<(String, u16, u32, String)>);
+
+fn see(server: SocketAddr, asked: &Question, over: Over) -> Result<(Seen, usize)> {
+    let reply = exchange(server, &query(asked, 1)?, over, PATIENCE)?;
+    let reply = Message::read(&reply).map_err(|error| anyhow!("a reply that is none: {error}"))?;
+    ensure!(reply.flags & TRUNCATED == 0, "a reply is cut");
+    let records = reply.answers.into_iter();
+    let mut records: Vec<_> = records
+        .map(|record| (record.owner, record.rtype, record.ttl, record.data))
+        .collect();
+    records.sort_unstable();
+    Ok(((reply.rcode, records), reply.octets))
+}
+
+/// A query as dnsperf writes it: RD, and EDNS with 4096 octets.
+///
+/// # Errors
+///
+/// If a label is too long.
+pub(crate) fn query(question: &Question, id: u16) -> Result<Vec<u8>> {
+    let mut query = id.to_be_bytes().to_vec();
+    query.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 1]);
+    for label in question.name.trim_end_matches('.').split('.') {
+        query.push(u8::try_from(label.len())?);
+        query.extend(label.bytes());
+    }
+    query.push(0);
+    query.extend(question.rtype.to_be_bytes());
+    query.extend([0, 1]);
+    query.extend([0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, 0]);
+    Ok(query)
+}

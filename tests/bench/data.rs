@@ -1,0 +1,236 @@
+//! What is served, as Kubernetes objects, and what is asked.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Map, Value, json};
+
+use crate::support::message::{A, AAAA, SRV};
+use crate::support::mirror_objects::HeadlessMirror;
+
+/// Services of one size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Services {
+    /// What their names begin with; a number follows.
+    pub(crate) prefix: &'static str,
+    /// How many.
+    pub(crate) count: usize,
+    /// In how many clusters each is, of [`CLUSTERS`].
+    pub(crate) clusters: usize,
+    /// How many endpoints each has in each cluster.
+    pub(crate) endpoints: usize,
+    /// Names and numbers of ports.
+    pub(crate) ports: &'static [(&'static str, u16)],
+}
+
+/// Names of target clusters.
+const CLUSTERS: [&str; 3] = ["east", "west", "north"];
+/// Namespaces that the services are spread over.
+const NAMESPACES: usize = 50;
+/// Nine endpoints in each of three clusters' thirds, and ninety.
+const SMALL: Services = Services {
+    prefix: "db",
+    count: 1_000,
+    clusters: 3,
+    endpoints: 3,
+    ports: &[("sql", 26_257)],
+};
+const LARGE: Services = Services {
+    prefix: "big",
+    count: 100,
+    endpoints: 30,
+    ..SMALL
+};
+
+/// Questions of one kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    /// What the tables call it.
+    pub(crate) name: &'static str,
+    /// What is asked.
+    pub(crate) questions: Vec<Question>,
+    /// The same, in a file that dnsperf reads.
+    pub(crate) file: PathBuf,
+}
+
+/// A name and a type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Question {
+    /// With a final dot.
+    pub(crate) name: String,
+    /// As a number.
+    pub(crate) rtype: u16,
+}
+
+/// What the sections `udp` and `tcp` serve.
+pub(crate) fn nines_and_nineties() -> [Services; 2] {
+    [SMALL, LARGE]
+}
+
+/// What they ask: `A9`, `A90`, `SRV9`, `NXDOMAIN`, `NODATA`, `mixed`.
+///
+/// # Errors
+///
+/// If a file cannot be written to `folder`.
+pub(crate) fn kinds(folder: &Path) -> Result<Vec<Kind>> {
+    let ask = |services: Services, prefix: &str, rtype: u16| -> Vec<Question> {
+        let question = |index| Question {
+            name: format!(
+                "{prefix}{}{index}.{}.global.",
+                services.prefix,
+                namespace(index)
+            ),
+            rtype,
+        };
+        (0..services.count).map(question).collect()
+    };
+    let plain = [
+        ("A9", ask(SMALL, "", A)),
+        ("A90", ask(LARGE, "", A)),
+        ("SRV9", ask(SMALL, "_sql._tcp.", SRV)),
+        ("NXDOMAIN", ask(SMALL, "no-", A)),
+        ("NODATA", ask(SMALL, "", AAAA)),
+    ];
+    // In ten: five A9, two SRV9, one of each other kind.
+    let mixed = (0..SMALL.count).map(|index| {
+        let kind = [0, 2, 0, 3, 0, 1, 0, 2, 0, 4][index % 10];
+        let (_, questions) = &plain[kind];
+        questions[index % questions.len()].clone()
+    });
+    let mixed = ("mixed", mixed.collect());
+    let kinds = plain.iter().cloned().chain([mixed]);
+    kinds
+        .map(|(name, questions)| {
+            let file = folder.join(format!("{name}.questions"));
+            write_questions(&file, &questions)?;
+            Ok(Kind {
+                name,
+                questions,
+                file,
+            })
+        })
+        .collect()
+}
+
+/// Writes questions as dnsperf reads them.
+///
+/// # Errors
+///
+/// If the file cannot be written.
+pub(crate) fn write_questions(file: &Path, questions: &[Question]) -> Result<()> {
+    let line = |question: &Question| {
+        let rtype = match question.rtype {
+            A => "A",
+            AAAA => "AAAA",
+            _ => "SRV",
+        };
+        format!("{} {rtype}\n", question.name)
+    };
+    let text: String = questions.iter().map(line).collect();
+    fs::write(file, text).with_context(|| format!("writing {}", file.display()))
+}
+
+/// Reads what [`write_questions`] wrote.
+///
+/// # Errors
+///
+/// If the file cannot be read.
+pub(crate) fn read_questions(file: &Path) -> Result<Vec<Question>> {
+    let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    let question = |line: &str| {
+        let (name, rtype) = line.split_once(' ')?;
+        let rtype = match rtype {
+            "A" => A,
+            "AAAA" => AAAA,
+            _ => SRV,
+        };
+        Some(Question {
+            name: name.to_owned(),
+            rtype,
+        })
+    };
+    Ok(text.lines().filter_map(question).collect())
+}
+
+/// Writes the objects of all these services, one in a line, as the API server prints them: mirrors, endpoint mirrors
+/// and their slices. Returns how many endpoint mirrors there are.
+///
+/// # Errors
+///
+/// If the file cannot be written.
+pub(crate) fn write_manifest(file: &Path, all: &[Services]) -> Result<usize> {
+    let context = || format!("writing {}", file.display());
+    let mut output = BufWriter::new(File::create(file).with_context(context)?);
+    let mut objects = Objects::default();
+    output.write_all(b"{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":[\n")?;
+    for services in all {
+        for index in 0..services.count {
+            objects.write_service(services, index, &mut output)?;
+        }
+    }
+    output.write_all(b"\n]}\n")?;
+    output.flush().with_context(context)?;
+    Ok(objects.endpoints)
+}
+
+fn namespace(index: usize) -> String {
+    format!("ns{}", index % NAMESPACES)
+}
+
+/// What was written so far.
+#[derive(Default)]
+struct Objects {
+    count: usize,
+    endpoints: usize,
+}
+
+// === impl Objects ===
+
+impl Objects {
+    fn write_service(
+        &mut self,
+        services: &Services,
+        index: usize,
+        output: &mut impl Write,
+    ) -> Result<()> {
+        let (service, namespace) = (format!("{}{index}", services.prefix), namespace(index));
+        let port =
+            |(name, number): &(&str, u16)| json!({"name": name, "protocol": "TCP", "port": number});
+        let ports = services.ports.iter().map(port).collect();
+        for cluster in &CLUSTERS[..services.clusters] {
+            let mirror = HeadlessMirror {
+                name: &format!("{service}-{cluster}"),
+                namespace: &namespace,
+                cluster,
+                service: &service,
+                ports: &ports,
+            };
+            self.write(mirror.service(Map::new()), output)?;
+            for endpoint in 0..services.endpoints {
+                self.endpoints += 1;
+                let [_, high, middle, low] = u32::try_from(self.endpoints)?.to_be_bytes();
+                let address = format!("10.{}.{middle}.{low}", 96 + high);
+                let host = format!("{service}-{endpoint}");
+                let name = format!("{host}-{cluster}");
+                self.write(mirror.endpoint(&name, &host, &[address]), output)?;
+                self.write(mirror.slice(&name, true), output)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes an object with what the API server adds to each.
+    fn write(&mut self, mut object: Value, output: &mut impl Write) -> Result<()> {
+        let metadata = &mut object["metadata"];
+        metadata["creationTimestamp"] = json!("2025-01-01T00:00:00Z");
+        metadata["uid"] = json!(format!("c0ffee00-0000-4000-8000-{:012}", self.count));
+        metadata["resourceVersion"] = json!((1_000 + self.count).to_string());
+        if self.count > 0 {
+            output.write_all(b",\n")?;
+        }
+        self.count += 1;
+        Ok(serde_json::to_writer(output, &object)?)
+    }
+}

@@ -1,0 +1,164 @@
+//! The load: dnsperf, and a client that asks each question in a connection of its own.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+
+use crate::check::query;
+use crate::data::read_questions;
+use crate::processes::{LOAD, command, output};
+use crate::servers::Server;
+use crate::support::wire::frame;
+
+/// Connections that are under way at once, where each takes one question.
+const IN_FLIGHT: usize = 16;
+/// How long a reply may take there.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How the load travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Over UDP, from 32 sockets, 200 queries under way.
+    Udp,
+    /// Over eight TCP connections, 200 queries under way.
+    Pipelined,
+    /// Over TCP, one query for each connection, 16 under way.
+    Connections,
+}
+
+/// What a round measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round {
+    /// Answered queries in a second.
+    pub(crate) rate: f64,
+    /// The server's CPU time for each, in microseconds.
+    pub(crate) cpu: f64,
+    /// Queries without an answer.
+    pub(crate) lost: u64,
+}
+
+/// Asks a server for some seconds.
+///
+/// # Errors
+///
+/// If the load does not run or is not answered, or the server has ended.
+pub(crate) fn run(server: &Server, questions: &Path, seconds: u32, way: Way) -> Result<Round> {
+    let address = server.address;
+    let mut load = match way {
+        Way::Udp | Way::Pipelined => {
+            let mut dnsperf = command("dnsperf", LOAD)?;
+            dnsperf.args(["-e", "-T", "1", "-q", "200"]);
+            dnsperf.args(match way {
+                Way::Udp => ["-m", "udp", "-c", "32"],
+                Way::Pipelined | Way::Connections => ["-m", "tcp", "-c", "8"],
+            });
+            dnsperf.args(["-s", &address.ip().to_string()]);
+            dnsperf.args(["-p", &address.port().to_string()]);
+            dnsperf.args(["-l", &seconds.to_string()]);
+            dnsperf.arg("-d").arg(questions);
+            dnsperf
+        }
+        Way::Connections => {
+            let mut own = command(std::env::current_exe()?, LOAD)?;
+            own.arg("part-connections");
+            own.arg(format!("--server={address}"));
+            own.arg(format!("--seconds={seconds}"));
+            own.arg("--questions").arg(questions);
+            own
+        }
+    };
+    let before = server.process.cpu_time()?;
+    let text = output(&mut load).with_context(|| format!("asking {}", server.name))?;
+    let cpu = server.process.cpu_time()?.saturating_sub(before);
+    let figure = |name: &str| {
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
+        let word = line.and_then(|rest| rest.split_whitespace().next());
+        let value = word.and_then(|word| word.parse::<f64>().ok());
+        value.with_context(|| format!("no '{name}' in: {text}"))
+    };
+    let answered = figure("Queries completed:")?;
+    ensure!(answered > 0.0, "{} answers nothing: {text}", server.name);
+    Ok(Round {
+        rate: figure("Queries per second:")?,
+        cpu: cpu.as_secs_f64() * 1e6 / answered,
+        lost: text_number(figure("Queries lost:")?),
+    })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count that dnsperf printed"
+)]
+fn text_number(count: f64) -> u64 {
+    count as u64
+}
+
+/// Asks each question in a connection of its own, some at once, and prints figures with dnsperf's words.
+///
+/// # Errors
+///
+/// If the questions cannot be read, or a client fails.
+pub(crate) fn ask_in_connections(server: SocketAddr, questions: &Path, seconds: u32) -> Result<()> {
+    let questions = read_questions(questions)?;
+    let queries: Vec<Vec<u8>> = questions
+        .iter()
+        .map(|question| Ok(frame(&query(question, 7)?)))
+        .collect::<Result<_>>()?;
+    let started = Instant::now();
+    let deadline = started + Duration::from_secs(seconds.into());
+    let queries = &queries;
+    let ask = |client: usize| {
+        let (mut answered, mut lost) = (0_u32, 0_u32);
+        let mut reply = Vec::new();
+        for query in queries.iter().cycle().skip(client * 37) {
+            if Instant::now() > deadline {
+                break;
+            }
+            match ask_once(server, query, &mut reply) {
+                Ok(()) => answered += 1,
+                Err(_) if lost < 1_000 => lost += 1,
+                Err(error) => return Err(error.context("a thousand connections failed")),
+            }
+        }
+        Ok((answered, lost))
+    };
+    let (mut answered, mut lost) = (0, 0);
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..IN_FLIGHT)
+            .map(|client| scope.spawn(move || ask(client)))
+            .collect();
+        for client in clients {
+            let ended = client.join().map_err(|_| anyhow!("a client panicked"))?;
+            let (more, fewer) = ended?;
+            answered += more;
+            lost += fewer;
+        }
+        Ok::<_, anyhow::Error>(())
+    })?;
+    let rate = f64::from(answered) / started.elapsed().as_secs_f64();
+    println!("Queries completed: {answered}\nQueries lost: {lost}\nQueries per second: {rate:.3}");
+    Ok(())
+}
+
+fn ask_once(server: SocketAddr, query: &[u8], reply: &mut Vec<u8>) -> Result<()> {
+    let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(query)?;
+    reply.resize(65_537, 0);
+    let mut read = 0;
+    loop {
+        read += match stream.read(&mut reply[read..])? {
+            0 => bail!("the connection ends within a reply"),
+            more => more,
+        };
+        if read >= 2 && read >= 2 + usize::from(u16::from_be_bytes([reply[0], reply[1]])) {
+            return Ok(());
+        }
+    }
+}

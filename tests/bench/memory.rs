@@ -1,0 +1,118 @@
+//! Memory with a hundred thousand endpoint mirrors, settled, after they were all read again, and at its peak; the time
+//! until they are answered; the size of the binary.
+
+use std::fs::{self, File};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Result, bail};
+
+use crate::data::{Services, write_manifest};
+use crate::report::{Figure, Report};
+use crate::servers::Server;
+use crate::{binary, say};
+
+/// Ten thousand services with ten endpoints each.
+const SERVICES: Services = Services {
+    prefix: "db",
+    count: 10_000,
+    clusters: 2,
+    endpoints: 5,
+    ports: &[("sql", 26_257), ("http", 8_080)],
+};
+/// How long memory has to stay the same to count as settled.
+const SETTLED: Duration = Duration::from_secs(2);
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// Measures all of it once: nothing of it depends much on what else the machine does.
+///
+/// # Errors
+///
+/// If the server does not become ready, or does not read its file again.
+pub(crate) fn measure(report: &mut Report) -> Result<()> {
+    let size = fs::metadata(binary()?)?.len();
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let size = size as f64 / MIB;
+    report.figures.push(Figure::new(
+        "release binary, stripped",
+        size,
+        "MiB",
+        Some(15.0),
+    ));
+
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let manifest = folder.join("objects.json");
+    let endpoints = write_manifest(&manifest, &[SERVICES])?;
+    say(&format!(
+        "memory: {endpoints} endpoint mirrors of {} services",
+        SERVICES.count
+    ));
+    let (mut server, took) = Server::ours(&manifest, &["--log-level=info"], folder)?;
+    let settled = settle(&server)?;
+    say(&format!(
+        "memory: ready after {took:.1?}, settled at {settled:.1} MiB"
+    ));
+
+    File::options()
+        .append(true)
+        .open(&manifest)?
+        .set_modified(SystemTime::now())?;
+    let process = &mut server.process;
+    let log = folder.join("global-dns.log");
+    process.wait_for("the file to be read again", || {
+        let log = fs::read_to_string(&log).ok()?;
+        log.contains("Reloaded files").then_some(())
+    })?;
+    let again = settle(&server)?;
+    let peak = resident(&server, "VmHWM")?;
+    say(&format!(
+        "memory: {again:.1} MiB after a reload, {peak:.1} MiB at the peak"
+    ));
+    let all = "100,000 endpoint mirrors";
+    report.figures.extend([
+        Figure::new(
+            &format!("{all}: resident, settled"),
+            settled,
+            "MiB",
+            Some(64.0),
+        ),
+        Figure::new(
+            &format!("{all}: resident, after a reload"),
+            again,
+            "MiB",
+            Some(64.0),
+        ),
+        Figure::new(&format!("{all}: resident, peak"), peak, "MiB", None),
+        Figure::new(
+            &format!("{all}: from start to ready"),
+            took.as_secs_f64(),
+            "s",
+            None,
+        ),
+    ]);
+    Ok(())
+}
+
+/// Waits until resident memory stays the same, and returns it in MiB.
+fn settle(server: &Server) -> Result<f64> {
+    let began = Instant::now();
+    let mut last = (resident(server, "VmRSS")?, Instant::now());
+    while last.1.elapsed() < SETTLED {
+        if began.elapsed() > Duration::from_secs(60) {
+            bail!("resident memory does not settle: {:.1} MiB", last.0);
+        }
+        thread::sleep(Duration::from_millis(50));
+        let now = resident(server, "VmRSS")?;
+        if (now - last.0).abs() > 0.25 {
+            last = (now, Instant::now());
+        }
+    }
+    resident(server, "VmRSS")
+}
+
+fn resident(server: &Server, line: &str) -> Result<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let kib = server.process.memory(line)? as f64;
+    Ok(kib / 1024.0)
+}

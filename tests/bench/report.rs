@@ -1,0 +1,382 @@
+//! What was measured: tables with medians, spread and ratios; goals; the same as Markdown, and a chart.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use crate::load::Round;
+use crate::say;
+use crate::servers::{FLOOR, OURS};
+
+mod chart;
+
+/// Those that decide: the better of them is what ours is compared with.
+const PEERS: [&str; 2] = ["Knot", "NSD"];
+
+/// All that was measured.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// Rounds under load.
+    pub(crate) tables: Vec<Table>,
+    /// What was measured once.
+    pub(crate) figures: Vec<Figure>,
+}
+
+/// A number with a goal.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    name: String,
+    value: f64,
+    unit: &'static str,
+    at_most: Option<f64>,
+}
+
+/// Rounds by kind of question and server, in the order in which they came first.
+#[derive(Debug)]
+pub(crate) struct Table {
+    name: &'static str,
+    title: &'static str,
+    goals: Goals,
+    rows: Vec<Row>,
+}
+
+/// What is asked of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goals {
+    /// CPU time at most the larger of 0.9 × the better of Knot and NSD and 1.1 × the floor; rate at least 0.97 × the
+    /// better of the two.
+    CpuAndRate,
+    /// Rate at least Knot's.
+    RateOfKnot,
+}
+
+#[derive(Debug)]
+struct Row {
+    kind: String,
+    server: &'static str,
+    rounds: Vec<Round>,
+}
+
+/// Median, least and greatest.
+#[derive(Clone, Copy, Debug)]
+struct Spread {
+    median: f64,
+    least: f64,
+    greatest: f64,
+}
+
+/// How a number is compared with its goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bound {
+    AtMost,
+    AtLeast,
+}
+
+// === impl Report ===
+
+impl Report {
+    /// For a terminal.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for table in &self.tables {
+            text += &format!("{}\n\n", table.title);
+            text += &aligned(&table.cells());
+            text.push('\n');
+        }
+        if !self.figures.is_empty() {
+            text += &aligned(&self.figure_cells());
+            text.push('\n');
+        }
+        for (goal, is_met) in self.goals() {
+            let verdict = if is_met { "met   " } else { "MISSED" };
+            text += &format!("{verdict}  {goal}\n");
+        }
+        text
+    }
+
+    /// Writes `NAME.md` for what was measured, and `NAME.svg` for each table.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be written.
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        let write = |name: &str, text: &str| {
+            let file = folder.join(name);
+            say(&format!("wrote {}", file.display()));
+            fs::write(&file, text).with_context(|| format!("writing {}", file.display()))
+        };
+        let mut text = String::from("# Benchmarks\n\n");
+        for table in &self.tables {
+            let chart = format!("{}.svg", table.name);
+            write(&chart, &table.chart())?;
+            text += &format!("## {}\n\n", table.title);
+            text += &markdown(&table.cells());
+            text += &format!("\n![CPU time per query]({chart})\n\n");
+        }
+        if !self.figures.is_empty() {
+            text += &format!("## Sizes and times\n\n{}\n", markdown(&self.figure_cells()));
+        }
+        text += "## Goals\n\n";
+        for (goal, is_met) in self.goals() {
+            text += &format!("- {}: {goal}\n", if is_met { "met" } else { "**missed**" });
+        }
+        write("report.md", &text)
+    }
+
+    fn figure_cells(&self) -> Vec<Vec<String>> {
+        let head = ["what", "measured", "goal"].map(str::to_owned).to_vec();
+        let rows = self.figures.iter().map(|figure| {
+            let unit = figure.unit;
+            let goal = figure.at_most.map(|goal| format!("≤ {goal} {unit}"));
+            let value = format!("{:.2} {unit}", figure.value);
+            vec![figure.name.clone(), value, goal.unwrap_or_default()]
+        });
+        [head].into_iter().chain(rows).collect()
+    }
+
+    fn goals(&self) -> Vec<(String, bool)> {
+        let figures = self.figures.iter().filter_map(|figure| {
+            let (name, unit) = (&figure.name, figure.unit);
+            Some(goal(
+                name,
+                figure.value,
+                Bound::AtMost,
+                figure.at_most?,
+                unit,
+            ))
+        });
+        let tables = self.tables.iter().flat_map(Table::goals);
+        tables.chain(figures).collect()
+    }
+}
+
+// === impl Figure ===
+
+impl Figure {
+    /// A number, and what it may be at most.
+    pub(crate) fn new(name: &str, value: f64, unit: &'static str, at_most: Option<f64>) -> Self {
+        Self {
+            name: name.to_owned(),
+            value,
+            unit,
+            at_most,
+        }
+    }
+}
+
+// === impl Table ===
+
+impl Table {
+    /// An empty one; its chart is named after it.
+    pub(crate) fn new(name: &'static str, title: &'static str, goals: Goals) -> Self {
+        Self {
+            name,
+            title,
+            goals,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a round.
+    pub(crate) fn add(&mut self, kind: &str, server: &'static str, round: Round) {
+        match self
+            .rows
+            .iter_mut()
+            .find(|row| row.kind == kind && row.server == server)
+        {
+            Some(row) => row.rounds.push(round),
+            None => self.rows.push(Row {
+                kind: kind.to_owned(),
+                server,
+                rounds: vec![round],
+            }),
+        }
+    }
+
+    fn kinds(&self) -> Vec<&str> {
+        let mut kinds: Vec<&str> = self.rows.iter().map(|row| row.kind.as_str()).collect();
+        kinds.dedup();
+        kinds
+    }
+
+    fn row(&self, kind: &str, server: &str) -> Option<&Row> {
+        let mut rows = self.rows.iter();
+        rows.find(|row| row.kind == kind && row.server == server)
+    }
+
+    /// The least CPU time, and the greatest rate, of the peers that decide.
+    fn best(&self, kind: &str) -> Option<(f64, f64)> {
+        let peers = PEERS.into_iter().filter_map(|peer| self.row(kind, peer));
+        let figures = peers.map(|row| (row.cpu().median, row.rate().median));
+        figures.reduce(|best, one| (best.0.min(one.0), best.1.max(one.1)))
+    }
+
+    fn cells(&self) -> Vec<Vec<String>> {
+        let head = [
+            "kind",
+            "server",
+            "k queries/s",
+            "CPU µs/query",
+            "rate ÷ best",
+            "CPU ÷ best",
+            "CPU ÷ floor",
+            "lost",
+        ];
+        let mut cells = vec![head.map(str::to_owned).to_vec()];
+        for row in &self.rows {
+            let (rate, cpu) = (row.rate(), row.cpu());
+            let ratio = |value: f64, to: Option<f64>| {
+                to.map_or("–".to_owned(), |to| format!("{:.2}", value / to))
+            };
+            let best = self.best(&row.kind);
+            let floor = self.row(&row.kind, FLOOR).map(|floor| floor.cpu().median);
+            cells.push(vec![
+                row.kind.clone(),
+                row.server.to_owned(),
+                rate.scaled(1e-3, 1),
+                cpu.scaled(1.0, 2),
+                ratio(rate.median, best.map(|best| best.1)),
+                ratio(cpu.median, best.map(|best| best.0)),
+                ratio(cpu.median, floor),
+                row.rounds
+                    .iter()
+                    .map(|round| round.lost)
+                    .sum::<u64>()
+                    .to_string(),
+            ]);
+        }
+        cells
+    }
+
+    fn goals(&self) -> Vec<(String, bool)> {
+        let mut goals = Vec::new();
+        for kind in self.kinds() {
+            let Some(ours) = self.row(kind, OURS) else {
+                continue;
+            };
+            let (rate, cpu) = (ours.rate().median * 1e-3, ours.cpu().median);
+            let name = |what: &str| format!("{}, {kind}: {what}", self.name);
+            match self.goals {
+                Goals::CpuAndRate => {
+                    let Some((best_cpu, best_rate)) = self.best(kind) else {
+                        continue;
+                    };
+                    let floor = self
+                        .row(kind, FLOOR)
+                        .map_or(0.0, |floor| floor.cpu().median);
+                    let limit = (0.9 * best_cpu).max(1.1 * floor);
+                    goals.push(goal(
+                        &name("CPU time per query"),
+                        cpu,
+                        Bound::AtMost,
+                        limit,
+                        "µs",
+                    ));
+                    let least = 0.97 * best_rate * 1e-3;
+                    goals.push(goal(&name("rate"), rate, Bound::AtLeast, least, "k/s"));
+                }
+                Goals::RateOfKnot => {
+                    let Some(knot) = self.row(kind, PEERS[0]) else {
+                        continue;
+                    };
+                    let least = knot.rate().median * 1e-3;
+                    goals.push(goal(&name("rate"), rate, Bound::AtLeast, least, "k/s"));
+                }
+            }
+        }
+        goals
+    }
+
+    fn chart(&self) -> String {
+        let bars = self.kinds().into_iter().map(|kind| {
+            let rows = self.rows.iter().filter(|row| row.kind == kind);
+            let bars = rows.map(|row| (row.server, row.cpu().median));
+            (kind.to_owned(), bars.collect())
+        });
+        let title = format!("{}: CPU time per answered query, µs", self.title);
+        chart::bars(&title, &bars.collect::<Vec<_>>())
+    }
+}
+
+// === impl Row ===
+
+impl Row {
+    fn rate(&self) -> Spread {
+        Spread::of(self.rounds.iter().map(|round| round.rate).collect())
+    }
+
+    fn cpu(&self) -> Spread {
+        Spread::of(self.rounds.iter().map(|round| round.cpu).collect())
+    }
+}
+
+// === impl Spread ===
+
+impl Spread {
+    /// Of one value at least.
+    fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        let (low, high) = ((values.len() - 1) / 2, values.len() / 2);
+        Self {
+            median: f64::midpoint(values[low], values[high]),
+            least: values[0],
+            greatest: values[values.len() - 1],
+        }
+    }
+
+    fn scaled(self, by: f64, digits: usize) -> String {
+        let [median, least, greatest] =
+            [self.median, self.least, self.greatest].map(|value| value * by);
+        format!("{median:.digits$} ({least:.digits$}–{greatest:.digits$})")
+    }
+}
+
+// === Text ===
+
+fn goal(name: &str, value: f64, bound: Bound, limit: f64, unit: &str) -> (String, bool) {
+    let (sign, is_met) = match bound {
+        Bound::AtMost => ("≤", value <= limit),
+        Bound::AtLeast => ("≥", value >= limit),
+    };
+    (
+        format!("{name} {value:.2} {sign} {limit:.2} {unit}"),
+        is_met,
+    )
+}
+
+/// Columns side by side: the first to the left, the others to the right.
+fn aligned(cells: &[Vec<String>]) -> String {
+    let columns = cells.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        cells
+            .iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in cells {
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            match column {
+                0 => text += &format!("  {cell:<width$}"),
+                _ => text += &format!("  {cell:>width$}"),
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn markdown(cells: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    for (index, row) in cells.iter().enumerate() {
+        let _ = writeln!(text, "| {} |", row.join(" | ")); // a string takes everything
+        if index == 0 {
+            text += &format!("|{}\n", "---|".repeat(row.len()));
+        }
+    }
+    text
+}

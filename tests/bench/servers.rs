@@ -1,0 +1,301 @@
+//! The servers that are compared, each on a port of its own, all held to one core.
+
+use std::env;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use crate::data::{Kind, Services, kinds, write_manifest};
+use crate::processes::{Process, SERVER, command, output};
+use crate::support::http::get;
+use crate::support::message::{SOA, question};
+use crate::support::ports::free_port;
+use crate::{binary, say};
+
+/// Ours, as the tables call it.
+pub(crate) const OURS: &str = "global-dns";
+/// The least that a server can do, as the tables call it.
+pub(crate) const FLOOR: &str = "floor";
+
+/// A server that answers.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// What the tables call it.
+    pub(crate) name: &'static str,
+    /// UDP and TCP.
+    pub(crate) address: SocketAddr,
+    /// What runs.
+    pub(crate) process: Process,
+}
+
+/// What the servers serve and are asked.
+#[derive(Debug)]
+pub(crate) struct Served {
+    /// Objects, for ours.
+    pub(crate) manifest: PathBuf,
+    /// The same as a zone file, for the others.
+    pub(crate) zone: PathBuf,
+    /// The questions.
+    pub(crate) kinds: Vec<Kind>,
+    /// All questions in one file.
+    pub(crate) all_questions: PathBuf,
+}
+
+/// How another server is configured and started.
+pub(crate) struct Recipe {
+    name: &'static str,
+    program: &'static str,
+    arguments: &'static [&'static str],
+    configuration: fn(SocketAddr) -> String,
+}
+
+/// Knot.
+pub(crate) const KNOT: Recipe = Recipe {
+    name: "Knot",
+    program: "knotd",
+    arguments: &["-c"],
+    configuration: knot,
+};
+/// NSD.
+pub(crate) const NSD: Recipe = Recipe {
+    name: "NSD",
+    program: "nsd",
+    arguments: &["-d", "-c"],
+    configuration: nsd,
+};
+/// BIND.
+pub(crate) const BIND: Recipe = Recipe {
+    name: "BIND",
+    program: "named",
+    arguments: &["-g", "-n", "1", "-c"],
+    configuration: bind,
+};
+
+// === impl Served ===
+
+impl Served {
+    /// Writes objects, zone file and questions to `folder`.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be written, or global-dns does not print the zone.
+    pub(crate) fn prepare(services: &[Services], folder: &Path) -> Result<Self> {
+        let manifest = folder.join("objects.json");
+        let endpoints = write_manifest(&manifest, services)?;
+        let zone = folder.join("global.zone");
+        let mut table = command(binary()?, SERVER)?;
+        table.args(["table", "--cluster-name=hub", "--output=zone", "--file"]);
+        let text = output(table.arg(&manifest))?;
+        let records = text
+            .lines()
+            .filter(|line| line.contains(" IN ") || line.contains("\tIN\t"));
+        say(&format!(
+            "{endpoints} endpoint mirrors, {} records",
+            records.count()
+        ));
+        fs::write(&zone, &text)?;
+        let kinds = kinds(folder)?;
+        let all_questions = folder.join("all.questions");
+        let mut questions: Vec<_> = kinds
+            .iter()
+            .flat_map(|kind| kind.questions.clone())
+            .collect();
+        questions.sort_unstable();
+        questions.dedup();
+        crate::data::write_questions(&all_questions, &questions)?;
+        Ok(Self {
+            manifest,
+            zone,
+            kinds,
+            all_questions,
+        })
+    }
+}
+
+// === impl Server ===
+
+impl Server {
+    /// Starts ours and waits until it is ready. Returns how long that took.
+    ///
+    /// # Errors
+    ///
+    /// If it does not become ready.
+    pub(crate) fn ours(manifest: &Path, flags: &[&str], folder: &Path) -> Result<(Self, Duration)> {
+        let address = free_address();
+        let admin = free_address();
+        let mut command = command(binary()?, SERVER)?;
+        command.args(["serve", "--cluster-name=hub", "--grace=0s"]);
+        command
+            .args(["--udp-max=4096", "--udp-workers=1"])
+            .args(flags);
+        command.arg(format!("--listen={address}"));
+        command.arg(format!("--admin-listen={admin}"));
+        command.arg(format!("--api-listen={}", free_address()));
+        command.arg("--file").arg(manifest);
+        let started = std::time::Instant::now();
+        let mut process = Process::start(OURS, command, folder)?;
+        process.wait_for("readiness", || {
+            let page = get(admin, "/readyz").ok()?;
+            (page.status == 200).then_some(())
+        })?;
+        let took = started.elapsed();
+        let server = Self {
+            name: OURS,
+            address,
+            process,
+        };
+        Ok((server, took))
+    }
+
+    /// Starts another one with a zone file, and waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// If it is not installed, or does not answer.
+    pub(crate) fn other(recipe: &Recipe, zone: &Path, folder: &Path) -> Result<Self> {
+        let address = free_address();
+        let here = folder.join(recipe.program);
+        fs::create_dir(&here)?;
+        let text = (recipe.configuration)(address);
+        let text = text.replace("HERE", &here.to_string_lossy());
+        let file = here.join("configuration");
+        fs::write(&file, text.replace("ZONE", &zone.to_string_lossy()))?;
+        let mut command = command(recipe.program, SERVER)?;
+        command.args(recipe.arguments).arg(&file).current_dir(&here);
+        Self::start(recipe.name, address, command, folder)
+    }
+
+    /// Starts the bare loop with the answers of `from`.
+    ///
+    /// # Errors
+    ///
+    /// If it does not answer.
+    pub(crate) fn floor(from: SocketAddr, questions: &Path, folder: &Path) -> Result<Self> {
+        let address = free_address();
+        let mut command = command(env::current_exe()?, SERVER)?;
+        command.arg("part-floor");
+        command.arg(format!("--listen={address}"));
+        command.arg(format!("--from={from}"));
+        command.arg("--questions").arg(questions);
+        let mut process = Process::start(FLOOR, command, folder)?;
+        let log = folder.join(format!("{FLOOR}.log"));
+        process.wait_for("its answers", || {
+            fs::read_to_string(&log)
+                .ok()?
+                .contains("ready")
+                .then_some(())
+        })?;
+        Ok(Self {
+            name: FLOOR,
+            address,
+            process,
+        })
+    }
+
+    fn start(
+        name: &'static str,
+        address: SocketAddr,
+        command: Command,
+        folder: &Path,
+    ) -> Result<Self> {
+        let mut process = Process::start(name, command, folder)?;
+        let apex = question("global.", SOA).edns(Some(4096));
+        process
+            .wait_for("the zone", || {
+                let reply = apex.try_ask(address)?;
+                (reply.answers.len() == 1).then_some(())
+            })
+            .with_context(|| format!("starting {name}"))?;
+        Ok(Self {
+            name,
+            address,
+            process,
+        })
+    }
+}
+
+fn free_address() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], free_port()))
+}
+
+// === Configurations ===
+
+fn knot(address: SocketAddr) -> String {
+    let (ip, port) = (address.ip(), address.port());
+    format!(
+        r#"server:
+    rundir: "HERE"
+    listen: {ip}@{port}
+    udp-max-payload: 4096
+    udp-workers: 1
+    tcp-workers: 1
+    background-workers: 1
+database:
+    storage: "HERE/db"
+log:
+  - target: stderr
+    any: warning
+zone:
+  - domain: global.
+    file: "ZONE"
+    zonefile-sync: -1
+    zonefile-load: whole
+    journal-content: none
+"#
+    )
+}
+
+fn nsd(address: SocketAddr) -> String {
+    let (ip, port) = (address.ip(), address.port());
+    // Its limit of replies per second is for the open Internet.
+    format!(
+        r#"server:
+    ip-address: {ip}@{port}
+    server-count: 1
+    username: ""
+    chroot: ""
+    zonesdir: "HERE"
+    pidfile: ""
+    database: ""
+    zonelistfile: "HERE/nsd.zones"
+    xfrdfile: "HERE/nsd.xfrd"
+    xfrdir: "HERE"
+    ipv4-edns-size: 4096
+    rrl-ratelimit: 0
+    rrl-whitelist-ratelimit: 0
+remote-control:
+    control-enable: no
+zone:
+    name: "global"
+    zonefile: "ZONE"
+"#
+    )
+}
+
+fn bind(address: SocketAddr) -> String {
+    let (ip, port) = (address.ip(), address.port());
+    // By default it refuses RRsets of more than 100 records, of which there are none here.
+    format!(
+        r#"options {{
+    directory "HERE";
+    listen-on port {port} {{ {ip}; }};
+    listen-on-v6 {{ none; }};
+    pid-file none;
+    session-keyfile none;
+    recursion no;
+    allow-query {{ any; }};
+    dnssec-validation no;
+    notify no;
+    edns-udp-size 4096;
+    max-udp-size 4096;
+    empty-zones-enable no;
+}};
+controls {{ }};
+zone "global" {{ type primary; file "ZONE"; }};
+"#
+    )
+}

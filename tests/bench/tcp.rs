@@ -1,0 +1,61 @@
+//! TCP: pipelined queries, and one query for each connection, beside Knot and NSD.
+
+use anyhow::Result;
+
+use crate::check::same_answers;
+use crate::data::nines_and_nineties;
+use crate::load::{Way, run};
+use crate::report::{Goals, Report, Table};
+use crate::servers::{KNOT, NSD, Served, Server};
+use crate::support::wire::Over;
+use crate::{Effort, say};
+
+/// Measures both ways with the mixed questions.
+///
+/// # Errors
+///
+/// If a server does not start, or answers otherwise than the others.
+pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
+    say("tcp: starting servers");
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let served = Served::prepare(&nines_and_nineties(), folder)?;
+    let (ours, _) = Server::ours(&served.manifest, &["--log-level=warn"], folder)?;
+    let mut servers = vec![ours];
+    for recipe in [KNOT, NSD] {
+        servers.push(Server::other(&recipe, &served.zone, folder)?);
+    }
+    same_answers(&servers, &served.kinds, Over::Tcp)?;
+
+    let mut table = Table::new("tcp", "TCP, one core", Goals::RateOfKnot);
+    let ways = [
+        ("pipelined", Way::Pipelined),
+        ("one each", Way::Connections),
+    ];
+    let asked = served
+        .kinds
+        .iter()
+        .filter(|kind| matches!(kind.name, "A9" | "mixed"));
+    let asked: Vec<_> = asked.collect();
+    for round in 1..=effort.rounds {
+        for (way_name, way) in ways {
+            for kind in &asked {
+                let name = format!("{} {way_name}", kind.name);
+                let mut line = format!("tcp: round {round} of {}, {name}:", effort.rounds);
+                for server in &servers {
+                    let measured = run(server, &kind.file, effort.seconds, way)?;
+                    line += &format!(
+                        "  {} {:.1} k/s {:.2} µs",
+                        server.name,
+                        measured.rate / 1e3,
+                        measured.cpu
+                    );
+                    table.add(&name, server.name, measured);
+                }
+                say(&line);
+            }
+        }
+    }
+    report.tables.push(table);
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! UDP: rate and CPU time by kind of question, beside Knot, NSD, BIND, and the least that a server can do.
+
+use anyhow::Result;
+
+use crate::check::same_answers;
+use crate::data::nines_and_nineties;
+use crate::load::{Way, run};
+use crate::report::{Goals, Report, Table};
+use crate::servers::{BIND, KNOT, NSD, OURS, Served, Server};
+use crate::support::wire::Over;
+use crate::{Effort, say};
+
+/// Measures all kinds, round by round over all servers, so that what the machine does meanwhile hits them alike.
+///
+/// # Errors
+///
+/// If a server does not start, or answers otherwise than the others.
+pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
+    say("udp: starting servers");
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let served = Served::prepare(&nines_and_nineties(), folder)?;
+    let (ours, _) = Server::ours(&served.manifest, &["--log-level=warn"], folder)?;
+    let floor = Server::floor(ours.address, &served.all_questions, folder)?;
+    let mut servers = vec![ours];
+    for recipe in [KNOT, NSD, BIND] {
+        servers.push(Server::other(&recipe, &served.zone, folder)?);
+    }
+    servers.push(floor);
+    same_answers(&servers, &served.kinds, Over::Udp)?;
+
+    let mut table = Table::new("udp", "UDP, one core", Goals::CpuAndRate);
+    for round in 1..=effort.rounds {
+        for kind in &served.kinds {
+            let mut line = format!("udp: round {round} of {}, {}:", effort.rounds, kind.name);
+            for server in &servers {
+                let measured = run(server, &kind.file, effort.seconds, Way::Udp)?;
+                line += &format!(
+                    "  {} {:.0} k/s {:.2} µs",
+                    server.name,
+                    measured.rate / 1e3,
+                    measured.cpu
+                );
+                table.add(kind.name, server.name, measured);
+            }
+            say(&line);
+        }
+    }
+    debug_assert_eq!(servers[0].name, OURS, "the first row of each kind");
+    report.tables.push(table);
+    Ok(())
+}

@@ -1,0 +1,129 @@
+# Installs what tests and benchmarks need where it is missing. Sourced by tests/run and tests/bench/run, in the root of
+# the repository; they say in `program` who they are, and in PATH where cargo, Go and daemons live.
+# shellcheck shell=bash
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/global-dns
+
+# === Debian packages, Go tools ===
+
+declare -A package_of=(
+    [cc]=build-essential [update-ca-certificates]=ca-certificates [dig]=bind9-dnsutils
+    [etcd]=etcd-server [etcdctl]=etcd-client [knotd]=knot [kzonecheck]=knot-dnssecutils [nsd]=nsd
+    [named]=bind9 [named-checkzone]=bind9-utils [ip]=iproute2 [setpriv]=util-linux
+    [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux
+)
+
+# Installs the Debian packages of those commands that are missing.
+debian_commands() { # COMMAND…
+    local command packages=()
+    for command; do
+        has "$command" || packages+=("${package_of[$command]}")
+    done
+    ((${#packages[@]})) || return 0
+    debian_packages "${packages[@]}" || return
+    for command; do
+        has "$command" || fail "'$command' is still missing, although ${package_of[$command]} is installed" || return
+    done
+}
+
+debian_packages() { # PACKAGE…
+    local packages=("$@") as_root=()
+    has apt-get || fail "missing, and there is no apt-get to install them: ${packages[*]}" || return
+    if ((EUID)); then
+        has sudo || fail "missing, and there is no sudo to install them: ${packages[*]}" || return
+        as_root=(sudo)
+    fi
+    echo "installing Debian packages: ${packages[*]}"
+    # Tests want the programs, not the services. Packages ask policy-rc.d before they start or
+    # restart a service; what the new ones enabled for the next boot is disabled again.
+    # shellcheck disable=SC2016 # the inner shell expands it
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive sh -c '
+        policy=/usr/sbin/policy-rc.d
+        if [ ! -e "$policy" ]; then
+            trap "rm -f $policy" EXIT
+            trap "exit 130" HUP INT TERM
+            printf "#!/bin/sh\nexit 101\n" >"$policy" && chmod 755 "$policy"
+        fi
+        apt-get update -q || echo "apt-get update failed; going on with the lists of last time" >&2
+        apt-get install -q -y --no-install-recommends "$@" || exit
+        [ ! -d /run/systemd/system ] ||
+            dpkg -L "$@" | sed -n "s|.*/systemd/system/\([^/]*\.service\)$|\1|p" | xargs -r systemctl disable
+    ' sh "${packages[@]}" || fail "could not install: ${packages[*]}"
+}
+
+# Gathers the servers in a directory of links, tells the tests where it is, and says what is in it.
+e2e_tools() {
+    local name path paths=() version stamp=k8s.io/component-base/version
+    version=$(cd tests/tools/kubernetes && go list -m -f '{{.Version}}' k8s.io/kubernetes) || return
+    # As Kubernetes' own build does; without it they call themselves v0.0.0.
+    stamp="-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=$(cut -d. -f2 <<<"$version")"
+    for name in etcd kube-apiserver kube-controller-manager coredns; do
+        if has_asset "$name"; then
+            path=$(realpath -s -- "$KUBEBUILDER_ASSETS/$name")
+        else
+            [[ -z ${KUBEBUILDER_ASSETS:-} ]] || echo "KUBEBUILDER_ASSETS has no $name"
+            case $name in
+                etcd) path=$(command -v etcd) ;;
+                kube-*) go_tool "$name" kubernetes "k8s.io/kubernetes/cmd/$name" "$stamp" && path=$cached/$name ;;
+                coredns) go_tool "$name" coredns github.com/coredns/coredns "" && path=$cached/$name ;;
+            esac || return
+        fi
+        paths+=("$path")
+    done
+    cache_once tools "$(printf '%s\n' "${paths[@]}" | digest)" ln -s -- "${paths[@]}" || return
+    export GLOBAL_DNS_TEST_TOOLS=$cached
+    echo "GLOBAL_DNS_TEST_TOOLS=$GLOBAL_DNS_TEST_TOOLS"
+    for path in "${paths[@]}" "$(command -v dig)"; do
+        case $path in */coredns) name=-version ;; */dig) name=-v ;; *) name=--version ;; esac
+        version=$("$path" "$name" 2>&1) || fail "$path does not run: $version" || return
+        echo "using $path: ${version%%$'\n'*}"
+    done
+}
+
+# Builds a program of a Go module in tests/tools, which pins its version.
+go_tool() { # NAME MODULE PACKAGE LDFLAGS
+    local module=tests/tools/$2 key
+    key=$({ go_version "$2" && echo "$4" && cat "$module/go.mod" "$module/go.sum"; } | digest) || return
+    cache_once "$1" "$key" install_go_tool "$module" "$3" "-s -w $4"
+}
+
+# shellcheck disable=SC2317 # called by cache_once
+install_go_tool() { # MODULE PACKAGE LDFLAGS DIRECTORY
+    echo "installing $2 as $1/go.mod pins it; this takes some minutes"
+    (cd -- "$1" && GOBIN=$4 GOFLAGS=-mod=readonly GOWORK=off CGO_ENABLED=0 go install -trimpath -ldflags "$3" "$2")
+}
+
+# === The cache ===
+
+# Has COMMAND make the directory KIND-KEY, unless an earlier run did. COMMAND gets a directory to
+# fill as its last argument, so one that is killed leaves nothing that looks finished.
+cache_once() { # KIND KEY COMMAND…
+    local kind=$1 partial=$cache/$1.partial
+    cached=$cache/$1-$2
+    shift 2
+    mkdir -p -- "$cache" || return
+    if [[ ! -d $cached ]]; then
+        (
+            flock 9 && [[ ! -d $cached ]] || exit # another run was faster
+            rm -rf -- "$partial" && mkdir -- "$partial" && "$@" "$partial" && mv -T -- "$partial" "$cached"
+        ) 9>"$cache/$kind.lock"
+        [[ -d $cached ]] || fail "could not make $kind" || return
+    fi
+    keep_newest_two "$kind"
+}
+
+# Marks $cached as used, and keeps the two of its kind that were used last.
+keep_newest_two() { # KIND
+    touch -- "$cached"
+    find "$cache" -maxdepth 1 -type d -name "$1-[0-9a-f]*" -printf '%T@ %p\0' |
+        sort -zrn | tail -zn +3 | cut -zd' ' -f2- | xargs -0r rm -rf --
+}
+
+# === Small things ===
+
+# shellcheck disable=SC2154 # who sources this sets it
+fail() { echo "$program: $*" >&2 && return 1; }
+has() { command -v "$1" >/dev/null; }
+has_asset() { [[ -n ${KUBEBUILDER_ASSETS:-} && -x $KUBEBUILDER_ASSETS/$1 ]]; }
+go_version() { (cd "tests/tools/$1" && go version); }
+digest() { sha256sum | cut -c1-16; }
