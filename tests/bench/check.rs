@@ -25,7 +25,7 @@ const TRUNCATED: u16 = 0x0200;
 pub(crate) fn same_answers(servers: &[Server], kinds: &[Kind], over: Over) -> Result<()> {
     for kind in kinds {
         let mut octets: BTreeMap<&str, usize> = BTreeMap::new();
-        let step = kind.questions.len() / SAMPLE | 1; // odd, to meet all of what is mixed
+        let step = (kind.questions.len() / SAMPLE) | 1; // odd, to meet all of what is mixed
         for asked in kind.questions.iter().step_by(step) {
             let mut first: Option<(&str, Seen)> = None;
             for server in servers {
