@@ -38,11 +38,11 @@ mod udp;
 
 /// Measures global-dns beside Knot, NSD and BIND: medians of interleaved rounds, ratios, goals.
 #[derive(Debug, Parser)]
-#[command(name = "tests/bench/run", args_conflicts_with_subcommands = true)]
+#[command(bin_name = "tests/bench/run", args_conflicts_with_subcommands = true)]
 struct Arguments {
     /// What to measure; everything if none is named
     sections: Vec<Section>,
-    /// How often each server is asked each kind of question
+    /// How often each server is asked each kind of question, or started
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// How long a round lasts for each server and kind, in seconds
@@ -139,7 +139,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
         }
         match section {
             Section::Udp => udp::measure(effort, &mut report)?,
-            Section::Memory => memory::measure(&mut report)?,
+            Section::Memory => memory::measure(effort, &mut report)?,
             Section::Tcp => tcp::measure(effort, &mut report)?,
         }
     }

@@ -20,15 +20,15 @@ const PEERS: [&str; 2] = ["Knot", "NSD"];
 pub(crate) struct Report {
     /// Rounds under load.
     pub(crate) tables: Vec<Table>,
-    /// What was measured once.
+    /// Sizes and times.
     pub(crate) figures: Vec<Figure>,
 }
 
-/// A number with a goal.
+/// A number with its goal.
 #[derive(Debug)]
 pub(crate) struct Figure {
     name: String,
-    value: f64,
+    value: Spread,
     unit: &'static str,
     at_most: Option<f64>,
 }
@@ -130,7 +130,7 @@ impl Report {
         let rows = self.figures.iter().map(|figure| {
             let unit = figure.unit;
             let goal = figure.at_most.map(|goal| format!("≤ {goal} {unit}"));
-            let value = format!("{:.2} {unit}", figure.value);
+            let value = format!("{} {unit}", figure.value.scaled(1.0, 2));
             vec![figure.name.clone(), value, goal.unwrap_or_default()]
         });
         [head].into_iter().chain(rows).collect()
@@ -141,7 +141,7 @@ impl Report {
             let (name, unit) = (&figure.name, figure.unit);
             Some(goal(
                 name,
-                figure.value,
+                figure.value.median,
                 Bound::AtMost,
                 figure.at_most?,
                 unit,
@@ -155,11 +155,16 @@ impl Report {
 // === impl Figure ===
 
 impl Figure {
-    /// A number, and what it may be at most.
-    pub(crate) fn new(name: &str, value: f64, unit: &'static str, at_most: Option<f64>) -> Self {
+    /// What rounds measured, at least one, and what their median may be at most.
+    pub(crate) fn new(
+        name: &str,
+        values: Vec<f64>,
+        unit: &'static str,
+        at_most: Option<f64>,
+    ) -> Self {
         Self {
             name: name.to_owned(),
-            value,
+            value: Spread::of(values),
             unit,
             at_most,
         }
