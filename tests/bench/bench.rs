@@ -6,10 +6,12 @@
 //! - `udp`: queries per second, and CPU time per query, which decides where the load's core is the limit
 //! - `memory`: a hundred thousand endpoint mirrors: resident memory, time to ready; the size of the binary
 //! - `tcp`: pipelined queries, and one query for each connection
+//! - `start`: from start to ready on a real API server, and memory, beside CoreDNS
+//! - `freshness`: from an acknowledged write to the changed answer, beside CoreDNS
 //! - `data`: what is served and asked; `servers`: who serves it; `processes`: child processes, their CPU time and memory
 //! - `load`: dnsperf, and a client with a connection for each query; `floor`: the least that a server can do
 //! - `check`: that all servers give the same answers; `report`: tables, goals, Markdown, a chart
-//! - `support`: what the tests share
+//! - `support`: what the tests share; `cluster`, `harness`, …: the real API server of the end-to-end tests
 #![expect(
     clippy::print_stdout,
     reason = "a command whose output is what it is for"
@@ -25,13 +27,51 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::report::Report;
 
 mod check;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::wildcard_enum_match_arm,
+    reason = "shared with the end-to-end tests, which use more of it"
+)]
+#[path = "../e2e/cluster.rs"]
+mod cluster;
 mod data;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::wildcard_enum_match_arm,
+    reason = "shared with the end-to-end tests, which use more of it"
+)]
+#[path = "../e2e/figures.rs"]
+mod figures;
 mod floor;
+mod freshness;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::wildcard_enum_match_arm,
+    reason = "shared with the end-to-end tests, which use more of it"
+)]
+#[path = "../e2e/harness.rs"]
+mod harness;
 mod load;
 mod memory;
 mod processes;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::wildcard_enum_match_arm,
+    reason = "shared with the end-to-end tests, which use more of it"
+)]
+#[path = "../e2e/recordings.rs"]
+mod recordings;
 mod report;
 mod servers;
+mod start;
 mod support;
 mod tcp;
 mod udp;
@@ -64,6 +104,10 @@ enum Section {
     Memory,
     /// Queries per second over TCP, pipelined and with one query for each connection, beside Knot and NSD
     Tcp,
+    /// From start to ready, and memory, on a real API server with 10,000 endpoint mirrors, beside CoreDNS
+    Start,
+    /// From the API server's acknowledgement of a change to the changed answer, beside CoreDNS
+    Freshness,
 }
 
 /// What the benchmark starts as child processes of its own, on cores of their own.
@@ -141,6 +185,8 @@ fn measure(arguments: &Arguments) -> Result<()> {
             Section::Udp => udp::measure(effort, &mut report)?,
             Section::Memory => memory::measure(effort, &mut report)?,
             Section::Tcp => tcp::measure(effort, &mut report)?,
+            Section::Start => start::measure(effort, &mut report)?,
+            Section::Freshness => freshness::measure(effort, &mut report)?,
         }
     }
     println!("\n{}", report.text());

@@ -28,7 +28,9 @@ pub(crate) struct Services {
 /// Names of target clusters.
 const CLUSTERS: [&str; 3] = ["east", "west", "north"];
 /// Namespaces that the services are spread over.
-const NAMESPACES: usize = 50;
+pub(crate) const NAMESPACES: usize = 50;
+/// Addresses of the service range that are left alone: an API server takes the first for itself.
+const FIRST: usize = 256;
 /// Nine endpoints in each of three clusters' thirds, and ninety.
 const SMALL: Services = Services {
     prefix: "db",
@@ -175,7 +177,8 @@ pub(crate) fn write_manifest(file: &Path, all: &[Services]) -> Result<usize> {
     Ok(objects.endpoints)
 }
 
-fn namespace(index: usize) -> String {
+/// The namespace of a service.
+pub(crate) fn namespace(index: usize) -> String {
     format!("ns{}", index % NAMESPACES)
 }
 
@@ -210,7 +213,7 @@ impl Objects {
             self.write(mirror.service(Map::new()), output)?;
             for endpoint in 0..services.endpoints {
                 self.endpoints += 1;
-                let [_, high, middle, low] = u32::try_from(self.endpoints)?.to_be_bytes();
+                let [_, high, middle, low] = u32::try_from(FIRST + self.endpoints)?.to_be_bytes();
                 let address = format!("10.{}.{middle}.{low}", 96 + high);
                 let host = format!("{service}-{endpoint}");
                 let name = format!("{host}-{cluster}");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Result, bail};
 
 use crate::data::{Services, write_manifest};
+use crate::processes::Process;
 use crate::report::{Figure, Report};
 use crate::servers::Server;
 use crate::{Effort, binary, say};
@@ -54,7 +55,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         let folder = folder.path();
         let (mut server, took) = Server::ours(&manifest, &["--log-level=info"], folder)?;
         ready.push(took.as_secs_f64());
-        first.push(settle(&server)?);
+        first.push(settle(&server.process)?);
         File::options()
             .append(true)
             .open(&manifest)?
@@ -64,8 +65,8 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
             let log = fs::read_to_string(&log).ok()?;
             log.contains("Reloaded files").then_some(())
         })?;
-        again.push(settle(&server)?);
-        peak.push(resident(&server, "VmHWM")?);
+        again.push(settle(&server.process)?);
+        peak.push(resident(&server.process, "VmHWM")?);
         let all = [&ready, &first, &again, &peak].map(|values| values[values.len() - 1]);
         let [ready, first, again, peak] = all;
         say(&format!(
@@ -95,24 +96,28 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
 }
 
 /// Waits until resident memory stays the same, and returns it in MiB.
-fn settle(server: &Server) -> Result<f64> {
+///
+/// # Errors
+///
+/// If it never does, or the process has ended.
+pub(crate) fn settle(process: &Process) -> Result<f64> {
     let began = Instant::now();
-    let mut last = (resident(server, "VmRSS")?, Instant::now());
+    let mut last = (resident(process, "VmRSS")?, Instant::now());
     while last.1.elapsed() < SETTLED {
         if began.elapsed() > Duration::from_secs(60) {
             bail!("resident memory does not settle: {:.1} MiB", last.0);
         }
         thread::sleep(Duration::from_millis(50));
-        let now = resident(server, "VmRSS")?;
+        let now = resident(process, "VmRSS")?;
         if (now - last.0).abs() > 0.25 {
             last = (now, Instant::now());
         }
     }
-    resident(server, "VmRSS")
+    resident(process, "VmRSS")
 }
 
-fn resident(server: &Server, line: &str) -> Result<f64> {
+fn resident(process: &Process, line: &str) -> Result<f64> {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    let kib = server.process.memory(line)? as f64;
+    let kib = process.memory(line)? as f64;
     Ok(kib / 1024.0)
 }

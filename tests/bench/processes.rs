@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -11,13 +12,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::support::environment::clean;
+use crate::support::http::get;
 use crate::support::signal::signal;
 use crate::support::tools::find;
 
 /// The core that servers are held to.
-pub(crate) const SERVER: u8 = 0;
+pub(crate) const SERVER: &str = "0";
 /// The core that the load comes from.
-pub(crate) const LOAD: u8 = 1;
+pub(crate) const LOAD: &str = "1";
+/// Both, where something else is measured than load.
+pub(crate) const ANY: &str = "0,1";
 /// What `/proc` counts time in: 100 in a second, whatever the kernel is built with.
 const TICK: Duration = Duration::from_millis(10);
 /// How long anything may take that is waited for.
@@ -31,12 +35,12 @@ pub(crate) struct Process {
     log: PathBuf,
 }
 
-/// A program held to a core. The kernel ends it when the benchmark ends, however that happens.
+/// A program held to a core, or some. The kernel ends it when the benchmark ends, however that happens.
 ///
 /// # Errors
 ///
 /// If a program is not installed.
-pub(crate) fn command(program: impl AsRef<OsStr>, core: u8) -> Result<Command> {
+pub(crate) fn command(program: impl AsRef<OsStr>, cores: &str) -> Result<Command> {
     let program = program.as_ref();
     let program = match Path::new(program).is_absolute() {
         true => PathBuf::from(program),
@@ -44,10 +48,7 @@ pub(crate) fn command(program: impl AsRef<OsStr>, core: u8) -> Result<Command> {
     };
     let mut command = Command::new(tool("setpriv")?);
     command.args(["--pdeathsig", "TERM", "--"]);
-    command
-        .arg(tool("taskset")?)
-        .arg("-c")
-        .arg(core.to_string());
+    command.arg(tool("taskset")?).arg("-c").arg(cores);
     command.arg(program);
     Ok(clean(command))
 }
@@ -112,6 +113,18 @@ impl Process {
             }
             thread::sleep(Duration::from_millis(2)); // short: the time to ready is measured
         }
+    }
+
+    /// Waits until a page says 200.
+    ///
+    /// # Errors
+    ///
+    /// If the process ends, or that takes a long time.
+    pub(crate) fn wait_until_ready(&mut self, (server, page): (SocketAddr, &str)) -> Result<()> {
+        self.wait_for("readiness", || {
+            let page = get(server, page).ok()?;
+            (page.status == 200).then_some(())
+        })
     }
 
     /// Everything that it said so far.

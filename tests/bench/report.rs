@@ -129,7 +129,7 @@ impl Report {
         let head = ["what", "measured", "goal"].map(str::to_owned).to_vec();
         let rows = self.figures.iter().map(|figure| {
             let unit = figure.unit;
-            let goal = figure.at_most.map(|goal| format!("≤ {goal} {unit}"));
+            let goal = figure.at_most.map(|goal| format!("≤ {goal:.2} {unit}"));
             let value = format!("{} {unit}", figure.value.scaled(1.0, 2));
             vec![figure.name.clone(), value, goal.unwrap_or_default()]
         });
@@ -336,6 +336,11 @@ impl Spread {
             [self.median, self.least, self.greatest].map(|value| value * by);
         format!("{median:.digits$} ({least:.digits$}–{greatest:.digits$})")
     }
+}
+
+/// The one in the middle.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    Spread::of(values.to_vec()).median
 }
 
 // === Text ===

@@ -11,7 +11,6 @@ use anyhow::{Context as _, Result};
 
 use crate::data::{Kind, Services, kinds, write_manifest};
 use crate::processes::{Process, SERVER, command, output};
-use crate::support::http::get;
 use crate::support::message::{SOA, question};
 use crate::support::ports::free_port;
 use crate::{binary, say};
@@ -138,10 +137,7 @@ impl Server {
         command.arg("--file").arg(manifest);
         let started = std::time::Instant::now();
         let mut process = Process::start(OURS, command, folder)?;
-        process.wait_for("readiness", || {
-            let page = get(admin, "/readyz").ok()?;
-            (page.status == 200).then_some(())
-        })?;
+        process.wait_until_ready((admin, "/readyz"))?;
         let took = started.elapsed();
         let server = Self {
             name: OURS,
@@ -218,7 +214,8 @@ impl Server {
     }
 }
 
-fn free_address() -> SocketAddr {
+/// An address of its own for each listener.
+pub(crate) fn free_address() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
 

@@ -19,6 +19,8 @@ pub mod message;
 pub mod mirror_objects;
 #[path = "../support/ports.rs"]
 pub mod ports;
+#[path = "../support/repository.rs"]
+pub mod repository;
 #[path = "../support/signal.rs"]
 pub mod signal;
 #[path = "../support/tools.rs"]

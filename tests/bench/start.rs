@@ -1,0 +1,200 @@
+//! From start to ready, and memory then, on a real API server, beside a CoreDNS with its `kubernetes` plugin.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::data::{Services, write_manifest};
+use crate::memory::settle;
+use crate::processes::{ANY, Process, command};
+use crate::report::{Figure, Report, median};
+use crate::servers::free_address;
+use crate::support::message::{A, question};
+use crate::{Effort, binary, say};
+
+/// A thousand services with ten endpoints each.
+const SERVICES: Services = Services {
+    prefix: "db",
+    count: 1_000,
+    clusters: 2,
+    endpoints: 5,
+    ports: &[("sql", 26_257)],
+};
+/// Writers at once.
+const WRITERS: usize = 8;
+
+/// Starts each once for each round, one after the other.
+///
+/// # Errors
+///
+/// If a part is missing, or does not become ready.
+pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let cluster = Cluster::start()?;
+    fill(&cluster, folder)?;
+    let (mut our_times, mut our_sizes) = (vec![], vec![]);
+    let (mut their_times, mut their_sizes) = (vec![], vec![]);
+    for round in 1..=effort.rounds {
+        let (our_time, our_size) = ours(&cluster.kubeconfig, folder)?;
+        let (their_time, their_size) = coredns(&cluster.kubeconfig, folder)?;
+        say(&format!(
+            "start: round {round} of {}: global-dns {our_time:.2?} {our_size:.1} MiB, CoreDNS {their_time:.2?} \
+             {their_size:.1} MiB",
+            effort.rounds
+        ));
+        our_times.push(our_time.as_secs_f64());
+        our_sizes.push(our_size);
+        their_times.push(their_time.as_secs_f64());
+        their_sizes.push(their_size);
+    }
+    let (time, size) = (median(&their_times), median(&their_sizes) / 8.0);
+    let name =
+        |who: &str, what: &str| format!("10,000 endpoint mirrors, API server: {who}, {what}");
+    let (to_ready, resident) = ("start to ready", "resident");
+    report.figures.extend([
+        Figure::new(&name("CoreDNS", to_ready), their_times, "s", None),
+        Figure::new(&name("global-dns", to_ready), our_times, "s", Some(time)),
+        Figure::new(&name("CoreDNS", resident), their_sizes, "MiB", None),
+        Figure::new(&name("global-dns", resident), our_sizes, "MiB", Some(size)),
+    ]);
+    Ok(())
+}
+
+/// Writes all objects to the API server.
+fn fill(cluster: &Cluster, folder: &Path) -> Result<()> {
+    let began = Instant::now();
+    let file = folder.join("objects.json");
+    write_manifest(&file, &[SERVICES])?;
+    let mut list: Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
+    let mut objects: Vec<Value> = vec![];
+    for index in 0..crate::data::NAMESPACES {
+        let name = crate::data::namespace(index);
+        let metadata = json!({"name": name});
+        cluster.put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))?;
+    }
+    for mut object in list["items"]
+        .as_array_mut()
+        .map(std::mem::take)
+        .unwrap_or_default()
+    {
+        let metadata = object["metadata"].as_object_mut().context("an object")?;
+        for own in ["uid", "resourceVersion", "creationTimestamp"] {
+            metadata.remove(own);
+        }
+        // The controller removes slices of its own that no Endpoints stand behind.
+        if let Some(labels) = metadata["labels"].as_object_mut()
+            && let Some(manager) = labels.get_mut("endpointslice.kubernetes.io/managed-by")
+        {
+            *manager = json!("bench");
+        }
+        objects.push(object);
+    }
+    let next = AtomicUsize::new(0);
+    let write = || -> Result<()> {
+        while let Some(object) = objects.get(next.fetch_add(1, Ordering::Relaxed)) {
+            cluster.put(object)?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS).map(|_| scope.spawn(write)).collect();
+        for writer in writers {
+            writer.join().map_err(|_| anyhow!("a writer panicked"))??;
+        }
+        Ok::<_, anyhow::Error>(())
+    })?;
+    say(&format!(
+        "start: wrote {} objects in {:.0?}",
+        objects.len(),
+        began.elapsed()
+    ));
+    Ok(())
+}
+
+fn ours(kubeconfig: &Path, folder: &Path) -> Result<(Duration, f64)> {
+    let (command, dns, ready) = our_command(kubeconfig)?;
+    until_ready(
+        "global-dns",
+        command,
+        ready,
+        (dns, "db999.ns49.global."),
+        folder,
+    )
+}
+
+fn coredns(kubeconfig: &Path, folder: &Path) -> Result<(Duration, f64)> {
+    let (command, dns, ready) = coredns_command(kubeconfig, folder)?;
+    let last = "db999-4-west.ns49.svc.cluster.local.";
+    until_ready("CoreDNS", command, ready, (dns, last), folder)
+}
+
+/// A command, where it answers, and the page that tells whether it is ready.
+type Prepared = (Command, SocketAddr, (SocketAddr, &'static str));
+
+/// Ours on an API server.
+///
+/// # Errors
+///
+/// If the binary is missing.
+pub(crate) fn our_command(kubeconfig: &Path) -> Result<Prepared> {
+    let (address, admin) = (free_address(), free_address());
+    let mut command = command(binary()?, ANY)?;
+    command.args([
+        "serve",
+        "--cluster-name=hub",
+        "--grace=0s",
+        "--log-level=warn",
+    ]);
+    command.arg(format!("--listen={address}"));
+    command.arg(format!("--admin-listen={admin}"));
+    command.arg(format!("--api-listen={}", free_address()));
+    command.arg("--kubeconfig").arg(kubeconfig);
+    Ok((command, address, (admin, "/readyz")))
+}
+
+/// CoreDNS with its `kubernetes` plugin on an API server; `folder` takes its Corefile.
+///
+/// # Errors
+///
+/// If it is missing.
+pub(crate) fn coredns_command(kubeconfig: &Path, folder: &Path) -> Result<Prepared> {
+    let (address, ready) = (free_address(), free_address());
+    let corefile = folder.join("Corefile");
+    let text = format!(
+        "cluster.local:{} {{\n    bind {}\n    errors\n    ready {ready}\n    kubernetes {{\n        \
+         kubeconfig {} admin\n    }}\n}}\n",
+        address.port(),
+        address.ip(),
+        kubeconfig.display(),
+    );
+    fs::write(&corefile, text)?;
+    let mut command = command("coredns", ANY)?;
+    command.arg("-conf").arg(&corefile);
+    Ok((command, address, (ready, "/ready")))
+}
+
+fn until_ready(
+    name: &'static str,
+    command: Command,
+    ready: (SocketAddr, &str),
+    (dns, last): (SocketAddr, &str),
+    folder: &Path,
+) -> Result<(Duration, f64)> {
+    let began = Instant::now();
+    let mut process = Process::start(name, command, folder)?;
+    process.wait_until_ready(ready)?;
+    let took = began.elapsed();
+    let reply = question(last, A).try_ask(dns);
+    let is_answered = reply.is_some_and(|reply| !reply.answers.is_empty());
+    ensure!(is_answered, "{name} is ready, and does not know {last}");
+    Ok((took, settle(&process)?))
+}
