@@ -13,7 +13,7 @@ use crate::processes::Process;
 use crate::report::{Figure, Report, median};
 use crate::start::{coredns_command, our_command};
 use crate::support::PATIENCE;
-use crate::support::message::{A, Message};
+use crate::support::message::{A, Message, question};
 use crate::support::mirror_objects::HeadlessMirror;
 use crate::support::wire::{Over, exchange};
 use crate::{Effort, check, data, say};
@@ -49,6 +49,10 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let mut theirs = Process::start("CoreDNS", theirs, folder)?;
     ours.wait_until_ready(ours_ready)?;
     theirs.wait_until_ready(theirs_ready)?;
+    // CoreDNS says that it is ready before it listens.
+    theirs.wait_for("a reply", || {
+        question("cluster.local.", A).try_ask(theirs_at)
+    })?;
 
     let (mut our_times, mut their_times) = (vec![], vec![]);
     for change in 0..2 * CHANGES * effort.rounds {
@@ -101,11 +105,11 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
 
 /// Asks until there is an answer, and returns when it came.
 fn first_answer(server: SocketAddr, name: &str) -> Result<Instant> {
-    let question = data::Question {
+    let asked = data::Question {
         name: name.to_owned(),
         rtype: A,
     };
-    let query = check::query(&question, 1)?;
+    let query = check::query(&asked, 1)?;
     let began = Instant::now();
     loop {
         let reply = exchange(server, &query, Over::Udp, PATIENCE)?;

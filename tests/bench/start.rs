@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
@@ -192,9 +192,11 @@ fn until_ready(
     let began = Instant::now();
     let mut process = Process::start(name, command, folder)?;
     process.wait_until_ready(ready)?;
+    // CoreDNS says that it is ready before it listens.
+    process.wait_for("the last service", || {
+        let reply = question(last, A).try_ask(dns)?;
+        (!reply.answers.is_empty()).then_some(())
+    })?;
     let took = began.elapsed();
-    let reply = question(last, A).try_ask(dns);
-    let is_answered = reply.is_some_and(|reply| !reply.answers.is_empty());
-    ensure!(is_answered, "{name} is ready, and does not know {last}");
     Ok((took, settle(&process)?))
 }
