@@ -8,8 +8,11 @@
 //! - `tcp`: pipelined queries, and one query for each connection
 //! - `start`: from start to ready on a real API server, and memory, beside CoreDNS
 //! - `freshness`: from an acknowledged write to the changed answer, beside CoreDNS
+//! - `coredns`: queries per second beside CoreDNS with its `kubernetes` plugin on a real API server
+//! - `workers`: two threads beside one; `overload`: half a core, and twice the load that it can take
+//! - `latency`: p99.9 while endpoints change; `soak`: an hour of that
 //! - `data`: what is served and asked; `servers`: who serves it; `processes`: child processes, their CPU time and memory
-//! - `load`: dnsperf, and a client with a connection for each query; `floor`: the least that a server can do
+//! - `load`: dnsperf, and a client with a connection for each query; `flow`: queries at a fixed rate; `floor`: the least that a server can do
 //! - `check`: that all servers give the same answers; `report`: tables, goals, Markdown, a chart
 //! - `support`: what the tests share; `cluster`, `harness`, …: the real API server of the end-to-end tests
 #![expect(
@@ -36,6 +39,7 @@ mod check;
 )]
 #[path = "../e2e/cluster.rs"]
 mod cluster;
+mod coredns;
 mod data;
 #[allow(
     dead_code,
@@ -47,6 +51,7 @@ mod data;
 #[path = "../e2e/figures.rs"]
 mod figures;
 mod floor;
+mod flow;
 mod freshness;
 #[allow(
     dead_code,
@@ -57,8 +62,10 @@ mod freshness;
 )]
 #[path = "../e2e/harness.rs"]
 mod harness;
+mod latency;
 mod load;
 mod memory;
+mod overload;
 mod processes;
 #[allow(
     dead_code,
@@ -71,16 +78,27 @@ mod processes;
 mod recordings;
 mod report;
 mod servers;
+mod soak;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::wildcard_enum_match_arm,
+    reason = "shared with the end-to-end tests, which use more of it"
+)]
+#[path = "../e2e/standin.rs"]
+mod standin;
 mod start;
 mod support;
 mod tcp;
 mod udp;
+mod workers;
 
 /// Measures global-dns beside Knot, NSD and BIND: medians of interleaved rounds, ratios, goals.
 #[derive(Debug, Parser)]
 #[command(bin_name = "tests/bench/run", args_conflicts_with_subcommands = true)]
 struct Arguments {
-    /// What to measure; everything if none is named
+    /// What to measure; everything but `soak` if none is named
     sections: Vec<Section>,
     /// How often each server is asked each kind of question, or started
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -88,6 +106,9 @@ struct Arguments {
     /// How long a round lasts for each server and kind, in seconds
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
+    /// How long `soak` lasts
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    minutes: u32,
     /// What cargo tells every benchmark
     #[arg(long, hide = true)]
     bench: bool,
@@ -108,6 +129,16 @@ enum Section {
     Start,
     /// From the API server's acknowledgement of a change to the changed answer, beside CoreDNS
     Freshness,
+    /// Queries per second beside CoreDNS with its `kubernetes` plugin on a real API server
+    Coredns,
+    /// Two threads that answer beside one
+    Workers,
+    /// Held to half a core, and offered twice what it can answer
+    Overload,
+    /// p99.9 latency at half load, while 500 endpoints change per second
+    Latency,
+    /// Resident memory while 500 endpoints change, and 20,000 queries are asked, per second
+    Soak,
 }
 
 /// What the benchmark starts as child processes of its own, on cores of their own.
@@ -126,6 +157,22 @@ enum Part {
         /// Names and types, one question in a line
         #[arg(long)]
         questions: PathBuf,
+    },
+    /// Asks at a fixed rate
+    #[command(name = "part-flow", hide = true)]
+    Flow {
+        /// Whom to ask
+        #[arg(long)]
+        server: SocketAddr,
+        /// Names and types, one question in a line
+        #[arg(long)]
+        questions: PathBuf,
+        /// Queries in a second
+        #[arg(long)]
+        rate: u32,
+        /// How long
+        #[arg(long)]
+        seconds: u32,
     },
     /// Asks each question in a connection of its own
     #[command(name = "part-connections", hide = true)]
@@ -160,6 +207,12 @@ fn main() -> Result<()> {
             from,
             questions,
         }) => floor::serve(listen, from, &questions),
+        Some(Part::Flow {
+            server,
+            questions,
+            rate,
+            seconds,
+        }) => flow::send(server, &questions, rate, seconds),
         Some(Part::Connections {
             server,
             questions,
@@ -178,7 +231,11 @@ fn measure(arguments: &Arguments) -> Result<()> {
     }
     let mut report = Report::default();
     for section in Section::value_variants() {
-        if !arguments.sections.is_empty() && !arguments.sections.contains(section) {
+        let is_wanted = match &arguments.sections[..] {
+            [] => *section != Section::Soak,
+            some => some.contains(section),
+        };
+        if !is_wanted {
             continue;
         }
         match section {
@@ -187,10 +244,23 @@ fn measure(arguments: &Arguments) -> Result<()> {
             Section::Tcp => tcp::measure(effort, &mut report)?,
             Section::Start => start::measure(effort, &mut report)?,
             Section::Freshness => freshness::measure(effort, &mut report)?,
+            Section::Coredns => coredns::measure(effort, &mut report)?,
+            Section::Workers => workers::measure(effort, &mut report)?,
+            Section::Overload => overload::measure(effort, &mut report)?,
+            Section::Latency => latency::measure(effort, &mut report)?,
+            Section::Soak => soak::measure(arguments.minutes, &mut report)?,
         }
     }
     println!("\n{}", report.text());
-    report.write(&output()?)
+    // What is measured in part leaves the report of the whole alone.
+    let name = arguments
+        .sections
+        .iter()
+        .filter_map(Section::to_possible_value);
+    let name = name.fold("report".to_owned(), |name, section| {
+        format!("{name}-{}", section.get_name())
+    });
+    report.write(&output()?, &name)
 }
 
 /// Where results go: `bench` where cargo builds. The script puts the binary there, because what cargo builds beside a

@@ -55,9 +55,39 @@ pub(crate) fn same_answers(servers: &[Server], kinds: &[Kind], over: Over) -> Re
 }
 
 /// Response code, and records in some order.
-type Seen = (u16, Vec<(String, u16, u32, String)>);
+pub(crate) type Seen = (u16, Vec<(String, u16, u32, String)>);
 
-fn see(server: SocketAddr, asked: &Question, over: Over) -> Result<(Seen, usize)> {
+/// Compares how many answers servers give, each to its own questions.
+///
+/// # Errors
+///
+/// If two servers differ, a reply is cut, or none comes.
+pub(crate) fn as_many_answers(servers: [&Server; 2], kinds: &[Kind]) -> Result<()> {
+    let step = (kinds[0].questions.len() / SAMPLE) | 1;
+    for index in (0..kinds[0].questions.len()).step_by(step) {
+        let mut seen = servers.iter().zip(kinds).map(|(server, kind)| {
+            let ((rcode, answers), _) = see(server.address, &kind.questions[index], Over::Udp)?;
+            Ok::<_, anyhow::Error>((rcode, answers.len()))
+        });
+        let (Some(one), Some(other)) = (seen.next().transpose()?, seen.next().transpose()?) else {
+            continue;
+        };
+        ensure!(
+            one == other,
+            "{:?} is answered with {one:?}, {:?} with {other:?}",
+            kinds[0].questions[index],
+            kinds[1].questions[index]
+        );
+    }
+    Ok(())
+}
+
+/// What a server answers, and how long its reply is.
+///
+/// # Errors
+///
+/// If the reply is cut, or none comes.
+pub(crate) fn see(server: SocketAddr, asked: &Question, over: Over) -> Result<(Seen, usize)> {
     let reply = exchange(server, &query(asked, 1)?, over, PATIENCE)?;
     let reply = Message::read(&reply).map_err(|error| anyhow!("a reply that is none: {error}"))?;
     ensure!(reply.flags & TRUNCATED == 0, "a reply is cut");

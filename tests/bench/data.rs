@@ -32,7 +32,7 @@ pub(crate) const NAMESPACES: usize = 50;
 /// Addresses of the service range that are left alone: an API server takes the first for itself.
 const FIRST: usize = 256;
 /// Nine endpoints in each of three clusters' thirds, and ninety.
-const SMALL: Services = Services {
+pub(crate) const SMALL: Services = Services {
     prefix: "db",
     count: 1_000,
     clusters: 3,
@@ -45,6 +45,15 @@ const LARGE: Services = Services {
     endpoints: 30,
     ..SMALL
 };
+
+// === impl Services ===
+
+impl Services {
+    /// The name of a service.
+    pub(crate) fn name(&self, index: usize) -> String {
+        format!("{}{index}", self.prefix)
+    }
+}
 
 /// Questions of one kind.
 #[derive(Clone, Debug)]
@@ -78,15 +87,9 @@ pub(crate) fn nines_and_nineties() -> [Services; 2] {
 /// If a file cannot be written to `folder`.
 pub(crate) fn kinds(folder: &Path) -> Result<Vec<Kind>> {
     let ask = |services: Services, prefix: &str, rtype: u16| -> Vec<Question> {
-        let question = |index| Question {
-            name: format!(
-                "{prefix}{}{index}.{}.global.",
-                services.prefix,
-                namespace(index)
-            ),
-            rtype,
-        };
-        (0..services.count).map(question).collect()
+        let all = 0..services.count;
+        all.map(|index| question(&services, index, prefix, rtype, "global."))
+            .collect()
     };
     let plain = [
         ("A9", ask(SMALL, "", A)),
@@ -114,6 +117,21 @@ pub(crate) fn kinds(folder: &Path) -> Result<Vec<Kind>> {
             })
         })
         .collect()
+}
+
+/// The question for one service: `prefix` stands before its name, `zone` behind its namespace.
+pub(crate) fn question(
+    services: &Services,
+    index: usize,
+    prefix: &str,
+    rtype: u16,
+    zone: &str,
+) -> Question {
+    let (service, namespace) = (services.name(index), namespace(index));
+    Question {
+        name: format!("{prefix}{service}.{namespace}.{zone}"),
+        rtype,
+    }
 }
 
 /// Writes questions as dnsperf reads them.
@@ -177,6 +195,17 @@ pub(crate) fn write_manifest(file: &Path, all: &[Services]) -> Result<usize> {
     Ok(objects.endpoints)
 }
 
+/// Reads the objects that [`write_manifest`] wrote.
+///
+/// # Errors
+///
+/// If the file cannot be read.
+pub(crate) fn read_objects(file: &Path) -> Result<Vec<Value>> {
+    let mut list: Value = serde_json::from_str(&fs::read_to_string(file)?)?;
+    let items = list["items"].as_array_mut().map(std::mem::take);
+    items.with_context(|| format!("{} is no list", file.display()))
+}
+
 /// The namespace of a service.
 pub(crate) fn namespace(index: usize) -> String {
     format!("ns{}", index % NAMESPACES)
@@ -198,7 +227,7 @@ impl Objects {
         index: usize,
         output: &mut impl Write,
     ) -> Result<()> {
-        let (service, namespace) = (format!("{}{index}", services.prefix), namespace(index));
+        let (service, namespace) = (services.name(index), namespace(index));
         let port =
             |(name, number): &(&str, u16)| json!({"name": name, "protocol": "TCP", "port": number});
         let ports = services.ports.iter().map(port).collect();

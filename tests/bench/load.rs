@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use crate::check::query;
 use crate::data::read_questions;
-use crate::processes::{LOAD, command, output};
+use crate::processes::{ANY, LOAD, command, output};
 use crate::servers::Server;
 use crate::support::wire::frame;
 
@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) enum Way {
     /// Over UDP, from 32 sockets, 200 queries under way.
     Udp,
+    /// The same, from both cores and two threads.
+    UdpFromBoth,
     /// Over eight TCP connections, 200 queries under way.
     Pipelined,
     /// Over TCP, one query for each connection, 16 under way.
@@ -41,6 +43,15 @@ pub(crate) struct Round {
     pub(crate) lost: u64,
 }
 
+// === impl Round ===
+
+impl Round {
+    /// For a line about some servers.
+    pub(crate) fn text(&self, server: &str) -> String {
+        format!("  {server} {:.1} k/s {:.2} µs", self.rate / 1e3, self.cpu)
+    }
+}
+
 /// Asks a server for some seconds.
 ///
 /// # Errors
@@ -49,11 +60,15 @@ pub(crate) struct Round {
 pub(crate) fn run(server: &Server, questions: &Path, seconds: u32, way: Way) -> Result<Round> {
     let address = server.address;
     let mut load = match way {
-        Way::Udp | Way::Pipelined => {
-            let mut dnsperf = command("dnsperf", LOAD)?;
-            dnsperf.args(["-e", "-T", "1", "-q", "200"]);
+        Way::Udp | Way::UdpFromBoth | Way::Pipelined => {
+            let (cores, threads) = match way {
+                Way::UdpFromBoth => (ANY, "2"),
+                Way::Udp | Way::Pipelined | Way::Connections => (LOAD, "1"),
+            };
+            let mut dnsperf = command("dnsperf", cores)?;
+            dnsperf.args(["-e", "-T", threads, "-q", "200"]);
             dnsperf.args(match way {
-                Way::Udp => ["-m", "udp", "-c", "32"],
+                Way::Udp | Way::UdpFromBoth => ["-m", "udp", "-c", "32"],
                 Way::Pipelined | Way::Connections => ["-m", "tcp", "-c", "8"],
             });
             dnsperf.args(["-s", &address.ip().to_string()]);

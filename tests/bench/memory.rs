@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use crate::data::{Services, write_manifest};
 use crate::processes::Process;
 use crate::report::{Figure, Report};
-use crate::servers::Server;
+use crate::servers::{ONE_CORE, Server, Source};
 use crate::{Effort, binary, say};
 
 /// Ten thousand services with ten endpoints each.
@@ -34,12 +34,9 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let size = fs::metadata(binary()?)?.len();
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     let size = size as f64 / MIB;
-    report.figures.push(Figure::new(
-        "release binary, stripped",
-        vec![size],
-        "MiB",
-        Some(15.0),
-    ));
+    report
+        .figures
+        .push(Figure::new("release binary, stripped", vec![size], "MiB").at_most(15.0));
 
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
@@ -53,7 +50,12 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     for round in 1..=effort.rounds {
         let folder = tempfile::tempdir()?;
         let folder = folder.path();
-        let (mut server, took) = Server::ours(&manifest, &["--log-level=info"], folder)?;
+        let (mut server, took) = Server::ours(
+            Source::File(&manifest),
+            ONE_CORE,
+            &["--log-level=info"],
+            folder,
+        )?;
         ready.push(took.as_secs_f64());
         first.push(settle(&server.process)?);
         File::options()
@@ -77,20 +79,10 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     }
     let all = "100,000 endpoint mirrors";
     report.figures.extend([
-        Figure::new(
-            &format!("{all}: resident, settled"),
-            first,
-            "MiB",
-            Some(64.0),
-        ),
-        Figure::new(
-            &format!("{all}: resident, after a reload"),
-            again,
-            "MiB",
-            Some(64.0),
-        ),
-        Figure::new(&format!("{all}: resident, peak"), peak, "MiB", None),
-        Figure::new(&format!("{all}: from start to ready"), ready, "s", None),
+        Figure::new(&format!("{all}: resident, settled"), first, "MiB").at_most(64.0),
+        Figure::new(&format!("{all}: resident, after a reload"), again, "MiB").at_most(64.0),
+        Figure::new(&format!("{all}: resident, peak"), peak, "MiB"),
+        Figure::new(&format!("{all}: from start to ready"), ready, "s"),
     ]);
     Ok(())
 }
@@ -116,7 +108,12 @@ pub(crate) fn settle(process: &Process) -> Result<f64> {
     resident(process, "VmRSS")
 }
 
-fn resident(process: &Process, line: &str) -> Result<f64> {
+/// A line of `/proc/PID/status`, in MiB.
+///
+/// # Errors
+///
+/// If the process has ended.
+pub(crate) fn resident(process: &Process, line: &str) -> Result<f64> {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     let kib = process.memory(line)? as f64;
     Ok(kib / 1024.0)

@@ -53,6 +53,17 @@ pub(crate) fn command(program: impl AsRef<OsStr>, cores: &str) -> Result<Command
     Ok(clean(command))
 }
 
+/// The same, ahead of all that is not in a hurry: a client that measures time must not wait for a core itself.
+///
+/// # Errors
+///
+/// If a program is not installed.
+pub(crate) fn real_time_command(program: impl AsRef<OsStr>, cores: &str) -> Result<Command> {
+    let mut command = command(tool("chrt")?, cores)?;
+    command.args(["-f", "1"]).arg(program);
+    Ok(command)
+}
+
 fn tool(name: &str) -> Result<PathBuf> {
     find(name).with_context(|| format!("{name} is not installed: tests/bench/run installs it"))
 }
@@ -163,6 +174,63 @@ impl Process {
             rest.trim().strip_suffix(" kB")?.parse().ok()
         });
         value.with_context(|| format!("{} has no {line}: {}", self.name, self.log()))
+    }
+}
+
+/// A control group that holds processes to a share of a core's time. It goes when it is dropped, after its processes.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    group: PathBuf,
+}
+
+// === impl Quota ===
+
+impl Quota {
+    /// Makes a group that runs for `share` milliseconds of every hundred: `cpu.max`, or what it was called before
+    /// version 2 of control groups.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no control groups for this, or this user may not make one.
+    pub(crate) fn new(share: u32) -> Result<Self> {
+        let root = Path::new("/sys/fs/cgroup");
+        let controllers = fs::read_to_string(root.join("cgroup.controllers"));
+        let is_second = controllers.is_ok_and(|names| names.split_whitespace().any(|n| n == "cpu"));
+        let name = format!("global-dns-bench-{}", std::process::id());
+        let group = match is_second {
+            true => root.join(name),
+            false => root.join("cpu").join(name),
+        };
+        fs::create_dir(&group).with_context(|| format!("making {}", group.display()))?;
+        let quota = Self { group };
+        match is_second {
+            true => quota.set("cpu.max", &format!("{share}000 100000"))?,
+            false => {
+                quota.set("cpu.cfs_period_us", "100000")?;
+                quota.set("cpu.cfs_quota_us", &format!("{share}000"))?;
+            }
+        }
+        Ok(quota)
+    }
+
+    /// Holds a process, with all its threads.
+    ///
+    /// # Errors
+    ///
+    /// If the process has ended.
+    pub(crate) fn hold(&self, process: &Process) -> Result<()> {
+        self.set("cgroup.procs", &process.child.id().to_string())
+    }
+
+    fn set(&self, file: &str, value: &str) -> Result<()> {
+        let file = self.group.join(file);
+        fs::write(&file, value).with_context(|| format!("writing {value} to {}", file.display()))
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.group); // refused while a process is in it, which then tells where it is
     }
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 
 use crate::load::Round;
 use crate::say;
-use crate::servers::{FLOOR, OURS};
+use crate::servers::{COREDNS, FLOOR, OURS};
 
 mod chart;
 
@@ -30,7 +30,7 @@ pub(crate) struct Figure {
     name: String,
     value: Spread,
     unit: &'static str,
-    at_most: Option<f64>,
+    goal: Option<(Bound, f64)>,
 }
 
 /// Rounds by kind of question and server, in the order in which they came first.
@@ -50,6 +50,8 @@ pub(crate) enum Goals {
     CpuAndRate,
     /// Rate at least Knot's.
     RateOfKnot,
+    /// Rate at least that of CoreDNS, eight times for A and ten times for SRV.
+    RateOfCoreDns,
 }
 
 #[derive(Debug)]
@@ -96,12 +98,12 @@ impl Report {
         text
     }
 
-    /// Writes `NAME.md` for what was measured, and `NAME.svg` for each table.
+    /// Writes `NAME.md`, and an SVG for each table.
     ///
     /// # Errors
     ///
     /// If a file cannot be written.
-    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+    pub(crate) fn write(&self, folder: &Path, name: &str) -> Result<()> {
         let write = |name: &str, text: &str| {
             let file = folder.join(name);
             say(&format!("wrote {}", file.display()));
@@ -122,14 +124,16 @@ impl Report {
         for (goal, is_met) in self.goals() {
             text += &format!("- {}: {goal}\n", if is_met { "met" } else { "**missed**" });
         }
-        write("report.md", &text)
+        write(&format!("{name}.md"), &text)
     }
 
     fn figure_cells(&self) -> Vec<Vec<String>> {
         let head = ["what", "measured", "goal"].map(str::to_owned).to_vec();
         let rows = self.figures.iter().map(|figure| {
             let unit = figure.unit;
-            let goal = figure.at_most.map(|goal| format!("≤ {goal:.2} {unit}"));
+            let goal = figure
+                .goal
+                .map(|(bound, limit)| format!("{} {limit:.2} {unit}", bound.sign()));
             let value = format!("{} {unit}", figure.value.scaled(1.0, 2));
             vec![figure.name.clone(), value, goal.unwrap_or_default()]
         });
@@ -139,13 +143,8 @@ impl Report {
     fn goals(&self) -> Vec<(String, bool)> {
         let figures = self.figures.iter().filter_map(|figure| {
             let (name, unit) = (&figure.name, figure.unit);
-            Some(goal(
-                name,
-                figure.value.median,
-                Bound::AtMost,
-                figure.at_most?,
-                unit,
-            ))
+            let (bound, limit) = figure.goal?;
+            Some(goal(name, figure.value.median, bound, limit, unit))
         });
         let tables = self.tables.iter().flat_map(Table::goals);
         tables.chain(figures).collect()
@@ -155,19 +154,26 @@ impl Report {
 // === impl Figure ===
 
 impl Figure {
-    /// What rounds measured, at least one, and what their median may be at most.
-    pub(crate) fn new(
-        name: &str,
-        values: Vec<f64>,
-        unit: &'static str,
-        at_most: Option<f64>,
-    ) -> Self {
+    /// What rounds measured, at least one.
+    pub(crate) fn new(name: &str, values: Vec<f64>, unit: &'static str) -> Self {
         Self {
             name: name.to_owned(),
             value: Spread::of(values),
             unit,
-            at_most,
+            goal: None,
         }
+    }
+
+    /// What the median may be at most.
+    pub(crate) fn at_most(mut self, limit: f64) -> Self {
+        self.goal = Some((Bound::AtMost, limit));
+        self
+    }
+
+    /// What the median has to be at least.
+    pub(crate) fn at_least(mut self, limit: f64) -> Self {
+        self.goal = Some((Bound::AtLeast, limit));
+        self
     }
 }
 
@@ -289,6 +295,18 @@ impl Table {
                     let least = knot.rate().median * 1e-3;
                     goals.push(goal(&name("rate"), rate, Bound::AtLeast, least, "k/s"));
                 }
+                Goals::RateOfCoreDns => {
+                    let Some(coredns) = self.row(kind, COREDNS) else {
+                        continue;
+                    };
+                    let times = match kind {
+                        "A9" => 8.0,
+                        "SRV9" => 10.0,
+                        _ => continue,
+                    };
+                    let least = times * coredns.rate().median * 1e-3;
+                    goals.push(goal(&name("rate"), rate, Bound::AtLeast, least, "k/s"));
+                }
             }
         }
         goals
@@ -343,13 +361,25 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     Spread::of(values.to_vec()).median
 }
 
+// === impl Bound ===
+
+impl Bound {
+    fn sign(self) -> &'static str {
+        match self {
+            Self::AtMost => "≤",
+            Self::AtLeast => "≥",
+        }
+    }
+}
+
 // === Text ===
 
 fn goal(name: &str, value: f64, bound: Bound, limit: f64, unit: &str) -> (String, bool) {
-    let (sign, is_met) = match bound {
-        Bound::AtMost => ("≤", value <= limit),
-        Bound::AtLeast => ("≥", value >= limit),
+    let is_met = match bound {
+        Bound::AtMost => value <= limit,
+        Bound::AtLeast => value >= limit,
     };
+    let sign = bound.sign();
     (
         format!("{name} {value:.2} {sign} {limit:.2} {unit}"),
         is_met,

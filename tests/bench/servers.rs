@@ -11,12 +11,15 @@ use anyhow::{Context as _, Result};
 
 use crate::data::{Kind, Services, kinds, write_manifest};
 use crate::processes::{Process, SERVER, command, output};
+use crate::support::http::get;
 use crate::support::message::{SOA, question};
 use crate::support::ports::free_port;
 use crate::{binary, say};
 
 /// Ours, as the tables call it.
 pub(crate) const OURS: &str = "global-dns";
+/// CoreDNS with its `kubernetes` plugin, as the tables call it.
+pub(crate) const COREDNS: &str = "CoreDNS";
 /// The least that a server can do, as the tables call it.
 pub(crate) const FLOOR: &str = "floor";
 
@@ -29,6 +32,8 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// What runs.
     pub(crate) process: Process,
+    /// Metrics and readiness, where it is ours.
+    pub(crate) admin: Option<SocketAddr>,
 }
 
 /// What the servers serve and are asked.
@@ -46,10 +51,35 @@ pub(crate) struct Served {
 
 /// How another server is configured and started.
 pub(crate) struct Recipe {
-    name: &'static str,
+    /// What the tables call it.
+    pub(crate) name: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
-    configuration: fn(SocketAddr) -> String,
+    configuration: fn(SocketAddr, u32) -> String,
+}
+
+/// What a server may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    /// Cores.
+    pub(crate) cores: &'static str,
+    /// Threads that answer.
+    pub(crate) workers: u32,
+}
+
+/// One core, and one thread that answers.
+pub(crate) const ONE_CORE: Share = Share {
+    cores: SERVER,
+    workers: 1,
+};
+
+/// Where ours reads objects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source<'p> {
+    /// A manifest.
+    File(&'p Path),
+    /// An API server.
+    Kubeconfig(&'p Path),
 }
 
 /// Knot.
@@ -65,6 +95,13 @@ pub(crate) const NSD: Recipe = Recipe {
     program: "nsd",
     arguments: &["-d", "-c"],
     configuration: nsd,
+};
+/// hickory-dns, with a zone in memory.
+pub(crate) const HICKORY: Recipe = Recipe {
+    name: "hickory-dns",
+    program: "hickory-dns",
+    arguments: &["--disable-tcp", "--quiet", "-c"],
+    configuration: hickory,
 };
 /// BIND.
 pub(crate) const BIND: Recipe = Recipe {
@@ -123,18 +160,25 @@ impl Server {
     /// # Errors
     ///
     /// If it does not become ready.
-    pub(crate) fn ours(manifest: &Path, flags: &[&str], folder: &Path) -> Result<(Self, Duration)> {
+    pub(crate) fn ours(
+        source: Source<'_>,
+        share: Share,
+        flags: &[&str],
+        folder: &Path,
+    ) -> Result<(Self, Duration)> {
         let address = free_address();
         let admin = free_address();
-        let mut command = command(binary()?, SERVER)?;
+        let mut command = command(binary()?, share.cores)?;
         command.args(["serve", "--cluster-name=hub", "--grace=0s"]);
-        command
-            .args(["--udp-max=4096", "--udp-workers=1"])
-            .args(flags);
+        command.arg("--udp-max=4096").args(flags);
+        command.arg(format!("--udp-workers={}", share.workers));
         command.arg(format!("--listen={address}"));
         command.arg(format!("--admin-listen={admin}"));
         command.arg(format!("--api-listen={}", free_address()));
-        command.arg("--file").arg(manifest);
+        match source {
+            Source::File(manifest) => command.arg("--file").arg(manifest),
+            Source::Kubeconfig(kubeconfig) => command.arg("--kubeconfig").arg(kubeconfig),
+        };
         let started = std::time::Instant::now();
         let mut process = Process::start(OURS, command, folder)?;
         process.wait_until_ready((admin, "/readyz"))?;
@@ -143,8 +187,22 @@ impl Server {
             name: OURS,
             address,
             process,
+            admin: Some(admin),
         };
         Ok((server, took))
+    }
+
+    /// Reads a metric without labels, of ours.
+    ///
+    /// # Errors
+    ///
+    /// If the server is another one, or has no such metric.
+    pub(crate) fn metric(&self, name: &str) -> Result<f64> {
+        let admin = self.admin.context("only ours has metrics")?;
+        let page = get(admin, "/metrics")?.body;
+        let line = page.lines().find_map(|line| line.strip_prefix(name));
+        let value = line.and_then(|rest| rest.trim().parse().ok());
+        value.with_context(|| format!("no {name} in:\n{page}"))
     }
 
     /// Starts another one with a zone file, and waits until it answers.
@@ -152,15 +210,15 @@ impl Server {
     /// # Errors
     ///
     /// If it is not installed, or does not answer.
-    pub(crate) fn other(recipe: &Recipe, zone: &Path, folder: &Path) -> Result<Self> {
+    pub(crate) fn other(recipe: &Recipe, share: Share, zone: &Path, folder: &Path) -> Result<Self> {
         let address = free_address();
         let here = folder.join(recipe.program);
         fs::create_dir(&here)?;
-        let text = (recipe.configuration)(address);
+        let text = (recipe.configuration)(address, share.workers);
         let text = text.replace("HERE", &here.to_string_lossy());
         let file = here.join("configuration");
         fs::write(&file, text.replace("ZONE", &zone.to_string_lossy()))?;
-        let mut command = command(recipe.program, SERVER)?;
+        let mut command = command(recipe.program, share.cores)?;
         command.args(recipe.arguments).arg(&file).current_dir(&here);
         Self::start(recipe.name, address, command, folder)
     }
@@ -189,6 +247,7 @@ impl Server {
             name: FLOOR,
             address,
             process,
+            admin: None,
         })
     }
 
@@ -210,6 +269,7 @@ impl Server {
             name,
             address,
             process,
+            admin: None,
         })
     }
 }
@@ -221,14 +281,14 @@ pub(crate) fn free_address() -> SocketAddr {
 
 // === Configurations ===
 
-fn knot(address: SocketAddr) -> String {
+fn knot(address: SocketAddr, workers: u32) -> String {
     let (ip, port) = (address.ip(), address.port());
     format!(
         r#"server:
     rundir: "HERE"
     listen: {ip}@{port}
     udp-max-payload: 4096
-    udp-workers: 1
+    udp-workers: {workers}
     tcp-workers: 1
     background-workers: 1
 database:
@@ -246,13 +306,13 @@ zone:
     )
 }
 
-fn nsd(address: SocketAddr) -> String {
+fn nsd(address: SocketAddr, workers: u32) -> String {
     let (ip, port) = (address.ip(), address.port());
     // Its limit of replies per second is for the open Internet.
     format!(
         r#"server:
     ip-address: {ip}@{port}
-    server-count: 1
+    server-count: {workers}
     username: ""
     chroot: ""
     zonesdir: "HERE"
@@ -273,7 +333,21 @@ zone:
     )
 }
 
-fn bind(address: SocketAddr) -> String {
+fn hickory(address: SocketAddr, _: u32) -> String {
+    let (ip, port) = (address.ip(), address.port());
+    format!(
+        r#"listen_addrs_ipv4 = ["{ip}"]
+listen_port = {port}
+directory = "/"
+[[zones]]
+zone = "global"
+zone_type = "Primary"
+file = "ZONE"
+"#
+    )
+}
+
+fn bind(address: SocketAddr, _: u32) -> String {
     let (ip, port) = (address.ip(), address.port());
     // By default it refuses RRsets of more than 100 records, of which there are none here.
     format!(

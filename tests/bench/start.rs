@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, anyhow};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::data::{Services, write_manifest};
+use crate::data::{NAMESPACES, Services, namespace, read_objects, write_manifest};
 use crate::memory::settle;
 use crate::processes::{ANY, Process, command};
 use crate::report::{Figure, Report, median};
@@ -40,7 +40,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let cluster = Cluster::start()?;
-    fill(&cluster, folder)?;
+    write_all(&cluster, &objects_to_write(&SERVICES, folder)?)?;
     let (mut our_times, mut our_sizes) = (vec![], vec![]);
     let (mut their_times, mut their_sizes) = (vec![], vec![]);
     for round in 1..=effort.rounds {
@@ -61,42 +61,24 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         |who: &str, what: &str| format!("10,000 endpoint mirrors, API server: {who}, {what}");
     let (to_ready, resident) = ("start to ready", "resident");
     report.figures.extend([
-        Figure::new(&name("CoreDNS", to_ready), their_times, "s", None),
-        Figure::new(&name("global-dns", to_ready), our_times, "s", Some(time)),
-        Figure::new(&name("CoreDNS", resident), their_sizes, "MiB", None),
-        Figure::new(&name("global-dns", resident), our_sizes, "MiB", Some(size)),
+        Figure::new(&name("CoreDNS", to_ready), their_times, "s"),
+        Figure::new(&name("global-dns", to_ready), our_times, "s").at_most(time),
+        Figure::new(&name("CoreDNS", resident), their_sizes, "MiB"),
+        Figure::new(&name("global-dns", resident), our_sizes, "MiB").at_most(size),
     ]);
     Ok(())
 }
 
-/// Writes all objects to the API server.
-fn fill(cluster: &Cluster, folder: &Path) -> Result<()> {
+/// Writes objects and their namespaces to the API server.
+///
+/// # Errors
+///
+/// If it refuses one.
+pub(crate) fn write_all(cluster: &Cluster, objects: &[Value]) -> Result<()> {
     let began = Instant::now();
-    let file = folder.join("objects.json");
-    write_manifest(&file, &[SERVICES])?;
-    let mut list: Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
-    let mut objects: Vec<Value> = vec![];
-    for index in 0..crate::data::NAMESPACES {
-        let name = crate::data::namespace(index);
-        let metadata = json!({"name": name});
+    for index in 0..NAMESPACES {
+        let metadata = json!({"name": namespace(index)});
         cluster.put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))?;
-    }
-    for mut object in list["items"]
-        .as_array_mut()
-        .map(std::mem::take)
-        .unwrap_or_default()
-    {
-        let metadata = object["metadata"].as_object_mut().context("an object")?;
-        for own in ["uid", "resourceVersion", "creationTimestamp"] {
-            metadata.remove(own);
-        }
-        // The controller removes slices of its own that no Endpoints stand behind.
-        if let Some(labels) = metadata["labels"].as_object_mut()
-            && let Some(manager) = labels.get_mut("endpointslice.kubernetes.io/managed-by")
-        {
-            *manager = json!("bench");
-        }
-        objects.push(object);
     }
     let next = AtomicUsize::new(0);
     let write = || -> Result<()> {
@@ -113,11 +95,35 @@ fn fill(cluster: &Cluster, folder: &Path) -> Result<()> {
         Ok::<_, anyhow::Error>(())
     })?;
     say(&format!(
-        "start: wrote {} objects in {:.0?}",
+        "wrote {} objects in {:.0?}",
         objects.len(),
         began.elapsed()
     ));
     Ok(())
+}
+
+/// Objects of services, as they are written to an API server.
+///
+/// # Errors
+///
+/// If they cannot be made.
+pub(crate) fn objects_to_write(services: &Services, folder: &Path) -> Result<Vec<Value>> {
+    let file = folder.join("objects.json");
+    write_manifest(&file, &[*services])?;
+    let mut objects = read_objects(&file)?;
+    for object in &mut objects {
+        let metadata = object["metadata"].as_object_mut().context("an object")?;
+        for own in ["uid", "resourceVersion", "creationTimestamp"] {
+            metadata.remove(own);
+        }
+        // The controller removes slices of its own that no Endpoints stand behind.
+        if let Some(labels) = metadata["labels"].as_object_mut()
+            && let Some(manager) = labels.get_mut("endpointslice.kubernetes.io/managed-by")
+        {
+            *manager = json!("bench");
+        }
+    }
+    Ok(objects)
 }
 
 fn ours(kubeconfig: &Path, folder: &Path) -> Result<(Duration, f64)> {
@@ -132,7 +138,7 @@ fn ours(kubeconfig: &Path, folder: &Path) -> Result<(Duration, f64)> {
 }
 
 fn coredns(kubeconfig: &Path, folder: &Path) -> Result<(Duration, f64)> {
-    let (command, dns, ready) = coredns_command(kubeconfig, folder)?;
+    let (command, dns, ready) = coredns_command(kubeconfig, ANY, folder)?;
     let last = "db999-4-west.ns49.svc.cluster.local.";
     until_ready("CoreDNS", command, ready, (dns, last), folder)
 }
@@ -166,7 +172,7 @@ pub(crate) fn our_command(kubeconfig: &Path) -> Result<Prepared> {
 /// # Errors
 ///
 /// If it is missing.
-pub(crate) fn coredns_command(kubeconfig: &Path, folder: &Path) -> Result<Prepared> {
+pub(crate) fn coredns_command(kubeconfig: &Path, cores: &str, folder: &Path) -> Result<Prepared> {
     let (address, ready) = (free_address(), free_address());
     let corefile = folder.join("Corefile");
     let text = format!(
@@ -177,7 +183,7 @@ pub(crate) fn coredns_command(kubeconfig: &Path, folder: &Path) -> Result<Prepar
         kubeconfig.display(),
     );
     fs::write(&corefile, text)?;
-    let mut command = command("coredns", ANY)?;
+    let mut command = command("coredns", cores)?;
     command.arg("-conf").arg(&corefile);
     Ok((command, address, (ready, "/ready")))
 }

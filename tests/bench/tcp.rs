@@ -6,7 +6,7 @@ use crate::check::same_answers;
 use crate::data::nines_and_nineties;
 use crate::load::{Way, run};
 use crate::report::{Goals, Report, Table};
-use crate::servers::{KNOT, NSD, Served, Server};
+use crate::servers::{KNOT, NSD, ONE_CORE, Served, Server, Source};
 use crate::support::wire::Over;
 use crate::{Effort, say};
 
@@ -20,10 +20,15 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let served = Served::prepare(&nines_and_nineties(), folder)?;
-    let (ours, _) = Server::ours(&served.manifest, &["--log-level=warn"], folder)?;
+    let (ours, _) = Server::ours(
+        Source::File(&served.manifest),
+        ONE_CORE,
+        &["--log-level=warn"],
+        folder,
+    )?;
     let mut servers = vec![ours];
     for recipe in [KNOT, NSD] {
-        servers.push(Server::other(&recipe, &served.zone, folder)?);
+        servers.push(Server::other(&recipe, ONE_CORE, &served.zone, folder)?);
     }
     same_answers(&servers, &served.kinds, Over::Tcp)?;
 
@@ -44,12 +49,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
                 let mut line = format!("tcp: round {round} of {}, {name}:", effort.rounds);
                 for server in &servers {
                     let measured = run(server, &kind.file, effort.seconds, way)?;
-                    line += &format!(
-                        "  {} {:.1} k/s {:.2} µs",
-                        server.name,
-                        measured.rate / 1e3,
-                        measured.cpu
-                    );
+                    line += &measured.text(server.name);
                     table.add(&name, server.name, measured);
                 }
                 say(&line);

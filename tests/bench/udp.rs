@@ -6,7 +6,7 @@ use crate::check::same_answers;
 use crate::data::nines_and_nineties;
 use crate::load::{Way, run};
 use crate::report::{Goals, Report, Table};
-use crate::servers::{BIND, KNOT, NSD, OURS, Served, Server};
+use crate::servers::{BIND, HICKORY, KNOT, NSD, ONE_CORE, OURS, Served, Server, Source};
 use crate::support::wire::Over;
 use crate::{Effort, say};
 
@@ -20,11 +20,16 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let served = Served::prepare(&nines_and_nineties(), folder)?;
-    let (ours, _) = Server::ours(&served.manifest, &["--log-level=warn"], folder)?;
+    let (ours, _) = Server::ours(
+        Source::File(&served.manifest),
+        ONE_CORE,
+        &["--log-level=warn"],
+        folder,
+    )?;
     let floor = Server::floor(ours.address, &served.all_questions, folder)?;
     let mut servers = vec![ours];
-    for recipe in [KNOT, NSD, BIND] {
-        servers.push(Server::other(&recipe, &served.zone, folder)?);
+    for recipe in [KNOT, NSD, BIND, HICKORY] {
+        servers.push(Server::other(&recipe, ONE_CORE, &served.zone, folder)?);
     }
     servers.push(floor);
     same_answers(&servers, &served.kinds, Over::Udp)?;
@@ -35,12 +40,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
             let mut line = format!("udp: round {round} of {}, {}:", effort.rounds, kind.name);
             for server in &servers {
                 let measured = run(server, &kind.file, effort.seconds, Way::Udp)?;
-                line += &format!(
-                    "  {} {:.0} k/s {:.2} µs",
-                    server.name,
-                    measured.rate / 1e3,
-                    measured.cpu
-                );
+                line += &measured.text(server.name);
                 table.add(kind.name, server.name, measured);
             }
             say(&line);

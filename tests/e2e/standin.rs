@@ -3,7 +3,7 @@
 //! It behaves as a real one does in what the server under test can see (selectors, resource versions, items without a
 //! kind, watches that end after `timeoutSeconds`), and it keeps a list of what it was asked.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
 use std::fs;
 use std::path::PathBuf;
@@ -22,6 +22,9 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Events that it remembers.
+const HISTORY: usize = 10_000;
 
 /// How it behaves towards whatever is asked from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +66,8 @@ struct Book {
     /// The oldest version that a watch can start from.
     oldest: u64,
     objects: BTreeMap<String, Value>,
-    events: Vec<Happened>,
+    /// The last ones, which a watch can still ask for.
+    events: VecDeque<Happened>,
     watchers: Vec<Watcher>,
     asked: Vec<Asked>,
 }
@@ -108,7 +112,7 @@ impl StandIn {
             version: 1000,
             oldest: 0,
             objects: BTreeMap::new(),
-            events: Vec::new(),
+            events: VecDeque::new(),
             watchers: Vec::new(),
             asked: Vec::new(),
         };
@@ -196,7 +200,12 @@ impl Book {
             // Fails if the other side is gone already.
             let _ = watcher.sender.send(line(&happened.event));
         }
-        self.events.push(happened);
+        self.events.push_back(happened);
+        if self.events.len() > HISTORY
+            && let Some(forgotten) = self.events.pop_front()
+        {
+            self.oldest = forgotten.version;
+        }
     }
 
     fn list(&self, asked: &Asked) -> Value {

@@ -10,7 +10,7 @@ declare -A package_of=(
     [cc]=build-essential [update-ca-certificates]=ca-certificates [dig]=bind9-dnsutils
     [etcd]=etcd-server [etcdctl]=etcd-client [knotd]=knot [kzonecheck]=knot-dnssecutils [nsd]=nsd
     [named]=bind9 [named-checkzone]=bind9-utils [ip]=iproute2 [setpriv]=util-linux
-    [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux
+    [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux [chrt]=util-linux
 )
 
 # Installs the Debian packages of those commands that are missing.

@@ -1,0 +1,133 @@
+//! UDP beside a CoreDNS with its `kubernetes` plugin, which reads the same addresses and ports from a real API server:
+//! a headless Service and a slice for each of our services.
+
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::data::{
+    Kind, Question, SMALL, Services, namespace, question, write_manifest, write_questions,
+};
+use crate::load::{Way, run};
+use crate::processes::{Process, SERVER};
+use crate::report::{Goals, Report, Table};
+use crate::servers::{COREDNS, ONE_CORE, Server, Source};
+use crate::start::{coredns_command, write_all};
+use crate::support::message::{A, SRV};
+use crate::support::wire::Over;
+use crate::{Effort, check, say};
+
+/// Where CoreDNS has its names.
+const THEIR_ZONE: &str = "svc.cluster.local.";
+
+/// Measures three kinds, each server by its own names.
+///
+/// # Errors
+///
+/// If a part is missing, or the two differ about addresses or ports.
+pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let manifest = folder.join("objects.json");
+    write_manifest(&manifest, &[SMALL])?;
+    let cluster = Cluster::start()?;
+    write_all(&cluster, &plain_services(&SMALL))?;
+
+    let (ours, _) = Server::ours(
+        Source::File(&manifest),
+        ONE_CORE,
+        &["--log-level=warn"],
+        folder,
+    )?;
+    let (command, address, ready) = coredns_command(&cluster.kubeconfig, SERVER, folder)?;
+    let mut process = Process::start(COREDNS, command, folder)?;
+    process.wait_until_ready(ready)?;
+    let last = question(&SMALL, SMALL.count - 1, "", A, THEIR_ZONE);
+    process.wait_for("the last service", || {
+        check::see(address, &last, Over::Udp).ok()
+    })?;
+    let theirs = Server {
+        name: COREDNS,
+        address,
+        process,
+        admin: None,
+    };
+    let servers = [(&ours, "global."), (&theirs, THEIR_ZONE)];
+
+    let kinds = [
+        ("A9", "", A),
+        ("SRV9", "_sql._tcp.", SRV),
+        ("NXDOMAIN", "no-", A),
+    ];
+    let mut asked = vec![];
+    for (name, prefix, rtype) in kinds {
+        let mut both = vec![];
+        for (server, zone) in servers {
+            let all = 0..SMALL.count;
+            let questions: Vec<Question> = all
+                .map(|index| question(&SMALL, index, prefix, rtype, zone))
+                .collect();
+            let file = folder.join(format!("{name}-{}.questions", server.name));
+            write_questions(&file, &questions)?;
+            both.push(Kind {
+                name,
+                questions,
+                file,
+            });
+        }
+        check::as_many_answers(servers.map(|(server, _)| server), &both)?;
+        asked.push(both);
+    }
+
+    let title = "UDP, one core, beside CoreDNS on an API server";
+    let mut table = Table::new("coredns", title, Goals::RateOfCoreDns);
+    for round in 1..=effort.rounds {
+        for both in &asked {
+            let name = both[0].name;
+            let mut line = format!("coredns: round {round} of {}, {name}:", effort.rounds);
+            for ((server, _), kind) in servers.iter().zip(both) {
+                let measured = run(server, &kind.file, effort.seconds, Way::Udp)?;
+                line += &measured.text(server.name);
+                table.add(name, server.name, measured);
+            }
+            say(&line);
+        }
+    }
+    report.tables.push(table);
+    Ok(())
+}
+
+/// Services with as many addresses as ours, in one cluster, as anybody would write them.
+fn plain_services(services: &Services) -> Vec<Value> {
+    let mut objects = vec![];
+    let count = services.clusters * services.endpoints;
+    for index in 0..services.count {
+        let (name, namespace) = (services.name(index), namespace(index));
+        let ports = services.ports.iter();
+        let ports: Vec<_> = ports
+            .map(|(name, port)| json!({"name": name, "protocol": "TCP", "port": port}))
+            .collect();
+        let endpoint = |number: usize| {
+            let [_, _, high, low] =
+                (u32::try_from(index * count + number).unwrap_or(0)).to_be_bytes();
+            json!({
+                "addresses": [format!("10.244.{high}.{low}")], "hostname": format!("{name}-{number}"),
+                "conditions": {"ready": true},
+            })
+        };
+        objects.push(json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace},
+            "spec": {"clusterIP": "None", "ports": ports},
+        }));
+        objects.push(json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": format!("{name}-1"), "namespace": namespace, "labels": {
+                "kubernetes.io/service-name": name, "endpointslice.kubernetes.io/managed-by": "bench",
+            }},
+            "addressType": "IPv4", "ports": ports,
+            "endpoints": (0..count).map(endpoint).collect::<Vec<_>>(),
+        }));
+    }
+    objects
+}

@@ -1,0 +1,215 @@
+//! A flow: queries at a fixed rate, whatever becomes of them (an open loop). A closed loop such as dnsperf's waits with
+//! its next query for a server that has stopped for a moment, and so hides just what is looked for here.
+//!
+//! Latency counts from the moment at which a query was due, not from when the client came round to send it.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use nix::errno::Errno;
+use nix::sys::socket::sockopt::RcvBuf;
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, sendmmsg, setsockopt};
+
+use crate::check::query;
+use crate::data::read_questions;
+use crate::processes::{LOAD, output, real_time_command};
+use crate::servers::Server;
+
+/// Datagrams that are taken or sent with one call.
+const BATCH: usize = 32;
+/// Octets of a reply.
+const REPLY: usize = 4096;
+/// How often the sender looks what is due.
+const TICK: Duration = Duration::from_micros(100);
+/// Time for replies after the last query; what comes later is lost.
+const LINGER: Duration = Duration::from_millis(500);
+/// Octets of replies that may wait for the client, so that it loses none.
+const BUFFER: usize = 8 << 20;
+/// Identifiers of queries.
+const IDS: usize = 1 << 16;
+
+/// What came back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    /// Queries in a second, as sent.
+    pub(crate) offered: f64,
+    /// Replies in a second.
+    pub(crate) answered: f64,
+    /// Queries without a reply.
+    pub(crate) lost: u64,
+    /// Latency in microseconds: median, 99 %, 99.9 %.
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+}
+
+/// Sends `rate` queries per second to a server for some seconds, from a process of its own.
+///
+/// # Errors
+///
+/// If the load does not run, or cannot keep to the rate.
+pub(crate) fn flow(server: &Server, questions: &Path, rate: u32, seconds: u32) -> Result<Flow> {
+    let mut own = real_time_command(std::env::current_exe()?, LOAD)?;
+    own.arg("part-flow");
+    own.arg(format!("--server={}", server.address));
+    own.arg(format!("--rate={rate}"));
+    own.arg(format!("--seconds={seconds}"));
+    own.arg("--questions").arg(questions);
+    let text = output(&mut own).with_context(|| format!("asking {}", server.name))?;
+    let words = text.split_whitespace().map(str::parse);
+    let words: Vec<f64> = words.collect::<Result<_, _>>()?;
+    let &[offered, answered, lost, p50, p99, p999] = &words[..] else {
+        bail!("six figures expected: {text}");
+    };
+    ensure!(
+        offered > 0.97 * f64::from(rate),
+        "the load reaches {offered:.0} queries per second instead of {rate}"
+    );
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count that the part printed"
+    )]
+    let lost = lost as u64;
+    Ok(Flow {
+        offered,
+        answered,
+        lost,
+        p50,
+        p99,
+        p999,
+    })
+}
+
+/// The part that sends and receives. Prints the figures of [`Flow`] in a line.
+///
+/// # Errors
+///
+/// If the questions cannot be read, or the socket cannot be used.
+pub(crate) fn send(server: SocketAddr, questions: &Path, rate: u32, seconds: u32) -> Result<()> {
+    let questions = read_questions(questions)?;
+    let queries: Vec<Vec<u8>> = questions
+        .iter()
+        .map(|question| query(question, 0))
+        .collect::<Result<_>>()?;
+    let socket = UdpSocket::bind(("127.0.0.1", 0))?;
+    socket.connect(server)?;
+    socket.set_read_timeout(Some(TICK * 100))?;
+    setsockopt(&socket, RcvBuf, &BUFFER)?;
+    // When each query was due, in nanoseconds since the start; 0 for one that is answered.
+    let due: Vec<AtomicU64> = (0..IDS).map(|_| AtomicU64::new(0)).collect();
+    let is_over = AtomicBool::new(false);
+    let started = Instant::now();
+    let (sent, latencies) = thread::scope(|scope| {
+        let replies = scope.spawn(|| receive(&socket, &due, started, &is_over));
+        let sent = offer(&socket, &queries, &due, (started, rate, seconds));
+        thread::sleep(LINGER);
+        is_over.store(true, Ordering::Relaxed);
+        let latencies = replies.join();
+        (sent, latencies)
+    });
+    let (sent, took) = sent?;
+    let mut latencies = latencies.map_err(|_| anyhow::anyhow!("the receiver panicked"))??;
+    ensure!(!latencies.is_empty(), "nothing is answered");
+    latencies.sort_unstable();
+    let count = latencies.len();
+    let quantile = |thousandths: usize| {
+        let index = (count * thousandths / 1000).min(count - 1);
+        f64::from(latencies[index]) / 1e3
+    };
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let (sent, answered) = (sent as f64, count as f64);
+    let seconds = took.as_secs_f64();
+    println!(
+        "{:.1} {:.1} {:.0} {:.1} {:.1} {:.1}",
+        sent / seconds,
+        answered / seconds,
+        sent - answered,
+        quantile(500),
+        quantile(990),
+        quantile(999)
+    );
+    Ok(())
+}
+
+/// Sends what is due, tick by tick. Returns how many queries, and how long that took.
+fn offer(
+    socket: &UdpSocket,
+    queries: &[Vec<u8>],
+    due: &[AtomicU64],
+    (started, rate, seconds): (Instant, u32, u32),
+) -> Result<(u64, Duration)> {
+    let total = u64::from(rate) * u64::from(seconds);
+    let spacing = 1_000_000_000 / u64::from(rate.max(1));
+    let mut headers = MultiHeaders::<SockaddrIn>::preallocate(BATCH, None);
+    let mut batch = vec![Vec::new(); BATCH];
+    let mut sent: u64 = 0;
+    while sent < total {
+        let now = nanoseconds(started);
+        let ready = (now / spacing).min(total);
+        if ready <= sent {
+            thread::sleep(TICK);
+            continue;
+        }
+        let count = usize::try_from(ready - sent)?.min(BATCH);
+        for (slot, number) in batch.iter_mut().zip(sent..).take(count) {
+            let id = u16::try_from(number % IDS as u64)?;
+            let query = &queries[usize::try_from(number)? % queries.len()];
+            slot.clear();
+            slot.extend_from_slice(query);
+            slot[..2].copy_from_slice(&id.to_be_bytes());
+            due[usize::from(id)].store((number * spacing).max(1), Ordering::Relaxed);
+        }
+        let slices: Vec<_> = batch[..count].iter().map(|q| [IoSlice::new(q)]).collect();
+        let to = vec![None; count];
+        let flags = MsgFlags::empty();
+        match sendmmsg(socket.as_raw_fd(), &mut headers, &slices, &to, [], flags) {
+            Ok(done) => sent += done.count() as u64,
+            // The server's socket refuses nothing: what the kernel has no room for is offered again.
+            Err(Errno::ENOBUFS | Errno::EAGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok((sent, started.elapsed()))
+}
+
+/// Takes replies until it is over. Returns the latency of each, in nanoseconds.
+fn receive(
+    socket: &UdpSocket,
+    due: &[AtomicU64],
+    started: Instant,
+    is_over: &AtomicBool,
+) -> Result<Vec<u32>> {
+    let mut headers = MultiHeaders::<SockaddrIn>::preallocate(BATCH, None);
+    let mut packets = vec![[0_u8; REPLY + 64]; BATCH];
+    let mut latencies = Vec::with_capacity(1 << 20);
+    while !is_over.load(Ordering::Relaxed) {
+        let mut slices: Vec<_> = packets.iter_mut().map(|p| [IoSliceMut::new(p)]).collect();
+        let flags = MsgFlags::MSG_WAITFORONE;
+        let count = match recvmmsg(socket.as_raw_fd(), &mut headers, &mut slices, flags, None) {
+            Ok(messages) => messages.count(),
+            Err(Errno::EAGAIN | Errno::EINTR) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let now = nanoseconds(started);
+        for packet in &packets[..count] {
+            let id = u16::from_be_bytes([packet[0], packet[1]]);
+            let was_due = due[usize::from(id)].swap(0, Ordering::Relaxed);
+            if was_due > 0 {
+                let latency = now.saturating_sub(was_due);
+                latencies.push(u32::try_from(latency).unwrap_or(u32::MAX));
+            }
+        }
+    }
+    Ok(latencies)
+}
+
+fn nanoseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,124 @@
+//! Latency at half load, when nothing changes and while 500 endpoints change in a second.
+//!
+//! The changes come from a stand-in for an API server: a real one would take the core that the load needs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+
+use crate::data::{SMALL, kinds, read_objects, write_manifest};
+use crate::flow::{Flow, flow};
+use crate::load::{Way, run};
+use crate::report::{Figure, Report, median};
+use crate::servers::{ONE_CORE, Server, Source};
+use crate::standin::{Manner, StandIn};
+use crate::{Effort, say};
+
+/// Time between two changes: 500 in a second.
+pub(crate) const SPACING: Duration = Duration::from_millis(2);
+
+/// Offers half of what the server can answer, by turns without and with changes.
+///
+/// # Errors
+///
+/// If the server does not start, or changes do not reach it.
+pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let manifest = folder.join("objects.json");
+    write_manifest(&manifest, &[SMALL])?;
+    let objects = read_objects(&manifest)?;
+    let standin = StandIn::start(Manner::Good, &objects)?;
+    let source = Source::Kubeconfig(&standin.kubeconfig);
+    let (server, _) = Server::ours(source, ONE_CORE, &["--log-level=warn"], folder)?;
+    let asked = &kinds(folder)?[0].file;
+    let capacity = run(&server, asked, effort.seconds, Way::Udp)?.rate;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "some ten thousands"
+    )]
+    let half = (capacity / 2.0) as u32;
+    let (mut quiet, mut busy) = (vec![], vec![]);
+    for round in 1..=effort.rounds {
+        let calm = flow(&server, asked, half, effort.seconds)?;
+        let before = server.metric("global_dns_table_generation")?;
+        let (moved, changes) = while_changing(&standin, &objects, || {
+            flow(&server, asked, half, effort.seconds)
+        })?;
+        let generations = server.metric("global_dns_table_generation")? - before;
+        ensure!(generations > 0.0, "no change reached the table");
+        say(&format!(
+            "latency: round {round} of {}, {half} queries per second: quiet {}; {changes} changes, {generations} tables: {}",
+            effort.rounds,
+            text(&calm),
+            text(&moved)
+        ));
+        quiet.push(calm.p999);
+        busy.push(moved.p999);
+    }
+    let limit = 2.0 * median(&quiet);
+    let name = |what: &str| format!("p99.9 latency at half load: {what}");
+    report.figures.extend([
+        Figure::new(&name("quiet"), quiet, "µs"),
+        Figure::new(&name("500 changes per second"), busy, "µs").at_most(limit),
+    ]);
+    Ok(())
+}
+
+/// Does something while endpoints change. Returns what came of it, and how many changes there were.
+fn while_changing<T>(
+    standin: &StandIn,
+    objects: &[Value],
+    act: impl FnOnce() -> Result<T>,
+) -> Result<(T, u32)> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let changing = scope.spawn(|| change(standin, objects, &is_over));
+        let outcome = act();
+        is_over.store(true, Ordering::Relaxed);
+        let changes = changing.join();
+        let changes = changes.map_err(|_| anyhow::anyhow!("the writer panicked"))?;
+        Ok((outcome?, changes))
+    })
+}
+
+/// Gives one endpoint mirror after the other another address, 500 in a second, until it is over. Returns how many.
+pub(crate) fn change(standin: &StandIn, objects: &[Value], is_over: &AtomicBool) -> u32 {
+    let mirrors: Vec<&Value> = objects
+        .iter()
+        .filter(|object| object["kind"] == "Service" && object["spec"]["clusterIP"] != "None")
+        .collect();
+    let started = Instant::now();
+    let mut done = 0;
+    for (number, mirror) in (0_u32..).zip(mirrors.iter().cycle()) {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        let due = SPACING * number;
+        thread::sleep(due.saturating_sub(started.elapsed()));
+        let mut changed = (*mirror).clone();
+        // Above the range of all others; it moves on with each round over the mirrors.
+        let [_, high, middle, low] = number.to_be_bytes();
+        let address = Value::from(format!("10.{}.{middle}.{low}", 112 + high % 16));
+        changed["spec"]["clusterIPs"] = Value::from(vec![address.clone()]);
+        changed["spec"]["clusterIP"] = address;
+        standin.put(&changed);
+        done = number + 1;
+    }
+    done
+}
+
+fn text(flow: &Flow) -> String {
+    let Flow {
+        p50,
+        p99,
+        p999,
+        lost,
+        ..
+    } = flow;
+    format!("p50 {p50:.0} µs, p99 {p99:.0} µs, p99.9 {p999:.0} µs, {lost} lost")
+}

@@ -1,0 +1,56 @@
+//! Two threads that answer beside one, on two cores, which the load shares.
+
+use anyhow::Result;
+
+use crate::data::nines_and_nineties;
+use crate::load::{Way, run};
+use crate::processes::ANY;
+use crate::report::{Figure, Report};
+use crate::servers::{KNOT, OURS, Served, Server, Share, Source};
+use crate::{Effort, say};
+
+/// Measures `A9` with one thread and with two, for ours and for Knot.
+///
+/// # Errors
+///
+/// If a server does not start.
+pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
+    say("workers: starting servers");
+    let folder = tempfile::tempdir()?;
+    let served = Served::prepare(&nines_and_nineties(), folder.path())?;
+    let mut servers = vec![];
+    for workers in [1, 2] {
+        let share = Share {
+            cores: ANY,
+            workers,
+        };
+        let folder = folder.path().join(format!("{workers}"));
+        std::fs::create_dir(&folder)?;
+        let source = Source::File(&served.manifest);
+        let (ours, _) = Server::ours(source, share, &["--log-level=warn"], &folder)?;
+        servers.push((ours, workers, vec![]));
+        let knot = Server::other(&KNOT, share, &served.zone, &folder)?;
+        servers.push((knot, workers, vec![]));
+    }
+    let asked = &served.kinds[0];
+    for round in 1..=effort.rounds {
+        let mut line = format!("workers: round {round} of {}:", effort.rounds);
+        for (server, workers, rates) in &mut servers {
+            let measured = run(server, &asked.file, effort.seconds, Way::UdpFromBoth)?;
+            line += &measured.text(&format!("{} {workers}", server.name));
+            rates.push(measured.rate);
+        }
+        say(&line);
+    }
+    for name in [OURS, KNOT.name] {
+        let mut of = servers.iter().filter(|(server, ..)| server.name == name);
+        if let (Some((.., one)), Some((.., two))) = (of.next(), of.next()) {
+            let ratios = one.iter().zip(two).map(|(one, two)| two / one).collect();
+            let what = format!(
+                "two threads on two cores, shared with the load: {name}, rate ÷ one thread's"
+            );
+            report.figures.push(Figure::new(&what, ratios, "×"));
+        }
+    }
+    Ok(())
+}
