@@ -1,7 +1,6 @@
 //! UDP beside a CoreDNS with its `kubernetes` plugin, which reads the same addresses and ports from a real API server:
 //! a headless Service and a slice for each of our services.
 
-
 use anyhow::Result;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 //!
 //! The changes come from a stand-in for an API server: a real one would take the core that the load needs.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -92,6 +92,8 @@ pub(crate) fn change(standin: &StandIn, objects: &[Value], is_over: &AtomicBool)
         .iter()
         .filter(|object| object["kind"] == "Service" && object["spec"]["clusterIP"] != "None")
         .collect();
+    // Goes on where the last call ended: every change is one.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
     let started = Instant::now();
     let mut done = 0;
     for (number, mirror) in (0_u32..).zip(mirrors.iter().cycle()) {
@@ -102,7 +104,8 @@ pub(crate) fn change(standin: &StandIn, objects: &[Value], is_over: &AtomicBool)
         thread::sleep(due.saturating_sub(started.elapsed()));
         let mut changed = (*mirror).clone();
         // Above the range of all others; it moves on with each round over the mirrors.
-        let [_, high, middle, low] = number.to_be_bytes();
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let [_, high, middle, low] = next.to_be_bytes();
         let address = Value::from(format!("10.{}.{middle}.{low}", 112 + high % 16));
         changed["spec"]["clusterIPs"] = Value::from(vec![address.clone()]);
         changed["spec"]["clusterIP"] = address;

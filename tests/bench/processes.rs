@@ -149,17 +149,23 @@ impl Process {
     ///
     /// If the process has ended.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
-        let all = all_processes()?;
-        let mut ticks = 0;
-        let mut family = vec![self.child.id()];
-        while let Some(id) = family.pop() {
-            let stat = all.get(&id);
-            let stat = stat.with_context(|| format!("{} has ended: {}", self.name, self.log()))?;
-            ticks += stat.ticks;
-            let children = all.iter().filter(|(_, stat)| stat.parent == id);
-            family.extend(children.map(|(child, _)| child));
-        }
+        let ticks: u32 = self.family()?.iter().map(|(_, stat)| stat.ticks).sum();
         Ok(TICK * ticks)
+    }
+
+    /// The process and all below it.
+    fn family(&self) -> Result<Vec<(u32, Stat)>> {
+        let mut all = all_processes()?;
+        let mut family = Vec::new();
+        let mut open = vec![self.child.id()];
+        while let Some(id) = open.pop() {
+            let stat = all.remove(&id);
+            let stat = stat.with_context(|| format!("{} has ended: {}", self.name, self.log()))?;
+            family.push((id, stat));
+            let children = all.iter().filter(|(_, stat)| stat.parent == id);
+            open.extend(children.map(|(child, _)| child));
+        }
+        Ok(family)
     }
 
     /// A line of `/proc/PID/status` in KiB: `VmRSS`, `VmHWM`.
@@ -192,11 +198,11 @@ impl Quota {
     /// # Errors
     ///
     /// If the system has no control groups for this, or this user may not make one.
-    pub(crate) fn new(share: u32) -> Result<Self> {
+    pub(crate) fn new(server: &str, share: u32) -> Result<Self> {
         let root = Path::new("/sys/fs/cgroup");
         let controllers = fs::read_to_string(root.join("cgroup.controllers"));
         let is_second = controllers.is_ok_and(|names| names.split_whitespace().any(|n| n == "cpu"));
-        let name = format!("global-dns-bench-{}", std::process::id());
+        let name = format!("global-dns-bench-{}-{server}", std::process::id());
         let group = match is_second {
             true => root.join(name),
             false => root.join("cpu").join(name),
@@ -213,13 +219,16 @@ impl Quota {
         Ok(quota)
     }
 
-    /// Holds a process, with all its threads.
+    /// Holds a process and all below it, with all their threads.
     ///
     /// # Errors
     ///
     /// If the process has ended.
     pub(crate) fn hold(&self, process: &Process) -> Result<()> {
-        self.set("cgroup.procs", &process.child.id().to_string())
+        let family = process.family()?;
+        family
+            .iter()
+            .try_for_each(|(id, _)| self.set("cgroup.procs", &id.to_string()))
     }
 
     fn set(&self, file: &str, value: &str) -> Result<()> {

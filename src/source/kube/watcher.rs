@@ -5,7 +5,8 @@
 //! at the start of a watch for ever. For this server the difference decides what people are told about a database, so
 //! the loop is written out here, on the client's own requests:
 //!
-//! - a list is read page by page, and each object reduced at once; nothing is sent before the last page;
+//! - a list is asked for whole, which API servers since Kubernetes 1.31 answer from memory (pages they read from etcd,
+//!   all that is there for each page). Each object is reduced as it arrives; nothing is sent before the end;
 //! - the server is asked to end every watch after `watch_timeout`. A connection without any sign of life for longer is
 //!   dead: it is dropped and made anew, and the last table stays;
 //! - what breaks is retried with a growing, jittered pause, from the last version seen, and listed again only if the
@@ -14,30 +15,29 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt, pin_mut};
+use futures::{AsyncBufReadExt as _, StreamExt as _, pin_mut};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::core::{Request, WatchEvent};
 use kube::{Client, Resource};
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 
-use super::super::backoff::{Backoff, PAUSES, jittered};
+use super::super::backoff::{Backoff, jittered};
 use super::super::{Feed, Feeds, Update, Updates};
 use super::Timing;
+use super::list::{ListError, ListReader};
 use crate::mirror::{Kind, KubeObject, Object, ObjectKey, parse};
 use crate::table::inputs::Objects;
 use crate::telemetry::sentence;
 
 /// How long after `watch_timeout` a watch that did not end counts as dead: what a busy API server may need.
 const WATCH_GRACE: Duration = Duration::from_secs(5);
-/// How long one page of a list may take.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Objects per page: what `kubectl` asks for.
-const PAGE_SIZE: u32 = 500;
+/// How long nothing may be heard while a list is awaited or read.
+const LIST_SILENCE: Duration = Duration::from_secs(30);
+/// How long a list may take in all.
+const LIST_TIMEOUT: Duration = Duration::from_secs(300);
 /// The least time between the starts of two watches: a proxy that ends them at once must not make us spin.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -70,22 +70,6 @@ enum Stopped {
     /// Nobody listens to us any more.
     #[error("shutting down")]
     Closed,
-}
-
-/// One page of a list. Items are taken as they are: one that is malformed must not spoil the page.
-#[derive(Deserialize)]
-struct Page {
-    metadata: PageMeta,
-    #[serde(default)]
-    items: Option<Vec<Box<RawValue>>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PageMeta {
-    resource_version: Option<String>,
-    #[serde(rename = "continue")]
-    continue_token: Option<String>,
 }
 
 // === impl Watcher ===
@@ -165,59 +149,55 @@ impl Watcher {
 
     /// Lists everything, sends it as one update, and returns the version to watch from.
     async fn list(&mut self) -> Result<String, Stopped> {
-        let mut objects = Objects::new();
-        let mut token = None;
-        loop {
-            let page = match self.page(token.as_deref()).await {
-                Err(Failure::Refused(400, why)) if self.filters_fields => {
-                    info!(
-                        reason = why,
-                        "The API server cannot filter by field: filtering here instead"
-                    );
-                    self.filters_fields = false;
-                    continue;
-                }
-                // The list was cut by a compaction: it starts over, from the first page.
-                Err(Failure::Refused(410, why)) if token.is_some() => {
-                    debug!(reason = why, "List expired");
-                    (objects, token) = (Objects::new(), None);
-                    sleep(PAUSES.0).await;
-                    continue;
-                }
-                other => other?,
-            };
-            self.feeds.alive(&self.feed);
-            let seen = page.items.unwrap_or_default();
-            let texts = seen.iter().map(|item| item.get());
-            objects.extend(texts.filter_map(|json| self.reduce(&KubeObject::read(json))));
-            token = page
-                .metadata
-                .continue_token
-                .filter(|token| !token.is_empty());
-            if token.is_none() {
-                let version = page.metadata.resource_version.unwrap_or_default();
-                self.feeds.listed(&self.feed);
-                self.send(Update::Reset(vec![(self.feed.clone(), objects)]))
-                    .await?;
-                return Ok(version);
+        let listing = match timeout(LIST_TIMEOUT, self.listed()).await {
+            Ok(Err(Failure::Refused(400, why))) if self.filters_fields => {
+                info!(
+                    reason = why,
+                    "The API server cannot filter by field: filtering here instead"
+                );
+                self.filters_fields = false;
+                timeout(LIST_TIMEOUT, self.listed()).await
             }
-        }
+            other => other,
+        };
+        let (objects, version) = listing.unwrap_or(Err(Failure::Endless(LIST_TIMEOUT)))?;
+        self.feeds.listed(&self.feed);
+        self.send(Update::Reset(vec![(self.feed.clone(), objects)]))
+            .await?;
+        Ok(version)
     }
 
-    async fn page(&self, token: Option<&str>) -> Result<Page, Failure> {
-        let mut params = kube::api::ListParams::default()
-            .labels(&self.feed.watch.label_selector())
-            .limit(PAGE_SIZE);
+    /// Reads a list, and reduces each object as it arrives.
+    async fn listed(&self) -> Result<(Objects, String), Failure> {
+        let mut params = kube::api::ListParams::default().labels(&self.feed.watch.label_selector());
         params.field_selector = self.field_selector();
-        params.continue_token = token.map(str::to_owned);
-        let request = self
-            .request()
-            .list(&params)
-            .map_err(|e| Failure::Broken(e.to_string()))?;
-        match timeout(PAGE_TIMEOUT, self.client.request::<Page>(request)).await {
-            Ok(page) => page.map_err(Failure::from),
-            Err(_) => Err(Failure::Silent(PAGE_TIMEOUT)),
+        let request = self.request().list(&params);
+        let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
+        let body = self.heard(self.client.request_stream(request)).await??;
+        pin_mut!(body);
+        let mut reader = ListReader::default();
+        let mut objects = Objects::new();
+        loop {
+            let octets = self.heard(body.fill_buf()).await?;
+            let octets = octets.map_err(|error| Failure::Broken(sentence(&error)))?;
+            if octets.is_empty() {
+                break;
+            }
+            reader.read(octets, |json| {
+                objects.extend(self.reduce(&KubeObject::read(json)));
+            })?;
+            let length = octets.len();
+            body.consume_unpin(length);
         }
+        Ok((objects, reader.finish()?))
+    }
+
+    /// Waits for a sign of life of a list.
+    async fn heard<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Failure> {
+        let heard = timeout(LIST_SILENCE, waiting).await;
+        let heard = heard.map_err(|_| Failure::Silent(LIST_SILENCE))?;
+        self.feeds.alive(&self.feed);
+        Ok(heard)
     }
 
     /// Follows a watch from `version`, which moves along, until it stops or `until` comes.
@@ -350,6 +330,8 @@ enum Failure {
     Refused(u16, String),
     /// No answer in time.
     Silent(Duration),
+    /// A list that goes on and on.
+    Endless(Duration),
     /// Everything else.
     Broken(String),
 }
@@ -363,6 +345,12 @@ impl From<kube::Error> for Failure {
     }
 }
 
+impl From<ListError> for Failure {
+    fn from(error: ListError) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
 impl From<Failure> for Stopped {
     fn from(failure: Failure) -> Self {
         match failure {
@@ -371,6 +359,9 @@ impl From<Failure> for Stopped {
                 Self::Failed(format!("the API server says {code}: {why}"))
             }
             Failure::Silent(after) => Self::Silent(after),
+            Failure::Endless(after) => {
+                Self::Failed(format!("a list did not end within {} s", after.as_secs()))
+            }
             Failure::Broken(why) => Self::Failed(why),
         }
     }

@@ -32,8 +32,9 @@ impl Message<'_> {
         let mut records = self.out[self.length..end].chunks_exact_mut(size);
         for part in [start, last] {
             for (ip, record) in part.iter().zip(&mut records) {
-                record[..12].copy_from_slice(&head);
-                record[12..].copy_from_slice(&ip.octets());
+                let (head_at, ip_at) = record.split_at_mut(head.len());
+                head_at.copy_from_slice(&head);
+                ip_at.copy_from_slice(&ip.octets());
             }
         }
         self.length = end;
