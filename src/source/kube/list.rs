@@ -54,46 +54,68 @@ impl ListReader {
         octets: &[u8],
         mut take: impl FnMut(&str),
     ) -> Result<(), ListError> {
-        for &octet in octets {
-            let was_item = self.is_in_items && self.depth > ITEM;
-            if self.is_in_text {
-                match octet {
-                    _ if self.is_escaped => self.is_escaped = false,
-                    b'\\' => self.is_escaped = true,
-                    b'"' => self.is_in_text = false,
-                    _ => {}
-                }
-            } else {
-                match octet {
-                    b'"' => self.is_in_text = true,
-                    b'{' | b'[' => {
-                        self.is_in_items |= octet == b'[' && self.depth == 1 && self.is_items();
-                        self.depth += 1;
-                    }
-                    b'}' | b']' => {
-                        self.depth = self.depth.saturating_sub(1);
-                        self.is_in_items &= self.depth >= ITEM;
-                    }
-                    // Between items, of which the frame has none.
-                    b',' if self.is_in_items && self.depth == ITEM => continue,
-                    _ => {}
-                }
+        let mut rest = octets;
+        while !rest.is_empty() {
+            let was_item = self.is_item();
+            let (run, after) = rest.split_at(self.run(rest));
+            rest = after;
+            // Between items, of which the frame has none.
+            if run == b"," && self.is_in_items && self.depth == ITEM {
+                continue;
             }
-            let is_item = self.is_in_items && self.depth > ITEM;
+            self.note(run);
+            let is_item = self.is_item();
             let part = match was_item || is_item {
                 true => &mut self.item,
                 false => &mut self.frame,
             };
-            if part.len() >= LONGEST {
+            if part.len() + run.len() > LONGEST {
                 return Err(ListError::TooLong);
             }
-            part.push(octet);
+            part.extend_from_slice(run);
             if was_item && !is_item {
-                take(&String::from_utf8_lossy(&self.item));
+                match str::from_utf8(&self.item) {
+                    Ok(json) => take(json),
+                    Err(_) => take(&String::from_utf8_lossy(&self.item)),
+                }
                 self.item.clear();
             }
         }
         Ok(())
+    }
+
+    /// Returns how many octets can be taken together: one that has a meaning here, or all before the next one.
+    fn run(&self, octets: &[u8]) -> usize {
+        let has_meaning = |octet: &u8| match self.is_in_text {
+            true => self.is_escaped || matches!(octet, b'"' | b'\\'),
+            false => matches!(octet, b'"' | b'{' | b'}' | b'[' | b']' | b','),
+        };
+        let length = octets.iter().position(has_meaning);
+        length.unwrap_or(octets.len()).max(1)
+    }
+
+    /// Notes what such a run of octets means.
+    fn note(&mut self, run: &[u8]) {
+        match (self.is_in_text, run[0]) {
+            (true, _) if self.is_escaped => self.is_escaped = false,
+            (true, b'\\') => self.is_escaped = true,
+            (true, b'"') => self.is_in_text = false,
+            (false, b'"') => self.is_in_text = true,
+            (false, b'{' | b'[') => {
+                self.is_in_items |= run == b"[" && self.depth == 1 && self.is_items();
+                self.depth += 1;
+            }
+            (false, b'}' | b']') => {
+                self.depth = self.depth.saturating_sub(1);
+                self.is_in_items &= self.depth >= ITEM;
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells whether an item has begun and not ended.
+    fn is_item(&self) -> bool {
+        self.is_in_items && self.depth > ITEM
     }
 
     /// Ends the list, and returns the version that it is of.
