@@ -282,10 +282,7 @@ impl Source {
         // On a thread of its own: to build a large table must not keep connections waiting.
         let follow = source::follow(inbox, feeds.clone(), publisher, model.rules());
         let runtime = tokio::runtime::Handle::current();
-        tasks.spawn_blocking(move || {
-            source::stand_back();
-            runtime.block_on(follow);
-        });
+        tasks.spawn_blocking(move || runtime.block_on(follow));
         match self {
             Self::Files(files) => tasks.spawn(files.run(feeds.clone(), updates)),
             Self::Cluster(cluster) => tasks.spawn(cluster.run(feeds.clone(), updates)),

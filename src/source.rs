@@ -63,14 +63,15 @@ const STAND_BACK: i32 = 10;
 
 /// Lets the other threads of the process go first from now on, where there are not cores enough: a thread that answers
 /// must not wait for one that builds a table. It keeps a share, so that answers never stand still.
-pub fn stand_back() {
+fn stand_back() {
     // `None` is the calling thread: Linux has a value for each.
     if let Err(error) = rustix::process::setpriority_process(None, STAND_BACK) {
         debug!(%error, "The thread that builds tables runs like the others");
     }
 }
 
-/// Applies a source's updates, builds and publishes, until the source ends.
+/// Applies a source's updates, builds and publishes, until the source ends. For a thread of its own, which stands back
+/// behind the others once there is a table.
 pub async fn follow(
     mut updates: mpsc::Receiver<Update>,
     feeds: Feeds,
@@ -82,6 +83,7 @@ pub async fn follow(
     let mut dirty = Dirty::new();
     let mut awaited: BTreeSet<Feed> = feeds.all();
     let mut log = ChangeLog::default();
+    let mut stands_back = false;
     loop {
         // Tables that queries still looked at when the last one was published are let go a moment later.
         let first = if publisher.free_retired() {
@@ -120,6 +122,10 @@ pub async fn follow(
                 &rules,
                 &mut log,
             );
+            // Not before there is a table: until then nobody can be answered anyhow.
+            if !std::mem::replace(&mut stands_back, true) {
+                stand_back();
+            }
         }
     }
 }
