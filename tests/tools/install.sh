@@ -8,7 +8,7 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/global-dns
 
 declare -A package_of=(
     [cc]=build-essential [update-ca-certificates]=ca-certificates [dig]=bind9-dnsutils
-    [etcd]=etcd-server [etcdctl]=etcd-client [knotd]=knot [kzonecheck]=knot-dnssecutils [nsd]=nsd
+    [etcdctl]=etcd-client [knotd]=knot [kzonecheck]=knot-dnssecutils [nsd]=nsd
     [named]=bind9 [named-checkzone]=bind9-utils [ip]=iproute2 [setpriv]=util-linux
     [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux [chrt]=util-linux
 )
@@ -63,7 +63,7 @@ e2e_tools() {
         else
             [[ -z ${KUBEBUILDER_ASSETS:-} ]] || echo "KUBEBUILDER_ASSETS has no $name"
             case $name in
-                etcd) path=$(command -v etcd) ;;
+                etcd) go_tool etcd etcd go.etcd.io/etcd/server/v3 "" && path=$cached/etcd ;;
                 kube-*) go_tool "$name" kubernetes "k8s.io/kubernetes/cmd/$name" "$stamp" && path=$cached/$name ;;
                 coredns) go_tool "$name" coredns github.com/coredns/coredns "" && path=$cached/$name ;;
             esac || return
@@ -84,13 +84,13 @@ e2e_tools() {
 go_tool() { # NAME MODULE PACKAGE LDFLAGS
     local module=tests/tools/$2 key
     key=$({ go_version "$2" && echo "$4" && cat "$module/go.mod" "$module/go.sum"; } | digest) || return
-    cache_once "$1" "$key" install_go_tool "$module" "$3" "-s -w $4"
+    cache_once "$1" "$key" install_go_tool "$1" "$module" "$3" "-s -w $4"
 }
 
 # shellcheck disable=SC2317 # called by cache_once
-install_go_tool() { # MODULE PACKAGE LDFLAGS DIRECTORY
-    echo "installing $2 as $1/go.mod pins it; this takes some minutes"
-    (cd -- "$1" && GOBIN=$4 GOFLAGS=-mod=readonly GOWORK=off CGO_ENABLED=0 go install -trimpath -ldflags "$3" "$2")
+install_go_tool() { # NAME MODULE PACKAGE LDFLAGS DIRECTORY
+    echo "installing $3 as $2/go.mod pins it; this takes some minutes"
+    (cd -- "$2" && GOFLAGS=-mod=readonly GOWORK=off CGO_ENABLED=0 go build -trimpath -ldflags "$4" -o "$5/$1" "$3")
 }
 
 # === The cache ===
