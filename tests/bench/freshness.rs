@@ -1,22 +1,24 @@
-//! From the API server's acknowledgement of a new endpoint mirror to the answer that has it, beside a CoreDNS with its
-//! `kubernetes` plugin on the same API server.
+//! From the API server's acknowledgement of a change to the answer that has it: of one change after the other, beside a
+//! CoreDNS with its `kubernetes` plugin on the same API server, and of one among 500 in a second.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
-use serde_json::{Map, json};
+use anyhow::{Context as _, Result, anyhow, ensure};
+use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
+use crate::data::{Question, Services};
 use crate::processes::{ANY, Process};
 use crate::report::{Figure, Report, median};
-use crate::start::{coredns_command, our_command};
+use crate::start::{coredns_command, objects_to_write, our_command, write_all};
 use crate::support::PATIENCE;
 use crate::support::message::{A, Message, question};
 use crate::support::mirror_objects::HeadlessMirror;
 use crate::support::wire::{Over, exchange};
-use crate::{Effort, check, data, say};
+use crate::{Effort, check, say};
 
 /// Changes that are measured in each round for each server.
 const CHANGES: u32 = 20;
@@ -24,6 +26,20 @@ const CHANGES: u32 = 20;
 const PAUSE: Duration = Duration::from_micros(100);
 /// Time between two changes, so that each is isolated.
 const REST: Duration = Duration::from_millis(20);
+
+/// Changes that are written in a second, where there are many, and threads that write them.
+const MANY: u32 = 500;
+const WRITERS: u32 = 4;
+/// One in so many of those is measured.
+const MEASURED: u32 = 5;
+/// What changes then: gateways of a hundred services' endpoints go down and come up.
+const SERVICES: Services = Services {
+    prefix: "busy",
+    count: 100,
+    clusters: 1,
+    endpoints: 5,
+    ports: &[("sql", 26_257)],
+};
 
 /// Makes one endpoint mirror after the other, and asks one server for it, then the other server for the next.
 ///
@@ -46,11 +62,11 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let (ours, ours_at, ours_ready) = our_command(&cluster.kubeconfig)?;
     let (theirs, theirs_at, theirs_ready) = coredns_command(&cluster.kubeconfig, ANY, folder)?;
     let mut ours = Process::start("global-dns", ours, folder)?;
-    let mut theirs = Process::start("CoreDNS", theirs, folder)?;
+    let mut theirs_process = Process::start("CoreDNS", theirs, folder)?;
     ours.wait_until_ready(ours_ready)?;
-    theirs.wait_until_ready(theirs_ready)?;
+    theirs_process.wait_until_ready(theirs_ready)?;
     // CoreDNS says that it is ready before it listens.
-    theirs.wait_for("a reply", || {
+    theirs_process.wait_for("a reply", || {
         question("cluster.local.", A).try_ask(theirs_at)
     })?;
 
@@ -90,36 +106,155 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     ));
     let name = |who: &str, what: &str| format!("from acknowledged write to answer: {who}, {what}");
     report.figures.extend([
-        Figure::new(&name("CoreDNS", "p95"), vec![p95(&their_times)], "ms"),
-        Figure::new(&name("global-dns", "p95"), vec![p95(&our_times)], "ms"),
+        Figure::new(
+            &name("CoreDNS", "p95"),
+            vec![quantile(&their_times, 95)],
+            "ms",
+        ),
+        Figure::new(
+            &name("global-dns", "p95"),
+            vec![quantile(&our_times, 95)],
+            "ms",
+        ),
         Figure::new(&name("CoreDNS", "p50"), their_times, "ms"),
         Figure::new(&name("global-dns", "p50"), our_times, "ms").at_most(theirs),
+    ]);
+    drop(theirs_process);
+    let (rate, times) = among_many(&cluster, ours_at, effort, folder)?;
+    say(&format!(
+        "freshness: {rate:.0} changes per second, {} measured: p50 {:.2} ms, p99 {:.2} ms",
+        times.len(),
+        median(&times),
+        quantile(&times, 99)
+    ));
+    let name = |what: &str| format!("the same, one of {rate:.0} changes per second: {what}");
+    report.figures.extend([
+        Figure::new(&name("p99"), vec![quantile(&times, 99)], "ms").at_most(20.0),
+        Figure::new(&name("p50"), times, "ms"),
     ]);
     Ok(())
 }
 
+/// Takes endpoints' gateways down and up again. Returns how many changes there were in a second, and how long some of
+/// them took to show.
+fn among_many(
+    cluster: &Cluster,
+    server: SocketAddr,
+    effort: Effort,
+    folder: &Path,
+) -> Result<(f64, Vec<f64>)> {
+    let objects = objects_to_write(&SERVICES, folder)?;
+    write_all(cluster, &objects)?;
+    let endpoints: Vec<(&Value, &Value)> = objects
+        .iter()
+        .zip(objects.iter().skip(1))
+        .filter(|(mirror, slice)| mirror["kind"] == "Service" && slice["kind"] == "EndpointSlice")
+        // The first of each service stays: where all gateways are down, all endpoints are answered.
+        .filter(|(mirror, _)| !name(mirror).ends_with("-0-east"))
+        .collect();
+    let length = Duration::from_secs(u64::from(effort.rounds * effort.seconds));
+    let started = Instant::now();
+    let write = |writer: u32| -> Result<(u32, Vec<f64>)> {
+        let mut times = vec![];
+        let mut done = 0;
+        // Each has endpoints of its own, so that nobody else changes what it waits for.
+        let own = endpoints
+            .iter()
+            .skip(writer as usize)
+            .step_by(WRITERS as usize);
+        let own: Vec<_> = own.collect();
+        for (number, (mirror, slice)) in (0_u32..).zip(own.iter().cycle()) {
+            let due = Duration::from_secs(1) * WRITERS * number / MANY;
+            if due > length {
+                break;
+            }
+            thread::sleep(due.saturating_sub(started.elapsed()));
+            let is_up = (number as usize / own.len()) % 2 == 1;
+            let endpoint = json!({"addresses": ["198.51.100.10"], "conditions": {"ready": is_up}});
+            let written = cluster.patch(slice, &json!({"endpoints": [endpoint]}))?;
+            done += 1;
+            if number % MEASURED == 0 {
+                let shown = shown(server, mirror, is_up)?;
+                let took = shown.saturating_duration_since(written.acknowledged);
+                times.push(took.as_secs_f64() * 1e3);
+            }
+        }
+        Ok((done, times))
+    };
+    let mut all = vec![];
+    let mut changes = 0;
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| scope.spawn(move || write(writer)))
+            .collect();
+        for writer in writers {
+            let (done, times) = writer.join().map_err(|_| anyhow!("a writer panicked"))??;
+            changes += done;
+            all.extend(times);
+        }
+        Ok::<_, anyhow::Error>(())
+    })?;
+    Ok((f64::from(changes) / started.elapsed().as_secs_f64(), all))
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// Asks for a service until the answer has the address of an endpoint mirror, or lacks it, and returns when it came.
+fn shown(server: SocketAddr, mirror: &Value, is_up: bool) -> Result<Instant> {
+    let metadata = &mirror["metadata"];
+    let [namespace, fq_name] = [
+        &metadata["namespace"],
+        &metadata["annotations"]["mirror.linkerd.io/remote-svc-fq-name"],
+    ]
+    .map(|text| text.as_str().unwrap_or_default());
+    let service = fq_name.split('.').nth(1).context("a host of a service")?;
+    let address = mirror["spec"]["clusterIP"].as_str().context("an address")?;
+    let asked = Question {
+        name: format!("{service}.{namespace}.global."),
+        rtype: A,
+    };
+    until(server, &asked, |reply| {
+        let mut answers = reply.answers.iter();
+        answers.any(|record| record.data == address) == is_up
+    })
+}
+
 /// Asks until there is an answer, and returns when it came.
 fn first_answer(server: SocketAddr, name: &str) -> Result<Instant> {
-    let asked = data::Question {
+    let asked = Question {
         name: name.to_owned(),
         rtype: A,
     };
-    let query = check::query(&asked, 1)?;
+    until(server, &asked, |reply| !reply.answers.is_empty())
+}
+
+/// Asks until the reply is as it should be, and returns when it came.
+fn until(
+    server: SocketAddr,
+    asked: &Question,
+    is_right: impl Fn(&Message) -> bool,
+) -> Result<Instant> {
+    let query = check::query(asked, 1)?;
     let began = Instant::now();
     loop {
         let reply = exchange(server, &query, Over::Udp, PATIENCE)?;
         let arrived = Instant::now();
         let reply = Message::read(&reply).map_err(anyhow::Error::msg)?;
-        if !reply.answers.is_empty() {
+        if is_right(&reply) {
             return Ok(arrived);
         }
-        ensure!(began.elapsed() < PATIENCE, "{name} is not answered");
+        ensure!(
+            began.elapsed() < PATIENCE,
+            "{asked:?} is answered as before"
+        );
         thread::sleep(PAUSE);
     }
 }
 
-fn p95(values: &[f64]) -> f64 {
+fn quantile(values: &[f64], hundredths: usize) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
-    values[values.len() * 95 / 100]
+    values[values.len() * hundredths / 100]
 }

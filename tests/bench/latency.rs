@@ -1,4 +1,5 @@
-//! Latency at half load, when nothing changes and while 500 endpoints change in a second.
+//! Latency at half load, when nothing changes and while 500 endpoints change in a second; beside it that of the bare
+//! loop, which tells what the machine adds by itself.
 //!
 //! The changes come from a stand-in for an API server: a real one would take the core that the load needs.
 
@@ -35,6 +36,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let source = Source::Kubeconfig(&standin.kubeconfig);
     let (server, _) = Server::ours(source, ONE_CORE, &["--log-level=warn"], folder)?;
     let asked = &kinds(folder)?[0].file;
+    let floor = Server::floor(server.address, asked, folder)?;
     let capacity = run(&server, asked, effort.seconds, Way::Udp)?.rate;
     #[expect(
         clippy::cast_possible_truncation,
@@ -42,8 +44,9 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         reason = "some ten thousands"
     )]
     let half = (capacity / 2.0) as u32;
-    let (mut quiet, mut busy) = (vec![], vec![]);
+    let (mut quiet, mut busy, mut least) = (vec![], vec![], vec![]);
     for round in 1..=effort.rounds {
+        let bare = flow(&floor, asked, half, effort.seconds)?;
         let calm = flow(&server, asked, half, effort.seconds)?;
         let before = server.metric("global_dns_table_generation")?;
         let (moved, changes) = while_changing(&standin, &objects, || {
@@ -52,17 +55,21 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         let generations = server.metric("global_dns_table_generation")? - before;
         ensure!(generations > 0.0, "no change reached the table");
         say(&format!(
-            "latency: round {round} of {}, {half} queries per second: quiet {}; {changes} changes, {generations} tables: {}",
+            "latency: round {round} of {}, {half} queries per second: bare loop {}; quiet {}; {changes} changes, {generations} \
+             tables: {}",
             effort.rounds,
+            text(&bare),
             text(&calm),
             text(&moved)
         ));
+        least.push(bare.p999);
         quiet.push(calm.p999);
         busy.push(moved.p999);
     }
     let limit = 2.0 * median(&quiet);
     let name = |what: &str| format!("p99.9 latency at half load: {what}");
     report.figures.extend([
+        Figure::new(&name("bare loop"), least, "µs"),
         Figure::new(&name("quiet"), quiet, "µs"),
         Figure::new(&name("500 changes per second"), busy, "µs").at_most(limit),
     ]);

@@ -228,6 +228,20 @@ impl Cluster {
         written.with_context(|| format!("writing {name}"))
     }
 
+    /// Changes fields of an object that is there.
+    #[allow(dead_code, reason = "for the benchmarks, which share this file")]
+    pub fn patch(&self, object: &Value, patch: &Value) -> Result<Written> {
+        let (api, object) = self.api_of(object)?;
+        let name = name_of(&object);
+        let patch = Patch::Merge(patch);
+        let written = self.timed(async || {
+            api.patch(&name, &PatchParams::default(), &patch)
+                .await
+                .map(drop)
+        });
+        written.with_context(|| format!("patching {name}"))
+    }
+
     /// Patches the status, as a kubelet would.
     pub fn put_status(&self, object: &Value, status: &Value) -> Result<Written> {
         let (api, object) = self.api_of(object)?;
