@@ -100,7 +100,7 @@ pub(crate) const NSD: Recipe = Recipe {
 pub(crate) const HICKORY: Recipe = Recipe {
     name: "hickory-dns",
     program: "hickory-dns",
-    arguments: &["--disable-tcp", "--quiet", "-c"],
+    arguments: &["--quiet", "-c"],
     configuration: hickory,
 };
 /// BIND.
@@ -335,8 +335,11 @@ zone:
 
 fn hickory(address: SocketAddr, _: u32) -> String {
     let (ip, port) = (address.ip(), address.port());
+    // Started by root, it becomes this user; what it takes otherwise is not there on Debian.
     format!(
-        r#"listen_addrs_ipv4 = ["{ip}"]
+        r#"user = "root"
+group = "root"
+listen_addrs_ipv4 = ["{ip}"]
 listen_port = {port}
 directory = "/"
 [[zones]]
