@@ -57,21 +57,7 @@ pub fn channel() -> (Updates, mpsc::Receiver<Update>) {
     mpsc::channel(QUEUE)
 }
 
-/// How much less of a core a thread gets that stands back, where there is not enough for all (`nice`): about a tenth of
-/// what the others get.
-const STAND_BACK: i32 = 10;
-
-/// Lets the other threads of the process go first from now on, where there are not cores enough: a thread that answers
-/// must not wait for one that builds a table. It keeps a share, so that answers never stand still.
-fn stand_back() {
-    // `None` is the calling thread: Linux has a value for each.
-    if let Err(error) = rustix::process::setpriority_process(None, STAND_BACK) {
-        debug!(%error, "The thread that builds tables runs like the others");
-    }
-}
-
-/// Applies a source's updates, builds and publishes, until the source ends. For a thread of its own, which stands back
-/// behind the others once there is a table.
+/// Applies a source's updates, builds and publishes, until the source ends.
 pub async fn follow(
     mut updates: mpsc::Receiver<Update>,
     feeds: Feeds,
@@ -83,7 +69,6 @@ pub async fn follow(
     let mut dirty = Dirty::new();
     let mut awaited: BTreeSet<Feed> = feeds.all();
     let mut log = ChangeLog::default();
-    let mut stands_back = false;
     loop {
         // Tables that queries still looked at when the last one was published are let go a moment later.
         let first = if publisher.free_retired() {
@@ -122,10 +107,6 @@ pub async fn follow(
                 &rules,
                 &mut log,
             );
-            // Not before there is a table: until then nobody can be answered anyhow.
-            if !std::mem::replace(&mut stands_back, true) {
-                stand_back();
-            }
         }
     }
 }
@@ -273,24 +254,5 @@ fn log_skip(object: &ObjectRef, reason: SkipReason, detail: &str) {
         | SkipReason::NamespaceMismatch
         | SkipReason::BadName
         | SkipReason::BadAddress => warn!(%object, %reason, detail, "Skipped object"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rustix::process::getpriority_process;
-
-    use super::*;
-
-    #[test]
-    fn a_thread_stands_back_alone() {
-        let of_this_thread = || getpriority_process(None).unwrap();
-        let before = of_this_thread();
-        let other = std::thread::spawn(move || {
-            stand_back();
-            of_this_thread()
-        });
-        assert_eq!(other.join().unwrap(), STAND_BACK);
-        assert_eq!(of_this_thread(), before);
     }
 }

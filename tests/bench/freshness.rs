@@ -95,8 +95,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         let answered = asking
             .join()
             .map_err(|_| anyhow::anyhow!("the client panicked"))??;
-        let took = answered.saturating_duration_since(written.acknowledged);
-        times.push(took.as_secs_f64() * 1e3);
+        times.push(after(written.acknowledged, answered));
         thread::sleep(REST);
     }
     let (ours, theirs) = (median(&our_times), median(&their_times));
@@ -175,8 +174,7 @@ fn among_many(
             done += 1;
             if number % MEASURED == 0 {
                 let shown = shown(server, mirror, is_up)?;
-                let took = shown.saturating_duration_since(written.acknowledged);
-                times.push(took.as_secs_f64() * 1e3);
+                times.push(after(written.acknowledged, shown));
             }
         }
         Ok((done, times))
@@ -251,6 +249,13 @@ fn until(
         );
         thread::sleep(PAUSE);
     }
+}
+
+/// Milliseconds from the first moment to the other, less than zero where it came before: watchers may be told of a write
+/// before whoever wrote is.
+fn after(moment: Instant, other: Instant) -> f64 {
+    let late = other.saturating_duration_since(moment).as_secs_f64();
+    (late - moment.saturating_duration_since(other).as_secs_f64()) * 1e3
 }
 
 fn quantile(values: &[f64], hundredths: usize) -> f64 {
