@@ -24,6 +24,8 @@ use crate::{Effort, check, say};
 const CHANGES: u32 = 20;
 /// Time between two questions, and so what a figure may be off by.
 const PAUSE: Duration = Duration::from_micros(100);
+/// Services that they are spread over, so that all stay as small as most are.
+const SPREAD: u32 = 20;
 /// Time between two changes, so that each is isolated.
 const REST: Duration = Duration::from_millis(20);
 
@@ -51,14 +53,22 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = folder.path();
     let cluster = Cluster::start()?;
     let ports = json!([{"name": "sql", "port": 26_257}]);
-    let mirror = HeadlessMirror {
-        name: "db-east",
-        namespace: "default",
-        cluster: "east",
-        service: "db",
-        ports: &ports,
-    };
-    cluster.put(&mirror.service(Map::new()))?;
+    let names: Vec<(String, String)> = (0..SPREAD)
+        .map(|number| (format!("db{number}-east"), format!("db{number}")))
+        .collect();
+    let mirrors: Vec<HeadlessMirror<'_>> = names
+        .iter()
+        .map(|(name, service)| HeadlessMirror {
+            name,
+            namespace: "default",
+            cluster: "east",
+            service,
+            ports: &ports,
+        })
+        .collect();
+    for mirror in &mirrors {
+        cluster.put(&mirror.service(Map::new()))?;
+    }
     let (ours, ours_at, ours_ready) = our_command(&cluster.kubeconfig)?;
     let (theirs, theirs_at, theirs_ready) = coredns_command(&cluster.kubeconfig, ANY, folder)?;
     let mut ours = Process::start("global-dns", ours, folder)?;
@@ -76,12 +86,13 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
             format!("db-{change}"),
             format!("10.96.{}.{}", 100 + change / 250, 1 + change % 250),
         );
+        let mirror = &mirrors[change as usize / 2 % mirrors.len()];
         let name = format!("{host}-east");
         let object = mirror.endpoint(&name, &host, &[address]);
         let (server, asked, times) = match change % 2 {
             0 => (
                 ours_at,
-                format!("{host}.east.db.default.global."),
+                format!("{host}.east.{}.default.global.", mirror.service),
                 &mut our_times,
             ),
             _ => (
