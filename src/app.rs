@@ -2,16 +2,20 @@
 
 mod inspect;
 
+use std::convert::Infallible;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use anyhow::{Context as _, bail};
 use tokio::net::TcpListener;
+use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
@@ -117,7 +121,7 @@ async fn serve(
         draining: draining.clone(),
     };
     let mut tasks = JoinSet::new();
-    source.spawn(&mut tasks, &feeds, publisher, &model);
+    source.spawn(&mut tasks, &feeds, publisher, &model)?;
     for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {
         tasks.spawn(serve_http(listener, routes));
     }
@@ -172,7 +176,7 @@ async fn serve_http(listener: TcpListener, routes: axum::Router) {
 
 /// Returns how many CPUs this process may use.
 fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn zones(model: &ModelArgs, ns_addresses: &[IpAddr]) -> Zones {
@@ -238,7 +242,7 @@ impl Signals {
 /// An opened source, not running yet.
 enum Source {
     Files(file::Files),
-    Cluster(kube::Cluster),
+    Cluster(Box<kube::Cluster>),
 }
 
 impl Source {
@@ -267,26 +271,42 @@ impl Source {
                 context: context.clone(),
             },
         };
-        Ok(Self::Cluster(kube::Cluster::open(access, timing).await?))
+        let cluster = kube::Cluster::open(access, timing).await?;
+        Ok(Self::Cluster(Box::new(cluster)))
     }
 
-    /// Runs the source and the task that follows it.
+    /// Runs the source and what follows it, on one thread of their own: to build a large table must keep no connection
+    /// waiting, and a change that was read is in the table without another thread to wake.
     fn spawn(
         self,
         tasks: &mut JoinSet<()>,
         feeds: &Feeds,
         publisher: Publisher,
         model: &ModelArgs,
-    ) {
+    ) -> anyhow::Result<()> {
         let (updates, inbox) = source::channel();
-        // On a thread of its own: to build a large table must not keep connections waiting.
         let follow = source::follow(inbox, feeds.clone(), publisher, model.rules());
-        let runtime = tokio::runtime::Handle::current();
-        tasks.spawn_blocking(move || runtime.block_on(follow));
-        match self {
-            Self::Files(files) => tasks.spawn(files.run(feeds.clone(), updates)),
-            Self::Cluster(cluster) => tasks.spawn(cluster.run(feeds.clone(), updates)),
+        let feeds = feeds.clone();
+        let (running, ended) = oneshot::channel::<Infallible>();
+        let work = move || {
+            let _running = running; // until this thread ends, by a panic too
+            let run = async {
+                match self {
+                    Self::Files(files) => files.run(feeds, updates).await,
+                    Self::Cluster(cluster) => cluster.run(feeds, updates).await,
+                }
+            };
+            match runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => _ = runtime.block_on(async { tokio::join!(run, follow) }),
+                Err(error) => warn!(%error, "The source cannot run"),
+            }
         };
+        thread::Builder::new()
+            .name("source".to_owned())
+            .spawn(work)
+            .context("starting the thread of the source")?;
+        tasks.spawn(async { _ = ended.await });
+        Ok(())
     }
 }
 

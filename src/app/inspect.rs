@@ -107,7 +107,7 @@ async fn first_table(view: &ViewArgs) -> anyhow::Result<Reader> {
     };
     let source = Source::open(&view.source, timing, kube::Access::Usual).await?;
     let mut tasks = JoinSet::new();
-    source.spawn(&mut tasks, &feeds, publisher, &view.model);
+    source.spawn(&mut tasks, &feeds, publisher, &view.model)?;
     let deadline = Instant::now() + FIRST_TABLE;
     while reader.load().table.is_none() {
         let troubles = feeds.problems();

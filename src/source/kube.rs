@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use tracing::{Instrument, info_span};
+use tracing::{Instrument, info_span, warn};
 use watcher::Watcher;
 
 use super::{Feeds, Updates};
+use crate::telemetry::sentence;
 
 /// When the API server is asked, and given up.
 #[derive(Clone, Copy, Debug)]
@@ -63,12 +64,12 @@ pub enum Access {
 
 /// An API server to watch.
 pub struct Cluster {
-    client: Client,
+    config: Config,
     timing: Timing,
 }
 
 impl Cluster {
-    /// Makes a client. Does not connect.
+    /// Reads how the API server is reached. Does not connect.
     ///
     /// # Errors
     ///
@@ -82,8 +83,15 @@ impl Cluster {
             Access::Kubeconfig { path, context } => Self::kubeconfig(path, context).await?,
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
-        let client = Client::try_from(config).map_err(|e| ConnectError::Client(Box::new(e)))?;
-        Ok(Self { client, timing })
+        let cluster = Self { config, timing };
+        cluster.client()?; // what cannot be used is told now
+        Ok(cluster)
+    }
+
+    /// Makes a client, which belongs to the runtime that it is made in.
+    fn client(&self) -> Result<Client, ConnectError> {
+        let client = Client::try_from(self.config.clone());
+        client.map_err(|e| ConnectError::Client(Box::new(e)))
     }
 
     fn pod() -> Result<Config, ConnectError> {
@@ -116,10 +124,14 @@ impl Cluster {
 
     /// Watches every feed, for ever.
     pub async fn run(self, feeds: Feeds, updates: Updates) {
+        let client = match self.client() {
+            Ok(client) => client,
+            Err(error) => return warn!(error = sentence(&error), "There is no client any more"),
+        };
         let watches = feeds.all().into_iter().map(|feed| {
             let span = info_span!("watch", %feed);
             let watcher = Watcher::new(
-                self.client.clone(),
+                client.clone(),
                 self.timing,
                 feed,
                 feeds.clone(),

@@ -16,6 +16,7 @@
 use std::time::Duration;
 
 use futures::{AsyncBufReadExt as _, StreamExt as _, pin_mut};
+use http::header::{CONNECTION, HeaderValue};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::core::{Request, WatchEvent};
@@ -172,7 +173,11 @@ impl Watcher {
         let mut params = kube::api::ListParams::default().labels(&self.feed.watch.label_selector());
         params.field_selector = self.field_selector();
         let request = self.request().list(&params);
-        let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
+        let mut request = request.map_err(|error| Failure::Broken(error.to_string()))?;
+        // What a connection took to read a long list, it keeps as long as it is open.
+        request
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
         let body = self.heard(self.client.request_stream(request)).await??;
         pin_mut!(body);
         let mut reader = ListReader::default();
