@@ -147,7 +147,7 @@ fn spoilt_copies_are_refused(cluster: &Cluster) -> Result<()> {
             "Service",
             "/spec/clusterIP",
             json!("192.0.2.53"),
-            "provided IP is not in the valid range",
+            "is not in the valid range",
         ),
         (
             "NetworkPolicy",

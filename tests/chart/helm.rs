@@ -23,6 +23,14 @@ pub struct Rendered {
 
 /// Runs `helm`, with these values for the chart.
 pub fn helm(arguments: &[&str], values: &Value) -> Result<Output> {
+    let mut file = NamedTempFile::with_suffix(".yaml")?;
+    write!(file, "{values}")?;
+    let file = file.path().display().to_string();
+    helm_without_values(&[arguments, &["--values", &file]].concat())
+}
+
+/// Runs `helm`.
+pub fn helm_without_values(arguments: &[&str]) -> Result<Output> {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
     let helm = match HELM.get() {
         Some(found) => found,
@@ -31,15 +39,13 @@ pub fn helm(arguments: &[&str], values: &Value) -> Result<Output> {
             HELM.get_or_init(|| found)
         }
     };
-    let mut file = NamedTempFile::with_suffix(".yaml")?;
-    write!(file, "{values}")?;
     // A home of its own: no plugin, no repository of whoever runs this.
     let home = tempfile::tempdir()?;
     let mut command = command(helm);
     for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
         command.env(variable, home.path());
     }
-    command.args(arguments).arg("--values").arg(file.path());
+    command.args(arguments);
     command.output().context("running helm")
 }
 

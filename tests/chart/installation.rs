@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::helm::{NAMESPACE, RELEASE, chart, helm};
+use crate::helm::{NAMESPACE, RELEASE, chart, helm, helm_without_values};
 use crate::steps::Steps;
 use crate::support::repository::repository;
 use crate::values::{least, with};
@@ -35,16 +35,9 @@ pub fn install(cluster: &Cluster, values: &Value) -> Result<String> {
 /// Removes the installation.
 fn uninstall(cluster: &Cluster) -> Result<()> {
     let kubeconfig = cluster.kubeconfig.display().to_string();
-    let arguments = [
-        "uninstall",
-        RELEASE,
-        "--namespace",
-        NAMESPACE,
-        "--kubeconfig",
-        &kubeconfig,
-    ];
-    // It takes no values.
-    let output = helm(&[&arguments[..], &["--wait"]].concat(), &json!(null))?;
+    let what = ["uninstall", RELEASE, "--wait"];
+    let place = ["--namespace", NAMESPACE, "--kubeconfig", &kubeconfig];
+    let output = helm_without_values(&[&what[..], &place].concat())?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "helm uninstall: {error}");
     Ok(())

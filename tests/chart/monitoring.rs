@@ -202,7 +202,8 @@ fn expressions_that_name_anything_else_are_told() -> Result<()> {
         ),
         ("sum by (cluster) (global_dns_services)", "no label cluster"),
         ("sum(global_dns_services", "parentheses"),
-        ("up == 0", "'up'"),
+        ("up == 0", "no metric of ours"),
+        ("max(global_dns_services) > on() up", "what is 'on'"),
     ] {
         match exported.check(bad) {
             Ok(_) => bail!("{bad} is accepted"),
