@@ -53,6 +53,11 @@ struct ApiServerCommand {
 impl Cluster {
     /// Starts the three, and returns when the API server is ready and the controllers follow.
     pub fn start() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    /// The same, with further arguments for the API server.
+    pub fn start_with(further: &[String]) -> Result<Self> {
         let (etcd, api_server, controllers) = (
             tool("etcd")?,
             tool("kube-apiserver")?,
@@ -83,7 +88,8 @@ impl Cluster {
             &kubeconfig,
             kubeconfig_text(port, &path.join("certificates/apiserver.crt")),
         )?;
-        let api_server_command = api_server_command(api_server, path, clients, port, &key);
+        let mut api_server_command = api_server_command(api_server, path, clients, port, &key);
+        api_server_command.arguments.extend_from_slice(further);
         let mut api_server = api_server_command.start(path)?;
         let certificate = path.join("certificates/apiserver.crt");
         eventually("the API server's certificate", START, || {
@@ -421,6 +427,37 @@ impl Cluster {
     }
 }
 
+#[allow(dead_code, reason = "for the suite `chart`, which shares this file")]
+impl Cluster {
+    /// Has the API server decide on the creation of an object, admission included, without keeping it. What it does not
+    /// know is an error, not a warning.
+    pub fn dry_run(&self, object: &Value) -> Result<()> {
+        let (api, named) = self.api_of(object)?;
+        let url = format!("{}?dryRun=All&fieldValidation=Strict", api.resource_url());
+        self.post(&url, object)
+            .with_context(|| format!("creating {}", name_of(&named)))?;
+        Ok(())
+    }
+
+    /// Asks for a token of a service account, as a kubelet does for a pod.
+    pub fn token(&self, namespace: &str, account: &str) -> Result<String> {
+        let url = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        let request = serde_json::json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600}});
+        let answer = self.post(&url, &request)?;
+        let token = answer["status"]["token"].as_str();
+        Ok(token.context("an answer without a token")?.to_owned())
+    }
+
+    /// Posts what is no object of its own, such as a review.
+    pub fn post(&self, url: &str, body: &Value) -> Result<Value> {
+        let request = Request::post(url).header("Content-Type", "application/json");
+        let request = request.body(body.to_string().into_bytes())?;
+        let answer = self.runtime.block_on(self.client.request_text(request))?;
+        Ok(serde_json::from_str(&answer)?)
+    }
+}
+
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.controllers.kill();
@@ -531,9 +568,11 @@ fn name_of(object: &DynamicObject) -> String {
 
 fn resource(api_version: &str, kind: &str) -> ApiResource {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let plural = match kind {
-        "Endpoints" => "endpoints".to_owned(),
-        _ => format!("{}s", kind.to_lowercase()),
+    let kind_in_lower_case = kind.to_lowercase();
+    let plural = match kind_in_lower_case.strip_suffix('y') {
+        _ if kind == "Endpoints" => kind_in_lower_case,
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{kind_in_lower_case}s"),
     };
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)
 }

@@ -16,6 +16,9 @@ use crate::support::environment::clean;
 use crate::support::signal::signal;
 use crate::support::tools::find;
 
+/// The suite that this is compiled into: other suites share this file.
+const SUITE: &str = env!("CARGO_CRATE_NAME");
+
 /// A real part: runs until it is dropped. Its output goes to a file, whose end is shown when something fails.
 pub struct Process {
     name: &'static str,
@@ -103,7 +106,7 @@ pub fn command(program: &Path) -> Command {
 /// Finds a real part, or says how to get it. A missing part is a failure, never a reason to skip.
 pub fn tool(name: &str) -> Result<PathBuf> {
     let found = find(name).ok_or_else(|| {
-        anyhow!("{name} is neither in KUBEBUILDER_ASSETS nor in GLOBAL_DNS_TEST_TOOLS nor in PATH: run tests/run e2e, which installs it")
+        anyhow!("{name} is neither in KUBEBUILDER_ASSETS nor in GLOBAL_DNS_TEST_TOOLS nor in PATH: run tests/run {SUITE}, which installs it")
     })?;
     say(&format!("using {}", found.display()));
     Ok(found)
@@ -133,5 +136,5 @@ pub fn last_lines(lines: &[String], count: usize) -> String {
 
 /// Prints a line, past the capture of the test runner: figures are wanted of passing tests too.
 pub fn say(line: &str) {
-    let _ = writeln!(stdout(), "e2e: {line}");
+    let _ = writeln!(stdout(), "{SUITE}: {line}");
 }

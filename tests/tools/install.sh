@@ -51,13 +51,14 @@ debian_packages() { # PACKAGE…
     ' sh "${packages[@]}" || fail "could not install: ${packages[*]}"
 }
 
-# Gathers the servers in a directory of links, tells the tests where it is, and says what is in it.
-e2e_tools() {
+# Gathers programs in a directory of links, tells the tests where it is, and says what is in it.
+e2e_tools() { # [PROGRAM…]
     local name path paths=() version stamp=k8s.io/component-base/version
+    (($#)) || set -- etcd kube-apiserver kube-controller-manager coredns
     version=$(cd tests/tools/kubernetes && go list -m -f '{{.Version}}' k8s.io/kubernetes) || return
     # As Kubernetes' own build does; without it they call themselves v0.0.0.
     stamp="-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=$(cut -d. -f2 <<<"$version")"
-    for name in etcd kube-apiserver kube-controller-manager coredns; do
+    for name; do
         if has_asset "$name"; then
             path=$(realpath -s -- "$KUBEBUILDER_ASSETS/$name")
         else
@@ -66,6 +67,7 @@ e2e_tools() {
                 etcd) go_tool etcd etcd go.etcd.io/etcd/server/v3 "" && path=$cached/etcd ;;
                 kube-*) go_tool "$name" kubernetes "k8s.io/kubernetes/cmd/$name" "$stamp" && path=$cached/$name ;;
                 coredns) go_tool "$name" coredns github.com/coredns/coredns "" && path=$cached/$name ;;
+                helm) go_tool "$name" helm helm.sh/helm/v3/cmd/helm "$(helm_stamp)" && path=$cached/$name ;;
             esac || return
         fi
         paths+=("$path")
@@ -73,11 +75,39 @@ e2e_tools() {
     cache_once tools "$(printf '%s\n' "${paths[@]}" | digest)" ln -s -- "${paths[@]}" || return
     export GLOBAL_DNS_TEST_TOOLS=$cached
     echo "GLOBAL_DNS_TEST_TOOLS=$GLOBAL_DNS_TEST_TOOLS"
-    for path in "${paths[@]}" "$(command -v dig)"; do
-        case $path in */coredns) name=-version ;; */dig) name=-v ;; *) name=--version ;; esac
+    ! has dig || paths+=("$(command -v dig)")
+    for path in "${paths[@]}"; do
+        case $path in */coredns) name=-version ;; */dig) name=-v ;; */helm) name=version ;; *) name=--version ;; esac
         version=$("$path" "$name" 2>&1) || fail "$path does not run: $version" || return
         echo "using $path: ${version%%$'\n'*}"
     done
+}
+
+# What the tests of the chart need: a real API server, Helm, and the monitoring operator's custom resource definitions.
+chart_tools() {
+    e2e_tools etcd kube-apiserver kube-controller-manager helm || return
+    cache_once crds "$(cat tests/tools/monitoring/go.{mod,sum} | digest)" install_crds || return
+    export GLOBAL_DNS_TEST_CRDS=$cached
+    echo "GLOBAL_DNS_TEST_CRDS=$GLOBAL_DNS_TEST_CRDS"
+}
+
+# As Helm's own build does; without it Helm believes that clusters are of Kubernetes 1.20.
+helm_stamp() {
+    local minor package
+    minor=$(sed -n 's|.*k8s.io/client-go v0\.\([0-9]*\)\..*|\1|p' tests/tools/helm/go.mod)
+    for package in chartutil lint/rules; do
+        package=helm.sh/helm/v3/pkg/$package
+        printf '%s' "-X $package.k8sVersionMajor=1 -X $package.k8sVersionMinor=$minor "
+    done
+}
+
+# shellcheck disable=SC2317 # called by cache_once
+install_crds() { # DIRECTORY
+    local module=github.com/prometheus-operator/prometheus-operator folder
+    echo "fetching the definitions of $module as tests/tools/monitoring/go.mod pins it"
+    folder=$(cd tests/tools/monitoring && GOFLAGS=-mod=readonly GOWORK=off go mod download -json "$module" |
+        sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [[ -n $folder ]] || return
+    install -m 644 -t "$1" "$folder"/example/prometheus-operator-crd/*_{servicemonitors,prometheusrules}.yaml
 }
 
 # Builds a program of a Go module in tests/tools, which pins its version.

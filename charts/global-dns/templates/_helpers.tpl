@@ -1,0 +1,199 @@
+{{/* Names and labels */}}
+
+{{- define "global-dns.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "global-dns.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else -}}
+{{- $name := include "global-dns.name" . -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "global-dns.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "global-dns.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end }}
+
+{{/* What selects the server's pods. The pod of `helm test` is of another component, and gets no queries. */}}
+{{- define "global-dns.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "global-dns.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: server
+{{- end }}
+
+{{- define "global-dns.commonLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "global-dns.labels" -}}
+{{ include "global-dns.selectorLabels" . }}
+{{ include "global-dns.commonLabels" . }}
+{{- end }}
+
+{{- define "global-dns.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{/*
+The proxy would be of no use, and in the way. It does not carry UDP: its init container redirects TCP only. By default
+(`proxy.await`) no other container starts before the proxy has its identity, so this server would wait for a control
+plane whose own names may need DNS. And that init container wants NET_ADMIN and NET_RAW, which pod security `restricted`
+refuses. A namespace's annotation must not turn it on either, so it is said here.
+*/}}
+{{- define "global-dns.mesh" -}}
+linkerd.io/inject: disabled
+{{- end }}
+
+{{/*
+Pod security `restricted`. No user: the image has a numeric one, and platforms that give each namespace users of its own
+(OpenShift) refuse any other.
+*/}}
+{{- define "global-dns.podSecurity" -}}
+runAsNonRoot: true
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "global-dns.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* Whether this cluster's API server is what is watched. */}}
+{{- define "global-dns.watchesThisCluster" -}}
+{{- if not (or .Values.source.files .Values.source.kubeconfig) }}true{{ end -}}
+{{- end }}
+
+{{/* Ports: that of the first address, or what the server does by itself. */}}
+
+{{- define "global-dns.port" -}}
+{{- with first .addresses -}}{{ regexFind "[0-9]+$" . }}{{- else -}}{{ .default }}{{- end -}}
+{{- end }}
+
+{{- define "global-dns.dnsPort" -}}
+{{ include "global-dns.port" (dict "addresses" .Values.listen "default" "5353") }}
+{{- end }}
+
+{{- define "global-dns.adminPort" -}}
+{{ include "global-dns.port" (dict "addresses" .Values.adminListen "default" "9153") }}
+{{- end }}
+
+{{/* Flags of `serve` and of `check`: where objects come from, and the model. */}}
+{{- define "global-dns.modelArgs" -}}
+{{- $v := .Values -}}
+- --cluster-name={{ required "clusterName is required: it is this cluster's name, the one that the other clusters' links use for it" $v.clusterName }}
+{{- range $v.source.files }}
+- {{ printf "--file=%s" . | quote }}
+{{- end }}
+{{- with $v.source.kubeconfig }}
+- {{ printf "--kubeconfig=%s" . | quote }}
+{{- end }}
+{{- with $v.source.context }}
+- {{ printf "--context=%s" . | quote }}
+{{- end }}
+{{- range $v.namespaces }}
+- --namespace={{ . }}
+{{- end }}
+{{- range $v.zones }}
+- --zone={{ . }}
+{{- end }}
+{{- range $v.reverseZones }}
+- --reverse-zone={{ . }}
+{{- end }}
+{{- range $link, $name := $v.clusterAliases }}
+- --cluster-alias={{ $link }}={{ $name }}
+{{- end }}
+{{- range $v.excludeClusters }}
+- --exclude-cluster={{ . }}
+{{- end }}
+- --ttl={{ int64 $v.ttl }}
+- --ttl-max={{ int64 $v.ttlMax }}
+- --negative-ttl={{ int64 $v.negativeTtl }}
+{{- /* YAML reads on and off without quotes as true and false. */}}
+- --short-names={{ $v.shortNames.which | toString | replace "true" "on" | replace "false" "off" }}
+{{- with $v.shortNames.defaultNamespace }}
+- --default-namespace={{ . }}
+{{- end }}
+{{- range $service, $namespace := $v.shortNames.pinned }}
+- --short-name={{ $service }}={{ $namespace }}
+{{- end }}
+- --gateway-down={{ $v.gatewayDown }}
+- --local-members={{ $v.localMembers | toString | replace "false" "off" }}
+{{- end }}
+
+{{/* The flags that only `serve` has. */}}
+{{- define "global-dns.serveArgs" -}}
+{{- $v := .Values -}}
+- --order={{ $v.order }}
+{{- range $v.nsAddresses }}
+- {{ printf "--ns-address=%s" . | quote }}
+{{- end }}
+- --udp-max={{ int64 $v.udpMax }}
+{{- with $v.udpWorkers }}
+- --udp-workers={{ int64 . }}
+{{- end }}
+- --tcp-connections={{ int64 $v.tcpConnections }}
+- --tcp-connections-per-address={{ int64 $v.tcpConnectionsPerAddress }}
+{{- with $v.serverId }}
+- {{ printf "--server-id=%s" . | quote }}
+{{- end }}
+{{- with $v.versionBind }}
+- {{ printf "--version-bind=%s" . | quote }}
+{{- end }}
+{{- range $v.listen }}
+- {{ printf "--listen=%s" . | quote }}
+{{- end }}
+{{- range $v.adminListen }}
+- {{ printf "--admin-listen=%s" . | quote }}
+{{- end }}
+{{- range $v.apiListen }}
+- {{ printf "--api-listen=%s" . | quote }}
+{{- end }}
+{{- with $v.encrypted }}
+{{- range .tlsListen }}
+- {{ printf "--tls-listen=%s" . | quote }}
+{{- end }}
+{{- range .httpsListen }}
+- {{ printf "--https-listen=%s" . | quote }}
+{{- end }}
+{{- if or .tlsListen .httpsListen }}
+- --tls-cert=/etc/global-dns/tls/tls.crt
+- --tls-key=/etc/global-dns/tls/tls.key
+- {{ printf "--https-path=%s" .httpsPath | quote }}
+{{- end }}
+{{- end }}
+- --relist={{ $v.relist }}
+- --watch-timeout={{ $v.watchTimeout }}
+- --grace={{ int64 $v.graceSeconds }}s
+- {{ printf "--log-level=%s" $v.log.level | quote }}
+- --log-format={{ $v.log.format }}
+{{- range $v.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{/* The Secret that encrypted listeners need. */}}
+{{- define "global-dns.tlsSecret" -}}
+{{- with .Values.encrypted -}}
+{{- if or .tlsListen .httpsListen -}}
+{{ required "encrypted.secretName is required with encrypted.tlsListen or encrypted.httpsListen: a Secret of type kubernetes.io/tls" .secretName }}
+{{- end -}}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,211 @@
+//! Each object, and the pod of each template, in a real API server, by dry runs; spoilt copies are refused.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::harness::{eventually, say};
+use crate::helm::{NAMESPACE, kind, template};
+use crate::steps::Steps;
+use crate::values::{matrix, with};
+
+/// How long a new kind of objects may take to be served.
+const NEW_KIND: Duration = Duration::from_secs(30);
+
+pub fn run(steps: &mut Steps, cluster: &Cluster) {
+    steps.needed("namespaces_and_definitions_are_there", || prepare(cluster));
+    steps.step(
+        "every_object_and_the_pod_of_every_template_is_accepted",
+        || everything_is_accepted(cluster),
+    );
+    steps.step("spoilt_copies_are_refused", || {
+        spoilt_copies_are_refused(cluster)
+    });
+}
+
+/// A namespace that enforces pod security, two for Roles, and the kinds of the monitoring operator.
+fn prepare(cluster: &Cluster) -> Result<()> {
+    let labels = json!({
+        "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/enforce-version": "latest",
+    });
+    cluster.put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}))?;
+    for name in ["prod", "shop"] {
+        cluster
+            .put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))?;
+    }
+    let folder = env::var_os("GLOBAL_DNS_TEST_CRDS").context(
+        "GLOBAL_DNS_TEST_CRDS is not set: run tests/run chart, which fetches the definitions",
+    )?;
+    for name in ["servicemonitors", "prometheusrules"] {
+        let file = PathBuf::from(&folder).join(format!("monitoring.coreos.com_{name}.yaml"));
+        let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let options = serde_saphyr::options! { budget: None };
+        let definition: Value = serde_saphyr::from_str_with_options(&text, options)?;
+        cluster.put(&definition)?;
+    }
+    let values =
+        with(json!({"serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}}));
+    let rendered = template(&values)?;
+    for kind in ["ServiceMonitor", "PrometheusRule"] {
+        let object = rendered.only(kind)?;
+        eventually(kind, NEW_KIND, || cluster.dry_run(object))?;
+    }
+    Ok(())
+}
+
+fn everything_is_accepted(cluster: &Cluster) -> Result<()> {
+    let (mut objects, mut pods) = (0, 0);
+    for (name, values) in matrix() {
+        let rendered = template(&values)?;
+        for object in rendered
+            .objects
+            .iter()
+            .filter(|object| kind(object) != "Pod")
+        {
+            cluster
+                .dry_run(object)
+                .with_context(|| format!("{name}: {}", kind(object)))?;
+            objects += 1;
+        }
+        let made = rendered.pods();
+        ensure!(made.len() == 2, "{name}: {} pods", made.len());
+        for pod in made {
+            cluster
+                .dry_run(&pod)
+                .with_context(|| format!("{name}: pod"))?;
+            pods += 1;
+        }
+    }
+    say(&format!(
+        "{objects} objects and {pods} pods accepted under pod security restricted"
+    ));
+    Ok(())
+}
+
+/// What is done to a copy, where in it, and what the API server says then.
+type Spoiling = (&'static str, &'static str, Value, &'static str);
+
+fn spoilt_copies_are_refused(cluster: &Cluster) -> Result<()> {
+    let values =
+        with(json!({"serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}}));
+    let rendered = template(&values)?;
+    let container = |field: &str| format!("/spec/containers/0/securityContext/{field}");
+    let (escalation, capabilities) = (
+        container("allowPrivilegeEscalation"),
+        container("capabilities"),
+    );
+    let of_pods = [
+        (
+            "/spec/securityContext/runAsNonRoot",
+            json!(false),
+            "runAsNonRoot != true",
+        ),
+        (
+            "/spec/securityContext/seccompProfile",
+            json!({"type": "Unconfined"}),
+            "seccompProfile",
+        ),
+        (
+            &escalation,
+            json!(true),
+            "allowPrivilegeEscalation != false",
+        ),
+        (
+            &capabilities,
+            json!({"drop": []}),
+            "unrestricted capabilities",
+        ),
+        ("/spec/hostNetwork", json!(true), "host namespaces"),
+        (
+            "/spec/noSuchField",
+            json!(1),
+            "unknown field \"spec.noSuchField\"",
+        ),
+    ];
+    let mut refused = 0;
+    for pod in rendered.pods() {
+        cluster.dry_run(&pod)?;
+        for (pointer, value, says) in &of_pods {
+            is_refused(cluster, &pod, pointer, value, says)?;
+            refused += 1;
+        }
+    }
+    let of_objects: [Spoiling; 6] = [
+        (
+            "Deployment",
+            "/spec/template/spec/noSuchField",
+            json!(1),
+            "unknown field",
+        ),
+        (
+            "Service",
+            "/spec/clusterIP",
+            json!("192.0.2.53"),
+            "is not in the valid range",
+        ),
+        (
+            "NetworkPolicy",
+            "/spec/ingress/0/ports/0/protocol",
+            json!("DNS"),
+            "Unsupported value",
+        ),
+        (
+            "PodDisruptionBudget",
+            "/spec/maxUnavailable",
+            json!("one"),
+            "must be a valid percent value",
+        ),
+        (
+            "ServiceMonitor",
+            "/spec/endpoints/0/noSuchField",
+            json!(1),
+            "unknown field",
+        ),
+        (
+            "PrometheusRule",
+            "/spec/groups/0/rules/0/expr",
+            json!(null),
+            "expr",
+        ),
+    ];
+    for (kind, pointer, value, says) in of_objects {
+        let object = rendered.only(kind)?;
+        cluster.dry_run(object)?;
+        is_refused(cluster, object, pointer, &value, says)?;
+        refused += 1;
+    }
+    say(&format!("{refused} spoilt copies refused"));
+    Ok(())
+}
+
+fn is_refused(
+    cluster: &Cluster,
+    object: &Value,
+    pointer: &str,
+    value: &Value,
+    says: &str,
+) -> Result<()> {
+    let mut spoilt = object.clone();
+    let (parent, field) = pointer.rsplit_once('/').context("no pointer")?;
+    let parent = spoilt
+        .pointer_mut(parent)
+        .with_context(|| format!("no {pointer}"))?;
+    parent[field] = value.clone();
+    match cluster.dry_run(&spoilt) {
+        Ok(()) => anyhow::bail!("{} with {pointer} = {value} is accepted", kind(object)),
+        Err(error) => {
+            let text = format!("{error:#}");
+            ensure!(
+                text.contains(says),
+                "{pointer} = {value}: '{says}' is not in: {text}"
+            );
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What Helm makes of values, and the objects and pods in it.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Output;
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+
+use crate::harness::{command, tool};
+use crate::support::repository::repository;
+
+/// The release, which becomes the name of most objects, and its namespace.
+pub const RELEASE: &str = "global-dns";
+pub const NAMESPACE: &str = "dns";
+
+/// What an installation would create.
+pub struct Rendered {
+    pub objects: Vec<Value>,
+}
+
+/// Runs `helm`, with these values for the chart.
+pub fn helm(arguments: &[&str], values: &Value) -> Result<Output> {
+    let mut file = NamedTempFile::with_suffix(".yaml")?;
+    write!(file, "{values}")?;
+    let file = file.path().display().to_string();
+    helm_without_values(&[arguments, &["--values", &file]].concat())
+}
+
+/// Runs `helm`.
+pub fn helm_without_values(arguments: &[&str]) -> Result<Output> {
+    static HELM: OnceLock<PathBuf> = OnceLock::new();
+    let helm = match HELM.get() {
+        Some(found) => found,
+        None => {
+            let found = tool("helm")?;
+            HELM.get_or_init(|| found)
+        }
+    };
+    // A home of its own: no plugin, no repository of whoever runs this.
+    let home = tempfile::tempdir()?;
+    let mut command = command(helm);
+    for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
+        command.env(variable, home.path());
+    }
+    command.args(arguments);
+    command.output().context("running helm")
+}
+
+/// The chart's folder.
+pub fn chart() -> String {
+    repository("charts/global-dns").display().to_string()
+}
+
+/// Renders the chart as an installation of Kubernetes 1.33 would, tests included.
+pub fn template(values: &Value) -> Result<Rendered> {
+    let output = try_template(values)?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "helm template: {error}");
+    let options = serde_saphyr::options! { budget: None };
+    let text = String::from_utf8(output.stdout)?;
+    let objects: Vec<Value> = serde_saphyr::from_multiple_with_options(&text, options)
+        .map_err(|error| anyhow!("what helm rendered is no YAML: {error}"))?;
+    ensure!(!objects.is_empty(), "helm rendered nothing");
+    Ok(Rendered { objects })
+}
+
+/// The same, whether or not the values are any good.
+pub fn try_template(values: &Value) -> Result<Output> {
+    let chart = chart();
+    let arguments = ["template", RELEASE, &chart, "--namespace", NAMESPACE];
+    helm(
+        &[&arguments[..], &["--kube-version", "1.33.0"]].concat(),
+        values,
+    )
+}
+
+pub fn kind(object: &Value) -> &str {
+    object["kind"].as_str().unwrap_or_default()
+}
+
+pub fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+// === impl Rendered ===
+
+impl Rendered {
+    /// Every object of a kind.
+    pub fn all<'r>(&'r self, of_kind: &'r str) -> impl Iterator<Item = &'r Value> {
+        self.objects
+            .iter()
+            .filter(move |object| kind(object) == of_kind)
+    }
+
+    /// The only object of a kind.
+    pub fn only<'r>(&'r self, of_kind: &'r str) -> Result<&'r Value> {
+        let found: Vec<&Value> = self.all(of_kind).collect();
+        match found.as_slice() {
+            [only] => Ok(only),
+            found => Err(anyhow!("{} of {of_kind} instead of one", found.len())),
+        }
+    }
+
+    /// The Deployment, or the DaemonSet.
+    pub fn workload(&self) -> Result<&Value> {
+        self.only("Deployment").or_else(|_| self.only("DaemonSet"))
+    }
+
+    /// The pods: what a controller would make of each template, and those that are objects themselves.
+    pub fn pods(&self) -> Vec<Value> {
+        let pod = |object: &Value| {
+            let template = &object["spec"]["template"];
+            let is_template = template["spec"]["containers"].is_array();
+            is_template.then(|| {
+                let mut pod = json!({"apiVersion": "v1", "kind": "Pod",
+                    "metadata": template["metadata"], "spec": template["spec"]});
+                pod["metadata"]["name"] = object["metadata"]["name"].clone();
+                pod["metadata"]["namespace"] = object["metadata"]["namespace"].clone();
+                pod
+            })
+        };
+        let made = self.objects.iter().filter_map(pod);
+        made.chain(self.all("Pod").cloned()).collect()
+    }
+
+    /// The arguments of the server.
+    pub fn arguments(&self) -> Result<Vec<String>> {
+        arguments(&self.workload()?["spec"]["template"])
+    }
+}
+
+/// The arguments of a pod's only container.
+pub fn arguments(pod: &Value) -> Result<Vec<String>> {
+    let containers = pod["spec"]["containers"].as_array();
+    let [container] = containers.context("a pod without containers")?.as_slice() else {
+        return Err(anyhow!("a pod with several containers"));
+    };
+    let arguments = container["args"].as_array().context("no arguments")?;
+    let text = |argument: &Value| argument.as_str().map(str::to_owned);
+    let texts: Option<Vec<String>> = arguments.iter().map(text).collect();
+    texts.context("an argument that is no text")
+}

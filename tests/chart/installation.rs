@@ -1,0 +1,108 @@
+//! `helm install` and `helm upgrade` in a real API server, and the notes that they print.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::helm::{NAMESPACE, RELEASE, chart, helm, helm_without_values};
+use crate::steps::Steps;
+use crate::support::repository::repository;
+use crate::values::{least, with};
+
+pub fn run(steps: &mut Steps, cluster: &Cluster) {
+    steps.step("the_notes_have_the_address_that_kubernetes_chose", || {
+        notes_have_the_chosen_address(cluster)
+    });
+    steps.step("the_notes_have_a_pinned_address_and_every_zone", || {
+        notes_have_the_pinned_address(cluster)
+    });
+}
+
+/// Installs the chart, or brings the installation to these values; returns the notes.
+pub fn install(cluster: &Cluster, values: &Value) -> Result<String> {
+    let kubeconfig = cluster.kubeconfig.display().to_string();
+    let chart = chart();
+    let what = ["upgrade", "--install", RELEASE, &chart, "--output", "json"];
+    let place = ["--namespace", NAMESPACE, "--kubeconfig", &kubeconfig];
+    let output = helm(&[&what[..], &place].concat(), values)?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "helm upgrade --install: {error}");
+    let release: Value = serde_json::from_slice(&output.stdout)?;
+    let notes = release["info"]["notes"].as_str();
+    Ok(notes.context("no notes")?.to_owned())
+}
+
+/// Removes the installation.
+fn uninstall(cluster: &Cluster) -> Result<()> {
+    let kubeconfig = cluster.kubeconfig.display().to_string();
+    let what = ["uninstall", RELEASE, "--wait"];
+    let place = ["--namespace", NAMESPACE, "--kubeconfig", &kubeconfig];
+    let output = helm_without_values(&[&what[..], &place].concat())?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "helm uninstall: {error}");
+    Ok(())
+}
+
+fn notes_have_the_chosen_address(cluster: &Cluster) -> Result<()> {
+    let notes = install(cluster, &least())?;
+    let command = format!(
+        "kubectl --namespace {NAMESPACE} get service {RELEASE} --output jsonpath='{{.spec.clusterIP}}'"
+    );
+    ensure!(
+        notes.contains(&command),
+        "no command for the address: {notes}"
+    );
+    ensure!(notes.contains(&stanza("ADDRESS")?), "no stanza: {notes}");
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": NAMESPACE, "name": RELEASE}});
+    let service = cluster.get(&service)?.context("no Service")?;
+    let address = service.data["spec"]["clusterIP"]
+        .as_str()
+        .context("no address")?;
+    let notes = install(cluster, &least())?;
+    ensure!(
+        notes.contains(&stanza(address)?),
+        "{address} is not in: {notes}"
+    );
+    ensure!(
+        !notes.contains("ADDRESS") && notes.contains(&format!("--set service.clusterIP={address}")),
+        "{notes}"
+    );
+    uninstall(cluster)
+}
+
+fn notes_have_the_pinned_address(cluster: &Cluster) -> Result<()> {
+    let values =
+        json!({"service": {"clusterIP": "10.96.0.53"}, "zones": ["global", "svc.example.com"]});
+    let notes = install(cluster, &with(values))?;
+    let expected = stanza("10.96.0.53")?;
+    ensure!(notes.contains(&expected), "no stanza of global: {notes}");
+    let other = expected.replace("global:53", "svc.example.com:53");
+    ensure!(
+        notes.contains(&other),
+        "no stanza of svc.example.com: {notes}"
+    );
+    ensure!(
+        notes.contains("public top-level domain"),
+        "no warning: {notes}"
+    );
+    let values = json!({"service": {"clusterIP": "10.96.0.53"}, "zones": ["svc.example.com"]});
+    let notes = install(cluster, &with(values))?;
+    ensure!(
+        !notes.contains("public top-level domain"),
+        "a warning for nothing: {notes}"
+    );
+    uninstall(cluster)
+}
+
+/// The stanza that users copy, with another address.
+fn stanza(address: &str) -> Result<String> {
+    let text = std::fs::read_to_string(repository("coredns/Corefile"))?;
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let stanza: Vec<&str> = lines.collect();
+    let stanza = stanza.join("\n");
+    ensure!(
+        stanza.contains("10.96.0.53"),
+        "coredns/Corefile has another address: {text}"
+    );
+    Ok(stanza.trim().replace("10.96.0.53", address))
+}

@@ -1,0 +1,151 @@
+//! `helm lint`, and wrong values that are refused with a sentence that names them.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::harness::say;
+use crate::helm::{chart, helm, try_template};
+use crate::values::{every_flag, least, matrix, with};
+
+#[test]
+fn helm_finds_nothing_to_complain_about() -> Result<()> {
+    let chart = chart();
+    for (name, values) in matrix() {
+        let output = helm(
+            &["lint", "--strict", "--kube-version", "1.33.0", &chart],
+            &values,
+        )?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.success(), "helm lint with {name}: {text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn wrong_values_are_refused_by_name() -> Result<()> {
+    let cases = [
+        (json!({}), "clusterName is required"),
+        (json!({"clusterName": "Hub"}), "at '/clusterName': 'Hub'"),
+        (
+            json!({"clusterName": 7}),
+            "at '/clusterName': got number, want string",
+        ),
+        (
+            with(json!({"replica": 3})),
+            "additional properties 'replica' not allowed",
+        ),
+        (
+            with(json!({"replicas": "many"})),
+            "at '/replicas': got string, want integer",
+        ),
+        (
+            with(json!({"replicas": -1})),
+            "at '/replicas': minimum: got -1, want 0",
+        ),
+        (
+            with(json!({"kind": "StatefulSet"})),
+            "at '/kind': value must be one of 'Deployment', 'DaemonSet'",
+        ),
+        (with(json!({"zones": []})), "at '/zones': minItems"),
+        (
+            with(json!({"zones": "global"})),
+            "at '/zones': got string, want array",
+        ),
+        (with(json!({"zones": ["-x"]})), "at '/zones/0': '-x'"),
+        (
+            with(json!({"namespaces": ["Prod"]})),
+            "at '/namespaces/0': 'Prod'",
+        ),
+        (
+            with(json!({"clusterAliases": {"west": "West"}})),
+            "at '/clusterAliases/west': 'West'",
+        ),
+        (with(json!({"ttl": 0})), "at '/ttl': minimum: got 0, want 1"),
+        (
+            with(json!({"udpMax": 5000})),
+            "at '/udpMax': maximum: got 5,000, want 4,096",
+        ),
+        (with(json!({"udpWorkers": 0})), "at '/udpWorkers': minimum"),
+        (
+            with(json!({"shortNames": {"which": "some"}})),
+            "at '/shortNames/which': value must be one of",
+        ),
+        (
+            with(json!({"gatewayDown": "never"})),
+            "at '/gatewayDown': value must be one of",
+        ),
+        (
+            with(json!({"order": "random"})),
+            "at '/order': value must be one of",
+        ),
+        (with(json!({"relist": "15"})), "at '/relist': '15'"),
+        (
+            with(json!({"graceSeconds": "10s"})),
+            "at '/graceSeconds': got string, want integer",
+        ),
+        (with(json!({"listen": ["5353"]})), "at '/listen/0': '5353'"),
+        (
+            with(json!({"encrypted": {"tlsListen": ["0.0.0.0:5853"]}})),
+            "encrypted.secretName is required",
+        ),
+        (
+            with(json!({"encrypted": {"httpsPath": "dns-query"}})),
+            "at '/encrypted/httpsPath': 'dns-query'",
+        ),
+        (
+            with(json!({"log": {"format": "xml"}})),
+            "at '/log/format': value must be one of 'text', 'json'",
+        ),
+        (
+            with(json!({"image": {"digest": "latest"}})),
+            "at '/image/digest': 'latest'",
+        ),
+        (
+            with(json!({"service": {"clusterIP": "None"}})),
+            "at '/service/clusterIP': 'None'",
+        ),
+        (
+            with(json!({"service": {"internalTrafficPolicy": "local"}})),
+            "at '/service/internalTrafficPolicy'",
+        ),
+        (
+            with(json!({"networkPolicy": {"egress": true}})),
+            "at '/networkPolicy/egress': got boolean",
+        ),
+        (
+            with(json!({"podDisruptionBudget": {"maxUnavailable": "one"}})),
+            "at '/podDisruptionBudget/maxUnavailable': 'one'",
+        ),
+        (
+            with(json!({"prometheusRule": {"ignoredConflicts": ["all"]}})),
+            "at '/prometheusRule/ignoredConflicts/0'",
+        ),
+        (
+            with(json!({"serviceMonitor": {"enabled": "yes"}})),
+            "at '/serviceMonitor/enabled': got string, want boolean",
+        ),
+    ];
+    for (values, expected) in &cases {
+        let output = try_template(values)?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        ensure!(!output.status.success(), "{values} is accepted");
+        ensure!(
+            text.contains(expected),
+            "{values}: '{expected}' is not in: {text}"
+        );
+    }
+    // Their neighbours, without what is wrong, are accepted.
+    ensure!(
+        try_template(&least())?.status.success(),
+        "the least is refused"
+    );
+    ensure!(
+        try_template(&every_flag().into())?.status.success(),
+        "every flag is refused"
+    );
+    say(&format!(
+        "{} wrong values, each refused by name",
+        cases.len()
+    ));
+    Ok(())
+}

@@ -1,0 +1,397 @@
+//! Rules and dashboard name only metrics, labels and values that a running server exports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use anyhow::{Context, Result, bail, ensure};
+use global_dns::table::report::State;
+use rcgen::{CertificateParams, KeyPair};
+use serde_json::{Value, json};
+
+use crate::harness::say;
+use crate::helm::template;
+use crate::support::command::global_dns;
+use crate::support::http::get;
+use crate::support::repository::repository;
+use crate::support::running::Running;
+use crate::values::with;
+
+/// Labels that a scrape adds, by the ServiceMonitor.
+const OF_THE_SCRAPE: [&str; 3] = ["job", "namespace", "pod"];
+/// Words of the query language that the expressions use.
+const WORDS: [&str; 13] = [
+    "absent",
+    "and",
+    "by",
+    "changes",
+    "count",
+    "histogram_quantile",
+    "max",
+    "min",
+    "or",
+    "rate",
+    "sum",
+    "time",
+    "unless",
+];
+
+/// Every series of a page: its name, and the values of its labels.
+struct Exported(BTreeMap<String, BTreeMap<String, BTreeSet<String>>>);
+
+/// A metric in an expression, with the labels that select it.
+#[derive(Debug)]
+struct Selector {
+    metric: String,
+    /// Label, operator, value.
+    matchers: Vec<(String, String, String)>,
+}
+
+#[test]
+fn rules_and_dashboard_name_only_what_the_server_exports() -> Result<()> {
+    let exported = Exported::of_a_running_server()?;
+    let values = with(json!({
+        "prometheusRule": {"enabled": true}, "dashboard": {"enabled": true},
+        "encrypted": {"secretName": "tls", "tlsListen": ["0.0.0.0:5853"]},
+    }));
+    let rendered = template(&values)?;
+    let mut used = BTreeSet::new();
+
+    let groups = rendered.only("PrometheusRule")?["spec"]["groups"].as_array();
+    let rules = groups
+        .context("no groups")?
+        .iter()
+        .flat_map(|group| group["rules"].as_array().into_iter().flatten());
+    let mut names = BTreeSet::new();
+    for rule in rules {
+        let name = rule["alert"].as_str().context("a rule without a name")?;
+        ensure!(names.insert(name), "{name} twice");
+        let text = |value: &Value| {
+            value
+                .as_str()
+                .map(str::to_owned)
+                .with_context(|| format!("{name}: {rule}"))
+        };
+        let expression = text(&rule["expr"])?;
+        let selectors = exported
+            .check(&expression)
+            .with_context(|| name.to_owned())?;
+        used.extend(selectors.into_iter().map(|selector| selector.metric));
+        ensure!(
+            ["critical", "warning"].contains(&text(&rule["labels"]["severity"])?.as_str()),
+            "{name}"
+        );
+        text(&rule["for"])?;
+        text(&rule["annotations"]["summary"])?;
+        let description = text(&rule["annotations"]["description"])?;
+        // What a text takes from the labels must be left in the result.
+        for label in description.split("$labels.").skip(1) {
+            let label: String = label
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
+            let is_kept = match expression.contains(" by (") {
+                true => expression.contains(&format!(" by ({label})")),
+                false => OF_THE_SCRAPE.contains(&label.as_str()),
+            };
+            ensure!(is_kept, "{name}: its result has no label {label}");
+        }
+    }
+    let panels = check_dashboard(&exported, rendered.only("ConfigMap")?, &mut used)?;
+    let unseen: Vec<&str> = exported
+        .metrics()
+        .filter(|metric| !used.contains(*metric))
+        .collect();
+    say(&format!(
+        "{} alerts and {panels} panels use {} of the server's series; not shown anywhere: {}",
+        names.len(),
+        used.len(),
+        unseen.join(" ")
+    ));
+    Ok(())
+}
+
+/// Returns how many panels there are.
+fn check_dashboard(
+    exported: &Exported,
+    config_map: &Value,
+    used: &mut BTreeSet<String>,
+) -> Result<usize> {
+    let text = config_map["data"]["global-dns.json"]
+        .as_str()
+        .context("no dashboard")?;
+    let dashboard: Value = serde_json::from_str(text)?;
+    let variables = dashboard["templating"]["list"]
+        .as_array()
+        .context("no variables")?;
+    let variables: Vec<&str> = variables
+        .iter()
+        .filter_map(|variable| variable["name"].as_str())
+        .collect();
+    let panels = dashboard["panels"].as_array().context("no panels")?;
+    let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64()).collect();
+    ensure!(ids.len() == panels.len(), "two panels have one id");
+    for panel in panels {
+        let title = panel["title"].as_str().context("a panel without a title")?;
+        let targets = panel["targets"]
+            .as_array()
+            .context("a panel without queries")?;
+        ensure!(!targets.is_empty(), "{title} asks nothing");
+        for target in targets {
+            let expression = target["expr"].as_str().context("no expression")?;
+            for variable in ["job", "namespace"] {
+                let is_chosen = expression.contains(&format!("{variable}=~\"${variable}\""));
+                ensure!(
+                    is_chosen && variables.contains(&variable),
+                    "{title} does not ask for ${variable}"
+                );
+            }
+            let expression = expression.replace("$__rate_interval", "5m");
+            let selectors = exported
+                .check(&expression)
+                .with_context(|| title.to_owned())?;
+            used.extend(selectors.into_iter().map(|selector| selector.metric));
+        }
+    }
+    for variable in dashboard["templating"]["list"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        if let Some(query) = variable["query"]["query"].as_str() {
+            let metric = query
+                .trim_start_matches("label_values(")
+                .split(['{', ','])
+                .next();
+            let metric = metric.unwrap_or_default();
+            ensure!(
+                exported.0.contains_key(metric),
+                "{query}: the server exports no {metric}"
+            );
+        }
+    }
+    Ok(panels.len())
+}
+
+#[test]
+fn expressions_that_name_anything_else_are_told() -> Result<()> {
+    let exported = Exported::of_a_running_server()?;
+    for good in [
+        "max(global_dns_services) != 0",
+        "sum by (pod, type) (rate(global_dns_requests_total{proto=\"udp\",job=\"x\"}[5m])) > 0.5",
+        "global_dns_conflicts{kind!~\"headless|endpoint\"} > 0",
+        "global_dns_conflicts{kind!~\"\"} > 0",
+    ] {
+        exported.check(good).with_context(|| good.to_owned())?;
+    }
+    for (bad, says) in [
+        (
+            "max(global_dns_servces) > 0",
+            "exports no global_dns_servces",
+        ),
+        (
+            "global_dns_responses_total{code=\"SERVFAIL\"}",
+            "no label code",
+        ),
+        (
+            "global_dns_responses_total{rcode=\"SERVFAULT\"}",
+            "never 'SERVFAULT'",
+        ),
+        (
+            "global_dns_conflicts{kind!~\"headles|endpoint\"}",
+            "never 'headles'",
+        ),
+        ("sum by (cluster) (global_dns_services)", "no label cluster"),
+        ("sum(global_dns_services", "parentheses"),
+        ("up == 0", "no metric of ours"),
+        ("max(global_dns_services) > on() up", "what is 'on'"),
+    ] {
+        match exported.check(bad) {
+            Ok(_) => bail!("{bad} is accepted"),
+            Err(error) => ensure!(error.to_string().contains(says), "{bad}: {error}"),
+        }
+    }
+    Ok(())
+}
+
+// === impl Exported ===
+
+impl Exported {
+    /// What a server shows that has a table, members of all kinds and a certificate.
+    fn of_a_running_server() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let key = KeyPair::generate()?;
+        let certificate = CertificateParams::new(["localhost".to_owned()])?.self_signed(&key)?;
+        let (certificate_file, key_file) =
+            (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+        fs::write(&certificate_file, certificate.pem())?;
+        fs::write(&key_file, key.serialize_pem())?;
+        let mut command = global_dns();
+        command.args(["serve", "--log-format=json", "--cluster-name=hub"]);
+        command.arg("--file").arg(repository("src/demo.yaml"));
+        command
+            .arg("--tls-cert")
+            .arg(&certificate_file)
+            .arg("--tls-key")
+            .arg(&key_file);
+        for listener in ["listen", "admin-listen", "api-listen", "tls-listen"] {
+            command.arg(format!("--{listener}=127.0.0.1:0"));
+        }
+        let server = Running::start(command);
+        server.wait_until_ready();
+        let page = get(server.address("admin"), "/metrics")?;
+        let mut exported = Self::read(&page.body)?;
+        // The sample cannot have all of these at once.
+        let states = exported
+            .0
+            .get_mut("global_dns_endpoints")
+            .and_then(|labels| labels.get_mut("state"));
+        let every = [
+            State::Answered,
+            State::LastResort,
+            State::GatewayDown,
+            State::NotReady,
+        ];
+        states
+            .context("no states of endpoints")?
+            .extend(every.map(|state| state.name().to_owned()));
+        Ok(exported)
+    }
+
+    fn read(page: &str) -> Result<Self> {
+        let mut exported = Self(BTreeMap::new());
+        for line in page.lines().filter(|line| !line.starts_with('#')) {
+            let (series, _) = line.rsplit_once(' ').with_context(|| line.to_owned())?;
+            let (metric, labels) = series.split_once('{').unwrap_or((series, "}"));
+            let known = exported.0.entry(metric.to_owned()).or_default();
+            for (label, _, value) in matchers(labels.trim_end_matches('}'))? {
+                known.entry(label).or_default().insert(value);
+            }
+        }
+        ensure!(exported.0.len() > 10, "a page without metrics: {page}");
+        Ok(exported)
+    }
+
+    /// The names of the series, each part of a histogram aside.
+    fn metrics(&self) -> impl Iterator<Item = &str> {
+        let is_part = |name: &str| name.ends_with("_count") || name.ends_with("_sum");
+        self.0
+            .keys()
+            .map(String::as_str)
+            .filter(move |name| !is_part(name))
+    }
+
+    /// Fails if the expression names anything that does not exist.
+    fn check(&self, expression: &str) -> Result<Vec<Selector>> {
+        let opened = expression.matches('(').count();
+        ensure!(
+            opened == expression.matches(')').count(),
+            "parentheses do not match: {expression}"
+        );
+        let selectors = selectors(expression)?;
+        ensure!(
+            !selectors.is_empty(),
+            "'{expression}' names no metric of ours"
+        );
+        let mut labels: BTreeSet<&str> = BTreeSet::from(OF_THE_SCRAPE);
+        for Selector { metric, matchers } in &selectors {
+            let known = self
+                .0
+                .get(metric)
+                .with_context(|| format!("the server exports no {metric}"))?;
+            labels.extend(known.keys().map(String::as_str));
+            for (label, operator, value) in matchers {
+                if OF_THE_SCRAPE.contains(&label.as_str()) {
+                    continue;
+                }
+                let values = known
+                    .get(label)
+                    .with_context(|| format!("{metric} has no label {label}"))?;
+                let asked = match operator.contains('~') {
+                    true => value.split('|').collect(),
+                    false => vec![value.as_str()],
+                };
+                for value in asked.into_iter().filter(|value| !value.is_empty()) {
+                    ensure!(
+                        values.contains(value),
+                        "{metric}: {label} is never '{value}'"
+                    );
+                }
+            }
+        }
+        // What is left are words of the language, and labels to group by.
+        let mut rest = expression.to_owned();
+        while let Some((before, after)) = rest.split_once('{') {
+            let (_, after) = after.split_once('}').context("a brace is not closed")?;
+            rest = format!("{before} {after}");
+        }
+        while let Some((before, after)) = rest.split_once('[') {
+            let (_, after) = after.split_once(']').context("a bracket is not closed")?;
+            rest = format!("{before} {after}");
+        }
+        let mut grouped = BTreeSet::new();
+        for list in rest.split(" by (").skip(1) {
+            grouped.extend(list.split(')').next().unwrap_or_default().split(", "));
+        }
+        for label in &grouped {
+            ensure!(
+                labels.contains(label),
+                "{expression}: there is no label {label}"
+            );
+        }
+        for word in rest.split(|c: char| !(c.is_alphanumeric() || c == '_')) {
+            let is_number = word.chars().all(|c| c.is_ascii_digit());
+            let is_known =
+                self.0.contains_key(word) || WORDS.contains(&word) || grouped.contains(word);
+            ensure!(is_number || is_known, "{expression}: what is '{word}'?");
+        }
+        Ok(selectors)
+    }
+}
+
+/// Every metric of ours in an expression.
+fn selectors(expression: &str) -> Result<Vec<Selector>> {
+    let mut found = Vec::new();
+    let starts = expression
+        .match_indices("global_dns_")
+        .map(|(start, _)| start);
+    for start in starts {
+        let rest = &expression[start..];
+        let end = rest
+            .find(|c: char| !(c.is_alphanumeric() || c == '_'))
+            .unwrap_or(rest.len());
+        let (metric, rest) = rest.split_at(end);
+        let inner = rest
+            .strip_prefix('{')
+            .map(|rest| rest.split('}').next().unwrap_or_default());
+        found.push(Selector {
+            metric: metric.to_owned(),
+            matchers: matchers(inner.unwrap_or_default())?,
+        });
+    }
+    Ok(found)
+}
+
+/// Reads `label="value",…`, with any operator.
+fn matchers(text: &str) -> Result<Vec<(String, String, String)>> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (head, tail) = rest
+            .split_once('"')
+            .with_context(|| format!("no value in {text}"))?;
+        let (value, tail) = tail
+            .split_once('"')
+            .with_context(|| format!("an open value in {text}"))?;
+        let operator = head
+            .find(['=', '!'])
+            .with_context(|| format!("no operator in {text}"))?;
+        let (label, operator) = head.split_at(operator);
+        found.push((
+            label.trim().to_owned(),
+            operator.to_owned(),
+            value.to_owned(),
+        ));
+        rest = tail.trim_start_matches(',');
+    }
+    Ok(found)
+}

@@ -1,0 +1,177 @@
+//! The matrix of values.
+
+use serde_json::{Map, Value, json};
+
+/// The least that an installation needs.
+pub fn least() -> Value {
+    json!({"clusterName": "hub"})
+}
+
+/// The least, and these.
+pub fn with(further: Value) -> Value {
+    let (Value::Object(mut values), Value::Object(further)) = (least(), further) else {
+        panic!("values are an object")
+    };
+    values.extend(further);
+    Value::Object(values)
+}
+
+/// Every flag that goes together with watching this cluster, each with a value other than its default.
+pub fn every_flag() -> Map<String, Value> {
+    let values = json!({
+        "clusterName": "hub", "zones": ["global.internal", "svc.example.com"],
+        "reverseZones": ["96.10.in-addr.arpa"], "clusterAliases": {"link-west": "west"}, "excludeClusters": ["old"],
+        "ttl": 7, "ttlMax": 60, "negativeTtl": 9,
+        "shortNames": {"which": "pinned", "defaultNamespace": "prod", "pinned": {"db": "prod", "cache": "shop"}},
+        "gatewayDown": "include", "localMembers": "exported", "order": "stable", "nsAddresses": ["192.0.2.1", "2001:db8::1"],
+        "udpMax": 4096, "udpWorkers": 2, "tcpConnections": 9, "tcpConnectionsPerAddress": 3,
+        "serverId": "$(POD_NAME)", "versionBind": "a \"quoted\" text: {yes}",
+        "listen": ["0.0.0.0:1053", "[::]:1053"], "adminListen": ["0.0.0.0:8080"], "apiListen": ["[::1]:9154"],
+        "encrypted": {"secretName": "global-dns-tls", "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"],
+            "httpsPath": "/ask"},
+        "namespaces": ["prod", "shop"],
+        "relist": "5m", "watchTimeout": "1m30s", "graceSeconds": 40,
+        "log": {"level": "info,global_dns::source=debug", "format": "json"},
+    });
+    let Value::Object(values) = values else {
+        panic!("values are an object")
+    };
+    values
+}
+
+/// Combinations of values, by name.
+pub fn matrix() -> Vec<(&'static str, Value)> {
+    let selector = json!({"podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}});
+    let volume = |name: &str| {
+        json!({
+            "extraVolumes": [{"name": "objects", "configMap": {"name": name}}],
+            "extraVolumeMounts": [{"name": "objects", "mountPath": "/objects", "readOnly": true}],
+        })
+    };
+    let and = |mut values: Value, further: Value| {
+        let further = further.as_object().cloned().unwrap_or_default();
+        values.as_object_mut().unwrap().extend(further);
+        values
+    };
+    vec![
+        ("the least", least()),
+        (
+            "a pinned address",
+            with(json!({"service": {"clusterIP": "10.96.0.53"}})),
+        ),
+        (
+            "two address families",
+            with(
+                json!({"service": {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4"],
+            "annotations": {"example.com/team": "dns"}}}),
+            ),
+        ),
+        (
+            "a DaemonSet",
+            with(
+                json!({"kind": "DaemonSet", "tolerations": [{"operator": "Exists"}],
+            "service": {"internalTrafficPolicy": "Local"}}),
+            ),
+        ),
+        (
+            "a single replica",
+            with(json!({"replicas": 1, "topologySpread": {"nodes": "", "zones": ""}})),
+        ),
+        (
+            "strict spreading",
+            with(
+                json!({"replicas": 3, "priorityClassName": "system-cluster-critical",
+            "topologySpread": {"nodes": "DoNotSchedule", "zones": "DoNotSchedule"},
+            "podDisruptionBudget": {"maxUnavailable": "34%"},
+            "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1,
+                "preference": {"matchExpressions": [{"key": "dns", "operator": "Exists"}]}}]}}}),
+            ),
+        ),
+        (
+            "some namespaces",
+            with(json!({"namespaces": ["prod", "shop"]})),
+        ),
+        (
+            "the account of somebody else",
+            with(json!({"rbac": {"create": false},
+            "serviceAccount": {"create": false, "name": "dns"}})),
+        ),
+        (
+            "monitoring",
+            with(
+                json!({"serviceMonitor": {"enabled": true, "labels": {"release": "prometheus"}},
+            "prometheusRule": {"enabled": true, "labels": {"release": "prometheus"}, "ignoredConflicts": ["headless", "not-exported"]},
+            "dashboard": {"enabled": true, "annotations": {"grafana_folder": "DNS"}}}),
+            ),
+        ),
+        (
+            "DNS over TLS",
+            with(
+                json!({"encrypted": {"secretName": "global-dns-tls", "tlsListen": ["[::]:5853"]},
+            "prometheusRule": {"enabled": true}}),
+            ),
+        ),
+        (
+            "DNS over HTTPS",
+            with(
+                json!({"encrypted": {"secretName": "global-dns-tls", "httpsListen": ["0.0.0.0:8443"]}}),
+            ),
+        ),
+        ("every flag", Value::Object(every_flag())),
+        (
+            "a strict network policy",
+            with(
+                json!({"networkPolicy": {"dnsFrom": [selector], "metricsFrom": [{"namespaceSelector": {}}],
+            "egress": [{"to": [{"ipBlock": {"cidr": "192.0.2.1/32"}}], "ports": [{"port": 6443}]}]}}),
+            ),
+        ),
+        (
+            "nothing goes out",
+            with(json!({"networkPolicy": {"egress": []}})),
+        ),
+        (
+            "no network policy, no budget",
+            with(json!({"networkPolicy": {"enabled": false},
+            "podDisruptionBudget": {"enabled": false}})),
+        ),
+        (
+            "objects from files",
+            and(
+                with(json!({"source": {"files": ["/objects/one.yaml", "/objects/two.yaml"]}})),
+                volume("objects"),
+            ),
+        ),
+        (
+            "another API server",
+            and(
+                with(json!({"source": {"kubeconfig": "/objects/kubeconfig", "context": "other"}})),
+                volume("kubeconfig"),
+            ),
+        ),
+        (
+            "other names",
+            with(
+                json!({"nameOverride": "names", "podLabels": {"team": "dns", "app.kubernetes.io/name": "not-this"},
+            "podAnnotations": {"example.com/note": "hello", "linkerd.io/inject": "enabled"}}),
+            ),
+        ),
+        (
+            "the longest name",
+            with(json!({"fullnameOverride": "a".repeat(63), "dashboard": {"enabled": true}})),
+        ),
+        (
+            "an image by digest",
+            with(
+                json!({"image": {"repository": "registry.example.com/dns/global-dns",
+            "digest": format!("sha256:{}", "0".repeat(64)), "pullPolicy": "Always"}, "imagePullSecrets": [{"name": "registry"}]}),
+            ),
+        ),
+        (
+            "switches as YAML reads them",
+            with(
+                json!({"shortNames": {"which": false}, "localMembers": false,
+            "extraArgs": ["--order=shuffle"], "nodeSelector": {}, "resources": {}}),
+            ),
+        ),
+    ]
+}
