@@ -1,5 +1,6 @@
 //! The API server: how it is reached, and a watcher for each feed. The only door to the `kube` client.
 
+mod look;
 mod watcher;
 
 use std::path::PathBuf;

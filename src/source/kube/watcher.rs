@@ -37,7 +37,7 @@ const WATCH_GRACE: Duration = Duration::from_secs(5);
 /// How long one page of a list may take.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Objects per page: what `kubectl` asks for.
-const PAGE_SIZE: u32 = 500;
+pub(super) const PAGE_SIZE: u32 = 500;
 /// The least time between the starts of two watches: a proxy that ends them at once must not make us spin.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -74,18 +74,18 @@ enum Stopped {
 
 /// One page of a list. Items are taken as they are: one that is malformed must not spoil the page.
 #[derive(Deserialize)]
-struct Page {
-    metadata: PageMeta,
+pub(super) struct Page {
+    pub(super) metadata: PageMeta,
     #[serde(default)]
-    items: Option<Vec<Box<RawValue>>>,
+    pub(super) items: Option<Vec<Box<RawValue>>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PageMeta {
+pub(super) struct PageMeta {
     resource_version: Option<String>,
     #[serde(rename = "continue")]
-    continue_token: Option<String>,
+    pub(super) continue_token: Option<String>,
 }
 
 // === impl Watcher ===
