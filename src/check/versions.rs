@@ -31,7 +31,7 @@ fn kubernetes(version: &str) -> Finding {
     let mut numbers = version.trim_start_matches('v').split(['.', '-', '+']);
     let mut number = || numbers.next()?.parse::<u32>().ok();
     match (number(), number()) {
-        (Some(major), Some(minor)) if (major, minor) < (1, 22) => Check::Versions.yellow(
+        (Some(1), Some(minor)) if minor < 22 => Check::Versions.yellow(
             sentence,
             "slices of this version may call an endpoint ready whose gateway is down; that is mended in Kubernetes 1.22",
         ),
