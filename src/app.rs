@@ -1,11 +1,12 @@
 //! Wiring: bind, spawn, readiness, shutdown. Decides nothing.
 
+mod doctor;
 mod inspect;
 
 use std::convert::Infallible;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +43,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo(*args).await,
         Command::Explain(args) => inspect::explain_name(*args).await,
         Command::Table(args) => inspect::print_table(*args).await,
+        Command::Check(args) => doctor::check(*args).await,
     }
 }
 
@@ -264,13 +266,7 @@ impl Source {
                 file::Timing::default(),
             )?));
         }
-        let access = match (kubeconfig, context) {
-            (None, None) => default,
-            (path, context) => kube::Access::Kubeconfig {
-                path: path.clone(),
-                context: context.clone(),
-            },
-        };
+        let access = access(kubeconfig.as_ref(), context.as_ref(), default);
         let cluster = kube::Cluster::open(access, timing).await?;
         Ok(Self::Cluster(Box::new(cluster)))
     }
@@ -307,6 +303,21 @@ impl Source {
             .context("starting the thread of the source")?;
         tasks.spawn(async { _ = ended.await });
         Ok(())
+    }
+}
+
+/// Says how the flags reach the API server; without any, as `default` says.
+fn access(
+    kubeconfig: Option<&PathBuf>,
+    context: Option<&String>,
+    default: kube::Access,
+) -> kube::Access {
+    match (kubeconfig, context) {
+        (None, None) => default,
+        (path, context) => kube::Access::Kubeconfig {
+            path: path.cloned(),
+            context: context.cloned(),
+        },
     }
 }
 

@@ -10,16 +10,18 @@ use std::time::Duration;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
+mod check;
 mod encrypted;
 mod model;
 mod values;
 
+pub use check::CheckArgs;
 pub use encrypted::EncryptedArgs;
 pub use model::ModelArgs;
 
 pub use values::{
-    ExplainOutput, GatewayDownArg, LocalMembersArg, LogFormatArg, OrderArg, ShortNamesArg,
-    TableOutput,
+    CheckOutput, ExplainOutput, GatewayDownArg, LocalMembersArg, LogFormatArg, OrderArg,
+    ShortNamesArg, TableOutput,
 };
 use values::{parse_duration, parse_text};
 
@@ -52,6 +54,8 @@ pub enum Command {
     Explain(Box<ExplainArgs>),
     /// Print what is served: every endpoint, every skipped object, every conflict
     Table(Box<TableArgs>),
+    /// Look for what ails the installation, and say what to do about it
+    Check(Box<CheckArgs>),
 }
 
 /// Flags of `serve`.
@@ -273,7 +277,7 @@ pub struct ListenArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
-    /// error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; error for explain and table, which tell the rest themselves]
+    /// error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; error for explain, table and check, which tell the rest themselves]
     #[arg(long, env = "GLOBAL_DNS_LOG_LEVEL", value_name = "LEVEL")]
     pub log_level: Option<String>,
 

@@ -18,6 +18,7 @@
 //! | [`wire`] | query parser, response policy, reply writer |
 //! | [`server`] | DNS listeners: UDP and TCP; if asked for, TLS and HTTPS |
 //! | [`explain`](mod@explain) | why an answer is what it is |
+//! | [`check`](mod@check) | what ails an installation, and what to do about it |
 //! | [`admin`] | `/livez /readyz /metrics`, `/api/v1/…` |
 //! | [`telemetry`] | logging set-up, every metric |
 //! | [`cli`], [`app`] | flags; wiring |
@@ -27,6 +28,7 @@
 
 pub mod admin;
 pub mod app;
+pub mod check;
 pub mod cli;
 pub mod explain;
 pub mod mirror;
@@ -39,3 +41,9 @@ pub mod zone;
 
 #[cfg(test)]
 pub(crate) mod testing;
+
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Where this program is at home on the web; empty as long as Cargo.toml does not say.
+pub const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::{Source, json, log_to_stderr, print, zones};
 use crate::admin::choose_zone;
-use crate::cli::{ExplainArgs, ExplainOutput, TableArgs, TableOutput, ViewArgs};
+use crate::cli::{ExplainArgs, ExplainOutput, ModelArgs, SourceArgs, TableArgs, TableOutput};
 use crate::explain::{Explanation, explain};
 use crate::server::ns_addresses;
 use crate::source::{Feeds, kube};
@@ -47,7 +47,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
             }
         },
         None => {
-            let reader = first_table(&view).await?;
+            let reader = first_table(&view.source, &view.model).await?;
             let now = reader.load();
             let zones = zones(&view.model, &ns_addresses(&[], &[], None));
             match output {
@@ -79,7 +79,7 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
             serde_json::from_str(&text).with_context(|| format!("reading what {server} says"))?
         }
         None => {
-            let reader = first_table(&view).await?;
+            let reader = first_table(&view.source, &view.model).await?;
             let zones = zones(&view.model, &ns_addresses(&[], &[], None));
             let explanation = explain(&zones, &reader.load(), &view.source.namespace, &name);
             explanation.context("there is no complete table")?
@@ -97,17 +97,17 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
 }
 
 /// Runs a source until its first complete table.
-async fn first_table(view: &ViewArgs) -> anyhow::Result<Reader> {
-    let feeds = Feeds::new(&view.source.namespace);
+pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow::Result<Reader> {
+    let feeds = Feeds::new(&args.namespace);
     let publisher = Publisher::default();
     let reader = publisher.reader();
     let timing = kube::Timing {
         watch_timeout: FIRST_TABLE,
         relist: FIRST_TABLE,
     };
-    let source = Source::open(&view.source, timing, kube::Access::Usual).await?;
+    let source = Source::open(args, timing, kube::Access::Usual).await?;
     let mut tasks = JoinSet::new();
-    source.spawn(&mut tasks, &feeds, publisher, &view.model)?;
+    source.spawn(&mut tasks, &feeds, publisher, model)?;
     let deadline = Instant::now() + FIRST_TABLE;
     while reader.load().table.is_none() {
         let troubles = feeds.problems();

@@ -1,5 +1,6 @@
 //! Values of flags: choices by name, pairs, durations, TTLs; each refused with a sentence that says what is wanted.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -80,6 +81,15 @@ pub enum ExplainOutput {
     Json,
 }
 
+/// `--output` of `check`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CheckOutput {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
 /// `--output` of `table`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TableOutput {
@@ -111,6 +121,19 @@ pub(super) fn parse_reverse_zone(text: &str) -> Result<ZoneName, String> {
         Some(_) => Ok(zone),
         None => Err(
             "a reverse zone is octets before in-addr.arpa, or nibbles before ip6.arpa".to_owned(),
+        ),
+    }
+}
+
+/// Reads a name server's address; without a port it is that of DNS.
+pub(super) fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
+    const PORT: u16 = 53;
+    let bare = || text.parse().map(|ip: IpAddr| SocketAddr::new(ip, PORT));
+    match text.parse().or_else(|_| bare()) {
+        Ok(address) if address.port() != 0 => Ok(address),
+        _ => Err(
+            "an IP address is wanted, with or without a port: 10.96.0.53, 10.96.0.53:5353, [2001:db8::53]:5353"
+                .to_owned(),
         ),
     }
 }
@@ -161,6 +184,28 @@ mod tests {
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         for bad in ["", "5", "-5s", "soon"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn name_servers_are_addresses_with_or_without_a_port() {
+        for (text, address) in [
+            ("10.96.0.53", "10.96.0.53:53"),
+            ("10.96.0.53:5353", "10.96.0.53:5353"),
+            ("2001:db8::53", "[2001:db8::53]:53"),
+            ("[2001:db8::53]:5353", "[2001:db8::53]:5353"),
+        ] {
+            assert_eq!(parse_name_server(text), Ok(address.parse().unwrap()));
+        }
+        for bad in [
+            "",
+            "dns",
+            "http://127.0.0.1:9154",
+            "127.0.0.1:0",
+            "10.96.0",
+            "10.96.0.53:x",
+        ] {
+            assert!(parse_name_server(bad).is_err(), "{bad}");
         }
     }
 

@@ -112,7 +112,14 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
             }
         };
         for document in documents(path, text)? {
-            visit_objects(&document, "", &mut take);
+            visit_objects(&document, "", &mut |kind, _, object| {
+                let kind = match (object.api_version(), kind) {
+                    (Some("v1") | None, "Service") => Kind::Service,
+                    (Some("discovery.k8s.io/v1") | None, "EndpointSlice") => Kind::EndpointSlice,
+                    _ => return,
+                };
+                take(kind, object);
+            });
         }
         if let Some((object, first)) = twice {
             let (first, second) = (first.to_path_buf(), path.to_path_buf());
@@ -127,6 +134,25 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
         }
     }
     Ok(lists)
+}
+
+/// Reads every object of files, of any kind: its kind, and the object as JSON.
+///
+/// # Errors
+///
+/// If a file cannot be read, or is no YAML or JSON.
+pub fn every_object(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileError> {
+    let mut objects = Vec::new();
+    for path in paths {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| FileError::Read(path.clone(), error))?;
+        for document in documents(path, &text)? {
+            visit_objects(&document, "", &mut |kind, json, _| {
+                objects.push((kind.to_owned(), json.to_owned()));
+            });
+        }
+    }
+    Ok(objects)
 }
 
 // === impl Files ===
@@ -302,9 +328,9 @@ fn reason(error: &serde_saphyr::Error) -> String {
     }
 }
 
-/// Takes lists apart, and visits the objects that we read. Items of a typed list carry no kind of their own: `kind` is
-/// what their list says.
-fn visit_objects(json: &str, kind: &str, visit: &mut impl FnMut(Kind, &KubeObject<'_>)) {
+/// Takes lists apart, and visits every object with its kind and its JSON. Items of a typed list carry no kind of their
+/// own: `kind` is what their list says.
+fn visit_objects(json: &str, kind: &str, visit: &mut impl FnMut(&str, &str, &KubeObject<'_>)) {
     #[derive(Deserialize)]
     struct List<'j> {
         #[serde(borrow)]
@@ -319,11 +345,5 @@ fn visit_objects(json: &str, kind: &str, visit: &mut impl FnMut(Kind, &KubeObjec
         }
         return;
     }
-    match (object.api_version(), kind) {
-        (Some("v1") | None, "Service") => visit(Kind::Service, &object),
-        (Some("discovery.k8s.io/v1") | None, "EndpointSlice") => {
-            visit(Kind::EndpointSlice, &object);
-        }
-        _ => {}
-    }
+    visit(kind, json, &object);
 }

@@ -1,6 +1,7 @@
 //! The API server: how it is reached, and a watcher for each feed. The only door to the `kube` client.
 
 mod list;
+mod look;
 mod watcher;
 
 use std::path::PathBuf;
@@ -65,6 +66,7 @@ pub enum Access {
 /// An API server to watch.
 pub struct Cluster {
     config: Config,
+    client: Client,
     timing: Timing,
 }
 
@@ -83,15 +85,12 @@ impl Cluster {
             Access::Kubeconfig { path, context } => Self::kubeconfig(path, context).await?,
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
-        let cluster = Self { config, timing };
-        cluster.client()?; // what cannot be used is told now
-        Ok(cluster)
-    }
-
-    /// Makes a client, which belongs to the runtime that it is made in.
-    fn client(&self) -> Result<Client, ConnectError> {
-        let client = Client::try_from(self.config.clone());
-        client.map_err(|e| ConnectError::Client(Box::new(e)))
+        let client = Client::try_from(config.clone());
+        Ok(Self {
+            config,
+            client: client.map_err(|e| ConnectError::Client(Box::new(e)))?,
+            timing,
+        })
     }
 
     fn pod() -> Result<Config, ConnectError> {
@@ -124,7 +123,8 @@ impl Cluster {
 
     /// Watches every feed, for ever.
     pub async fn run(self, feeds: Feeds, updates: Updates) {
-        let client = match self.client() {
+        // A client belongs to the runtime that it is made in, which need not be this one.
+        let client = match Client::try_from(self.config) {
             Ok(client) => client,
             Err(error) => return warn!(error = sentence(&error), "There is no client any more"),
         };

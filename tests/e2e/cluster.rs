@@ -31,7 +31,7 @@ const START: Duration = Duration::from_secs(60);
 const CONTROLLERS: Duration = Duration::from_secs(20);
 
 pub struct Cluster {
-    /// One context per user: `admin`, `watcher`, `tenant`, `stranger`, `coredns`.
+    /// One context per user: `admin`, `watcher`, `tenant`, `stranger`, `coredns`, `doctor`.
     pub kubeconfig: PathBuf,
     client: Client,
     runtime: Runtime,
@@ -525,11 +525,14 @@ fn tokens() -> &'static str {
      token-of-watcher,watcher,2\n\
      token-of-tenant,tenant,3\n\
      token-of-stranger,stranger,4\n\
-     token-of-coredns,coredns,5\n"
+     token-of-coredns,coredns,5\n\
+     token-of-doctor,doctor,6\n"
 }
 
 fn kubeconfig_text(port: u16, certificate: &Path) -> String {
-    let users = ["admin", "watcher", "tenant", "stranger", "coredns"];
+    let users = [
+        "admin", "watcher", "tenant", "stranger", "coredns", "doctor",
+    ];
     let contexts = users
         .map(|user| format!("- {{name: {user}, context: {{cluster: hub, user: {user}}}}}\n"))
         .concat();

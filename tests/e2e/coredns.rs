@@ -101,7 +101,7 @@ fn has(server: SocketAddr, over: Over, name: &str, kind: &str, wanted: &[String]
 }
 
 /// The block of the zone in the shipped file, moved to our port and pointed at our server.
-fn stanza(shipped: &str, front: SocketAddr, server: SocketAddr) -> Result<String> {
+pub fn stanza(shipped: &str, front: SocketAddr, server: SocketAddr) -> Result<String> {
     let mut depth = 0;
     let mut stanza = Vec::new();
     for line in shipped

@@ -18,6 +18,7 @@
 //! - `local_members`: a Node, Pods and a headless Service in this cluster
 //! - `permissions`: tokens that may list and watch, and one that may not
 //! - `coredns`: CoreDNS in front, with the stanza that users copy
+//! - `check`: the doctor, with each permission missing, with Links and without, through CoreDNS
 //! - `same_as_coredns`: CoreDNS's own names of this cluster's Services beside ours
 //! - `start_up`: from process start to ready
 //! - `gateways_down`: every gateway dies; the last-resort rule
@@ -39,6 +40,7 @@
 )]
 
 mod ask;
+mod check;
 mod cluster;
 mod clusters_come_and_go;
 mod coredns;
@@ -75,16 +77,8 @@ fn on_real_parts() {
         cluster = Some(Cluster::start()?);
         Ok(())
     });
-    if let Some(mut cluster) = cluster {
-        clusters_come_and_go::run(&mut steps, &cluster);
-        local_members::run(&mut steps, &cluster);
-        permissions::run(&mut steps, &cluster);
-        coredns::run(&mut steps, &cluster);
-        same_as_coredns::run(&mut steps, &cluster);
-        start_up::run(&mut steps, &cluster);
-        gateways_down::run(&mut steps, &cluster);
-        outage::run(&mut steps, &mut cluster);
-        shutdown::run(&mut steps, &cluster);
+    if let Some(cluster) = cluster {
+        check::run(&mut steps, &cluster);
     }
     steps.finish();
 }

@@ -4,6 +4,7 @@
 //!
 //! - `file_source`: `--file`: forms of input, errors at start, changes and mishaps at run time, the worked examples
 //! - `command_line`: usage, errors and exit codes, `explain`, `table`, `demo`, signals
+//! - `check`: its lines, JSON and exit codes, on files, a running server, behind a forwarder
 //! - `house`: the doors of DESIGN 2, read from the source text
 //! - `answers`: every name of DESIGN 4 and every situation of DESIGN 5, over UDP and TCP
 //! - `connections`: TCP: too many connections, slow clients, no descriptors left
@@ -23,6 +24,7 @@
 )]
 
 mod answers;
+mod check;
 mod command_line;
 mod connections;
 mod encrypted;

@@ -1,0 +1,208 @@
+//! What Linkerd mirrors: whether it does, whether headless, for whom still, and through which gateways.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::objects::{HeadlessSlice, Link};
+use super::{Check, Facts, Finding, count, some_of};
+use crate::mirror::{ClusterName, ObjectRef, SkipReason};
+use crate::table::{Conflict, ConflictKind, Origin, Rules, Table};
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let table = match &facts.table {
+        Ok(table) => table,
+        Err(reason) => {
+            let not_checked = |(check, what): (Check, &str)| check.not_checked(what, reason);
+            let checks = [
+                (Check::Mirrors, "mirrors"),
+                (Check::HeadlessMirroring, "headless mirroring"),
+                (Check::OrphanedMirrors, "orphaned mirrors"),
+                (Check::EndpointMirrors, "missing endpoint mirrors"),
+                (Check::ClobberedMirrors, "clobbered headless mirrors"),
+                (Check::Gateways, "gateways"),
+            ];
+            return checks.map(not_checked).into();
+        }
+    };
+    let orphans = match &facts.links {
+        Ok(links) => orphans(table, links, &facts.rules),
+        Err(reason) => Check::OrphanedMirrors.not_checked("orphaned mirrors", reason),
+    };
+    let clobbered = match &facts.headless_slices {
+        Ok(slices) => clobbered(table, slices),
+        Err(reason) => Check::ClobberedMirrors.not_checked("clobbered headless mirrors", reason),
+    };
+    vec![
+        mirrors(table),
+        headless(table),
+        orphans,
+        endpoint_mirrors(table),
+        clobbered,
+        gateways(table),
+    ]
+}
+
+/// Returns every headless mirror that is used, with its cluster.
+fn headless_mirrors(table: &Table) -> impl Iterator<Item = &(ClusterName, ObjectRef)> {
+    table.services().flat_map(|service| &service.mirrors)
+}
+
+/// Returns how many mirrors there are that have no place in a headless union, probe Services aside.
+fn other_mirrors(table: &Table) -> usize {
+    let is_other = |skip: &crate::mirror::Skip| skip.reason == SkipReason::NotHeadless;
+    table.skipped().filter(|(_, skip)| is_other(skip)).count()
+}
+
+fn mirrors(table: &Table) -> Finding {
+    let headless = headless_mirrors(table).count();
+    let others = other_mirrors(table);
+    if headless + others == 0 {
+        return Check::Mirrors.yellow(
+            "there are no mirrors",
+            "link a cluster and export a headless Service there: label \
+             mirror.linkerd.io/exported=true",
+        );
+    }
+    let clusters: BTreeSet<_> = headless_mirrors(table).map(|(name, _)| name).collect();
+    let endpoints = table.services().flat_map(|service| &service.endpoints);
+    let endpoints = endpoints.filter(|e| e.origin == Origin::Mirror).count();
+    Check::Mirrors.green(match headless {
+        0 => format!("{}, none headless", count(others, "mirror")),
+        _ => format!(
+            "{} of {} ({}) with {}",
+            count(headless, "headless mirror"),
+            count(clusters.len(), "cluster"),
+            some_of(clusters),
+            count(endpoints, "endpoint"),
+        ),
+    })
+}
+
+/// With headless mirroring off, every export of a headless Service is mirrored with a cluster IP.
+fn headless(table: &Table) -> Finding {
+    const HINT: &str = "turn enableHeadlessServices on for the link (it is off by default), and give the pods hostnames: \
+                        a StatefulSet whose serviceName is the exported Service";
+    let is_headless = |conflict: &&Conflict| conflict.kind == ConflictKind::Headless;
+    let torn: BTreeSet<String> = table
+        .conflicts()
+        .filter(is_headless)
+        .map(|c| format!("{} is {}", c.name, c.detail))
+        .collect();
+    match (headless_mirrors(table).next(), other_mirrors(table)) {
+        (None, 0) => Check::HeadlessMirroring.yellow(
+            "headless mirroring: not checked, there are no mirrors",
+            "look again when a cluster is linked and a headless Service exported there",
+        ),
+        (None, _) => Check::HeadlessMirroring.yellow(
+            "no mirror is headless: headless mirroring is off, or no headless Service is exported",
+            HINT,
+        ),
+        (Some(_), _) if !torn.is_empty() => Check::HeadlessMirroring.yellow(some_of(torn), HINT),
+        (Some(_), _) => Check::HeadlessMirroring.green("headless mirroring is on"),
+    }
+}
+
+/// Nothing removes the mirrors of a Link that is deleted, and nothing notes that their gateway is gone.
+fn orphans(table: &Table, links: &[Link], rules: &Rules) -> Finding {
+    let linked = links.iter().filter_map(|link| link.cluster.parse().ok());
+    let linked: BTreeSet<ClusterName> = linked.map(|link| rules.name_of(&link)).collect();
+    let mut orphans: BTreeMap<ClusterName, usize> = BTreeMap::new();
+    let headless = headless_mirrors(table).map(|(cluster, _)| cluster.clone());
+    let endpoints = table.services().flat_map(|service| &service.endpoints);
+    let endpoints = endpoints.filter(|e| e.origin == Origin::Mirror);
+    let endpoints = endpoints.map(|endpoint| endpoint.cluster.clone());
+    let others = table.skipped();
+    let others = others.filter_map(|(_, skip)| Some(rules.name_of(&skip.other_kind.as_ref()?.1)));
+    for cluster in headless.chain(endpoints).chain(others) {
+        if !linked.contains(&cluster) {
+            *orphans.entry(cluster).or_default() += 1;
+        }
+    }
+    if orphans.is_empty() {
+        return Check::OrphanedMirrors.green("every mirror's cluster has a Link");
+    }
+    let words =
+        |(cluster, mirrors)| format!("cluster '{cluster}' has {}", count(mirrors, "mirror"));
+    Check::OrphanedMirrors.yellow(
+        format!("without a Link: {}", some_of(orphans.into_iter().map(words))),
+        "their addresses are answered as before, and nobody sees whether the gateway lives: delete the Services with that \
+         label mirror.linkerd.io/cluster-name, or leave them out with --exclude-cluster",
+    )
+}
+
+fn endpoint_mirrors(table: &Table) -> Finding {
+    let mut bare: Vec<&ObjectRef> = Vec::new();
+    for service in table.services() {
+        let mirrors = service.mirrors.iter();
+        let is_bare = |(cluster, _): &&(ClusterName, ObjectRef)| {
+            service.in_cluster(cluster.as_str()).is_empty()
+        };
+        bare.extend(mirrors.filter(is_bare).map(|(_, object)| object));
+    }
+    bare.sort();
+    match bare.len() {
+        0 => Check::EndpointMirrors.green("every headless mirror has endpoint mirrors"),
+        many => Check::EndpointMirrors.yellow(
+            format!(
+                "{} without endpoint mirrors: {}",
+                count(many, "headless mirror"),
+                some_of(bare)
+            ),
+            "over there no pod with a hostname is ready, or Linkerd's mirror controller lost them, which heals at the \
+             next change there or within ten minutes",
+        ),
+    }
+}
+
+/// An address without hostname in a headless mirror is a gateway's: Linkerd overwrote it.
+fn clobbered(table: &Table, slices: &[HeadlessSlice]) -> Finding {
+    let headless = headless_mirrors(table);
+    let headless: BTreeSet<(&str, &str)> = headless
+        .map(|(_, object)| (&*object.key.namespace, &*object.key.name))
+        .collect();
+    let wrong = slices.iter().filter(|slice| {
+        !slice.nameless.is_empty()
+            && headless.contains(&(slice.namespace.as_str(), slice.service.as_str()))
+    });
+    let wrong: BTreeSet<String> = wrong
+        .map(|slice| {
+            let (namespace, service) = (&slice.namespace, &slice.service);
+            let addresses = some_of(&slice.nameless);
+            format!("Service/{namespace}/{service} lists {addresses}")
+        })
+        .collect();
+    match wrong.is_empty() {
+        true => Check::ClobberedMirrors.green("no headless mirror lists a gateway's address"),
+        false => Check::ClobberedMirrors.yellow(
+            format!("overwritten with gateway addresses: {}", some_of(wrong)),
+            "what is served here is right, the mirror's own name is not: it heals when pods over there change, or within \
+             ten minutes",
+        ),
+    }
+}
+
+fn gateways(table: &Table) -> Finding {
+    let mut clusters: BTreeMap<&ClusterName, (usize, usize)> = BTreeMap::new();
+    let endpoints = table.services().flat_map(|service| &service.endpoints);
+    for endpoint in endpoints.filter(|e| e.origin == Origin::Mirror) {
+        let (dead, all) = clusters.entry(&endpoint.cluster).or_default();
+        *dead += usize::from(!endpoint.alive);
+        *all += 1;
+    }
+    let down = clusters.iter().filter(|(_, (dead, _))| *dead > 0);
+    let words = |(cluster, (dead, all)): (&&ClusterName, &(usize, usize))| {
+        format!(
+            "cluster '{cluster}' ({dead} of {})",
+            count(*all, "endpoint")
+        )
+    };
+    let down: Vec<String> = down.map(words).collect();
+    match (down.is_empty(), clusters.is_empty()) {
+        (true, true) => Check::Gateways.green("there is no gateway to be down"),
+        (true, false) => Check::Gateways.green("no gateway is down"),
+        (false, _) => Check::Gateways.yellow(
+            format!("the gateway is down of {}", some_of(down)),
+            "look at the gateway over there and at the way to it (linkerd multicluster gateways); --gateway-down says what \
+             is answered meanwhile",
+        ),
+    }
+}

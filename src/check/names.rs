@@ -1,0 +1,87 @@
+//! What is served: contradictions, and what had to be left out.
+
+use std::collections::BTreeSet;
+
+use super::{Check, Facts, Finding, count, some_of};
+use crate::mirror::SkipReason;
+use crate::table::{Conflict, ConflictKind, Table};
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let table = match &facts.table {
+        Ok(table) => table,
+        Err(reason) => {
+            return vec![
+                Check::ShortNames.not_checked("short names", reason),
+                Check::Conflicts.not_checked("other conflicts", reason),
+                Check::SkippedObjects.not_checked("skipped objects", reason),
+            ];
+        }
+    };
+    vec![short_names(table), conflicts(table), skipped(table)]
+}
+
+/// Who came first differs from cluster to cluster, so an unpinned short name means different databases in different
+/// clusters.
+fn short_names(table: &Table) -> Finding {
+    let is_contested = |conflict: &&Conflict| conflict.kind == ConflictKind::ShortName;
+    let contested: BTreeSet<String> = table
+        .conflicts()
+        .filter(is_contested)
+        .map(|c| format!("'{}' is {}", c.name, c.detail))
+        .collect();
+    match contested.is_empty() {
+        true => Check::ShortNames.green("no short name has several claimants"),
+        false => Check::ShortNames.red(
+            some_of(contested),
+            "say whose it is, in every cluster the same: --short-name SERVICE=NAMESPACE, --default-namespace, or \
+             --short-names pinned",
+        ),
+    }
+}
+
+fn conflicts(table: &Table) -> Finding {
+    let is_other = |conflict: &&Conflict| match conflict.kind {
+        ConflictKind::ShortName | ConflictKind::Headless => false, // checks of their own
+        ConflictKind::Shadowed
+        | ConflictKind::ClusterName
+        | ConflictKind::Endpoint
+        | ConflictKind::Identity
+        | ConflictKind::NotExported
+        | ConflictKind::Annotation => true,
+    };
+    let conflicts: BTreeSet<&Conflict> = table.conflicts().filter(is_other).collect();
+    let words = |c: &&Conflict| format!("{} ({}: {})", c.name, c.kind.name(), c.detail);
+    match conflicts.is_empty() {
+        true => Check::Conflicts.green("nothing else contradicts"),
+        false => Check::Conflicts.yellow(
+            format!(
+                "{}: {}",
+                count(conflicts.len(), "conflict"),
+                some_of(conflicts.iter().map(words))
+            ),
+            "global-dns table lists them all, global-dns explain NAME those of a name",
+        ),
+    }
+}
+
+fn skipped(table: &Table) -> Finding {
+    let is_odd = |reason: SkipReason| match reason {
+        SkipReason::NotHeadless | SkipReason::ExcludedCluster => false, // everyday
+        SkipReason::Undecodable
+        | SkipReason::NoParent
+        | SkipReason::NamespaceMismatch
+        | SkipReason::BadName
+        | SkipReason::BadAddress => true,
+    };
+    let odd = table.skipped().filter(|(_, skip)| is_odd(skip.reason));
+    let odd: BTreeSet<String> = odd
+        .map(|(object, skip)| format!("{object} ({})", skip.reason))
+        .collect();
+    match odd.is_empty() {
+        true => Check::SkippedObjects.green("every object can be used"),
+        false => Check::SkippedObjects.yellow(
+            format!("{} left out: {}", count(odd.len(), "object"), some_of(odd)),
+            "global-dns table says in a sentence what is wrong with each",
+        ),
+    }
+}

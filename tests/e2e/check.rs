@@ -1,0 +1,521 @@
+//! `check` against a real API server with RBAC on, and through a real CoreDNS.
+//!
+//! The user `doctor` has what each step grants. RBAC takes a moment to follow a change, so what is awaited is the line.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::ask::{Over, dig};
+use crate::cluster::Cluster;
+use crate::clusters_come_and_go::{NGINX, state_after_the_recordings};
+use crate::coredns::stanza;
+use crate::harness::{Process, command, eventually, say, tool};
+use crate::server::Server;
+use crate::steps::Steps;
+use crate::support::ports::free_port;
+use crate::support::repository::repository;
+
+/// How long a line may take to follow a grant, on a busy machine.
+const FOLLOW: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(30);
+const USER: &str = "doctor";
+const CLUSTERS: [&str; 3] = ["east", "west", "north"];
+
+/// What `check` printed, and its exit code.
+#[derive(Debug)]
+struct Checkup {
+    report: Value,
+    code: Option<i32>,
+}
+
+pub fn run(steps: &mut Steps, cluster: &Cluster) {
+    steps.step(
+        "check_without_the_kind_of_links_does_not_check_them",
+        || links_are_not_known(cluster),
+    );
+    steps.step(
+        "check_is_green_with_what_the_chart_grants_and_links",
+        || healthy_is_green(cluster),
+    );
+    steps.step("check_names_each_verb_that_is_missing", || {
+        each_verb_is_missed(cluster)
+    });
+    steps.step(
+        "check_asks_for_permissions_in_the_watched_namespace_alone",
+        || one_namespace_is_enough(cluster),
+    );
+    steps.step(
+        "check_warns_an_administrator_of_too_many_permissions",
+        || administrator_has_more(cluster),
+    );
+    steps.step("check_finds_the_mirrors_of_a_link_that_was_removed", || {
+        orphans_are_found(cluster)
+    });
+    steps.step(
+        "check_without_permission_to_read_links_does_not_check_them",
+        || links_may_not_be_read(cluster),
+    );
+    steps.step(
+        "check_tells_a_zone_that_coredns_forwards_from_one_that_it_does_not",
+        || coredns_forwards_or_not(cluster),
+    );
+}
+
+fn links_are_not_known(cluster: &Cluster) -> Result<()> {
+    cluster.become_state(&state_after_the_recordings()?)?;
+    grant(cluster, &needed(), true)?;
+    let checkup = Checkup::wait(cluster, &[], |checkup| {
+        checkup.has(
+            "yellow",
+            "orphaned-mirrors",
+            "orphaned mirrors: not checked, this API server knows no Links",
+        )
+    })?;
+    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    Ok(())
+}
+
+fn healthy_is_green(cluster: &Cluster) -> Result<()> {
+    let front = Front::forwarding_to_a_server(cluster)?;
+    cluster.put(&link_definition())?;
+    for name in CLUSTERS {
+        // The kind is served a moment after its definition is written.
+        eventually("Links to be known", FOLLOW, || cluster.put(&link(name)))?;
+    }
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "linkerd-multicluster"}});
+    cluster.put(&namespace)?;
+    cluster.put(&probe_service())?;
+    let flags = [front.server_flag(), front.resolver_flag()];
+    let checkup = Checkup::wait(cluster, &flags, |checkup| {
+        ensure!(
+            checkup.report["yellow"] == 0 && checkup.report["red"] == 0,
+            "{checkup:#?}"
+        );
+        Ok(())
+    })?;
+    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    for (check, sentence) in [
+        ("api-server", "the API server answers"),
+        ("permissions", "may list services in all namespaces"),
+        ("permissions", "may watch services in all namespaces"),
+        ("permissions", "may list endpointslices in all namespaces"),
+        ("permissions", "may watch endpointslices in all namespaces"),
+        (
+            "more-permissions",
+            "may change no Services or EndpointSlices, read no Secrets and start no Pods",
+        ),
+        (
+            "mirrors",
+            "3 headless mirrors of 3 clusters (east, north, west) with 9 endpoints",
+        ),
+        ("headless-mirroring", "headless mirroring is on"),
+        ("orphaned-mirrors", "every mirror's cluster has a Link"),
+        (
+            "versions",
+            "Linkerd's multicluster extension by linkerd/helm edge-26.8.3",
+        ),
+    ] {
+        checkup.has("green", check, sentence)?;
+    }
+    let versions = checkup.sentences("green", "versions");
+    ensure!(
+        versions.iter().any(|one| one.starts_with("Kubernetes v")),
+        "{versions:?}"
+    );
+    say(&format!(
+        "check: {}",
+        checkup.sentences("green", "forwarding").join("; ")
+    ));
+    Ok(())
+}
+
+fn each_verb_is_missed(cluster: &Cluster) -> Result<()> {
+    for (index, (group, resource)) in [("", "services"), ("discovery.k8s.io", "endpointslices")]
+        .into_iter()
+        .enumerate()
+    {
+        for (verb, rest) in [("list", "watch"), ("watch", "list")] {
+            let mut rules = needed();
+            rules[index] = json!({"apiGroups": [group], "resources": [resource], "verbs": [rest]});
+            grant(cluster, &rules, true)?;
+            let sentence = format!("may not {verb} {resource} in all namespaces");
+            let checkup = Checkup::wait(cluster, &[], |checkup| {
+                let red = checkup.of_health("red");
+                ensure!(red == [format!("permissions: {sentence}")], "{checkup:#?}");
+                Ok(())
+            })?;
+            ensure!(checkup.code == Some(1), "{checkup:#?}");
+        }
+    }
+    grant(cluster, &needed(), true)?;
+    let checkup = Checkup::wait(cluster, &[], |checkup| {
+        ensure!(checkup.of_health("red").is_empty(), "{checkup:#?}");
+        Ok(())
+    })?;
+    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    Ok(())
+}
+
+fn one_namespace_is_enough(cluster: &Cluster) -> Result<()> {
+    cluster.delete(&binding())?;
+    let metadata = json!({"name": "doctor", "namespace": "default"});
+    cluster.put(&json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": needed(),
+    }))?;
+    let role_binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "doctor"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
+    });
+    cluster.put(&role_binding)?;
+    let checkup = Checkup::wait(cluster, &["--namespace=default".to_owned()], |checkup| {
+        checkup.has(
+            "green",
+            "permissions",
+            "may list services in namespace default",
+        )?;
+        let text = "may change no Services or EndpointSlices, read no Secrets and start no Pods";
+        checkup.has("green", "more-permissions", text)?;
+        checkup.has(
+            "green",
+            "mirrors",
+            "3 headless mirrors of 3 clusters (east, north, west) with 9 endpoints",
+        )
+    })?;
+    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    // The same user lacks everything else.
+    let checkup = Checkup::wait(
+        cluster,
+        &["--namespace=default,shop".to_owned()],
+        |checkup| {
+            checkup.has(
+                "red",
+                "permissions",
+                "may not watch endpointslices in namespace shop",
+            )
+        },
+    )?;
+    ensure!(checkup.code == Some(1), "{checkup:#?}");
+    cluster.delete(&role_binding)?;
+    // What is needed in one namespace, granted in all.
+    grant(cluster, &needed(), true)?;
+    let checkup = Checkup::wait(cluster, &["--namespace=default".to_owned()], |checkup| {
+        let found = checkup.sentences("yellow", "more-permissions").join("");
+        ensure!(
+            found.contains("list services in all namespaces"),
+            "{checkup:#?}"
+        );
+        Ok(())
+    })?;
+    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    Ok(())
+}
+
+fn administrator_has_more(cluster: &Cluster) -> Result<()> {
+    let checkup = Checkup::by(cluster, "admin", &[])?;
+    let found = checkup.sentences("yellow", "more-permissions");
+    let start = "may do more than is needed: create deployments, create endpointslices, ";
+    ensure!(
+        found.len() == 1 && found[0].starts_with(start),
+        "{checkup:#?}"
+    );
+    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    Ok(())
+}
+
+fn orphans_are_found(cluster: &Cluster) -> Result<()> {
+    cluster.delete(&link("north"))?;
+    let sentence = "without a Link: cluster 'north' has 4 mirrors";
+    let checkup = Checkup::wait(cluster, &[], |checkup| {
+        checkup.has("yellow", "orphaned-mirrors", sentence)
+    })?;
+    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    cluster.put(&link("north"))?;
+    Checkup::wait(cluster, &[], |checkup| {
+        checkup.has(
+            "green",
+            "orphaned-mirrors",
+            "every mirror's cluster has a Link",
+        )
+    })?;
+    Ok(())
+}
+
+fn links_may_not_be_read(cluster: &Cluster) -> Result<()> {
+    grant(cluster, &needed(), false)?;
+    let checkup = Checkup::wait(cluster, &[], |checkup| {
+        let found = checkup.sentences("yellow", "orphaned-mirrors").join("");
+        let start =
+            "orphaned mirrors: not checked, Links cannot be read: the API server says 403: ";
+        ensure!(found.starts_with(start), "{checkup:#?}");
+        Ok(())
+    })?;
+    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    cluster.delete(&link_definition())?;
+    Ok(())
+}
+
+fn coredns_forwards_or_not(cluster: &Cluster) -> Result<()> {
+    let forwards = Front::forwarding_to_a_server(cluster)?;
+    let dns = forwards.server.dns;
+    let ask = |resolver: SocketAddr| {
+        let flags = [format!("--server={dns}"), format!("--resolver={resolver}")];
+        Checkup::wait(cluster, &flags, |checkup| {
+            let served = checkup.sentences("green", "server");
+            ensure!(served.len() == 1, "{checkup:#?}");
+            Ok(())
+        })
+    };
+    let front = forwards.address;
+    let checkup = ask(front)?;
+    let sentence = format!(
+        "{front} forwards global. to the server: the same SOA record, and the same answer for nginx.default.global. A"
+    );
+    checkup.has("green", "forwarding", &sentence)?;
+    ensure!(checkup.code == Some(0), "{checkup:#?}");
+
+    // The Corefile of a cluster that was told nothing.
+    let without = Front::start(cluster, |front| {
+        Ok(format!(
+            "cluster.local:{} {{\n    bind {}\n    whoami\n}}\n",
+            front.port(),
+            front.ip()
+        ))
+    })?;
+    let checkup = ask(without.1)?;
+    let sentence = format!(
+        "{} does not forward global. yet: it says REFUSED",
+        without.1
+    );
+    checkup.has("yellow", "forwarding", &sentence)?;
+    ensure!(checkup.code == Some(0), "{checkup:#?}");
+
+    let nobody = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let astray = Front::start(cluster, |front| stanza(&shipped()?, front, nobody))?;
+    let checkup = ask(astray.1)?;
+    let sentence = format!("{} fails for global. alone: it says SERVFAIL", astray.1);
+    checkup.has("red", "forwarding", &sentence)?;
+    ensure!(checkup.code == Some(1), "{checkup:#?}");
+
+    // A server of ours that knows other endpoints, as another cluster's does.
+    let other = Server::start_ready(&cluster.kubeconfig, &["--exclude-cluster", "west"]);
+    let elsewhere = Front::start(cluster, |front| stanza(&shipped()?, front, other.dns))?;
+    let checkup = ask(elsewhere.1)?;
+    let sentence = format!(
+        "{} answers otherwise than the server: nginx.default.global. A",
+        elsewhere.1
+    );
+    checkup.has("red", "forwarding", &sentence)?;
+    ensure!(checkup.code == Some(1), "{checkup:#?}");
+    Ok(())
+}
+
+// === CoreDNS ===
+
+/// A server of ours, and a CoreDNS that forwards to it by the stanza that users copy.
+struct Front {
+    server: Server,
+    address: SocketAddr,
+    _coredns: Process,
+}
+
+impl Front {
+    fn forwarding_to_a_server(cluster: &Cluster) -> Result<Self> {
+        cluster.become_state(&state_after_the_recordings()?)?;
+        let server = Server::start_ready(&cluster.kubeconfig, &[]);
+        let (coredns, address) =
+            Self::start(cluster, |front| stanza(&shipped()?, front, server.dns))?;
+        eventually("CoreDNS to forward", START, || {
+            let dug = dig(address, Over::Udp, NGINX, "A")?;
+            ensure!(dug.status == "NOERROR", "{}", dug.status);
+            Ok(())
+        })?;
+        Ok(Self {
+            server,
+            address,
+            _coredns: coredns,
+        })
+    }
+
+    /// Starts a CoreDNS with a Corefile made for its address; returns when it answers anything.
+    fn start(
+        cluster: &Cluster,
+        corefile: impl FnOnce(SocketAddr) -> Result<String>,
+    ) -> Result<(Process, SocketAddr)> {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let path = cluster
+            .directory()
+            .join(format!("Corefile-{}", address.port()));
+        fs::write(&path, corefile(address)?)?;
+        let mut coredns = command(&tool("coredns")?);
+        coredns.arg("-conf").arg(&path);
+        let mut coredns = Process::start("coredns", coredns, cluster.directory())?;
+        eventually("CoreDNS to answer", START, || {
+            coredns.check()?;
+            dig(address, Over::Tcp, "global", "SOA").map(drop)
+        })?;
+        Ok((coredns, address))
+    }
+
+    fn server_flag(&self) -> String {
+        format!("--server={}", self.server.dns)
+    }
+
+    fn resolver_flag(&self) -> String {
+        format!("--resolver={}", self.address)
+    }
+}
+
+fn shipped() -> Result<String> {
+    let path = repository("coredns/Corefile");
+    fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+}
+
+// === impl Checkup ===
+
+impl Checkup {
+    /// Runs the binary as a user.
+    fn by(cluster: &Cluster, user: &str, flags: &[String]) -> Result<Self> {
+        let mut check = command(Path::new(env!("CARGO_BIN_EXE_global-dns")));
+        check.args([
+            "check",
+            "--output=json",
+            "--cluster-name=hub",
+            "--context",
+            user,
+        ]);
+        check.arg("--kubeconfig").arg(&cluster.kubeconfig);
+        let output = check.args(flags).stdin(Stdio::null()).output()?;
+        let (stdout, stderr) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        let report = serde_json::from_str(&stdout);
+        Ok(Self {
+            report: report.with_context(|| format!("check printed: {stdout}{stderr}"))?,
+            code: output.status.code(),
+        })
+    }
+
+    /// Runs it as [`USER`], until it says what is awaited.
+    fn wait(
+        cluster: &Cluster,
+        flags: &[String],
+        awaited: impl Fn(&Self) -> Result<()>,
+    ) -> Result<Self> {
+        eventually("check to say so", FOLLOW, || {
+            let checkup = Self::by(cluster, USER, flags)?;
+            awaited(&checkup)?;
+            Ok(checkup)
+        })
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &Value> {
+        self.report["checks"].as_array().into_iter().flatten()
+    }
+
+    /// The sentences of one check that ended so.
+    fn sentences(&self, health: &str, check: &str) -> Vec<String> {
+        let own = self.lines();
+        let own = own.filter(|line| line["health"] == health && line["check"] == check);
+        own.filter_map(|line| line["sentence"].as_str().map(str::to_owned))
+            .collect()
+    }
+
+    /// Every line that ended so: `check: sentence`.
+    fn of_health(&self, health: &str) -> Vec<String> {
+        let text = |line: &Value, field: &str| line[field].as_str().unwrap_or_default().to_owned();
+        let own = self.lines().filter(|line| line["health"] == health);
+        own.map(|line| format!("{}: {}", text(line, "check"), text(line, "sentence")))
+            .collect()
+    }
+
+    fn has(&self, health: &str, check: &str, sentence: &str) -> Result<()> {
+        let found = self
+            .sentences(health, check)
+            .iter()
+            .any(|one| one == sentence);
+        ensure!(found, "no {health} '{sentence}' of {check}: {self:#?}");
+        Ok(())
+    }
+}
+
+// === Objects ===
+
+/// The rules of the chart's role.
+fn needed() -> Vec<Value> {
+    vec![
+        json!({"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}),
+        json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}),
+    ]
+}
+
+/// Gives the user these rules in all namespaces, and nothing else; Links besides if wanted.
+fn grant(cluster: &Cluster, rules: &[Value], reads_links: bool) -> Result<()> {
+    let mut rules = rules.to_vec();
+    if reads_links {
+        rules.push(json!({"apiGroups": ["multicluster.linkerd.io"], "resources": ["links"], "verbs": ["list"]}));
+    }
+    cluster.put(&json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "doctor"}, "rules": rules,
+    }))?;
+    cluster.put(&binding())?;
+    Ok(())
+}
+
+fn binding() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "doctor"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "doctor"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
+    })
+}
+
+/// The kind of Links, as far as it matters here.
+fn link_definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "links.multicluster.linkerd.io"},
+        "spec": {
+            "group": "multicluster.linkerd.io", "scope": "Namespaced",
+            "names": {"plural": "links", "singular": "link", "kind": "Link"},
+            "versions": [{
+                "name": "v1alpha3", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
+
+fn link(cluster: &str) -> Value {
+    json!({
+        "apiVersion": "multicluster.linkerd.io/v1alpha3", "kind": "Link",
+        "metadata": {"name": cluster, "namespace": "default"},
+        "spec": {"targetClusterName": cluster},
+    })
+}
+
+/// A gateway's probe Service, as Linkerd's chart makes it.
+fn probe_service() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "name": "probe-east", "namespace": "linkerd-multicluster",
+            "labels": {
+                "linkerd.io/extension": "multicluster",
+                "mirror.linkerd.io/cluster-name": "east",
+                "mirror.linkerd.io/mirrored-gateway": "true",
+            },
+            "annotations": {"linkerd.io/created-by": "linkerd/helm edge-26.8.3"},
+        },
+        "spec": {"ports": [{"name": "mc-probe", "port": 4191}]},
+    })
+}

@@ -1,0 +1,38 @@
+//! `check`: lines, JSON and exit codes, on files, against a running server, and behind a forwarder.
+
+mod files;
+mod forwarder;
+mod servers;
+
+use serde_json::Value;
+
+use crate::support::binary::{Ended, run};
+
+/// The checkup as JSON, and the exit code.
+fn checkup(arguments: &[&str]) -> (Value, Option<i32>) {
+    let ended = run(&[&["check", "--output=json"], arguments].concat());
+    (json_of(&ended), ended.code)
+}
+
+fn json_of(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}\n{}", ended.stdout, ended.stderr))
+}
+
+/// The findings of one check, as `health: sentence`.
+fn findings(checkup: &Value, check: &str) -> Vec<String> {
+    let checks = checkup["checks"].as_array().unwrap().iter();
+    let own = checks.filter(|one| one["check"] == check);
+    let text = |one: &Value| {
+        let (health, sentence) = (one["health"].as_str(), one["sentence"].as_str());
+        format!("{}: {}", health.unwrap(), sentence.unwrap())
+    };
+    own.map(text).collect()
+}
+
+/// The only finding of one check.
+fn finding(checkup: &Value, check: &str) -> String {
+    let mut all = findings(checkup, check);
+    assert_eq!(all.len(), 1, "{check}: {all:?}");
+    all.remove(0)
+}

@@ -1,0 +1,427 @@
+//! What is found in files.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{checkup, finding, findings};
+use crate::support::binary::{global_dns, run, run_command};
+use crate::support::objects::{Gateway, Manifest, local, mirror, objects};
+use crate::support::repository;
+
+fn file_of(text: &str) -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("objects.yaml");
+    std::fs::write(&path, text).unwrap();
+    let flag = format!("--file={}", path.display());
+    (folder, flag)
+}
+
+/// The checkup of what a manifest holds, and the exit code.
+fn check_of(manifest: impl Into<Manifest>, flags: &[&str]) -> (Value, Option<i32>) {
+    let (_folder, file) = file_of(&manifest.into().text());
+    checkup(&[&[file.as_str()], flags].concat())
+}
+
+fn healthy() -> Manifest {
+    objects()
+        .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
+        .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]))
+        .with(link("east"))
+        .with(link("west"))
+}
+
+fn link(cluster: &str) -> Value {
+    json!({
+        "apiVersion": "multicluster.linkerd.io/v1alpha3", "kind": "Link",
+        "metadata": {"name": format!("link-to-{cluster}"), "namespace": "linkerd-multicluster"},
+        "spec": {"targetClusterName": cluster},
+    })
+}
+
+/// What is left when a recording is over.
+fn state_after(recording: &str) -> Manifest {
+    let path = repository("tests/fixtures/recordings").join(recording);
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut state: BTreeMap<String, Value> = BTreeMap::new();
+    for line in text.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        let object = event["object"].clone();
+        let metadata = &object["metadata"];
+        let key = format!(
+            "{} {} {}",
+            event["resource"], metadata["namespace"], metadata["name"]
+        );
+        match event["type"].as_str() {
+            Some("DELETED") => drop(state.remove(&key)),
+            Some(_) => drop(state.insert(key, object)),
+            None => {} // the marker between the state before and the events
+        }
+    }
+    let own = state
+        .into_iter()
+        .filter(|(key, _)| !key.starts_with("\"endpoints\""));
+    let with_kind = own.map(|(key, mut object)| {
+        object["kind"] = match key.starts_with("\"services\"") {
+            true => json!("Service"),
+            false => json!("EndpointSlice"),
+        };
+        object
+    });
+    Manifest(with_kind.collect())
+}
+
+#[test]
+fn files_of_a_healthy_cluster_have_no_red_line_and_say_what_only_an_api_server_can_tell() {
+    let (checkup, code) = check_of(healthy(), &[]);
+    assert_eq!(
+        (code, &checkup["success"]),
+        (Some(0), &json!(true)),
+        "{checkup:#}"
+    );
+    for check in ["api-server", "permissions", "more-permissions"] {
+        let found = finding(&checkup, check);
+        assert!(found.starts_with("yellow: "), "{found}");
+        assert!(
+            found.ends_with(": not checked, --file is read instead"),
+            "{found}"
+        );
+    }
+    for (check, expected) in [
+        (
+            "mirrors",
+            "green: 2 headless mirrors of 2 clusters (east, west) with 2 endpoints",
+        ),
+        ("headless-mirroring", "green: headless mirroring is on"),
+        (
+            "orphaned-mirrors",
+            "green: every mirror's cluster has a Link",
+        ),
+        (
+            "endpoint-mirrors",
+            "green: every headless mirror has endpoint mirrors",
+        ),
+        (
+            "clobbered-mirrors",
+            "green: no headless mirror lists a gateway's address",
+        ),
+        ("gateways", "green: no gateway is down"),
+        ("short-names", "green: no short name has several claimants"),
+        ("conflicts", "green: nothing else contradicts"),
+        ("skipped-objects", "green: every object can be used"),
+        (
+            "server",
+            "yellow: the server of global.: not checked, --server is not given",
+        ),
+        (
+            "forwarding",
+            "yellow: forwarding of global.: not checked, --server is not given",
+        ),
+    ] {
+        assert_eq!(finding(&checkup, check), expected);
+    }
+}
+
+#[test]
+fn each_ailment_is_found_in_files() {
+    let bare = mirror("prod", "cache", "east");
+    let down = mirror("prod", "mq", "west")
+        .endpoint_behind(Gateway::Down, "mq-0", &["10.96.2.2"])
+        .endpoint_behind(Gateway::Up, "mq-1", &["10.96.2.3"]);
+    let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
+    let orphaned = mirror("prod", "db", "north").endpoint("db-0", &["10.96.3.1"]);
+    let skipped = mirror("prod", "db", "east").endpoint("db-7", &["0.0.0.0"]);
+    let skipped = Manifest::from(skipped).0.remove(1);
+    let here = local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
+    for (part, check, expected, exit) in [
+        (
+            Manifest::from(bare),
+            "endpoint-mirrors",
+            "yellow: 1 headless mirror without endpoint mirrors: Service/prod/cache-east",
+            0,
+        ),
+        (
+            down.into(),
+            "gateways",
+            "yellow: the gateway is down of cluster 'west' (1 of 3 endpoints)",
+            0,
+        ),
+        (
+            contested.into(),
+            "short-names",
+            "red: 'db' is claimed by namespaces prod, shop; answered for 'prod'",
+            1,
+        ),
+        (
+            orphaned.into(),
+            "orphaned-mirrors",
+            "yellow: without a Link: cluster 'north' has 2 mirrors",
+            0,
+        ),
+        (
+            skipped.into(),
+            "skipped-objects",
+            "yellow: 1 object left out: Service/prod/db-7-east (bad-address)",
+            0,
+        ),
+        (
+            here.into(),
+            "conflicts",
+            "yellow: 1 conflict: prod/db (not-exported: cluster 'hub' is a member here only: its Service is not exported)",
+            0,
+        ),
+    ] {
+        let (checkup, code) = check_of(healthy().with(part), &["--cluster-name=hub"]);
+        assert_eq!(finding(&checkup, check), expected);
+        assert_eq!(code, Some(exit), "{check}");
+    }
+}
+
+#[test]
+fn flags_of_the_model_decide_as_they_do_for_the_server() {
+    let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
+    let manifest = healthy().with(contested);
+    for flags in [
+        &["--short-name=db=prod"][..],
+        &["--default-namespace=shop"],
+        &["--short-names=off"],
+        &["--namespace=prod"],
+    ] {
+        let (checkup, code) = check_of(manifest.clone(), flags);
+        let found = finding(&checkup, "short-names");
+        assert_eq!(
+            found, "green: no short name has several claimants",
+            "{flags:?}"
+        );
+        assert_eq!(code, Some(0), "{flags:?}");
+    }
+    let (checkup, _) = check_of(manifest, &["--exclude-cluster=west"]);
+    let found = finding(&checkup, "mirrors");
+    assert!(found.contains("of 1 cluster (east)"), "{found}");
+    let (checkup, _) = check_of(
+        healthy(),
+        &["--zone=a.test", "--reverse-zone=96.10.in-addr.arpa"],
+    );
+    let zones = findings(&checkup, "server").join("; ");
+    for zone in ["a.test.", "96.10.in-addr.arpa."] {
+        assert!(zones.contains(&format!("the server of {zone}")), "{zones}");
+    }
+}
+
+#[test]
+fn recordings_of_the_real_controller_are_read_as_what_they_are() {
+    for (recording, check, expected) in [
+        (
+            "05-gateway-down-west.jsonl",
+            "gateways",
+            "yellow: the gateway is down of cluster 'west' (3 of 3 endpoints)",
+        ),
+        (
+            "06-gateway-up-west.jsonl",
+            "gateways",
+            "green: no gateway is down",
+        ),
+        (
+            "07-clobber-annotation-east.jsonl",
+            "clobbered-mirrors",
+            "yellow: overwritten with gateway addresses: Service/default/nginx-east lists 198.51.100.10",
+        ),
+        (
+            "08-clobber-repaired-east.jsonl",
+            "clobbered-mirrors",
+            "green: no headless mirror lists a gateway's address",
+        ),
+        (
+            "05-gateway-down-west.jsonl",
+            "orphaned-mirrors",
+            "yellow: orphaned mirrors: not checked, the files hold no Links",
+        ),
+    ] {
+        let (checkup, code) = check_of(state_after(recording), &["--cluster-name=hub"]);
+        assert_eq!(finding(&checkup, check), expected, "{recording}");
+        assert_eq!(code, Some(0), "{recording}: {checkup:#}");
+    }
+    // Mirrors of a Link that was deleted long before: of all the clusters only north is without one.
+    let state = state_after("23-all-gateways-down-and-up.jsonl");
+    let (checkup, _) = check_of(state.with(link("east")).with(link("west")), &[]);
+    let found = finding(&checkup, "orphaned-mirrors");
+    let start = "yellow: without a Link: cluster 'north' has ";
+    assert!(
+        found.starts_with(start) && found.ends_with(" mirrors"),
+        "{found}"
+    );
+}
+
+#[test]
+fn json_has_one_object_a_line_of_the_text() {
+    let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
+    let (_folder, file) = file_of(&healthy().with(contested).text());
+    let (checkup, _) = checkup(&[&file]);
+    let checks = checkup["checks"].as_array().unwrap();
+    let count = |health: &str| checks.iter().filter(|one| one["health"] == health).count();
+    for health in ["green", "yellow", "red"] {
+        assert_eq!(checkup[health], count(health), "{health}");
+    }
+    assert_eq!((count("red"), &checkup["success"]), (1, &json!(false)));
+    let readme = std::fs::read_to_string(repository("README.md")).unwrap();
+    let text = run(&["check", &file]);
+    assert_eq!(text.code, Some(1));
+    for one in checks {
+        let sign = match one["health"].as_str().unwrap() {
+            "green" => '√',
+            "yellow" => '‼',
+            _ => '×',
+        };
+        let line = format!("{sign} {}\n", one["sentence"].as_str().unwrap());
+        assert!(text.stdout.contains(&line), "{line}: {}", text.stdout);
+        if one["health"] == "green" {
+            assert_eq!((&one["hint"], &one["link"]), (&Value::Null, &Value::Null));
+            continue;
+        }
+        let (hint, link) = (one["hint"].as_str().unwrap(), one["link"].as_str().unwrap());
+        let below = format!("{line}    {hint}\n    see {link}\n");
+        assert!(text.stdout.contains(&below), "{below}: {}", text.stdout);
+        let (page, anchor) = link.split_once('#').unwrap();
+        assert!(
+            page == "README.md" || page.starts_with("https://"),
+            "{link}"
+        );
+        let heading = |line: &str| {
+            let words = line.trim_start_matches('#').trim().to_lowercase();
+            words.replace(' ', "-").replace(['\'', '`'], "")
+        };
+        assert!(
+            readme
+                .lines()
+                .any(|line| line.starts_with("### ") && heading(line) == anchor),
+            "{link}"
+        );
+    }
+    let end = text.stdout.lines().last().unwrap();
+    let expected = ["green", "yellow", "red"].map(|h| format!("{} {h}", count(h)));
+    assert_eq!(end, format!("Status: × ({})", expected.join(", ")));
+}
+
+#[test]
+fn there_are_no_escapes_where_no_terminal_is() {
+    let (_folder, file) = file_of(&healthy().text());
+    for arguments in [
+        &["check", &file][..],
+        &["check", &file, "--output=json"],
+        &["check", "--help"],
+    ] {
+        let ended = run(arguments);
+        assert_eq!(
+            (ended.code, ended.stderr.as_str()),
+            (Some(0), ""),
+            "{arguments:?}"
+        );
+        assert!(!ended.stdout.contains('\u{1b}'), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_help_tells_the_exit_codes() {
+    let help = run(&["check", "--help"]).stdout;
+    for part in [
+        "Exit codes: 0 ",
+        "1 ",
+        "2 wrong usage",
+        "--server <IP[:PORT]>",
+        "--resolver <IP[:PORT]>",
+    ] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_names_flag_and_value() {
+    let (_folder, file) = file_of(&healthy().text());
+    for (flags, parts) in [
+        (
+            &["--server=http://127.0.0.1:9154"][..],
+            &["'http://127.0.0.1:9154'", "'--server <IP[:PORT]>'"][..],
+        ),
+        (
+            &["--server=127.0.0.1:0"],
+            &["'127.0.0.1:0'", "an IP address is wanted"],
+        ),
+        (
+            &["--resolver=kube-dns"],
+            &["'kube-dns'", "'--resolver <IP[:PORT]>'"],
+        ),
+        (&["--output=xml"], &["'xml'", "'--output <FORM>'", "json"]),
+        (&["--zone=glo bal"], &["'glo bal'", "'--zone <ZONE>'"]),
+        (&["--context=c"], &["'--file <FILE>'", "'--context <NAME>'"]),
+        (&["--frob"], &["'--frob'"]),
+    ] {
+        let ended = run(&[&["check", &file], flags].concat());
+        assert_eq!(
+            (ended.code, ended.stdout.as_str()),
+            (Some(2), ""),
+            "{flags:?}"
+        );
+        for part in parts {
+            assert!(ended.stderr.contains(part), "{flags:?}: {}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn files_that_cannot_be_read_are_an_error() {
+    let ended = run(&["check", "--file=/nonexistent"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    assert!(ended.stderr.contains("/nonexistent"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_api_server_that_is_not_there_is_one_red_line() {
+    // The port was free a moment ago, and nobody listens on it.
+    let port = crate::support::free_port();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+         clusters: [{{name: here, cluster: {{server: 'http://127.0.0.1:{port}'}}}}]\n\
+         users: [{{name: me, user: {{}}}}]\n\
+         contexts: [{{name: here, context: {{cluster: here, user: me}}}}]\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let flag = format!("--kubeconfig={}", path.display());
+    for (flag, said) in [
+        (flag.as_str(), "onnection refused"),
+        (
+            "--kubeconfig=/nonexistent/kubeconfig",
+            "/nonexistent/kubeconfig",
+        ),
+    ] {
+        let (checkup, code) = checkup(&[flag]);
+        assert_eq!((code, &checkup["red"]), (Some(1), &json!(1)), "{checkup:#}");
+        let found = finding(&checkup, "api-server");
+        assert!(
+            found.starts_with("red: the API server cannot be asked: "),
+            "{found}"
+        );
+        assert!(found.contains(said), "{found}");
+        let found = finding(&checkup, "short-names");
+        assert_eq!(
+            found,
+            "yellow: short names: not checked, the API server cannot be asked"
+        );
+    }
+}
+
+#[test]
+fn a_machine_that_is_neither_pod_nor_has_a_kubeconfig_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = global_dns(&["check"]);
+    command.env("HOME", folder.path());
+    command
+        .env_remove("KUBECONFIG")
+        .env_remove("KUBERNETES_SERVICE_HOST");
+    let ended = run_command(command);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let line = "× the API server cannot be asked: reading kubeconfig in its usual place";
+    assert!(ended.stdout.contains(line), "{}", ended.stdout);
+}
