@@ -10,7 +10,7 @@ declare -A package_of=(
     [cc]=build-essential [update-ca-certificates]=ca-certificates [dig]=bind9-dnsutils
     [etcd]=etcd-server [etcdctl]=etcd-client [knotd]=knot [kzonecheck]=knot-dnssecutils [nsd]=nsd
     [named]=bind9 [named-checkzone]=bind9-utils [ip]=iproute2 [setpriv]=util-linux
-    [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux
+    [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux [nft]=nftables [nsenter]=util-linux
 )
 
 # Installs the Debian packages of those commands that are missing.
@@ -51,13 +51,14 @@ debian_packages() { # PACKAGE…
     ' sh "${packages[@]}" || fail "could not install: ${packages[*]}"
 }
 
-# Gathers the servers in a directory of links, tells the tests where it is, and says what is in it.
-e2e_tools() {
+# Gathers the servers in a directory of links, with the further ones named, tells the tests where it is, and says what
+# is in it.
+e2e_tools() { # NAME…
     local name path paths=() version stamp=k8s.io/component-base/version
     version=$(cd tests/tools/kubernetes && go list -m -f '{{.Version}}' k8s.io/kubernetes) || return
     # As Kubernetes' own build does; without it they call themselves v0.0.0.
     stamp="-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=$(cut -d. -f2 <<<"$version")"
-    for name in etcd kube-apiserver kube-controller-manager coredns; do
+    for name in etcd kube-apiserver kube-controller-manager coredns "$@"; do
         if has_asset "$name"; then
             path=$(realpath -s -- "$KUBEBUILDER_ASSETS/$name")
         else
@@ -66,6 +67,7 @@ e2e_tools() {
                 etcd) path=$(command -v etcd) ;;
                 kube-*) go_tool "$name" kubernetes "k8s.io/kubernetes/cmd/$name" "$stamp" && path=$cached/$name ;;
                 coredns) go_tool "$name" coredns github.com/coredns/coredns "" && path=$cached/$name ;;
+                nats-server) go_tool "$name" nats github.com/nats-io/nats-server/v2 "" && path=$cached/$name ;;
             esac || return
         fi
         paths+=("$path")
