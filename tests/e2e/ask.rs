@@ -110,8 +110,23 @@ impl Over {
 
 // === dig ===
 
-/// Asks once with `dig`.
+/// Asks once with `dig`, as a resolver asks a name server.
 pub fn dig(server: SocketAddr, over: Over, name: &str, kind: &str) -> Result<Dug> {
+    dig_with(server, over, name, kind, &["+norec"])
+}
+
+/// Asks once with `dig`, as a client asks a resolver.
+pub fn dig_recursively(server: SocketAddr, over: Over, name: &str, kind: &str) -> Result<Dug> {
+    dig_with(server, over, name, kind, &["+rec"])
+}
+
+fn dig_with(
+    server: SocketAddr,
+    over: Over,
+    name: &str,
+    kind: &str,
+    options: &[&str],
+) -> Result<Dug> {
     let output = Command::new("dig")
         .arg(format!("@{}", server.ip()))
         .args([
@@ -120,8 +135,8 @@ pub fn dig(server: SocketAddr, over: Over, name: &str, kind: &str) -> Result<Dug
             over.option(),
             "+tries=1",
             "+time=2",
-            "+norec",
         ])
+        .args(options)
         .args([name, kind])
         .output()
         .context("dig is not in PATH: run tests/run e2e, which installs it")?;

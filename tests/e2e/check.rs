@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use crate::ask::{Over, dig};
 use crate::cluster::Cluster;
 use crate::clusters_come_and_go::{NGINX, state_after_the_recordings};
-use crate::coredns::stanza;
 use crate::harness::{Process, command, eventually, say, tool};
 use crate::server::Server;
 use crate::steps::Steps;
@@ -370,6 +369,40 @@ impl Front {
     fn resolver_flag(&self) -> String {
         format!("--resolver={}", self.address)
     }
+}
+
+/// The block of the zone in the shipped file, moved to our port and pointed at our server.
+fn stanza(shipped: &str, front: SocketAddr, server: SocketAddr) -> Result<String> {
+    let mut depth = 0;
+    let mut stanza = Vec::new();
+    for line in shipped
+        .lines()
+        .skip_while(|line| !line.starts_with("global:53 {"))
+    {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["global:53", "{"] => stanza.push(format!(
+                "global:{} {{\n    bind {}",
+                front.port(),
+                front.ip()
+            )),
+            ["forward", ".", _, rest @ ..] => {
+                stanza.push(format!("    forward . {server} {}", rest.join(" ")))
+            }
+            _ => stanza.push(line.to_owned()),
+        }
+        depth += line.matches('{').count();
+        depth -= line.matches('}').count();
+        if depth == 0 {
+            break;
+        }
+    }
+    let text = stanza.join("\n");
+    ensure!(
+        text.contains(&format!("forward . {server}")),
+        "coredns/Corefile has no block `global:53` that forwards"
+    );
+    Ok(text)
 }
 
 fn shipped() -> Result<String> {

@@ -145,6 +145,19 @@ impl Cluster {
         self.directory.path()
     }
 
+    /// Where the API server listens, on loopback.
+    pub fn address(&self) -> Result<String> {
+        let kubeconfig = fs::read_to_string(&self.kubeconfig)?;
+        let (_, rest) = kubeconfig.split_once("https://").context("no server")?;
+        let (address, _) = rest.split_once('"').context("an unfinished text")?;
+        Ok(address.to_owned())
+    }
+
+    /// Its own certificate, which nobody else has signed.
+    pub fn certificate(&self) -> PathBuf {
+        self.directory.path().join("certificates/apiserver.crt")
+    }
+
     /// Ends the API server as a crash would.
     pub fn kill_the_api_server(&mut self) {
         self.api_server.kill();
@@ -297,6 +310,17 @@ impl Cluster {
             })?;
         }
         Ok(())
+    }
+
+    /// Has the API server check an object that is not to be made.
+    pub fn dry_run(&self, object: &Value) -> Result<()> {
+        let (api, object) = self.api_of(object)?;
+        let checked = PostParams {
+            dry_run: true,
+            field_manager: None,
+        };
+        let created = self.runtime.block_on(api.create(&checked, &object));
+        created.map(drop).context("the API server refuses it")
     }
 
     pub fn get(&self, object: &Value) -> Result<Option<DynamicObject>> {

@@ -2,11 +2,13 @@
 //!
 //! Every process is ended when its guard is dropped, and by the kernel if this process dies without dropping anything.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs::{self, File};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,12 +18,12 @@ use crate::support::environment::clean;
 use crate::support::signal::signal;
 use crate::support::tools::find;
 
-/// The suite that this is compiled into: other suites share this file.
+/// The layer of tests/run that this is compiled into.
 const SUITE: &str = env!("CARGO_CRATE_NAME");
 
 /// A real part: runs until it is dropped. Its output goes to a file, whose end is shown when something fails.
 pub struct Process {
-    name: &'static str,
+    name: String,
     child: Child,
     log: PathBuf,
 }
@@ -30,7 +32,8 @@ pub struct Process {
 
 impl Process {
     /// Starts `command`; `name` is for messages and for the file of its output in `directory`.
-    pub fn start(name: &'static str, mut command: Command, directory: &Path) -> Result<Self> {
+    pub fn start(name: impl Into<String>, mut command: Command, directory: &Path) -> Result<Self> {
+        let name = name.into();
         let log = directory.join(format!("{name}.log"));
         let output = File::options().create(true).append(true).open(&log)?;
         command
@@ -48,7 +51,7 @@ impl Process {
         match self.child.try_wait()? {
             None => Ok(()),
             Some(status) => bail!(
-                "{} ended by itself with {status}; its last words: {}",
+                "{} ended by itself with {status}; {}",
                 self.name,
                 self.last_words()
             ),
@@ -72,9 +75,15 @@ impl Process {
         Ok(signal(&self.child, "CONT")?)
     }
 
+    /// The end of its output.
     pub fn last_words(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
-        last_lines(&text.lines().map(str::to_owned).collect::<Vec<_>>(), 8)
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        format!(
+            "the last words of {}:\n    {}",
+            self.name,
+            last_lines(&lines, 8)
+        )
     }
 }
 
@@ -108,7 +117,11 @@ pub fn tool(name: &str) -> Result<PathBuf> {
     let found = find(name).ok_or_else(|| {
         anyhow!("{name} is neither in KUBEBUILDER_ASSETS nor in GLOBAL_DNS_TEST_TOOLS nor in PATH: run tests/run {SUITE}, which installs it")
     })?;
-    say(&format!("using {}", found.display()));
+    static SAID: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    if said.insert(found.clone()) {
+        say(&format!("using {}", found.display()));
+    }
     Ok(found)
 }
 

@@ -17,13 +17,19 @@
 //! - `clusters_come_and_go`: linking, unlinking, and the recordings written again in their order
 //! - `local_members`: a Node, Pods and a headless Service in this cluster
 //! - `permissions`: tokens that may list and watch, and one that may not
-//! - `coredns`: CoreDNS in front, with the stanza that users copy
 //! - `check`: the doctor, with each permission missing, with Links and without, through CoreDNS
 //! - `same_as_coredns`: CoreDNS's own names of this cluster's Services beside ours
 //! - `start_up`: from process start to ready
 //! - `gateways_down`: every gateway dies; the last-resort rule
 //! - `outage`: the API server is killed, or falls silent, and comes back while queries run
 //! - `shutdown`: SIGTERM, and no query lost
+//!
+//! Scenarios in a network of their own, which wants root, with another API server:
+//!
+//! - `node`: cluster IPs as kube-proxy plays them, and CoreDNS as its pod finds it
+//! - `recipes`: CoreDNS with the very text of `coredns/`
+//! - `resolvers`: unbound and dnsmasq with the text of `coredns/`
+//! - `failover`: two replicas behind one cluster IP
 //!
 //! Scenarios on the stand-in:
 //!
@@ -43,15 +49,18 @@ mod ask;
 mod check;
 mod cluster;
 mod clusters_come_and_go;
-mod coredns;
+mod failover;
 mod figures;
 mod gateways_down;
 mod harness;
 mod local_members;
 mod misbehaving_api_server;
+mod node;
 mod outage;
 mod permissions;
+mod recipes;
 mod recordings;
+mod resolvers;
 mod same_as_coredns;
 mod server;
 mod shutdown;
@@ -63,7 +72,9 @@ mod support;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cluster::Cluster;
+use crate::node::Node;
 use crate::steps::Steps;
+use crate::support::networks::in_a_network_of_its_own;
 
 /// Two suites at once would spoil each other's figures.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -77,10 +88,38 @@ fn on_real_parts() {
         cluster = Some(Cluster::start()?);
         Ok(())
     });
-    if let Some(cluster) = cluster {
+    if let Some(mut cluster) = cluster {
+        clusters_come_and_go::run(&mut steps, &cluster);
+        local_members::run(&mut steps, &cluster);
+        permissions::run(&mut steps, &cluster);
         check::run(&mut steps, &cluster);
+        same_as_coredns::run(&mut steps, &cluster);
+        start_up::run(&mut steps, &cluster);
+        gateways_down::run(&mut steps, &cluster);
+        outage::run(&mut steps, &mut cluster);
+        shutdown::run(&mut steps, &cluster);
     }
     steps.finish();
+}
+
+#[test]
+fn in_a_network_of_their_own() {
+    let _turn = turn();
+    in_a_network_of_its_own(|| {
+        let mut steps = Steps::new("in a network of their own");
+        let mut parts = None;
+        steps.needed("the_api_server_has_a_cluster_ip", || {
+            let cluster = Cluster::start()?;
+            let node = Node::new(&cluster)?;
+            parts = Some((cluster, node));
+            Ok(())
+        });
+        if let Some((cluster, node)) = &parts {
+            recipes::run(&mut steps, cluster, node);
+            failover::run(&mut steps, cluster, node);
+        }
+        steps.finish();
+    });
 }
 
 #[test]

@@ -32,7 +32,9 @@ impl Server {
         let mut command = command(Path::new(env!("CARGO_BIN_EXE_global-dns")));
         command.arg("serve").arg("--kubeconfig").arg(kubeconfig);
         for listener in ["--listen", "--admin-listen", "--api-listen"] {
-            command.args([listener, "127.0.0.1:0"]);
+            if !further.contains(&listener) {
+                command.args([listener, "127.0.0.1:0"]);
+            }
         }
         command.args([
             "--zone",

@@ -6,6 +6,8 @@ pub mod environment;
 pub mod http;
 #[path = "../support/metrics.rs"]
 pub mod metrics;
+#[path = "../support/networks.rs"]
+pub mod networks;
 #[path = "../support/ports.rs"]
 pub mod ports;
 #[path = "../support/repository.rs"]

@@ -10,7 +10,8 @@ declare -A package_of=(
     [cc]=build-essential [update-ca-certificates]=ca-certificates [dig]=bind9-dnsutils
     [etcdctl]=etcd-client [knotd]=knot [kzonecheck]=knot-dnssecutils [nsd]=nsd
     [named]=bind9 [named-checkzone]=bind9-utils [ip]=iproute2 [setpriv]=util-linux
-    [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux [chrt]=util-linux
+    [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux [chrt]=util-linux [nft]=nftables [nsenter]=util-linux
+    [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
 )
 
 # Installs the Debian packages of those commands that are missing.
@@ -51,7 +52,8 @@ debian_packages() { # PACKAGE…
     ' sh "${packages[@]}" || fail "could not install: ${packages[*]}"
 }
 
-# Gathers programs in a directory of links, tells the tests where it is, and says what is in it.
+# Gathers programs, by default the servers of a cluster, in a directory of links, tells the tests where it is, and says
+# what is in it.
 e2e_tools() { # [PROGRAM…]
     local name path paths=() version stamp=k8s.io/component-base/version
     (($#)) || set -- etcd kube-apiserver kube-controller-manager coredns
@@ -68,6 +70,7 @@ e2e_tools() { # [PROGRAM…]
                 kube-*) go_tool "$name" kubernetes "k8s.io/kubernetes/cmd/$name" "$stamp" && path=$cached/$name ;;
                 coredns) go_tool "$name" coredns github.com/coredns/coredns "" && path=$cached/$name ;;
                 helm) go_tool "$name" helm helm.sh/helm/v3/cmd/helm "$(helm_stamp)" && path=$cached/$name ;;
+                nats-server) go_tool "$name" nats github.com/nats-io/nats-server/v2 "" && path=$cached/$name ;;
             esac || return
         fi
         paths+=("$path")

@@ -1,0 +1,173 @@
+//! What a pod finds on its node: cluster IPs that kube-proxy translates, a CoreDNS at one of them, and its own
+//! `resolv.conf`. All of it in the network namespace of the thread.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::cluster::Cluster;
+use crate::harness::{Process, tool};
+use crate::support::networks::{Files, Network, finish};
+use crate::support::tools::find;
+
+/// The cluster IPs that the recipes name.
+pub const CLUSTER_DNS: &str = "10.96.0.10";
+pub const GLOBAL_DNS: &str = "10.96.0.53";
+/// The address of a cache on the node.
+pub const NODE_CACHE: &str = "169.254.20.10";
+/// For further resolvers: CoreDNS behind the node's cache, unbound, dnsmasq, and a root server.
+pub const BEHIND_THE_CACHE: &str = "10.96.0.11";
+pub const UNBOUND: &str = "10.96.0.12";
+pub const DNSMASQ: &str = "10.96.0.13";
+pub const ROOT: &str = "192.0.2.1";
+/// Pods of global-dns.
+pub const PODS: [&str; 2] = ["10.244.0.53", "10.244.0.54"];
+
+pub struct Node {
+    network: Network,
+    directory: PathBuf,
+}
+
+// === impl Node ===
+
+impl Node {
+    /// Gives the namespace its addresses, and the API server its cluster IP.
+    pub fn new(cluster: &Cluster) -> Result<Self> {
+        let network = Network::of_this_thread();
+        for address in [
+            "10.244.0.1",
+            CLUSTER_DNS,
+            BEHIND_THE_CACHE,
+            UNBOUND,
+            DNSMASQ,
+            NODE_CACHE,
+            ROOT,
+        ]
+        .iter()
+        .chain(&PODS)
+        {
+            network.ip(&format!("address add {address}/32 dev lo"))?;
+        }
+        network.ip("route add 10.96.0.0/16 dev lo src 10.244.0.1")?;
+        let api_server = cluster.address()?;
+        let [first, second] = PODS;
+        network.nft(&format!(
+            "table ip kube-proxy {{
+                chain pod-0 {{
+                    meta l4proto {{ tcp, udp }} dnat to {first}:5353
+                }}
+                chain pod-1 {{
+                    meta l4proto {{ tcp, udp }} dnat to {second}:5353
+                }}
+                chain global-dns {{
+                }}
+                chain output {{
+                    type nat hook output priority -100
+                    ip daddr 10.96.0.1 tcp dport 443 dnat to {api_server}
+                    ip daddr {GLOBAL_DNS} meta l4proto {{ tcp, udp }} th dport 53 jump global-dns
+                }}
+                chain lost {{
+                    type filter hook output priority 0
+                }}
+            }}"
+        ))?;
+        Ok(Self {
+            network,
+            directory: cluster.directory().to_owned(),
+        })
+    }
+
+    /// Makes these the endpoints of the Service of global-dns, as kube-proxy does: first the rules change, at once;
+    /// then flows over UDP to pods that are none any more are forgotten. Connections over TCP stay where they are.
+    pub fn point_to(&self, pods: &[usize]) -> Result<()> {
+        let choices: Vec<String> = pods
+            .iter()
+            .enumerate()
+            .map(|(number, pod)| format!("{number} : goto pod-{pod}"))
+            .collect();
+        self.network.nft(&format!(
+            "flush chain ip kube-proxy global-dns
+             add rule ip kube-proxy global-dns numgen random mod {} vmap {{ {} }}",
+            choices.len(),
+            choices.join(", ")
+        ))?;
+        for (number, address) in PODS.iter().enumerate() {
+            if !pods.contains(&number) {
+                let conntrack = find("conntrack").context("conntrack is not installed")?;
+                let mut forget = Command::new(conntrack);
+                forget.args(["-D", "-p", "udp", "--orig-dst", GLOBAL_DNS]);
+                // It fails where there is no such flow.
+                let _ = forget.args(["--dst-nat", address]).output()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops whatever goes to the API server's cluster IP.
+    pub fn lose_the_api_server(&self) -> Result<()> {
+        self.network
+            .nft("add rule ip kube-proxy lost ct original ip daddr 10.96.0.1 drop")
+    }
+
+    pub fn find_the_api_server(&self) -> Result<()> {
+        self.network.nft("flush chain ip kube-proxy lost")
+    }
+
+    /// A directory that a program sees as its `/etc`, with a `resolv.conf` that leads nowhere.
+    pub fn etc(&self, name: &str) -> Result<PathBuf> {
+        let etc = self.directory.join(format!("etc-{name}"));
+        fs::create_dir_all(etc.join("coredns/custom"))?;
+        fs::write(etc.join("resolv.conf"), "nameserver 192.0.2.53\n")?;
+        Ok(etc)
+    }
+
+    /// Starts CoreDNS as its Deployment does: `/etc/coredns/Corefile`, and the API server as pods find it.
+    pub fn coredns(&self, name: &str, etc: &Path, cluster: &Cluster) -> Result<Process> {
+        let run = self.directory.join("run");
+        let secrets = run.join("secrets/kubernetes.io/serviceaccount");
+        fs::create_dir_all(&secrets)?;
+        fs::write(secrets.join("token"), "token-of-admin")?;
+        fs::copy(cluster.certificate(), secrets.join("ca.crt"))?;
+        let bound = vec![
+            (etc.to_owned(), PathBuf::from("/etc")),
+            (run, PathBuf::from("/run")),
+        ];
+        let mut coredns = self.network.command(&tool("coredns")?, &Files { bound })?;
+        coredns.args(["-conf", "/etc/coredns/Corefile"]);
+        coredns.env("KUBERNETES_SERVICE_HOST", "10.96.0.1");
+        coredns.env("KUBERNETES_SERVICE_PORT", "443");
+        Process::start(name, coredns, &self.directory)
+    }
+
+    /// A program in the namespace, of which the files are the machine's.
+    pub fn command(&self, program: &str) -> Result<Command> {
+        self.network.command(&tool(program)?, &Files::default())
+    }
+
+    /// `nslookup` of a name in a pod whose name server is this.
+    pub fn nslookup(&self, server: SocketAddr, name: &str) -> Result<String> {
+        let file = self.directory.join("resolv.conf");
+        fs::write(
+            &file,
+            format!(
+                "search default.svc.cluster.local svc.cluster.local cluster.local\nnameserver {}\noptions ndots:5\n",
+                server.ip()
+            ),
+        )?;
+        let bound = vec![(file, PathBuf::from("/etc/resolv.conf"))];
+        let mut nslookup = self.network.command(&tool("nslookup")?, &Files { bound })?;
+        finish(nslookup.arg(name))
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+/// Port 53 of an address.
+pub fn dns(address: &str) -> SocketAddr {
+    SocketAddr::new(address.parse().expect("an address"), 53)
+}
