@@ -2,7 +2,9 @@
 //!
 //! The user `doctor` has what each step grants. RBAC takes a moment to follow a change, so what is awaited is the line.
 
-use std::fs;
+mod front;
+mod objects;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
@@ -11,14 +13,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::ask::{Over, dig};
+use front::{Front, shipped, stanza};
+use objects::{binding, grant, link, link_definition, needed, probe_service};
+
 use crate::cluster::Cluster;
-use crate::clusters_come_and_go::{NGINX, state_after_the_recordings};
-use crate::harness::{Process, command, eventually, say, tool};
+use crate::clusters_come_and_go::state_after_the_recordings;
+use crate::harness::{command, eventually, say};
 use crate::server::Server;
 use crate::steps::Steps;
 use crate::support::ports::free_port;
-use crate::support::repository::repository;
 
 /// How long a line may take to follow a grant, on a busy machine.
 const FOLLOW: Duration = Duration::from_secs(60);
@@ -315,101 +318,6 @@ fn coredns_forwards_or_not(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-// === CoreDNS ===
-
-/// A server of ours, and a CoreDNS that forwards to it by the stanza that users copy.
-struct Front {
-    server: Server,
-    address: SocketAddr,
-    _coredns: Process,
-}
-
-impl Front {
-    fn forwarding_to_a_server(cluster: &Cluster) -> Result<Self> {
-        cluster.become_state(&state_after_the_recordings()?)?;
-        let server = Server::start_ready(&cluster.kubeconfig, &[]);
-        let (coredns, address) =
-            Self::start(cluster, |front| stanza(&shipped()?, front, server.dns))?;
-        eventually("CoreDNS to forward", START, || {
-            let dug = dig(address, Over::Udp, NGINX, "A")?;
-            ensure!(dug.status == "NOERROR", "{}", dug.status);
-            Ok(())
-        })?;
-        Ok(Self {
-            server,
-            address,
-            _coredns: coredns,
-        })
-    }
-
-    /// Starts a CoreDNS with a Corefile made for its address; returns when it answers anything.
-    fn start(
-        cluster: &Cluster,
-        corefile: impl FnOnce(SocketAddr) -> Result<String>,
-    ) -> Result<(Process, SocketAddr)> {
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let path = cluster
-            .directory()
-            .join(format!("Corefile-{}", address.port()));
-        fs::write(&path, corefile(address)?)?;
-        let mut coredns = command(&tool("coredns")?);
-        coredns.arg("-conf").arg(&path);
-        let mut coredns = Process::start("coredns", coredns, cluster.directory())?;
-        eventually("CoreDNS to answer", START, || {
-            coredns.check()?;
-            dig(address, Over::Tcp, "global", "SOA").map(drop)
-        })?;
-        Ok((coredns, address))
-    }
-
-    fn server_flag(&self) -> String {
-        format!("--server={}", self.server.dns)
-    }
-
-    fn resolver_flag(&self) -> String {
-        format!("--resolver={}", self.address)
-    }
-}
-
-/// The block of the zone in the shipped file, moved to our port and pointed at our server.
-fn stanza(shipped: &str, front: SocketAddr, server: SocketAddr) -> Result<String> {
-    let mut depth = 0;
-    let mut stanza = Vec::new();
-    for line in shipped
-        .lines()
-        .skip_while(|line| !line.starts_with("global:53 {"))
-    {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words.as_slice() {
-            ["global:53", "{"] => stanza.push(format!(
-                "global:{} {{\n    bind {}",
-                front.port(),
-                front.ip()
-            )),
-            ["forward", ".", _, rest @ ..] => {
-                stanza.push(format!("    forward . {server} {}", rest.join(" ")))
-            }
-            _ => stanza.push(line.to_owned()),
-        }
-        depth += line.matches('{').count();
-        depth -= line.matches('}').count();
-        if depth == 0 {
-            break;
-        }
-    }
-    let text = stanza.join("\n");
-    ensure!(
-        text.contains(&format!("forward . {server}")),
-        "coredns/Corefile has no block `global:53` that forwards"
-    );
-    Ok(text)
-}
-
-fn shipped() -> Result<String> {
-    let path = repository("coredns/Corefile");
-    fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
-}
-
 // === impl Checkup ===
 
 impl Checkup {
@@ -477,78 +385,4 @@ impl Checkup {
         ensure!(found, "no {health} '{sentence}' of {check}: {self:#?}");
         Ok(())
     }
-}
-
-// === Objects ===
-
-/// The rules of the chart's role.
-fn needed() -> Vec<Value> {
-    vec![
-        json!({"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}),
-        json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}),
-    ]
-}
-
-/// Gives the user these rules in all namespaces, and nothing else; Links besides if wanted.
-fn grant(cluster: &Cluster, rules: &[Value], reads_links: bool) -> Result<()> {
-    let mut rules = rules.to_vec();
-    if reads_links {
-        rules.push(json!({"apiGroups": ["multicluster.linkerd.io"], "resources": ["links"], "verbs": ["list"]}));
-    }
-    cluster.put(&json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": "doctor"}, "rules": rules,
-    }))?;
-    cluster.put(&binding())?;
-    Ok(())
-}
-
-fn binding() -> Value {
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": "doctor"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "doctor"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
-    })
-}
-
-/// The kind of Links, as far as it matters here.
-fn link_definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "links.multicluster.linkerd.io"},
-        "spec": {
-            "group": "multicluster.linkerd.io", "scope": "Namespaced",
-            "names": {"plural": "links", "singular": "link", "kind": "Link"},
-            "versions": [{
-                "name": "v1alpha3", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
-        },
-    })
-}
-
-fn link(cluster: &str) -> Value {
-    json!({
-        "apiVersion": "multicluster.linkerd.io/v1alpha3", "kind": "Link",
-        "metadata": {"name": cluster, "namespace": "default"},
-        "spec": {"targetClusterName": cluster},
-    })
-}
-
-/// A gateway's probe Service, as Linkerd's chart makes it.
-fn probe_service() -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {
-            "name": "probe-east", "namespace": "linkerd-multicluster",
-            "labels": {
-                "linkerd.io/extension": "multicluster",
-                "mirror.linkerd.io/cluster-name": "east",
-                "mirror.linkerd.io/mirrored-gateway": "true",
-            },
-            "annotations": {"linkerd.io/created-by": "linkerd/helm edge-26.8.3"},
-        },
-        "spec": {"ports": [{"name": "mc-probe", "port": 4191}]},
-    })
 }

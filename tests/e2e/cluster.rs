@@ -312,17 +312,6 @@ impl Cluster {
         Ok(())
     }
 
-    /// Has the API server check an object that is not to be made.
-    pub fn dry_run(&self, object: &Value) -> Result<()> {
-        let (api, object) = self.api_of(object)?;
-        let checked = PostParams {
-            dry_run: true,
-            field_manager: None,
-        };
-        let created = self.runtime.block_on(api.create(&checked, &object));
-        created.map(drop).context("the API server refuses it")
-    }
-
     pub fn get(&self, object: &Value) -> Result<Option<DynamicObject>> {
         let (api, object) = self.api_of(object)?;
         Ok(self.runtime.block_on(api.get_opt(&name_of(&object)))?)

@@ -162,7 +162,7 @@ impl Replicas<'_> {
         observers[0].wait_for(&after, FOLLOW)?;
         let (status, text) = second.readyz()?;
         ensure!(status == 200, "/readyz says {status}: {text}");
-        observers[1].has_seen(&[before.clone()])?;
+        observers[1].has_seen(std::slice::from_ref(&before))?;
         // Whoever of the two is asked, there is an answer.
         let seen = |seen: &[crate::ask::Sighting]| {
             seen.iter()

@@ -6,6 +6,7 @@ pub mod environment;
 pub mod http;
 #[path = "../support/metrics.rs"]
 pub mod metrics;
+#[allow(dead_code, reason = "the suite `databases` uses the rest")]
 #[path = "../support/networks.rs"]
 pub mod networks;
 #[path = "../support/ports.rs"]

@@ -1,0 +1,79 @@
+//! What the doctor is given to look at, and what it may do.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::USER;
+use crate::cluster::Cluster;
+
+/// The rules of the chart's role.
+pub fn needed() -> Vec<Value> {
+    vec![
+        json!({"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}),
+        json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}),
+    ]
+}
+
+/// Gives the user these rules in all namespaces, and nothing else; Links besides if wanted.
+pub fn grant(cluster: &Cluster, rules: &[Value], reads_links: bool) -> Result<()> {
+    let mut rules = rules.to_vec();
+    if reads_links {
+        rules.push(json!({"apiGroups": ["multicluster.linkerd.io"], "resources": ["links"], "verbs": ["list"]}));
+    }
+    cluster.put(&json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "doctor"}, "rules": rules,
+    }))?;
+    cluster.put(&binding())?;
+    Ok(())
+}
+
+pub fn binding() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "doctor"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "doctor"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
+    })
+}
+
+/// The kind of Links, as far as it matters here.
+pub fn link_definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "links.multicluster.linkerd.io"},
+        "spec": {
+            "group": "multicluster.linkerd.io", "scope": "Namespaced",
+            "names": {"plural": "links", "singular": "link", "kind": "Link"},
+            "versions": [{
+                "name": "v1alpha3", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
+
+pub fn link(cluster: &str) -> Value {
+    json!({
+        "apiVersion": "multicluster.linkerd.io/v1alpha3", "kind": "Link",
+        "metadata": {"name": cluster, "namespace": "default"},
+        "spec": {"targetClusterName": cluster},
+    })
+}
+
+/// A gateway's probe Service, as Linkerd's chart makes it.
+pub fn probe_service() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "name": "probe-east", "namespace": "linkerd-multicluster",
+            "labels": {
+                "linkerd.io/extension": "multicluster",
+                "mirror.linkerd.io/cluster-name": "east",
+                "mirror.linkerd.io/mirrored-gateway": "true",
+            },
+            "annotations": {"linkerd.io/created-by": "linkerd/helm edge-26.8.3"},
+        },
+        "spec": {"ports": [{"name": "mc-probe", "port": 4191}]},
+    })
+}
