@@ -1,16 +1,44 @@
-# A minimal image: one static binary, nothing else.
-ARG BUILDER=rust:1.95-bookworm
+# One static binary and nothing else: no shell, no libraries, no files.
+#
+#     docker build -t global-dns:0.1.0 .
+#     docker buildx build --platform linux/amd64,linux/arm64 -t global-dns:0.1.0 .
+#
+# Another architecture than the builder's is cross-compiled. The builder is any Debian with gcc, make and rustup; its
+# toolchain is the one of rust-toolchain.toml.
+ARG BUILDER=docker.io/library/rust:1.95-bookworm
 
-FROM ${BUILDER} AS build
+FROM --platform=$BUILDPLATFORM ${BUILDER} AS build
+ARG TARGETARCH
 WORKDIR /src
+
+COPY rust-toolchain.toml .
+RUN case "${TARGETARCH:=$(dpkg --print-architecture)}" in \
+        amd64) rust=x86_64-unknown-linux-gnu gnu=x86-64-linux-gnu ;; \
+        arm64) rust=aarch64-unknown-linux-gnu gnu=aarch64-linux-gnu ;; \
+        *) echo "no build for '$TARGETARCH', only for amd64 and arm64" >&2; exit 1 ;; \
+    esac \
+ && echo "$rust" >/target \
+ && { [ "$TARGETARCH" = "$(dpkg --print-architecture)" ] || { \
+        apt-get update \
+     && apt-get install -y --no-install-recommends "gcc-$gnu" "libc6-dev-$TARGETARCH-cross" \
+     && rustup target add "$rust"; }; }
+
 COPY . .
-# The C library is linked in, so that the image needs none.
-ENV RUSTFLAGS="-C target-feature=+crt-static"
-RUN target="$(rustc -vV | sed -n 's/^host: //p')" \
- && cargo build --release --locked --target "$target" \
+# The C library is linked in, so that the image needs none. Kernels for arm64 have pages of up to 64 KiB, which the
+# allocator has to know.
+RUN target=$(cat /target) \
+ && case "$target" in aarch64-*) export JEMALLOC_SYS_WITH_LG_PAGE=16 ;; esac \
+ && export RUSTFLAGS="-C target-feature=+crt-static" \
+    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+    CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=x86_64-linux-gnu-gcc \
+ && cargo build --release --locked --bin global-dns --target "$target" \
  && cp "target/$target/release/global-dns" /global-dns
 
 FROM scratch
+LABEL org.opencontainers.image.title="global-dns" \
+      org.opencontainers.image.description="One DNS name for a headless service that lives in many Kubernetes clusters linked by Linkerd" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /global-dns /global-dns
 USER 65532:65532
 EXPOSE 5353/udp 5353/tcp 9153/tcp

@@ -11,7 +11,8 @@ declare -A package_of=(
     [etcdctl]=etcd-client [knotd]=knot [kzonecheck]=knot-dnssecutils [nsd]=nsd
     [named]=bind9 [named-checkzone]=bind9-utils [ip]=iproute2 [setpriv]=util-linux
     [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux [chrt]=util-linux [nft]=nftables [nsenter]=util-linux
-    [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
+    [buildah]=buildah [debootstrap]=debootstrap [qemu-aarch64-static]=qemu-user-static [readelf]=binutils
+    [unshare]=util-linux [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
 )
 
 # Installs the Debian packages of those commands that are missing.
