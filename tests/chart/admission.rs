@@ -159,7 +159,7 @@ fn spoilt_copies_are_refused(cluster: &Cluster) -> Result<()> {
             "PodDisruptionBudget",
             "/spec/maxUnavailable",
             json!("one"),
-            "must be a valid percent value",
+            "a valid percent string must be",
         ),
         (
             "ServiceMonitor",

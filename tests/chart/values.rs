@@ -170,7 +170,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             "switches as YAML reads them",
             with(
                 json!({"shortNames": {"which": false}, "localMembers": false,
-            "extraArgs": ["--order=shuffle"], "nodeSelector": {}, "resources": {}}),
+            "extraArgs": ["--version-bind=none"], "nodeSelector": {}, "resources": {}}),
             ),
         ),
     ]

@@ -193,6 +193,8 @@ fn dnsmasq(node: &Node, recipe: &str) -> Result<Process> {
         "--no-hosts",
         "--bind-interfaces",
         "--stop-dns-rebind",
+        // The cluster's own names: there is no other server that knows them.
+        "--local=/cluster.local/",
     ]);
     dnsmasq.arg(format!("--listen-address={DNSMASQ}"));
     dnsmasq.arg(format!("--conf-file={}", conf.display()));
