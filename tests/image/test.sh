@@ -34,9 +34,10 @@ install_root() { # DIRECTORY
     echo "making a Debian root with Rust $1; this takes some minutes"
     debootstrap --variant=minbase --include=build-essential,ca-certificates bookworm "$2" >"$work/debootstrap.log" ||
         { cat "$work/debootstrap.log" && return 1; }
-    local rustup=$2/usr/local/rustup cargo=$2/usr/local/cargo
+    local rustup=$2/usr/local/rustup cargo=$2/usr/local/cargo toolchain
+    toolchain=$(rustc --print sysroot)
     mkdir -p -- "$rustup/toolchains" "$cargo/bin"
-    cp -a -- "$(rustc --print sysroot)" "$rustup/toolchains/"
+    cp -a -- "$(realpath -- "$toolchain")" "$rustup/toolchains/${toolchain##*/}"
     # rustup is one program under many names.
     cp -L -- "$(command -v rustup)" "$cargo/bin/rustup"
     for name in cargo rustc; do ln -- "$cargo/bin/rustup" "$cargo/bin/$name"; done
@@ -57,12 +58,13 @@ make_builder() {
     builder=$name
 }
 
-# Builds for an architecture; what cargo downloads and compiles is kept.
+# Builds for an architecture; what cargo downloads and compiles is kept. It trusts whom this machine trusts.
 build() { # ARCHITECTURE
     local target=$cache/image-target-$1
     mkdir -p -- "$target" "$cache/image-registry"
     buildah build --isolation chroot --platform "linux/$1" --build-arg BUILDER="$builder" --pull=never --no-cache \
-        --volume "$cache/image-registry:/usr/local/cargo/registry" --volume "$target:/src/target" \
+        --volume /etc/ssl/certs:/etc/ssl/certs:ro --volume "$cache/image-registry:/usr/local/cargo/registry" \
+        --volume "$target:/src/target" \
         --tag "localhost/global-dns:$1" . >"$work/build.log" 2>&1 || { cat "$work/build.log" && return 1; }
 }
 
