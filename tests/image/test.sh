@@ -34,10 +34,12 @@ install_root() { # DIRECTORY
     echo "making a Debian root with Rust $1; this takes some minutes"
     debootstrap --variant=minbase --include=build-essential,ca-certificates bookworm "$2" >"$work/debootstrap.log" ||
         { cat "$work/debootstrap.log" && return 1; }
-    local rustup=$2/usr/local/rustup cargo=$2/usr/local/cargo toolchain
-    toolchain=$(rustc --print sysroot)
+    local rustup=$2/usr/local/rustup cargo=$2/usr/local/cargo channel
+    channel=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
     mkdir -p -- "$rustup/toolchains" "$cargo/bin"
-    cp -a -- "$(realpath -- "$toolchain")" "$rustup/toolchains/${toolchain##*/}"
+    cp -a -- "$(realpath -- "$(rustc --print sysroot)")" \
+        "$rustup/toolchains/$channel-$(rustc -vV | sed -n 's/^host: //p')"
+    rm -rf -- "$rustup"/toolchains/*/share/doc
     # rustup is one program under many names.
     cp -L -- "$(command -v rustup)" "$cargo/bin/rustup"
     for name in cargo rustc; do ln -- "$cargo/bin/rustup" "$cargo/bin/$name"; done
