@@ -64,7 +64,9 @@ make_builder() {
 build() { # ARCHITECTURE
     local target=$cache/image-target-$1
     mkdir -p -- "$target" "$cache/image-registry"
-    buildah build --isolation chroot --platform "linux/$1" --build-arg BUILDER="$builder" --pull=never --no-cache \
+    # Not every buildah knows the platform that it runs on where a Dockerfile asks for it.
+    buildah build --isolation chroot --platform "linux/$1" --build-arg "BUILDPLATFORM=linux/$(dpkg --print-architecture)" \
+        --build-arg BUILDER="$builder" --pull=never --no-cache \
         --volume /etc/ssl/certs:/etc/ssl/certs:ro --volume "$cache/image-registry:/usr/local/cargo/registry" \
         --volume "$target:/src/target" \
         --tag "localhost/global-dns:$1" . >"$work/build.log" 2>&1 || { cat "$work/build.log" && return 1; }
