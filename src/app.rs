@@ -23,7 +23,7 @@ use tracing::{info, warn};
 use crate::admin::{Pages, admin_routes, api_routes};
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceArgs};
 use crate::server::{Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, ns_addresses};
-use crate::source::{self, Feeds, file, kube};
+use crate::source::{self, Feeds, Policy, file, kube};
 use crate::table::Publisher;
 use crate::telemetry::{Metrics, Tallies, start_logging};
 use crate::wire::{CookieSecret, Settings};
@@ -69,6 +69,7 @@ async fn serve(
         version_bind,
         relist,
         watch_timeout,
+        shrink_guard,
         grace,
         log,
     } = args;
@@ -123,7 +124,11 @@ async fn serve(
         draining: draining.clone(),
     };
     let mut tasks = JoinSet::new();
-    source.spawn(&mut tasks, &feeds, publisher, &model)?;
+    let policy = Policy {
+        rules: model.rules(),
+        shrink_guard,
+    };
+    source.spawn(&mut tasks, &feeds, publisher, policy)?;
     for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {
         tasks.spawn(serve_http(listener, routes));
     }
@@ -278,10 +283,10 @@ impl Source {
         tasks: &mut JoinSet<()>,
         feeds: &Feeds,
         publisher: Publisher,
-        model: &ModelArgs,
+        policy: Policy,
     ) -> anyhow::Result<()> {
         let (updates, inbox) = source::channel();
-        let follow = source::follow(inbox, feeds.clone(), publisher, model.rules());
+        let follow = source::follow(inbox, feeds.clone(), publisher, policy);
         let feeds = feeds.clone();
         let (running, ended) = oneshot::channel::<Infallible>();
         let work = move || {

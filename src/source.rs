@@ -3,11 +3,13 @@
 //!
 //! A source sends [`Update`]s; [`follow`] applies them, builds, and publishes. An isolated change is published at once;
 //! changes that queue up meanwhile are taken together, so there is no fixed delay and no queue that grows. Before the
-//! first complete list of every feed there is no table, and a source that fails keeps the last one.
+//! first complete list of every feed there is no table, and a source that fails keeps the last one. A list that would drop
+//! most of the table is held until another one says the same ([`ShrinkGuard`]).
 
 mod backoff;
 pub mod feeds;
 pub mod file;
+mod guard;
 pub mod kube;
 
 use std::collections::BTreeSet;
@@ -18,6 +20,8 @@ use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 pub use feeds::{Feed, Feeds};
+pub use guard::ShrinkGuard;
+use guard::{Guard, Shrinkage, Verdict};
 
 use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, SkipReason, Watch};
 use crate::table::inputs::{Dirty, Objects};
@@ -57,125 +61,181 @@ pub fn channel() -> (Updates, mpsc::Receiver<Update>) {
     mpsc::channel(QUEUE)
 }
 
+/// What `serve` wants of who follows a source.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// What the table is built by.
+    pub rules: Rules,
+    /// How much of it one list may drop.
+    pub shrink_guard: ShrinkGuard,
+}
+
 /// Applies a source's updates, builds and publishes, until the source ends.
 pub async fn follow(
-    mut updates: mpsc::Receiver<Update>,
+    updates: mpsc::Receiver<Update>,
     feeds: Feeds,
     publisher: Publisher,
-    rules: Rules,
+    policy: Policy,
 ) {
-    let reader = publisher.reader();
-    let mut inputs = Inputs::default();
-    let mut dirty = Dirty::new();
-    let mut awaited: BTreeSet<Feed> = feeds.all();
-    let mut log = ChangeLog::default();
-    loop {
-        // Tables that queries still looked at when the last one was published are let go a moment later.
-        let first = if publisher.free_retired() {
-            match timeout(LINGER, updates.recv()).await {
-                Ok(first) => first,
-                Err(_) => continue,
-            }
-        } else {
-            updates.recv().await
-        };
-        let Some(first) = first else { return };
-        let mut next = Some(first);
-        let mut taken = 0;
-        while let Some(update) = next {
-            if let Update::Reset(lists) = &update {
-                for (feed, objects) in lists {
-                    debug!(%feed, objects = objects.len(), "Listed");
-                    awaited.remove(feed);
+    let Policy {
+        rules,
+        shrink_guard,
+    } = policy;
+    let follower = Follower {
+        reader: publisher.reader(),
+        publisher,
+        rules,
+        inputs: Inputs::default(),
+        dirty: Dirty::new(),
+        awaited: feeds.all(),
+        guard: Guard::new(shrink_guard, feeds),
+        log: ChangeLog::default(),
+    };
+    follower.run(updates).await;
+}
+
+/// Where a source's updates end up.
+struct Follower {
+    publisher: Publisher,
+    reader: Reader,
+    rules: Rules,
+    inputs: Inputs,
+    /// Services whose change is not published yet.
+    dirty: Dirty,
+    /// Feeds that were not listed yet: before all were, there is no table.
+    awaited: BTreeSet<Feed>,
+    guard: Guard,
+    log: ChangeLog,
+}
+
+impl Follower {
+    async fn run(mut self, mut updates: mpsc::Receiver<Update>) {
+        loop {
+            // Tables that queries still looked at when the last one was published are let go a moment later.
+            let first = if self.publisher.free_retired() {
+                match timeout(LINGER, updates.recv()).await {
+                    Ok(first) => first,
+                    Err(_) => continue,
                 }
-            }
-            dirty.extend(apply(&mut inputs, update));
-            taken += 1;
-            // What came in meanwhile belongs to this table; an endless stream must not hold it back.
-            next = if taken < QUEUE {
-                updates.try_recv().ok()
             } else {
-                None
+                updates.recv().await
             };
+            let Some(first) = first else { return };
+            let mut next = Some(first);
+            let mut taken = 0;
+            while let Some(update) = next {
+                match update {
+                    Update::Apply { watch, key, object } => self.apply(watch, key, object),
+                    Update::Reset(lists) => self.reset(lists),
+                }
+                taken += 1;
+                // What came in meanwhile belongs to this table; an endless stream must not hold it back.
+                next = if taken < QUEUE {
+                    updates.try_recv().ok()
+                } else {
+                    None
+                };
+            }
+            if self.awaited.is_empty() {
+                self.publish();
+            }
         }
-        if awaited.is_empty() {
-            publish(
-                &publisher,
-                &reader,
-                &inputs,
-                &std::mem::take(&mut dirty),
-                &rules,
-                &mut log,
+    }
+
+    fn apply(&mut self, watch: Watch, key: ObjectKey, object: Option<Object>) {
+        if let Some(Object::Skipped(skip)) = &object {
+            let object = ObjectRef {
+                kind: watch.kind(),
+                key: key.clone(),
+            };
+            log_skip(&object, skip.reason, &skip.detail);
+        }
+        self.dirty.extend(match object {
+            Some(object) => self.inputs.apply(watch, key, object),
+            None => self.inputs.delete(watch, key),
+        });
+    }
+
+    fn reset(&mut self, lists: Vec<(Feed, Objects)>) {
+        let mut lost = 0;
+        for (feed, objects) in &lists {
+            debug!(%feed, objects = objects.len(), "Listed");
+            self.awaited.remove(feed);
+            lost += self
+                .inputs
+                .count_lost(feed.watch, namespace_of(feed), objects);
+        }
+        let feeds: Vec<Feed> = lists.iter().map(|(feed, _)| feed.clone()).collect();
+        let known = self.inputs.skipped().clone();
+        let is_suspect = match &self.reader.load().table {
+            Some(table) => self.guard.suspects(lost, table, &feeds),
+            None => false,
+        };
+        if is_suspect {
+            // What came before is not these lists' doing.
+            self.publish();
+            let mut next = self.inputs.clone();
+            let dirty = replace(&mut next, lists);
+            let would = self.shrinkage(&next, &dirty, &feeds);
+            if self.guard.judge(&feeds, would) == Verdict::Held {
+                return;
+            }
+            self.inputs = next;
+            self.dirty = dirty;
+        } else {
+            let why = "A list that was held is not confirmed: dropped";
+            self.guard.release(&feeds, why);
+            self.dirty.extend(replace(&mut self.inputs, lists));
+        }
+        let skipped = self.inputs.skipped().iter();
+        for ((watch, key), skip) in skipped.filter(|(key, skip)| known.get(*key) != Some(*skip)) {
+            let object = ObjectRef {
+                kind: watch.kind(),
+                key: key.clone(),
+            };
+            log_skip(&object, skip.reason, &skip.detail);
+        }
+    }
+
+    /// Tells what would become of the table.
+    fn shrinkage(&self, next: &Inputs, dirty: &Dirty, feeds: &[Feed]) -> Shrinkage {
+        let last = self.reader.load();
+        let empty = Table::default();
+        let last = last.table.as_ref().unwrap_or(&empty);
+        let next = build(last, next, dirty, &self.rules);
+        Shrinkage::between(last, &next.table, feeds)
+    }
+
+    fn publish(&mut self) {
+        let dirty = std::mem::take(&mut self.dirty);
+        let last = self.reader.load();
+        let empty = Table::default();
+        let last_table = last.table.as_ref().unwrap_or(&empty);
+        let built: Built = build(last_table, &self.inputs, &dirty, &self.rules);
+        self.log.note(last_table, &built.table, &dirty, &self.rules);
+        let moved = built.answers_moved || last.table.is_none();
+        let now = self.publisher.publish(built, unix_seconds());
+        if moved {
+            let (generation, serial) = (now.generation, now.serial);
+            info!(
+                generation,
+                serial,
+                changed_services = dirty.len(),
+                "Published table"
             );
         }
     }
 }
 
-fn apply(inputs: &mut Inputs, update: Update) -> Dirty {
-    match update {
-        Update::Apply { watch, key, object } => {
-            if let Some(Object::Skipped(skip)) = &object {
-                let object = ObjectRef {
-                    kind: watch.kind(),
-                    key: key.clone(),
-                };
-                log_skip(&object, skip.reason, &skip.detail);
-            }
-            match object {
-                Some(object) => inputs.apply(watch, key, object),
-                None => inputs.delete(watch, key),
-            }
-        }
-        Update::Reset(lists) => {
-            let known = inputs.skipped().clone();
-            let reset = |(feed, objects): (Feed, Objects)| {
-                inputs.reset(
-                    feed.watch,
-                    feed.namespace.as_ref().map(Namespace::as_str),
-                    objects,
-                )
-            };
-            let dirty = lists.into_iter().flat_map(reset).collect();
-            let new = inputs
-                .skipped()
-                .iter()
-                .filter(|(key, skip)| known.get(*key) != Some(*skip));
-            for ((watch, key), skip) in new {
-                let object = ObjectRef {
-                    kind: watch.kind(),
-                    key: key.clone(),
-                };
-                log_skip(&object, skip.reason, &skip.detail);
-            }
-            dirty
-        }
-    }
+/// Replaces what feeds have seen by complete lists.
+fn replace(inputs: &mut Inputs, lists: Vec<(Feed, Objects)>) -> Dirty {
+    let reset =
+        |(feed, objects): (Feed, Objects)| inputs.reset(feed.watch, namespace_of(&feed), objects);
+    lists.into_iter().flat_map(reset).collect()
 }
 
-fn publish(
-    publisher: &Publisher,
-    reader: &Reader,
-    inputs: &Inputs,
-    dirty: &Dirty,
-    rules: &Rules,
-    log: &mut ChangeLog,
-) {
-    let last = reader.load();
-    let empty = Table::default();
-    let last_table = last.table.as_ref().unwrap_or(&empty);
-    let built: Built = build(last_table, inputs, dirty, rules);
-    log.note(last_table, &built.table, dirty, rules);
-    let moved = built.answers_moved || last.table.is_none();
-    let now = publisher.publish(built, unix_seconds());
-    if moved {
-        let (generation, serial) = (now.generation, now.serial);
-        info!(
-            generation,
-            serial,
-            changed_services = dirty.len(),
-            "Published table"
-        );
-    }
+fn namespace_of(feed: &Feed) -> Option<&str> {
+    feed.namespace.as_ref().map(Namespace::as_str)
 }
 
 /// Seconds since 1970; a clock before that counts as 1970, the serial moves on all the same.

@@ -30,7 +30,7 @@ pub fn every_flag() -> Map<String, Value> {
         "encrypted": {"secretName": "global-dns-tls", "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"],
             "httpsPath": "/ask"},
         "namespaces": ["prod", "shop"],
-        "relist": "5m", "watchTimeout": "1m30s", "graceSeconds": 40,
+        "relist": "5m", "watchTimeout": "1m30s", "shrinkGuard": 50, "graceSeconds": 40,
         "log": {"level": "info,global_dns::source=debug", "format": "json"},
     });
     let Value::Object(values) = values else {
@@ -75,7 +75,9 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
         ),
         (
             "a single replica",
-            with(json!({"replicas": 1, "topologySpread": {"nodes": "", "zones": ""}})),
+            with(
+                json!({"replicas": 1, "shrinkGuard": false, "topologySpread": {"nodes": "", "zones": ""}}),
+            ),
         ),
         (
             "strict spreading",
@@ -170,7 +172,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             "switches as YAML reads them",
             with(
                 json!({"shortNames": {"which": false}, "localMembers": false,
-            "extraArgs": ["--order=shuffle"], "nodeSelector": {}, "resources": {}}),
+            "extraArgs": ["--version-bind=none"], "nodeSelector": {}, "resources": {}}),
             ),
         ),
     ]

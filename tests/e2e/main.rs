@@ -34,6 +34,7 @@
 //! Scenarios on the stand-in:
 //!
 //! - `misbehaving_api_server`: refusals, silence, broken objects, lost history
+//! - `empty_lists`: lists that would drop everything, confirmed and not
 
 #![allow(
     clippy::unwrap_used,
@@ -49,6 +50,7 @@ mod ask;
 mod check;
 mod cluster;
 mod clusters_come_and_go;
+mod empty_lists;
 mod failover;
 mod figures;
 mod gateways_down;
@@ -127,6 +129,7 @@ fn on_a_misbehaving_api_server() {
     let _turn = turn();
     let mut steps = Steps::new("on a misbehaving API server");
     misbehaving_api_server::run(&mut steps);
+    empty_lists::run(&mut steps);
     steps.finish();
 }
 

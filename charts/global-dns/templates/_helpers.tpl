@@ -181,6 +181,7 @@ capabilities: {drop: [ALL]}
 {{- end }}
 - --relist={{ $v.relist }}
 - --watch-timeout={{ $v.watchTimeout }}
+- --shrink-guard={{ $v.shrinkGuard | toString | replace "false" "off" }}
 - --grace={{ int64 $v.graceSeconds }}s
 - {{ printf "--log-level=%s" $v.log.level | quote }}
 - --log-format={{ $v.log.format }}
