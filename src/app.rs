@@ -23,7 +23,7 @@ use tracing::{info, warn};
 use crate::admin::{Pages, admin_routes, api_routes};
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceArgs};
 use crate::server::{Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, ns_addresses};
-use crate::source::{self, Feeds, Policy, file, kube};
+use crate::source::{self, Feeds, Policy, SnapshotOf, Snapshots, file, kube};
 use crate::table::Publisher;
 use crate::telemetry::{Metrics, Tallies, start_logging};
 use crate::wire::{CookieSecret, Settings};
@@ -70,6 +70,8 @@ async fn serve(
         relist,
         watch_timeout,
         shrink_guard,
+        snapshot,
+        snapshot_max_age,
         grace,
         log,
     } = args;
@@ -89,6 +91,14 @@ async fn serve(
         kube::Access::Pod,
     )
     .await?;
+    let snapshot = snapshot.map(|path| {
+        let of = SnapshotOf {
+            source: source.place(),
+            cluster_name: model.cluster_name.clone(),
+            namespaces: namespaces.iter().cloned().collect(),
+        };
+        Snapshots::new(path, snapshot_max_age, of)
+    });
     let encrypted = encrypted.options().map(Encrypted::open).transpose()?;
 
     let encrypted = encrypted.map(Encrypted::bind).transpose()?;
@@ -119,6 +129,10 @@ async fn serve(
             tallies: tallies.clone(),
             reader: reader.clone(),
             feeds: feeds.clone(),
+            snapshot_failures: snapshot
+                .as_ref()
+                .map(Snapshots::failures)
+                .unwrap_or_default(),
             certificate: encrypted.as_ref().map(Encrypted::certificate),
         },
         draining: draining.clone(),
@@ -127,6 +141,7 @@ async fn serve(
     let policy = Policy {
         rules: model.rules(),
         shrink_guard,
+        snapshot,
     };
     source.spawn(&mut tasks, &feeds, publisher, policy)?;
     for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {
@@ -274,6 +289,14 @@ impl Source {
         let access = access(kubeconfig.as_ref(), context.as_ref(), default);
         let cluster = kube::Cluster::open(access, timing).await?;
         Ok(Self::Cluster(Box::new(cluster)))
+    }
+
+    /// Names what is read from: snapshots of another place are of no use.
+    fn place(&self) -> String {
+        match self {
+            Self::Files(_) => "files".to_owned(),
+            Self::Cluster(cluster) => cluster.url(),
+        }
     }
 
     /// Runs the source and what follows it, on one thread of their own: to build a large table must keep no connection

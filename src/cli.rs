@@ -129,6 +129,19 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_SHRINK_GUARD", value_name = "PERCENT", default_value = "90", value_parser = parse_shrink_guard)]
     pub shrink_guard: ShrinkGuard,
 
+    /// Save what the table is made from in this file, and answer from it after a restart until the API server has been heard
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_SNAPSHOT",
+        value_name = "FILE",
+        conflicts_with = "file"
+    )]
+    pub snapshot: Option<PathBuf>,
+
+    /// How old a snapshot may be that is answered from
+    #[arg(long, env = "GLOBAL_DNS_SNAPSHOT_MAX_AGE", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
+    pub snapshot_max_age: Duration,
+
     /// How long queries are still answered after SIGTERM or SIGINT
     #[arg(long, env = "GLOBAL_DNS_GRACE", value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub grace: Duration,
@@ -346,6 +359,7 @@ impl From<DemoArgs> for ServeArgs {
             api_listen: vec![api_listen],
         };
         serve.encrypted = EncryptedArgs::default();
+        serve.snapshot = None; // the sample is no cluster's
         serve.log = log;
         *serve
     }

@@ -11,6 +11,7 @@ pub mod feeds;
 pub mod file;
 mod guard;
 pub mod kube;
+mod snapshot;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,6 +23,7 @@ use tracing::{debug, info, warn};
 pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
 use guard::{Guard, Shrinkage, Verdict};
+pub use snapshot::{SnapshotOf, Snapshots};
 
 use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, SkipReason, Watch};
 use crate::table::inputs::{Dirty, Objects};
@@ -53,6 +55,9 @@ pub const DEFAULT_CLUSTER_NAME: &str = "local";
 /// How long a query may still look at a table that is not current any more, give or take.
 const LINGER: Duration = Duration::from_millis(100);
 
+/// Longer than nothing will happen for.
+const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Updates that may wait: some pages of a list.
 const QUEUE: usize = 1024;
 
@@ -62,12 +67,14 @@ pub fn channel() -> (Updates, mpsc::Receiver<Update>) {
 }
 
 /// What `serve` wants of who follows a source.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Policy {
     /// What the table is built by.
     pub rules: Rules,
     /// How much of it one list may drop.
     pub shrink_guard: ShrinkGuard,
+    /// Where what the table is made from is saved, if it is.
+    pub snapshot: Option<Snapshots>,
 }
 
 /// Applies a source's updates, builds and publishes, until the source ends.
@@ -80,17 +87,21 @@ pub async fn follow(
     let Policy {
         rules,
         shrink_guard,
+        snapshot,
     } = policy;
-    let follower = Follower {
+    let mut follower = Follower {
         reader: publisher.reader(),
         publisher,
         rules,
         inputs: Inputs::default(),
         dirty: Dirty::new(),
         awaited: feeds.all(),
-        guard: Guard::new(shrink_guard, feeds),
+        guard: Guard::new(shrink_guard, feeds.clone()),
+        snapshot,
+        feeds,
         log: ChangeLog::default(),
     };
+    follower.restore();
     follower.run(updates).await;
 }
 
@@ -105,6 +116,8 @@ struct Follower {
     /// Feeds that were not listed yet: before all were, there is no table.
     awaited: BTreeSet<Feed>,
     guard: Guard,
+    snapshot: Option<Snapshots>,
+    feeds: Feeds,
     log: ChangeLog,
 }
 
@@ -112,13 +125,11 @@ impl Follower {
     async fn run(mut self, mut updates: mpsc::Receiver<Update>) {
         loop {
             // Tables that queries still looked at when the last one was published are let go a moment later.
-            let first = if self.publisher.free_retired() {
-                match timeout(LINGER, updates.recv()).await {
-                    Ok(first) => first,
-                    Err(_) => continue,
-                }
-            } else {
-                updates.recv().await
+            let linger = self.publisher.free_retired().then_some(LINGER);
+            let save = self.save_if_due();
+            let wait = linger.into_iter().chain(save).min().unwrap_or(FOREVER);
+            let Ok(first) = timeout(wait, updates.recv()).await else {
+                continue;
             };
             let Some(first) = first else { return };
             let mut next = Some(first);
@@ -142,6 +153,35 @@ impl Follower {
         }
     }
 
+    /// Starts with what a process before has saved, if that can be used. What is listed is kept apart from it, and
+    /// replaces it when it is complete.
+    fn restore(&mut self) {
+        let Some(restored) = self.snapshot.as_ref().and_then(Snapshots::load) else {
+            return;
+        };
+        let services = restored.inputs.services();
+        let built = build(&Table::default(), &restored.inputs, &services, &self.rules);
+        self.feeds.restored(restored.age);
+        let now = self.publisher.publish_stale(built, unix_seconds());
+        warn!(
+            age = ?restored.age,
+            serial = now.serial,
+            services = services.len(),
+            "Answering from a snapshot until everything is listed"
+        );
+        self.dirty = services;
+    }
+
+    /// Saves what the table is made from when it is time to; returns when to look again.
+    fn save_if_due(&mut self) -> Option<Duration> {
+        match &mut self.snapshot {
+            Some(snapshot) if self.awaited.is_empty() => {
+                Some(snapshot.save_if_due(&self.inputs, self.feeds.age()))
+            }
+            _ => None,
+        }
+    }
+
     fn apply(&mut self, watch: Watch, key: ObjectKey, object: Option<Object>) {
         if let Some(Object::Skipped(skip)) = &object {
             let object = ObjectRef {
@@ -157,6 +197,7 @@ impl Follower {
     }
 
     fn reset(&mut self, lists: Vec<(Feed, Objects)>) {
+        let is_relist = self.awaited.is_empty();
         let mut lost = 0;
         for (feed, objects) in &lists {
             debug!(%feed, objects = objects.len(), "Listed");
@@ -168,8 +209,8 @@ impl Follower {
         let feeds: Vec<Feed> = lists.iter().map(|(feed, _)| feed.clone()).collect();
         let known = self.inputs.skipped().clone();
         let is_suspect = match &self.reader.load().table {
-            Some(table) => self.guard.suspects(lost, table, &feeds),
-            None => false,
+            Some(table) if is_relist => self.guard.suspects(lost, table, &feeds),
+            _ => false,
         };
         if is_suspect {
             // What came before is not these lists' doing.
@@ -213,6 +254,14 @@ impl Follower {
         let last_table = last.table.as_ref().unwrap_or(&empty);
         let built: Built = build(last_table, &self.inputs, &dirty, &self.rules);
         self.log.note(last_table, &built.table, &dirty, &self.rules);
+        if last.is_stale {
+            info!("Everything was listed: the saved table is replaced");
+        }
+        if let Some(snapshot) = &mut self.snapshot
+            && (last.is_stale || last.table.is_none() || !dirty.is_empty())
+        {
+            snapshot.note_change();
+        }
         let moved = built.answers_moved || last.table.is_none();
         let now = self.publisher.publish(built, unix_seconds());
         if moved {

@@ -70,6 +70,12 @@ impl Feeds {
         }
     }
 
+    /// Notes that what there is until feeds are heard of was true this long ago.
+    pub fn restored(&self, age: Duration) {
+        let mut state = self.lock();
+        state.started = state.started.checked_sub(age).unwrap_or(state.started);
+    }
+
     /// Returns every feed.
     pub fn all(&self) -> BTreeSet<Feed> {
         self.lock().feeds.keys().cloned().collect()

@@ -280,6 +280,11 @@ impl Inputs {
             })
     }
 
+    /// Returns every object of a watch.
+    pub fn objects(&self, watch: Watch) -> &Objects {
+        &self.objects[watch as usize]
+    }
+
     /// Returns the objects that were skipped when they were parsed.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped

@@ -30,7 +30,8 @@ pub fn every_flag() -> Map<String, Value> {
         "encrypted": {"secretName": "global-dns-tls", "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"],
             "httpsPath": "/ask"},
         "namespaces": ["prod", "shop"],
-        "relist": "5m", "watchTimeout": "1m30s", "shrinkGuard": 50, "graceSeconds": 40,
+        "relist": "5m", "watchTimeout": "1m30s", "shrinkGuard": 50,
+        "snapshot": {"enabled": true, "maxAge": "2h"}, "graceSeconds": 40,
         "log": {"level": "info,global_dns::source=debug", "format": "json"},
     });
     let Value::Object(values) = values else {

@@ -35,6 +35,7 @@
 //!
 //! - `misbehaving_api_server`: refusals, silence, broken objects, lost history
 //! - `empty_lists`: lists that would drop everything, confirmed and not
+//! - `restart`: killed and started again while the API server is away
 
 #![allow(
     clippy::unwrap_used,
@@ -63,6 +64,7 @@ mod permissions;
 mod recipes;
 mod recordings;
 mod resolvers;
+mod restart;
 mod same_as_coredns;
 mod server;
 mod shutdown;
@@ -130,6 +132,7 @@ fn on_a_misbehaving_api_server() {
     let mut steps = Steps::new("on a misbehaving API server");
     misbehaving_api_server::run(&mut steps);
     empty_lists::run(&mut steps);
+    restart::run(&mut steps);
     steps.finish();
 }
 

@@ -27,6 +27,7 @@ impl Followed {
         let policy = Policy {
             rules: rules(),
             shrink_guard: ShrinkGuard::new(percent),
+            snapshot: None,
         };
         Self {
             updates,
