@@ -72,10 +72,14 @@ async fn serve(
         shrink_guard,
         snapshot,
         snapshot_max_age,
+        max_stale,
         grace,
         log,
     } = args;
     log_to_stderr(&log, "info")?;
+    if max_stale.is_some_and(|most| most < 2 * watch_timeout) {
+        bail!("--max-stale is less than twice --watch-timeout, for which a watch may be silent");
+    }
     let mut signals = Signals::new()?;
     let namespaces = source.namespace.clone();
     let feeds = Feeds::new(&namespaces);
@@ -142,6 +146,7 @@ async fn serve(
         rules: model.rules(),
         shrink_guard,
         snapshot,
+        max_stale,
     };
     source.spawn(&mut tasks, &feeds, publisher, policy)?;
     for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {

@@ -142,6 +142,10 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_SNAPSHOT_MAX_AGE", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     pub snapshot_max_age: Duration,
 
+    /// Answer SERVFAIL when the API server has not been heard for longer than this, at least twice --watch-timeout [default: never]
+    #[arg(long, env = "GLOBAL_DNS_MAX_STALE", value_name = "DURATION", value_parser = parse_duration)]
+    pub max_stale: Option<Duration>,
+
     /// How long queries are still answered after SIGTERM or SIGINT
     #[arg(long, env = "GLOBAL_DNS_GRACE", value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub grace: Duration,

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
@@ -55,6 +55,9 @@ pub const DEFAULT_CLUSTER_NAME: &str = "local";
 /// How long a query may still look at a table that is not current any more, give or take.
 const LINGER: Duration = Duration::from_millis(100);
 
+/// How often a sign of life is looked for when there was none for too long.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
+
 /// Longer than nothing will happen for.
 const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -75,6 +78,8 @@ pub struct Policy {
     pub shrink_guard: ShrinkGuard,
     /// Where what the table is made from is saved, if it is.
     pub snapshot: Option<Snapshots>,
+    /// How long the table may be answered from without a sign of life; `None`: for as long as it takes.
+    pub max_stale: Option<Duration>,
 }
 
 /// Applies a source's updates, builds and publishes, until the source ends.
@@ -88,6 +93,7 @@ pub async fn follow(
         rules,
         shrink_guard,
         snapshot,
+        max_stale,
     } = policy;
     let mut follower = Follower {
         reader: publisher.reader(),
@@ -98,6 +104,7 @@ pub async fn follow(
         awaited: feeds.all(),
         guard: Guard::new(shrink_guard, feeds.clone()),
         snapshot,
+        max_stale,
         feeds,
         log: ChangeLog::default(),
     };
@@ -117,6 +124,7 @@ struct Follower {
     awaited: BTreeSet<Feed>,
     guard: Guard,
     snapshot: Option<Snapshots>,
+    max_stale: Option<Duration>,
     feeds: Feeds,
     log: ChangeLog,
 }
@@ -127,7 +135,8 @@ impl Follower {
             // Tables that queries still looked at when the last one was published are let go a moment later.
             let linger = self.publisher.free_retired().then_some(LINGER);
             let save = self.save_if_due();
-            let wait = linger.into_iter().chain(save).min().unwrap_or(FOREVER);
+            let waits = linger.into_iter().chain(save).chain(self.expire());
+            let wait = waits.min().unwrap_or(FOREVER);
             let Ok(first) = timeout(wait, updates.recv()).await else {
                 continue;
             };
@@ -180,6 +189,28 @@ impl Follower {
             }
             _ => None,
         }
+    }
+
+    /// Notes whether the table is too old by now; returns when to look again.
+    fn expire(&self) -> Option<Duration> {
+        let most = self.max_stale?;
+        let age = self.feeds.age();
+        let is_expired = age > most;
+        let now = self.reader.load();
+        if now.table.is_some() && now.is_expired != is_expired {
+            drop(now);
+            self.publisher.set_expired(is_expired);
+            match is_expired {
+                true => error!(?age, "The table is too old: answering SERVFAIL"),
+                false => info!("Heard again: answering from the table"),
+            }
+        }
+        // What is heard again may be no update.
+        Some(if is_expired {
+            SIGN_OF_LIFE
+        } else {
+            most - age + LINGER
+        })
     }
 
     fn apply(&mut self, watch: Watch, key: ObjectKey, object: Option<Object>) {
@@ -365,3 +396,6 @@ fn log_skip(object: &ObjectRef, reason: SkipReason, detail: &str) {
         | SkipReason::BadAddress => warn!(%object, %reason, detail, "Skipped object"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -224,6 +224,9 @@ impl Metrics {
         let stale = f64::from(u8::from(now.is_stale));
         let help = "1 while the table is one that a process before has saved";
         page.gauge("table_stale", help, stale)?;
+        let expired = f64::from(u8::from(now.is_expired));
+        let help = "1 while the table is older than --max-stale, and SERVFAIL is answered";
+        page.gauge("table_expired", help, expired)?;
         let failures = self.snapshot_failures.load(Relaxed);
         let help = "Snapshots of the table that could not be written";
         page.counter("snapshot_write_failures", help, failures)?;

@@ -159,6 +159,7 @@ pub(crate) fn published(table: Table) -> Published {
         generation: now.generation,
         serial: now.serial,
         is_stale: false,
+        is_expired: false,
     }
 }
 

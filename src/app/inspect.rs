@@ -111,6 +111,7 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
         rules: model.rules(),
         shrink_guard: ShrinkGuard::new(None), // there is one table, and no other that it could drop
         snapshot: None,
+        max_stale: None,
     };
     source.spawn(&mut tasks, &feeds, publisher, policy)?;
     let deadline = Instant::now() + FIRST_TABLE;

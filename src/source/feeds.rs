@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 
 use crate::mirror::{Namespace, Watch};
 
@@ -24,7 +24,7 @@ pub struct Feed {
 pub struct Feeds {
     state: Arc<Mutex<State>>,
     /// Feeds that are to be listed once more, and when: their last list is held.
-    relists: watch::Sender<BTreeMap<Feed, tokio::time::Instant>>,
+    relists: watch::Sender<BTreeMap<Feed, Instant>>,
 }
 
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Feeds {
     }
 
     /// Notes that a feed's list is held, in a sentence, and asks for another one at `due`.
-    pub(super) fn hold(&self, feed: &Feed, sentence: String, due: tokio::time::Instant) {
+    pub(super) fn hold(&self, feed: &Feed, sentence: String, due: Instant) {
         if let Some(signs) = self.lock().feeds.get_mut(feed) {
             signs.held = Some(sentence);
         }
@@ -143,7 +143,7 @@ impl Feeds {
 
     /// Tells whether feeds are to be listed once more now, and notes that they are.
     pub(super) fn take_due_relists(&self) -> bool {
-        let now = tokio::time::Instant::now();
+        let now = Instant::now();
         self.relists.send_if_modified(|relists| {
             let asked = relists.len();
             relists.retain(|_, due| now < *due);

@@ -20,6 +20,8 @@ pub struct Published {
     pub serial: u32,
     /// The table was saved by a process before (`--snapshot`), and nothing has confirmed it yet.
     pub is_stale: bool,
+    /// The source has been silent for longer than `--max-stale`: nothing is answered from the table.
+    pub is_expired: bool,
 }
 
 /// The writing end: one per process.
@@ -73,8 +75,23 @@ impl Publisher {
                 last.serial
             },
             is_stale,
+            is_expired: last.is_expired,
         });
         drop(last);
+        self.replace(next)
+    }
+
+    /// Notes whether the table is too old to be answered from. It stays the same table.
+    pub fn set_expired(&self, is_expired: bool) {
+        let last = self.current.load_full();
+        self.replace(Arc::new(Published {
+            table: last.table.clone(),
+            is_expired,
+            ..*last
+        }));
+    }
+
+    fn replace(&self, next: Arc<Published>) -> Arc<Published> {
         let last = self.current.swap(next.clone());
         self.lock().push(last);
         self.free_retired();

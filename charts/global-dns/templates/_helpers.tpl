@@ -185,6 +185,9 @@ capabilities: {drop: [ALL]}
 - --snapshot=/var/lib/global-dns/snapshot.json
 - --snapshot-max-age={{ $v.snapshot.maxAge }}
 {{- end }}
+{{- with $v.maxStale }}
+- --max-stale={{ . }}
+{{- end }}
 - --shrink-guard={{ $v.shrinkGuard | toString | replace "false" "off" }}
 - --grace={{ int64 $v.graceSeconds }}s
 - {{ printf "--log-level=%s" $v.log.level | quote }}

@@ -28,6 +28,7 @@ impl Followed {
             rules: rules(),
             shrink_guard: ShrinkGuard::new(percent),
             snapshot: None,
+            max_stale: None,
         };
         Self {
             updates,

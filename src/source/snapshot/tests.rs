@@ -186,6 +186,7 @@ fn followed(snapshots: Snapshots) -> Followed {
         rules: rules(),
         shrink_guard: ShrinkGuard::new(Some(90)),
         snapshot: Some(snapshots),
+        max_stale: None,
     };
     Followed {
         updates,
