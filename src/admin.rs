@@ -58,15 +58,22 @@ pub fn api_routes(pages: Pages) -> Router {
         .with_state(pages)
 }
 
-/// Ready from the first complete table until the process is asked to end. Losing the API server does not change that:
-/// the last table is answered for as long as it takes.
+/// Ready from the first complete table, or one that was saved, until the process is asked to end. Losing the API server
+/// does not change that: the last table is answered for as long as it takes, or for `--max-stale`.
 async fn readyz(FromState(pages): FromState<Pages>) -> (StatusCode, String) {
     let mut lines = pages.feeds.troubles();
+    if pages.reader.load().is_stale {
+        let age = pages.feeds.age().as_secs();
+        lines.insert(0, format!("answering from a snapshot of {age} s ago"));
+    }
     let status = if pages.draining.load(Ordering::Relaxed) {
         lines = vec!["shutting down".to_owned()];
         StatusCode::SERVICE_UNAVAILABLE
     } else if pages.reader.load().table.is_none() {
         lines.insert(0, "no complete table yet".to_owned());
+        StatusCode::SERVICE_UNAVAILABLE
+    } else if pages.reader.load().is_expired {
+        lines.insert(0, "the table is older than --max-stale".to_owned());
         StatusCode::SERVICE_UNAVAILABLE
     } else {
         lines.insert(0, "ok".to_owned());

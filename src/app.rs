@@ -23,7 +23,7 @@ use tracing::{info, warn};
 use crate::admin::{Pages, admin_routes, api_routes};
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceArgs};
 use crate::server::{Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, ns_addresses};
-use crate::source::{self, Feeds, file, kube};
+use crate::source::{self, Feeds, Policy, SnapshotOf, Snapshots, file, kube};
 use crate::table::Publisher;
 use crate::telemetry::{Metrics, Tallies, start_logging};
 use crate::wire::{CookieSecret, Settings};
@@ -69,10 +69,17 @@ async fn serve(
         version_bind,
         relist,
         watch_timeout,
+        shrink_guard,
+        snapshot,
+        snapshot_max_age,
+        max_stale,
         grace,
         log,
     } = args;
     log_to_stderr(&log, "info")?;
+    if max_stale.is_some_and(|most| most < 2 * watch_timeout) {
+        bail!("--max-stale is less than twice --watch-timeout, for which a watch may be silent");
+    }
     let mut signals = Signals::new()?;
     let namespaces = source.namespace.clone();
     let feeds = Feeds::new(&namespaces);
@@ -88,6 +95,14 @@ async fn serve(
         kube::Access::Pod,
     )
     .await?;
+    let snapshot = snapshot.map(|path| {
+        let of = SnapshotOf {
+            source: source.place(),
+            cluster_name: model.cluster_name.clone(),
+            namespaces: namespaces.iter().cloned().collect(),
+        };
+        Snapshots::new(path, snapshot_max_age, of)
+    });
     let encrypted = encrypted.options().map(Encrypted::open).transpose()?;
 
     let encrypted = encrypted.map(Encrypted::bind).transpose()?;
@@ -118,12 +133,22 @@ async fn serve(
             tallies: tallies.clone(),
             reader: reader.clone(),
             feeds: feeds.clone(),
+            snapshot_failures: snapshot
+                .as_ref()
+                .map(Snapshots::failures)
+                .unwrap_or_default(),
             certificate: encrypted.as_ref().map(Encrypted::certificate),
         },
         draining: draining.clone(),
     };
     let mut tasks = JoinSet::new();
-    source.spawn(&mut tasks, &feeds, publisher, &model)?;
+    let policy = Policy {
+        rules: model.rules(),
+        shrink_guard,
+        snapshot,
+        max_stale,
+    };
+    source.spawn(&mut tasks, &feeds, publisher, policy)?;
     for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {
         tasks.spawn(serve_http(listener, routes));
     }
@@ -271,6 +296,14 @@ impl Source {
         Ok(Self::Cluster(Box::new(cluster)))
     }
 
+    /// Names what is read from: snapshots of another place are of no use.
+    fn place(&self) -> String {
+        match self {
+            Self::Files(_) => "files".to_owned(),
+            Self::Cluster(cluster) => cluster.url(),
+        }
+    }
+
     /// Runs the source and what follows it, on one thread of their own: to build a large table must keep no connection
     /// waiting, and a change that was read is in the table without another thread to wake.
     fn spawn(
@@ -278,10 +311,10 @@ impl Source {
         tasks: &mut JoinSet<()>,
         feeds: &Feeds,
         publisher: Publisher,
-        model: &ModelArgs,
+        policy: Policy,
     ) -> anyhow::Result<()> {
         let (updates, inbox) = source::channel();
-        let follow = source::follow(inbox, feeds.clone(), publisher, model.rules());
+        let follow = source::follow(inbox, feeds.clone(), publisher, policy);
         let feeds = feeds.clone();
         let (running, ended) = oneshot::channel::<Infallible>();
         let work = move || {

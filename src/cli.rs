@@ -23,10 +23,11 @@ pub use values::{
     CheckOutput, ExplainOutput, GatewayDownArg, LocalMembersArg, LogFormatArg, OrderArg,
     ShortNamesArg, TableOutput,
 };
-use values::{parse_duration, parse_text};
+use values::{parse_duration, parse_shrink_guard, parse_text};
 
 use crate::mirror::Namespace;
 use crate::server::Addresses;
+use crate::source::ShrinkGuard;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -123,6 +124,27 @@ pub struct ServeArgs {
     /// How long a watch may be silent before its connection counts as dead, a few seconds aside
     #[arg(long, env = "GLOBAL_DNS_WATCH_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub watch_timeout: Duration,
+
+    /// Hold a list that would drop more than this share of the services, of more than 10, until another one, within half a minute, says the same; off: never
+    #[arg(long, env = "GLOBAL_DNS_SHRINK_GUARD", value_name = "PERCENT", default_value = "90", value_parser = parse_shrink_guard)]
+    pub shrink_guard: ShrinkGuard,
+
+    /// Save what the table is made from in this file, and answer from it after a restart until the API server has been heard
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_SNAPSHOT",
+        value_name = "FILE",
+        conflicts_with = "file"
+    )]
+    pub snapshot: Option<PathBuf>,
+
+    /// How old a snapshot may be that is answered from
+    #[arg(long, env = "GLOBAL_DNS_SNAPSHOT_MAX_AGE", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
+    pub snapshot_max_age: Duration,
+
+    /// Answer SERVFAIL when the API server has not been heard for longer than this, at least twice --watch-timeout [default: never]
+    #[arg(long, env = "GLOBAL_DNS_MAX_STALE", value_name = "DURATION", value_parser = parse_duration)]
+    pub max_stale: Option<Duration>,
 
     /// How long queries are still answered after SIGTERM or SIGINT
     #[arg(long, env = "GLOBAL_DNS_GRACE", value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
@@ -341,6 +363,7 @@ impl From<DemoArgs> for ServeArgs {
             api_listen: vec![api_listen],
         };
         serve.encrypted = EncryptedArgs::default();
+        serve.snapshot = None; // the sample is no cluster's
         serve.log = log;
         *serve
     }

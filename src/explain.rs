@@ -157,7 +157,7 @@ fn answer_report(zones: &Zones, table: &Table, name: &Name, rtype: RecordType) -
         Answer::NoData(zone) => ("NODATA", Some(zone.negative_ttl), Vec::new()),
         Answer::NxDomain(zone) => ("NXDOMAIN", Some(zone.negative_ttl), Vec::new()),
         Answer::Refused => ("REFUSED", None, Vec::new()),
-        Answer::NotReady => ("SERVFAIL", None, Vec::new()),
+        Answer::NotReady | Answer::Expired => ("SERVFAIL", None, Vec::new()),
     };
     AnswerReport {
         rtype: rtype.to_string(),

@@ -24,7 +24,7 @@ pub use object::KubeObject;
 pub use watch::{Kind, Watch};
 
 /// `metadata.namespace` and `metadata.name` of a Kubernetes object, as they are.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectKey {
     /// `metadata.namespace`; empty if the object has none.
     pub namespace: Text,
@@ -42,7 +42,7 @@ pub struct ObjectRef {
 }
 
 /// A headless service within the cluster set: the same namespace and name in every cluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ServiceKey {
     /// Namespace, the same in every cluster (namespace sameness).
     pub namespace: Namespace,
@@ -52,7 +52,7 @@ pub struct ServiceKey {
 
 /// One Kubernetes object, reduced to what matters here. There may be some hundred thousands of them: what they hold is
 /// boxed, so that each takes what its own kind needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Object {
     /// The mirror of a headless Service of another cluster (`nginx-east`).
     HeadlessMirror(Box<HeadlessMirror>),
@@ -69,7 +69,7 @@ pub enum Object {
 }
 
 /// A mirror Service with `clusterIP: None`: the parent of [`EndpointMirror`]s (rule M2).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeadlessMirror {
     /// Label `mirror.linkerd.io/cluster-name`, before aliases.
     pub cluster: ClusterName,
@@ -82,7 +82,7 @@ pub struct HeadlessMirror {
 }
 
 /// A mirror Service with a cluster IP of its own that stands for one remote endpoint (rule M1).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointMirror {
     /// Label `mirror.linkerd.io/cluster-name`, before aliases.
     pub cluster: ClusterName,
@@ -93,13 +93,14 @@ pub struct EndpointMirror {
     /// Label `mirror.linkerd.io/headless-mirror-svc-name`: the name of the [`HeadlessMirror`].
     pub parent: Text,
     /// `spec.clusterIPs`: synthetic endpoint IPs, usable by meshed clients only.
+    #[serde(with = "addresses")]
     pub addresses: SmallVec<[IpAddr; 1]>,
     /// `spec.ports`, which are what the cluster IP listens on.
     pub ports: Ports,
 }
 
 /// A headless Service of the source cluster itself (rule M5).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalService {
     /// Label `mirror.linkerd.io/exported: "true"`.
     pub exported: bool,
@@ -110,7 +111,7 @@ pub struct LocalService {
 }
 
 /// An EndpointSlice of an endpoint mirror: its liveness (rule M3).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewaySlice {
     /// Label `kubernetes.io/service-name`: the endpoint mirror in the same namespace that the slice belongs to.
     pub mirror: Text,
@@ -119,7 +120,7 @@ pub struct GatewaySlice {
 }
 
 /// An EndpointSlice of a headless Service of this cluster (rule M5).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
     /// Label `kubernetes.io/service-name`: the Service in the same namespace that the slice belongs to.
     pub service: Text,
@@ -130,7 +131,7 @@ pub struct Slice {
 }
 
 /// One entry of a slice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceEndpoint {
     /// The first of `addresses`, the only one that consumers use; `None` if a client must not be sent there.
     pub address: Option<IpAddr>,
@@ -143,7 +144,7 @@ pub struct SliceEndpoint {
 }
 
 /// A port, by name and protocol.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Port {
     /// Port number.
     pub number: u16,
@@ -166,7 +167,7 @@ pub enum Protocol {
 }
 
 /// What the owner of an exported Service asks of us by annotation; Linkerd copies it to the mirrors.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wishes {
     /// `global-dns/ttl`: seconds.
     pub ttl: Option<u32>,
@@ -177,7 +178,7 @@ pub struct Wishes {
 }
 
 /// What becomes of endpoints whose gateway is down (rule M4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GatewayDown {
     /// Left out, even if that empties a name.
@@ -189,7 +190,7 @@ pub enum GatewayDown {
 }
 
 /// Why an object or an endpoint is left out, and the words for whoever wonders.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skip {
     /// The kind of reason, a metric label.
     pub reason: SkipReason,
@@ -217,6 +218,22 @@ pub enum SkipReason {
     NotHeadless,
     /// Of a cluster that `--exclude-cluster` names.
     ExcludedCluster,
+}
+
+/// Addresses as a list, for serde.
+mod addresses {
+    use super::{IpAddr, SmallVec};
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(addresses: &[IpAddr], to: S) -> Result<S::Ok, S::Error> {
+        addresses.serialize(to)
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
+        from: D,
+    ) -> Result<SmallVec<[IpAddr; 1]>, D::Error> {
+        Vec::deserialize(from).map(SmallVec::from_vec)
+    }
 }
 
 // === impl ObjectKey ===

@@ -3,21 +3,27 @@
 //!
 //! A source sends [`Update`]s; [`follow`] applies them, builds, and publishes. An isolated change is published at once;
 //! changes that queue up meanwhile are taken together, so there is no fixed delay and no queue that grows. Before the
-//! first complete list of every feed there is no table, and a source that fails keeps the last one.
+//! first complete list of every feed there is no table, and a source that fails keeps the last one. A list that would drop
+//! most of the table is held until another one says the same ([`ShrinkGuard`]).
 
 mod backoff;
 pub mod feeds;
 pub mod file;
+mod guard;
 pub mod kube;
+mod snapshot;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 pub use feeds::{Feed, Feeds};
+pub use guard::ShrinkGuard;
+use guard::{Guard, Shrinkage, Verdict};
+pub use snapshot::{SnapshotOf, Snapshots};
 
 use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, SkipReason, Watch};
 use crate::table::inputs::{Dirty, Objects};
@@ -49,6 +55,12 @@ pub const DEFAULT_CLUSTER_NAME: &str = "local";
 /// How long a query may still look at a table that is not current any more, give or take.
 const LINGER: Duration = Duration::from_millis(100);
 
+/// How often a sign of life is looked for when there was none for too long.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
+
+/// Longer than nothing will happen for.
+const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Updates that may wait: some pages of a list.
 const QUEUE: usize = 1024;
 
@@ -57,125 +69,253 @@ pub fn channel() -> (Updates, mpsc::Receiver<Update>) {
     mpsc::channel(QUEUE)
 }
 
+/// What `serve` wants of who follows a source.
+#[derive(Debug)]
+pub struct Policy {
+    /// What the table is built by.
+    pub rules: Rules,
+    /// How much of it one list may drop.
+    pub shrink_guard: ShrinkGuard,
+    /// Where what the table is made from is saved, if it is.
+    pub snapshot: Option<Snapshots>,
+    /// How long the table may be answered from without a sign of life; `None`: for as long as it takes.
+    pub max_stale: Option<Duration>,
+}
+
 /// Applies a source's updates, builds and publishes, until the source ends.
 pub async fn follow(
-    mut updates: mpsc::Receiver<Update>,
+    updates: mpsc::Receiver<Update>,
     feeds: Feeds,
     publisher: Publisher,
-    rules: Rules,
+    policy: Policy,
 ) {
-    let reader = publisher.reader();
-    let mut inputs = Inputs::default();
-    let mut dirty = Dirty::new();
-    let mut awaited: BTreeSet<Feed> = feeds.all();
-    let mut log = ChangeLog::default();
-    loop {
-        // Tables that queries still looked at when the last one was published are let go a moment later.
-        let first = if publisher.free_retired() {
-            match timeout(LINGER, updates.recv()).await {
-                Ok(first) => first,
-                Err(_) => continue,
-            }
-        } else {
-            updates.recv().await
-        };
-        let Some(first) = first else { return };
-        let mut next = Some(first);
-        let mut taken = 0;
-        while let Some(update) = next {
-            if let Update::Reset(lists) = &update {
-                for (feed, objects) in lists {
-                    debug!(%feed, objects = objects.len(), "Listed");
-                    awaited.remove(feed);
-                }
-            }
-            dirty.extend(apply(&mut inputs, update));
-            taken += 1;
-            // What came in meanwhile belongs to this table; an endless stream must not hold it back.
-            next = if taken < QUEUE {
-                updates.try_recv().ok()
-            } else {
-                None
+    let Policy {
+        rules,
+        shrink_guard,
+        snapshot,
+        max_stale,
+    } = policy;
+    let mut follower = Follower {
+        reader: publisher.reader(),
+        publisher,
+        rules,
+        inputs: Inputs::default(),
+        dirty: Dirty::new(),
+        awaited: feeds.all(),
+        guard: Guard::new(shrink_guard, feeds.clone()),
+        snapshot,
+        max_stale,
+        feeds,
+        log: ChangeLog::default(),
+    };
+    follower.restore();
+    follower.run(updates).await;
+}
+
+/// Where a source's updates end up.
+struct Follower {
+    publisher: Publisher,
+    reader: Reader,
+    rules: Rules,
+    inputs: Inputs,
+    /// Services whose change is not published yet.
+    dirty: Dirty,
+    /// Feeds that were not listed yet: before all were, there is no table.
+    awaited: BTreeSet<Feed>,
+    guard: Guard,
+    snapshot: Option<Snapshots>,
+    max_stale: Option<Duration>,
+    feeds: Feeds,
+    log: ChangeLog,
+}
+
+impl Follower {
+    async fn run(mut self, mut updates: mpsc::Receiver<Update>) {
+        loop {
+            // Tables that queries still looked at when the last one was published are let go a moment later.
+            let linger = self.publisher.free_retired().then_some(LINGER);
+            let save = self.save_if_due();
+            let waits = linger.into_iter().chain(save).chain(self.expire());
+            let wait = waits.min().unwrap_or(FOREVER);
+            let Ok(first) = timeout(wait, updates.recv()).await else {
+                continue;
             };
+            let Some(first) = first else { return };
+            let mut next = Some(first);
+            let mut taken = 0;
+            while let Some(update) = next {
+                match update {
+                    Update::Apply { watch, key, object } => self.apply(watch, key, object),
+                    Update::Reset(lists) => self.reset(lists),
+                }
+                taken += 1;
+                // What came in meanwhile belongs to this table; an endless stream must not hold it back.
+                next = if taken < QUEUE {
+                    updates.try_recv().ok()
+                } else {
+                    None
+                };
+            }
+            if self.awaited.is_empty() {
+                self.publish();
+            }
         }
-        if awaited.is_empty() {
-            publish(
-                &publisher,
-                &reader,
-                &inputs,
-                &std::mem::take(&mut dirty),
-                &rules,
-                &mut log,
+    }
+
+    /// Starts with what a process before has saved, if that can be used. What is listed is kept apart from it, and
+    /// replaces it when it is complete.
+    fn restore(&mut self) {
+        let Some(restored) = self.snapshot.as_ref().and_then(Snapshots::load) else {
+            return;
+        };
+        let services = restored.inputs.services();
+        let built = build(&Table::default(), &restored.inputs, &services, &self.rules);
+        self.feeds.restored(restored.age);
+        let now = self.publisher.publish_stale(built, unix_seconds());
+        warn!(
+            age = ?restored.age,
+            serial = now.serial,
+            services = services.len(),
+            "Answering from a snapshot until everything is listed"
+        );
+        self.dirty = services;
+    }
+
+    /// Saves what the table is made from when it is time to; returns when to look again.
+    fn save_if_due(&mut self) -> Option<Duration> {
+        match &mut self.snapshot {
+            Some(snapshot) if self.awaited.is_empty() => {
+                Some(snapshot.save_if_due(&self.inputs, self.feeds.age()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Notes whether the table is too old by now; returns when to look again.
+    fn expire(&self) -> Option<Duration> {
+        let most = self.max_stale?;
+        let age = self.feeds.age();
+        let is_expired = age > most;
+        let now = self.reader.load();
+        if now.table.is_some() && now.is_expired != is_expired {
+            drop(now);
+            self.publisher.set_expired(is_expired);
+            match is_expired {
+                true => error!(?age, "The table is too old: answering SERVFAIL"),
+                false => info!("Heard again: answering from the table"),
+            }
+        }
+        // What is heard again may be no update.
+        Some(if is_expired {
+            SIGN_OF_LIFE
+        } else {
+            most - age + LINGER
+        })
+    }
+
+    fn apply(&mut self, watch: Watch, key: ObjectKey, object: Option<Object>) {
+        if let Some(Object::Skipped(skip)) = &object {
+            let object = ObjectRef {
+                kind: watch.kind(),
+                key: key.clone(),
+            };
+            log_skip(&object, skip.reason, &skip.detail);
+        }
+        self.dirty.extend(match object {
+            Some(object) => self.inputs.apply(watch, key, object),
+            None => self.inputs.delete(watch, key),
+        });
+    }
+
+    fn reset(&mut self, lists: Vec<(Feed, Objects)>) {
+        let is_relist = self.awaited.is_empty();
+        let mut lost = 0;
+        for (feed, objects) in &lists {
+            debug!(%feed, objects = objects.len(), "Listed");
+            self.awaited.remove(feed);
+            lost += self
+                .inputs
+                .count_lost(feed.watch, namespace_of(feed), objects);
+        }
+        let feeds: Vec<Feed> = lists.iter().map(|(feed, _)| feed.clone()).collect();
+        let known = self.inputs.skipped().clone();
+        let is_suspect = match &self.reader.load().table {
+            Some(table) if is_relist => self.guard.suspects(lost, table, &feeds),
+            _ => false,
+        };
+        if is_suspect {
+            // What came before is not these lists' doing.
+            self.publish();
+            let mut next = self.inputs.clone();
+            let dirty = replace(&mut next, lists);
+            let would = self.shrinkage(&next, &dirty, &feeds);
+            if self.guard.judge(&feeds, would) == Verdict::Held {
+                return;
+            }
+            self.inputs = next;
+            self.dirty = dirty;
+        } else {
+            let why = "A list that was held is not confirmed: dropped";
+            self.guard.release(&feeds, why);
+            self.dirty.extend(replace(&mut self.inputs, lists));
+        }
+        let skipped = self.inputs.skipped().iter();
+        for ((watch, key), skip) in skipped.filter(|(key, skip)| known.get(*key) != Some(*skip)) {
+            let object = ObjectRef {
+                kind: watch.kind(),
+                key: key.clone(),
+            };
+            log_skip(&object, skip.reason, &skip.detail);
+        }
+    }
+
+    /// Tells what would become of the table.
+    fn shrinkage(&self, next: &Inputs, dirty: &Dirty, feeds: &[Feed]) -> Shrinkage {
+        let last = self.reader.load();
+        let empty = Table::default();
+        let last = last.table.as_ref().unwrap_or(&empty);
+        let next = build(last, next, dirty, &self.rules);
+        Shrinkage::between(last, &next.table, feeds)
+    }
+
+    fn publish(&mut self) {
+        let dirty = std::mem::take(&mut self.dirty);
+        let last = self.reader.load();
+        let empty = Table::default();
+        let last_table = last.table.as_ref().unwrap_or(&empty);
+        let built: Built = build(last_table, &self.inputs, &dirty, &self.rules);
+        self.log.note(last_table, &built.table, &dirty, &self.rules);
+        if last.is_stale {
+            info!("Everything was listed: the saved table is replaced");
+        }
+        if let Some(snapshot) = &mut self.snapshot
+            && (last.is_stale || last.table.is_none() || !dirty.is_empty())
+        {
+            snapshot.note_change();
+        }
+        let moved = built.answers_moved || last.table.is_none();
+        let now = self.publisher.publish(built, unix_seconds());
+        if moved {
+            let (generation, serial) = (now.generation, now.serial);
+            info!(
+                generation,
+                serial,
+                changed_services = dirty.len(),
+                "Published table"
             );
         }
     }
 }
 
-fn apply(inputs: &mut Inputs, update: Update) -> Dirty {
-    match update {
-        Update::Apply { watch, key, object } => {
-            if let Some(Object::Skipped(skip)) = &object {
-                let object = ObjectRef {
-                    kind: watch.kind(),
-                    key: key.clone(),
-                };
-                log_skip(&object, skip.reason, &skip.detail);
-            }
-            match object {
-                Some(object) => inputs.apply(watch, key, object),
-                None => inputs.delete(watch, key),
-            }
-        }
-        Update::Reset(lists) => {
-            let known = inputs.skipped().clone();
-            let reset = |(feed, objects): (Feed, Objects)| {
-                inputs.reset(
-                    feed.watch,
-                    feed.namespace.as_ref().map(Namespace::as_str),
-                    objects,
-                )
-            };
-            let dirty = lists.into_iter().flat_map(reset).collect();
-            let new = inputs
-                .skipped()
-                .iter()
-                .filter(|(key, skip)| known.get(*key) != Some(*skip));
-            for ((watch, key), skip) in new {
-                let object = ObjectRef {
-                    kind: watch.kind(),
-                    key: key.clone(),
-                };
-                log_skip(&object, skip.reason, &skip.detail);
-            }
-            dirty
-        }
-    }
+/// Replaces what feeds have seen by complete lists.
+fn replace(inputs: &mut Inputs, lists: Vec<(Feed, Objects)>) -> Dirty {
+    let reset =
+        |(feed, objects): (Feed, Objects)| inputs.reset(feed.watch, namespace_of(&feed), objects);
+    lists.into_iter().flat_map(reset).collect()
 }
 
-fn publish(
-    publisher: &Publisher,
-    reader: &Reader,
-    inputs: &Inputs,
-    dirty: &Dirty,
-    rules: &Rules,
-    log: &mut ChangeLog,
-) {
-    let last = reader.load();
-    let empty = Table::default();
-    let last_table = last.table.as_ref().unwrap_or(&empty);
-    let built: Built = build(last_table, inputs, dirty, rules);
-    log.note(last_table, &built.table, dirty, rules);
-    let moved = built.answers_moved || last.table.is_none();
-    let now = publisher.publish(built, unix_seconds());
-    if moved {
-        let (generation, serial) = (now.generation, now.serial);
-        info!(
-            generation,
-            serial,
-            changed_services = dirty.len(),
-            "Published table"
-        );
-    }
+fn namespace_of(feed: &Feed) -> Option<&str> {
+    feed.namespace.as_ref().map(Namespace::as_str)
 }
 
 /// Seconds since 1970; a clock before that counts as 1970, the serial moves on all the same.
@@ -256,3 +396,6 @@ fn log_skip(object: &ObjectRef, reason: SkipReason, detail: &str) {
         | SkipReason::BadAddress => warn!(%object, %reason, detail, "Skipped object"),
     }
 }
+
+#[cfg(test)]
+mod tests;

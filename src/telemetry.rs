@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::IsTerminal;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -98,6 +98,8 @@ pub struct Metrics {
     pub reader: Reader,
     /// Signs of life of the source.
     pub feeds: Feeds,
+    /// Snapshots that could not be written.
+    pub snapshot_failures: Arc<AtomicU64>,
     /// What the encrypted listeners show, if there are any.
     pub certificate: Option<Arc<Certificate>>,
 }
@@ -219,9 +221,21 @@ impl Metrics {
         )?;
         let serial = f64::from(now.serial);
         page.gauge("table_serial", "SOA serial", serial)?;
+        let stale = f64::from(u8::from(now.is_stale));
+        let help = "1 while the table is one that a process before has saved";
+        page.gauge("table_stale", help, stale)?;
+        let expired = f64::from(u8::from(now.is_expired));
+        let help = "1 while the table is older than --max-stale, and SERVFAIL is answered";
+        page.gauge("table_expired", help, expired)?;
+        let failures = self.snapshot_failures.load(Relaxed);
+        let help = "Snapshots of the table that could not be written";
+        page.counter("snapshot_write_failures", help, failures)?;
         let age = self.feeds.age().as_secs_f64();
         let help = "Age of the oldest watch's last sign of life";
         page.gauge("table_age_seconds", help, age)?;
+        let held = self.feeds.held() as f64;
+        let help = "Watches whose last list is held by --shrink-guard";
+        page.gauge("held_lists", help, held)?;
         let services = table.services().filter(|service| service.is_known).count() as f64;
         page.gauge("services", "Services in the table", services)?;
 

@@ -158,6 +158,8 @@ pub(crate) fn published(table: Table) -> Published {
         table: Some(table),
         generation: now.generation,
         serial: now.serial,
+        is_stale: false,
+        is_expired: false,
     }
 }
 

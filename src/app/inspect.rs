@@ -15,7 +15,7 @@ use crate::admin::choose_zone;
 use crate::cli::{ExplainArgs, ExplainOutput, ModelArgs, SourceArgs, TableArgs, TableOutput};
 use crate::explain::{Explanation, explain};
 use crate::server::ns_addresses;
-use crate::source::{Feeds, kube};
+use crate::source::{Feeds, Policy, ShrinkGuard, kube};
 use crate::table::Publisher;
 use crate::table::publish::Reader;
 use crate::table::report::Report;
@@ -107,7 +107,13 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
     };
     let source = Source::open(args, timing, kube::Access::Usual).await?;
     let mut tasks = JoinSet::new();
-    source.spawn(&mut tasks, &feeds, publisher, model)?;
+    let policy = Policy {
+        rules: model.rules(),
+        shrink_guard: ShrinkGuard::new(None), // there is one table, and no other that it could drop
+        snapshot: None,
+        max_stale: None,
+    };
+    source.spawn(&mut tasks, &feeds, publisher, policy)?;
     let deadline = Instant::now() + FIRST_TABLE;
     while reader.load().table.is_none() {
         let troubles = feeds.problems();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::mirror::GatewayDown;
+use crate::source::ShrinkGuard;
 use crate::table::{LocalMembers, ShortNames};
 use crate::telemetry::LogFormat;
 use crate::wire::Order;
@@ -138,6 +139,15 @@ pub(super) fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
+/// Reads the share of the services, in percent, that one list may drop.
+pub(super) fn parse_shrink_guard(text: &str) -> Result<ShrinkGuard, String> {
+    match (text, text.parse()) {
+        ("off", _) => Ok(ShrinkGuard::new(None)),
+        (_, Ok(percent @ 1..=99)) => Ok(ShrinkGuard::new(Some(percent))),
+        _ => Err("a number of percent between 1 and 99 is wanted, or off".to_owned()),
+    }
+}
+
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let unreadable = || "a duration is a number and a unit, such as 500ms, 5s or 15m".to_owned();
     let duration: jiff::SignedDuration = text.parse().map_err(|_| unreadable())?;
@@ -184,6 +194,16 @@ mod tests {
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         for bad in ["", "5", "-5s", "soon"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_shrink_guard_is_a_share_or_off() {
+        let percent = |text| parse_shrink_guard(text).map(|guard| guard.percent);
+        assert_eq!(percent("90"), Ok(Some(90)));
+        assert_eq!(percent("off"), Ok(None));
+        for bad in ["", "0", "100", "90%", "-1", "on"] {
+            assert!(percent(bad).is_err(), "{bad}");
         }
     }
 

@@ -111,7 +111,8 @@ fn an_explanation_says_what_the_answer_is() {
                 | Answer::Address(..)
                 | Answer::Text(_)
                 | Answer::Pointers(..)
-                | Answer::NotReady) => panic!("{other:?}"),
+                | Answer::NotReady
+                | Answer::Expired) => panic!("{other:?}"),
             };
             assert_eq!(report.result, result, "{name}");
         }

@@ -11,6 +11,7 @@ use std::ops::Deref;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use arcstr::ArcStr;
+use serde::{Deserialize, Serialize, Serializer};
 use triomphe::ThinArc;
 
 use super::Port;
@@ -19,7 +20,8 @@ use super::Port;
 pub type Text = ArcStr;
 
 /// The ports of an endpoint, shared by all that have the same, one pointer wide.
-#[derive(Clone)]
+#[derive(Clone, Deserialize)]
+#[serde(from = "Vec<Port>")]
 pub struct Ports(ThinArc<(), Port>);
 
 /// Returns the one copy of a text that is likely to occur again.
@@ -77,6 +79,18 @@ impl FromIterator<Port> for Ports {
             return known.clone();
         }
         pool.add(ports, |ports| ThinArc::strong_count(&ports.0) > 1)
+    }
+}
+
+impl From<Vec<Port>> for Ports {
+    fn from(ports: Vec<Port>) -> Self {
+        ports.into_iter().collect()
+    }
+}
+
+impl Serialize for Ports {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self[..].serialize(to)
     }
 }
 

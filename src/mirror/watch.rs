@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::KubeObject;
 
 /// Labels and annotations that we read, and nothing else.
@@ -60,7 +62,8 @@ pub enum Kind {
 
 /// One connection to the API server. Inputs are kept per watch: an object whose labels change leaves one watch and
 /// appears on another, in either order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Watch {
     /// Services that Linkerd mirrored.
     MirrorServices,

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
 use crate::mirror::{Namespace, Watch};
 
@@ -18,7 +21,11 @@ pub struct Feed {
 
 /// The state of every feed. Cheap to clone: all clones are one.
 #[derive(Clone, Debug)]
-pub struct Feeds(Arc<Mutex<State>>);
+pub struct Feeds {
+    state: Arc<Mutex<State>>,
+    /// Feeds that are to be listed once more, and when: their last list is held.
+    relists: watch::Sender<BTreeMap<Feed, Instant>>,
+}
 
 #[derive(Debug)]
 struct State {
@@ -31,6 +38,7 @@ struct Signs {
     last_life: Option<Instant>,
     is_listed: bool,
     problem: Option<String>,
+    held: Option<String>,
 }
 
 // === impl Feeds ===
@@ -52,10 +60,20 @@ impl Feeds {
             .into_iter()
             .flat_map(feed)
             .map(|feed| (feed, Signs::default()));
-        Self(Arc::new(Mutex::new(State {
+        let state = State {
             started: Instant::now(),
             feeds: feeds.collect(),
-        })))
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            relists: watch::Sender::default(),
+        }
+    }
+
+    /// Notes that what there is until feeds are heard of was true this long ago.
+    pub fn restored(&self, age: Duration) {
+        let mut state = self.lock();
+        state.started = state.started.checked_sub(age).unwrap_or(state.started);
     }
 
     /// Returns every feed.
@@ -90,6 +108,56 @@ impl Feeds {
         is_news
     }
 
+    /// Notes that a feed's list is held, in a sentence, and asks for another one at `due`.
+    pub(super) fn hold(&self, feed: &Feed, sentence: String, due: Instant) {
+        if let Some(signs) = self.lock().feeds.get_mut(feed) {
+            signs.held = Some(sentence);
+        }
+        self.relists
+            .send_modify(|relists| _ = relists.insert(feed.clone(), due));
+    }
+
+    /// Notes that no list of a feed is held any more.
+    pub(super) fn release(&self, feed: &Feed) {
+        if let Some(signs) = self.lock().feeds.get_mut(feed) {
+            signs.held = None;
+        }
+        self.take_relist(feed);
+    }
+
+    /// Waits until a feed is to be listed once more.
+    pub(super) async fn relist_due(&self, feed: &Feed) {
+        let mut relists = self.relists.subscribe();
+        let asked = relists.wait_for(|relists| relists.contains_key(feed)).await;
+        let Some(due) = asked.ok().and_then(|relists| relists.get(feed).copied()) else {
+            return; // never: we hold a sender
+        };
+        sleep_until(due).await;
+    }
+
+    /// Notes that a feed is being listed once more.
+    pub(super) fn take_relist(&self, feed: &Feed) {
+        self.relists
+            .send_if_modified(|relists| relists.remove(feed).is_some());
+    }
+
+    /// Tells whether feeds are to be listed once more now, and notes that they are.
+    pub(super) fn take_due_relists(&self) -> bool {
+        let now = Instant::now();
+        self.relists.send_if_modified(|relists| {
+            let asked = relists.len();
+            relists.retain(|_, due| now < *due);
+            relists.len() < asked
+        })
+    }
+
+    /// Returns how many feeds there are whose list is held.
+    pub fn held(&self) -> usize {
+        let state = self.lock();
+        let is_held = |signs: &&Signs| signs.held.is_some();
+        state.feeds.values().filter(is_held).count()
+    }
+
     /// Returns how long ago the feed that has been silent longest was last heard of; since the start, if never.
     pub fn age(&self) -> Duration {
         let state = self.lock();
@@ -103,15 +171,19 @@ impl Feeds {
             .elapsed()
     }
 
-    /// Returns, in sentences, which feeds have not been listed yet and what ails the others.
+    /// Returns, in sentences, which feeds have not been listed yet, whose list is held, and what ails the others.
     pub fn troubles(&self) -> Vec<String> {
-        let sentence = |(feed, signs): (&Feed, &Signs)| match (&signs.problem, signs.is_listed) {
-            (None, true) => None,
-            (None, false) => Some(format!("{feed}: not listed yet")),
-            (Some(problem), true) => Some(format!("{feed}: {problem}")),
-            (Some(problem), false) => Some(format!("{feed}: not listed yet: {problem}")),
+        let sentences = |(feed, signs): (&Feed, &Signs)| {
+            let ails = match (&signs.problem, signs.is_listed) {
+                (None, true) => None,
+                (None, false) => Some(format!("{feed}: not listed yet")),
+                (Some(problem), true) => Some(format!("{feed}: {problem}")),
+                (Some(problem), false) => Some(format!("{feed}: not listed yet: {problem}")),
+            };
+            let held = signs.held.as_ref().map(|held| format!("{feed}: {held}"));
+            ails.into_iter().chain(held)
         };
-        self.lock().feeds.iter().filter_map(sentence).collect()
+        self.lock().feeds.iter().flat_map(sentences).collect()
     }
 
     /// Returns, in sentences, what ails feeds at the moment.
@@ -123,7 +195,7 @@ impl Feeds {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it holds the lock, and if it did, the state would still be whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,8 @@
 //! YAML or JSON on disk: what `kubectl get svc,endpointslices -A -o yaml` prints, in one or several documents.
 //!
 //! The files of `--file` are one source: merged, and reloaded whole when one of them changes and two reads a moment
-//! apart agree, so that a half-written file is never taken. A broken or empty file keeps the last good table.
+//! apart agree, so that a half-written file is never taken. A broken or empty file keeps the last good table. Files that
+//! were read and are held (`--shrink-guard`) are read once more when [`Feeds`] says so.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -191,13 +192,16 @@ impl Files {
             first,
         } = self;
         let mut is_good = true;
+        // What was read last is held (`--shrink-guard`), and to be confirmed.
+        let mut must_read = false;
         if send(first, &feeds, &updates).await.is_err() {
             return;
         }
         loop {
             tokio::time::sleep(timing.poll).await;
             let now = look(&paths);
-            if now == stamps {
+            must_read |= feeds.take_due_relists();
+            if now == stamps && !must_read {
                 // Good files that did not change are as good as read again.
                 if is_good {
                     feeds.all().iter().for_each(|feed| feeds.alive(feed));
@@ -207,6 +211,7 @@ impl Files {
             let Some(read) = settled(&paths, timing.settle).await else {
                 continue; // still being written: looked at again at the next poll
             };
+            must_read = false;
             is_good = read.is_ok();
             match read {
                 Ok(lists) => {

@@ -93,6 +93,11 @@ impl Cluster {
         })
     }
 
+    /// Returns where the API server is.
+    pub fn url(&self) -> String {
+        self.config.cluster_url.to_string()
+    }
+
     fn pod() -> Result<Config, ConnectError> {
         Config::incluster().map_err(|e| ConnectError::NotInCluster(Box::new(e)))
     }

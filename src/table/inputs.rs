@@ -74,6 +74,14 @@ impl Inputs {
         dirty
     }
 
+    /// Counts the objects that a complete list would take away or change.
+    pub fn count_lost(&self, watch: Watch, namespace: Option<&str>, listed: &Objects) -> usize {
+        let seen = self.objects[watch as usize].iter();
+        let seen = seen.filter(|(key, _)| namespace.is_none_or(|n| *key.namespace == *n));
+        seen.filter(|(key, object)| listed.get(*key) != Some(*object))
+            .count()
+    }
+
     /// Packs what a long list left half empty: trees that grow at one end have room for as much again.
     fn pack(&mut self, watch: Watch) {
         let objects = &mut self.objects[watch as usize];
@@ -270,6 +278,11 @@ impl Inputs {
                 | Object::GatewaySlice(_)
                 | Object::Skipped(_) => None,
             })
+    }
+
+    /// Returns every object of a watch.
+    pub fn objects(&self, watch: Watch) -> &Objects {
+        &self.objects[watch as usize]
     }
 
     /// Returns the objects that were skipped when they were parsed.

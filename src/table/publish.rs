@@ -18,6 +18,10 @@ pub struct Published {
     pub generation: u64,
     /// SOA serial (RFC 1035 section 3.3.13): moves when the generation does.
     pub serial: u32,
+    /// The table was saved by a process before (`--snapshot`), and nothing has confirmed it yet.
+    pub is_stale: bool,
+    /// The source has been silent for longer than `--max-stale`: nothing is answered from the table.
+    pub is_expired: bool,
 }
 
 /// The writing end: one per process.
@@ -51,6 +55,15 @@ impl Publisher {
     /// Makes a table current. Generation and serial move only if its answers differ from those of the one before; the
     /// serial is `max(last + 1, now)`, so that it survives a restart. `now` is in Unix seconds.
     pub fn publish(&self, built: Built, now: u32) -> Arc<Published> {
+        self.swap(built, now, false)
+    }
+
+    /// The same with a table that was saved by a process before, and that nothing confirms yet.
+    pub fn publish_stale(&self, built: Built, now: u32) -> Arc<Published> {
+        self.swap(built, now, true)
+    }
+
+    fn swap(&self, built: Built, now: u32, is_stale: bool) -> Arc<Published> {
         let last = self.current.load_full();
         let moved = built.answers_moved || last.table.is_none();
         let next = Arc::new(Published {
@@ -61,8 +74,24 @@ impl Publisher {
             } else {
                 last.serial
             },
+            is_stale,
+            is_expired: last.is_expired,
         });
         drop(last);
+        self.replace(next)
+    }
+
+    /// Notes whether the table is too old to be answered from. It stays the same table.
+    pub fn set_expired(&self, is_expired: bool) {
+        let last = self.current.load_full();
+        self.replace(Arc::new(Published {
+            table: last.table.clone(),
+            is_expired,
+            ..*last
+        }));
+    }
+
+    fn replace(&self, next: Arc<Published>) -> Arc<Published> {
         let last = self.current.swap(next.clone());
         self.lock().push(last);
         self.free_retired();

@@ -17,6 +17,9 @@ pub struct Report {
     pub generation: u64,
     /// SOA serial.
     pub serial: u32,
+    /// The table was saved by a process before (`--snapshot`), and nothing has confirmed it yet.
+    #[serde(default)]
+    pub stale: bool,
     /// The zones, with final dots.
     pub zones: Vec<String>,
     /// Every service, sorted by namespace and name.
@@ -114,6 +117,7 @@ impl Report {
         Self {
             generation: published.generation,
             serial: published.serial,
+            stale: published.is_stale,
             zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
             services: services
                 .map(|service| ServiceReport::new(service, owns(service)))
@@ -146,6 +150,9 @@ impl Report {
             self.serial,
             self.zones.join(" ")
         )?;
+        if self.stale {
+            writeln!(text, "saved by a process before, and not confirmed yet")?;
+        }
         for service in &self.services {
             let short = if service.owns_short_name {
                 ", also by its short name"

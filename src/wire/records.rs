@@ -41,7 +41,7 @@ pub fn records(reply: &Reply<'_>, query: &Query) -> Sections {
         Body::Answer(answer) => answer,
     };
     match answer {
-        Answer::Refused | Answer::NotReady => {}
+        Answer::Refused | Answer::NotReady | Answer::Expired => {}
         Answer::Data(_, view, rtype) => {
             let _ = visit_rows(view, *rtype, reply.order, reply.turn, |row| {
                 sections.push_row(&qname, query, view, row);

@@ -114,6 +114,8 @@ pub enum ExtendedError {
     NotAuthoritative,
     /// 21: a class or a transfer.
     NotSupported,
+    /// 24: the table is too old. Not 3, Stale Answer, which says that there is an answer.
+    InvalidData,
 }
 
 /// What a client takes over UDP at least (RFC 1035 section 4.2.1), and without EDNS at most.
@@ -162,12 +164,7 @@ pub fn respond<'t>(
         RecordType::OPT | RecordType(249..=254) => return Some(reply(Rcode::NOTIMP, None)),
         _ => {}
     }
-    let answer = answer_question(
-        &settings.zones,
-        now.table.as_ref(),
-        &query.name,
-        query.rtype,
-    );
+    let answer = answer_question(&settings.zones, now, &query.name, query.rtype);
     let rcode = match answer {
         Answer::Data(..)
         | Answer::Soa(_)
@@ -181,6 +178,9 @@ pub fn respond<'t>(
             return Some(reply(Rcode::REFUSED, Some(ExtendedError::NotAuthoritative)));
         }
         Answer::NotReady => return Some(reply(Rcode::SERVFAIL, Some(ExtendedError::NotReady))),
+        Answer::Expired => {
+            return Some(reply(Rcode::SERVFAIL, Some(ExtendedError::InvalidData)));
+        }
     };
     // An answer for any class cannot speak for all of them (RFC 1035 section 6.2).
     let body = Body::Answer(answer);
@@ -260,6 +260,7 @@ impl ExtendedError {
             Self::NotReady => 14,
             Self::NotAuthoritative => 20,
             Self::NotSupported => 21,
+            Self::InvalidData => 24,
         }
     }
 }

@@ -120,7 +120,7 @@ impl Message<'_> {
                 self.put_soa(AUTHORITY, zone, reply.serial, apex_at);
                 true
             }
-            Answer::Refused | Answer::NotReady => true,
+            Answer::Refused | Answer::NotReady | Answer::Expired => true,
         }
     }
 

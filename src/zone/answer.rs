@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::read::{Reading, Scope, View, same_port};
 use super::reverse::Pointers;
 use super::{RecordType, Zone};
-use crate::table::{Endpoint, OwnName, Repeats, Table};
+use crate::table::{Endpoint, OwnName, Published, Repeats};
 use crate::zone::{Name, Zones, read};
 
 /// What a question gets. Malformed and unsupported messages end earlier, in [`respond`](crate::wire::respond()).
@@ -32,6 +32,8 @@ pub enum Answer<'t> {
     Refused,
     /// There is no table yet.
     NotReady,
+    /// The table is too old.
+    Expired,
 }
 
 /// One row of an answer.
@@ -54,14 +56,16 @@ pub enum RowData {
     Srv(u16),
 }
 
-/// Answers a question about the table that is current, if there is one.
+/// Answers a question about what is current.
 pub fn answer_question<'t>(
     zones: &'t Zones,
-    table: Option<&'t Table>,
+    now: &'t Published,
     name: &Name,
     rtype: RecordType,
 ) -> Answer<'t> {
-    match table {
+    match &now.table {
+        // As a secondary server that lost its primary (RFC 1035 section 3.3.13, EXPIRE): the zone as a whole.
+        Some(_) if now.is_expired && zones.of(name).is_some() => Answer::Expired,
         Some(table) => answer(read(zones, table, name), rtype),
         None if zones.of(name).is_none() => Answer::Refused,
         None => Answer::NotReady,

@@ -30,7 +30,8 @@ pub fn every_flag() -> Map<String, Value> {
         "encrypted": {"secretName": "global-dns-tls", "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"],
             "httpsPath": "/ask"},
         "namespaces": ["prod", "shop"],
-        "relist": "5m", "watchTimeout": "1m30s", "graceSeconds": 40,
+        "relist": "5m", "watchTimeout": "1m30s", "shrinkGuard": 50,
+        "maxStale": "10m", "snapshot": {"enabled": true, "maxAge": "2h"}, "graceSeconds": 40,
         "log": {"level": "info,global_dns::source=debug", "format": "json"},
     });
     let Value::Object(values) = values else {
@@ -75,7 +76,9 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
         ),
         (
             "a single replica",
-            with(json!({"replicas": 1, "topologySpread": {"nodes": "", "zones": ""}})),
+            with(
+                json!({"replicas": 1, "shrinkGuard": false, "topologySpread": {"nodes": "", "zones": ""}}),
+            ),
         ),
         (
             "strict spreading",

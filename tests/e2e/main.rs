@@ -34,6 +34,8 @@
 //! Scenarios on the stand-in:
 //!
 //! - `misbehaving_api_server`: refusals, silence, broken objects, lost history
+//! - `empty_lists`: lists that would drop everything, confirmed and not
+//! - `restart`: killed and started again while the API server is away
 
 #![allow(
     clippy::unwrap_used,
@@ -49,6 +51,7 @@ mod ask;
 mod check;
 mod cluster;
 mod clusters_come_and_go;
+mod empty_lists;
 mod failover;
 mod figures;
 mod gateways_down;
@@ -61,6 +64,7 @@ mod permissions;
 mod recipes;
 mod recordings;
 mod resolvers;
+mod restart;
 mod same_as_coredns;
 mod server;
 mod shutdown;
@@ -127,6 +131,8 @@ fn on_a_misbehaving_api_server() {
     let _turn = turn();
     let mut steps = Steps::new("on a misbehaving API server");
     misbehaving_api_server::run(&mut steps);
+    empty_lists::run(&mut steps);
+    restart::run(&mut steps);
     steps.finish();
 }
 

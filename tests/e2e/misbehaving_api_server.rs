@@ -27,7 +27,7 @@ const WATCHES: [&str; 5] = [
 const UNDECODABLE: &str = "global_dns_skipped_objects{reason=\"undecodable\"}";
 
 // nginx-set-0, -1, -2 of east, west and north in recording 02.
-const ALL: [&str; 9] = [
+pub const ALL: [&str; 9] = [
     "10.96.146.197",
     "10.96.48.116",
     "10.96.33.115",
@@ -39,7 +39,7 @@ const ALL: [&str; 9] = [
     "10.96.106.244",
 ];
 /// nginx-set-4 of east, which recording 02 adds.
-const EXTRA: &str = "10.96.134.180";
+pub const EXTRA: &str = "10.96.134.180";
 
 pub fn run(steps: &mut Steps) {
     steps.step(
@@ -330,7 +330,7 @@ fn relist_heals() -> Result<()> {
 }
 
 /// The Services and slices at the start of recording 02, as recorded.
-fn objects() -> Result<Vec<Value>> {
+pub fn objects() -> Result<Vec<Value>> {
     let state = Recording::read("02-scale-up-east")?.state;
     Ok(state
         .into_iter()
@@ -340,7 +340,7 @@ fn objects() -> Result<Vec<Value>> {
 }
 
 /// The first Service that recording 02 adds.
-fn extra() -> Result<Value> {
+pub fn extra() -> Result<Value> {
     let events = Recording::read("02-scale-up-east")?.events;
     let extra = events
         .into_iter()

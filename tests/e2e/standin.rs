@@ -34,6 +34,8 @@ pub enum Manner {
     RefusesFieldSelectors,
     /// Lists are answered; watches are accepted, and then nothing is sent, not even their end.
     SilentOnWatches,
+    /// Lists are complete, well-formed and empty, as those of an etcd that was restored from nothing.
+    ListsNothing,
     /// Everything is answered with 500.
     RefusesEverything,
 }
@@ -212,7 +214,7 @@ impl Book {
         let items: Vec<Value> = self
             .objects
             .values()
-            .filter(|object| asked.selects(object))
+            .filter(|object| self.manner != Manner::ListsNothing && asked.selects(object))
             .map(without_kind)
             .collect();
         let (version, kind) = if asked.resource == "services" {
@@ -278,7 +280,10 @@ async fn serve(
             );
             return refuse(400, "BadRequest", &text);
         }
-        Manner::Good | Manner::RefusesFieldSelectors | Manner::SilentOnWatches => {}
+        Manner::Good
+        | Manner::ListsNothing
+        | Manner::RefusesFieldSelectors
+        | Manner::SilentOnWatches => {}
     }
     if !asked.watch {
         return (StatusCode::OK, axum::Json(book.list(&asked))).into_response();

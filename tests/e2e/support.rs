@@ -6,6 +6,9 @@ pub mod environment;
 pub mod http;
 #[path = "../support/metrics.rs"]
 pub mod metrics;
+#[allow(dead_code, reason = "other suites use the rest")]
+#[path = "../support/mirror_objects.rs"]
+pub mod mirror_objects;
 #[allow(dead_code, reason = "the suite `databases` uses the rest")]
 #[path = "../support/networks.rs"]
 pub mod networks;

@@ -181,6 +181,14 @@ capabilities: {drop: [ALL]}
 {{- end }}
 - --relist={{ $v.relist }}
 - --watch-timeout={{ $v.watchTimeout }}
+{{- if $v.snapshot.enabled }}
+- --snapshot=/var/lib/global-dns/snapshot.json
+- --snapshot-max-age={{ $v.snapshot.maxAge }}
+{{- end }}
+{{- with $v.maxStale }}
+- --max-stale={{ . }}
+{{- end }}
+- --shrink-guard={{ $v.shrinkGuard | toString | replace "false" "off" }}
 - --grace={{ int64 $v.graceSeconds }}s
 - {{ printf "--log-level=%s" $v.log.level | quote }}
 - --log-format={{ $v.log.format }}

@@ -11,7 +11,8 @@
 //!   dead: it is dropped and made anew, and the last table stays;
 //! - what breaks is retried with a growing, jittered pause, from the last version seen, and listed again only if the
 //!   server says that the version is gone or if an event could not be read;
-//! - every `relist`, jittered, everything is listed anew, which heals gaps that nobody noticed.
+//! - every `relist`, jittered, everything is listed anew, which heals gaps that nobody noticed;
+//! - a list that is held (`--shrink-guard`) is followed by another one when [`Feeds`] says so.
 
 use std::time::Duration;
 
@@ -59,6 +60,9 @@ enum Stopped {
     /// The server ended the watch in good order, or everything is to be listed anew.
     #[error("the watch ended")]
     Ended,
+    /// The last list is held: another one must say the same.
+    #[error("the last list is not confirmed")]
+    Unconfirmed,
     /// The version is too old to go on from, or an event was lost.
     #[error("the resource version is gone: {0}")]
     Gone(String),
@@ -127,6 +131,7 @@ impl Watcher {
             match self.watch(from, relist_at).await {
                 Stopped::Closed => return,
                 Stopped::Ended if Instant::now() >= relist_at => {}
+                Stopped::Unconfirmed => relist_at = Instant::now(),
                 Stopped::Ended => {
                     backoff = Backoff::default();
                     if started.elapsed() < WATCH_INTERVAL {
@@ -222,12 +227,17 @@ impl Watcher {
             Ok(Err(error)) => return Failure::from(error).into(),
             Err(_) => return Stopped::Silent(silence),
         };
-        pin_mut!(events);
+        let unconfirmed = self.feeds.relist_due(&self.feed);
+        pin_mut!(events, unconfirmed);
         loop {
             self.feeds.alive(&self.feed);
             let next = tokio::select! {
                 next = timeout(silence, events.next()) => next,
                 () = tokio::time::sleep_until(until) => return Stopped::Ended,
+                () = &mut unconfirmed => {
+                    self.feeds.take_relist(&self.feed);
+                    return Stopped::Unconfirmed;
+                }
             };
             let applied = match next {
                 Err(_) => return Stopped::Silent(silence),

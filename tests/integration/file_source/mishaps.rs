@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::support::ask::{Over, question};
 use crate::support::binary::{Server, run};
 use crate::support::objects::{Manifest, mirror, objects};
 
@@ -348,4 +349,52 @@ fn names_that_exceed_the_limits_of_dns_are_left_out() {
         .map(|line| line.split('\t').next().unwrap());
     assert!(owners.clone().all(|owner| owner.len() < 255));
     assert!(owners.into_iter().any(|owner| owner == longest));
+}
+
+#[test]
+fn a_table_that_is_too_old_is_servfail_until_its_source_is_mended() {
+    let server = Server::of(good(), &["--watch-timeout=1s", "--max-stale=4s"]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert_eq!(server.metric("global_dns_table_expired"), 0.0);
+    server.rewrite("just words\n");
+    server.wait_for_outcome("db.prod.global. A", "SERVFAIL");
+    for asked in [
+        "db.prod.global. A",
+        "nope.prod.global. A",
+        "global. SOA",
+        "ns.dns.global. A",
+    ] {
+        let reply = question(asked).edns(1232).ask(server.dns, Over::Udp);
+        let error = reply.edns.and_then(|edns| edns.error);
+        assert_eq!(
+            (reply.rcode.as_str(), error),
+            ("SERVFAIL", Some(24)),
+            "{asked}"
+        );
+    }
+    assert_eq!(server.outcome("www.example. A"), "REFUSED");
+    let ready = server.admin("/readyz");
+    assert_eq!(ready.status, 503);
+    assert!(
+        ready
+            .body
+            .starts_with("the table is older than --max-stale\n")
+    );
+    assert_eq!(server.metric("global_dns_table_expired"), 1.0);
+
+    server.rewrite(&good().text());
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1");
+    assert_eq!(server.admin("/readyz").status, 200);
+    assert_eq!(server.metric("global_dns_table_expired"), 0.0);
+    // Nothing was published anew.
+    assert_eq!(server.generation_and_serial().0, 1);
+}
+
+#[test]
+fn a_healthy_watch_may_be_silent_for_longer_than_that() {
+    let command = [&SERVE[..], &["--max-stale=59s"]].concat();
+    let told = complaint(&command, &[("a.yaml", Some(&good().text()))]);
+    let wanted =
+        "error: --max-stale is less than twice --watch-timeout, for which a watch may be silent\n";
+    assert_eq!(told, wanted);
 }

@@ -1,0 +1,296 @@
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::mirror::{ObjectKey, Watch};
+use crate::source::{Policy, Update, Updates, channel, file, follow};
+use crate::table::Publisher;
+use crate::table::inputs::Objects;
+use crate::table::publish::Reader;
+use crate::testing::{endpoint, local, mirror, reduced, rules};
+
+/// A source that is followed.
+struct Followed {
+    updates: Updates,
+    feeds: Feeds,
+    reader: Reader,
+    _task: JoinHandle<()>,
+}
+
+impl Followed {
+    fn new(percent: Option<u8>, namespaces: &[&str]) -> Self {
+        let namespaces: Vec<_> = namespaces.iter().map(|n| n.parse().unwrap()).collect();
+        let feeds = Feeds::new(&namespaces);
+        let publisher = Publisher::default();
+        let reader = publisher.reader();
+        let (updates, inbox) = channel();
+        let policy = Policy {
+            rules: rules(),
+            shrink_guard: ShrinkGuard::new(percent),
+            snapshot: None,
+            max_stale: None,
+        };
+        Self {
+            updates,
+            reader,
+            _task: tokio::spawn(follow(inbox, feeds.clone(), publisher, policy)),
+            feeds,
+        }
+    }
+
+    /// Starts with a complete list of mirrors, and empty ones of everything else.
+    async fn with(percent: Option<u8>, mirrors: &[Value]) -> Self {
+        let followed = Self::new(percent, &[]);
+        for watch in Watch::ALL {
+            let is_mirrors = watch == Watch::MirrorServices;
+            followed
+                .list(watch, if is_mirrors { mirrors } else { &[] })
+                .await;
+        }
+        followed.wait("the first table", |f| f.answered() > 0).await;
+        followed
+    }
+
+    async fn list(&self, watch: Watch, objects: &[Value]) {
+        let objects = objects.iter().map(|object| reduced(watch, object));
+        let list = (feed(watch, None), objects.collect());
+        self.send(Update::Reset(vec![list])).await;
+    }
+
+    async fn send(&self, update: Update) {
+        self.updates.send(update).await.unwrap();
+    }
+
+    /// How many services have endpoints.
+    fn answered(&self) -> usize {
+        let now = self.reader.load();
+        let services = now.table.iter().flat_map(Table::services);
+        services.filter(|s| !s.endpoints.is_empty()).count()
+    }
+
+    /// Waits for what must come. Time is paused: it passes only when nothing else can happen.
+    async fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !is_so(self) {
+            assert!(Instant::now() < end, "waited for {what}");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Waits until everything that was sent has been dealt with.
+    async fn settle(&self) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+fn feed(watch: Watch, namespace: Option<&str>) -> Feed {
+    let namespace = namespace.map(|n| n.parse().unwrap());
+    Feed { watch, namespace }
+}
+
+/// Mirrored services with one endpoint each.
+fn mirrors(count: usize) -> Vec<Value> {
+    let service = |number| {
+        let name = format!("db{number}");
+        let host = format!("{name}-0");
+        let address = format!("10.0.0.{number}");
+        [
+            mirror("prod", &name, "east"),
+            endpoint("prod", &name, "east", &host, &[&address]),
+        ]
+    };
+    (1..=count).flat_map(service).collect()
+}
+
+const MIRRORS: Watch = Watch::MirrorServices;
+
+#[test]
+fn more_than_the_share_of_more_than_ten_services_is_too_much() {
+    for (percent, lost, there, is_too_much) in [
+        (Some(90), 20, 20, true),
+        (Some(90), 19, 20, true),
+        (Some(90), 18, 20, false), // the share itself may go
+        (Some(90), 11, 11, true),
+        (Some(90), 10, 10, false),
+        (Some(50), 10, 20, false),
+        (Some(50), 11, 20, true),
+        (None, 20, 20, false),
+    ] {
+        let guard = ShrinkGuard::new(percent);
+        let case = format!("{lost} of {there} with {percent:?}");
+        assert_eq!(guard.is_too_much(lost, there), is_too_much, "{case}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_drops_most_is_held_until_another_one_says_the_same() {
+    let followed = Followed::with(Some(90), &mirrors(20)).await;
+    let generation = followed.reader.load().generation;
+    followed.list(MIRRORS, &mirrors(1)).await;
+    followed.wait("the hold", |f| f.feeds.held() == 1).await;
+    let held = Instant::now();
+    let told = "mirror-services: a list that would leave 1 of 20 services is held until another one says the same";
+    assert!(followed.feeds.troubles().contains(&told.to_owned()));
+    // Too early to confirm anything.
+    followed.list(MIRRORS, &mirrors(1)).await;
+    followed.settle().await;
+    assert_eq!((followed.feeds.held(), followed.answered()), (1, 20));
+    assert_eq!(followed.reader.load().generation, generation);
+
+    followed.feeds.relist_due(&feed(MIRRORS, None)).await;
+    let paused = held.elapsed();
+    assert!(paused >= PAUSE.mul_f64(0.7) && paused < Duration::from_secs(25));
+    assert_eq!(followed.answered(), 20);
+    followed.list(MIRRORS, &[]).await;
+    followed.wait("the end", |f| f.answered() == 0).await;
+    assert_eq!(followed.feeds.held(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_says_otherwise_is_applied_at_once() {
+    let followed = Followed::with(Some(90), &mirrors(20)).await;
+    followed.list(MIRRORS, &[]).await;
+    followed.wait("the hold", |f| f.feeds.held() == 1).await;
+    followed.list(MIRRORS, &mirrors(21)).await;
+    followed.wait("the list", |f| f.answered() == 21).await;
+    assert_eq!(followed.feeds.held(), 0);
+    // It begins anew: the first list of its kind was dropped, and confirms nothing.
+    tokio::time::sleep(2 * PAUSE).await;
+    followed.list(MIRRORS, &[]).await;
+    followed.wait("the hold", |f| f.feeds.held() == 1).await;
+    assert_eq!(followed.answered(), 21);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_drop_less_are_not_held() {
+    for (percent, before, after) in [(Some(90), 20, 2), (Some(90), 10, 0), (None, 20, 0)] {
+        let followed = Followed::with(percent, &mirrors(before)).await;
+        followed.list(MIRRORS, &mirrors(after)).await;
+        followed.wait("the list", |f| f.answered() == after).await;
+        assert_eq!(followed.feeds.held(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_never_held() {
+    let all = mirrors(20);
+    let followed = Followed::with(Some(90), &all).await;
+    followed.list(MIRRORS, &[]).await;
+    followed.wait("the hold", |f| f.feeds.held() == 1).await;
+    let delete = |key: ObjectKey| Update::Apply {
+        watch: MIRRORS,
+        key,
+        object: None,
+    };
+    for object in &all[2..] {
+        followed.send(delete(reduced(MIRRORS, object).0)).await;
+    }
+    followed.wait("the deletes", |f| f.answered() == 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_events_deleted_is_not_the_next_lists_doing() {
+    let all = mirrors(30);
+    let followed = Followed::with(Some(90), &all).await;
+    // Taken together: 18 services go by events, then 10 of 12 by a list.
+    for object in &all[..36] {
+        let (key, _) = reduced(MIRRORS, object);
+        let (watch, object) = (MIRRORS, None);
+        followed.send(Update::Apply { watch, key, object }).await;
+    }
+    followed.list(MIRRORS, &all[56..]).await;
+    followed.wait("the list", |f| f.answered() == 2).await;
+    assert_eq!(followed.feeds.held(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_vanish_with_another_watch_count_too() {
+    let followed = Followed::with(Some(90), &mirrors(1)).await;
+    let pairs = (0..20).map(|number| {
+        let pod = [("a", &*format!("192.0.2.{number}"), true)];
+        local("prod", &format!("cache{number}"), &pod)
+    });
+    let mut services = Vec::new();
+    let mut slices = Vec::new();
+    for [mut service, slice] in pairs {
+        service["metadata"]["labels"]["mirror.linkerd.io/exported"] = "true".into();
+        services.push(service);
+        slices.push(slice);
+    }
+    followed.list(Watch::LocalServices, &services).await;
+    followed.list(Watch::LocalSlices, &slices).await;
+    followed.wait("local members", |f| f.answered() == 21).await;
+    followed.list(Watch::LocalSlices, &[]).await;
+    followed.wait("the hold", |f| f.feeds.held() == 1).await;
+    assert_eq!(followed.answered(), 21);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_of_its_own_is_measured_by_itself() {
+    let followed = Followed::new(Some(90), &["prod", "shop"]);
+    for feed in followed.feeds.all() {
+        let count = match feed.namespace.as_ref().map(|n| n.as_str()) {
+            Some("prod") if feed.watch == MIRRORS => 12,
+            _ => 0,
+        };
+        let mirrors = mirrors(count);
+        let mut objects: Objects = mirrors.iter().map(|m| reduced(feed.watch, m)).collect();
+        if feed.watch == MIRRORS && count == 0 {
+            for number in 0..40 {
+                let name = format!("cart{number}");
+                let host = format!("{name}-0");
+                let parts = [
+                    mirror("shop", &name, "east"),
+                    endpoint("shop", &name, "east", &host, &["10.0.1.1"]),
+                ];
+                objects.extend(parts.iter().map(|part| reduced(MIRRORS, part)));
+            }
+        }
+        followed.send(Update::Reset(vec![(feed, objects)])).await;
+    }
+    followed.wait("the table", |f| f.answered() == 52).await;
+    let list = (feed(MIRRORS, Some("prod")), [].into());
+    followed.send(Update::Reset(vec![list])).await;
+    followed.wait("the hold", |f| f.feeds.held() == 1).await;
+    assert_eq!(followed.answered(), 52);
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_are_held_until_they_are_read_once_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mirrors.json");
+    let write = |objects: &[Value]| {
+        let objects = objects.iter().cloned().map(|mut object| {
+            object["kind"] = "Service".into();
+            object
+        });
+        let list = serde_json::json!({"kind": "List", "items": objects.collect::<Vec<_>>()});
+        std::fs::write(&path, list.to_string()).unwrap();
+    };
+    write(&mirrors(20));
+    let followed = Followed::new(Some(90), &[]);
+    let files = file::Files::open(vec![path.clone()], file::Timing::default()).unwrap();
+    let run = tokio::spawn(files.run(followed.feeds.clone(), followed.updates.clone()));
+    followed.wait("the table", |f| f.answered() == 20).await;
+
+    write(&mirrors(1));
+    followed.wait("the hold", |f| f.feeds.held() > 0).await;
+    let held = Instant::now();
+    assert_eq!(followed.answered(), 20);
+    followed.wait("the end", |f| f.answered() == 1).await;
+    let waited = held.elapsed();
+    assert!(waited > PAUSE.mul_f64(0.7) && waited < Duration::from_secs(30));
+    assert_eq!(followed.feeds.held(), 0);
+
+    // And one that is mended before.
+    write(&mirrors(20));
+    followed.wait("the table", |f| f.answered() == 20).await;
+    let generation = followed.reader.load().generation;
+    write(&mirrors(1));
+    followed.wait("the hold", |f| f.feeds.held() > 0).await;
+    write(&mirrors(20));
+    followed.wait("the release", |f| f.feeds.held() == 0).await;
+    tokio::time::sleep(2 * PAUSE).await;
+    assert_eq!(followed.reader.load().generation, generation);
+    run.abort();
+}

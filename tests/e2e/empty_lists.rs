@@ -1,0 +1,188 @@
+//! An API server whose lists are suddenly empty: once, and again and again.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::{Map, Value, json};
+
+use crate::ask::{Observer, Seen, addresses_of, missing};
+use crate::clusters_come_and_go::{FOLLOW, PAUSE};
+use crate::harness::{eventually, say};
+use crate::server::Server;
+use crate::standin::{Manner, StandIn};
+use crate::steps::Steps;
+use crate::support::mirror_objects::HeadlessMirror;
+
+/// More than ten, which is what a table needs to be guarded.
+const SERVICES: usize = 20;
+/// What is held is confirmed within this time, and a list takes a moment.
+const CONFIRMATION: Duration = Duration::from_secs(30);
+const HELD: &str = "global_dns_held_lists";
+
+pub fn run(steps: &mut Steps) {
+    steps.step("an_empty_list_is_held_until_a_good_one_comes", good_again);
+    steps.step(
+        "an_empty_list_that_is_confirmed_is_applied",
+        really_all_gone,
+    );
+    steps.step("an_empty_list_is_applied_at_once_without_a_guard", off);
+}
+
+fn good_again() -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &mirrors())?;
+    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "30s"]);
+    let observers = observe(&server)?;
+    let never_lost = || {
+        watched(&standin)?;
+        standin.behave(Manner::ListsNothing);
+        standin.lose_history();
+        is_held(&server)?;
+        // Events go on meanwhile.
+        standin.put(&headless(SERVICES + 1).service(Map::new()));
+        standin.put(&endpoint(SERVICES + 1));
+        eventually("an event to be followed", FOLLOW, || {
+            sees(&server, SERVICES + 1)
+        })?;
+        standin.behave(Manner::Good);
+        standin.lose_history();
+        eventually("the good list", FOLLOW, || {
+            let held = server.metric(HELD)?;
+            ensure!(held == 0.0, "{held} lists are held");
+            Ok(())
+        })?;
+        for number in 1..=SERVICES + 1 {
+            sees(&server, number)?;
+        }
+        let (status, text) = server.readyz()?;
+        ensure!(status == 200 && !text.contains("held"), "{status}: {text}");
+        seen(&observers)
+    };
+    server.with_log(never_lost())
+}
+
+fn really_all_gone() -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &mirrors())?;
+    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "30s"]);
+    let observer = Observer::start(server.dns, &name(1), PAUSE)?;
+    let gone = || {
+        watched(&standin)?;
+        standin.behave(Manner::ListsNothing);
+        standin.lose_history();
+        let held = is_held(&server)?;
+        let nothing = Seen::nothing("NXDomain");
+        let took = observer
+            .wait_for(&nothing, CONFIRMATION)?
+            .saturating_duration_since(held);
+        observer.has_seen(&[Seen::addresses(&[&[&address(1)]]), nothing])?;
+        for number in 1..=SERVICES {
+            missing(server.dns, &name(number))?;
+        }
+        ensure!(server.metric(HELD)? == 0.0, "a list is still held");
+        say(&format!(
+            "empty list: held for {:.1} s, then confirmed by another one",
+            took.as_secs_f64()
+        ));
+        Ok(())
+    };
+    server.with_log(gone())
+}
+
+fn off() -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &mirrors())?;
+    let further = ["--watch-timeout", "30s", "--shrink-guard", "off"];
+    let server = Server::start_ready(&standin.kubeconfig, &further);
+    let gone = || {
+        watched(&standin)?;
+        sees(&server, 1)?;
+        standin.behave(Manner::ListsNothing);
+        standin.lose_history();
+        eventually("an empty table", FOLLOW, || missing(server.dns, &name(1)))
+    };
+    server.with_log(gone())
+}
+
+/// Waits until the empty list has come, and looks whether that is told.
+fn is_held(server: &Server) -> Result<std::time::Instant> {
+    eventually("the empty list to be held", FOLLOW, || {
+        let held = server.metric(HELD)?;
+        ensure!(held == 1.0, "{held} lists are held");
+        Ok(())
+    })?;
+    let held = std::time::Instant::now();
+    let (status, text) = server.readyz()?;
+    let told = format!("mirror-services: a list that would leave 0 of {SERVICES} services is held");
+    ensure!(status == 200 && text.contains(&told), "{status}: {text}");
+    let warning = server.log().find(|fields| {
+        fields["feed"] == "mirror-services" && fields["services"] == SERVICES && fields["left"] == 0
+    });
+    ensure!(warning.is_some(), "there is no warning in the log");
+    for number in 1..=SERVICES {
+        sees(server, number)?;
+    }
+    Ok(held)
+}
+
+fn watched(standin: &StandIn) -> Result<()> {
+    eventually("every watch to be open", FOLLOW, || {
+        let watches = standin.asked().iter().filter(|asked| asked.watch).count();
+        ensure!(watches == 5, "{watches} are");
+        Ok(())
+    })
+}
+
+/// Some names, asked for again and again.
+fn observe(server: &Server) -> Result<Vec<(usize, Observer)>> {
+    let observer = |number| Ok((number, Observer::start(server.dns, &name(number), PAUSE)?));
+    [1, SERVICES / 2, SERVICES]
+        .into_iter()
+        .map(observer)
+        .collect()
+}
+
+fn seen(observers: &[(usize, Observer)]) -> Result<()> {
+    let only = |number| Seen::addresses(&[&[&address(number)]]);
+    observers
+        .iter()
+        .try_for_each(|(number, observer)| observer.has_seen(&[only(*number)]))
+}
+
+fn sees(server: &Server, number: usize) -> Result<()> {
+    let (name, wanted) = (name(number), Seen::addresses(&[&[&address(number)]]));
+    let seen = addresses_of(server.dns, &name)?;
+    ensure!(seen == wanted, "{name} is {seen}, wanted {wanted}");
+    Ok(())
+}
+
+// === Objects ===
+
+/// Services of another cluster, with one endpoint each.
+fn mirrors() -> Vec<Value> {
+    (1..=SERVICES)
+        .flat_map(|number| [headless(number).service(Map::new()), endpoint(number)])
+        .collect()
+}
+
+fn headless(number: usize) -> HeadlessMirror<'static> {
+    // Some texts for each test: not worth counting.
+    let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+    HeadlessMirror {
+        name: leak(format!("db{number}-east")),
+        namespace: "prod",
+        cluster: "east",
+        service: leak(format!("db{number}")),
+        ports: Box::leak(Box::new(json!([{"name": "sql", "port": 26257}]))),
+    }
+}
+
+fn endpoint(number: usize) -> Value {
+    let object = format!("db{number}-0-east");
+    headless(number).endpoint(&object, &format!("db{number}-0"), &[address(number)])
+}
+
+fn name(number: usize) -> String {
+    format!("db{number}.prod.global")
+}
+
+fn address(number: usize) -> String {
+    format!("10.96.7.{number}")
+}

@@ -1,0 +1,104 @@
+//! Killed and started again while the API server is away.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::ask::{Over, Seen, addresses_of, dig};
+use crate::clusters_come_and_go::{FOLLOW, NGINX};
+use crate::harness::{eventually, say};
+use crate::misbehaving_api_server::{ALL, EXTRA, extra, objects};
+use crate::server::Server;
+use crate::standin::{Manner, StandIn};
+use crate::steps::Steps;
+
+const STALE: &str = "global_dns_table_stale";
+
+pub fn run(steps: &mut Steps) {
+    steps.step(
+        "a_restarted_server_answers_from_its_snapshot",
+        from_a_snapshot,
+    );
+    steps.step("a_snapshot_of_other_namespaces_is_ignored", of_others);
+}
+
+fn from_a_snapshot() -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &objects()?)?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("snapshot.json");
+    let flags = ["--snapshot", file.to_str().context("a path")?];
+    let first = Server::start_ready(&standin.kubeconfig, &flags);
+    let saved = || {
+        ensure!(first.metric(STALE)? == 0.0, "stale at the first start");
+        standin.put(&extra()?);
+        // The second one: what changes is saved, too.
+        eventually("the extra endpoint to be saved", FOLLOW * 2, || {
+            let text = fs::read_to_string(&file)?;
+            ensure!(text.contains(EXTRA), "{} octets without it", text.len());
+            Ok(())
+        })
+    };
+    first.with_log(saved())?;
+    drop(first); // SIGKILL
+
+    standin.behave(Manner::RefusesEverything);
+    let second = Server::start(&standin.kubeconfig, &flags);
+    let with_extra = Seen::addresses(&[&ALL, &[EXTRA]]);
+    let answers = || {
+        let took = second.wait_until_ready();
+        let seen = addresses_of(second.dns, NGINX)?;
+        ensure!(seen == with_extra, "{seen}, wanted {with_extra}");
+        ensure!(second.metric(STALE)? == 1.0, "it is not marked");
+        ensure!(second.table()?["stale"] == true, "the table is not marked");
+        let (_, text) = second.readyz()?;
+        ensure!(
+            text.starts_with("ok\nanswering from a snapshot of "),
+            "/readyz says {text}"
+        );
+        // Confirmed, it is like any other.
+        standin.behave(Manner::Good);
+        eventually("the snapshot to be replaced", FOLLOW * 2, || {
+            ensure!(second.metric(STALE)? == 0.0, "still stale");
+            Ok(())
+        })?;
+        let (_, text) = second.readyz()?;
+        ensure!(text == "ok\n", "/readyz says {text}");
+        let seen = addresses_of(second.dns, NGINX)?;
+        ensure!(seen == with_extra, "{seen}, wanted {with_extra}");
+        ensure!(second.table()?["stale"] == false, "still marked");
+        say(&format!(
+            "restart without an API server: ready from a snapshot after {:.2} s",
+            took.as_secs_f64()
+        ));
+        Ok(())
+    };
+    second.with_log(answers())
+}
+
+fn of_others() -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &objects()?)?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("snapshot.json");
+    let snapshot = ["--snapshot", file.to_str().context("a path")?];
+    let first = Server::start_ready(&standin.kubeconfig, &snapshot);
+    first.with_log(eventually("a snapshot", FOLLOW, || {
+        Ok(fs::metadata(&file).map(|_| ())?)
+    }))?;
+    drop(first);
+
+    standin.behave(Manner::RefusesEverything);
+    let flags = [&snapshot[..], &["--namespace", "default"]].concat();
+    let second = Server::start(&standin.kubeconfig, &flags);
+    let ignored = || {
+        let told = eventually("the log to tell", FOLLOW, || {
+            let told = |f: &serde_json::Value| f["message"] == "Ignored the snapshot";
+            second.log().find(told).context("nothing yet")
+        })?;
+        let why = told["why"].as_str().unwrap_or_default();
+        ensure!(why.contains("namespaces {}"), "{why}");
+        let dug = dig(second.dns, Over::Udp, NGINX, "A")?;
+        ensure!(dug.status == "SERVFAIL", "{}", dug.status);
+        Ok(())
+    };
+    second.with_log(ignored())
+}
