@@ -59,6 +59,7 @@ async fn serve(
         model,
         listeners,
         encrypted,
+        access,
         order,
         ns_address,
         udp_max,
@@ -99,8 +100,10 @@ async fn serve(
     let zones = zones(&model, &ns_addresses(&ns_address, &dns, pod));
 
     let tallies = Tallies::default();
+    let rate_limit = access.rate_limit();
     let settings = Settings {
         zones: zones.clone(),
+        access: access.access(pod),
         order: order.into(),
         udp_max,
         server_id,
@@ -134,7 +137,7 @@ async fn serve(
         total: tcp_connections as usize,
         per_address: tcp_connections_per_address as usize,
     };
-    let answerers = Answerers::new(settings, reader, tallies);
+    let answerers = Answerers::new(settings, reader, tallies, rate_limit);
     let workers = udp_workers.map_or_else(cpus, usize::from);
     let mut server = DnsServer::start(dns, &answerers, workers, limits)
         .context("starting a thread for each UDP worker")?;

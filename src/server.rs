@@ -7,12 +7,14 @@
 pub mod bind;
 mod connections;
 pub mod encrypted;
+mod pace;
 mod tcp;
 mod udp;
 
 use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -26,11 +28,12 @@ pub use connections::Limits;
 pub use encrypted::{Certificate, Encrypted};
 
 use connections::Connections;
+use pace::Payer;
 
 use crate::source::unix_seconds;
 use crate::table::publish::{Current, Reader};
 use crate::telemetry::{Counters, Tallies};
-use crate::wire::{self, Arrival, Query, Reject, Reply, Settings, Transport};
+use crate::wire::{self, Arrival, Pace, Query, Reject, Reply, Settings, Transport};
 
 /// How long a TCP connection may be idle: longer than the ten seconds for which CoreDNS keeps one for reuse.
 pub const TCP_IDLE: Duration = Duration::from_secs(30);
@@ -38,6 +41,7 @@ pub const TCP_IDLE: Duration = Duration::from_secs(30);
 /// Makes the answerers of the listeners.
 pub struct Answerers {
     settings: Arc<Settings>,
+    payer: Option<Arc<Payer>>,
     reader: Reader,
     tallies: Tallies,
     turns: Arc<AtomicU32>,
@@ -47,6 +51,8 @@ pub struct Answerers {
 /// TCP connections share one.
 struct Answerer {
     settings: Arc<Settings>,
+    /// What sources that are not trusted get over UDP, if that is limited.
+    payer: Option<Arc<Payer>>,
     reader: Reader,
     counters: Arc<Counters>,
     /// Counts the queries of all listeners, for the order of rows.
@@ -73,10 +79,17 @@ pub struct DnsServer {
 // === impl Answerers ===
 
 impl Answerers {
-    /// Makes answerers that answer out of the same table, and count apart.
-    pub fn new(settings: Settings, reader: Reader, tallies: Tallies) -> Self {
+    /// Makes answerers that answer out of the same table, and count apart. `rate_limit` is that of replies over UDP to
+    /// one prefix that is not trusted, in a second.
+    pub fn new(
+        settings: Settings,
+        reader: Reader,
+        tallies: Tallies,
+        rate_limit: Option<NonZeroU32>,
+    ) -> Self {
         Self {
             settings: Arc::new(settings),
+            payer: rate_limit.map(|rate| Arc::new(Payer::new(rate))),
             reader,
             tallies,
             // Replicas that start together must not rotate in step.
@@ -87,6 +100,7 @@ impl Answerers {
     fn add(&self) -> Answerer {
         Answerer {
             settings: self.settings.clone(),
+            payer: self.payer.clone(),
             reader: self.reader.clone(),
             counters: self.tallies.add(),
             turns: self.turns.clone(),
@@ -156,13 +170,17 @@ impl Answerer {
         let arrival = Arrival {
             over,
             client: client.ip(),
+            pace: self.pace(&query, over, client.ip()),
             turn: self.turn(moment),
             time: moment.time,
         };
-        let Some(reply) = wire::respond(&self.settings, &moment.now, &query, &arrival) else {
+        let reply = wire::respond(&self.settings, &moment.now, &query, &arrival);
+        if arrival.pace != Pace::Fair {
+            self.counters.count_limited(reply.is_some());
+        } else if reply.is_none() {
             self.counters.count_dropped();
-            return None;
-        };
+        }
+        let reply = reply?;
         let (rendered, is_truncated) = render(&reply, &query);
         let rtype = match &query {
             Ok(query) => Some(query.rtype),
@@ -179,6 +197,20 @@ impl Answerer {
             }
         }
         Some(rendered)
+    }
+
+    /// Says whether a client is asking too fast; what is never answered does not count.
+    fn pace(&self, query: &Result<Query, Reject>, over: Transport, client: IpAddr) -> Pace {
+        match &self.payer {
+            Some(payer)
+                if over == Transport::Udp
+                    && !self.settings.access.is_trusted(client)
+                    && !matches!(query, Err(Reject::Drop)) =>
+            {
+                payer.pace(client)
+            }
+            Some(_) | None => Pace::Fair,
+        }
     }
 
     /// Warns of an answer that no message can hold, at most once a minute: a client can ask as often as it likes.

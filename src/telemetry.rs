@@ -160,6 +160,14 @@ impl Metrics {
         let unsent = sum(&|counters| &counters.unsent);
         let help = "Replies that could not be sent over UDP";
         page.counter("unsent_responses", help, unsent)?;
+        let limited = ["slipped", "dropped"].into_iter().enumerate();
+        let limited = limited.map(|(index, what)| {
+            let count = sum(&|counters| &counters.limited[index]);
+            ([("action", what)], count)
+        });
+        let help =
+            "Queries over UDP above --rate-limit: half slip through to a hint to come by TCP";
+        page.counters("limited_requests", help, limited)?;
         let truncated = PROTOS.iter().enumerate().map(|(proto, name)| {
             let count = sum(&|counters| &counters.truncated[proto]);
             ([("proto", *name)], count)

@@ -22,6 +22,8 @@ pub struct Counters {
     /// Replies that did not fit, by transport: with TC over UDP the client asks again over TCP; elsewhere, not even
     /// 65,535 octets were enough.
     pub(super) truncated: [AtomicU64; PROTOS.len()],
+    /// Queries that came too fast: those that got a small reply, and those that got none.
+    pub(super) limited: [AtomicU64; 2],
     /// Time to answer: one count for each bucket of [`BUCKETS`], and one above.
     pub(super) durations: [AtomicU64; BUCKETS.len() + 1],
     pub(super) duration_nanoseconds: AtomicU64,
@@ -108,6 +110,11 @@ impl Counters {
     /// Counts a message that is never answered.
     pub fn count_dropped(&self) {
         self.dropped.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a query that came too fast: it gets a small reply, or none.
+    pub fn count_limited(&self, is_answered: bool) {
+        self.limited[usize::from(!is_answered)].fetch_add(1, Relaxed);
     }
 
     /// Counts a reply that could not be sent.
