@@ -32,7 +32,9 @@ use pace::Payer;
 
 use crate::source::unix_seconds;
 use crate::table::publish::{Current, Reader};
-use crate::telemetry::{Counters, Tallies};
+use crate::telemetry::{Counters, Seldom, Tallies};
+#[cfg(test)]
+use crate::testing::Trap;
 use crate::wire::{self, Arrival, Pace, Query, Reject, Reply, Settings, Transport};
 
 /// How long a TCP connection may be idle: longer than the ten seconds for which CoreDNS keeps one for reuse.
@@ -45,6 +47,8 @@ pub struct Answerers {
     reader: Reader,
     tallies: Tallies,
     turns: Arc<AtomicU32>,
+    #[cfg(test)]
+    trap: Arc<Trap>,
 }
 
 /// Makes replies out of messages. Every UDP worker has one of its own, so that no two threads write to one counter;
@@ -57,8 +61,13 @@ struct Answerer {
     counters: Arc<Counters>,
     /// Counts the queries of all listeners, for the order of rows.
     turns: Arc<AtomicU32>,
-    /// Unix seconds of the last warning of its kind.
-    last_overflow: AtomicU32,
+    overflows: Seldom,
+    receive_failures: Seldom,
+    send_failures: Seldom,
+    accept_failures: Seldom,
+    /// What a test has set for it to run into.
+    #[cfg(test)]
+    trap: Arc<Trap>,
 }
 
 /// What messages that arrived together are answered from.
@@ -94,6 +103,8 @@ impl Answerers {
             tallies,
             // Replicas that start together must not rotate in step.
             turns: Arc::new(AtomicU32::new(fastrand::u32(..))),
+            #[cfg(test)]
+            trap: Arc::default(),
         }
     }
 
@@ -104,7 +115,12 @@ impl Answerers {
             reader: self.reader.clone(),
             counters: self.tallies.add(),
             turns: self.turns.clone(),
-            last_overflow: AtomicU32::new(0),
+            overflows: Seldom::default(),
+            receive_failures: Seldom::default(),
+            send_failures: Seldom::default(),
+            accept_failures: Seldom::default(),
+            #[cfg(test)]
+            trap: self.trap.clone(),
         }
     }
 }
@@ -166,6 +182,8 @@ impl Answerer {
             self.counters.count_dropped(); // a forged source that nothing can be sent to
             return None;
         }
+        #[cfg(test)]
+        self.trap.answer();
         let query = wire::parse(packet);
         let arrival = Arrival {
             over,
@@ -213,11 +231,9 @@ impl Answerer {
         }
     }
 
-    /// Warns of an answer that no message can hold, at most once a minute: a client can ask as often as it likes.
+    /// Warns of an answer that no message can hold.
     fn warn_of_overflow(&self, query: &Query, time: u32) {
-        let last = self.last_overflow.load(Relaxed);
-        if time.abs_diff(last) >= 60 {
-            self.last_overflow.store(time, Relaxed);
+        if self.overflows.is_due(time) {
             warn!(name = %query.name, rtype = %query.rtype, "An answer does not fit 65,535 octets: some of it is left out");
         }
     }
@@ -312,3 +328,6 @@ pub fn ns_addresses(
         (true, None) => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
     }
 }
+
+#[cfg(test)]
+mod tests;

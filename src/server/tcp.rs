@@ -13,13 +13,14 @@ use futures::FutureExt as _;
 use socket2::SockRef;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::connections::{Connections, Place};
 use super::{Answerer, TCP_IDLE};
+use crate::source::unix_seconds;
 use crate::telemetry::Ended;
 use crate::wire::Transport;
 
@@ -68,7 +69,10 @@ pub(super) async fn serve(
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            Some(_) = open.join_next() => continue,
+            Some(ended) = open.join_next() => {
+                note_end(&answerer, ended);
+                continue;
+            }
             () = stop.cancelled() => break,
         };
         match accepted {
@@ -78,7 +82,9 @@ pub(super) async fn serve(
                 answerer.counters.count_not_accepted();
             }
             Err(error) => {
-                debug!(%error, "Accepting failed");
+                if answerer.accept_failures.is_due(unix_seconds()) {
+                    warn!(%error, "Accepting a TCP connection failed");
+                }
                 answerer.counters.count_not_accepted();
                 connections.give_way();
                 tokio::time::sleep(REST).await;
@@ -90,7 +96,17 @@ pub(super) async fn serve(
         spawn(&mut open, accepted);
     }
     drop(listener);
-    while open.join_next().await.is_some() {}
+    while let Some(ended) = open.join_next().await {
+        note_end(&answerer, ended);
+    }
+}
+
+/// Counts a connection whose task panicked, which ends it and no other.
+fn note_end(answerer: &Answerer, ended: Result<(), JoinError>) {
+    if ended.is_err_and(|error| error.is_panic()) {
+        answerer.counters.count_panic(Transport::Tcp);
+        answerer.counters.count_ended(Ended::Broken);
+    }
 }
 
 /// A connection that is being served.
