@@ -41,6 +41,9 @@ const LIFE: Duration = Duration::from_secs(3600);
 const LEAVE: Duration = Duration::from_millis(100);
 /// How long a client that never pauses can keep the server from stopping.
 const LONGEST_LEAVE: Duration = Duration::from_secs(2);
+/// Connections that may still be about to make room: no more are accepted until some of them have, so that a flood of
+/// connections takes no more descriptors than that.
+const LEAVING: usize = 32;
 /// How long accepting rests when it fails, for want of descriptors for instance.
 const REST: Duration = Duration::from_millis(50);
 
@@ -66,9 +69,10 @@ pub(super) async fn serve(
         };
         open.spawn(connection.serve());
     };
+    let most = connections.total() + LEAVING;
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = listener.accept(), if open.len() < most => accepted,
             Some(ended) = open.join_next() => {
                 note_end(&answerer, ended);
                 continue;
@@ -175,9 +179,12 @@ impl Connection {
                 let pause = self.answer_some();
                 if !self.outbox.is_empty() {
                     has_answered = true;
-                    match timeout(PATIENCE, self.stream.write_all(&self.outbox)).await {
-                        Ok(written) => written?,
-                        Err(_) => return Ok(Ended::Slow),
+                    tokio::select! {
+                        written = timeout(PATIENCE, self.stream.write_all(&self.outbox)) => match written {
+                            Ok(written) => written?,
+                            Err(_) => return Ok(Ended::Slow),
+                        },
+                        () = self.place.displaced() => return Ok(Ended::Displaced),
                     }
                     self.outbox.clear();
                 }
