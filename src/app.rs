@@ -59,6 +59,7 @@ async fn serve(
         model,
         listeners,
         encrypted,
+        access,
         order,
         ns_address,
         udp_max,
@@ -114,8 +115,10 @@ async fn serve(
     let zones = zones(&model, &ns_addresses(&ns_address, &dns, pod));
 
     let tallies = Tallies::default();
+    let rate_limit = access.rate_limit();
     let settings = Settings {
         zones: zones.clone(),
+        access: access.access(pod),
         order: order.into(),
         udp_max,
         server_id,
@@ -159,7 +162,7 @@ async fn serve(
         total: tcp_connections as usize,
         per_address: tcp_connections_per_address as usize,
     };
-    let answerers = Answerers::new(settings, reader, tallies);
+    let answerers = Answerers::new(settings, reader, tallies, rate_limit);
     let workers = udp_workers.map_or_else(cpus, usize::from);
     let mut server = DnsServer::start(dns, &answerers, workers, limits)
         .context("starting a thread for each UDP worker")?;
@@ -404,7 +407,9 @@ fn print_hints(bound: &[SocketAddr], sample: &Path) -> anyhow::Result<()> {
             sample.display()
         ),
     ];
-    print(&lines.concat())
+    // The server is what was asked for; hints that nobody can read are none.
+    print(&lines.concat()).unwrap_or_else(|error| warn!(%error, "The hints could not be printed"));
+    Ok(())
 }
 
 // === Output ===

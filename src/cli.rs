@@ -10,11 +10,13 @@ use std::time::Duration;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
+mod access;
 mod check;
 mod encrypted;
 mod model;
 mod values;
 
+pub use access::AccessArgs;
 pub use check::CheckArgs;
 pub use encrypted::EncryptedArgs;
 pub use model::ModelArgs;
@@ -74,6 +76,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     pub encrypted: EncryptedArgs,
+
+    #[command(flatten)]
+    pub access: AccessArgs,
 
     /// Order of the records in an answer; the set is always complete
     #[arg(

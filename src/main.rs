@@ -1,5 +1,6 @@
 //! Arguments → run → exit code.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Gives back to the system what a long list of objects took while it was read; `.cargo/config.toml` says how.
@@ -19,10 +20,8 @@ async fn main() -> ExitCode {
     }
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "the one place where an error is printed, with its causes"
-)]
+/// Prints an error with its causes, if that can be printed.
 fn print_error(error: &anyhow::Error) {
-    eprintln!("error: {}", global_dns::telemetry::sentence(error.as_ref()));
+    let sentence = global_dns::telemetry::sentence(error.as_ref());
+    let _ = writeln!(std::io::stderr(), "error: {sentence}");
 }

@@ -7,12 +7,14 @@
 pub mod bind;
 mod connections;
 pub mod encrypted;
+mod pace;
 mod tcp;
 mod udp;
 
 use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -26,11 +28,14 @@ pub use connections::Limits;
 pub use encrypted::{Certificate, Encrypted};
 
 use connections::Connections;
+use pace::Payer;
 
 use crate::source::unix_seconds;
 use crate::table::publish::{Current, Reader};
-use crate::telemetry::{Counters, Tallies};
-use crate::wire::{self, Arrival, Query, Reject, Reply, Settings, Transport};
+use crate::telemetry::{Counters, Seldom, Tallies};
+#[cfg(test)]
+use crate::testing::Trap;
+use crate::wire::{self, Arrival, Pace, Query, Reject, Reply, Settings, Transport};
 
 /// How long a TCP connection may be idle: longer than the ten seconds for which CoreDNS keeps one for reuse.
 pub const TCP_IDLE: Duration = Duration::from_secs(30);
@@ -38,21 +43,31 @@ pub const TCP_IDLE: Duration = Duration::from_secs(30);
 /// Makes the answerers of the listeners.
 pub struct Answerers {
     settings: Arc<Settings>,
+    payer: Option<Arc<Payer>>,
     reader: Reader,
     tallies: Tallies,
     turns: Arc<AtomicU32>,
+    #[cfg(test)]
+    trap: Arc<Trap>,
 }
 
 /// Makes replies out of messages. Every UDP worker has one of its own, so that no two threads write to one counter;
 /// TCP connections share one.
 struct Answerer {
     settings: Arc<Settings>,
+    /// What sources that are not trusted get over UDP, if that is limited.
+    payer: Option<Arc<Payer>>,
     reader: Reader,
     counters: Arc<Counters>,
     /// Counts the queries of all listeners, for the order of rows.
     turns: Arc<AtomicU32>,
-    /// Unix seconds of the last warning of its kind.
-    last_overflow: AtomicU32,
+    overflows: Seldom,
+    receive_failures: Seldom,
+    send_failures: Seldom,
+    accept_failures: Seldom,
+    /// What a test has set for it to run into.
+    #[cfg(test)]
+    trap: Arc<Trap>,
 }
 
 /// What messages that arrived together are answered from.
@@ -73,24 +88,39 @@ pub struct DnsServer {
 // === impl Answerers ===
 
 impl Answerers {
-    /// Makes answerers that answer out of the same table, and count apart.
-    pub fn new(settings: Settings, reader: Reader, tallies: Tallies) -> Self {
+    /// Makes answerers that answer out of the same table, and count apart. `rate_limit` is that of replies over UDP to
+    /// one prefix that is not trusted, in a second.
+    pub fn new(
+        settings: Settings,
+        reader: Reader,
+        tallies: Tallies,
+        rate_limit: Option<NonZeroU32>,
+    ) -> Self {
         Self {
             settings: Arc::new(settings),
+            payer: rate_limit.map(|rate| Arc::new(Payer::new(rate))),
             reader,
             tallies,
             // Replicas that start together must not rotate in step.
             turns: Arc::new(AtomicU32::new(fastrand::u32(..))),
+            #[cfg(test)]
+            trap: Arc::default(),
         }
     }
 
     fn add(&self) -> Answerer {
         Answerer {
             settings: self.settings.clone(),
+            payer: self.payer.clone(),
             reader: self.reader.clone(),
             counters: self.tallies.add(),
             turns: self.turns.clone(),
-            last_overflow: AtomicU32::new(0),
+            overflows: Seldom::default(),
+            receive_failures: Seldom::default(),
+            send_failures: Seldom::default(),
+            accept_failures: Seldom::default(),
+            #[cfg(test)]
+            trap: self.trap.clone(),
         }
     }
 }
@@ -152,17 +182,23 @@ impl Answerer {
             self.counters.count_dropped(); // a forged source that nothing can be sent to
             return None;
         }
+        #[cfg(test)]
+        self.trap.answer();
         let query = wire::parse(packet);
         let arrival = Arrival {
             over,
             client: client.ip(),
+            pace: self.pace(&query, over, client.ip()),
             turn: self.turn(moment),
             time: moment.time,
         };
-        let Some(reply) = wire::respond(&self.settings, &moment.now, &query, &arrival) else {
+        let reply = wire::respond(&self.settings, &moment.now, &query, &arrival);
+        if arrival.pace != Pace::Fair {
+            self.counters.count_limited(reply.is_some());
+        } else if reply.is_none() {
             self.counters.count_dropped();
-            return None;
-        };
+        }
+        let reply = reply?;
         let (rendered, is_truncated) = render(&reply, &query);
         let rtype = match &query {
             Ok(query) => Some(query.rtype),
@@ -181,11 +217,23 @@ impl Answerer {
         Some(rendered)
     }
 
-    /// Warns of an answer that no message can hold, at most once a minute: a client can ask as often as it likes.
+    /// Says whether a client is asking too fast; what is never answered does not count.
+    fn pace(&self, query: &Result<Query, Reject>, over: Transport, client: IpAddr) -> Pace {
+        match &self.payer {
+            Some(payer)
+                if over == Transport::Udp
+                    && !self.settings.access.is_trusted(client)
+                    && !matches!(query, Err(Reject::Drop)) =>
+            {
+                payer.pace(client)
+            }
+            Some(_) | None => Pace::Fair,
+        }
+    }
+
+    /// Warns of an answer that no message can hold.
     fn warn_of_overflow(&self, query: &Query, time: u32) {
-        let last = self.last_overflow.load(Relaxed);
-        if time.abs_diff(last) >= 60 {
-            self.last_overflow.store(time, Relaxed);
+        if self.overflows.is_due(time) {
             warn!(name = %query.name, rtype = %query.rtype, "An answer does not fit 65,535 octets: some of it is left out");
         }
     }
@@ -280,3 +328,6 @@ pub fn ns_addresses(
         (true, None) => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,10 +4,10 @@
 //! takes a value that a client or a cluster could make up, cluster names and feeds aside, which are few.
 
 mod counters;
+mod logging;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -17,7 +17,6 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-use tracing_subscriber::EnvFilter;
 
 use crate::mirror::SkipReason;
 use crate::server::Certificate;
@@ -27,65 +26,9 @@ use crate::table::report::State;
 use crate::table::{ConflictKind, Table};
 
 pub use counters::{Counters, Ended, Tallies};
+pub use logging::{LogFormat, Seldom, sentence, start_logging};
 
 use counters::{BUCKETS, PROTOS, RCODES, TYPES};
-
-// === Logging ===
-
-/// The form of log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-/// Starts logging to standard error; colours only on a terminal. `level` is a `tracing` filter.
-///
-/// # Errors
-///
-/// If `level` is no filter.
-pub fn start_logging(
-    level: &str,
-    format: LogFormat,
-) -> Result<(), tracing_subscriber::filter::ParseError> {
-    // kube's client logs every failed attempt of every watch as an error; the watches report each failure once.
-    // hickory has two lines for each query, and a warning for each that a client gets wrong.
-    let mut filter = EnvFilter::try_new(level)?;
-    for own_business in [
-        "kube_client=off",
-        "hickory_server=error",
-        "hickory_proto=error",
-        "hickory_net=error",
-    ] {
-        filter = filter.add_directive(own_business.parse()?);
-    }
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_target(false);
-    match format {
-        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
-        LogFormat::Json => log.json().init(),
-    }
-    Ok(())
-}
-
-/// Writes an error and its causes on one line. Many libraries repeat a cause in the error around it: a text that was
-/// said is not said again.
-pub fn sentence(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let cause = error.to_string();
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-        source = error.source();
-    }
-    text
-}
 
 // === Metrics ===
 
@@ -162,6 +105,20 @@ impl Metrics {
         let unsent = sum(&|counters| &counters.unsent);
         let help = "Replies that could not be sent over UDP";
         page.counter("unsent_responses", help, unsent)?;
+        let panics = PROTOS.iter().enumerate().map(|(proto, name)| {
+            let count = sum(&|counters| &counters.panics[proto]);
+            ([("proto", *name)], count)
+        });
+        let help = "Workers and connections that panicked, and were replaced or ended";
+        page.counters("worker_panics", help, panics)?;
+        let limited = ["slipped", "dropped"].into_iter().enumerate();
+        let limited = limited.map(|(index, what)| {
+            let count = sum(&|counters| &counters.limited[index]);
+            ([("action", what)], count)
+        });
+        let help =
+            "Queries over UDP above --rate-limit: half slip through to a hint to come by TCP";
+        page.counters("limited_requests", help, limited)?;
         let truncated = PROTOS.iter().enumerate().map(|(proto, name)| {
             let count = sum(&|counters| &counters.truncated[proto]);
             ([("proto", *name)], count)

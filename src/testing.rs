@@ -1,6 +1,7 @@
 //! Objects and rules for the tests beside the code, so that a new field touches one file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 
 use serde_json::{Value, json};
 
@@ -176,4 +177,38 @@ pub(crate) fn zones(names: &[&str]) -> Zones {
         },
     };
     Zones::new(names.iter().map(zone).collect())
+}
+
+/// What the listeners of a test run into, once each.
+#[derive(Debug, Default)]
+pub(crate) struct Trap {
+    /// Answering the next message panics.
+    pub(crate) panic: AtomicBool,
+    /// The next call to receive fails with this, as the kernel numbers its errors.
+    pub(crate) receive: AtomicI32,
+    /// So many calls to send fail, with that.
+    pub(crate) send: [AtomicI32; 2],
+}
+
+// === impl Trap ===
+
+impl Trap {
+    pub(crate) fn answer(&self) {
+        assert!(!self.panic.swap(false, SeqCst), "a trap of a test");
+    }
+
+    pub(crate) fn receive(&self) -> Result<(), i32> {
+        match self.receive.swap(0, SeqCst) {
+            0 => Ok(()),
+            error => Err(error),
+        }
+    }
+
+    pub(crate) fn send(&self) -> Result<(), i32> {
+        let [count, error] = &self.send;
+        match count.fetch_update(SeqCst, SeqCst, |count| (count > 0).then_some(count - 1)) {
+            Ok(_) => Err(error.load(SeqCst)),
+            Err(_) => Ok(()),
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //!
 //! [`respond()`] applies the policy once, for every transport. What renders a [`Reply`] has no rules of its own.
 
+pub mod access;
 pub mod cookie;
 pub mod order;
 pub mod query;
@@ -13,11 +14,12 @@ pub mod records;
 pub mod respond;
 pub mod write;
 
+pub use access::{Access, Network};
 pub use cookie::CookieSecret;
 pub use order::Order;
 pub use query::{Edns, Query, Reject, parse};
 pub use records::{Sections, records};
-pub use respond::{Arrival, Body, Reply, Settings, Transport, respond};
+pub use respond::{Arrival, Body, Pace, Reply, Settings, Transport, respond};
 pub use write::{Written, write};
 
 /// A response code (RFC 1035 section 4.1.1, RFC 6891 section 6.1.3), as its number.

@@ -10,6 +10,10 @@ use tracing::{info, warn};
 /// Receive buffer asked for, octets: what arrives while the server is busy or not scheduled. The kernel may give less.
 const UDP_BUFFER: usize = 4 << 20;
 
+/// Octets that the kernel may hold for a TCP connection, each way, and as much again for itself. Left alone it holds
+/// megabytes for each client that asks and reads nothing, and a pod is charged for them.
+const TCP_BUFFER: usize = 64 << 10;
+
 /// Addresses to listen on: the operator's, which must work, or ours, of which one may be of a family that the host
 /// lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +124,9 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
     )?;
     // Connections of a server that has just ended must not keep its successor from the port.
     socket.set_reuse_address(true)?;
+    // Connections have what their listener has, and its receive buffer decides on their windows.
+    socket.set_recv_buffer_size(TCP_BUFFER)?;
+    socket.set_send_buffer_size(TCP_BUFFER)?;
     prepare(&socket, address)?;
     socket.listen(1024)?;
     TcpListener::from_std(socket.into())

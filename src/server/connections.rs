@@ -96,6 +96,11 @@ impl Connections {
         }
     }
 
+    /// Returns how many connections may be open.
+    pub(super) fn total(&self) -> usize {
+        self.0.limits.total
+    }
+
     /// Gives a descriptor back to a process that has run out of them.
     pub(super) fn give_way(&self) {
         let longest = self.lock().longest_idle(None);

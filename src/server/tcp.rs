@@ -13,13 +13,14 @@ use futures::FutureExt as _;
 use socket2::SockRef;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::connections::{Connections, Place};
 use super::{Answerer, TCP_IDLE};
+use crate::source::unix_seconds;
 use crate::telemetry::Ended;
 use crate::wire::Transport;
 
@@ -40,6 +41,9 @@ const LIFE: Duration = Duration::from_secs(3600);
 const LEAVE: Duration = Duration::from_millis(100);
 /// How long a client that never pauses can keep the server from stopping.
 const LONGEST_LEAVE: Duration = Duration::from_secs(2);
+/// Connections that may still be about to make room: no more are accepted until some of them have, so that a flood of
+/// connections takes no more descriptors than that.
+const LEAVING: usize = 32;
 /// How long accepting rests when it fails, for want of descriptors for instance.
 const REST: Duration = Duration::from_millis(50);
 
@@ -65,10 +69,14 @@ pub(super) async fn serve(
         };
         open.spawn(connection.serve());
     };
+    let most = connections.total() + LEAVING;
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            Some(_) = open.join_next() => continue,
+            accepted = listener.accept(), if open.len() < most => accepted,
+            Some(ended) = open.join_next() => {
+                note_end(&answerer, ended);
+                continue;
+            }
             () = stop.cancelled() => break,
         };
         match accepted {
@@ -78,7 +86,9 @@ pub(super) async fn serve(
                 answerer.counters.count_not_accepted();
             }
             Err(error) => {
-                debug!(%error, "Accepting failed");
+                if answerer.accept_failures.is_due(unix_seconds()) {
+                    warn!(%error, "Accepting a TCP connection failed");
+                }
                 answerer.counters.count_not_accepted();
                 connections.give_way();
                 tokio::time::sleep(REST).await;
@@ -90,7 +100,17 @@ pub(super) async fn serve(
         spawn(&mut open, accepted);
     }
     drop(listener);
-    while open.join_next().await.is_some() {}
+    while let Some(ended) = open.join_next().await {
+        note_end(&answerer, ended);
+    }
+}
+
+/// Counts a connection whose task panicked, which ends it and no other.
+fn note_end(answerer: &Answerer, ended: Result<(), JoinError>) {
+    if ended.is_err_and(|error| error.is_panic()) {
+        answerer.counters.count_panic(Transport::Tcp);
+        answerer.counters.count_ended(Ended::Broken);
+    }
 }
 
 /// A connection that is being served.
@@ -159,9 +179,12 @@ impl Connection {
                 let pause = self.answer_some();
                 if !self.outbox.is_empty() {
                     has_answered = true;
-                    match timeout(PATIENCE, self.stream.write_all(&self.outbox)).await {
-                        Ok(written) => written?,
-                        Err(_) => return Ok(Ended::Slow),
+                    tokio::select! {
+                        written = timeout(PATIENCE, self.stream.write_all(&self.outbox)) => match written {
+                            Ok(written) => written?,
+                            Err(_) => return Ok(Ended::Slow),
+                        },
+                        () = self.place.displaced() => return Ok(Ended::Displaced),
                     }
                     self.outbox.clear();
                 }

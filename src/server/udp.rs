@@ -7,7 +7,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsRawFd as _, RawFd};
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,10 @@ use nix::sys::socket::{
 };
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::Answerer;
+use crate::source::unix_seconds;
 use crate::wire::Transport;
 
 /// Datagrams that are taken with one call: enough to make the calls cheap, few enough to stay in the nearest caches.
@@ -30,11 +31,12 @@ const QUERY: usize = 4096;
 const REPLY: usize = 4096;
 /// How long a call to receive waits, and so how soon a worker sees that it is to stop.
 const WAIT: Duration = Duration::from_millis(100);
-/// How long receiving rests when it fails, so that a failure that lasts does not spin.
+/// How long receiving rests when it fails, so that a failure that lasts does not spin; and sending, when the system has
+/// no memory for it.
 const REST: Duration = Duration::from_millis(10);
 
-/// Starts a worker, which answers until `stop`, and then what is still in the socket's queue. The future ends when the
-/// worker does, and panics if it did.
+/// Starts a thread whose worker answers until `stop`, and then what is still in the socket's queue. One that panics is
+/// counted and replaced, and what it had received is lost. The future ends when the thread does, and panics if it did.
 ///
 /// # Errors
 ///
@@ -49,10 +51,14 @@ pub(super) fn start(
     let is_ipv4 = socket.local_addr()?.is_ipv4();
     let (ended, end) = oneshot::channel::<()>();
     let work = move || {
-        if is_ipv4 {
-            Worker::<SockaddrIn>::new(socket, answerer).run(&stop);
-        } else {
-            Worker::<SockaddrIn6>::new(socket, answerer).run(&stop);
+        let run = || match is_ipv4 {
+            true => Worker::<SockaddrIn>::new(&socket, &answerer).run(&stop),
+            false => Worker::<SockaddrIn6>::new(&socket, &answerer).run(&stop),
+        };
+        // What a panic could leave half done is the worker's own, and goes with it; what they share are counters and the
+        // table, which is never changed.
+        while catch_unwind(AssertUnwindSafe(run)).is_err() {
+            answerer.counters.count_panic(Transport::Udp);
         }
         drop(ended);
     };
@@ -66,9 +72,9 @@ pub(super) fn start(
 }
 
 /// A socket, and what a batch takes. All datagrams of a socket come from addresses of one family.
-struct Worker<A> {
-    socket: UdpSocket,
-    answerer: Answerer,
+struct Worker<'w, A> {
+    socket: &'w UdpSocket,
+    answerer: &'w Answerer,
     /// Sending overwrites what receiving relies on, so each has headers of its own.
     received: MultiHeaders<A>,
     sent: MultiHeaders<A>,
@@ -89,8 +95,8 @@ trait Address: SockaddrLike + Copy {
 
 // === impl Worker ===
 
-impl<A: Address> Worker<A> {
-    fn new(socket: UdpSocket, answerer: Answerer) -> Self {
+impl<'w, A: Address> Worker<'w, A> {
+    fn new(socket: &'w UdpSocket, answerer: &'w Answerer) -> Self {
         Self {
             socket,
             answerer,
@@ -105,9 +111,11 @@ impl<A: Address> Worker<A> {
         while !stop.is_cancelled() {
             match self.serve_batch(MsgFlags::MSG_WAITFORONE) {
                 Ok(()) | Err(Errno::EAGAIN | Errno::EINTR) => {}
-                // Linux reports failures of earlier replies here; the socket itself is well.
+                // Linux reports failures of earlier replies here; the socket itself is well. Or there is no memory now.
                 Err(error) => {
-                    debug!(%error, "Receiving failed");
+                    if self.answerer.receive_failures.is_due(unix_seconds()) {
+                        warn!(%error, "Receiving over UDP failed");
+                    }
                     thread::sleep(REST);
                 }
             }
@@ -118,6 +126,8 @@ impl<A: Address> Worker<A> {
 
     /// Receives what waits, one datagram at least, and answers it.
     fn serve_batch(&mut self, flags: MsgFlags) -> Result<(), Errno> {
+        #[cfg(test)]
+        self.answerer.trap.receive().map_err(Errno::from_raw)?;
         let socket = self.socket.as_raw_fd();
         let mut slices = self.packets.each_mut().map(|p| [IoSliceMut::new(&mut p.0)]);
         let messages = recvmmsg(socket, &mut self.received, &mut slices, flags, None)?;
@@ -151,14 +161,31 @@ impl<A: Address> Worker<A> {
         let counters = &self.answerer.counters;
         counters.count_time(count, started.elapsed());
         let (mut replies, mut clients) = (&replies[..count], &clients[..count]);
+        let mut has_rested = false;
         while !replies.is_empty() {
-            let sent = send(socket, &mut self.sent, replies, clients);
-            // What cannot be sent is left out: a client that is not reachable must not keep the others waiting.
-            let taken = sent.unwrap_or_else(|error| {
-                debug!(%error, "A reply could not be sent");
-                counters.count_unsent();
-                1
-            });
+            #[cfg(test)]
+            let trapped = self.answerer.trap.send().map_err(Errno::from_raw);
+            #[cfg(not(test))]
+            let trapped = Ok::<_, Errno>(());
+            let sent = trapped.and_then(|()| send(socket, &mut self.sent, replies, clients));
+            let taken = match sent {
+                Ok(sent) => sent,
+                // The system may have memory again in a moment. Waiting once is enough: others wait as well.
+                Err(error @ (Errno::ENOBUFS | Errno::ENOMEM)) if !has_rested => {
+                    if self.answerer.send_failures.is_due(unix_seconds()) {
+                        warn!(%error, "Sending over UDP failed");
+                    }
+                    thread::sleep(REST);
+                    has_rested = true;
+                    0
+                }
+                // What cannot be sent is left out: a client that is not reachable must not keep the others waiting.
+                Err(error) => {
+                    debug!(%error, "A reply could not be sent");
+                    counters.count_unsent();
+                    1
+                }
+            };
             (replies, clients) = (&replies[taken..], &clients[taken..]);
         }
         Ok(())

@@ -22,6 +22,10 @@ pub struct Counters {
     /// Replies that did not fit, by transport: with TC over UDP the client asks again over TCP; elsewhere, not even
     /// 65,535 octets were enough.
     pub(super) truncated: [AtomicU64; PROTOS.len()],
+    /// Queries that came too fast: those that got a small reply, and those that got none.
+    pub(super) limited: [AtomicU64; 2],
+    /// Panics while messages were answered, by transport.
+    pub(super) panics: [AtomicU64; PROTOS.len()],
     /// Time to answer: one count for each bucket of [`BUCKETS`], and one above.
     pub(super) durations: [AtomicU64; BUCKETS.len() + 1],
     pub(super) duration_nanoseconds: AtomicU64,
@@ -110,6 +114,16 @@ impl Counters {
         self.dropped.fetch_add(1, Relaxed);
     }
 
+    /// Counts a panic, which ended a worker or a connection, and nothing else.
+    pub fn count_panic(&self, over: Transport) {
+        self.panics[proto(over)].fetch_add(1, Relaxed);
+    }
+
+    /// Counts a query that came too fast: it gets a small reply, or none.
+    pub fn count_limited(&self, is_answered: bool) {
+        self.limited[usize::from(!is_answered)].fetch_add(1, Relaxed);
+    }
+
     /// Counts a reply that could not be sent.
     pub fn count_unsent(&self) {
         self.unsent.fetch_add(1, Relaxed);
@@ -150,6 +164,18 @@ impl Tallies {
     pub(super) fn sum(&self, count: impl Fn(&Counters) -> &AtomicU64) -> u64 {
         let counts = |counters: &Arc<Counters>| count(counters).load(Relaxed);
         self.each().iter().map(counts).sum()
+    }
+
+    /// Returns how often something panicked.
+    #[cfg(test)]
+    pub(crate) fn panics(&self, over: Transport) -> u64 {
+        self.sum(|counters| &counters.panics[proto(over)])
+    }
+
+    /// Returns how many replies could not be sent.
+    #[cfg(test)]
+    pub(crate) fn unsent(&self) -> u64 {
+        self.sum(|counters| &counters.unsent)
     }
 
     fn each(&self) -> MutexGuard<'_, Vec<Arc<Counters>>> {

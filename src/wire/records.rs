@@ -30,7 +30,7 @@ pub fn records(reply: &Reply<'_>, query: &Query) -> Sections {
     let mut sections = Sections::default();
     let qname = hickory_name(query.name.wire());
     let answer = match &reply.body {
-        Body::Code => return sections,
+        Body::Code | Body::ByTcp => return sections,
         Body::Chaos(text) => {
             let text = RData::TXT(TXT::from_bytes(vec![text]));
             let mut record = Record::from_rdata(qname, 0, text);

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::Rcode;
+use super::access::Access;
 use super::cookie::{Cookie, CookieSecret};
 use super::order::Order;
 use super::query::{CLASS_ANY, CLASS_CH, CLASS_IN, Edns, Query, Reject};
@@ -16,6 +17,8 @@ use crate::zone::{Answer, RecordType, Zones};
 pub struct Settings {
     /// The zones that are served.
     pub zones: Zones,
+    /// `--allow` and `--trusted`.
+    pub access: Access,
     /// `--order`.
     pub order: Order,
     /// `--udp-max`: octets that a reply over UDP takes at most, whatever the client says (RFC 9715 section 3.1).
@@ -48,12 +51,25 @@ pub enum Transport {
 pub struct Arrival {
     /// The transport.
     pub over: Transport,
-    /// The client's address, for cookies.
+    /// The client's address, for cookies and for `--allow`.
     pub client: IpAddr,
+    /// Whether the client is asking too fast.
+    pub pace: Pace,
     /// Counts queries, for the order of rows.
     pub turn: u32,
     /// Unix seconds, for cookies.
     pub time: u32,
+}
+
+/// Whether a source is asking faster than it may over UDP, where it may be somebody else who is asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// It is not.
+    Fair,
+    /// It is, and is told to come by TCP.
+    Slip,
+    /// It is, and gets nothing.
+    Over,
 }
 
 /// What is sent back.
@@ -82,6 +98,8 @@ pub struct Reply<'t> {
 pub enum Body<'t> {
     /// Nothing: the reply is a code alone.
     Code,
+    /// Nothing, and TC: the client is to ask over TCP.
+    ByTcp,
     /// An answer about a name in a zone of ours.
     Answer(Answer<'t>),
     /// A text about this server, in class CH.
@@ -110,6 +128,8 @@ pub struct ReplyEdns<'t> {
 pub enum ExtendedError {
     /// 14: there is no table yet.
     NotReady,
+    /// 18: the client may not ask.
+    Prohibited,
     /// 20: outside our zones.
     NotAuthoritative,
     /// 21: a class or a transfer.
@@ -128,12 +148,30 @@ pub fn respond<'t>(
     query: &Result<Query, Reject>,
     arrival: &Arrival,
 ) -> Option<Reply<'t>> {
-    let query = match query {
-        Ok(query) => query,
+    let edns = match query {
+        Ok(query) => query.edns.as_ref(),
         Err(Reject::Drop) => return None,
-        Err(Reject::With { rcode, edns, .. }) => {
-            return Some(code(settings, *rcode, edns.as_ref(), arrival));
+        Err(Reject::With { edns, .. }) => edns.as_ref(),
+    };
+    if arrival.pace == Pace::Over {
+        return None;
+    }
+    if !settings.access.is_allowed(arrival.client) {
+        let error = Some(ExtendedError::Prohibited);
+        return Some(small(settings, Rcode::REFUSED, error, edns, arrival));
+    }
+    let query = match query {
+        Ok(query) if arrival.pace == Pace::Slip => {
+            return Some(Reply {
+                body: Body::ByTcp,
+                ..small(settings, Rcode::NOERROR, None, query.edns.as_ref(), arrival)
+            });
         }
+        Ok(query) => query,
+        // By TCP it would be as wrong.
+        Err(_) if arrival.pace == Pace::Slip => return None,
+        Err(Reject::Drop) => return None,
+        Err(Reject::With { rcode, .. }) => return Some(code(settings, *rcode, edns, arrival)),
     };
     let reply = |rcode, error| {
         let mut reply = code(settings, rcode, query.edns.as_ref(), arrival);
@@ -203,6 +241,24 @@ fn chaos<'t>(settings: &'t Settings, query: &Query) -> Option<&'t [u8]> {
     text.filter(|_| is_asked).map(String::as_bytes)
 }
 
+/// Makes a reply that is a code alone and hardly longer than the query, for who may not be the one who asked.
+fn small<'t>(
+    settings: &'t Settings,
+    rcode: Rcode,
+    error: Option<ExtendedError>,
+    edns: Option<&Edns>,
+    arrival: &Arrival,
+) -> Reply<'t> {
+    let mut reply = code(settings, rcode, edns, arrival);
+    reply.edns = reply.edns.map(|edns| ReplyEdns {
+        nsid: None,
+        keepalive: None,
+        error,
+        ..edns
+    });
+    reply
+}
+
 /// Makes a reply that is a code alone.
 fn code<'t>(
     settings: &'t Settings,
@@ -258,6 +314,7 @@ impl ExtendedError {
     pub fn code(self) -> u16 {
         match self {
             Self::NotReady => 14,
+            Self::Prohibited => 18,
             Self::NotAuthoritative => 20,
             Self::NotSupported => 21,
             Self::InvalidData => 24,

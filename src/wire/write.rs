@@ -53,6 +53,7 @@ pub fn write(
     let complete = match (&reply.body, query) {
         (Body::Answer(answer), Ok(query)) => message.put_answer(answer, reply, query),
         (Body::Chaos(text), Ok(_)) => message.put_text(CLASS_CH, 0, text),
+        (Body::ByTcp, _) => false,
         (Body::Code, _) | (_, Err(_)) => true,
     };
     message.limit = limit;

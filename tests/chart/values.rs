@@ -25,6 +25,7 @@ pub fn every_flag() -> Map<String, Value> {
         "shortNames": {"which": "pinned", "defaultNamespace": "prod", "pinned": {"db": "prod", "cache": "shop"}},
         "gatewayDown": "include", "localMembers": "exported", "order": "stable", "nsAddresses": ["192.0.2.1", "2001:db8::1"],
         "udpMax": 4096, "udpWorkers": 2, "tcpConnections": 9, "tcpConnectionsPerAddress": 3,
+        "allow": ["10.0.0.0/8", "2001:db8::/32"], "trusted": ["10.244.0.0/16", "2001:db8::1"], "rateLimit": 50,
         "serverId": "$(POD_NAME)", "versionBind": "a \"quoted\" text: {yes}",
         "listen": ["0.0.0.0:1053", "[::]:1053"], "adminListen": ["0.0.0.0:8080"], "apiListen": ["[::1]:9154"],
         "encrypted": {"secretName": "global-dns-tls", "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"],

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use crate::support::{
-    SOA, answer, case, check, nodata, nxdomain, refused, sample, serve_nothing_yet, servfail,
+    SOA, answer, case, check, nodata, nxdomain, refused, sample, serve, serve_nothing_yet, servfail,
 };
 
 #[test]
@@ -33,6 +33,22 @@ fn s4_15_not_ready() {
             "global. SOA +edns",
             answer(SOA),
         )],
+    );
+}
+
+#[test]
+fn s4_19_prohibited() {
+    check(
+        &serve(&["--allow", "192.0.2.0/24"]),
+        &[
+            case(
+                "a name that exists",
+                "db.prod.global. A +edns",
+                refused().option("EDE 18"),
+            ),
+            case("the same without EDNS", "db.prod.global. A", refused()),
+            case("a name of others", "www.example. A", refused()),
+        ],
     );
 }
 

@@ -11,7 +11,7 @@ use global_dns::table::{
     Inputs, LocalMembers, Published, Publisher, Rules, ShortNames, Table, build,
 };
 use global_dns::wire::{
-    Arrival, CookieSecret, Order, Reject, Settings, Transport, parse, respond, write,
+    Access, Arrival, CookieSecret, Order, Pace, Reject, Settings, Transport, parse, respond, write,
 };
 use global_dns::zone::{Zone, ZoneKind, Zones};
 use hickory_proto::op::Message;
@@ -27,6 +27,10 @@ static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
     };
     let forward = "global".parse().unwrap();
     Settings {
+        access: Access {
+            allowed: vec!["192.0.2.0/24".parse().unwrap()],
+            trusted: Vec::new(),
+        },
         zones: Zones::new(vec![
             zone("global", ZoneKind::Forward),
             zone("10.in-addr.arpa", ZoneKind::Reverse(forward)),
@@ -107,6 +111,7 @@ pub fn check(packet: &[u8]) {
     let (Some(udp), Some(tcp)) = (udp, tcp) else {
         return;
     };
+    check_small(packet);
     let edns = match parse(packet) {
         Ok(query) => query.edns,
         Err(Reject::With { edns, .. }) => edns,
@@ -136,10 +141,55 @@ pub fn check(packet: &[u8]) {
     }
 }
 
+/// What a forged source can make us send is hardly longer than what was sent in its name.
+fn check_small(packet: &[u8]) {
+    const REFUSED: u8 = 5;
+    let now = PUBLISHED.load();
+    let size = |reply: &[u8], what: &str| {
+        // A server cookie, and an extended error.
+        let most = packet.len() + 16 + 6;
+        assert!(reply.len() <= most, "{what}: {} octets", reply.len());
+        assert_eq!(reply[6..10], [0; 4], "{what}: records");
+    };
+    for over in [Transport::Udp, Transport::Tcp] {
+        let stranger = reply_to(&now, packet, over, STRANGER, Pace::Fair).unwrap();
+        size(&stranger, "a stranger");
+        assert_eq!(stranger[3] & 0x0f, REFUSED, "a stranger");
+    }
+    for client in [CLIENT, STRANGER] {
+        assert_eq!(
+            reply_to(&now, packet, Transport::Udp, client, Pace::Over),
+            None
+        );
+    }
+    let slipped = reply_to(&now, packet, Transport::Udp, CLIENT, Pace::Slip);
+    assert_eq!(slipped.is_some(), parse(packet).is_ok());
+    if let Some(slipped) = slipped {
+        size(&slipped, "who asks too fast");
+        assert_eq!(slipped[2] & 0x02, 0x02, "TC");
+        assert_eq!(slipped[3] & 0x0f, 0, "no code that anybody would keep");
+    }
+}
+
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+/// Not in `--allow`.
+const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
+
 fn reply(now: &Published, packet: &[u8], over: Transport) -> Option<Vec<u8>> {
+    reply_to(now, packet, over, CLIENT, Pace::Fair)
+}
+
+fn reply_to(
+    now: &Published,
+    packet: &[u8],
+    over: Transport,
+    client: IpAddr,
+    pace: Pace,
+) -> Option<Vec<u8>> {
     let arrival = Arrival {
         over,
-        client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        client,
+        pace,
         turn: 3,
         time: 1,
     };

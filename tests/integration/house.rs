@@ -294,6 +294,7 @@ fn each_outside_crate_comes_in_by_one_door() {
         ("x509_cert", &["server/encrypted"]),
         ("nix", &["server/udp"]),
         ("foldhash", &["table/shared"]),
+        ("ipnet", &["wire/access"]),
         ("arcstr", &["mirror/interned"]),
         ("triomphe", &["mirror/interned"]),
     ] {
@@ -321,6 +322,7 @@ fn each_outside_crate_comes_in_by_one_door() {
         "x509_cert",
         "nix",
         "foldhash",
+        "ipnet",
         "arcstr",
         "triomphe",
     ] {

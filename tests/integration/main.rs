@@ -7,8 +7,10 @@
 //! - `check`: its lines, JSON and exit codes, on files, a running server, behind a forwarder
 //! - `house`: the doors of DESIGN 2, read from the source text
 //! - `answers`: every name of DESIGN 4 and every situation of DESIGN 5, over UDP and TCP
+//! - `access`: `--allow`, and how fast those that are not trusted are answered
 //! - `connections`: TCP: too many connections, slow clients, no descriptors left
 //! - `encrypted`: DNS over TLS and HTTPS: the same answers; what hickory-server does on its own; the certificate
+//! - `log`: a log that cannot be written
 //! - `members`: whose endpoints a name has: gateways, local members, clusters, TTLs, short names, zones
 //! - `zone_file`: the printed zone in Knot, NSD and BIND; a running Knot answers like we do
 //! - `support`: Kubernetes objects, the binary as a child process, questions
@@ -23,6 +25,7 @@
     reason = "tests"
 )]
 
+mod access;
 mod answers;
 mod check;
 mod command_line;
@@ -30,6 +33,7 @@ mod connections;
 mod encrypted;
 mod file_source;
 mod house;
+mod log;
 mod members;
 mod support;
 mod zone_file;

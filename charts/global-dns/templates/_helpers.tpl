@@ -151,6 +151,13 @@ capabilities: {drop: [ALL]}
 {{- end }}
 - --tcp-connections={{ int64 $v.tcpConnections }}
 - --tcp-connections-per-address={{ int64 $v.tcpConnectionsPerAddress }}
+{{- range $v.allow }}
+- {{ printf "--allow=%s" . | quote }}
+{{- end }}
+{{- range $v.trusted }}
+- {{ printf "--trusted=%s" . | quote }}
+{{- end }}
+- --rate-limit={{ int64 $v.rateLimit }}
 {{- with $v.serverId }}
 - {{ printf "--server-id=%s" . | quote }}
 {{- end }}

@@ -1,6 +1,7 @@
 //! The adapter to hickory-server: raw bytes to *our* parser and policy, records back. It decides nothing.
 
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -40,6 +41,16 @@ impl Adapter {
 
     /// Makes the reply to a message; `None`: nothing is sent. The same steps as for UDP and TCP, another writer.
     fn reply(&self, packet: &[u8], over: Transport, client: SocketAddr) -> Option<Message> {
+        let answerer = &self.0;
+        // hickory would end the connection, and tell nobody.
+        let made = catch_unwind(AssertUnwindSafe(|| self.make(packet, over, client)));
+        made.unwrap_or_else(|_| {
+            answerer.counters.count_panic(over);
+            None
+        })
+    }
+
+    fn make(&self, packet: &[u8], over: Transport, client: SocketAddr) -> Option<Message> {
         let started = Instant::now();
         let answerer = &self.0;
         let moment = answerer.moment(1);

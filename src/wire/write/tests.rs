@@ -9,7 +9,7 @@ use super::*;
 use crate::table::Published;
 use crate::testing::{endpoint, mirror, table, zones};
 use crate::wire::respond::{Arrival, Settings, Transport, respond};
-use crate::wire::{CookieSecret, Order, parse, records};
+use crate::wire::{Access, CookieSecret, Order, Pace, parse, records};
 use crate::zone::print::owner_names;
 
 /// A table with a service of `count` endpoints for each number, in two clusters, half of them dual-stack.
@@ -42,6 +42,10 @@ fn published(counts: &[usize]) -> Published {
 fn settings(order: Order) -> Settings {
     Settings {
         zones: zones(&["global"]),
+        access: Access {
+            allowed: Vec::new(),
+            trusted: Vec::new(),
+        },
         order,
         udp_max: 1232,
         server_id: Some("global-dns-0".to_owned()),
@@ -85,6 +89,7 @@ fn arrival(over: Transport, turn: u32) -> Arrival {
     Arrival {
         over,
         client: IpAddr::from([192, 0, 2, 1]),
+        pace: Pace::Fair,
         turn,
         time: 1_790_000_000,
     }

@@ -1,0 +1,154 @@
+//! Listeners that run into what a test has set for them.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::*;
+use crate::table::Publisher;
+use crate::testing::zones;
+use crate::wire::{Access, CookieSecret, Order};
+
+const ENOMEM: i32 = 12;
+const ENOBUFS: i32 = 105;
+/// Longer than anything here takes on a busy machine.
+const LONG: Duration = Duration::from_secs(10);
+
+/// A server of the zone `global.` without a table, on loopback, and what it counts.
+struct Running {
+    server: DnsServer,
+    answerers: Answerers,
+    dns: SocketAddr,
+}
+
+impl Running {
+    fn start(udp_workers: usize) -> Self {
+        let settings = Settings {
+            zones: zones(&["global"]),
+            access: Access {
+                allowed: Vec::new(),
+                trusted: Vec::new(),
+            },
+            order: Order::Rotate,
+            udp_max: 1232,
+            server_id: None,
+            version_bind: None,
+            tcp_idle: TCP_IDLE,
+            cookie_secret: CookieSecret([7; 16]),
+        };
+        let reader = Publisher::default().reader();
+        let answerers = Answerers::new(settings, reader, Tallies::default(), None);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listeners = Addresses::Given(vec![address]).bind_dns().unwrap();
+        let dns = listeners[0].address;
+        let limits = Limits {
+            total: 10,
+            per_address: 10,
+        };
+        let server = DnsServer::start(listeners, &answerers, udp_workers, limits).unwrap();
+        Self {
+            server,
+            answerers,
+            dns,
+        }
+    }
+
+    fn panics(&self, over: Transport) -> u64 {
+        self.answerers.tallies.panics(over)
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.dns).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream
+    }
+
+    fn socket(&self) -> UdpSocket {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(self.dns).unwrap();
+        socket.set_read_timeout(Some(LONG)).unwrap();
+        socket
+    }
+}
+
+/// `. NS`, which is refused, table or not.
+fn query(id: u8) -> Vec<u8> {
+    vec![0, id, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1]
+}
+
+fn ask(socket: &UdpSocket, id: u8) -> Option<u8> {
+    let mut reply = [0; 512];
+    socket.send(&query(id)).unwrap();
+    socket.recv(&mut reply).ok().map(|_| reply[1])
+}
+
+fn ask_by_tcp(stream: &mut TcpStream, id: u8) -> io::Result<u8> {
+    let packet = query(id);
+    stream.write_all(&[&[0, packet.len() as u8][..], &packet].concat())?;
+    let mut reply = vec![0; 2 + packet.len()];
+    stream.read_exact(&mut reply)?;
+    Ok(reply[3])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_panics_is_counted_and_replaced() {
+    for workers in [1, 2] {
+        let running = Running::start(workers);
+        let socket = running.socket();
+        for round in 1..=5 {
+            running.answerers.trap.panic.store(true, SeqCst);
+            socket.send(&query(99)).unwrap(); // lost with its worker
+            while running.panics(Transport::Udp) < round {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(ask(&socket, round as u8), Some(round as u8));
+        }
+        assert_eq!(running.panics(Transport::Udp), 5);
+        running.server.stop().await; // every thread ends
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_whose_task_panics_ends_alone() {
+    let running = Running::start(1);
+    let (mut one, mut other) = (running.connect(), running.connect());
+    assert_eq!(ask_by_tcp(&mut one, 1).unwrap(), 1);
+    assert_eq!(ask_by_tcp(&mut other, 2).unwrap(), 2);
+    running.answerers.trap.panic.store(true, SeqCst);
+    assert!(ask_by_tcp(&mut one, 3).is_err(), "the connection ends");
+    assert_eq!(ask_by_tcp(&mut other, 4).unwrap(), 4);
+    assert_eq!(ask_by_tcp(&mut running.connect(), 5).unwrap(), 5);
+    while running.panics(Transport::Tcp) < 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(running.panics(Transport::Udp), 0);
+    running.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_memory_for_sockets_it_waits_and_goes_on() {
+    let running = Running::start(1);
+    let socket = running.socket();
+    let trap = &running.answerers.trap;
+    for error in [ENOBUFS, ENOMEM] {
+        // Receiving fails once: the query waits in the queue.
+        trap.receive.store(error, SeqCst);
+        while trap.receive.load(SeqCst) != 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(ask(&socket, 1), Some(1));
+        // Sending fails once: it is tried again.
+        trap.send[1].store(error, SeqCst);
+        trap.send[0].store(1, SeqCst);
+        assert_eq!(ask(&socket, 2), Some(2));
+        // It fails twice: the reply is lost, and the next one is sent.
+        trap.send[0].store(2, SeqCst);
+        socket.send(&query(3)).unwrap();
+        while trap.send[0].load(SeqCst) != 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(ask(&socket, 4), Some(4));
+    }
+    assert_eq!(running.answerers.tallies.unsent(), 2);
+    running.server.stop().await;
+}

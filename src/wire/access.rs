@@ -1,0 +1,177 @@
+//! Who may ask, and who may ask as fast as it likes: networks, and the only door to `ipnet`.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use ipnet::IpNet;
+
+/// Addresses with a common prefix, such as `192.0.2.0/24`. What follows the prefix is of no account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network(IpNet);
+
+/// A text that is no network.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a network is an address and the length of its prefix, such as 10.0.0.0/8 or fd00::/8")]
+pub struct InvalidNetwork;
+
+/// What clients' addresses decide.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// `--allow`: who may ask at all; empty: everybody.
+    pub allowed: Vec<Network>,
+    /// `--trusted`: who may ask over UDP as fast as it likes.
+    pub trusted: Vec<Network>,
+}
+
+/// Trusted by default: addresses that no packet from the Internet has, private (RFC 1918, RFC 4193), shared (RFC 6598,
+/// the pods of some platforms), loopback and link-local ones.
+const WITHIN: [&str; 8] = [
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "fc00::/7",
+    "fe80::/10",
+];
+
+// === impl Network ===
+
+impl Network {
+    /// Returns whether an address is one of these.
+    pub fn contains(self, address: IpAddr) -> bool {
+        self.0.contains(&address)
+    }
+
+    /// Returns the networks that are trusted where no flag says which: those that are not on the Internet, this host,
+    /// and what is around the pod. Pods with public addresses have them in common down to /16, or /56 for IPv6.
+    pub fn within(pod: Option<IpAddr>) -> Vec<Self> {
+        let around = pod.and_then(|pod| {
+            let length = if pod.is_ipv4() { 16 } else { 56 };
+            IpNet::new(pod, length).ok()
+        });
+        let host = IpNet::from(IpAddr::from(std::net::Ipv6Addr::LOCALHOST));
+        let fixed = WITHIN.iter().filter_map(|text| text.parse().ok());
+        fixed.chain([host]).chain(around).map(Self).collect()
+    }
+}
+
+impl FromStr for Network {
+    type Err = InvalidNetwork;
+
+    /// Reads a network; an address alone is one of its own.
+    fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
+        let alone = || text.parse().map(|address: IpAddr| IpNet::from(address));
+        let network = text.parse::<IpNet>().or_else(|_| alone());
+        network
+            .map(|network| Self(network.trunc()))
+            .map_err(|_| InvalidNetwork)
+    }
+}
+
+// === impl Access ===
+
+impl Access {
+    /// Returns whether a client may ask.
+    pub fn is_allowed(&self, client: IpAddr) -> bool {
+        self.allowed.is_empty() || contain(&self.allowed, client)
+    }
+
+    /// Returns whether a client may ask as fast as it likes. Who may not ask at all may not.
+    pub fn is_trusted(&self, client: IpAddr) -> bool {
+        contain(&self.trusted, client) && self.is_allowed(client)
+    }
+}
+
+fn contain(networks: &[Network], address: IpAddr) -> bool {
+    networks.iter().any(|network| network.contains(address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn network(text: &str) -> Network {
+        text.parse().unwrap()
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn networks_are_prefixes_or_addresses() {
+        for (text, inside, outside) in [
+            ("192.0.2.0/24", "192.0.2.255", "192.0.3.0"),
+            ("192.0.2.77/24", "192.0.2.1", "192.0.1.255"),
+            ("192.0.2.1", "192.0.2.1", "192.0.2.2"),
+            ("0.0.0.0/0", "203.0.113.1", "2001:db8::1"),
+            ("2001:db8::/56", "2001:db8:0:ff::1", "2001:db8:0:100::1"),
+            ("2001:db8::1", "2001:db8::1", "2001:db8::2"),
+            ("::/0", "2001:db8::1", "192.0.2.1"),
+        ] {
+            assert!(network(text).contains(ip(inside)), "{text}");
+            assert!(!network(text).contains(ip(outside)), "{text}");
+        }
+        for bad in ["", "192.0.2.0/33", "192.0.2", "all", "2001:db8::/129", "/8"] {
+            assert_eq!(bad.parse::<Network>(), Err(InvalidNetwork), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_on_the_internet_is_trusted() {
+        let access = |pod: Option<&str>| Access {
+            allowed: Vec::new(),
+            trusted: Network::within(pod.map(ip)),
+        };
+        for inside in [
+            "10.255.0.1",
+            "172.31.0.1",
+            "192.168.1.1",
+            "100.127.0.1",
+            "127.0.0.1",
+            "169.254.20.10",
+            "::1",
+            "fd00::1",
+            "fe80::1",
+        ] {
+            assert!(access(None).is_trusted(ip(inside)), "{inside}");
+        }
+        for outside in [
+            "172.32.0.1",
+            "100.128.0.1",
+            "203.0.113.1",
+            "::2",
+            "2001:db8::1",
+        ] {
+            assert!(!access(None).is_trusted(ip(outside)), "{outside}");
+        }
+        let around = access(Some("2001:db8:0:1::7"));
+        assert!(around.is_trusted(ip("2001:db8:0:ff::1")));
+        assert!(!around.is_trusted(ip("2001:db8:0:100::1")));
+        assert!(access(Some("203.0.113.7")).is_trusted(ip("203.0.1.1")));
+    }
+
+    #[test]
+    fn who_may_not_ask_is_not_trusted() {
+        let access = Access {
+            allowed: vec![network("10.0.0.0/8")],
+            trusted: Network::within(None),
+        };
+        assert!(access.is_allowed(ip("10.1.2.3")) && access.is_trusted(ip("10.1.2.3")));
+        assert!(!access.is_allowed(ip("192.168.1.1")) && !access.is_trusted(ip("192.168.1.1")));
+    }
+
+    proptest! {
+        #[test]
+        fn a_network_holds_who_has_its_prefix(address: u128, other: u128, length in 0_u8..=128) {
+            let text = format!("{}/{length}", std::net::Ipv6Addr::from(address));
+            let shift = |bits: u128| bits.checked_shr(128 - u32::from(length)).unwrap_or(0);
+            let holds = network(&text).contains(std::net::Ipv6Addr::from(other).into());
+            prop_assert_eq!(holds, shift(address) == shift(other));
+            prop_assert!(network(&text).contains(std::net::Ipv6Addr::from(address).into()));
+        }
+    }
+}

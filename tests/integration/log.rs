@@ -1,0 +1,118 @@
+//! The log is nothing that answers depend on: a full disk below it, a reader that has gone, or none at all.
+
+use std::fs::File;
+use std::io::{Write as _, pipe};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::ask::question;
+use crate::support::binary::{get, global_dns};
+use crate::support::metrics::metric;
+use crate::support::objects::{Manifest, mirror, objects};
+use crate::support::wire::{Over, exchange, frame};
+use crate::support::{PATIENCE, free_port, wait_for};
+
+const NAME: &str = "db.prod.global A";
+
+fn sample(host: u8) -> Manifest {
+    let address = format!("192.0.2.{host}");
+    objects().with(mirror("prod", "db", "east").endpoint("db-0", &[&address]))
+}
+
+/// Killed when dropped.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a server with what `prepare` makes of its output, makes it log, and sees whether it answers as fast as ever.
+fn check(prepare: impl FnOnce(Command) -> Command) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("objects.yaml");
+    std::fs::write(&file, sample(1).text()).unwrap();
+    let [dns, admin, api] =
+        std::array::from_fn(|_| SocketAddr::from(([127, 0, 0, 1], free_port())));
+    let mut command = global_dns(&["serve", "--log-level=trace", "--file"]);
+    command.arg(&file).args([
+        format!("--listen={dns}"),
+        format!("--admin-listen={admin}"),
+        format!("--api-listen={api}"),
+    ]);
+    let mut process = Process(prepare(command).spawn().unwrap());
+    let packet = question(NAME).packet();
+    let ask = |over| exchange(dns, &packet, over, PATIENCE);
+    wait_for("an answer", || {
+        ask(Over::Tcp).ok().filter(|reply| reply[7] == 1)
+    });
+    let mut took = Vec::new();
+    for round in 0..200 {
+        let started = Instant::now();
+        assert_eq!(ask(Over::Udp).unwrap()[7], 1, "one answer");
+        took.push(started.elapsed());
+        if round % 10 == 0 {
+            assert_eq!(ask(Over::Tcp).unwrap()[7], 1, "one answer");
+            // A connection that breaks, which is told at this level.
+            let mut stream = std::net::TcpStream::connect(dns).unwrap();
+            socket2::SockRef::from(&stream)
+                .set_linger(Some(Duration::ZERO))
+                .unwrap();
+            stream.write_all(&frame(&packet)[..5]).unwrap();
+        }
+    }
+    took.sort();
+    assert!(took[took.len() / 2] < Duration::from_millis(20), "{took:?}");
+    // A change is logged, and answered.
+    std::fs::write(&file, sample(2).text()).unwrap();
+    wait_for("the changed address", || {
+        ask(Over::Udp).ok().filter(|reply| reply.ends_with(&[2]))
+    });
+    let page = get(admin, "/metrics").unwrap().body;
+    for proto in ["udp", "tcp"] {
+        let name = format!("global_dns_worker_panics_total{{proto=\"{proto}\"}}");
+        assert_eq!(metric(&page, &name), Some("0"));
+    }
+    assert!(process.0.try_wait().unwrap().is_none(), "it has ended");
+}
+
+#[test]
+fn a_full_disk_below_the_log_stops_nothing() {
+    check(|mut command| {
+        let full = || File::options().write(true).open("/dev/full").unwrap();
+        command.stdout(full()).stderr(full());
+        command
+    });
+}
+
+#[test]
+fn a_reader_of_the_log_that_has_gone_stops_nothing() {
+    check(|mut command| {
+        let gone = || pipe().unwrap().1;
+        command.stdout(gone()).stderr(gone());
+        command
+    });
+}
+
+#[test]
+fn closed_outputs_stop_nothing() {
+    check(|command| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$0\" \"$@\" >&- 2>&-"]);
+        shell.arg(command.get_program()).args(command.get_args());
+        shell.env_clear().stdin(Stdio::null());
+        shell
+    });
+}
+
+#[test]
+fn an_error_that_cannot_be_printed_has_its_exit_code() {
+    let mut command = global_dns(&["serve", "--file=/nowhere.yaml"]);
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let status = command.stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+}
