@@ -9,7 +9,7 @@
 //! - `cluster`: etcd, the API server, the controller manager, and writing objects
 //! - `server`: the binary under test
 //! - `ask`: questions by `dig` and over a socket, and an observer that never stops asking
-//! - `standin`: an API server that misbehaves on request
+//! - `standin`: an API server that misbehaves on request; `credentials`: what it may want to be shown
 //! - `support`: what other suites share
 //!
 //! Scenarios on real parts, one shared API server, in this order:
@@ -34,6 +34,7 @@
 //! Scenarios on the stand-in:
 //!
 //! - `misbehaving_api_server`: refusals, silence, broken objects, lost history
+//! - `faults`: one fault after the other, while somebody asks; the suite `chaos` prints their table
 
 #![allow(
     clippy::unwrap_used,
@@ -49,7 +50,9 @@ mod ask;
 mod check;
 mod cluster;
 mod clusters_come_and_go;
+mod credentials;
 mod failover;
+mod faults;
 mod figures;
 mod gateways_down;
 mod harness;
@@ -127,6 +130,7 @@ fn on_a_misbehaving_api_server() {
     let _turn = turn();
     let mut steps = Steps::new("on a misbehaving API server");
     misbehaving_api_server::run(&mut steps);
+    faults::run(&mut steps);
     steps.finish();
 }
 
