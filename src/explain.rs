@@ -14,7 +14,7 @@ use missing::{missing, unready};
 
 use crate::mirror::{Namespace, SkipReason};
 use crate::table::report::{EndpointReport, SkipReport, State, write_rows};
-use crate::table::{Conflict, Origin, Published, Service, Table};
+use crate::table::{Conflict, ConflictKind, Origin, Published, Service, Table};
 use crate::zone::answer::rtype_of;
 use crate::zone::print::{owner_names, rows_text};
 use crate::zone::{Answer, Name, Reading, RecordType, Scope, View, Why, Zones, answer, read};
@@ -279,8 +279,15 @@ fn conflicts(table: &Table, about: &[&Service], asked: &str) -> Vec<Conflict> {
             || name.ends_with(&format!(".{short}"))
             || objects.any(|object| object.to_string() == name)
     };
+    // What hides a name hides those below it.
+    let is_hidden = |conflict: &Conflict| {
+        let above = asked.strip_suffix(conflict.name.as_str());
+        conflict.kind == ConflictKind::Shadowed && above.is_some_and(|above| above.ends_with('.'))
+    };
     let concerns = |conflict: &&Conflict| {
-        conflict.name == asked || about.iter().any(|service| is_of(service, &conflict.name))
+        conflict.name == asked
+            || is_hidden(conflict)
+            || about.iter().any(|service| is_of(service, &conflict.name))
     };
     let own = about.iter().flat_map(|service| &service.conflicts);
     let between = table.own_conflicts().filter(concerns);

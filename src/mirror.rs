@@ -128,6 +128,8 @@ pub struct Slice {
     pub endpoints: Box<[SliceEndpoint]>,
     /// `ports`: what the pods listen on.
     pub ports: Ports,
+    /// What of it was left out: one skip for each reason.
+    pub left_out: Box<[Skip]>,
 }
 
 /// One entry of a slice.
@@ -199,6 +201,10 @@ pub struct Skip {
     /// The service and the cluster that the object speaks of, where it is a mirror of another kind (M10).
     pub other_kind: Option<(ServiceKey, ClusterName)>,
 }
+
+/// Characters of a [`Skip`]'s sentence, at most: who writes annotations of 200 KB must not fill memory, logs and reports
+/// with them.
+const LONGEST_DETAIL: usize = 400;
 
 /// The reasons for leaving something out (rule M9). A closed set, so that it can be a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -301,9 +307,15 @@ impl GatewayDown {
 impl Skip {
     /// Makes a skip.
     pub fn new(reason: SkipReason, detail: impl Into<String>) -> Self {
+        let mut detail = detail.into();
+        if let Some((end, _)) = detail.char_indices().nth(LONGEST_DETAIL) {
+            detail.truncate(end);
+            detail.push('…');
+            detail.shrink_to_fit();
+        }
         Self {
             reason,
-            detail: detail.into(),
+            detail,
             other_kind: None,
         }
     }

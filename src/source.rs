@@ -335,8 +335,7 @@ struct ChangeLog {
 
 impl ChangeLog {
     fn note(&mut self, last: &Table, next: &Table, dirty: &Dirty, rules: &Rules) {
-        let last_conflicts: BTreeSet<_> = last.own_conflicts().collect();
-        for conflict in next.own_conflicts().filter(|c| !last_conflicts.contains(c)) {
+        for conflict in next.new_conflicts(last) {
             warn!(
                 kind = conflict.kind.name(),
                 name = conflict.name,

@@ -16,6 +16,7 @@ pub mod publish;
 pub mod report;
 pub mod shared;
 mod short;
+mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -273,6 +274,17 @@ impl Table {
     /// Returns the conflicts between names of different services.
     pub fn own_conflicts(&self) -> impl Iterator<Item = &Conflict> {
         self.conflicts.values().flatten()
+    }
+
+    /// Returns the conflicts between names of different services that an earlier table did not have. There may be as
+    /// many as there are services: tables that share them are not looked through.
+    pub fn new_conflicts(&self, last: &Self) -> Vec<&Conflict> {
+        if Arc::ptr_eq(&self.conflicts, &last.conflicts) {
+            return Vec::new();
+        }
+        let known: BTreeSet<&Conflict> = last.own_conflicts().collect();
+        let new = self.own_conflicts();
+        new.filter(|conflict| !known.contains(conflict)).collect()
     }
 
     /// Returns every conflict, in no order.

@@ -154,26 +154,63 @@ fn gateway_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
 
 fn local_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
     let body = slice.slice_body().map_err(undecodable)?;
-    let endpoint = |e: &KubeEndpoint<'_>| SliceEndpoint {
-        address: e
-            .addresses
-            .iter()
-            .flatten()
-            .next()
-            .and_then(|ip| usable_address(ip).ok()),
-        hostname: e.hostname.as_deref().and_then(|h| h.parse().ok()),
-        target: e
-            .target_ref
-            .as_ref()
-            .and_then(|t| t.uid.as_deref())
-            .map(Text::from),
-        ready: is_ready(e),
+    let service = slice_owner(slice, &body)?;
+    let mut left_out = LeftOut::default();
+    let mut endpoint = |e: &KubeEndpoint<'_>| {
+        let first = e.addresses.iter().flatten().next();
+        let none = || Skip::new(SkipReason::BadAddress, "an endpoint has no address");
+        let address = first.ok_or_else(none).and_then(|ip| usable_address(ip));
+        let hostname = e.hostname.as_deref().filter(|host| !host.is_empty());
+        let hostname = hostname.map(|host| host.parse().map_err(bad_name));
+        SliceEndpoint {
+            address: left_out.note(address),
+            hostname: hostname.and_then(|host| left_out.note(host)),
+            target: e
+                .target_ref
+                .as_ref()
+                .and_then(|t| t.uid.as_deref())
+                .map(Text::from),
+            ready: is_ready(e),
+        }
     };
+    let endpoints = body.endpoints.iter().flatten().map(&mut endpoint).collect();
     Ok(Object::Slice(Box::new(Slice {
-        service: slice_owner(slice, &body)?,
-        endpoints: body.endpoints.iter().flatten().map(endpoint).collect(),
+        service,
+        endpoints,
         ports: body.ports.iter().flatten().filter_map(port).collect(),
+        left_out: left_out.skips(),
     })))
+}
+
+/// What is wrong with parts of an object: a slice may have a thousand endpoints, and all of them the same fault.
+#[derive(Default)]
+struct LeftOut(Vec<(Skip, usize)>);
+
+impl LeftOut {
+    /// Takes what can be used, and notes what cannot.
+    fn note<T>(&mut self, part: Result<T, Skip>) -> Option<T> {
+        let skip = match part {
+            Ok(part) => return Some(part),
+            Err(skip) => skip,
+        };
+        match self
+            .0
+            .iter_mut()
+            .find(|(known, _)| known.reason == skip.reason)
+        {
+            Some((_, others)) => *others += 1,
+            None => self.0.push((skip, 0)),
+        }
+        None
+    }
+
+    fn skips(self) -> Box<[Skip]> {
+        let skip = |(skip, others): (Skip, usize)| match others {
+            0 => skip,
+            others => Skip::new(skip.reason, format!("{}; and {others} more", skip.detail)),
+        };
+        self.0.into_iter().map(skip).collect()
+    }
 }
 
 /// Returns the name of the Service that a slice belongs to.

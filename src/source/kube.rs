@@ -85,6 +85,9 @@ impl Cluster {
             Access::Kubeconfig { path, context } => Self::kubeconfig(path, context).await?,
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
+        // Requests that are refused come back to the watcher at once, which tells of it, and pauses for seconds at most:
+        // the client would try again by itself, silently, after longer and longer pauses.
+        config.default_retry = false;
         let client = Client::try_from(config.clone());
         Ok(Self {
             config,
@@ -121,9 +124,14 @@ impl Cluster {
             context,
             ..KubeConfigOptions::default()
         };
-        Config::from_custom_kubeconfig(file.map_err(failed)?, &options)
+        let file = file.map_err(failed)?;
+        let authority = certificate_authority(&file, options.context.as_ref());
+        let mut config = Config::from_custom_kubeconfig(file, &options)
             .await
-            .map_err(failed)
+            .map_err(failed)?;
+        // Read again from time to time: certificates rotate. In a pod the client does so on its own.
+        config.root_cert_file = authority;
+        Ok(config)
     }
 
     /// Watches every feed, for ever.
@@ -146,4 +154,17 @@ impl Cluster {
         });
         futures::future::join_all(watches).await;
     }
+}
+
+/// Returns the file of certificates that a context of a kubeconfig trusts, if they are in one.
+fn certificate_authority(file: &Kubeconfig, context: Option<&String>) -> Option<PathBuf> {
+    let name = context.or(file.current_context.as_ref())?;
+    let context = file.contexts.iter().find(|context| context.name == *name)?;
+    let cluster = &context.context.as_ref()?.cluster;
+    let cluster = file.clusters.iter().find(|other| other.name == *cluster)?;
+    let cluster = cluster.cluster.as_ref()?;
+    // Data in the kubeconfig itself win over a file.
+    let is_file = cluster.certificate_authority_data.is_none();
+    let file = cluster.certificate_authority.as_ref().filter(|_| is_file)?;
+    Some(PathBuf::from(file))
 }

@@ -7,10 +7,11 @@ use smallvec::{SmallVec, smallvec};
 
 use super::build::{LocalMembers, Rules};
 use super::inputs::Inputs;
+use super::wishes::agree;
 use super::{Address, Conflict, ConflictKind, Endpoint, Origin, OwnName, Repeats, Service};
 use crate::mirror::{
-    ClusterName, GatewayDown, HeadlessMirror, Hostname, Kind, ObjectKey, ObjectRef, Port, Ports,
-    ServiceKey, Skip, SkipReason, Text, Wishes,
+    ClusterName, Hostname, Kind, ObjectKey, ObjectRef, Port, Ports, ServiceKey, Skip, SkipReason,
+    Text, Wishes,
 };
 
 /// An endpoint as one object tells it, before equal names are united.
@@ -60,7 +61,7 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
     if let Some(local) = local {
         wishes.push(&local.wishes);
         since.extend(local.created);
-        drafts.extend(locals(key, inputs, rules));
+        drafts.extend(locals(key, inputs, rules, &mut skipped));
     }
     if !is_mirrored && local.is_none() && skipped.is_empty() {
         return None;
@@ -92,10 +93,11 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
     let (ready, not_ready): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|d| d.ready);
     let mut endpoints = unite(key, ready, &mut conflicts);
     let mut not_ready = unite(key, not_ready, &mut Vec::new());
+    // What was united is sorted.
     not_ready.retain(|e| {
-        !endpoints
-            .iter()
-            .any(|r| r.is_host(e) && r.addresses == e.addresses)
+        let place = (&e.cluster, &e.hostname);
+        let ready = endpoints.binary_search_by(|r| (&r.cluster, &r.hostname).cmp(&place));
+        ready.map_or(true, |at| endpoints[at].addresses != e.addresses)
     });
     mark_repeats(&mut endpoints);
     let (ttl, gateway_down) = agree(key, &wishes, rules, &mut conflicts);
@@ -124,14 +126,16 @@ fn mirrored(
     skipped: &mut Vec<(ObjectRef, Skip)>,
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
+    // Looked for once: a service may have thousands of endpoint mirrors, and each of them a parent.
+    let parents: BTreeSet<(&Text, &ClusterName)> = inputs
+        .headless_mirrors(key)
+        .map(|(name, parent)| (&name.name, &parent.cluster))
+        .collect();
     for (object, mirror) in inputs.endpoint_mirrors(key) {
         let cluster = rules.name_of(&mirror.cluster);
-        let is_parent = |(name, parent): (&ObjectKey, &HeadlessMirror)| {
-            name.name == mirror.parent && parent.cluster == mirror.cluster
-        };
         let skip = if rules.excluded_clusters.contains(&cluster) {
             Some(excluded(&cluster))
-        } else if !inputs.headless_mirrors(key).any(is_parent) {
+        } else if !parents.contains(&(&mirror.parent, &mirror.cluster)) {
             let (parent, link) = (&mirror.parent, &mirror.cluster);
             let detail =
                 format!("there is no headless mirror '{parent}' of {key} in cluster '{link}'");
@@ -177,9 +181,21 @@ fn identity_conflicts(key: &ServiceKey, inputs: &Inputs) -> impl Iterator<Item =
 }
 
 /// Reads the endpoints of this cluster (rule M5).
-fn locals(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Vec<Draft> {
+fn locals(
+    key: &ServiceKey,
+    inputs: &Inputs,
+    rules: &Rules,
+    skipped: &mut Vec<(ObjectRef, Skip)>,
+) -> Vec<Draft> {
     let mut drafts = Vec::new();
     for (object, slice) in inputs.local_slices(key) {
+        let object = slice_ref(object);
+        skipped.extend(
+            slice
+                .left_out
+                .iter()
+                .map(|skip| (object.clone(), skip.clone())),
+        );
         for endpoint in &slice.endpoints {
             let Some(address) = endpoint.address else {
                 continue;
@@ -193,10 +209,7 @@ fn locals(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Vec<Draft> {
                     ports: sorted(slice.ports.iter().cloned()),
                     alive: true,
                     origin: Origin::Local,
-                    objects: smallvec![ObjectRef {
-                        kind: Kind::EndpointSlice,
-                        key: object.clone(),
-                    }],
+                    objects: smallvec![object.clone()],
                 },
                 source: Source::Local,
                 target: endpoint.target.clone(),
@@ -361,53 +374,6 @@ fn kind_conflict(
     })
 }
 
-/// Settles what the members ask for by annotation: the smallest TTL, and the gateway rule that answers most.
-fn agree(
-    key: &ServiceKey,
-    wishes: &[&Wishes],
-    rules: &Rules,
-    conflicts: &mut Vec<Conflict>,
-) -> (u32, GatewayDown) {
-    let mut report = |detail: String| {
-        let kind = ConflictKind::Annotation;
-        conflicts.push(Conflict {
-            kind,
-            name: key.to_string(),
-            detail,
-        });
-    };
-    let ttls: BTreeSet<u32> = wishes.iter().filter_map(|wishes| wishes.ttl).collect();
-    if ttls.len() > 1 {
-        report(format!(
-            "members ask for TTLs {ttls:?}; the smallest is used"
-        ));
-    }
-    let ttl = ttls.first().map_or(rules.ttl, |ttl| *ttl);
-    if !(1..=rules.ttl_max).contains(&ttl) && !ttls.is_empty() {
-        report(format!(
-            "TTL {ttl} is not between 1 and {}; the nearest is used",
-            rules.ttl_max
-        ));
-    }
-    let downs: BTreeSet<GatewayDown> = wishes.iter().filter_map(|w| w.gateway_down).collect();
-    if downs.len() > 1 {
-        report(
-            "members ask for different gateway-down rules; the one that answers most is used"
-                .to_owned(),
-        );
-    }
-    let unreadable: BTreeSet<&String> = wishes.iter().flat_map(|w| &w.unreadable).collect();
-    for annotation in unreadable {
-        report(format!("annotation {annotation} makes no sense"));
-    }
-    let ttl = if ttls.is_empty() {
-        ttl
-    } else {
-        ttl.clamp(1, rules.ttl_max)
-    };
-    (ttl, downs.last().copied().unwrap_or(rules.gateway_down))
-}
-
 impl Source {
     fn words(&self) -> String {
         match self {
@@ -420,6 +386,13 @@ impl Source {
 fn service_ref(key: &ObjectKey) -> ObjectRef {
     ObjectRef {
         kind: Kind::Service,
+        key: key.clone(),
+    }
+}
+
+fn slice_ref(key: &ObjectKey) -> ObjectRef {
+    ObjectRef {
+        kind: Kind::EndpointSlice,
         key: key.clone(),
     }
 }

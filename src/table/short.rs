@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::build::{Rules, ShortNames};
 use super::inputs::Dirty;
 use super::{Conflict, ConflictKind, Contested, Service, ShortName, Table};
-use crate::mirror::{Namespace, ServiceKey, ServiceName};
+use crate::mirror::{ClusterName, Namespace, ServiceKey, ServiceName};
 
 /// Assigns anew the owners of the names of services that changed; tells whether that moves an answer. The owners in
 /// `last` are the incumbents.
@@ -180,37 +180,23 @@ fn hidden_by_zone(table: &Table) -> Vec<Conflict> {
         .collect()
 }
 
-/// Lists the short names that canonical ones of `namespace` hide. `S.N.Z` hides the short `C.S.Z` where a namespace has
-/// the name of a service, and a service in it that of a cluster; `C.S.N.Z` hides `H.C.S.Z` in the same way.
+/// Lists the short names that canonical ones of `namespace` hide: where it has the name of a service, and a service in it
+/// that of a cluster, `S.N.Z` and the names below it hide the short `C.S.Z` and those below.
 fn shadowed(table: &Table, namespace: &Namespace) -> Vec<Conflict> {
     let Some(hidden) = table.short_service(namespace.as_str()) else {
         return Vec::new();
     };
-    let mut conflicts = Vec::new();
-    let mut report = |name: String| {
-        let detail = format!(
-            "{name}.<zone> is in namespace '{namespace}', not {}",
+    let hiding = hidden.clusters().filter(|cluster| {
+        let service = table.service(namespace.as_str(), cluster.as_str());
+        service.is_some()
+    });
+    let conflict = |cluster: &ClusterName| Conflict {
+        kind: ConflictKind::Shadowed,
+        name: format!("{cluster}.{namespace}"),
+        detail: format!(
+            "{cluster}.{namespace}.<zone> and the names below it are in namespace '{namespace}', not {}",
             hidden.key
-        );
-        conflicts.push(Conflict {
-            kind: ConflictKind::Shadowed,
-            name,
-            detail,
-        });
+        ),
     };
-    for cluster in hidden.clusters() {
-        let Some(service) = table.service(namespace.as_str(), cluster.as_str()) else {
-            continue;
-        };
-        if service.endpoints.is_empty() {
-            continue;
-        }
-        report(format!("{cluster}.{namespace}"));
-        for own in service.clusters() {
-            if !hidden.at_host(cluster.as_str(), own.as_str()).is_empty() {
-                report(format!("{own}.{cluster}.{namespace}"));
-            }
-        }
-    }
-    conflicts
+    hiding.map(conflict).collect()
 }

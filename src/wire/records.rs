@@ -118,7 +118,7 @@ impl Sections {
                 let srv = RData::SRV(SRV::new(0, SRV_WEIGHT, port, target.clone()));
                 self.answers
                     .push(Record::from_rdata(qname.clone(), ttl, srv));
-                if row.is_first {
+                if row.is_first && view.owns_targets {
                     let ips = endpoint.addresses.iter().map(|own| own.ip);
                     self.additionals
                         .extend(ips.map(|ip| address(target.clone(), ttl, ip)));

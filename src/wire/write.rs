@@ -152,6 +152,9 @@ impl Message<'_> {
         if rows.is_break() {
             return false;
         }
+        if !view.owns_targets {
+            return true;
+        }
         // Addresses of the targets, as far as they fit: each target's with the first of its rows.
         let _ = visit_rows(view, rtype, reply.order, reply.turn, |row| {
             let RowData::Srv(_) = row.data else {

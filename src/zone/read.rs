@@ -7,8 +7,10 @@
 //! | `S.Z`, `C.S.Z`, `H.C.S.Z` and their `_P._R.` forms | the short family: the same, for the namespace that owns `S` |
 //! | `Z`, `ns.dns.Z`, `dns-version.Z` | the zone itself |
 //!
-//! A name exists iff it owns a record or an existing name lies below it (RFC 8020). Canonical names with records come
-//! before short ones; an empty non-terminal yields to a short name.
+//! A name exists iff it owns a record or an existing name lies below it (RFC 8020). Canonical names come before short
+//! ones: as long as anything in namespace `N` speaks of a service `S`, `S.N.Z` and all names below it are that service's,
+//! whether they exist or not. Somebody who calls a service like a namespace, and its cluster like a service there, would
+//! answer in its stead otherwise. An empty non-terminal, `N.Z`, yields to a short name.
 
 use super::name::Name;
 use super::reverse::{Pointers, read_reverse};
@@ -53,6 +55,8 @@ pub struct View<'t> {
     pub tail: usize,
     /// Endpoints whose gateway is down are answered too: decided once per owner name (rule M4).
     pub shows_dead: bool,
+    /// Every SRV target is a name of this service, so that addresses may go with it.
+    pub owns_targets: bool,
 }
 
 /// Which endpoints of a service an owner name stands for.
@@ -121,7 +125,13 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
     let tail = |own: usize| name.start_of(labels.len() - own);
     let canonical = match path {
         [scope @ .., service, namespace] => {
-            find(table.service(namespace, service), scope, prefix, tail(2))
+            let service = table.service(namespace, service);
+            match (service, find(service, scope, prefix, tail(2))) {
+                // Nobody else's name, then.
+                (Some(_), Found::Empty) => return Reading::Empty(zone),
+                (Some(_), Found::Nothing(why)) => return Reading::Missing(zone, why),
+                (_, found) => found,
+            }
         }
         [namespace]
             if prefix.is_none() && (table.has_names_in(namespace) || *namespace == "dns") =>
@@ -136,7 +146,13 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
         Found::Nothing(why) => Some(why),
     };
     let short = match path {
-        [scope @ .., service] => find(table.short_service(service), scope, prefix, tail(1)),
+        [scope @ .., service] => match find(table.short_service(service), scope, prefix, tail(1)) {
+            Found::View(view) => Found::View(View {
+                owns_targets: !hides_a_cluster(table, service, view.covered),
+                ..view
+            }),
+            found @ (Found::Empty | Found::Nothing(_)) => found,
+        },
         [] => Found::Nothing(Why::NoForm),
     };
     match (canonical, short) {
@@ -144,6 +160,19 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
         (None, _) | (_, Found::Empty) => Reading::Empty(zone),
         (Some(canonical), Found::Nothing(short)) => Reading::Missing(zone, canonical.max(short)),
     }
+}
+
+/// Tells whether a namespace that is called like the service of a short name has a service that is called like a
+/// cluster of it: the names below `C.S.Z` are that service's.
+fn hides_a_cluster(table: &Table, namespace: &str, endpoints: &[Endpoint]) -> bool {
+    let mut rest = endpoints;
+    while let Some(Endpoint { cluster, .. }) = rest.first() {
+        if table.service(namespace, cluster.as_str()).is_some() {
+            return true;
+        }
+        rest = &rest[rest.partition_point(|endpoint| endpoint.cluster == *cluster)..];
+    }
+    false
 }
 
 /// What precedes the labels of a service's name.
@@ -215,6 +244,7 @@ fn find<'t>(
         port,
         tail,
         shows_dead: true,
+        owns_targets: true,
     };
     view.shows_dead = match view.own_name() {
         Some(own) => own.shows_dead,

@@ -40,6 +40,15 @@ mod check;
 #[path = "../e2e/cluster.rs"]
 mod cluster;
 mod coredns;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::wildcard_enum_match_arm,
+    reason = "shared with the end-to-end tests, which use more of it"
+)]
+#[path = "../e2e/credentials.rs"]
+mod credentials;
 mod data;
 #[allow(
     dead_code,

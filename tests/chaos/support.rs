@@ -9,11 +9,18 @@ pub mod http;
 #[path = "../support/metrics.rs"]
 pub mod metrics;
 #[allow(dead_code, reason = "other suites use the rest")]
+#[path = "../support/mirror_objects.rs"]
+pub mod mirror_objects;
+#[allow(dead_code, reason = "other suites use the rest")]
 #[path = "../support/networks.rs"]
 pub mod networks;
+#[path = "../support/repository.rs"]
+pub mod repository;
 #[allow(dead_code, reason = "other suites use the rest")]
 #[path = "../support/running.rs"]
 pub mod running;
+#[path = "../support/signal.rs"]
+pub mod signal;
 #[path = "../support/tools.rs"]
 pub mod tools;
 #[path = "../support/wait.rs"]

@@ -62,6 +62,8 @@ pub struct Sighting {
     pub seen: Seen,
     pub first: Instant,
     pub last: Instant,
+    /// How many answers.
+    pub answers: u64,
 }
 
 // === impl Seen ===
@@ -469,12 +471,16 @@ impl Shared {
         self.queries.fetch_add(1, Ordering::Relaxed);
         let mut sightings = self.open();
         match sightings.last_mut() {
-            Some(sighting) if sighting.seen == seen => sighting.last = now,
+            Some(sighting) if sighting.seen == seen => {
+                sighting.last = now;
+                sighting.answers += 1;
+            }
             _ => {
                 sightings.push(Sighting {
                     seen,
                     first: now,
                     last: now,
+                    answers: 1,
                 });
                 self.changed.notify_all();
             }

@@ -9,7 +9,7 @@
 //! - `cluster`: etcd, the API server, the controller manager, and writing objects
 //! - `server`: the binary under test
 //! - `ask`: questions by `dig` and over a socket, and an observer that never stops asking
-//! - `standin`: an API server that misbehaves on request
+//! - `standin`: an API server that misbehaves on request; `credentials`: what it may want to be shown
 //! - `support`: what other suites share
 //!
 //! Scenarios on real parts, one shared API server, in this order:
@@ -36,6 +36,7 @@
 //! - `misbehaving_api_server`: refusals, silence, broken objects, lost history
 //! - `empty_lists`: lists that would drop everything, confirmed and not
 //! - `restart`: killed and started again while the API server is away
+//! - `faults`: one fault after the other, while somebody asks; the suite `chaos` prints their table
 
 #![allow(
     clippy::unwrap_used,
@@ -51,8 +52,10 @@ mod ask;
 mod check;
 mod cluster;
 mod clusters_come_and_go;
+mod credentials;
 mod empty_lists;
 mod failover;
+mod faults;
 mod figures;
 mod gateways_down;
 mod harness;
@@ -133,6 +136,7 @@ fn on_a_misbehaving_api_server() {
     misbehaving_api_server::run(&mut steps);
     empty_lists::run(&mut steps);
     restart::run(&mut steps);
+    faults::run(&mut steps);
     steps.finish();
 }
 

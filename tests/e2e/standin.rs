@@ -6,22 +6,28 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Query, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use futures::stream;
+use bytes::Bytes;
+use futures::future::pending;
+use futures::{Stream, StreamExt as _, stream};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::credentials::Credentials;
+pub use crate::credentials::Rotated;
 
 /// Events that it remembers.
 const HISTORY: usize = 10_000;
@@ -38,10 +44,33 @@ pub enum Manner {
     ListsNothing,
     /// Everything is answered with 500.
     RefusesEverything,
+    /// Everything is answered with 429 and the wish to be left alone for a second.
+    AsksForPatience,
+    /// No watch is opened: its version is always gone, told by turns as a status and as an event. Lists are answered.
+    ForgetsAtOnce,
+    /// Lists break off in the middle of an object.
+    CutsLists,
+    /// Lists never end: object after object.
+    EndlessLists,
+    /// As if the way to it were cut: connections stay, new ones are taken, and nothing is ever heard on either.
+    Unreachable,
+    /// A line that is nothing comes before each event.
+    Garbles,
+}
+
+/// How a stand-in is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// By whoever comes, over plain HTTP.
+    Openly,
+    /// With the token in a file, over HTTPS; the file of certificates to trust is beside it.
+    WithCredentials,
 }
 
 pub struct StandIn {
     pub kubeconfig: PathBuf,
+    /// Of those who need any.
+    credentials: Option<Credentials>,
     book: Shared,
     // Ends every connection when it is dropped.
     _runtime: Runtime,
@@ -71,7 +100,17 @@ struct Book {
     /// The last ones, which a watch can still ask for.
     events: VecDeque<Happened>,
     watchers: Vec<Watcher>,
+    /// Watches that hear no more, and do not know it.
+    deaf: Vec<Watcher>,
     asked: Vec<Asked>,
+    /// What a request must show.
+    token: Option<String>,
+}
+
+/// A moment in the life of a cluster, as a backup of etcd holds it.
+pub struct Backup {
+    version: u64,
+    objects: BTreeMap<String, Value>,
 }
 
 struct Happened {
@@ -82,6 +121,8 @@ struct Happened {
 struct Watcher {
     id: usize,
     asked: Asked,
+    /// Nothing up to this version is told.
+    since: u64,
     /// Dropping it ends the watch.
     sender: UnboundedSender<String>,
 }
@@ -90,6 +131,10 @@ struct Watcher {
 
 impl StandIn {
     pub fn start(manner: Manner, objects: &[Value]) -> Result<Self> {
+        Self::start_reached(Reached::Openly, manner, objects)
+    }
+
+    pub fn start_reached(reached: Reached, manner: Manner, objects: &[Value]) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -99,14 +144,22 @@ impl StandIn {
         let directory = tempfile::Builder::new()
             .prefix("global-dns-e2e-")
             .tempdir()?;
+        let credentials = match reached {
+            Reached::Openly => None,
+            Reached::WithCredentials => Some(Credentials::new(directory.path())?),
+        };
         let kubeconfig = directory.path().join("kubeconfig");
+        let (cluster, user) = match &credentials {
+            None => (format!("server: \"http://{address}\""), String::new()),
+            Some(credentials) => credentials.of_kubeconfig(address),
+        };
         fs::write(
             &kubeconfig,
             format!(
                 "apiVersion: v1\nkind: Config\ncurrent-context: standin\n\
-                 clusters:\n- {{name: standin, cluster: {{server: \"http://{address}\"}}}}\n\
+                 clusters:\n- {{name: standin, cluster: {{{cluster}}}}}\n\
                  contexts:\n- {{name: standin, context: {{cluster: standin, user: nobody}}}}\n\
-                 users:\n- {{name: nobody, user: {{}}}}\n"
+                 users:\n- {{name: nobody, user: {{{user}}}}}\n"
             ),
         )?;
         let book = Book {
@@ -116,13 +169,22 @@ impl StandIn {
             objects: BTreeMap::new(),
             events: VecDeque::new(),
             watchers: Vec::new(),
+            deaf: Vec::new(),
             asked: Vec::new(),
+            token: credentials.as_ref().map(Credentials::token),
         };
         let book = Arc::new(Mutex::new(book));
         let router = Router::new().fallback(serve).with_state(Arc::clone(&book));
-        runtime.spawn(async move { axum::serve(listener, router).await });
+        match &credentials {
+            None => runtime.spawn(async move { axum::serve(listener, router).await }),
+            Some(credentials) => {
+                let listener = credentials.listen(listener);
+                runtime.spawn(async move { axum::serve(listener, router).await })
+            }
+        };
         let standin = Self {
             kubeconfig,
+            credentials,
             book,
             _runtime: runtime,
             _directory: directory,
@@ -134,7 +196,22 @@ impl StandIn {
     }
 
     pub fn behave(&self, manner: Manner) {
-        open(&self.book).manner = manner;
+        let mut book = open(&self.book);
+        book.manner = manner;
+        if manner == Manner::Unreachable {
+            let deaf = std::mem::take(&mut book.watchers);
+            book.deaf.extend(deaf);
+        }
+    }
+
+    /// Changes the token or the certificates in their files, and takes no others from now on; watches end.
+    pub fn rotate(&self, what: Rotated) -> Result<()> {
+        let credentials = self.credentials.as_ref().context("it has none")?;
+        let token = credentials.rotate(what)?;
+        let mut book = open(&self.book);
+        book.token = Some(token);
+        book.watchers.clear();
+        Ok(())
     }
 
     /// Creates or replaces, and tells the watches.
@@ -147,6 +224,36 @@ impl StandIn {
         };
         let object = book.store(object);
         book.tell(kind, &object);
+    }
+
+    /// Creates or replaces several objects, whose events come twice each, the last one first.
+    pub fn put_in_disorder(&self, objects: &[Value]) {
+        let mut book = open(&self.book);
+        let mut stored: Vec<Value> = objects.iter().map(|object| book.store(object)).collect();
+        stored.reverse();
+        for object in stored {
+            book.tell("ADDED", &object);
+            book.tell("MODIFIED", &object);
+        }
+    }
+
+    /// Keeps what there is now.
+    pub fn back_up(&self) -> Backup {
+        let book = open(&self.book);
+        Backup {
+            version: book.version,
+            objects: book.objects.clone(),
+        }
+    }
+
+    /// Makes everything what it was, versions too, as who restores etcd from a backup: watches end, and new ones from
+    /// versions that are yet to come are accepted and hear nothing.
+    pub fn restore(&self, backup: Backup) {
+        let mut book = open(&self.book);
+        let Backup { version, objects } = backup;
+        (book.version, book.objects) = (version, objects);
+        book.events.retain(|happened| happened.version <= version);
+        book.watchers.clear();
     }
 
     /// Creates or replaces without an event.
@@ -190,15 +297,21 @@ impl Book {
     }
 
     fn tell(&mut self, kind: &str, object: &Value) {
+        let version = object["metadata"]["resourceVersion"].as_str();
         let happened = Happened {
-            version: self.version,
+            version: version
+                .and_then(|version| version.parse().ok())
+                .unwrap_or(self.version),
             event: json!({"type": kind, "object": object}),
         };
-        for watcher in self
-            .watchers
-            .iter()
-            .filter(|watcher| watcher.asked.selects(object))
-        {
+        let concerned =
+            |watcher: &&Watcher| watcher.since < happened.version && watcher.asked.selects(object);
+        for watcher in self.watchers.iter().filter(concerned) {
+            if self.manner == Manner::Garbles {
+                let _ = watcher
+                    .sender
+                    .send("{\"type\":\"ADDED\",\"object\":{\u{1}\n".to_owned());
+            }
             // Fails if the other side is gone already.
             let _ = watcher.sender.send(line(&happened.event));
         }
@@ -246,6 +359,7 @@ impl Book {
         self.watchers.push(Watcher {
             id,
             asked: asked.clone(),
+            since,
             sender,
         });
         (id, receiver)
@@ -257,20 +371,70 @@ impl Book {
 async fn serve(
     State(shared): State<Shared>,
     uri: Uri,
+    headers: HeaderMap,
     Query(query): Query<HashMap<String, String>>,
 ) -> Response {
-    let Some(asked) = Asked::read(uri.path(), &query) else {
+    let wants_credentials = open(&shared).token.is_some();
+    let mut response = answer(shared, &uri, &headers, &query).await;
+    if wants_credentials {
+        // Each request makes itself known anew.
+        let headers = response.headers_mut();
+        headers.insert("connection", HeaderValue::from_static("close"));
+    }
+    response
+}
+
+async fn answer(
+    shared: Shared,
+    uri: &Uri,
+    headers: &HeaderMap,
+    query: &HashMap<String, String>,
+) -> Response {
+    let Some(asked) = Asked::read(uri.path(), query) else {
         return refuse(
             404,
             "NotFound",
             "the server could not find the requested resource",
         );
     };
+    let shown = headers
+        .get("authorization")
+        .and_then(|value| value.to_str().ok());
+    if open(&shared).manner == Manner::Unreachable {
+        open(&shared).asked.push(asked);
+        return pending().await;
+    }
     let mut book = open(&shared);
     book.asked.push(asked.clone());
+    if book
+        .token
+        .as_ref()
+        .is_some_and(|token| shown != Some(&format!("Bearer {token}")))
+    {
+        return refuse(401, "Unauthorized", "Unauthorized");
+    }
     match book.manner {
         Manner::RefusesEverything => {
             return refuse(500, "InternalError", "the stand-in refuses everything");
+        }
+        Manner::AsksForPatience => {
+            let text = "the stand-in asks for patience";
+            let mut refused = refuse(429, "TooManyRequests", text);
+            refused
+                .headers_mut()
+                .insert("retry-after", HeaderValue::from_static("1"));
+            return refused;
+        }
+        // By turns; the event comes from `Book::watch`.
+        Manner::ForgetsAtOnce if asked.watch && book.asked.len().is_multiple_of(2) => {
+            return refuse(410, "Expired", "too old resource version");
+        }
+        Manner::ForgetsAtOnce if asked.watch => book.oldest = u64::MAX,
+        Manner::CutsLists if !asked.watch => return cut(&book.list(&asked)),
+        Manner::EndlessLists if !asked.watch => {
+            let list = book.list(&asked);
+            drop(book);
+            return endless(list, shared);
         }
         Manner::RefusesFieldSelectors if !asked.fields.is_empty() => {
             let text = format!(
@@ -283,7 +447,12 @@ async fn serve(
         Manner::Good
         | Manner::ListsNothing
         | Manner::RefusesFieldSelectors
-        | Manner::SilentOnWatches => {}
+        | Manner::SilentOnWatches
+        | Manner::ForgetsAtOnce
+        | Manner::CutsLists
+        | Manner::EndlessLists
+        | Manner::Unreachable
+        | Manner::Garbles => {}
     }
     if !asked.watch {
         return (StatusCode::OK, axum::Json(book.list(&asked))).into_response();
@@ -294,6 +463,9 @@ async fn serve(
         .unwrap_or(book.version);
     let silent = book.manner == Manner::SilentOnWatches;
     let (id, mut receiver) = book.watch(&asked, since);
+    if book.oldest == u64::MAX {
+        book.oldest = 0;
+    }
     drop(book);
     if let (false, Some(seconds)) = (
         silent,
@@ -321,13 +493,53 @@ async fn end_watch(shared: Shared, id: usize, after: Duration) {
 }
 
 fn refuse(code: u16, reason: &str, message: &str) -> Response {
-    let status = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+    let mut status = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
         "code": code, "reason": reason, "message": message});
+    if code == 429 {
+        status["details"] = json!({"retryAfterSeconds": 1});
+    }
     (
         StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         axum::Json(status),
     )
         .into_response()
+}
+
+/// The first half of a list, and then no more: the connection ends.
+fn cut(list: &Value) -> Response {
+    let text = list.to_string();
+    let half = Bytes::from(text[..text.len() / 2].to_owned());
+    let broken = io::Error::new(io::ErrorKind::ConnectionReset, "cut by the stand-in");
+    json_body(stream::iter([Ok(half), Err(broken)]))
+}
+
+/// A list that goes on and on, until the stand-in behaves: then the connection ends.
+fn endless(list: Value, shared: Shared) -> Response {
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    let item = items
+        .first()
+        .cloned()
+        .unwrap_or_else(|| json!({"metadata": {}}));
+    let start = format!("{{\"metadata\":{},\"items\":[{item}", list["metadata"]);
+    let more = stream::unfold(
+        (0_u64, item, shared),
+        |(count, mut item, shared)| async move {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            if open(&shared).manner != Manner::EndlessLists {
+                let over = io::Error::new(io::ErrorKind::ConnectionReset, "ended by the stand-in");
+                return Some((Err(over), (count, item, shared)));
+            }
+            item["metadata"]["name"] = json!(format!("endless-{count}"));
+            let text = Bytes::from(format!(",{item}"));
+            Some((Ok(text), (count + 1, item, shared)))
+        },
+    );
+    json_body(stream::iter([Ok(Bytes::from(start))]).chain(more))
+}
+
+fn json_body(octets: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Response {
+    let kind = [("content-type", "application/json")];
+    (kind, Body::from_stream(octets)).into_response()
 }
 
 fn gone() -> Value {

@@ -1,5 +1,6 @@
 //! Whose endpoints a name has (DESIGN 3), whose short name it is, and which zone it is in.
 
+mod bad_clusters;
 mod clusters;
 mod conflicts;
 mod gateways;

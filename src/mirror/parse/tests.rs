@@ -205,3 +205,50 @@ fn ready_is_true_where_the_condition_is_absent() {
         ]
     );
 }
+
+#[test]
+fn what_is_left_out_of_a_slice_is_told_once_for_each_reason() {
+    let slice = json!({
+        "metadata": {"namespace": "prod", "name": "db-1", "labels": {key::SERVICE_NAME: "db"}},
+        "addressType": "IPv4",
+        "endpoints": [
+            {"addresses": ["10.0.0.1"], "hostname": "db_0"},
+            {"addresses": ["0.0.0.0"]},
+            {"addresses": ["127.0.0.1"]},
+            {"addresses": []},
+            {"addresses": ["10.0.0.2"], "hostname": ""},
+        ],
+    });
+    let Object::Slice(slice) = object(Watch::LocalSlices, &slice) else {
+        panic!()
+    };
+    let usable = slice.endpoints.iter().filter(|e| e.address.is_some());
+    assert_eq!(usable.count(), 2);
+    let told: Vec<_> = slice
+        .left_out
+        .iter()
+        .map(|skip| (skip.reason, skip.detail.as_str()))
+        .collect();
+    let name = "'db_0' is no DNS label: 1 to 63 lower-case letters, digits and inner hyphens";
+    let address = "'0.0.0.0' is no host's address; and 2 more";
+    assert_eq!(
+        told,
+        [
+            (SkipReason::BadName, name),
+            (SkipReason::BadAddress, address)
+        ]
+    );
+}
+
+#[test]
+fn a_long_value_is_not_kept_for_its_reason() {
+    let object = endpoint_mirror_of(|s| {
+        s["metadata"]["annotations"][key::REMOTE_FQ_NAME] = json!("ä".repeat(100_000));
+    });
+    let Object::Skipped(skip) = object else {
+        panic!("{object:?}")
+    };
+    assert_eq!(skip.reason, SkipReason::BadName);
+    assert_eq!(skip.detail.chars().count(), 401);
+    assert!(skip.detail.capacity() < 1000 && skip.detail.ends_with('…'));
+}

@@ -9,6 +9,9 @@ use serde::Deserialize;
 /// default, and this is more than JSON makes of one.
 const LONGEST: usize = 16 << 20;
 
+/// Objects of a list that are accepted: ten times what was ever measured. A list that never ends must not fill memory.
+const MOST: usize = 1_000_000;
+
 /// Cuts objects out of a list.
 #[derive(Default)]
 pub(super) struct ListReader {
@@ -22,6 +25,8 @@ pub(super) struct ListReader {
     is_in_items: bool,
     is_in_text: bool,
     is_escaped: bool,
+    /// Items that came whole.
+    items: usize,
 }
 
 /// How many objects and arrays are open where an item begins: the list, and `items`.
@@ -36,6 +41,9 @@ pub(super) enum ListError {
     /// An object is longer than any can be.
     #[error("a list holds an object of more than {} MiB", LONGEST >> 20)]
     TooLong,
+    /// It has more objects than any cluster.
+    #[error("a list holds more than {MOST} objects")]
+    TooMany,
     /// The server sent a part of it, although all of it was asked for.
     #[error("a list is one page of several, although all was asked for")]
     Partial,
@@ -48,7 +56,7 @@ impl ListReader {
     ///
     /// # Errors
     ///
-    /// If an object is too long.
+    /// If an object is too long, or there are too many.
     pub(super) fn read(
         &mut self,
         octets: &[u8],
@@ -74,6 +82,10 @@ impl ListReader {
             }
             part.extend_from_slice(run);
             if was_item && !is_item {
+                self.items += 1;
+                if self.items > MOST {
+                    return Err(ListError::TooMany);
+                }
                 match str::from_utf8(&self.item) {
                     Ok(json) => take(json),
                     Err(_) => take(&String::from_utf8_lossy(&self.item)),
@@ -241,6 +253,19 @@ mod tests {
         }
         let refused = result.unwrap_err().to_string();
         assert_eq!(refused, "a list holds an object of more than 16 MiB");
+    }
+
+    #[test]
+    fn a_list_without_an_end_is_given_up() {
+        let mut reader = ListReader::default();
+        let (mut taken, mut result) = (0, reader.read(br#"{"items":["#, |_| {}));
+        let piece = b"{},".repeat(1000);
+        while result.is_ok() {
+            result = reader.read(&piece, |_| taken += 1);
+        }
+        assert_eq!(taken, MOST);
+        let refused = result.unwrap_err().to_string();
+        assert_eq!(refused, "a list holds more than 1000000 objects");
     }
 
     fn any_json() -> impl Strategy<Value = Value> {

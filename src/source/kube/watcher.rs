@@ -20,7 +20,7 @@ use futures::{AsyncBufReadExt as _, StreamExt as _, pin_mut};
 use http::header::{CONNECTION, HeaderValue};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::core::{Request, WatchEvent};
+use kube::core::{Request, Status, WatchEvent};
 use kube::{Client, Resource};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -42,6 +42,9 @@ const LIST_SILENCE: Duration = Duration::from_secs(30);
 const LIST_TIMEOUT: Duration = Duration::from_secs(300);
 /// The least time between the starts of two watches: a proxy that ends them at once must not make us spin.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the server may tell us to stay away: longer, and nobody would know that it is back.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// One feed's connection.
 pub(super) struct Watcher {
@@ -72,6 +75,9 @@ enum Stopped {
     /// The server or the way to it failed.
     #[error("{0}")]
     Failed(String),
+    /// The server has no time for us, and says how long to stay away.
+    #[error("{0}")]
+    Busy(String, Duration),
     /// Nobody listens to us any more.
     #[error("shutting down")]
     Closed,
@@ -110,12 +116,11 @@ impl Watcher {
                     Ok(listed) => {
                         version = Some(listed);
                         relist_at = Instant::now() + jittered(self.timing.relist);
-                        backoff = Backoff::default();
                     }
                     Err(Stopped::Closed) => return,
                     Err(stopped) => {
                         self.report(&stopped);
-                        let pause = backoff.next();
+                        let pause = backoff.next().max(stopped.pause());
                         relist_at = Instant::now() + pause;
                         if version.is_none() {
                             sleep(pause).await;
@@ -128,26 +133,32 @@ impl Watcher {
                 continue;
             };
             let started = Instant::now();
-            match self.watch(from, relist_at).await {
+            let stopped = self.watch(from, relist_at).await;
+            let is_brief = started.elapsed() < WATCH_INTERVAL;
+            // A list that is followed by no watch is no success: lists are what costs an API server most.
+            if !is_brief {
+                backoff = Backoff::default();
+            }
+            match stopped {
                 Stopped::Closed => return,
                 Stopped::Ended if Instant::now() >= relist_at => {}
                 Stopped::Unconfirmed => relist_at = Instant::now(),
                 Stopped::Ended => {
                     backoff = Backoff::default();
-                    if started.elapsed() < WATCH_INTERVAL {
+                    if is_brief {
                         sleep(WATCH_INTERVAL).await;
                     }
                 }
                 Stopped::Gone(why) => {
                     info!(reason = why, "Listing anew");
                     version = None;
-                    if started.elapsed() < WATCH_INTERVAL {
+                    if is_brief {
                         sleep(backoff.next()).await;
                     }
                 }
-                stopped @ (Stopped::Silent(_) | Stopped::Failed(_)) => {
+                stopped @ (Stopped::Silent(_) | Stopped::Failed(_) | Stopped::Busy(..)) => {
                     self.report(&stopped);
-                    sleep(backoff.next()).await;
+                    sleep(backoff.next().max(stopped.pause())).await;
                 }
             }
         }
@@ -267,7 +278,7 @@ impl Watcher {
                     Ok(())
                 }
                 Ok(Some(Ok(WatchEvent::Error(status)))) => {
-                    return Failure::Refused(status.code, status.message).into();
+                    return Failure::refused(*status).into();
                 }
             };
             if let Err(stopped) = applied {
@@ -339,10 +350,27 @@ fn note_version(version: &mut String, object: &KubeObject<'_>) {
 
 // === Failures ===
 
+impl Stopped {
+    /// Returns how long the server asked us to stay away.
+    fn pause(&self) -> Duration {
+        match self {
+            Self::Busy(_, pause) => *pause,
+            Self::Ended
+            | Self::Unconfirmed
+            | Self::Gone(_)
+            | Self::Silent(_)
+            | Self::Failed(_)
+            | Self::Closed => Duration::ZERO,
+        }
+    }
+}
+
 /// What a request met with.
 enum Failure {
     /// The server said no: HTTP status and message.
     Refused(u16, String),
+    /// The same, not now: and when to come again.
+    Later(u16, String, Duration),
     /// No answer in time.
     Silent(Duration),
     /// A list that goes on and on.
@@ -351,10 +379,26 @@ enum Failure {
     Broken(String),
 }
 
+impl Failure {
+    fn refused(status: Status) -> Self {
+        let Status {
+            code,
+            message,
+            details,
+            ..
+        } = status;
+        let seconds = details.map_or(0, |details| details.retry_after_seconds);
+        match Duration::from_secs(seconds.into()).min(LONGEST_PAUSE) {
+            Duration::ZERO => Self::Refused(code, message),
+            pause => Self::Later(code, message, pause),
+        }
+    }
+}
+
 impl From<kube::Error> for Failure {
     fn from(error: kube::Error) -> Self {
         if let kube::Error::Api(status) = error {
-            return Self::Refused(status.code, status.message);
+            return Self::refused(*status);
         }
         Self::Broken(sentence(&error))
     }
@@ -372,6 +416,9 @@ impl From<Failure> for Stopped {
             Failure::Refused(410, why) => Self::Gone(why),
             Failure::Refused(code, why) => {
                 Self::Failed(format!("the API server says {code}: {why}"))
+            }
+            Failure::Later(code, why, pause) => {
+                Self::Busy(format!("the API server says {code}: {why}"), pause)
             }
             Failure::Silent(after) => Self::Silent(after),
             Failure::Endless(after) => {

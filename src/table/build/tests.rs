@@ -423,3 +423,60 @@ fn a_dual_stack_pod_is_one_endpoint_and_two_pods_with_one_name_are_a_conflict() 
     assert_eq!(pods(["one", "one"]), (vec![2], 0));
     assert_eq!(pods(["one", "two"]), (vec![2], 1));
 }
+
+/// A change of one object, applied and built, beside what it concerns and what it does not.
+#[test]
+fn one_of_five_thousand_endpoints_changes_alone() {
+    let mut objects = vec![mirror("prod", "db", "east")];
+    let host = |number: usize, last: usize| {
+        let ip = format!("10.{}.{}.{last}", number / 250, number % 250);
+        endpoint("prod", "db", "east", &format!("db-{number}"), &[&ip])
+    };
+    objects.extend((0..5_000).map(|number| host(number, 1)));
+    let mut inputs = inputs(&objects);
+    let before = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
+    let (key, object) = reduced(Watch::MirrorServices, &host(17, 2));
+    let dirty = inputs.apply(Watch::MirrorServices, key, object);
+    let after = build(&before, &inputs, &dirty, &rules());
+    assert!(after.answers_moved);
+    let ips = |table: &Table| -> BTreeSet<IpAddr> {
+        let service = table.service("prod", "db").unwrap();
+        let endpoints = service.endpoints.iter();
+        endpoints
+            .flat_map(|endpoint| &endpoint.addresses)
+            .map(|address| address.ip)
+            .collect()
+    };
+    let (before, after) = (ips(&before), ips(&after.table));
+    assert_eq!((before.len(), after.len()), (5_000, 5_000));
+    let gone: Vec<&IpAddr> = before.difference(&after).collect();
+    assert_eq!(gone, [&"10.0.17.1".parse::<IpAddr>().unwrap()]);
+}
+
+#[test]
+fn of_twenty_thousand_services_the_others_are_shared() {
+    let service = |number: usize, ip: &str| {
+        let name = format!("db-{number}");
+        let host = endpoint("prod", &name, "east", &format!("h-{number}"), &[ip]);
+        [mirror("prod", &name, "east"), host]
+    };
+    let objects: Vec<Value> = (0..20_000)
+        .flat_map(|number| service(number, "10.96.0.1"))
+        .collect();
+    let mut inputs = inputs(&objects);
+    let before = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
+    assert_eq!(before.services().count(), 20_000);
+    let (key, object) = reduced(Watch::MirrorServices, &service(17, "10.96.0.2")[1]);
+    let dirty = inputs.apply(Watch::MirrorServices, key, object);
+    assert_eq!(dirty.len(), 1);
+    let after = build(&before, &inputs, &dirty, &rules()).table;
+    let others = before.services().filter(|service| {
+        let now = after.service("prod", service.key.service.as_str()).unwrap();
+        std::ptr::eq(*service, now)
+    });
+    assert_eq!(others.count(), 19_999);
+    assert_eq!(
+        after.short_service("db-17").unwrap().endpoints[0].addresses[0].ip,
+        IpAddr::from([10, 96, 0, 2])
+    );
+}

@@ -237,7 +237,9 @@ fn a_canonical_name_that_hides_a_short_one_is_reported() {
             ("west.kafka.prod.global. A", "10.96.1.1"),
             // What is not hidden stays.
             ("kafka.global. A", "10.96.1.1"),
-            ("kafka-0.west.kafka.global. A", "10.96.1.1"),
+            ("kafka-0.west.kafka.prod.global. A", "10.96.1.1"),
+            // What is below the canonical name is not below the short one.
+            ("kafka-0.west.kafka.global. A", "NXDOMAIN"),
             ("east.west.kafka.global. A", "10.96.2.1"),
         ],
     );
@@ -253,19 +255,15 @@ fn a_canonical_name_that_hides_a_short_one_is_reported() {
         .with(mirror("kafka", "west", "kafka-0").endpoint("west-0", &["10.96.2.1"]));
     let server = Server::of(hiding, &[]);
     assert_eq!(server.outcome("kafka-0.west.kafka.global. A"), "10.96.2.1");
-    let reported = [
-        ("shadowed", "kafka-0.west.kafka"),
-        ("shadowed", "west.kafka"),
-    ];
-    assert_eq!(conflicts(&server), expected(&reported));
+    assert_eq!(conflicts(&server), expected(&[("shadowed", "west.kafka")]));
 
-    // A canonical name without records hides nothing.
+    // Without an endpoint it is still that service's name, and nobody else answers in its stead.
     let empty = objects()
         .with(kafka())
         .with(mirror("kafka", "west", "east"));
     let server = Server::of(empty, &[]);
-    assert_eq!(server.outcome("west.kafka.global. A"), "10.96.1.1");
-    assert_eq!(conflicts(&server), expected(&[]));
+    assert_eq!(server.outcome("west.kafka.global. A"), "NXDOMAIN");
+    assert_eq!(conflicts(&server), expected(&[("shadowed", "west.kafka")]));
 }
 
 #[test]

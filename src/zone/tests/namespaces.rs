@@ -1,0 +1,356 @@
+//! Nobody else's name: whatever somebody writes into a namespace of their own, the names of another namespace stay as
+//! they are, to the octet. Short names change by the rules that are reported, and by no other.
+
+mod forgeries;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::mirror::watch::key;
+use crate::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
+use crate::table::{Conflict, Inputs, Rules, Service, Table, build};
+use crate::testing::{endpoint, gateway, local, mirror, published, rules, zones};
+use crate::wire::{
+    Access, Arrival, CookieSecret, Order, Pace, Settings, Transport, parse as read_query,
+};
+use crate::wire::{respond, write};
+use crate::zone::RecordType;
+
+use forgeries::{any_forgery, any_rules, forgeries};
+
+const VICTIM: &str = "prod";
+
+/// The services of the namespace that is attacked: one with everything, one in one cluster, one whose gateways are all
+/// down, one without endpoints, and one of this cluster alone.
+fn victim() -> Vec<Value> {
+    let with_wishes = |mut object: Value| {
+        object["metadata"]["annotations"] =
+            json!({key::TTL: "9", key::GATEWAY_DOWN: "last-resort"});
+        object["metadata"]["creationTimestamp"] = json!("2026-06-01T00:00:00Z");
+        object
+    };
+    let mut objects = vec![
+        with_wishes(mirror(VICTIM, "db", "east")),
+        endpoint(VICTIM, "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]),
+        endpoint(VICTIM, "db", "east", "db-1", &["10.96.0.2"]),
+        gateway(VICTIM, "db-1-east", false),
+        mirror(VICTIM, "db", "west"),
+        endpoint(VICTIM, "db", "west", "db-0", &["10.96.0.3"]),
+        gateway(VICTIM, "db-0-west", true),
+        mirror(VICTIM, "cache", "east"),
+        endpoint(VICTIM, "cache", "east", "cache-0", &["10.96.0.4"]),
+        mirror(VICTIM, "down", "west"),
+        endpoint(VICTIM, "down", "west", "down-0", &["10.96.0.5"]),
+        gateway(VICTIM, "down-0-west", false),
+        mirror(VICTIM, "idle", "east"),
+    ];
+    objects.extend(local(
+        VICTIM,
+        "db",
+        &[("db-0", "192.0.2.1", true), ("db-1", "192.0.2.2", false)],
+    ));
+    let [mut solo, slice] = local(VICTIM, "solo", &[("solo-0", "192.0.2.3", true)]);
+    solo["metadata"]["labels"] = json!({key::EXPORTED: "true"});
+    objects.extend([solo, slice]);
+    objects
+}
+
+const SERVICES: [&str; 5] = ["db", "cache", "down", "idle", "solo"];
+
+/// Every name at and below the victim's services, of labels that exist there or that an attacker uses.
+fn names_below(base: &str) -> Vec<String> {
+    let clusters = ["east", "west", "hub", "north", "db"];
+    let hosts = [
+        "db-0", "db-1", "cache-0", "down-0", "solo-0", "evil-0", "east",
+    ];
+    let mut scopes = vec![base.to_owned()];
+    for cluster in clusters {
+        scopes.push(format!("{cluster}.{base}"));
+        scopes.extend(hosts.iter().map(|host| format!("{host}.{cluster}.{base}")));
+    }
+    let prefixes = ["", "_sql._tcp.", "_dns._udp.", "_evil._tcp.", "_tcp."];
+    let named = |scope: &String| prefixes.map(|prefix| format!("{prefix}{scope}.global"));
+    scopes.iter().flat_map(named).collect()
+}
+
+fn canonical_names() -> Vec<String> {
+    let base = |service: &&str| names_below(&format!("{service}.{VICTIM}"));
+    SERVICES.iter().flat_map(base).collect()
+}
+
+fn short_names() -> Vec<String> {
+    SERVICES
+        .iter()
+        .flat_map(|service| names_below(service))
+        .collect()
+}
+
+/// A server without sockets: objects in, replies out.
+struct Server {
+    inputs: Inputs,
+    table: Table,
+    rules: Rules,
+    settings: Settings,
+}
+
+impl Server {
+    fn new(rules: Rules) -> Self {
+        let settings = Settings {
+            zones: zones(&["global"]),
+            access: Access {
+                allowed: Vec::new(),
+                trusted: Vec::new(),
+            },
+            order: Order::Stable,
+            udp_max: 1232,
+            server_id: None,
+            version_bind: None,
+            tcp_idle: Duration::from_secs(30),
+            cookie_secret: CookieSecret([7; 16]),
+        };
+        let (inputs, table) = (Inputs::default(), Table::default());
+        Self {
+            inputs,
+            table,
+            rules,
+            settings,
+        }
+    }
+
+    fn of(rules: Rules, objects: &[Value]) -> Self {
+        let mut server = Self::new(rules);
+        server.list(objects);
+        server
+    }
+
+    /// Lists everything anew, as after a restart.
+    fn list(&mut self, objects: &[Value]) {
+        self.inputs = Inputs::default();
+        for object in objects {
+            if let Some((watch, key, object)) = reduced(object) {
+                self.inputs.apply(watch, key, object);
+            }
+        }
+        let dirty = self.inputs.services();
+        self.table = build(&Table::default(), &self.inputs, &dirty, &self.rules).table;
+    }
+
+    /// Follows an event.
+    fn apply(&mut self, object: &Value) {
+        if let Some((watch, key, object)) = reduced(object) {
+            let dirty = self.inputs.apply(watch, key, object);
+            self.table = build(&self.table, &self.inputs, &dirty, &self.rules).table;
+        }
+    }
+
+    fn delete(&mut self, object: &Value) {
+        if let Some((watch, key, _)) = reduced(object) {
+            let dirty = self.inputs.delete(watch, key);
+            self.table = build(&self.table, &self.inputs, &dirty, &self.rules).table;
+        }
+    }
+
+    /// The replies to questions for each name and type, whole: all sections, as they are sent.
+    fn replies(&self, names: &[String]) -> Vec<Vec<u8>> {
+        let now = published(self.table.clone());
+        let questions = names
+            .iter()
+            .flat_map(|name| [1, 28, 33].map(|rtype| question(name, rtype)));
+        let reply = |packet: Vec<u8>| {
+            let query = read_query(&packet);
+            let arrival = Arrival {
+                over: Transport::Tcp,
+                client: IpAddr::from([192, 0, 2, 1]),
+                turn: 0,
+                time: 1,
+                pace: Pace::Fair,
+            };
+            let reply = respond(&self.settings, &now, &query, &arrival).unwrap();
+            let mut out = vec![0; 4096];
+            let written = write(&reply, &query, &packet, &mut out);
+            out.truncate(written.length);
+            out
+        };
+        questions.map(reply).collect()
+    }
+
+    /// The names of these whose replies another server makes otherwise.
+    fn differences<'n>(&self, other: &Self, names: &'n [String]) -> Vec<&'n str> {
+        let (one, other) = (self.replies(names), other.replies(names));
+        let pairs = one.chunks(3).zip(other.chunks(3)).zip(names);
+        let differing = pairs.filter(|((one, other), _)| one != other);
+        differing.map(|(_, name)| name.as_str()).collect()
+    }
+
+    /// The names of these that another server has other records at, whatever it adds to them.
+    fn other_records<'n>(&self, other: &Self, names: &'n [String]) -> Vec<&'n str> {
+        let types = [RecordType::A, RecordType::AAAA, RecordType::SRV];
+        let ask = |server: &Self, name: &str| {
+            types.map(|rtype| super::ask(&server.settings.zones, &server.table, name, rtype))
+        };
+        let differing = names
+            .iter()
+            .filter(|name| ask(self, name) != ask(other, name));
+        differing.map(String::as_str).collect()
+    }
+
+    /// What is known of the victim's services.
+    fn services(&self) -> Vec<Option<Service>> {
+        let service = |name: &str| self.table.service(VICTIM, name).cloned();
+        SERVICES.map(service).into()
+    }
+
+    /// A reported rule of short names lets the answer at a name be another one.
+    fn explains(&self, name: &str) -> bool {
+        let name = name.strip_suffix(".global").unwrap();
+        let is_below = |owner: &str| name == owner || name.ends_with(&format!(".{owner}"));
+        let concerns = |conflict: &Conflict| {
+            let kind = conflict.kind.name();
+            ["short-name", "shadowed"].contains(&kind) && is_below(&conflict.name)
+        };
+        self.table.conflicts().any(concerns)
+    }
+}
+
+/// Finds the watch of an object and reduces it, as the API server and a source would.
+fn reduced(object: &Value) -> Option<(Watch, ObjectKey, Object)> {
+    let kind = match object["addressType"].is_null() {
+        true => Kind::Service,
+        false => Kind::EndpointSlice,
+    };
+    let json = object.to_string();
+    let read = KubeObject::read(&json);
+    let (watch, reduced) = parse::found(kind, &read)?;
+    Some((watch, read.key()?, reduced))
+}
+
+fn question(name: &str, rtype: u16) -> Vec<u8> {
+    let mut packet = vec![0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        packet.push(label.len() as u8);
+        packet.extend(label.as_bytes());
+    }
+    packet.push(0);
+    packet.extend([rtype.to_be_bytes(), [0, 1]].concat());
+    packet
+}
+
+/// Asserts that the victim's names are answered as they were, and that nothing else is told of its services.
+fn assert_untouched(before: &Server, after: &Server) -> Result<(), TestCaseError> {
+    prop_assert_eq!(before.services(), after.services());
+    let names = canonical_names();
+    prop_assert_eq!(before.differences(after, &names), Vec::<&str>::new());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn forged_objects_in_other_namespaces_change_no_name_of_a_namespace(
+        forgeries in prop::collection::vec(any_forgery(), 1..40),
+        rules in any_rules(),
+    ) {
+        let before = Server::of(rules.clone(), &victim());
+        let mut after = Server::of(rules.clone(), &victim());
+        for forgery in &forgeries {
+            after.apply(forgery);
+        }
+        assert_untouched(&before, &after)?;
+        // The victim was first: who comes later takes no short name over.
+        let names = short_names();
+        for name in before.other_records(&after, &names) {
+            prop_assert!(after.explains(name), "{} changed, and nothing tells why", name);
+            prop_assert!(name.split('.').count() > 2, "{} changed its owner", name);
+        }
+        // A restart finds everything at once, in any order.
+        for objects in [[victim(), forgeries.clone()].concat(), [forgeries.clone(), victim()].concat()] {
+            let restarted = Server::of(rules.clone(), &objects);
+            assert_untouched(&before, &restarted)?;
+            for name in before.other_records(&restarted, &names) {
+                prop_assert!(restarted.explains(name), "{} changed, and nothing tells why", name);
+            }
+        }
+        // What is gone leaves no trace.
+        for forgery in &forgeries {
+            after.delete(forgery);
+        }
+        assert_untouched(&before, &after)?;
+        prop_assert_eq!(before.differences(&after, &names), Vec::<&str>::new());
+    }
+}
+
+fn moved(mut object: Value, namespace: &str) -> Value {
+    let annotations = &mut object["metadata"]["annotations"];
+    if let Some(fq_name) = annotations.get(key::REMOTE_FQ_NAME).and_then(Value::as_str) {
+        let own = fq_name.replace(".evil.", &format!(".{namespace}."));
+        annotations[key::REMOTE_FQ_NAME] = json!(own);
+    }
+    object["metadata"]["namespace"] = json!(namespace);
+    object
+}
+
+#[test]
+fn no_field_that_is_read_reaches_into_another_namespace() {
+    let before = Server::of(rules(), &victim());
+    for (what, objects) in forgeries() {
+        let after = Server::of(rules(), &[victim(), objects.clone()].concat());
+        if let Err(error) = assert_untouched(&before, &after) {
+            panic!("{what}: {error}");
+        }
+        // It would be obeyed in the namespace itself, so the lines above can fail.
+        let own = objects
+            .into_iter()
+            .map(|object| moved(object, VICTIM))
+            .collect();
+        let own = Server::of(rules(), &[victim(), own].concat());
+        assert!(
+            assert_untouched(&before, &own).is_err(),
+            "{what} is not read at all"
+        );
+    }
+}
+
+/// A service that is called like the namespace, in clusters that are called like its services: its short names are
+/// `db.prod.global` and below.
+fn namesake(cluster: &str, host: &str) -> Vec<Value> {
+    vec![
+        mirror("evil", VICTIM, cluster),
+        endpoint("evil", VICTIM, cluster, host, &["10.66.6.6"]),
+    ]
+}
+
+#[test]
+fn a_short_name_that_reads_like_a_service_of_a_namespace_answers_nothing_below_it() {
+    let before = Server::of(rules(), &victim());
+    for (service, host) in [
+        ("db", "north"),
+        ("db", "east"),
+        ("idle", "evil-0"),
+        ("down", "west"),
+        ("solo", "hub"),
+    ] {
+        let after = Server::of(rules(), &[victim(), namesake(service, host)].concat());
+        if let Err(error) = assert_untouched(&before, &after) {
+            panic!("{service}, {host}: {error}");
+        }
+        let name = format!("{service}.{VICTIM}.global");
+        assert!(
+            after.explains(&name),
+            "nobody tells that {name} is not evil/prod's"
+        );
+    }
+}
+
+#[test]
+fn addresses_of_srv_targets_are_never_those_of_somebody_else() {
+    let server = Server::of(rules(), &[victim(), namesake("db", "east")].concat());
+    // The target, `east.db.prod.global`, is a name of the victim's: no address may go with it.
+    let additional = |name: &str| server.replies(&[name.to_owned()])[2][11];
+    assert_eq!(additional("_sql._tcp.prod.global"), 0);
+    assert_eq!(additional("_sql._tcp.prod.evil.global"), 1);
+    assert_eq!(additional("_sql._tcp.db.prod.global"), 4);
+}
