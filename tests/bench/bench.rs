@@ -1,5 +1,5 @@
-//! Benchmarks: global-dns beside Knot, NSD and BIND, all with the same records, on one core each; the load comes from
-//! another one. `tests/bench/run` installs what this needs and runs it.
+//! Benchmarks: global-dns beside Knot, NSD, BIND, hickory-dns and CoreDNS, all with the same records, on one core each;
+//! the load comes from another one. `tests/bench/run` installs what this needs and runs it.
 //!
 //! Index:
 //!
@@ -103,7 +103,7 @@ mod tcp;
 mod udp;
 mod workers;
 
-/// Measures global-dns beside Knot, NSD and BIND: medians of interleaved rounds, ratios, goals.
+/// Measures global-dns beside Knot, NSD, BIND, hickory-dns and CoreDNS: medians of interleaved rounds, ratios, goals.
 #[derive(Debug, Parser)]
 #[command(bin_name = "tests/bench/run", args_conflicts_with_subcommands = true)]
 struct Arguments {
@@ -128,7 +128,7 @@ struct Arguments {
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Section {
-    /// Queries per second and CPU time per query over UDP, beside Knot, NSD, BIND and a bare loop
+    /// Queries per second and CPU time per query over UDP, beside Knot, NSD, BIND, hickory-dns and a bare loop
     Udp,
     /// Resident memory with 100,000 endpoint mirrors, time to ready; size of the binary
     Memory,

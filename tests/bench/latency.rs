@@ -3,6 +3,7 @@
 //!
 //! The changes come from a stand-in for an API server: a real one would take the core that the load needs.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +20,17 @@ use crate::standin::{Manner, StandIn};
 use crate::{Effort, say};
 
 /// Time between two changes: 500 in a second.
-pub(crate) const SPACING: Duration = Duration::from_millis(2);
+const SPACING: Duration = Duration::from_millis(2);
+
+/// Ours, and a stand-in for an API server that changes endpoints when it is told to.
+pub(crate) struct Restless {
+    /// The server.
+    pub(crate) server: Server,
+    /// What it is asked.
+    pub(crate) asked: PathBuf,
+    standin: StandIn,
+    objects: Vec<Value>,
+}
 
 /// Offers half of what the server can answer, by turns without and with changes.
 ///
@@ -29,15 +40,10 @@ pub(crate) const SPACING: Duration = Duration::from_millis(2);
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
-    let manifest = folder.join("objects.json");
-    write_manifest(&manifest, &[SMALL])?;
-    let objects = read_objects(&manifest)?;
-    let standin = StandIn::start(Manner::Good, &objects)?;
-    let source = Source::Kubeconfig(&standin.kubeconfig);
-    let (server, _) = Server::ours(source, ONE_CORE, &["--log-level=warn"], folder)?;
-    let asked = &kinds(folder)?[0].file;
+    let restless = Restless::start(folder)?;
+    let Restless { server, asked, .. } = &restless;
     let floor = Server::floor(server.address, asked, folder)?;
-    let capacity = run(&server, asked, effort.seconds, Way::Udp)?.rate;
+    let capacity = run(server, asked, effort.seconds, Way::Udp)?.rate;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -47,11 +53,10 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let (mut quiet, mut busy, mut least) = (vec![], vec![], vec![]);
     for round in 1..=effort.rounds {
         let bare = flow(&floor, asked, half, effort.seconds)?;
-        let calm = flow(&server, asked, half, effort.seconds)?;
+        let calm = flow(server, asked, half, effort.seconds)?;
         let before = server.metric("global_dns_table_generation")?;
-        let (moved, changes) = while_changing(&standin, &objects, || {
-            flow(&server, asked, half, effort.seconds)
-        })?;
+        let (moved, changes) =
+            restless.while_changing(|| flow(server, asked, half, effort.seconds))?;
         let generations = server.metric("global_dns_table_generation")? - before;
         ensure!(generations > 0.0, "no change reached the table");
         say(&format!(
@@ -76,50 +81,76 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Does something while endpoints change. Returns what came of it, and how many changes there were.
-fn while_changing<T>(
-    standin: &StandIn,
-    objects: &[Value],
-    act: impl FnOnce() -> Result<T>,
-) -> Result<(T, u32)> {
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let changing = scope.spawn(|| change(standin, objects, &is_over));
-        let outcome = act();
-        is_over.store(true, Ordering::Relaxed);
-        let changes = changing.join();
-        let changes = changes.map_err(|_| anyhow::anyhow!("the writer panicked"))?;
-        Ok((outcome?, changes))
-    })
-}
+// === impl Restless ===
 
-/// Gives one endpoint mirror after the other another address, 500 in a second, until it is over. Returns how many.
-pub(crate) fn change(standin: &StandIn, objects: &[Value], is_over: &AtomicBool) -> u32 {
-    let mirrors: Vec<&Value> = objects
-        .iter()
-        .filter(|object| object["kind"] == "Service" && object["spec"]["clusterIP"] != "None")
-        .collect();
-    // Goes on where the last call ended: every change is one.
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let started = Instant::now();
-    let mut done = 0;
-    for (number, mirror) in (0_u32..).zip(mirrors.iter().cycle()) {
-        if is_over.load(Ordering::Relaxed) {
-            break;
-        }
-        let due = SPACING * number;
-        thread::sleep(due.saturating_sub(started.elapsed()));
-        let mut changed = (*mirror).clone();
-        // Above the range of all others; it moves on with each round over the mirrors.
-        let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let [_, high, middle, low] = next.to_be_bytes();
-        let address = Value::from(format!("10.{}.{middle}.{low}", 112 + high % 16));
-        changed["spec"]["clusterIPs"] = Value::from(vec![address.clone()]);
-        changed["spec"]["clusterIP"] = address;
-        standin.put(&changed);
-        done = number + 1;
+impl Restless {
+    /// Starts both, and writes the questions.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not become ready.
+    pub(crate) fn start(folder: &Path) -> Result<Self> {
+        let manifest = folder.join("objects.json");
+        write_manifest(&manifest, &[SMALL])?;
+        let objects = read_objects(&manifest)?;
+        let standin = StandIn::start(Manner::Good, &objects)?;
+        let source = Source::Kubeconfig(&standin.kubeconfig);
+        let (server, _) = Server::ours(source, ONE_CORE, &["--log-level=warn"], folder)?;
+        let asked = kinds(folder)?.swap_remove(0).file;
+        Ok(Self {
+            server,
+            asked,
+            standin,
+            objects,
+        })
     }
-    done
+
+    /// Does something while endpoints change. Returns what came of it, and how many changes there were.
+    ///
+    /// # Errors
+    ///
+    /// What was done fails.
+    pub(crate) fn while_changing<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<(T, u32)> {
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let changing = scope.spawn(|| self.change(&is_over));
+            let outcome = act();
+            is_over.store(true, Ordering::Relaxed);
+            let changes = changing.join();
+            let changes = changes.map_err(|_| anyhow::anyhow!("the writer panicked"))?;
+            Ok((outcome?, changes))
+        })
+    }
+
+    /// Gives one endpoint mirror after the other another address, 500 in a second, until it is over. Returns how many.
+    fn change(&self, is_over: &AtomicBool) -> u32 {
+        let mirrors: Vec<&Value> = self
+            .objects
+            .iter()
+            .filter(|object| object["kind"] == "Service" && object["spec"]["clusterIP"] != "None")
+            .collect();
+        // Goes on where the last call ended: every change is one.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let started = Instant::now();
+        let mut done = 0;
+        for (number, mirror) in (0_u32..).zip(mirrors.iter().cycle()) {
+            if is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            let due = SPACING * number;
+            thread::sleep(due.saturating_sub(started.elapsed()));
+            let mut changed = (*mirror).clone();
+            // Above the range of all others; it moves on with each round over the mirrors.
+            let next = NEXT.fetch_add(1, Ordering::Relaxed);
+            let [_, high, middle, low] = next.to_be_bytes();
+            let address = Value::from(format!("10.{}.{middle}.{low}", 112 + high % 16));
+            changed["spec"]["clusterIPs"] = Value::from(vec![address.clone()]);
+            changed["spec"]["clusterIP"] = address;
+            self.standin.put(&changed);
+            done = number + 1;
+        }
+        done
+    }
 }
 
 fn text(flow: &Flow) -> String {

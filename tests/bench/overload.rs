@@ -7,7 +7,7 @@ use crate::flow::flow;
 use crate::load::{Way, run};
 use crate::processes::Quota;
 use crate::report::{Figure, Report};
-use crate::servers::{KNOT, NSD, ONE_CORE, Served, Server, Source};
+use crate::servers::{KNOT, NSD, ONE_CORE, Served};
 use crate::{Effort, say};
 
 /// Milliseconds of every hundred that a server may run.
@@ -23,13 +23,8 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let served = Served::prepare(&nines_and_nineties(), folder)?;
-    let source = Source::File(&served.manifest);
-    let (ours, _) = Server::ours(source, ONE_CORE, &["--log-level=warn"], folder)?;
-    let mut servers = vec![(ours, vec![])];
-    for recipe in [KNOT, NSD] {
-        let server = Server::other(&recipe, ONE_CORE, &served.zone, folder)?;
-        servers.push((server, vec![]));
-    }
+    let servers = served.start(&[KNOT, NSD], ONE_CORE, folder)?.into_iter();
+    let mut servers: Vec<_> = servers.map(|server| (server, vec![])).collect();
     // Each one its own half: they are asked one after the other, but none is quite idle.
     let mut quotas = vec![];
     for (server, _) in &servers {

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::iter;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -149,6 +150,25 @@ impl Served {
             kinds,
             all_questions,
         })
+    }
+
+    /// Starts ours first, then the others, with the same records.
+    ///
+    /// # Errors
+    ///
+    /// If one does not start.
+    pub(crate) fn start(
+        &self,
+        others: &[Recipe],
+        share: Share,
+        folder: &Path,
+    ) -> Result<Vec<Server>> {
+        let source = Source::File(&self.manifest);
+        let (ours, _) = Server::ours(source, share, &["--log-level=warn"], folder)?;
+        let others = others
+            .iter()
+            .map(|recipe| Server::other(recipe, share, &self.zone, folder));
+        iter::once(Ok(ours)).chain(others).collect()
     }
 }
 

@@ -1,19 +1,14 @@
 //! A soak: 500 changes and 20,000 queries in a second for an hour, or as long as asked. Resident memory has to stay flat.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use crate::data::{SMALL, kinds, read_objects, write_manifest};
 use crate::flow::flow;
-use crate::latency::change;
+use crate::latency::Restless;
 use crate::memory::resident;
 use crate::report::{Figure, Report};
 use crate::say;
-use crate::servers::{ONE_CORE, Server, Source};
-use crate::standin::{Manner, StandIn};
 
 /// Queries in a second.
 const RATE: u32 = 20_000;
@@ -29,40 +24,25 @@ const FLAT: f64 = 1.05;
 /// If the server ends, or changes do not reach it.
 pub(crate) fn measure(minutes: u32, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let folder = folder.path();
-    let manifest = folder.join("objects.json");
-    write_manifest(&manifest, &[SMALL])?;
-    let objects = read_objects(&manifest)?;
-    let standin = StandIn::start(Manner::Good, &objects)?;
-    let source = Source::Kubeconfig(&standin.kubeconfig);
-    let (server, _) = Server::ours(source, ONE_CORE, &["--log-level=warn"], folder)?;
-    let asked = &kinds(folder)?[0].file;
-    let is_over = AtomicBool::new(false);
+    let restless = Restless::start(folder.path())?;
+    let Restless { server, asked, .. } = &restless;
     let mut sizes = vec![];
     let mut lost = 0;
-    let changes = thread::scope(|scope| {
-        let changing = scope.spawn(|| change(&standin, &objects, &is_over));
-        let began = Instant::now();
-        let mut soak = || -> Result<()> {
-            while began.elapsed() < Duration::from_secs(u64::from(minutes) * 60) {
-                let measured = flow(&server, asked, RATE, LOOK)?;
-                lost += measured.lost;
-                sizes.push(resident(&server.process, "VmRSS")?);
-                say(&format!(
-                    "soak: minute {} of {minutes}: {:.1} MiB, {} lost, p99.9 {:.0} µs",
-                    sizes.len(),
-                    sizes[sizes.len() - 1],
-                    measured.lost,
-                    measured.p999
-                ));
-            }
-            Ok(())
-        };
-        let outcome = soak();
-        is_over.store(true, Ordering::Relaxed);
-        let changes = changing.join();
-        outcome?;
-        changes.map_err(|_| anyhow::anyhow!("the writer panicked"))
+    let began = Instant::now();
+    let ((), changes) = restless.while_changing(|| {
+        while began.elapsed() < Duration::from_secs(u64::from(minutes) * 60) {
+            let measured = flow(server, asked, RATE, LOOK)?;
+            lost += measured.lost;
+            sizes.push(resident(&server.process, "VmRSS")?);
+            say(&format!(
+                "soak: minute {} of {minutes}: {:.1} MiB, {} lost, p99.9 {:.0} µs",
+                sizes.len(),
+                sizes[sizes.len() - 1],
+                measured.lost,
+                measured.p999
+            ));
+        }
+        Ok(())
     })?;
     let generations = server.metric("global_dns_table_generation")?;
     ensure!(generations > 1.0, "no change reached the table");

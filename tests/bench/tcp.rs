@@ -6,7 +6,7 @@ use crate::check::same_answers;
 use crate::data::nines_and_nineties;
 use crate::load::{Way, run};
 use crate::report::{Goals, Report, Table};
-use crate::servers::{KNOT, NSD, ONE_CORE, Served, Server, Source};
+use crate::servers::{KNOT, NSD, ONE_CORE, Served};
 use crate::support::wire::Over;
 use crate::{Effort, say};
 
@@ -20,16 +20,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let served = Served::prepare(&nines_and_nineties(), folder)?;
-    let (ours, _) = Server::ours(
-        Source::File(&served.manifest),
-        ONE_CORE,
-        &["--log-level=warn"],
-        folder,
-    )?;
-    let mut servers = vec![ours];
-    for recipe in [KNOT, NSD] {
-        servers.push(Server::other(&recipe, ONE_CORE, &served.zone, folder)?);
-    }
+    let servers = served.start(&[KNOT, NSD], ONE_CORE, folder)?;
     same_answers(&servers, &served.kinds, Over::Tcp)?;
 
     let mut table = Table::new("tcp", "TCP, one core", Goals::RateOfKnot);

@@ -6,7 +6,7 @@ use crate::check::same_answers;
 use crate::data::nines_and_nineties;
 use crate::load::{Way, run};
 use crate::report::{Goals, Report, Table};
-use crate::servers::{BIND, HICKORY, KNOT, NSD, ONE_CORE, OURS, Served, Server, Source};
+use crate::servers::{BIND, HICKORY, KNOT, NSD, ONE_CORE, OURS, Served, Server};
 use crate::support::wire::Over;
 use crate::{Effort, say};
 
@@ -20,18 +20,9 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let served = Served::prepare(&nines_and_nineties(), folder)?;
-    let (ours, _) = Server::ours(
-        Source::File(&served.manifest),
-        ONE_CORE,
-        &["--log-level=warn"],
-        folder,
-    )?;
-    let floor = Server::floor(ours.address, &served.all_questions, folder)?;
-    let mut servers = vec![ours];
-    for recipe in [KNOT, NSD, BIND, HICKORY] {
-        servers.push(Server::other(&recipe, ONE_CORE, &served.zone, folder)?);
-    }
-    servers.push(floor);
+    let mut servers = served.start(&[KNOT, NSD, BIND, HICKORY], ONE_CORE, folder)?;
+    let ours = servers[0].address;
+    servers.push(Server::floor(ours, &served.all_questions, folder)?);
     same_answers(&servers, &served.kinds, Over::Udp)?;
 
     let mut table = Table::new("udp", "UDP, one core", Goals::CpuAndRate);

@@ -6,7 +6,7 @@ use crate::data::nines_and_nineties;
 use crate::load::{Way, run};
 use crate::processes::ANY;
 use crate::report::{Figure, Report};
-use crate::servers::{KNOT, OURS, Served, Server, Share, Source};
+use crate::servers::{KNOT, OURS, Served, Share};
 use crate::{Effort, say};
 
 /// Measures `A9` with one thread and with two, for ours and for Knot.
@@ -26,11 +26,8 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         };
         let folder = folder.path().join(format!("{workers}"));
         std::fs::create_dir(&folder)?;
-        let source = Source::File(&served.manifest);
-        let (ours, _) = Server::ours(source, share, &["--log-level=warn"], &folder)?;
-        servers.push((ours, workers, vec![]));
-        let knot = Server::other(&KNOT, share, &served.zone, &folder)?;
-        servers.push((knot, workers, vec![]));
+        let both = served.start(&[KNOT], share, &folder)?.into_iter();
+        servers.extend(both.map(|server| (server, workers, vec![])));
     }
     let asked = &served.kinds[0];
     for round in 1..=effort.rounds {

@@ -13,11 +13,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::api::{ListParams, PostParams};
 use kube::core::Request;
 use kube::{Api, Resource};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::Cluster;
+use super::list::ListReader;
 use crate::check::objects::LINKS_GROUP;
 use crate::check::permissions::Right;
 use crate::mirror::{Kind, Namespace};
@@ -121,7 +120,7 @@ impl Cluster {
         Ok(objects)
     }
 
-    /// Lists what is at a path.
+    /// Lists what is at a path. It comes whole, or not at all.
     async fn list(&self, path: &str, selector: &str) -> Result<Vec<String>, String> {
         let mut params = ListParams::default();
         if !selector.is_empty() {
@@ -129,16 +128,14 @@ impl Cluster {
         }
         let request = Request::new(path).list(&params);
         let request = request.map_err(|error| sentence(&error))?;
-        let list = answer(self.client.request::<List>(request)).await?;
-        let items = list.items.into_iter().flatten();
-        Ok(items.map(|item| item.get().to_owned()).collect())
+        let text = answer(self.client.request_text(request)).await?;
+        let mut reader = ListReader::default();
+        let mut objects = Vec::new();
+        let read = reader.read(text.as_bytes(), |json| objects.push(json.to_owned()));
+        let whole = read.and_then(|()| reader.finish());
+        whole.map_err(|error| sentence(&error))?;
+        Ok(objects)
     }
-}
-
-/// A list. Items are taken as they are: one that is malformed must not spoil the others.
-#[derive(Deserialize)]
-struct List {
-    items: Option<Vec<Box<RawValue>>>,
 }
 
 async fn answer<T>(asking: impl Future<Output = kube::Result<T>>) -> Result<T, String> {

@@ -150,6 +150,7 @@ fn only_its_own_protocol_is_spoken_on_a_listener() {
 #[test]
 fn neither_queries_nor_what_clients_get_wrong_are_logged() {
     let (issued, server) = start();
+    server.log.wait(0, "Published table"); // it may come after the server is ready
     let mark = server.log.mark();
     let packet = question("db.prod.global. A").edns(1232).packet();
     let no_length: &[u8] =
