@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use missing::{missing, unready};
 
-use crate::mirror::{Namespace, SkipReason};
+use crate::mirror::{Namespace, ObjectRef, Skip, SkipReason};
 use crate::table::report::{EndpointReport, SkipReport, State, write_rows};
 use crate::table::{Conflict, ConflictKind, Origin, Published, Service, Table};
 use crate::zone::answer::rtype_of;
@@ -307,19 +307,22 @@ fn skipped(table: &Table, about: &[&Service], zones: &Zones, name: &Name) -> Vec
         .checked_sub(2)
         .map(|index| labels[index])
         .unwrap_or_default();
-    let concerns = |object: &crate::mirror::ObjectRef| match about {
-        [] => *object.key.namespace == *namespace && object.key.name.contains(service),
+    let speaks_of = |object: &ObjectRef, skip: &Skip, labels: [&str; 2]| match &skip.about {
+        Some((key, _)) => key.labels() == labels,
+        // Nothing better is known of it than its own name.
+        None => object.key.name.contains(labels[0]) && *object.key.namespace == *labels[1],
+    };
+    let concerns = |object: &ObjectRef, skip: &Skip| match about {
+        [] => speaks_of(object, skip, [service, namespace]),
         some => some.iter().any(|s| {
             let is_own = s.skipped.iter().any(|(own, _)| own == object);
-            let is_named = *object.key.namespace == *s.key.namespace.as_str()
-                && object.key.name.contains(s.key.service.as_str());
-            is_own || is_named
+            is_own || speaks_of(object, skip, s.key.labels())
         }),
     };
     let concerned = table.skipped().filter(|(object, skip)| {
-        concerns(object) && (skip.reason != SkipReason::NotHeadless || about.is_empty())
+        concerns(object, skip) && (skip.reason != SkipReason::NotHeadless || about.is_empty())
     });
-    let report = |(object, skip): (crate::mirror::ObjectRef, &crate::mirror::Skip)| SkipReport {
+    let report = |(object, skip): (ObjectRef, &Skip)| SkipReport {
         object: object.to_string(),
         reason: skip.reason,
         detail: skip.detail.clone(),

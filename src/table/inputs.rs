@@ -221,7 +221,7 @@ impl Inputs {
     pub fn other_kinds(&self, service: &ServiceKey) -> impl Iterator<Item = &ClusterName> {
         self.claimants(service)
             .filter_map(|(_, object)| match object {
-                Object::Skipped(skip) => skip.other_kind.as_ref().map(|(_, cluster)| cluster),
+                Object::Skipped(skip) => skip.other_kind().map(|(_, cluster)| cluster),
                 Object::HeadlessMirror(_)
                 | Object::EndpointMirror(_)
                 | Object::LocalService(_)
@@ -340,7 +340,7 @@ fn claim(object: &Object) -> Option<&ServiceKey> {
     match object {
         Object::HeadlessMirror(mirror) => Some(&mirror.service),
         Object::EndpointMirror(mirror) => Some(&mirror.service),
-        Object::Skipped(skip) => skip.other_kind.as_ref().map(|(service, _)| service),
+        Object::Skipped(skip) => skip.other_kind().map(|(service, _)| service),
         Object::LocalService(_) | Object::GatewaySlice(_) | Object::Slice(_) => None,
     }
 }

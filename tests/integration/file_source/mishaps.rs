@@ -356,7 +356,7 @@ fn a_table_that_is_too_old_is_servfail_until_its_source_is_mended() {
     let server = Server::of(good(), &["--watch-timeout=1s", "--max-stale=4s"]);
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
     assert_eq!(server.metric("global_dns_table_expired"), 0.0);
-    server.rewrite("just words\n");
+    server.spoil("just words\n");
     server.wait_for_outcome("db.prod.global. A", "SERVFAIL");
     for asked in [
         "db.prod.global. A",
