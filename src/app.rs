@@ -310,26 +310,23 @@ impl Source {
     /// Runs the source and what follows it, on one thread of their own: to build a large table must keep no connection
     /// waiting, and a change that was read is in the table without another thread to wake.
     fn spawn(
-        self,
+        mut self,
         tasks: &mut JoinSet<()>,
         feeds: &Feeds,
         publisher: Publisher,
         policy: Policy,
     ) -> anyhow::Result<()> {
-        let (updates, inbox) = source::channel();
-        let follow = source::follow(inbox, feeds.clone(), publisher, policy);
         let feeds = feeds.clone();
         let (running, ended) = oneshot::channel::<Infallible>();
         let work = move || {
             let _running = running; // until this thread ends, by a panic too
-            let run = async {
-                match self {
-                    Self::Files(files) => files.run(feeds, updates).await,
-                    Self::Cluster(cluster) => cluster.run(feeds, updates).await,
-                }
+            let run = async |feeds, updates| match &mut self {
+                Self::Files(files) => files.run(feeds, updates).await,
+                Self::Cluster(cluster) => cluster.run(feeds, updates).await,
             };
+            let run = source::run(run, feeds, publisher, policy);
             match runtime::Builder::new_current_thread().enable_all().build() {
-                Ok(runtime) => _ = runtime.block_on(async { tokio::join!(run, follow) }),
+                Ok(runtime) => runtime.block_on(run),
                 Err(error) => warn!(%error, "The source cannot run"),
             }
         };

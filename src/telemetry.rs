@@ -191,6 +191,8 @@ impl Metrics {
         let help = "Age of the oldest watch's last sign of life";
         page.gauge("table_age_seconds", help, age)?;
         let held = self.feeds.held() as f64;
+        let help = "Panics of what reads objects and builds the table, each followed by a new list of everything";
+        page.counter("source_panics", help, self.feeds.panics())?;
         let help = "Watches whose last list is held by --shrink-guard";
         page.gauge("held_lists", help, held)?;
         let services = table.services().filter(|service| service.is_known).count() as f64;

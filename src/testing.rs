@@ -179,6 +179,20 @@ pub(crate) fn zones(names: &[&str]) -> Zones {
     Zones::new(names.iter().map(zone).collect())
 }
 
+/// Mirrored services with one endpoint each.
+pub(crate) fn mirrors(count: usize) -> Vec<Value> {
+    let service = |number| {
+        let name = format!("db{number}");
+        let host = format!("{name}-0");
+        let address = format!("10.0.0.{number}");
+        [
+            mirror("prod", &name, "east"),
+            endpoint("prod", &name, "east", &host, &[&address]),
+        ]
+    };
+    (1..=count).flat_map(service).collect()
+}
+
 /// What the listeners of a test run into, once each.
 #[derive(Debug, Default)]
 pub(crate) struct Trap {

@@ -135,9 +135,9 @@ impl Cluster {
     }
 
     /// Watches every feed, for ever.
-    pub async fn run(self, feeds: Feeds, updates: Updates) {
+    pub async fn run(&self, feeds: Feeds, updates: Updates) {
         // A client belongs to the runtime that it is made in, which need not be this one.
-        let client = match Client::try_from(self.config) {
+        let client = match Client::try_from(self.config.clone()) {
             Ok(client) => client,
             Err(error) => return warn!(error = sentence(&error), "There is no client any more"),
         };
