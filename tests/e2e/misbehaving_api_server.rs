@@ -55,6 +55,22 @@ pub fn run(steps: &mut Steps) {
         refuses_everything,
     );
     steps.step(
+        "a_refusal_is_no_sign_of_life: 500 to everything",
+        || grows_old(Manner::RefusesEverything),
+    );
+    steps.step(
+        "a_refusal_is_no_sign_of_life: lists cut in the middle",
+        || grows_old(Manner::CutsLists),
+    );
+    steps.step(
+        "a_refusal_is_no_sign_of_life: lists that never end",
+        || grows_old(Manner::EndlessLists),
+    );
+    steps.step(
+        "lists_that_fail_beside_a_good_watch_are_one_warning",
+        failing_relists,
+    );
+    steps.step(
         "an_undecodable_object_never_stops_the_rest",
         undecodable_objects,
     );
@@ -217,6 +233,87 @@ fn refuses_everything() -> Result<()> {
         good.elapsed().as_secs_f64()
     ));
     Ok(())
+}
+
+/// Nobody can tell whether the table is still true: it grows old, and is not answered from any more.
+fn grows_old(manner: Manner) -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &objects()?)?;
+    let limits = "--relist=2s --watch-timeout=1s --max-stale=4s";
+    let flags: Vec<&str> = limits.split([' ', '=']).collect();
+    let server = Server::start_ready(&standin.kubeconfig, &flags);
+    let observer = Observer::start(server.dns, NGINX, PAUSE)?;
+    let grew = || {
+        observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;
+        standin.behave(manner);
+        // Watches that go on would be signs of life.
+        standin.lose_history();
+        let lost = Instant::now();
+        let mut age = 0.0;
+        while lost.elapsed() < Duration::from_secs(10) {
+            let now = server.metric("global_dns_table_age_seconds")?;
+            // Watches that were open at that moment end within a second, and that is the last that is heard.
+            ensure!(
+                now > age || lost.elapsed() < Duration::from_secs(2),
+                "{now} s old after {age} s"
+            );
+            age = now;
+            thread::sleep(Duration::from_millis(50));
+        }
+        ensure!(age > 7.5, "{age} s old after 10 s");
+        let expired = Seen::Nothing("ServFail".to_owned());
+        observer.has_seen(&[Seen::addresses(&[&ALL]), expired])?;
+        let expected = match manner {
+            // Noticed after a silence of thirty seconds, or five minutes.
+            Manner::EndlessLists => 0,
+            _ => WATCHES.len(),
+        };
+        let warnings = server.log().count("WARN");
+        ensure!(
+            warnings == expected,
+            "{warnings} warnings, wanted {expected}"
+        );
+        standin.behave(Manner::Good);
+        let good = Instant::now();
+        observer.wait("answers", RETRY, |seen| *seen == Seen::addresses(&[&ALL]))?;
+        say(&format!(
+            "{manner:?}: {age:.1} s old after 10 s, {warnings} warnings; answers again {:.2} s after its end",
+            good.elapsed().as_secs_f64()
+        ));
+        Ok(())
+    };
+    server.with_log(grew())
+}
+
+fn failing_relists() -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &objects()?)?;
+    let flags = ["--relist", "2s", "--watch-timeout", "1s"];
+    let server = Server::start_ready(&standin.kubeconfig, &flags);
+    let observer = Observer::start(server.dns, NGINX, PAUSE)?;
+    let warned = || {
+        standin.behave(Manner::CutsLists);
+        let asked = standin.asked().len();
+        thread::sleep(Duration::from_secs(10));
+        let lists = standin.asked().split_off(asked);
+        let lists = lists.iter().filter(|asked| !asked.watch).count();
+        // Pauses of .2, .4, .8, 1.6, 3.2 and 5 s, once a relist is due.
+        ensure!(lists <= 7 * WATCHES.len(), "{lists} lists within 10 s");
+        let age = server.metric("global_dns_table_age_seconds")?;
+        ensure!(age < 4.0, "the watches go on, and it is {age} s old");
+        let warnings = server.log().count("WARN");
+        ensure!(warnings == WATCHES.len(), "{warnings} warnings");
+        let (_, text) = server.readyz()?;
+        for watch in WATCHES {
+            ensure!(text.contains(watch), "/readyz lacks {watch}: {text}");
+        }
+        standin.behave(Manner::Good);
+        eventually("/readyz to be content", RETRY, || {
+            let (_, text) = server.readyz()?;
+            ensure!(text == "ok\n", "/readyz says {text}");
+            Ok(())
+        })?;
+        observer.has_seen(&[Seen::addresses(&[&ALL])])
+    };
+    server.with_log(warned())
 }
 
 fn undecodable_objects() -> Result<()> {

@@ -12,7 +12,10 @@
 //! - what breaks is retried with a growing, jittered pause, from the last version seen, and listed again only if the
 //!   server says that the version is gone or if an event could not be read;
 //! - every `relist`, jittered, everything is listed anew, which heals gaps that nobody noticed;
-//! - a list that is held (`--shrink-guard`) is followed by another one when [`Feeds`] says so.
+//! - a list that is held (`--shrink-guard`) is followed by another one when [`Feeds`] says so;
+//! - signs of life are a list that came whole, a watch that was opened, and what comes on it. What is refused, breaks off
+//!   or never ends is none, so that the table's age grows for as long as nobody knows whether it is true. It also grows
+//!   while a list is read, which takes seconds for 100,000 objects.
 
 use std::time::Duration;
 
@@ -53,6 +56,8 @@ pub(super) struct Watcher {
     feed: Feed,
     /// The server filters by field; API servers before Kubernetes 1.31 refuse to.
     filters_fields: bool,
+    /// The last list failed: a watch that goes on all the same is a sign of life, and no end of the trouble.
+    is_list_failing: bool,
     feeds: Feeds,
     updates: Updates,
 }
@@ -100,6 +105,7 @@ impl Watcher {
             timing,
             feed,
             filters_fields,
+            is_list_failing: false,
             feeds,
             updates,
         }
@@ -114,11 +120,13 @@ impl Watcher {
             if version.is_none() || Instant::now() >= relist_at {
                 match self.list().await {
                     Ok(listed) => {
+                        self.is_list_failing = false;
                         version = Some(listed);
                         relist_at = Instant::now() + jittered(self.timing.relist);
                     }
                     Err(Stopped::Closed) => return,
                     Err(stopped) => {
+                        self.is_list_failing = true;
                         self.report(&stopped);
                         let pause = backoff.next().max(stopped.pause());
                         relist_at = Instant::now() + pause;
@@ -135,8 +143,9 @@ impl Watcher {
             let started = Instant::now();
             let stopped = self.watch(from, relist_at).await;
             let is_brief = started.elapsed() < WATCH_INTERVAL;
-            // A list that is followed by no watch is no success: lists are what costs an API server most.
-            if !is_brief {
+            // A list that is followed by no watch is no success: lists are what costs an API server most. Nor is a watch
+            // that goes on while lists fail.
+            if !is_brief && !self.is_list_failing {
                 backoff = Backoff::default();
             }
             match stopped {
@@ -144,7 +153,9 @@ impl Watcher {
                 Stopped::Ended if Instant::now() >= relist_at => {}
                 Stopped::Unconfirmed => relist_at = Instant::now(),
                 Stopped::Ended => {
-                    backoff = Backoff::default();
+                    if !self.is_list_failing {
+                        backoff = Backoff::default();
+                    }
                     if is_brief {
                         sleep(WATCH_INTERVAL).await;
                     }
@@ -213,12 +224,11 @@ impl Watcher {
         Ok((objects, reader.finish()?))
     }
 
-    /// Waits for a sign of life of a list.
+    /// Waits for more of a list. None of it is a sign of life of the feed before it is whole: a refusal, or a list that
+    /// breaks off or never ends, says nothing of what became of the objects.
     async fn heard<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Failure> {
         let heard = timeout(LIST_SILENCE, waiting).await;
-        let heard = heard.map_err(|_| Failure::Silent(LIST_SILENCE))?;
-        self.feeds.alive(&self.feed);
-        Ok(heard)
+        heard.map_err(|_| Failure::Silent(LIST_SILENCE))
     }
 
     /// Follows a watch from `version`, which moves along, until it stops or `until` comes.
@@ -241,7 +251,7 @@ impl Watcher {
         let unconfirmed = self.feeds.relist_due(&self.feed);
         pin_mut!(events, unconfirmed);
         loop {
-            self.feeds.alive(&self.feed);
+            self.note_life();
             let next = tokio::select! {
                 next = timeout(silence, events.next()) => next,
                 () = tokio::time::sleep_until(until) => return Stopped::Ended,
@@ -284,6 +294,14 @@ impl Watcher {
             if let Err(stopped) = applied {
                 return stopped;
             }
+        }
+    }
+
+    /// Notes that the server lets us watch from what we have seen, or told us something.
+    fn note_life(&self) {
+        match self.is_list_failing {
+            true => self.feeds.breathes(&self.feed),
+            false => self.feeds.alive(&self.feed),
         }
     }
 
