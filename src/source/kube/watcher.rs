@@ -23,7 +23,8 @@ use futures::{AsyncBufReadExt as _, StreamExt as _, pin_mut};
 use http::header::{CONNECTION, HeaderValue};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::core::{Request, Status, WatchEvent};
+use kube::api::{ListParams, WatchParams};
+use kube::core::{Request, WatchEvent};
 use kube::{Client, Resource};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -32,7 +33,8 @@ use tracing::{debug, info, warn};
 use super::super::backoff::{Backoff, jittered};
 use super::super::{Feed, Feeds, Update, Updates};
 use super::Timing;
-use super::list::{ListError, ListReader};
+use super::failure::{Failure, Stopped};
+use super::list::ListReader;
 use crate::mirror::{Kind, KubeObject, Object, ObjectKey, parse};
 use crate::table::inputs::Objects;
 use crate::telemetry::sentence;
@@ -46,9 +48,6 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(300);
 /// The least time between the starts of two watches: a proxy that ends them at once must not make us spin.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the server may tell us to stay away: longer, and nobody would know that it is back.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
 /// One feed's connection.
 pub(super) struct Watcher {
     client: Client,
@@ -60,32 +59,6 @@ pub(super) struct Watcher {
     is_list_failing: bool,
     feeds: Feeds,
     updates: Updates,
-}
-
-/// Why listing or watching stopped.
-#[derive(Debug, thiserror::Error)]
-enum Stopped {
-    /// The server ended the watch in good order, or everything is to be listed anew.
-    #[error("the watch ended")]
-    Ended,
-    /// The last list is held: another one must say the same.
-    #[error("the last list is not confirmed")]
-    Unconfirmed,
-    /// The version is too old to go on from, or an event was lost.
-    #[error("the resource version is gone: {0}")]
-    Gone(String),
-    /// Nothing was heard for too long.
-    #[error("nothing was heard from the API server for {} s", .0.as_secs())]
-    Silent(Duration),
-    /// The server or the way to it failed.
-    #[error("{0}")]
-    Failed(String),
-    /// The server has no time for us, and says how long to stay away.
-    #[error("{0}")]
-    Busy(String, Duration),
-    /// Nobody listens to us any more.
-    #[error("shutting down")]
-    Closed,
 }
 
 // === impl Watcher ===
@@ -128,12 +101,15 @@ impl Watcher {
                     Err(stopped) => {
                         self.is_list_failing = true;
                         self.report(&stopped);
-                        let pause = backoff.next().max(stopped.pause());
-                        relist_at = Instant::now() + pause;
+                        let pause = backoff.next();
+                        let asked = stopped.pause();
+                        relist_at = Instant::now() + asked + pause;
                         if version.is_none() {
-                            sleep(pause).await;
+                            sleep(pause.max(asked)).await;
                             continue;
                         }
+                        // Who asks to be left alone means watches, too.
+                        sleep(asked).await;
                     }
                 }
             }
@@ -197,7 +173,7 @@ impl Watcher {
 
     /// Reads a list, and reduces each object as it arrives.
     async fn listed(&self) -> Result<(Objects, String), Failure> {
-        let mut params = kube::api::ListParams::default().labels(&self.feed.watch.label_selector());
+        let mut params = ListParams::default().labels(&self.feed.watch.label_selector());
         params.field_selector = self.field_selector();
         let request = self.request().list(&params);
         let mut request = request.map_err(|error| Failure::Broken(error.to_string()))?;
@@ -234,8 +210,7 @@ impl Watcher {
     /// Follows a watch from `version`, which moves along, until it stops or `until` comes.
     async fn watch(&self, version: &mut String, until: Instant) -> Stopped {
         let silence = self.timing.watch_timeout + WATCH_GRACE;
-        let mut params =
-            kube::api::WatchParams::default().labels(&self.feed.watch.label_selector());
+        let mut params = WatchParams::default().labels(&self.feed.watch.label_selector());
         params.field_selector = self.field_selector();
         params.timeout = u32::try_from(self.timing.watch_timeout.as_secs().max(1)).ok();
         let request = match self.request().watch(&params, version) {
@@ -363,86 +338,5 @@ impl Watcher {
 fn note_version(version: &mut String, object: &KubeObject<'_>) {
     if let Some(seen) = object.resource_version() {
         version.replace_range(.., seen);
-    }
-}
-
-// === Failures ===
-
-impl Stopped {
-    /// Returns how long the server asked us to stay away.
-    fn pause(&self) -> Duration {
-        match self {
-            Self::Busy(_, pause) => *pause,
-            Self::Ended
-            | Self::Unconfirmed
-            | Self::Gone(_)
-            | Self::Silent(_)
-            | Self::Failed(_)
-            | Self::Closed => Duration::ZERO,
-        }
-    }
-}
-
-/// What a request met with.
-enum Failure {
-    /// The server said no: HTTP status and message.
-    Refused(u16, String),
-    /// The same, not now: and when to come again.
-    Later(u16, String, Duration),
-    /// No answer in time.
-    Silent(Duration),
-    /// A list that goes on and on.
-    Endless(Duration),
-    /// Everything else.
-    Broken(String),
-}
-
-impl Failure {
-    fn refused(status: Status) -> Self {
-        let Status {
-            code,
-            message,
-            details,
-            ..
-        } = status;
-        let seconds = details.map_or(0, |details| details.retry_after_seconds);
-        match Duration::from_secs(seconds.into()).min(LONGEST_PAUSE) {
-            Duration::ZERO => Self::Refused(code, message),
-            pause => Self::Later(code, message, pause),
-        }
-    }
-}
-
-impl From<kube::Error> for Failure {
-    fn from(error: kube::Error) -> Self {
-        if let kube::Error::Api(status) = error {
-            return Self::refused(*status);
-        }
-        Self::Broken(sentence(&error))
-    }
-}
-
-impl From<ListError> for Failure {
-    fn from(error: ListError) -> Self {
-        Self::Broken(error.to_string())
-    }
-}
-
-impl From<Failure> for Stopped {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Refused(410, why) => Self::Gone(why),
-            Failure::Refused(code, why) => {
-                Self::Failed(format!("the API server says {code}: {why}"))
-            }
-            Failure::Later(code, why, pause) => {
-                Self::Busy(format!("the API server says {code}: {why}"), pause)
-            }
-            Failure::Silent(after) => Self::Silent(after),
-            Failure::Endless(after) => {
-                Self::Failed(format!("a list did not end within {} s", after.as_secs()))
-            }
-            Failure::Broken(why) => Self::Failed(why),
-        }
     }
 }
