@@ -147,12 +147,12 @@ impl Fault {
             }
         };
         let standin = StandIn::start_reached(reached, Manner::Good, &all)?;
-        let relist = match self.play {
-            // What nobody is told of is found by listing alone.
-            Play::Restore => "3s",
-            Play::Manner(..) | Play::Disorder | Play::Undecodable | Play::Rotation(_) => "15m",
+        let watch_timeout = match self.play {
+            // One that ended when it was to would hide that the connection broke.
+            Play::Restore => "30s",
+            Play::Manner(..) | Play::Disorder | Play::Undecodable | Play::Rotation(_) => "2s",
         };
-        let flags = ["--watch-timeout", "2s", "--relist", relist];
+        let flags = ["--watch-timeout", watch_timeout];
         let server = Server::start_ready(&standin.kubeconfig, &flags);
         let played = self.play_on(&standin, &server, &all, &extra);
         server.with_log(played)

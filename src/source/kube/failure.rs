@@ -53,6 +53,14 @@ pub(super) enum Failure {
 // === impl Stopped ===
 
 impl Stopped {
+    /// Tells whether the connection broke, or was never made.
+    pub(super) fn is_break(&self) -> bool {
+        match self {
+            Self::Silent(_) | Self::Failed(_) | Self::Busy(..) => true,
+            Self::Ended | Self::Unconfirmed | Self::Gone(_) | Self::Closed => false,
+        }
+    }
+
     /// Returns how long the server asked us to stay away.
     pub(super) fn pause(&self) -> Duration {
         match self {
@@ -65,6 +73,15 @@ impl Stopped {
             | Self::Closed => Duration::ZERO,
         }
     }
+}
+
+/// Tells whether a server says that a resource version is yet to come, as client-go does: servers name the cause since
+/// Kubernetes 1.19, and said it in words before.
+pub(super) fn is_future(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut causes = causes.map(|cause| cause.reason.as_str());
+    causes.any(|reason| reason == "ResourceVersionTooLarge")
+        || status.message.contains("Too large resource version")
 }
 
 // === impl Failure ===

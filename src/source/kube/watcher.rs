@@ -10,7 +10,7 @@
 //! - the server is asked to end every watch after `watch_timeout`. A connection without any sign of life for longer is
 //!   dead: it is dropped and made anew, and the last table stays;
 //! - what breaks is retried with a growing, jittered pause, from the last version seen, and listed again only if the
-//!   server says that the version is gone or if an event could not be read;
+//!   server says that the version is gone or yet to come, or if an event could not be read;
 //! - every `relist`, jittered, everything is listed anew, which heals gaps that nobody noticed;
 //! - a list that is held (`--shrink-guard`) is followed by another one when [`Feeds`] says so;
 //! - signs of life are a list that came whole, a watch that was opened, and what comes on it. What is refused, breaks off
@@ -23,7 +23,7 @@ use futures::{AsyncBufReadExt as _, StreamExt as _, pin_mut};
 use http::header::{CONNECTION, HeaderValue};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{ListParams, WatchParams};
+use kube::api::{ListParams, VersionMatch, WatchParams};
 use kube::core::{Request, WatchEvent};
 use kube::{Client, Resource};
 use serde_json::Value;
@@ -33,7 +33,7 @@ use tracing::{debug, info, warn};
 use super::super::backoff::{Backoff, jittered};
 use super::super::{Feed, Feeds, Update, Updates};
 use super::Timing;
-use super::failure::{Failure, Stopped};
+use super::failure::{self, Failure, Stopped};
 use super::list::ListReader;
 use crate::mirror::{Kind, KubeObject, Object, ObjectKey, parse};
 use crate::table::inputs::Objects;
@@ -43,6 +43,8 @@ use crate::telemetry::sentence;
 const WATCH_GRACE: Duration = Duration::from_secs(5);
 /// How long nothing may be heard while a list is awaited or read.
 const LIST_SILENCE: Duration = Duration::from_secs(30);
+/// How long one object may take: API servers wait three seconds for a version that is yet to come.
+const RESUME_SILENCE: Duration = Duration::from_secs(8);
 /// How long a list may take in all.
 const LIST_TIMEOUT: Duration = Duration::from_secs(300);
 /// The least time between the starts of two watches: a proxy that ends them at once must not make us spin.
@@ -89,11 +91,13 @@ impl Watcher {
         let mut version: Option<String> = None;
         let mut relist_at = Instant::now();
         let mut backoff = Backoff::default();
+        // The connection broke, and what it was to may have become something else meanwhile.
+        let mut is_broken = false;
         loop {
             if version.is_none() || Instant::now() >= relist_at {
                 match self.list().await {
                     Ok(listed) => {
-                        self.is_list_failing = false;
+                        (self.is_list_failing, is_broken) = (false, false);
                         version = Some(listed);
                         relist_at = Instant::now() + jittered(self.timing.relist);
                     }
@@ -116,8 +120,20 @@ impl Watcher {
             let Some(from) = version.as_mut() else {
                 continue;
             };
+            let resumed = match is_broken {
+                true => self.resume(from).await,
+                false => Ok(()),
+            };
             let started = Instant::now();
-            let stopped = self.watch(from, relist_at).await;
+            let stopped = match resumed {
+                Ok(()) => self.watch(from, relist_at).await,
+                Err(stopped) => stopped,
+            };
+            // The client tells a connection that broke as the end of the watch.
+            let is_early =
+                started.elapsed() < self.asked_to_last().mul_f64(0.9) && Instant::now() < relist_at;
+            let has_ended = matches!(stopped, Stopped::Ended);
+            is_broken = stopped.is_break() || has_ended && is_early;
             let is_brief = started.elapsed() < WATCH_INTERVAL;
             // A list that is followed by no watch is no success: lists are what costs an API server most. Nor is a watch
             // that goes on while lists fail.
@@ -207,12 +223,32 @@ impl Watcher {
         heard.map_err(|_| Failure::Silent(LIST_SILENCE))
     }
 
+    /// Asks, before a watch goes on from `version`, whether the server has come that far at all. An etcd that was
+    /// restored from a backup has not, and watches from its future are accepted and hear nothing. What is asked for is
+    /// one object, whichever, that is no older.
+    async fn resume(&self, version: &str) -> Result<(), Stopped> {
+        let params = ListParams::default().limit(1).at(version);
+        let params = params.matching(VersionMatch::NotOlderThan);
+        let request = self.request().list(&params);
+        let request = request.map_err(|error| Stopped::Failed(error.to_string()))?;
+        let asked = timeout(RESUME_SILENCE, self.client.request_text(request)).await;
+        match asked.map_err(|_| Stopped::Silent(RESUME_SILENCE))? {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if failure::is_future(&status) => {
+                Err(Stopped::Gone(status.message))
+            }
+            // A server that does not know the question may know the watch.
+            Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 404) => Ok(()),
+            Err(error) => Err(Failure::from(error).into()),
+        }
+    }
+
     /// Follows a watch from `version`, which moves along, until it stops or `until` comes.
     async fn watch(&self, version: &mut String, until: Instant) -> Stopped {
         let silence = self.timing.watch_timeout + WATCH_GRACE;
         let mut params = WatchParams::default().labels(&self.feed.watch.label_selector());
         params.field_selector = self.field_selector();
-        params.timeout = u32::try_from(self.timing.watch_timeout.as_secs().max(1)).ok();
+        params.timeout = u32::try_from(self.asked_to_last().as_secs()).ok();
         let request = match self.request().watch(&params, version) {
             Ok(request) => request,
             Err(error) => return Stopped::Failed(error.to_string()),
@@ -270,6 +306,11 @@ impl Watcher {
                 return stopped;
             }
         }
+    }
+
+    /// Returns when the server is asked to end a watch: whole seconds.
+    fn asked_to_last(&self) -> Duration {
+        Duration::from_secs(self.timing.watch_timeout.as_secs().max(1))
     }
 
     /// Notes that the server lets us watch from what we have seen, or told us something.
