@@ -191,7 +191,8 @@ impl Metrics {
         let help = "Age of the oldest watch's last sign of life";
         page.gauge("table_age_seconds", help, age)?;
         let held = self.feeds.held() as f64;
-        let help = "Watches whose last list is held by --shrink-guard; with --file all of them, or none";
+        let help =
+            "Watches whose last list is held by --shrink-guard; with --file all of them, or none";
         page.gauge("held_lists", help, held)?;
         let services = table.services().filter(|service| service.is_known).count() as f64;
         page.gauge("services", "Services in the table", services)?;
