@@ -111,14 +111,17 @@ async fn serve(
     let admin = listeners.admin().bind_tcp("admin")?;
     let api = listeners.api().bind_tcp("api")?;
     let bound: Vec<_> = dns.iter().map(|listener| listener.address).collect();
-    let pod = pod_ip()?;
-    let zones = zones(&model, &ns_addresses(&ns_address, &dns, pod));
+    let (pod, node) = (addresses_of(POD_IPS)?, addresses_of(NODE_IPS)?);
+    let zones = zones(
+        &model,
+        &ns_addresses(&ns_address, &dns, pod.first().copied()),
+    );
 
     let tallies = Tallies::default();
     let rate_limit = access.rate_limit();
     let settings = Settings {
         zones: zones.clone(),
-        access: access.access(pod),
+        access: access.access(&[pod, node].concat()),
         order: order.into(),
         udp_max,
         server_id,
@@ -225,17 +228,20 @@ fn zones(model: &ModelArgs, ns_addresses: &[IpAddr]) -> Zones {
     Zones::new(forward.chain(reverse).collect())
 }
 
-/// Reads the pod's address, which the chart sets from `status.podIP`.
-fn pod_ip() -> anyhow::Result<Option<IpAddr>> {
-    const VARIABLE: &str = "GLOBAL_DNS_POD_IP";
-    match std::env::var(VARIABLE) {
-        Err(_) => Ok(None),
-        Ok(text) if text.is_empty() => Ok(None),
-        Ok(text) => match text.parse() {
-            Ok(ip) => Ok(Some(ip)),
-            Err(_) => bail!("environment variable {VARIABLE}: '{text}' is no IP address"),
-        },
-    }
+/// The pod's addresses, which the chart sets from `status.podIPs`.
+const POD_IPS: &str = "GLOBAL_DNS_POD_IPS";
+/// The node's, which it sets from `status.hostIPs`, or from `status.hostIP` where Kubernetes may not know that.
+const NODE_IPS: &str = "GLOBAL_DNS_NODE_IPS";
+
+/// Reads addresses, with commas between them, from a variable, if it is there.
+fn addresses_of(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
+    let text = std::env::var(variable).unwrap_or_default();
+    let texts = text.split(',').filter(|text| !text.is_empty());
+    let address = |text: &str| match text.parse() {
+        Ok(ip) => Ok(ip),
+        Err(_) => bail!("environment variable {variable}: '{text}' is no IP address"),
+    };
+    texts.map(address).collect()
 }
 
 fn log_to_stderr(log: &LogArgs, default: &str) -> anyhow::Result<()> {

@@ -193,7 +193,8 @@ impl Metrics {
         let held = self.feeds.held() as f64;
         let help = "Panics of what reads objects and builds the table, each followed by a new list of everything";
         page.counter("source_panics", help, self.feeds.panics())?;
-        let help = "Watches whose last list is held by --shrink-guard";
+        let help =
+            "Watches whose last list is held by --shrink-guard; with --file all of them, or none";
         page.gauge("held_lists", help, held)?;
         let services = table.services().filter(|service| service.is_known).count() as f64;
         page.gauge("services", "Services in the table", services)?;

@@ -83,11 +83,18 @@ impl Feeds {
         self.lock().feeds.keys().cloned().collect()
     }
 
-    /// Notes that something was heard of a feed.
+    /// Notes that something was heard of a feed, which ends what ailed it.
     pub fn alive(&self, feed: &Feed) {
+        self.breathes(feed);
+        if let Some(signs) = self.lock().feeds.get_mut(feed) {
+            signs.problem = None;
+        }
+    }
+
+    /// Notes that something was heard of a feed that still has its problem.
+    pub(super) fn breathes(&self, feed: &Feed) {
         if let Some(signs) = self.lock().feeds.get_mut(feed) {
             signs.last_life = Some(Instant::now());
-            signs.problem = None;
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::harness::say;
 use crate::support::command::global_dns;
 use crate::support::http::get;
 use crate::support::metrics::metric;
@@ -201,8 +202,9 @@ pub fn flood(name: &str, flags: &[&str], attack: impl FnOnce(&Server, Instant) -
             (told, honest.join().unwrap())
         });
         let (_, peak) = server.memory();
-        println!(
-            "{name:<28} {told}\n{:<28} memory {} MiB before, {} MiB at most; {} descriptors at most; \
+        say(&format!("{name:<28} {told}"));
+        say(&format!(
+            "{:<28} memory {} MiB before, {} MiB at most; {} descriptors at most; \
              honest client: {} asked, {} failed, {} wrong, slowest {} ms",
             "",
             before / 1024,
@@ -212,7 +214,7 @@ pub fn flood(name: &str, flags: &[&str], attack: impl FnOnce(&Server, Instant) -
             figures.failed,
             figures.wrong,
             figures.slowest.as_millis()
-        );
+        ));
         assert!(!server.running.has_ended());
         assert!(figures.asked > 50, "{figures:?}");
         assert_eq!((figures.failed, figures.wrong), (0, 0), "{figures:?}");
