@@ -188,7 +188,7 @@ impl Answerer {
         let arrival = Arrival {
             over,
             client: client.ip(),
-            pace: self.pace(&query, over, client.ip()),
+            pace: self.pace(&query, over, client.ip(), moment.time),
             turn: self.turn(moment),
             time: moment.time,
         };
@@ -217,17 +217,33 @@ impl Answerer {
         Some(rendered)
     }
 
-    /// Says whether a client is asking too fast; what is never answered does not count.
-    fn pace(&self, query: &Result<Query, Reject>, over: Transport, client: IpAddr) -> Pace {
-        match &self.payer {
-            Some(payer)
-                if over == Transport::Udp
-                    && !self.settings.access.is_trusted(client)
-                    && !matches!(query, Err(Reject::Drop)) =>
-            {
-                payer.pace(client)
-            }
-            Some(_) | None => Pace::Fair,
+    /// Says whether a client is asking too fast; what is never answered does not count. A client with a cookie of ours
+    /// is where it says, and not limited, as Knot has it.
+    fn pace(
+        &self,
+        query: &Result<Query, Reject>,
+        over: Transport,
+        client: IpAddr,
+        time: u32,
+    ) -> Pace {
+        let Some(payer) = &self.payer else {
+            return Pace::Fair;
+        };
+        if over != Transport::Udp || self.settings.access.is_trusted(client) {
+            return Pace::Fair;
+        }
+        let edns = match query {
+            Ok(Query { edns, .. }) | Err(Reject::With { edns, .. }) => edns,
+            Err(Reject::Drop) => return Pace::Fair,
+        };
+        let has_cookie = edns.is_some_and(|edns| {
+            let halves = edns.cookie.zip(edns.server_cookie);
+            let secret = &self.settings.cookie_secret;
+            halves.is_some_and(|(own, ours)| secret.is_ours(own, ours, client, time))
+        });
+        match has_cookie {
+            true => Pace::Fair,
+            false => payer.pace(client),
         }
     }
 
