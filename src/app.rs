@@ -25,7 +25,7 @@ use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceAr
 use crate::server::{Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, ns_addresses};
 use crate::source::{self, Feeds, Policy, SnapshotOf, Snapshots, file, kube};
 use crate::table::Publisher;
-use crate::telemetry::{Metrics, Tallies, start_logging};
+use crate::telemetry::{Metrics, Tallies, start_logging, start_queued_logging};
 use crate::wire::{CookieSecret, Settings};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
@@ -77,7 +77,8 @@ async fn serve(
         grace,
         log,
     } = args;
-    log_to_stderr(&log, "info")?;
+    // Kept to the end, where it writes what waits.
+    let log = start_queued_logging(level(&log, "info"), log.log_format.into())?;
     if max_stale.is_some_and(|most| most < 2 * watch_timeout) {
         bail!("--max-stale is less than twice --watch-timeout, for which a watch may be silent");
     }
@@ -141,6 +142,7 @@ async fn serve(
                 .map(Snapshots::failures)
                 .unwrap_or_default(),
             certificate: encrypted.as_ref().map(Encrypted::certificate),
+            lost_log_lines: log.lost(),
         },
         draining: draining.clone(),
     };
@@ -239,9 +241,11 @@ fn pod_ip() -> anyhow::Result<Option<IpAddr>> {
 }
 
 fn log_to_stderr(log: &LogArgs, default: &str) -> anyhow::Result<()> {
-    let level = log.log_level.as_deref().unwrap_or(default);
-    start_logging(level, log.log_format.into())
-        .with_context(|| format!("invalid --log-level '{level}'"))
+    Ok(start_logging(level(log, default), log.log_format.into())?)
+}
+
+fn level<'l>(log: &'l LogArgs, default: &'l str) -> &'l str {
+    log.log_level.as_deref().unwrap_or(default)
 }
 
 /// SIGTERM, as Kubernetes sends it, and SIGINT, as a terminal does.

@@ -20,8 +20,7 @@ use tracing::{debug, warn};
 
 use super::connections::{Connections, Place};
 use super::{Answerer, TCP_IDLE};
-use crate::source::unix_seconds;
-use crate::telemetry::Ended;
+use crate::telemetry::{Ended, replaced};
 use crate::wire::Transport;
 
 /// Octets of a query that are accepted: no query needs more, and a client must not make us hold 64 KiB by a promise.
@@ -176,7 +175,7 @@ impl Connection {
             let had_begun = too_long == Ended::Slow;
             let mut has_answered = false;
             let pause = loop {
-                let pause = self.answer_some();
+                let pause = replaced(|| self.answer_some());
                 if !self.outbox.is_empty() {
                     has_answered = true;
                     tokio::select! {

@@ -18,6 +18,7 @@ use tracing::debug;
 
 use crate::server::Answerer;
 use crate::wire::query::{HEADER, option};
+use crate::telemetry::replaced;
 use crate::wire::respond::ReplyEdns;
 use crate::wire::{self, Query, Reject, Reply, Sections, Transport};
 
@@ -43,7 +44,9 @@ impl Adapter {
     fn reply(&self, packet: &[u8], over: Transport, client: SocketAddr) -> Option<Message> {
         let answerer = &self.0;
         // hickory would end the connection, and tell nobody.
-        let made = catch_unwind(AssertUnwindSafe(|| self.make(packet, over, client)));
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            replaced(|| self.make(packet, over, client))
+        }));
         made.unwrap_or_else(|_| {
             answerer.counters.count_panic(over);
             None
