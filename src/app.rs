@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{Context as _, bail};
-use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -22,7 +21,9 @@ use tracing::{info, warn};
 
 use crate::admin::{Pages, admin_routes, api_routes};
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceArgs};
-use crate::server::{Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, ns_addresses};
+use crate::server::{
+    Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors, http, ns_addresses,
+};
 use crate::source::{self, Feeds, Policy, SnapshotOf, Snapshots, file, kube};
 use crate::table::Publisher;
 use crate::telemetry::{Metrics, Tallies, start_logging, start_queued_logging};
@@ -155,17 +156,21 @@ async fn serve(
     };
     source.spawn(&mut tasks, &feeds, publisher, policy)?;
     for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {
-        tasks.spawn(serve_http(listener, routes));
+        tasks.spawn(http::serve(listener, routes));
     }
     for (listener, routes) in api.into_iter().map(|l| (l, api_routes(pages.clone()))) {
-        tasks.spawn(serve_http(listener, routes));
+        tasks.spawn(http::serve(listener, routes));
     }
     let limits = Limits {
         total: tcp_connections as usize,
         per_address: tcp_connections_per_address as usize,
     };
-    let answerers = Answerers::new(settings, reader, tallies, rate_limit);
+    // Over TCP, and as many encrypted ones.
+    let per_connection = 1 + encrypted.as_ref().map_or(0, |_| Encrypted::DESCRIPTORS);
     let workers = udp_workers.map_or_else(cpus, usize::from);
+    let limits = descriptors::grant(limits, per_connection, dns.len() * workers)
+        .context("reading the limit of open files")?;
+    let answerers = Answerers::new(settings, reader, tallies, rate_limit);
     let mut server = DnsServer::start(dns, &answerers, workers, limits)
         .context("starting a thread for each UDP worker")?;
     if let Some(encrypted) = encrypted {
@@ -198,12 +203,6 @@ async fn serve(
     }
     info!("Stopped");
     Ok(ExitCode::SUCCESS)
-}
-
-async fn serve_http(listener: TcpListener, routes: axum::Router) {
-    if let Err(error) = axum::serve(listener, routes).await {
-        warn!(%error, "An HTTP listener ended");
-    }
 }
 
 /// Returns how many CPUs this process may use.

@@ -4,9 +4,12 @@
 //! Nothing is decided here: a message goes to [`wire`], what comes back is sent. A listener survives
 //! failing `accept` and failing `send`; a query never takes the process down.
 
+mod accept;
 pub mod bind;
 mod connections;
+pub mod descriptors;
 pub mod encrypted;
+pub mod http;
 mod pace;
 mod tcp;
 mod udp;
@@ -64,7 +67,6 @@ struct Answerer {
     overflows: Seldom,
     receive_failures: Seldom,
     send_failures: Seldom,
-    accept_failures: Seldom,
     /// What a test has set for it to run into.
     #[cfg(test)]
     trap: Arc<Trap>,
@@ -118,7 +120,6 @@ impl Answerers {
             overflows: Seldom::default(),
             receive_failures: Seldom::default(),
             send_failures: Seldom::default(),
-            accept_failures: Seldom::default(),
             #[cfg(test)]
             trap: self.trap.clone(),
         }
