@@ -142,8 +142,8 @@ async fn serve(
                 .as_ref()
                 .map(Snapshots::failures)
                 .unwrap_or_default(),
-            certificate: encrypted.as_ref().map(Encrypted::certificate),
             lost_log_lines: log.lost(),
+            certificate: encrypted.as_ref().map(Encrypted::certificate),
         },
         draining: draining.clone(),
     };
@@ -175,7 +175,7 @@ async fn serve(
         .context("starting a thread for each UDP worker")?;
     if let Some(encrypted) = encrypted {
         tasks.spawn(encrypted.certificate().follow());
-        server.start_encrypted(encrypted, &answerers);
+        server.start_encrypted(encrypted, &answerers, limits);
     }
     ready(&bound)?;
 

@@ -292,10 +292,12 @@ impl DnsServer {
         })
     }
 
-    /// Starts answering on the encrypted listeners.
-    pub fn start_encrypted(&mut self, listeners: Encrypted, answerers: &Answerers) {
-        for listener in listeners.start(Arc::new(answerers.add()), &self.stop) {
-            self.listeners.spawn(listener);
+    /// Starts answering on the encrypted listeners, which together have as many connections as TCP.
+    pub fn start_encrypted(&mut self, listeners: Encrypted, answerers: &Answerers, limits: Limits) {
+        let answerer = Arc::new(answerers.add());
+        let connections = Connections::new(limits, answerer.counters.clone());
+        for task in listeners.start(&answerer, &connections, &self.stop) {
+            self.listeners.spawn(task);
         }
     }
 
