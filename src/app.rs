@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{Context as _, bail};
-use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -22,10 +21,12 @@ use tracing::{info, warn};
 
 use crate::admin::{Pages, admin_routes, api_routes};
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceArgs};
-use crate::server::{Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, ns_addresses};
+use crate::server::{
+    Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors, http, ns_addresses,
+};
 use crate::source::{self, Feeds, Policy, SnapshotOf, Snapshots, file, kube};
 use crate::table::Publisher;
-use crate::telemetry::{Metrics, Tallies, start_logging};
+use crate::telemetry::{Metrics, Tallies, start_logging, start_queued_logging};
 use crate::wire::{CookieSecret, Settings};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
@@ -77,7 +78,8 @@ async fn serve(
         grace,
         log,
     } = args;
-    log_to_stderr(&log, "info")?;
+    // Kept to the end, where it writes what waits.
+    let log = start_queued_logging(level(&log, "info"), log.log_format.into())?;
     if max_stale.is_some_and(|most| most < 2 * watch_timeout) {
         bail!("--max-stale is less than twice --watch-timeout, for which a watch may be silent");
     }
@@ -143,6 +145,7 @@ async fn serve(
                 .as_ref()
                 .map(Snapshots::failures)
                 .unwrap_or_default(),
+            lost_log_lines: log.lost(),
             certificate: encrypted.as_ref().map(Encrypted::certificate),
         },
         draining: draining.clone(),
@@ -156,22 +159,26 @@ async fn serve(
     };
     source.spawn(&mut tasks, &feeds, publisher, policy)?;
     for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {
-        tasks.spawn(serve_http(listener, routes));
+        tasks.spawn(http::serve(listener, routes));
     }
     for (listener, routes) in api.into_iter().map(|l| (l, api_routes(pages.clone()))) {
-        tasks.spawn(serve_http(listener, routes));
+        tasks.spawn(http::serve(listener, routes));
     }
     let limits = Limits {
         total: tcp_connections as usize,
         per_address: tcp_connections_per_address as usize,
     };
-    let answerers = Answerers::new(settings, reader, tallies, rate_limit);
+    // Over TCP, and as many encrypted ones.
+    let per_connection = 1 + encrypted.as_ref().map_or(0, |_| Encrypted::DESCRIPTORS);
     let workers = udp_workers.map_or_else(cpus, usize::from);
+    let limits = descriptors::grant(limits, per_connection, dns.len() * workers)
+        .context("reading the limit of open files")?;
+    let answerers = Answerers::new(settings, reader, tallies, rate_limit);
     let mut server = DnsServer::start(dns, &answerers, workers, limits)
         .context("starting a thread for each UDP worker")?;
     if let Some(encrypted) = encrypted {
         tasks.spawn(encrypted.certificate().follow());
-        server.start_encrypted(encrypted, &answerers);
+        server.start_encrypted(encrypted, &answerers, limits);
     }
     ready(&bound)?;
 
@@ -199,12 +206,6 @@ async fn serve(
     }
     info!("Stopped");
     Ok(ExitCode::SUCCESS)
-}
-
-async fn serve_http(listener: TcpListener, routes: axum::Router) {
-    if let Err(error) = axum::serve(listener, routes).await {
-        warn!(%error, "An HTTP listener ended");
-    }
 }
 
 /// Returns how many CPUs this process may use.
@@ -245,9 +246,11 @@ fn addresses_of(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
 }
 
 fn log_to_stderr(log: &LogArgs, default: &str) -> anyhow::Result<()> {
-    let level = log.log_level.as_deref().unwrap_or(default);
-    start_logging(level, log.log_format.into())
-        .with_context(|| format!("invalid --log-level '{level}'"))
+    Ok(start_logging(level(log, default), log.log_format.into())?)
+}
+
+fn level<'l>(log: &'l LogArgs, default: &'l str) -> &'l str {
+    log.log_level.as_deref().unwrap_or(default)
 }
 
 /// SIGTERM, as Kubernetes sends it, and SIGINT, as a terminal does.

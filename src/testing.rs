@@ -198,6 +198,8 @@ pub(crate) fn mirrors(count: usize) -> Vec<Value> {
 pub(crate) struct Trap {
     /// Answering the next message panics.
     pub(crate) panic: AtomicBool,
+    /// Every call to receive panics, before it takes anything.
+    pub(crate) deaf: AtomicBool,
     /// The next call to receive fails with this, as the kernel numbers its errors.
     pub(crate) receive: AtomicI32,
     /// So many calls to send fail, with that.
@@ -212,6 +214,7 @@ impl Trap {
     }
 
     pub(crate) fn receive(&self) -> Result<(), i32> {
+        assert!(!self.deaf.load(SeqCst), "a trap of a test");
         match self.receive.swap(0, SeqCst) {
             0 => Ok(()),
             error => Err(error),
