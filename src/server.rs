@@ -7,6 +7,7 @@
 pub mod bind;
 mod connections;
 pub mod encrypted;
+pub mod framing;
 mod pace;
 mod tcp;
 mod udp;
