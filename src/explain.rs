@@ -161,7 +161,8 @@ fn answer_report(
                 own.map(|ip| format!("{rtype}\t{ip}")).collect(),
             )
         }
-        Answer::Pointers(zone, _) | Answer::Soa(zone) | Answer::Ns(zone) | Answer::Text(zone) => {
+        Answer::Pointers(_, pointers) => ("NOERROR", Some(pointers.ttl()), Vec::new()),
+        Answer::Soa(zone) | Answer::Ns(zone) | Answer::Text(zone) => {
             ("NOERROR", Some(zone.ttl), Vec::new())
         }
         Answer::NoData(zone) => ("NODATA", Some(zone.negative_ttl), Vec::new()),

@@ -9,6 +9,7 @@ pub mod bind;
 mod connections;
 pub mod descriptors;
 pub mod encrypted;
+pub mod framing;
 pub mod http;
 mod pace;
 mod tcp;

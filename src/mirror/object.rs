@@ -263,6 +263,23 @@ impl<'j> KubeObject<'j> {
         Ok(service.spec.unwrap_or_default())
     }
 
+    /// Tells whether it is a headless Service, as the API server's field selector does, which does not look at the rest
+    /// of `spec`: one that cannot be read is not to vanish.
+    pub fn is_headless(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Service<'j> {
+            #[serde(borrow)]
+            spec: Spec<'j>,
+        }
+        #[derive(Deserialize)]
+        struct Spec<'j> {
+            #[serde(rename = "clusterIP", borrow)]
+            cluster_ip: JsonText<'j>,
+        }
+        let service: Result<Service<'_>, _> = serde_json::from_str(self.json);
+        service.is_ok_and(|service| &*service.spec.cluster_ip == "None")
+    }
+
     /// Reads the body as that of an EndpointSlice.
     ///
     /// # Errors

@@ -307,6 +307,10 @@ fn created(service: &KubeObject<'_>) -> Option<i64> {
 fn usable_address(text: &str) -> Result<IpAddr, Skip> {
     let bad = |why: &str| Skip::new(SkipReason::BadAddress, format!("'{text}' {why}"));
     let address: IpAddr = text.parse().map_err(|_| bad("is no IP address"))?;
+    // `::ffff:127.0.0.1` leads where `127.0.0.1` does; whoever means an IPv4 address is to write one.
+    if address != address.to_canonical() {
+        return Err(bad("is an IPv4 address in IPv6"));
+    }
     let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     if address.is_unspecified() || is_broadcast {
         return Err(bad("is no host's address"));

@@ -163,13 +163,9 @@ impl Watch {
 
     /// Tells whether the watch's selectors match `object`.
     pub fn selects(self, object: &KubeObject<'_>) -> bool {
-        let is_headless = || {
-            let spec = object.service_spec();
-            spec.is_ok_and(|spec| spec.cluster_ip.as_deref() == Some("None"))
-        };
         let mut requirements = self.requirements().iter();
         requirements.all(|requirement| requirement.is_met_by(object))
-            && (self.field_selector().is_none() || is_headless())
+            && (self.field_selector().is_none() || object.is_headless())
     }
 }
 

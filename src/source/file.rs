@@ -29,6 +29,15 @@ pub struct Timing {
     pub settle: Duration,
 }
 
+/// How deep YAML may be nested, which takes some kilobytes of stack for each level. Kubernetes objects reach a dozen.
+const DEEPEST: usize = 64;
+/// How many nodes aliases may add to what a YAML text says itself: those of a thousand Services.
+const EVENTS_BY_ALIASES: usize = 100_000;
+/// How many octets of text aliases may add.
+const OCTETS_BY_ALIASES: usize = 16 << 20;
+/// How many lists may be within each other: a `List` holds a `ServiceList`, if anybody ever wrote that.
+const LISTS: usize = 4;
+
 /// Why files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
@@ -45,6 +54,16 @@ pub enum FileError {
         /// Column, from 1; 0 if unknown.
         column: u64,
         /// What the parser says.
+        reason: String,
+    },
+    /// A list cannot be taken apart.
+    #[error("{}: document {document}: {reason}", .path.display())]
+    List {
+        /// The file.
+        path: PathBuf,
+        /// Which of its documents, from 1.
+        document: usize,
+        /// What is wrong.
         reason: String,
     },
     /// The file holds nothing of use.
@@ -113,8 +132,8 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
                 lists.entry(watch).or_default().insert(key, object);
             }
         };
-        for document in documents(path, text)? {
-            visit_objects(&document, "", &mut |kind, _, object| {
+        for (index, document) in documents(path, text)?.iter().enumerate() {
+            let visited = visit_objects(document, "", LISTS, &mut |kind, _, object| {
                 let kind = match (object.api_version(), kind) {
                     (Some("v1") | None, "Service") => Kind::Service,
                     (Some("discovery.k8s.io/v1") | None, "EndpointSlice") => Kind::EndpointSlice,
@@ -122,6 +141,7 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
                 };
                 take(kind, object);
             });
+            visited.map_err(|reason| FileError::list(path, index, reason))?;
         }
         if let Some((object, first)) = twice {
             let (first, second) = (first.to_path_buf(), path.to_path_buf());
@@ -148,13 +168,27 @@ pub fn every_object(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileErro
     for path in paths {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| FileError::Read(path.clone(), error))?;
-        for document in documents(path, &text)? {
-            visit_objects(&document, "", &mut |kind, json, _| {
+        for (index, document) in documents(path, &text)?.iter().enumerate() {
+            let visited = visit_objects(document, "", LISTS, &mut |kind, json, _| {
                 objects.push((kind.to_owned(), json.to_owned()));
             });
+            visited.map_err(|reason| FileError::list(path, index, reason))?;
         }
     }
     Ok(objects)
+}
+
+// === impl FileError ===
+
+impl FileError {
+    fn list(path: &Path, index: usize, reason: String) -> Self {
+        let (path, document) = (path.to_path_buf(), index + 1);
+        Self::List {
+            path,
+            document,
+            reason,
+        }
+    }
 }
 
 // === impl Files ===
@@ -316,10 +350,8 @@ fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileEr
             return Ok(documents);
         }
     }
-    // The library's budget guards against hostile YAML; these files are the operator's own, and may be large.
-    let options = serde_saphyr::options! { budget: None };
-    let documents: Vec<Value> =
-        serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options(text))
+        .map_err(|error| {
             let (line, column) = error.location().map_or((0, 0), |l| (l.line(), l.column()));
             syntax(line, column, reason(&error))
         })?;
@@ -327,6 +359,25 @@ fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileEr
         .iter()
         .map(|document| Cow::Owned(document.to_string()));
     Ok(texts.collect())
+}
+
+/// Limits what is made of a YAML text. Files may be large, but what comes of one is to follow its length: aliases would
+/// make gigabytes of a page, and brackets within brackets take the stack.
+fn options(text: &str) -> serde_saphyr::Options {
+    // The library reports two octets, `a:`, as four events at most.
+    let most_events = EVENTS_BY_ALIASES.saturating_add(text.len().saturating_mul(4));
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: DEEPEST,
+            max_events: most_events,
+            max_nodes: most_events,
+            max_total_scalar_bytes: OCTETS_BY_ALIASES.saturating_add(text.len()),
+            max_documents: usize::MAX,
+            max_anchors: usize::MAX,
+            max_aliases: usize::MAX,
+            enforce_alias_anchor_ratio: false,
+        },
+    }
 }
 
 /// Returns what the parser says, without the place, which is said once already.
@@ -341,8 +392,14 @@ fn reason(error: &serde_saphyr::Error) -> String {
 }
 
 /// Takes lists apart, and visits every object with its kind and its JSON. Items of a typed list carry no kind of their
-/// own: `kind` is what their list says.
-fn visit_objects(json: &str, kind: &str, visit: &mut impl FnMut(&str, &str, &KubeObject<'_>)) {
+/// own: `kind` is what their list says. Fails, in words, if a list cannot be taken apart; `lists` may be within each
+/// other.
+fn visit_objects(
+    json: &str,
+    kind: &str,
+    lists: usize,
+    visit: &mut impl FnMut(&str, &str, &KubeObject<'_>),
+) -> Result<(), String> {
     #[derive(Deserialize)]
     struct List<'j> {
         #[serde(borrow)]
@@ -350,12 +407,22 @@ fn visit_objects(json: &str, kind: &str, visit: &mut impl FnMut(&str, &str, &Kub
     }
     let object = KubeObject::read(json);
     let kind = object.kind().unwrap_or(kind);
-    if let Some(kind) = kind.strip_suffix("List") {
-        let items = serde_json::from_str(json).map(|list: List<'_>| list.items);
-        for item in items.into_iter().flatten().flatten() {
-            visit_objects(item.get(), kind, visit);
-        }
-        return;
-    }
-    visit(kind, json, &object);
+    let Some(of_items) = kind.strip_suffix("List") else {
+        visit(kind, json, &object);
+        return Ok(());
+    };
+    let inner = lists
+        .checked_sub(1)
+        .ok_or_else(|| format!("more than {LISTS} lists are within each other"))?;
+    let list: List<'_> = match serde_json::from_str(json) {
+        Ok(list) => list,
+        // Something else may be called like a list.
+        Err(_) if !["", "Service", "EndpointSlice"].contains(&of_items) => return Ok(()),
+        Err(error) => return Err(format!("a {kind} cannot be read: {error}")),
+    };
+    let mut items = list.items.into_iter().flatten();
+    items.try_for_each(|item| visit_objects(item.get(), of_items, inner, visit))
 }
+
+#[cfg(test)]
+mod tests;

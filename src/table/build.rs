@@ -79,6 +79,7 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
     let mut table = last.clone();
     table.skipped = inputs.skipped().clone();
     let mut answers_moved = false;
+    let mut come_or_gone = Vec::new();
     for key in dirty {
         let old = last.service(key.namespace.as_str(), key.service.as_str());
         let new = build_service(key, inputs, rules);
@@ -86,6 +87,9 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
             continue;
         }
         answers_moved |= !same_answers(old, new.as_ref());
+        if old.is_some() != new.is_some() {
+            come_or_gone.push(key);
+        }
         if rules.has_reverse_zones {
             index_addresses(&mut table, key, old, new.as_ref());
         }
@@ -93,6 +97,9 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
     }
     answers_moved |= short::assign(last, &mut table, dirty, rules);
     short::note_conflicts(&mut table, dirty);
+    // Even a service without endpoints hides short names.
+    let mut come_or_gone = come_or_gone.into_iter();
+    answers_moved |= come_or_gone.any(|key| short::hides(last, key) || short::hides(&table, key));
     Built {
         table,
         answers_moved,

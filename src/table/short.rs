@@ -180,6 +180,12 @@ fn hidden_by_zone(table: &Table) -> Vec<Conflict> {
         .collect()
 }
 
+/// Tells whether a service, if there is one of this name, hides the short names of a cluster that is called like it.
+pub(super) fn hides(table: &Table, key: &ServiceKey) -> bool {
+    let hidden = table.short_service(key.namespace.as_str());
+    hidden.is_some_and(|hidden| !hidden.in_cluster(key.service.as_str()).is_empty())
+}
+
 /// Lists the short names that canonical ones of `namespace` hide: where it has the name of a service, and a service in it
 /// that of a cluster, `S.N.Z` and the names below it hide the short `C.S.Z` and those below.
 fn shadowed(table: &Table, namespace: &Namespace) -> Vec<Conflict> {

@@ -80,6 +80,7 @@ pub fn records(reply: &Reply<'_>, query: &Query) -> Sections {
             let ZoneKind::Reverse(below) = &zone.kind else {
                 return sections;
             };
+            let ttl = pointers.ttl();
             sections
                 .answers
                 .extend(pointers.endpoints().map(|(service, endpoint)| {
@@ -93,7 +94,7 @@ pub fn records(reply: &Reply<'_>, query: &Query) -> Sections {
                     }
                     wire.extend(below.wire());
                     let target = RData::PTR(PTR(hickory_name(&wire)));
-                    Record::from_rdata(qname.clone(), service.ttl, target)
+                    Record::from_rdata(qname.clone(), ttl, target)
                 }));
         }
         Answer::NoData(zone) | Answer::NxDomain(zone) => {

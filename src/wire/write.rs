@@ -112,8 +112,9 @@ impl Message<'_> {
             }
             Answer::Text(zone) => self.put_text(CLASS_IN, zone.ttl, DNS_VERSION.as_bytes()),
             Answer::Pointers(zone, pointers) => {
-                let mut endpoints = pointers.endpoints();
-                endpoints.all(|(service, endpoint)| self.put_pointer(zone, service, endpoint))
+                let (ttl, mut endpoints) = (pointers.ttl(), pointers.endpoints());
+                endpoints
+                    .all(|(service, endpoint)| self.put_pointer(zone, ttl, &service.key, endpoint))
             }
             Answer::NoData(zone) | Answer::NxDomain(zone) => {
                 let apex_at = HEADER + query.name.wire().len() - zone.name.wire().len();

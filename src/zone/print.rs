@@ -57,7 +57,7 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
                 let (host, cluster, key) = (&endpoint.hostname, &endpoint.cluster, &service.key);
                 let (service_name, namespace) = (&key.service, &key.namespace);
                 let data = format_args!("PTR\t{host}.{cluster}.{service_name}.{namespace}.{below}");
-                line(&owner, service.ttl, data);
+                line(&owner, pointers.ttl(), data);
             }
         }
         return text;

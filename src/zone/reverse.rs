@@ -43,6 +43,12 @@ impl<'t> Pointers<'t> {
                     .map(move |endpoint| (service, endpoint))
             })
     }
+
+    /// Returns the TTL of the records, which is one for all of them (RFC 2181 section 5.2): the smallest of the services'.
+    pub fn ttl(&self) -> u32 {
+        let ttls = self.endpoints().map(|(service, _)| service.ttl);
+        ttls.min().unwrap_or_default()
+    }
 }
 
 /// Reads a name below the apex of a reverse zone.

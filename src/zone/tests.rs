@@ -2,6 +2,7 @@ use super::*;
 use crate::table::Table;
 use crate::testing::{endpoint, mirror, rules, table, table_by, zones};
 use proptest::prelude::*;
+use serde_json::json;
 
 mod namespaces;
 
@@ -482,4 +483,22 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn an_address_of_services_with_different_ttls_has_one_ttl() {
+    let mut objects = Vec::new();
+    for (namespace, ttl) in [("prod", "7"), ("shop", "3"), ("test", "9")] {
+        let mut mirror = mirror(namespace, "db", "east");
+        mirror["metadata"]["annotations"] = json!({"global-dns/ttl": ttl});
+        objects.push(mirror);
+        objects.push(endpoint(namespace, "db", "east", "db-0", &["10.96.0.1"]));
+    }
+    let (zones, table) = (zones(&["global", "96.10.in-addr.arpa"]), table(&objects));
+    let name = Name::from_text("1.0.96.10.in-addr.arpa").unwrap();
+    let Reading::Pointers(_, pointers) = read(&zones, &table, &name) else {
+        panic!("no address");
+    };
+    assert_eq!(pointers.endpoints().count(), 3);
+    assert_eq!(pointers.ttl(), 3);
 }

@@ -1,266 +1,41 @@
-//! What holds of the reply to any message whatsoever.
+//! What holds whatever is sent, mirrored or written by anybody: the checks behind the fuzz targets.
+//!
+//! | targets | from | to |
+//! |---|---|---|
+//! | `reply`, `question` | [`messages`]: octets, or a question that nearly makes sense | replies over UDP and TCP |
+//! | `framing` | [`framing`]: a stream, however it is cut | the stream that is sent back |
+//! | `objects` | [`world`]: what a cluster holds, made by [`objects`] | inputs, [`tables`], [`answers`] |
+//! | `objects_raw` | [`raw`]: any text as an object | what is kept of it, or a reason |
+//! | `manifest`, `manifest_raw` | [`manifest`]: a file | inputs, or an error |
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
-use std::sync::LazyLock;
-use std::time::Duration;
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm,
+    unreachable_pub,
+    missing_docs,
+    reason = "tests, also of enums that are not ours"
+)]
 
-use global_dns::mirror::{GatewayDown, Watch};
-use global_dns::source::file::parse_texts;
-use global_dns::table::{
-    Inputs, LocalMembers, Published, Publisher, Rules, ShortNames, Table, build,
-};
-use global_dns::wire::{
-    Access, Arrival, CookieSecret, Order, Pace, Reject, Settings, Transport, parse, respond, write,
-};
-use global_dns::zone::{Zone, ZoneKind, Zones};
-use hickory_proto::op::Message;
-
-/// A zone and a reverse zone.
-static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
-    let zone = |name: &str, kind| Zone {
-        name: name.parse().unwrap(),
-        ttl: 5,
-        negative_ttl: 5,
-        ns_addresses: vec![Ipv4Addr::LOCALHOST.into()],
-        kind,
-    };
-    let forward = "global".parse().unwrap();
-    Settings {
-        access: Access {
-            allowed: vec!["192.0.2.0/24".parse().unwrap()],
-            trusted: Vec::new(),
-        },
-        zones: Zones::new(vec![
-            zone("global", ZoneKind::Forward),
-            zone("10.in-addr.arpa", ZoneKind::Reverse(forward)),
-        ]),
-        order: Order::Rotate,
-        udp_max: 1232,
-        server_id: Some("replica-1".to_owned()),
-        version_bind: Some("a DNS server".to_owned()),
-        tcp_idle: Duration::from_secs(30),
-        cookie_secret: CookieSecret([7; 16]),
-    }
-});
-
-/// The table of the built-in sample, and of a service with more endpoints than a datagram holds.
-static PUBLISHED: LazyLock<global_dns::table::publish::Reader> = LazyLock::new(|| {
-    let mut lists = parse_texts(&[(Path::new("demo.yaml"), manifests())]).unwrap();
-    let mut inputs = Inputs::default();
-    for watch in Watch::ALL {
-        inputs.reset(watch, None, lists.remove(&watch).unwrap_or_default());
-    }
-    let rules = Rules {
-        cluster_name: "hub".parse().unwrap(),
-        cluster_aliases: Default::default(),
-        excluded_clusters: Default::default(),
-        ttl: 5,
-        ttl_max: 30,
-        gateway_down: GatewayDown::LastResort,
-        local_members: LocalMembers::Matching,
-        short_names: ShortNames::On,
-        pinned_names: Default::default(),
-        default_namespace: None,
-        longest_zone: 17,
-        has_reverse_zones: true,
-    };
-    let publisher = Publisher::default();
-    publisher.publish(
-        build(&Table::default(), &inputs, &inputs.services(), &rules),
-        1,
-    );
-    publisher.reader()
-});
-
-fn manifests() -> String {
-    let mut text = include_str!("../../src/demo.yaml").to_owned();
-    text += "
----
-{kind: Service, metadata: {namespace: prod, name: wide-west, labels: {mirror.linkerd.io/mirrored-service: 'true',
-  mirror.linkerd.io/cluster-name: west}}, spec: {clusterIP: None}}";
-    for number in 0..200 {
-        text += &format!(
-            "
----
-{{kind: Service, metadata: {{namespace: prod, name: wide-{number}-west, labels: {{mirror.linkerd.io/mirrored-service: 'true',
-  mirror.linkerd.io/cluster-name: west, mirror.linkerd.io/headless-mirror-svc-name: wide-west}},
-  annotations: {{mirror.linkerd.io/remote-svc-fq-name: wide-{number}.wide.prod.svc.cluster.local}}}},
-  spec: {{clusterIP: 10.99.0.{number}, clusterIPs: [10.99.0.{number}], ports: [{{name: sql, port: 26257}}]}}}}"
-        );
-    }
-    text
-}
-
-/// Answers a message as the listeners do, and checks what must hold of the reply.
-pub fn check(packet: &[u8]) {
-    let now = PUBLISHED.load();
-    let udp = reply(&now, packet, Transport::Udp);
-    let tcp = reply(&now, packet, Transport::Tcp);
-    let is_query = packet.len() >= 12 && packet[2] & 0x80 == 0;
-    assert_eq!(
-        udp.is_some(),
-        is_query,
-        "queries are answered, and nothing else"
-    );
-    assert_eq!(
-        tcp.is_some(),
-        is_query,
-        "queries are answered, and nothing else"
-    );
-    let (Some(udp), Some(tcp)) = (udp, tcp) else {
-        return;
-    };
-    check_small(packet);
-    let edns = match parse(packet) {
-        Ok(query) => query.edns,
-        Err(Reject::With { edns, .. }) => edns,
-        Err(Reject::Drop) => panic!("dropped, but answered"),
-    };
-    let limit = edns.map_or(512, |edns| usize::from(edns.payload.clamp(512, 1232)));
-    assert!(udp.len() <= limit, "{} octets of {limit}", udp.len());
-    for (reply, over) in [(&udp, "UDP"), (&tcp, "TCP")] {
-        assert_eq!(reply[..2], packet[..2], "{over}: the ID");
-        assert_eq!(
-            reply[2] & 0xf8,
-            0x80 | packet[2] & 0x78,
-            "{over}: QR and the opcode"
-        );
-        let message = Message::from_vec(reply).unwrap_or_else(|e| panic!("{over}: {e}: {reply:?}"));
-        assert_eq!(
-            message.edns.is_some(),
-            edns.is_some(),
-            "{over}: an OPT record for an OPT record"
-        );
-    }
-    let is_truncated = |reply: &[u8]| reply[2] & 0x02 != 0;
-    assert!(!is_truncated(&tcp), "nothing here is too long for TCP");
-    let says_keepalive = edns.is_some_and(|edns| edns.wants_keepalive);
-    if !is_truncated(&udp) && udp.len() == tcp.len() && !says_keepalive {
-        assert_eq!(udp, tcp, "one reply for every transport");
-    }
-}
-
-/// What a forged source can make us send is hardly longer than what was sent in its name.
-fn check_small(packet: &[u8]) {
-    const REFUSED: u8 = 5;
-    let now = PUBLISHED.load();
-    let size = |reply: &[u8], what: &str| {
-        // A server cookie, and an extended error.
-        let most = packet.len() + 16 + 6;
-        assert!(reply.len() <= most, "{what}: {} octets", reply.len());
-        assert_eq!(reply[6..10], [0; 4], "{what}: records");
-    };
-    for over in [Transport::Udp, Transport::Tcp] {
-        let stranger = reply_to(&now, packet, over, STRANGER, Pace::Fair).unwrap();
-        size(&stranger, "a stranger");
-        assert_eq!(stranger[3] & 0x0f, REFUSED, "a stranger");
-    }
-    for client in [CLIENT, STRANGER] {
-        assert_eq!(
-            reply_to(&now, packet, Transport::Udp, client, Pace::Over),
-            None
-        );
-    }
-    let slipped = reply_to(&now, packet, Transport::Udp, CLIENT, Pace::Slip);
-    assert_eq!(slipped.is_some(), parse(packet).is_ok());
-    if let Some(slipped) = slipped {
-        size(&slipped, "who asks too fast");
-        assert_eq!(slipped[2] & 0x02, 0x02, "TC");
-        assert_eq!(slipped[3] & 0x0f, 0, "no code that anybody would keep");
-    }
-}
-
-const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-/// Not in `--allow`.
-const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
-
-fn reply(now: &Published, packet: &[u8], over: Transport) -> Option<Vec<u8>> {
-    reply_to(now, packet, over, CLIENT, Pace::Fair)
-}
-
-fn reply_to(
-    now: &Published,
-    packet: &[u8],
-    over: Transport,
-    client: IpAddr,
-    pace: Pace,
-) -> Option<Vec<u8>> {
-    let arrival = Arrival {
-        over,
-        client,
-        pace,
-        turn: 3,
-        time: 1,
-    };
-    let query = parse(packet);
-    let reply = respond(&SETTINGS, now, &query, &arrival)?;
-    let mut out = vec![0xaa; 65_535];
-    let written = write(&reply, &query, packet, &mut out);
-    out.truncate(written.length);
-    Some(out)
-}
-
-/// Makes a query out of choices, so that most names exist or nearly do.
-pub fn question(choices: &[u8]) -> Vec<u8> {
-    const LABELS: [&[u8]; 22] = [
-        b"db",
-        b"prod",
-        b"global",
-        b"hub",
-        b"west",
-        b"east",
-        b"db-0",
-        b"DB-1",
-        b"_sql",
-        b"_tcp",
-        b"_udp",
-        b"wide",
-        b"wide-7",
-        b"ns",
-        b"dns",
-        b"dns-version",
-        b"10",
-        b"99",
-        b"in-addr",
-        b"arpa",
-        b"nope",
-        b"\xff",
-    ];
-    const TYPES: [u16; 12] = [1, 28, 33, 6, 2, 16, 12, 255, 252, 41, 65, 250];
-    let mut choices = choices.iter().copied();
-    let mut next = move || choices.next().unwrap_or(0);
-    let mut packet = vec![next(), next(), next() & 0x79, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    for _ in 0..next() % 8 {
-        let label = LABELS[usize::from(next()) % LABELS.len()];
-        packet.push(label.len() as u8);
-        packet.extend(label);
-    }
-    if next() % 4 != 0 {
-        packet.extend(b"\x06global");
-    }
-    packet.push(0);
-    packet.extend(TYPES[usize::from(next()) % TYPES.len()].to_be_bytes());
-    packet.extend([1_u16, 1, 1, 3, 255][usize::from(next()) % 5].to_be_bytes());
-    if next() % 2 == 1 {
-        packet[11] = 1;
-        packet.extend([0, 0, 41, next(), next(), 0, next() % 2, next(), 0]);
-        let options: Vec<u8> = match next() % 5 {
-            0 => vec![],
-            1 => vec![0, 3, 0, 0],
-            2 => [&[0, 10, 0, 8][..], &[next(); 8]].concat(),
-            3 => vec![0, 11, 0, 0],
-            _ => vec![0, next(), 0, 2, next(), next()],
-        };
-        packet.extend((options.len() as u16).to_be_bytes());
-        packet.extend(options);
-    }
-    packet
-}
-
-/// Tells the response code of the reply over UDP, and whether it has an answer.
-#[allow(dead_code, reason = "the fuzz targets do not ask")]
-pub fn codes(packet: &[u8]) -> (u8, bool) {
-    let reply = reply(&PUBLISHED.load(), packet, Transport::Udp).unwrap();
-    (reply[3] & 0x0f, reply[6..8] != [0, 0])
-}
+#[path = "checks/answers.rs"]
+pub mod answers;
+#[path = "checks/choices.rs"]
+pub mod choices;
+#[path = "checks/foreign.rs"]
+pub mod foreign;
+#[path = "checks/framing.rs"]
+pub mod framing;
+#[path = "checks/manifest.rs"]
+pub mod manifest;
+#[path = "checks/memory.rs"]
+pub mod memory;
+#[path = "checks/messages.rs"]
+pub mod messages;
+#[path = "checks/objects.rs"]
+pub mod objects;
+#[path = "checks/raw.rs"]
+pub mod raw;
+#[path = "checks/tables.rs"]
+pub mod tables;
+#[path = "checks/world.rs"]
+pub mod world;

@@ -125,6 +125,8 @@ fn addresses_that_no_client_can_be_sent_to_are_bad() {
         "::",
         "::1",
         "ff02::1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.96.0.7",
     ] {
         let object = endpoint_mirror_of(|s| s["spec"]["clusterIPs"] = json!([ip]));
         assert_eq!(reason(&object), Some(SkipReason::BadAddress), "{ip}");
@@ -137,6 +139,22 @@ fn addresses_that_no_client_can_be_sent_to_are_bad() {
 fn wrong_types_are_undecodable() {
     let object = endpoint_mirror_of(|s| s["spec"]["ports"] = json!("all of them"));
     assert_eq!(reason(&object), Some(SkipReason::Undecodable));
+}
+
+#[test]
+fn a_headless_service_that_cannot_be_read_does_not_vanish() {
+    let service = |cluster_ip: &str| {
+        let service = json!({
+            "metadata": {"namespace": "prod", "name": "db"},
+            "spec": {"clusterIP": cluster_ip, "ports": "all of them"},
+        });
+        let json = service.to_string();
+        found(Kind::Service, &KubeObject::read(&json))
+    };
+    let (watch, object) = service("None").unwrap();
+    assert_eq!(watch, Watch::LocalServices);
+    assert_eq!(reason(&object), Some(SkipReason::Undecodable));
+    assert_eq!(service("10.96.0.7"), None);
 }
 
 #[test]

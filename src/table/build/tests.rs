@@ -112,6 +112,33 @@ fn two_namespaces_with_one_service_contest_its_short_name() {
 }
 
 #[test]
+fn a_service_without_endpoints_that_hides_a_short_name_moves_answers() {
+    let mut objects = shop();
+    let inputs_before = inputs(&objects);
+    let before = build(
+        &Table::default(),
+        &inputs_before,
+        &inputs_before.services(),
+        &rules(),
+    );
+    // `east.db.global` was the short name of a cluster.
+    objects.push(mirror("db", "east", "west"));
+    objects.push(mirror("db", "south", "west"));
+    let moves = |service: &str| {
+        let key = ServiceKey {
+            namespace: "db".parse().unwrap(),
+            service: service.parse().unwrap(),
+        };
+        let dirty = Dirty::from([key]);
+        let after = build(&before.table, &inputs(&objects), &dirty, &rules());
+        let back = build(&after.table, &inputs_before, &dirty, &rules());
+        (after.answers_moved, back.answers_moved)
+    };
+    assert_eq!(moves("east"), (true, true));
+    assert_eq!(moves("south"), (false, false));
+}
+
+#[test]
 fn the_oldest_mirror_owns_a_contested_short_name() {
     let aged = |object: Value, time: &str| with(object, "/metadata/creationTimestamp", json!(time));
     let mut objects = vec![

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::super::query::{CLASS_IN, HEADER};
 use super::{ADDITIONAL, ANSWER, Message, QNAME};
-use crate::table::{Endpoint, Service};
+use crate::mirror::ServiceKey;
+use crate::table::Endpoint;
 use crate::zone::answer::rtype_of;
 use crate::zone::print::{SOA_TIMERS, SRV_WEIGHT};
 use crate::zone::{RecordType, Targets, View, Zone, ZoneKind};
@@ -137,21 +138,17 @@ impl Message<'_> {
     pub(super) fn put_pointer(
         &mut self,
         zone: &Zone,
-        service: &Service,
+        ttl: u32,
+        key: &ServiceKey,
         endpoint: &Endpoint,
     ) -> bool {
         let ZoneKind::Reverse(below) = &zone.kind else {
             return true;
         };
-        let labels = service.key.labels();
-        self.put_record(
-            ANSWER,
-            &QNAME,
-            RecordType::PTR,
-            CLASS_IN,
-            service.ttl,
-            |data| data.put_host(endpoint) && data.put_labels(labels) && data.put(below.wire()),
-        )
+        let labels = key.labels();
+        self.put_record(ANSWER, &QNAME, RecordType::PTR, CLASS_IN, ttl, |data| {
+            data.put_host(endpoint) && data.put_labels(labels) && data.put(below.wire())
+        })
     }
 
     pub(super) fn put_text(&mut self, class: u16, ttl: u32, text: &[u8]) -> bool {

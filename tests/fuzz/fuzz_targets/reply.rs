@@ -1,7 +1,4 @@
-//! Any bytes → what is sent back, over UDP and TCP.
+//! Any octets → what is sent back, over UDP and TCP.
 #![no_main]
 
-#[path = "../checks.rs"]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|packet: &[u8]| checks::check(packet));
+libfuzzer_sys::fuzz_target!(|packet: &[u8]| checks::messages::check(packet));

@@ -1,0 +1,102 @@
+use super::*;
+use crate::testing::{endpoint, mirror};
+
+fn parsed(text: &str) -> Result<Lists, String> {
+    let texts = [(Path::new("a.yaml"), text.to_owned())];
+    parse_texts(&texts).map_err(|error| error.to_string())
+}
+
+fn service() -> String {
+    mirror("prod", "db", "east").to_string()
+}
+
+#[test]
+fn lists_may_be_within_each_other_but_not_without_end() {
+    let nested = |depth: usize| {
+        let object = service().replacen('{', r#"{"kind":"Service","#, 1);
+        let (head, tail) = (r#"{"kind":"List","items":["#, "]}");
+        head.repeat(depth) + &object + &tail.repeat(depth)
+    };
+    for depth in 0..=LISTS {
+        let lists = parsed(&nested(depth)).unwrap();
+        assert_eq!(lists[&Watch::MirrorServices].len(), 1, "{depth}");
+    }
+    // Deep enough to take the stack of any thread, and quadratic in time.
+    for depth in [LISTS + 1, 40_000] {
+        let refused = parsed(&nested(depth)).unwrap_err();
+        let told = "a.yaml: document 1: more than 4 lists are within each other";
+        assert_eq!(refused, told);
+    }
+}
+
+#[test]
+fn a_list_that_is_none_is_an_error_and_not_lost() {
+    let good = format!(
+        "{}\n---\n",
+        service().replacen('{', r#"{"kind":"Service","#, 1)
+    );
+    for (bad, told) in [
+        ("kind: ServiceList\nitems: {a: 1}", "a ServiceList"),
+        ("kind: List\nitems: 5", "a List"),
+    ] {
+        let refused = parsed(&format!("{good}{bad}")).unwrap_err();
+        let told = format!("a.yaml: document 2: {told} cannot be read: ");
+        assert!(refused.starts_with(&told), "{refused}");
+    }
+    let other = "kind: AllowList\nitems: {a: 1}";
+    assert!(parsed(&format!("{good}{other}")).is_ok());
+}
+
+#[test]
+fn what_is_made_of_yaml_follows_its_length() {
+    // Lists of ten aliases of the list before: 10^9 texts, or 4 GiB of one.
+    let names = ["b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let mut many = "a: &a x\n".to_owned();
+    for (last, name) in std::iter::once("a").chain(names).zip(names) {
+        many += &format!(
+            "{name}: &{name} [{}]\n",
+            vec![format!("*{last}"); 10].join(", ")
+        );
+    }
+    let long = "x".repeat(64 * 1024);
+    let large = format!("a: &a {long}\nb: [{}]\n", vec!["*a"; 65_536].join(", "));
+    for text in [many, large] {
+        let refused = parsed(&text).unwrap_err();
+        assert!(refused.starts_with("a.yaml:"), "{refused}");
+        assert!(refused.contains("budget"), "{refused}");
+    }
+    // What people write is no bomb.
+    let used = format!(
+        "x: &x {{a: b}}\ny: [{}]\n---\n",
+        vec!["*x"; 10_000].join(", ")
+    );
+    let object = service().replacen('{', r#"{"kind":"Service","#, 1);
+    assert!(parsed(&format!("{used}{object}")).is_ok());
+}
+
+#[test]
+fn brackets_within_brackets_do_not_take_the_stack() {
+    for text in [
+        "[".repeat(100_000),
+        "- ".repeat(100_000),
+        "{a: ".repeat(100_000),
+        r#"{"a":"#.repeat(100_000),
+        "? ".repeat(100_000),
+    ] {
+        let refused = parsed(&text).unwrap_err();
+        assert!(refused.starts_with("a.yaml:"), "{refused}");
+    }
+    let deep = format!("x: {}{}\n", "[".repeat(60), "]".repeat(60));
+    let object = endpoint("prod", "db", "east", "db-0", &["10.0.0.1"]).to_string();
+    let object = object.replacen('{', r#"{"kind":"Service","#, 1);
+    assert!(parsed(&format!("{deep}---\n{object}")).is_ok());
+}
+
+#[test]
+fn many_documents_are_read() {
+    let mut text = String::new();
+    for number in 0..20_000 {
+        text += &format!("kind: Service\nmetadata: {{name: s{number}}}\n---\n");
+    }
+    assert!(parsed(&text).is_ok());
+}

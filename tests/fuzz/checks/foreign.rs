@@ -1,0 +1,130 @@
+//! Replies as two stacks that are not ours read them: hickory-proto, and NLnet Labs' domain.
+
+use std::net::IpAddr;
+
+use domain::base::Message as OtherMessage;
+use domain::rdata::AllRecordData;
+use hickory_proto::op::Message;
+use hickory_proto::rr::RData;
+
+/// What a reply says, as far as both agree.
+#[derive(Debug, PartialEq)]
+pub struct Decoded {
+    pub rcode: u16,
+    pub is_authoritative: bool,
+    pub is_truncated: bool,
+    pub has_edns: bool,
+    /// Records of the sections answer, authority and additional; OPT is none.
+    pub counts: [usize; 3],
+    /// Addresses in the answer section, in its order.
+    pub addresses: Vec<IpAddr>,
+    /// Addresses in the additional section.
+    pub additional: Vec<IpAddr>,
+    /// Targets of SRV and PTR records in the answer section, lower case with a final dot.
+    pub targets: Vec<String>,
+    /// TTLs in the answer section.
+    pub ttls: Vec<u32>,
+}
+
+/// Reads a reply with both.
+///
+/// # Panics
+///
+/// If one cannot read it, or reads something else than the other.
+pub fn decode(reply: &[u8], over: &str) -> Decoded {
+    let one = by_hickory(reply).unwrap_or_else(|e| panic!("{over}: hickory: {e}: {reply:?}"));
+    let other = by_domain(reply).unwrap_or_else(|e| panic!("{over}: domain: {e}: {reply:?}"));
+    assert_eq!(one, other, "{over}: hickory and domain: {reply:?}");
+    one
+}
+
+fn by_hickory(reply: &[u8]) -> Result<Decoded, String> {
+    let message = Message::from_vec(reply).map_err(|e| e.to_string())?;
+    let address = |data: &RData| match data {
+        RData::A(a) => Some(IpAddr::V4(a.0)),
+        RData::AAAA(aaaa) => Some(IpAddr::V6(aaaa.0)),
+        _ => None,
+    };
+    let target = |data: &RData| match data {
+        RData::SRV(srv) => Some(srv.target.to_lowercase().to_ascii()),
+        RData::PTR(ptr) => Some(ptr.0.to_lowercase().to_ascii()),
+        _ => None,
+    };
+    let (answers, additionals) = (&message.answers, &message.additionals);
+    Ok(Decoded {
+        rcode: message.metadata.response_code.into(),
+        is_authoritative: message.metadata.authoritative,
+        is_truncated: message.metadata.truncation,
+        has_edns: message.edns.is_some(),
+        counts: [answers.len(), message.authorities.len(), additionals.len()],
+        addresses: answers.iter().filter_map(|r| address(&r.data)).collect(),
+        additional: additionals
+            .iter()
+            .filter_map(|r| address(&r.data))
+            .collect(),
+        targets: answers.iter().filter_map(|r| target(&r.data)).collect(),
+        ttls: answers.iter().map(|r| r.ttl).collect(),
+    })
+}
+
+fn by_domain(reply: &[u8]) -> Result<Decoded, String> {
+    let message = OtherMessage::from_octets(reply).map_err(|e| e.to_string())?;
+    let words = |e: domain::base::wire::ParseError| e.to_string();
+    let (_, answer, authority, additional) = message.sections().map_err(words)?;
+    for question in message.question() {
+        question.map_err(words)?;
+    }
+    let header = message.header();
+    let mut decoded = Decoded {
+        rcode: message.opt_rcode().to_int(),
+        is_authoritative: header.aa(),
+        is_truncated: header.tc(),
+        has_edns: message.opt().is_some(),
+        counts: [0; 3],
+        addresses: Vec::new(),
+        additional: Vec::new(),
+        targets: Vec::new(),
+        ttls: Vec::new(),
+    };
+    for (index, section) in [answer, authority, additional].into_iter().enumerate() {
+        for record in section {
+            let record = record.map_err(words)?;
+            let record = record
+                .to_any_record::<AllRecordData<_, _>>()
+                .map_err(words)?;
+            let address = match record.data() {
+                AllRecordData::Opt(opt) => {
+                    for option in opt.iter::<domain::base::opt::AllOptData<_, _>>() {
+                        option.map_err(words)?;
+                    }
+                    continue;
+                }
+                AllRecordData::A(a) => Some(IpAddr::V4(a.addr())),
+                AllRecordData::Aaaa(aaaa) => Some(IpAddr::V6(aaaa.addr())),
+                AllRecordData::Srv(srv) if index == 0 => {
+                    decoded.targets.push(text(srv.target()));
+                    None
+                }
+                AllRecordData::Ptr(ptr) if index == 0 => {
+                    decoded.targets.push(text(ptr.ptrdname()));
+                    None
+                }
+                _ => None,
+            };
+            decoded.counts[index] += 1;
+            match index {
+                0 => {
+                    decoded.addresses.extend(address);
+                    decoded.ttls.push(record.ttl().as_secs());
+                }
+                2 => decoded.additional.extend(address),
+                _ => {}
+            }
+        }
+    }
+    Ok(decoded)
+}
+
+fn text(name: &impl domain::base::ToName) -> String {
+    name.fmt_with_dot().to_string().to_ascii_lowercase()
+}

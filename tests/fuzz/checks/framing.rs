@@ -1,0 +1,151 @@
+//! What holds of a stream of messages over TCP, however it is cut.
+
+use global_dns::server::framing::{Framing, MESSAGE, OUTBOX, PREFIX, Pause, QUERY};
+use global_dns::wire::Transport;
+
+use super::choices::Choices;
+use super::memory::holds_at_most;
+use super::messages::{question_of, reply_into};
+
+/// What became of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub sent: Vec<u8>,
+    pub is_closed: bool,
+    /// How often replies had to be written before more could be answered.
+    pub times_full: usize,
+}
+
+/// What the target cuts: at most so much, because it is cut in single octets, too.
+const LONGEST: usize = 16 * 1024;
+
+/// Makes a stream out of choices and cuts it in several ways.
+pub fn check(octets: &[u8]) -> Outcome {
+    let choices = &mut Choices::new(octets);
+    let steps = [choices.octet(), choices.octet(), choices.octet()].map(usize::from);
+    let stream = stream(choices);
+    let expected = expected(&stream);
+    let cuts: [&[usize]; 4] = [&[stream.len().max(1)], &[1], &[1, 2, 4096], &steps];
+    for cut in cuts {
+        let found = converse(&stream, cut);
+        assert_eq!(
+            (&found.sent, found.is_closed),
+            (&expected.sent, expected.is_closed),
+            "cut after {cut:?}"
+        );
+    }
+    converse(&stream, cuts[0])
+}
+
+/// Makes messages with their lengths, most of which are questions.
+fn stream(choices: &mut Choices<'_>) -> Vec<u8> {
+    let mut stream = Vec::new();
+    while !choices.is_used_up() && stream.len() < LONGEST {
+        match choices.octet() % 10 {
+            0..=3 => frame(&mut stream, &question_of(choices)),
+            // One question many times, pipelined.
+            4 => {
+                let question = question_of(choices);
+                (0..choices.octet()).for_each(|_| frame(&mut stream, &question));
+            }
+            5 => {
+                let length = usize::from(choices.octet());
+                frame(&mut stream, choices.take(length));
+            }
+            // A length, and nothing that belongs to it.
+            6 => stream.extend(choices.number().to_be_bytes()),
+            7 => {
+                let mut response = question_of(choices);
+                response[2] |= 0x80;
+                frame(&mut stream, &response);
+            }
+            // About as long as a query may be.
+            8 => {
+                let mut long = question_of(choices);
+                long.resize(QUERY - 8 + usize::from(choices.octet() % 16), 0);
+                frame(&mut stream, &long);
+            }
+            _ => {
+                let length = usize::from(choices.octet());
+                stream.extend(choices.take(length));
+            }
+        }
+    }
+    stream
+}
+
+fn frame(stream: &mut Vec<u8>, message: &[u8]) {
+    stream.extend((message.len() as u16).to_be_bytes());
+    stream.extend(message);
+}
+
+/// What is to be sent back: one reply to each message in order, until one is none of a client's.
+fn expected(mut stream: &[u8]) -> Outcome {
+    let (mut sent, mut out) = (Vec::new(), vec![0; MESSAGE]);
+    let mut is_closed = false;
+    while let Some((length, rest)) = stream.split_first_chunk() {
+        let length = usize::from(u16::from_be_bytes(*length));
+        is_closed = length > QUERY;
+        if is_closed || rest.len() < length {
+            break;
+        }
+        let (message, rest) = rest.split_at(length);
+        let is_query = message.len() >= 12 && message[2] & 0x80 == 0;
+        let written = reply_into(message, Transport::Tcp, &mut out);
+        assert_eq!(written.is_some(), is_query);
+        is_closed = !is_query;
+        let Some(length) = written else { break };
+        assert_eq!(out[..2], message[..2], "the ID");
+        frame(&mut sent, &out[..length]);
+        stream = rest;
+    }
+    Outcome {
+        sent,
+        is_closed,
+        times_full: 0,
+    }
+}
+
+/// Sends a stream in pieces, as the connection's task takes them from the kernel.
+fn converse(stream: &[u8], cut: &[usize]) -> Outcome {
+    // The reply on top of a full outbox; a vector that grows has room for twice what is in it.
+    const MOST: usize = PREFIX + QUERY + 2 * (OUTBOX + PREFIX + MESSAGE);
+    let mut framing = Framing::default();
+    let mut outcome = Outcome {
+        sent: Vec::new(),
+        is_closed: false,
+        times_full: 0,
+    };
+    let (mut rest, mut pieces) = (stream, cut.iter().cycle());
+    while !rest.is_empty() && !outcome.is_closed {
+        let room = framing.room();
+        let free = room.capacity() - room.len();
+        assert!(free > 0, "there is always room for the rest of a query");
+        let piece = *pieces.next().unwrap();
+        let (arrived, later) = rest.split_at(piece.clamp(1, free).min(rest.len()));
+        room.extend_from_slice(arrived);
+        assert!(room.capacity() <= PREFIX + QUERY, "one query is held");
+        rest = later;
+        loop {
+            // The room for one message is made once for a thread.
+            let held = (2 * MOST) as u64;
+            let (pause, _) = holds_at_most(held, "answering", || {
+                framing.answer(|message, out| reply_into(message, Transport::Tcp, out))
+            });
+            assert!(framing.held() <= MOST, "{} octets are held", framing.held());
+            outcome.sent.extend_from_slice(framing.replies());
+            framing.forget_replies();
+            match pause {
+                Pause::Full => outcome.times_full += 1,
+                Pause::Rest => break,
+                Pause::Misuse => {
+                    outcome.is_closed = true;
+                    break;
+                }
+            }
+        }
+        framing.shrink();
+        assert!(framing.held() <= PREFIX + 2 * QUERY, "of who waits");
+    }
+    outcome
+}
