@@ -21,9 +21,7 @@ use tracing::{info, warn};
 
 use crate::admin::{Pages, admin_routes, api_routes};
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceArgs};
-use crate::server::{
-    Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors, http, ns_addresses,
-};
+use crate::server::{Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors, ns_addresses};
 use crate::source::{self, Feeds, Policy, SnapshotOf, Snapshots, file, kube};
 use crate::table::Publisher;
 use crate::telemetry::{Metrics, Tallies, start_logging, start_queued_logging};
@@ -158,12 +156,6 @@ async fn serve(
         max_stale,
     };
     source.spawn(&mut tasks, &feeds, publisher, policy)?;
-    for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {
-        tasks.spawn(http::serve(listener, routes));
-    }
-    for (listener, routes) in api.into_iter().map(|l| (l, api_routes(pages.clone()))) {
-        tasks.spawn(http::serve(listener, routes));
-    }
     let limits = Limits {
         total: tcp_connections as usize,
         per_address: tcp_connections_per_address as usize,
@@ -176,6 +168,12 @@ async fn serve(
     let answerers = Answerers::new(settings, reader, tallies, rate_limit);
     let mut server = DnsServer::start(dns, &answerers, workers, limits)
         .context("starting a thread for each UDP worker")?;
+    for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {
+        tasks.spawn(server.serve_http(listener, routes));
+    }
+    for (listener, routes) in api.into_iter().map(|l| (l, api_routes(pages.clone()))) {
+        tasks.spawn(server.serve_http(listener, routes));
+    }
     if let Some(encrypted) = encrypted {
         tasks.spawn(encrypted.certificate().follow());
         server.start_encrypted(encrypted, &answerers, limits);

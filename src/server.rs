@@ -10,7 +10,7 @@ mod connections;
 pub mod descriptors;
 pub mod encrypted;
 pub mod framing;
-pub mod http;
+mod http;
 mod pace;
 mod tcp;
 mod udp;
@@ -23,6 +23,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
+use axum::Router;
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -85,6 +87,8 @@ struct Moment {
 /// The running server.
 pub struct DnsServer {
     listeners: JoinSet<()>,
+    /// Those over TCP.
+    connections: Connections,
     stop: CancellationToken,
 }
 
@@ -289,6 +293,7 @@ impl DnsServer {
         }
         Ok(Self {
             listeners: tasks,
+            connections,
             stop,
         })
     }
@@ -300,6 +305,15 @@ impl DnsServer {
         for task in listeners.start(&answerer, &connections, &self.stop) {
             self.listeners.spawn(task);
         }
+    }
+
+    /// Serves HTTP for good, beside DNS, whose connections give way where descriptors are wanted.
+    pub fn serve_http(
+        &self,
+        listener: TcpListener,
+        routes: Router,
+    ) -> impl Future<Output = ()> + use<> {
+        http::serve(listener, routes, self.connections.clone())
     }
 
     /// Waits for a listener that ends although nobody stopped it, and says why. A server that has gone deaf on one

@@ -1,7 +1,7 @@
 //! Who feeds the inputs: the API server ([`kube`](mod@kube)) or YAML on disk ([`file`](mod@file)), and the one task that
 //! follows them.
 //!
-//! A source sends [`Update`]s; [`follow`] applies them, builds, and publishes. An isolated change is published at once;
+//! A source sends [`Update`]s; `follow` applies them, builds, and publishes. An isolated change is published at once;
 //! changes that queue up meanwhile are taken together, so there is no fixed delay and no queue that grows. Before the
 //! first complete list of every feed there is no table, and a source that fails keeps the last one. A list that would drop
 //! most of the table is held until another one says the same ([`ShrinkGuard`]).

@@ -35,6 +35,8 @@ struct Shared {
     counters: Arc<Counters>,
     started: Instant,
     failures: Seldom,
+    /// Those that give descriptors back in place of these.
+    lender: Option<Connections>,
     open: Mutex<Open>,
 }
 
@@ -66,11 +68,21 @@ pub(super) struct Place {
 
 impl Connections {
     pub(super) fn new(limits: Limits, counters: Arc<Counters>) -> Self {
+        Self::with_lender(limits, counters, None)
+    }
+
+    /// Makes those that are too few, and too important, to give descriptors back: `lender` does.
+    pub(super) fn with_lender(
+        limits: Limits,
+        counters: Arc<Counters>,
+        lender: Option<Self>,
+    ) -> Self {
         Self(Arc::new(Shared {
             limits,
             counters,
             started: Instant::now(),
             failures: Seldom::default(),
+            lender,
             open: Mutex::default(),
         }))
     }
@@ -116,6 +128,9 @@ impl Connections {
 
     /// Gives a descriptor back to a process that has run out of them.
     pub(super) fn give_way(&self) {
+        if let Some(lender) = &self.0.lender {
+            return lender.give_way();
+        }
         let longest = self.lock().longest_idle(None);
         Self::displace(longest);
     }
@@ -229,6 +244,21 @@ mod tests {
         let third = connections.enter([192, 0, 2, 2].into());
         let displaced = [&other, &first, &second, &third].map(is_displaced);
         assert_eq!(displaced, [false, true, false, false]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_with_a_lender_stay() {
+        let lender = connections(10, 10);
+        let important =
+            Connections::with_lender(lender.0.limits, Arc::default(), Some(lender.clone()));
+        let (own, lent) = (
+            important.enter([192, 0, 2, 1].into()),
+            lender.enter([192, 0, 2, 2].into()),
+        );
+        important.give_way();
+        assert_eq!([&own, &lent].map(is_displaced), [false, true]);
+        important.give_way();
+        assert!(!is_displaced(&own));
     }
 
     #[tokio::test(start_paused = true)]

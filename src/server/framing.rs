@@ -1,6 +1,6 @@
 //! Messages in a stream (RFC 1035 section 4.2.2), without a socket: octets in, replies out.
 //!
-//! [`tcp`](super::tcp) reads into [`Framing::room`], has [`Framing::answer`] make replies of what arrived whole, and
+//! `tcp` reads into [`Framing::room`], has [`Framing::answer`] make replies of what arrived whole, and
 //! writes them. How much is held for a connection is decided here: one query that has not arrived whole, and replies up
 //! to [`OUTBOX`] octets.
 

@@ -3,6 +3,7 @@
 //! A connection carries one request. Where there are too many, the oldest makes room, of the same address first: a probe
 //! needs its place for milliseconds, and whoever hoards connections loses them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -29,9 +30,9 @@ const MOST: usize = 16 * 1024;
 /// How long a connection lasts at most: a large table over a slow line takes some of it.
 const LIFE: Duration = Duration::from_secs(60);
 
-/// Serves `routes` for good.
-pub async fn serve(listener: TcpListener, routes: Router) {
-    let connections = Connections::new(LIMITS, Default::default());
+/// Serves `routes` for good. Where descriptors are wanted, one of `lender` makes room.
+pub(super) async fn serve(listener: TcpListener, routes: Router, lender: Connections) {
+    let connections = Connections::with_lender(LIMITS, Arc::default(), Some(lender));
     let serve = |stream, _, place| converse(stream, place, routes.clone());
     let note_end = |ended: Result<(), _>| {
         if let Err(error) = ended {
