@@ -3,6 +3,7 @@ use crate::table::Table;
 use crate::testing::{endpoint, mirror, rules, table, table_by, zones};
 use proptest::prelude::*;
 
+mod edges;
 mod namespaces;
 
 fn shop() -> Table {
