@@ -257,7 +257,7 @@ fn a_long_value_is_not_kept_for_its_reason() {
 fn an_object_is_found_by_the_watch_that_selects_it() {
     let found = |kind, object: Value| {
         let json = object.to_string();
-        let found = super::found(kind, &KubeObject::read(&json));
+        let found = found(kind, &KubeObject::read(&json));
         found.map(|(watch, object)| (watch, reason(&object)))
     };
     let mirror = json!({
@@ -288,7 +288,7 @@ fn an_object_is_found_by_the_watch_that_selects_it() {
 fn the_age_of_an_object_is_read_in_seconds() {
     let created = |time: &str| {
         let object = json!({"metadata": {"creationTimestamp": time}}).to_string();
-        super::created(&KubeObject::read(&object))
+        created(&KubeObject::read(&object))
     };
     assert_eq!(created("2026-06-01T00:00:00Z"), Some(1_780_272_000));
     assert_eq!(created("1969-12-31T23:59:00Z"), Some(-60));
