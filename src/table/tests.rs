@@ -278,7 +278,7 @@ fn names_that_the_zone_keeps_for_itself_are_reported() {
 fn a_conflict_is_news_once() {
     let contested = |objects: &[Value]| table(objects);
     let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
-    let one = contested(&[prod.clone()]);
+    let one = contested(std::slice::from_ref(&prod));
     let two = contested(&[prod.clone(), shop.clone()]);
     let news = |table: &Table, last: &Table| table.new_conflicts(last).len();
     assert_eq!((kinds(&one), kinds(&two)), (vec![], vec!["short-name"]));

@@ -355,10 +355,10 @@ fn a_gateway_is_up_if_one_address_is_ready() {
             "addressType": "IPv4",
             "endpoints": endpoints,
         });
-        match object(Watch::MirrorSlices, &slice) {
-            Object::GatewaySlice(slice) => slice.ready,
-            object => panic!("{object:?}"),
-        }
+        let Object::GatewaySlice(slice) = object(Watch::MirrorSlices, &slice) else {
+            panic!()
+        };
+        slice.ready
     };
     for (conditions, expected) in [
         (&[][..], None),
