@@ -123,6 +123,124 @@ proptest! {
 }
 
 #[test]
+fn answers_move_with_what_names_show_and_with_nothing_else() {
+    let moved = |rules: &Rules, before: &[Value], after: &[Value]| {
+        let (last, inputs) = (table_by(rules, before), inputs(after));
+        let mut dirty = inputs.services();
+        dirty.extend(last.services().map(|service| service.key.clone()));
+        build(&last, &inputs, &dirty, rules).answers_moved
+    };
+    let host = |host: &str, ip: &str| endpoint("prod", "db", "east", host, &[ip]);
+    let parent = || mirror("prod", "db", "east");
+    let one = || vec![parent(), host("db-0", "10.96.0.1")];
+    let two = || [one(), vec![host("db-1", "10.96.0.2")]].concat();
+    let dead = |mut objects: Vec<Value>| {
+        objects.push(gateway("prod", "db-0-east", false));
+        objects
+    };
+    let asks = |rule: &str| {
+        let mut objects = two();
+        objects[0] = annotated(parent(), key::GATEWAY_DOWN, rule);
+        objects
+    };
+    let mut renamed_port = one();
+    renamed_port[1]["spec"]["ports"][0]["name"] = json!("pg");
+    let pod = |ready| {
+        [
+            two(),
+            local("prod", "db", &[("db-9", "192.0.2.1", ready)]).to_vec(),
+        ]
+        .concat()
+    };
+    let include = Rules {
+        gateway_down: GatewayDown::Include,
+        ..rules()
+    };
+    for (case, rules, before, after, expected) in [
+        ("nothing", rules(), one(), one(), false),
+        (
+            "another name, the same address",
+            rules(),
+            one(),
+            vec![parent(), host("db-7", "10.96.0.1")],
+            true,
+        ),
+        (
+            "another address",
+            rules(),
+            one(),
+            vec![parent(), host("db-0", "10.96.0.9")],
+            true,
+        ),
+        ("another name of a port", rules(), one(), renamed_port, true),
+        ("another endpoint", rules(), one(), two(), true),
+        (
+            "another TTL",
+            rules(),
+            one(),
+            vec![
+                annotated(parent(), key::TTL, "9"),
+                host("db-0", "10.96.0.1"),
+            ],
+            true,
+        ),
+        ("no endpoint any more", rules(), one(), vec![parent()], true),
+        (
+            "no service any more, which had no endpoint",
+            rules(),
+            vec![parent()],
+            vec![],
+            false,
+        ),
+        (
+            "one of two gateways dies",
+            rules(),
+            two(),
+            dead(two()),
+            true,
+        ),
+        ("the only gateway dies", rules(), one(), dead(one()), false),
+        (
+            "a gateway dies that does not matter",
+            include,
+            two(),
+            dead(two()),
+            false,
+        ),
+        (
+            "a rule that makes no difference",
+            rules(),
+            two(),
+            asks("exclude"),
+            false,
+        ),
+        (
+            "a rule that makes one",
+            rules(),
+            dead(two()),
+            dead(asks("include")),
+            true,
+        ),
+        (
+            "a pod that is not ready",
+            rules(),
+            pod(true),
+            pod(false),
+            true,
+        ),
+        (
+            "one that never was",
+            rules(),
+            two(),
+            [two(), pod(false)[3..].to_vec()].concat(),
+            false,
+        ),
+    ] {
+        assert_eq!(moved(&rules, &before, &after), expected, "{case}");
+    }
+}
+
+#[test]
 fn a_list_replaces_what_its_watch_has_seen_in_its_namespace_and_nothing_else() {
     let listed = |objects: &[Value]| -> inputs::Objects {
         let reduced = |object| reduced(Watch::MirrorServices, object);
