@@ -408,3 +408,6 @@ impl ConflictKind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,3 +42,6 @@ impl Rcode {
     /// An EDNS version that we do not know.
     pub const BADVERS: Self = Self(16);
 }
+
+#[cfg(test)]
+mod tests;

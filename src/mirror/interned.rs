@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ use super::Port;
 pub type Text = ArcStr;
 
 /// The ports of an endpoint, shared by all that have the same, one pointer wide.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(from = "Vec<Port>")]
 pub struct Ports(ThinArc<(), Port>);
 
@@ -31,7 +31,13 @@ pub fn intern(text: &str) -> Text {
     if let Some(known) = texts.known.get(text) {
         return known.clone();
     }
-    texts.add(Text::from(text), |text| Text::strong_count(text) > Some(1))
+    texts.add(Text::from(text))
+}
+
+/// A value that a pool and others may hold.
+trait Held {
+    /// Tells whether anybody but the pool holds it.
+    fn is_held(&self) -> bool;
 }
 
 /// Values of which there is one copy each.
@@ -46,11 +52,11 @@ const SMALLEST_SWEEP: usize = 4096;
 
 // === impl Pool ===
 
-impl<T: Eq + Hash + Clone> Pool<T> {
-    /// Adds a value, after values that are not `in_use` were swept out if there are many.
-    fn add(&mut self, value: T, in_use: impl Fn(&T) -> bool) -> T {
+impl<T: Held + Eq + Hash + Clone> Pool<T> {
+    /// Adds a value, after values that nobody holds were swept out if there are many.
+    fn add(&mut self, value: T) -> T {
         if self.known.len() >= self.sweep_at {
-            self.known.retain(in_use);
+            self.known.retain(Held::is_held);
             self.sweep_at = SMALLEST_SWEEP.max(2 * self.known.len());
         }
         self.known.insert(value.clone());
@@ -67,7 +73,19 @@ impl<T> Default for Pool<T> {
     }
 }
 
+impl Held for Text {
+    fn is_held(&self) -> bool {
+        Self::strong_count(self) > Some(1)
+    }
+}
+
 // === impl Ports ===
+
+impl Held for Ports {
+    fn is_held(&self) -> bool {
+        ThinArc::strong_count(&self.0) > 1
+    }
+}
 
 impl FromIterator<Port> for Ports {
     fn from_iter<I: IntoIterator<Item = Port>>(ports: I) -> Self {
@@ -78,7 +96,7 @@ impl FromIterator<Port> for Ports {
         if let Some(known) = pool.known.get(&ports) {
             return known.clone();
         }
-        pool.add(ports, |ports| ThinArc::strong_count(&ports.0) > 1)
+        pool.add(ports)
     }
 }
 
@@ -102,20 +120,6 @@ impl Deref for Ports {
     }
 }
 
-impl PartialEq for Ports {
-    fn eq(&self, other: &Self) -> bool {
-        self[..] == other[..]
-    }
-}
-
-impl Eq for Ports {}
-
-impl Hash for Ports {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self[..].hash(state);
-    }
-}
-
 impl fmt::Debug for Ports {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self[..].fmt(f)
@@ -136,34 +140,65 @@ mod tests {
     use super::*;
     use crate::mirror::Protocol;
 
+    fn ports(number: u16) -> Ports {
+        let (name, protocol) = (None, Protocol::Tcp);
+        Ports::from_iter([Port {
+            number,
+            name,
+            protocol,
+        }])
+    }
+
     #[test]
     fn equal_values_are_one() {
         assert!(Text::ptr_eq(
             &intern("prod"),
             &intern(&String::from("prod"))
         ));
-        let ports = || {
-            let number = 26_257;
-            let (name, protocol) = (None, Protocol::Tcp);
-            Ports::from_iter([Port {
-                number,
-                name,
-                protocol,
-            }])
-        };
-        assert!(std::ptr::eq(&ports()[0], &ports()[0]));
+        assert!(std::ptr::eq(&ports(26_257)[0], &ports(26_257)[0]));
+        assert_ne!(ports(26_257), ports(26_258));
+    }
+
+    /// Adds values of which the first is held by somebody else, and tells how many the pool has at the end.
+    fn fill<T: Held + Eq + Hash + Clone>(count: usize, value: impl Fn(usize) -> T) -> usize {
+        let mut pool = Pool::default();
+        let held = pool.add(value(0));
+        for number in 1..count {
+            pool.add(value(number));
+        }
+        assert!(held.is_held() && pool.known.contains(&held));
+        pool.known.len()
     }
 
     #[test]
-    fn what_nobody_uses_is_swept_out() {
+    fn what_nobody_holds_is_swept_out() {
+        let text = |number: usize| Text::from(number.to_string());
+        let port = |number: usize| {
+            let number = number as u16; // less than 3 * 4096
+            let (name, protocol) = (None, Protocol::Udp);
+            let ports = [Port {
+                number,
+                name,
+                protocol,
+            }];
+            Ports(ThinArc::from_header_and_iter((), ports.into_iter()))
+        };
+        // A pool that is small is left alone.
+        assert_eq!(fill(SMALLEST_SWEEP, text), SMALLEST_SWEEP);
+        assert_eq!(fill(SMALLEST_SWEEP, port), SMALLEST_SWEEP);
+        // A sweep leaves what is held, and makes room for the next.
+        assert_eq!(fill(SMALLEST_SWEEP + 1, text), 2);
+        assert_eq!(fill(SMALLEST_SWEEP + 1, port), 2);
+        assert!(fill(3 * SMALLEST_SWEEP, text) <= SMALLEST_SWEEP);
+    }
+
+    #[test]
+    fn the_more_is_held_the_rarer_are_sweeps() {
         let mut pool = Pool::default();
-        let kept = Text::from("kept");
-        let is_used = |text: &Text| Text::strong_count(text) > Some(1);
-        pool.add(kept.clone(), is_used);
-        for number in 0..3 * SMALLEST_SWEEP {
-            pool.add(Text::from(number.to_string()), is_used);
-        }
-        assert!(pool.known.len() <= SMALLEST_SWEEP);
-        assert!(pool.known.contains(&kept));
+        let add = |number: usize| pool.add(Text::from(number.to_string()));
+        let held: Vec<Text> = (0..3 * SMALLEST_SWEEP).map(add).collect();
+        // One at 4,096, which found all of them held, and one at twice as many.
+        assert_eq!(pool.sweep_at, 4 * SMALLEST_SWEEP);
+        assert_eq!(pool.known.len(), held.len());
     }
 }

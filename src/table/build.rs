@@ -7,8 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use rpds::RedBlackTreeMapSync;
-
 use super::inputs::{Dirty, Inputs};
 use super::members::build_service;
 use super::{Endpoint, Service, Table, short};
@@ -124,34 +122,36 @@ fn index_addresses(
     if old == new {
         return;
     }
+    // Where they lie: thousands of services may have one address, and a copy of all of them for each would take for ever.
     let addresses = &mut table.addresses;
-    let services = |addresses: &RedBlackTreeMapSync<_, Arc<BTreeSet<ServiceKey>>>, ip: &IpAddr| {
-        addresses.get(ip).cloned().unwrap_or_default()
-    };
     for gone in old.difference(&new) {
-        let mut others = services(addresses, gone);
-        Arc::make_mut(&mut others).remove(key);
-        if others.is_empty() {
+        let Some(services) = addresses.get_mut(gone) else {
+            continue;
+        };
+        let services = Arc::make_mut(services);
+        services.remove(key);
+        if services.is_empty() {
             addresses.remove_mut(gone);
-        } else {
-            addresses.insert_mut(*gone, others);
         }
     }
     for added in new.difference(&old) {
-        let mut all = services(addresses, added);
-        Arc::make_mut(&mut all).insert(key.clone());
-        addresses.insert_mut(*added, all);
+        match addresses.get_mut(added) {
+            Some(services) => {
+                Arc::make_mut(services).insert(key.clone());
+            }
+            None => {
+                let services = BTreeSet::from([key.clone()]);
+                addresses.insert_mut(*added, Arc::new(services));
+            }
+        }
     }
 }
 
 /// Puts the new version of a service in the place of the old one.
 fn put(table: &mut Table, key: &ServiceKey, service: Option<Service>) {
     let has_endpoints = |service: &Service| usize::from(!service.endpoints.is_empty());
-    let mut namespace = table
-        .namespaces
-        .get(&key.namespace)
-        .cloned()
-        .unwrap_or_default();
+    // Taken out, so that it is copied once for a build and not for each of its services.
+    let mut namespace = table.namespaces.remove(&key.namespace).unwrap_or_default();
     let of_namespace = Arc::make_mut(&mut namespace);
     of_namespace.with_endpoints += service.as_ref().map_or(0, has_endpoints);
     let services = &mut of_namespace.services;
@@ -160,9 +160,7 @@ fn put(table: &mut Table, key: &ServiceKey, service: Option<Service>) {
         None => services.remove(&key.service),
     };
     of_namespace.with_endpoints -= old.map_or(0, |old| has_endpoints(&old));
-    if of_namespace.services.is_empty() {
-        table.namespaces.remove(&key.namespace);
-    } else {
+    if !of_namespace.services.is_empty() {
         table.namespaces.insert(key.namespace.clone(), namespace);
     }
 }

@@ -164,4 +164,35 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn a_table_that_is_too_old_stays_the_same_table() {
+        let publisher = Publisher::default();
+        let reader = publisher.reader();
+        publisher.publish(built(true), 1000);
+        for is_expired in [true, false, true] {
+            publisher.set_expired(is_expired);
+            let now = reader.load();
+            assert_eq!(now.is_expired, is_expired);
+            assert!(now.table.is_some());
+            assert_eq!((now.generation, now.serial), (1, 1000));
+        }
+        // Only who noticed that the source is silent can say that it is back.
+        publisher.publish(built(true), 2000);
+        assert!(reader.load().is_expired);
+    }
+
+    #[test]
+    fn a_saved_table_is_stale_until_another_follows() {
+        let publisher = Publisher::default();
+        assert!(publisher.publish_stale(built(true), 1000).is_stale);
+        assert!(!publisher.publish(built(false), 1000).is_stale);
+        // Nobody looks at what was before.
+        assert!(!publisher.free_retired());
+        let looked_at = publisher.reader().current.load_full();
+        publisher.publish(built(true), 1000);
+        assert!(publisher.free_retired());
+        drop(looked_at);
+        assert!(!publisher.free_retired());
+    }
 }

@@ -197,6 +197,13 @@ mod tests {
         for number in 0..10_000_u32 {
             map.insert(number, number);
         }
+        // Small ones, and no more of them than that takes.
+        let fullest = map.shards.iter().map(|shard| shard.len()).max();
+        assert!(fullest.unwrap() <= 8 * CROWD, "{fullest:?}");
+        assert_eq!(
+            map.shards.len(),
+            (10_000_usize.div_ceil(CROWD)).next_power_of_two()
+        );
         let before = map.clone();
         map.insert(77, 0);
         let pairs = before.shards.iter().zip(map.shards.iter());
@@ -206,5 +213,28 @@ mod tests {
                 .count(),
             1
         );
+    }
+
+    #[test]
+    fn maps_are_equal_if_their_entries_are() {
+        let map = |pairs: &[(u32, &'static str)]| {
+            let mut map = SharedMap::default();
+            for (key, value) in pairs {
+                map.insert(*key, *value);
+            }
+            map
+        };
+        let one = map(&[(1, "a"), (2, "b")]);
+        assert!(one == one.clone() && one.is_copy_of(&one.clone()));
+        assert!(one == map(&[(2, "b"), (1, "a")]));
+        assert!(!one.is_copy_of(&map(&[(1, "a"), (2, "b")])));
+        for other in [
+            &[(1, "a")][..],
+            &[(1, "a"), (2, "c")],
+            &[(1, "a"), (3, "b")],
+        ] {
+            assert!(one != map(other) && map(other) != one, "{other:?}");
+        }
+        assert!(map(&[]).is_empty() && !one.is_empty());
     }
 }

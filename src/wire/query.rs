@@ -158,8 +158,8 @@ fn any_edns(packet: &[u8], counts: [u16; 4]) -> Option<Edns> {
 }
 
 fn number(packet: &[u8], at: usize) -> u16 {
-    let octet = |at: usize| u16::from(packet.get(at).copied().unwrap_or_default());
-    octet(at) << 8 | octet(at + 1)
+    let octet = |at: usize| packet.get(at).copied().unwrap_or_default();
+    u16::from_be_bytes([octet(at), octet(at + 1)])
 }
 
 fn question(packet: &[u8]) -> Option<(Name, RecordType, u16)> {
@@ -199,10 +199,11 @@ fn edns_at(
 impl Edns {
     /// Reads the fixed fields.
     fn of(record: &Record) -> Self {
+        let [_, version, flags, _] = record.ttl;
         Self {
             payload: record.class,
-            version: (record.ttl >> 16 & 0xff) as u8, // masked to eight bits
-            dnssec_ok: record.ttl & 0x8000 != 0,
+            version,
+            dnssec_ok: flags & 0x80 != 0,
             wants_nsid: false,
             wants_keepalive: false,
             cookie: None,
@@ -258,7 +259,7 @@ struct Record {
     is_root: bool,
     rtype: RecordType,
     class: u16,
-    ttl: u32,
+    ttl: [u8; 4],
     data: usize,
     end: usize,
 }
@@ -274,7 +275,7 @@ impl Record {
             is_root: fixed == at + 1,
             rtype: RecordType(u16::from_be_bytes([t1, t2])),
             class: u16::from_be_bytes([c1, c2]),
-            ttl: u32::from_be_bytes([a, b, c, d]),
+            ttl: [a, b, c, d],
             data,
             end: Some(end).filter(|end| *end <= packet.len())?,
         })
@@ -286,9 +287,9 @@ fn skip_name(packet: &[u8], mut at: usize) -> Option<usize> {
     let start = at;
     loop {
         match *packet.get(at)? {
-            0 => return Some(at + 1),
-            pointer if pointer & 0xc0 == 0xc0 => return Some(at + 2),
-            length if length & 0xc0 == 0 && at - start < 255 => at += 1 + usize::from(length),
+            0 if at - start < 255 => return Some(at + 1), // RFC 1035 section 2.3.4
+            0xc0.. => return Some(at + 2),
+            length @ 1..0x40 => at += 1 + usize::from(length),
             _ => return None,
         }
     }

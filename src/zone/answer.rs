@@ -190,16 +190,6 @@ impl<'t> View<'t> {
         })
     }
 
-    /// Counts the rows of one type.
-    pub fn count_rows(&self, rtype: RecordType) -> usize {
-        let mut count = 0;
-        let _ = self.visit_rows(rtype, &mut |_| {
-            count += 1;
-            ControlFlow::Continue(())
-        });
-        count
-    }
-
     /// Tells whether there is a row of this type.
     pub fn has_rows(&self, rtype: RecordType) -> bool {
         match (self.own_name(), rtype) {

@@ -104,8 +104,9 @@ pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> 
         return Reading::Outside;
     };
     let below = name.count() - zone_labels(zone);
+    let is_forward = zone.kind == ZoneKind::Forward;
     let is_own = below == 0 || name.label(below - 1) == Some("dns");
-    if let (ZoneKind::Reverse(_), false) = (&zone.kind, is_own) {
+    if !is_forward && !is_own {
         return read_reverse(zone, table, name);
     }
     // `_P._R.H.C.S.N` is the longest form.
@@ -122,9 +123,9 @@ pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> 
     match &labels[..below] {
         [] => Reading::Apex(zone),
         ["ns", "dns"] => Reading::NsHost(zone),
-        ["dns-version"] if zone.kind == ZoneKind::Forward => Reading::Version(zone),
-        ["dns"] if zone.kind != ZoneKind::Forward => Reading::Empty(zone),
-        _ if zone.kind != ZoneKind::Forward => Reading::Missing(zone, Why::NoForm),
+        ["dns"] if !is_forward => Reading::Empty(zone),
+        _ if !is_forward => Reading::Missing(zone, Why::NoForm),
+        ["dns-version"] => Reading::Version(zone),
         labels => below_apex(zone, table, name, labels),
     }
 }

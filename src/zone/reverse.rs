@@ -92,14 +92,11 @@ pub fn range_of(name: &Name) -> Option<RangeInclusive<IpAddr>> {
             Some(Ipv4Addr::from(low).into()..=Ipv4Addr::from(high).into())
         }
         "ip6" if count <= 32 => {
-            let (mut low, mut high) = (0_u128, u128::MAX);
+            let (mut low, mut high) = ([0; 32], [0xf; 32]);
             for (at, digit) in digits.enumerate() {
-                let shift = 124 - 4 * at;
-                let nibble = u128::from(nibble(digit?)?) << shift;
-                low |= nibble;
-                high = high & !(0xf << shift) | nibble;
+                (low[at], high[at]) = nibble(digit?).map(|nibble| (nibble, nibble))?;
             }
-            Some(Ipv6Addr::from(low).into()..=Ipv6Addr::from(high).into())
+            Some(of_nibbles(low).into()..=of_nibbles(high).into())
         }
         _ => None,
     }
@@ -120,7 +117,12 @@ fn octet(label: &str) -> Option<u8> {
 fn nibble(label: &str) -> Option<u8> {
     u8::from_str_radix(label, 16)
         .ok()
-        .filter(|_| label.len() == 1 && label != "+")
+        .filter(|_| label.len() == 1)
+}
+
+fn of_nibbles(nibbles: [u8; 32]) -> Ipv6Addr {
+    let add = |all: u128, nibble: u8| all * 16 + u128::from(nibble);
+    nibbles.into_iter().fold(0, add).into()
 }
 
 /// Returns the name of an address, absolute.
@@ -173,6 +175,8 @@ mod tests {
             "1.2.3.4.5.in-addr.arpa",
             "10.ip6.arpa",
             "g.ip6.arpa",
+            "+.ip6.arpa",
+            &format!("{}ip6.arpa", "0.".repeat(33)),
             "1.2.global",
             "arpa",
             "+1.10.in-addr.arpa",

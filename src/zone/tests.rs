@@ -4,6 +4,7 @@ use crate::testing::{endpoint, mirror, rules, table, table_by, zones};
 use proptest::prelude::*;
 use serde_json::json;
 
+mod edges;
 mod namespaces;
 
 fn shop() -> Table {

@@ -270,3 +270,143 @@ fn a_long_value_is_not_kept_for_its_reason() {
     assert_eq!(skip.detail.chars().count(), 401);
     assert!(skip.detail.capacity() < 1000 && skip.detail.ends_with('…'));
 }
+
+#[test]
+fn an_object_is_found_by_the_watch_that_selects_it() {
+    let found = |kind, object: Value| {
+        let json = object.to_string();
+        let found = found(kind, &KubeObject::read(&json));
+        found.map(|(watch, object)| (watch, reason(&object)))
+    };
+    let mirror = json!({
+        "metadata": {"namespace": "prod", "name": "db-east",
+            "labels": {key::MIRRORED_SERVICE: "true", key::CLUSTER_NAME: "east"}},
+        "spec": {"clusterIP": "None"},
+    });
+    assert_eq!(
+        found(Kind::Service, mirror),
+        Some((Watch::MirrorServices, None))
+    );
+    let plain = json!({"metadata": {"namespace": "prod", "name": "web"}, "spec": {"clusterIP": "10.96.0.1"}});
+    assert_eq!(found(Kind::Service, plain), None);
+    // What no selector can be asked about does not vanish.
+    let undecodable = Some(SkipReason::Undecodable);
+    for (kind, watch) in [
+        (Kind::Service, Watch::MirrorServices),
+        (Kind::EndpointSlice, Watch::MirrorSlices),
+    ] {
+        assert_eq!(
+            found(kind, json!({"metadata": {}})),
+            Some((watch, undecodable))
+        );
+    }
+}
+
+#[test]
+fn the_age_of_an_object_is_read_in_seconds() {
+    let created = |time: &str| {
+        let object = json!({"metadata": {"creationTimestamp": time}}).to_string();
+        created(&KubeObject::read(&object))
+    };
+    assert_eq!(created("2026-06-01T00:00:00Z"), Some(1_780_272_000));
+    assert_eq!(created("1969-12-31T23:59:00Z"), Some(-60));
+    assert_eq!(created("yesterday"), None);
+}
+
+#[test]
+fn ports_are_those_that_an_srv_record_can_name() {
+    let ports = |ports: Value| {
+        let object = endpoint_mirror_of(|s| s["spec"]["ports"] = ports);
+        let Object::EndpointMirror(mirror) = object else {
+            panic!("{object:?}")
+        };
+        let label = |port: &Port| (port.number, port.protocol.label());
+        mirror.ports.iter().map(label).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        ports(json!([
+            {"port": 1},
+            {"port": 2, "protocol": "TCP"},
+            {"port": 3, "protocol": "UDP"},
+            {"port": 4, "protocol": "SCTP"},
+            {"port": 65535},
+        ])),
+        [
+            (1, "tcp"),
+            (2, "tcp"),
+            (3, "udp"),
+            (4, "sctp"),
+            (65535, "tcp")
+        ]
+    );
+    let none =
+        json!([{"port": 0}, {"port": -1}, {"port": 65536}, {"port": 5, "protocol": "QUIC"}, {}]);
+    assert_eq!(ports(none), []);
+}
+
+#[test]
+fn a_slice_belongs_to_the_service_that_its_label_names() {
+    let slice = |labels: Value, address_type: &str| {
+        let slice = json!({
+            "metadata": {"namespace": "prod", "name": "db-1", "labels": labels},
+            "addressType": address_type,
+        });
+        reason(&object(Watch::LocalSlices, &slice))
+    };
+    assert_eq!(slice(json!({key::SERVICE_NAME: "db"}), "IPv4"), None);
+    assert_eq!(slice(json!({}), "IPv4"), Some(SkipReason::BadName));
+    // Names of hosts are no addresses.
+    let fqdn = slice(json!({key::SERVICE_NAME: "db"}), "FQDN");
+    assert_eq!(fqdn, Some(SkipReason::BadAddress));
+}
+
+#[test]
+fn a_gateway_is_up_if_one_address_is_ready() {
+    let ready = |conditions: &[bool]| {
+        let endpoints: Vec<Value> = conditions
+            .iter()
+            .map(|ready| json!({"addresses": ["198.51.100.10"], "conditions": {"ready": ready}}))
+            .collect();
+        let slice = json!({
+            "metadata": {"namespace": "prod", "name": "db-0-east-1",
+                "labels": {key::SERVICE_NAME: "db-0-east", key::HEADLESS_MIRROR: "db-east"}},
+            "addressType": "IPv4",
+            "endpoints": endpoints,
+        });
+        let Object::GatewaySlice(slice) = object(Watch::MirrorSlices, &slice) else {
+            panic!()
+        };
+        slice.ready
+    };
+    for (conditions, expected) in [
+        (&[][..], None),
+        (&[true], Some(true)),
+        (&[false], Some(false)),
+        (&[false, true], Some(true)),
+        (&[false, false], Some(false)),
+    ] {
+        assert_eq!(ready(conditions), expected, "{conditions:?}");
+    }
+}
+
+#[test]
+fn a_mirror_of_another_kind_says_what_it_is_of() {
+    let service = json!({
+        "metadata": {"namespace": "prod", "name": "db-east", "labels": {key::CLUSTER_NAME: "east"}},
+        "spec": {"clusterIP": "10.96.0.1"},
+    });
+    let Object::Skipped(skip) = object(Watch::MirrorServices, &service) else {
+        panic!()
+    };
+    let (of, cluster) = skip.other_kind.as_ref().unwrap();
+    assert_eq!(
+        (of.to_string(), cluster.as_str()),
+        ("prod/db".to_owned(), "east")
+    );
+}
+
+#[test]
+fn values_of_users_are_cut_in_reports_not_dropped() {
+    assert_eq!(shorten("soon"), "soon");
+    assert_eq!(shorten(&"ä".repeat(200_000)), "ä".repeat(40));
+}

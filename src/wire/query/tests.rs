@@ -235,6 +235,116 @@ fn options_are_read_and_unknown_ones_ignored() {
 }
 
 #[test]
+fn the_first_cookie_counts_if_it_is_one() {
+    let cookie_of = |options: &[&[u8]]| {
+        let options = options.concat();
+        let mut opt = OPT.to_vec();
+        opt[10] = options.len() as u8;
+        opt.extend(options);
+        let packet = message(0, [1, 0, 0, 1], &[QUESTION, &opt].concat());
+        parse(&packet).map(|query| query.edns.unwrap().cookie)
+    };
+    let option = |octets: usize| {
+        let value = [&b"12345678"[..], &[9; 40]].concat();
+        [&[0, 10, 0, octets as u8][..], &value[..octets]].concat()
+    };
+    let client = Some(*b"12345678");
+    assert_eq!(cookie_of(&[]), Ok(None));
+    // 8 octets, alone or with 8 to 32 of the server's (RFC 7873 section 5.2.2).
+    for octets in [8, 16, 40] {
+        assert_eq!(cookie_of(&[&option(octets)]), Ok(client), "{octets}");
+    }
+    for octets in [0, 7, 9, 15, 41] {
+        assert!(cookie_of(&[&option(octets)]).is_err(), "{octets}");
+    }
+    // Whatever the second is (RFC 7873 section 5.2).
+    let second = b"\x00\x0a\x00\x0887654321";
+    assert_eq!(cookie_of(&[&option(8), second]), Ok(client));
+    assert_eq!(cookie_of(&[&option(8), &option(7)]), Ok(client));
+    // An option fills the record to its end.
+    assert!(cookie_of(&[&option(8), b"\x00"]).is_err());
+}
+
+#[test]
+fn another_version_is_noticed_whatever_its_options_look_like() {
+    let packet = |counts: [u16; 4], opcode: u16, question: &[u8]| {
+        let opt = b"\x00\x00\x29\x04\xd0\x00\x01\x00\x00\x00\x03abc";
+        message(opcode << 11, counts, &[question, &opt[..]].concat())
+    };
+    let version = |packet: &[u8]| match parse(packet) {
+        Ok(query) => (Rcode::NOERROR, query.edns.map(|edns| edns.version)),
+        Err(Reject::With { rcode, edns, .. }) => (rcode, edns.map(|edns| edns.version)),
+        Err(Reject::Drop) => panic!(),
+    };
+    assert_eq!(
+        version(&packet([1, 0, 0, 1], 0, QUESTION)),
+        (Rcode::NOERROR, Some(1))
+    );
+    // Without a question, too (RFC 6891 section 6.1.3); an opcode that we do not know comes first.
+    assert_eq!(
+        version(&packet([0, 0, 0, 1], 0, b"")),
+        (Rcode::BADVERS, Some(1))
+    );
+    assert_eq!(
+        version(&packet([0, 0, 0, 1], 4, b"")),
+        (Rcode::NOTIMP, Some(1))
+    );
+    assert_eq!(
+        version(&packet([1, 0, 0, 1], 4, QUESTION)),
+        (Rcode::NOTIMP, Some(1))
+    );
+    assert_eq!(
+        version(&packet([1, 0, 0, 1], 4, b"\xff")),
+        (Rcode::NOTIMP, None)
+    );
+}
+
+#[test]
+fn an_opt_record_counts_behind_another_and_only_as_an_additional_one() {
+    let read = |counts: [u16; 4], question: &[u8], records: &[&[u8]]| {
+        let packet = message(0, counts, &[question, &records.concat()].concat());
+        match parse(&packet) {
+            Ok(query) => (Rcode::NOERROR, query.edns.is_some()),
+            Err(Reject::With { rcode, edns, .. }) => (rcode, edns.is_some()),
+            Err(Reject::Drop) => panic!(),
+        }
+    };
+    // A key of the longest name that there is, of one that is longer, and of one that points elsewhere.
+    let key = |name: &[u8]| [name, b"\x00\xfa\x00\xff\x00\x00\x00\x00\x00\x02ab"].concat();
+    let name = |last: u8| {
+        let mut name = b"\x01a".repeat(125);
+        name.push(last);
+        name.extend(vec![b'a'; usize::from(last)]);
+        name.push(0);
+        name
+    };
+    assert_eq!((name(3).len(), name(4).len()), (255, 256));
+    let both = [1, 0, 0, 2];
+    let seen = (Rcode::NOERROR, true);
+    assert_eq!(read(both, QUESTION, &[&key(&name(3)), OPT]), seen);
+    assert_eq!(read(both, QUESTION, &[OPT, &key(&name(3))]), seen);
+    assert_eq!(read(both, QUESTION, &[&key(b"\xc0\x0c"), OPT]), seen);
+    assert_eq!(read(both, QUESTION, &[&key(b"\x01a\xff\xff"), OPT]), seen);
+    for name in [&name(4)[..], b"\x40a\x00", b"\x80a\x00"] {
+        let malformed = (Rcode::FORMERR, false);
+        assert_eq!(read(both, QUESTION, &[&key(name), OPT]), malformed);
+    }
+    // The authority section of a question for a transfer is no place for it.
+    let transfer = b"\x06global\x00\x00\xfb\x00\x01";
+    let soa = b"\x00\x00\x06\x00\x01\x00\x00\x00\x00\x00\x00";
+    assert_eq!(read([1, 0, 1, 1], transfer, &[soa, OPT]), seen);
+    assert_eq!(
+        read([1, 0, 1, 1], transfer, &[OPT, soa]),
+        (Rcode::FORMERR, true)
+    );
+    assert_eq!(read([1, 0, 1, 2], transfer, &[soa, soa, OPT]), seen);
+    assert_eq!(
+        read([1, 0, 2, 1], transfer, &[soa, soa, OPT]),
+        (Rcode::FORMERR, true)
+    );
+}
+
+#[test]
 fn no_prefix_of_a_query_panics() {
     let packet = message(0, [1, 0, 0, 1], &[QUESTION, OPT].concat());
     for end in 0..packet.len() {

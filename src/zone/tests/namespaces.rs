@@ -251,8 +251,18 @@ fn assert_untouched(before: &Server, after: &Server) -> Result<(), TestCaseError
     Ok(())
 }
 
+/// A hundred cases are enough, or fewer where the environment says so.
+fn config() -> ProptestConfig {
+    let config = ProptestConfig::default();
+    ProptestConfig {
+        cases: config.cases.min(100),
+        failure_persistence: None,
+        ..config
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn forged_objects_in_other_namespaces_change_no_name_of_a_namespace(

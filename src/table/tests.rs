@@ -1,0 +1,580 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::report::{Report, State};
+use super::*;
+use crate::mirror::{ObjectKey, Watch, watch::key};
+use crate::testing::{
+    endpoint, gateway, inputs, local, mirror, published, reduced, rules, table, table_by, zones,
+};
+use crate::zone::print::zone_file;
+
+fn annotated(mut object: Value, annotation: &str, value: &str) -> Value {
+    object["metadata"]["annotations"][annotation] = json!(value);
+    object
+}
+
+fn key_of(namespace: &str, service: &str) -> ServiceKey {
+    ServiceKey {
+        namespace: namespace.parse().unwrap(),
+        service: service.parse().unwrap(),
+    }
+}
+
+fn kinds(table: &Table) -> Vec<&'static str> {
+    table
+        .conflicts()
+        .map(|conflict| conflict.kind.name())
+        .collect()
+}
+
+/// One object appears, changes or goes.
+#[derive(Clone, Debug)]
+struct Step {
+    watch: Watch,
+    object: Value,
+    goes: bool,
+}
+
+/// Few objects, so that they meet each other.
+fn any_step() -> impl Strategy<Value = Step> {
+    let one_of = |labels: &[&'static str]| prop::sample::select(labels.to_vec());
+    let (namespace, service) = (one_of(&["prod", "shop", "east"]), one_of(&["db", "prod"]));
+    let (cluster, host) = (one_of(&["east", "west"]), one_of(&["h-0", "h-1"]));
+    let place = (namespace, service, cluster, host);
+    (place, 0..9, 1..4_u8, any::<bool>(), 0..4).prop_map(|(place, kind, ip, ready, goes)| {
+        let (namespace, service, cluster, host) = place;
+        let ip = format!("10.96.0.{ip}");
+        let (watch, object) = match kind {
+            0 | 1 => (Watch::MirrorServices, mirror(namespace, service, cluster)),
+            2 => {
+                let ttl = if ready { "9" } else { "7" };
+                let mirror = annotated(mirror(namespace, service, cluster), key::TTL, ttl);
+                (Watch::MirrorServices, mirror)
+            }
+            3 | 4 => {
+                let endpoint = endpoint(namespace, service, cluster, host, &[&ip]);
+                (Watch::MirrorServices, endpoint)
+            }
+            5 => {
+                let mut endpoint = endpoint(namespace, service, cluster, host, &[&ip]);
+                endpoint["spec"]["ports"] = json!([{"name": "sql", "port": 5432}]);
+                (Watch::MirrorServices, endpoint)
+            }
+            6 => {
+                let endpoint_mirror = format!("{host}-{cluster}");
+                let slice = gateway(namespace, &endpoint_mirror, ready);
+                (Watch::MirrorSlices, slice)
+            }
+            7 => {
+                let [service, _] = local(namespace, service, &[]);
+                (Watch::LocalServices, service)
+            }
+            _ => {
+                let [_, slice] = local(namespace, service, &[(host, &ip, ready)]);
+                (Watch::LocalSlices, slice)
+            }
+        };
+        let goes = goes == 0;
+        Step {
+            watch,
+            object,
+            goes,
+        }
+    })
+}
+
+proptest! {
+    /// Whatever happened before, in one step after the other.
+    #[test]
+    fn building_what_changed_is_building_everything_and_tells_whether_answers_moved(
+        steps in prop::collection::vec(any_step(), 1..40),
+        keeps_short_names in any::<bool>(),
+        gateway_down in prop::sample::select(vec![GatewayDown::LastResort, GatewayDown::Exclude]),
+    ) {
+        // Who was first counts for short names, so the order of events does, unless a flag decides.
+        let default_namespace = (!keeps_short_names).then(|| "prod".parse().unwrap());
+        let short_names = match keeps_short_names {
+            true => ShortNames::On,
+            false => ShortNames::Pinned,
+        };
+        let rules = Rules { short_names, default_namespace, gateway_down, ..rules() };
+        let zones = zones(&["global", "10.in-addr.arpa"]);
+        let answers = |table: &Table| -> Vec<String> {
+            let now = published(table.clone());
+            zones.iter().map(|zone| zone_file(&zones, zone, &now)).collect()
+        };
+        let (mut inputs, mut last) = (Inputs::default(), Table::default());
+        for Step { watch, object, goes } in steps {
+            let (key, object) = reduced(watch, &object);
+            let dirty = match goes {
+                true => inputs.delete(watch, key),
+                false => inputs.apply(watch, key, object),
+            };
+            let Built { table, answers_moved } = build(&last, &inputs, &dirty, &rules);
+            prop_assert_eq!(answers_moved, answers(&table) != answers(&last));
+            if !keeps_short_names {
+                let all = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
+                prop_assert!(table == all, "{table:?} is not {all:?}");
+            }
+            last = table;
+        }
+    }
+}
+
+#[test]
+fn answers_move_with_what_names_show_and_with_nothing_else() {
+    let moved = |rules: &Rules, before: &[Value], after: &[Value]| {
+        let (last, inputs) = (table_by(rules, before), inputs(after));
+        let mut dirty = inputs.services();
+        dirty.extend(last.services().map(|service| service.key.clone()));
+        build(&last, &inputs, &dirty, rules).answers_moved
+    };
+    let host = |host: &str, ip: &str| endpoint("prod", "db", "east", host, &[ip]);
+    let parent = || mirror("prod", "db", "east");
+    let one = || vec![parent(), host("db-0", "10.96.0.1")];
+    let two = || [one(), vec![host("db-1", "10.96.0.2")]].concat();
+    let dead = |mut objects: Vec<Value>| {
+        objects.push(gateway("prod", "db-0-east", false));
+        objects
+    };
+    let asks = |rule: &str| {
+        let mut objects = two();
+        objects[0] = annotated(parent(), key::GATEWAY_DOWN, rule);
+        objects
+    };
+    let mut renamed_port = one();
+    renamed_port[1]["spec"]["ports"][0]["name"] = json!("pg");
+    let pod = |ready| {
+        [
+            two(),
+            local("prod", "db", &[("db-9", "192.0.2.1", ready)]).to_vec(),
+        ]
+        .concat()
+    };
+    let include = Rules {
+        gateway_down: GatewayDown::Include,
+        ..rules()
+    };
+    for (case, rules, before, after, expected) in [
+        ("nothing", rules(), one(), one(), false),
+        (
+            "another name, the same address",
+            rules(),
+            one(),
+            vec![parent(), host("db-7", "10.96.0.1")],
+            true,
+        ),
+        (
+            "another address",
+            rules(),
+            one(),
+            vec![parent(), host("db-0", "10.96.0.9")],
+            true,
+        ),
+        ("another name of a port", rules(), one(), renamed_port, true),
+        ("another endpoint", rules(), one(), two(), true),
+        (
+            "another TTL",
+            rules(),
+            one(),
+            vec![
+                annotated(parent(), key::TTL, "9"),
+                host("db-0", "10.96.0.1"),
+            ],
+            true,
+        ),
+        ("no endpoint any more", rules(), one(), vec![parent()], true),
+        (
+            "no service any more, which had no endpoint",
+            rules(),
+            vec![parent()],
+            vec![],
+            false,
+        ),
+        (
+            "one of two gateways dies",
+            rules(),
+            two(),
+            dead(two()),
+            true,
+        ),
+        ("the only gateway dies", rules(), one(), dead(one()), false),
+        (
+            "a gateway dies that does not matter",
+            include,
+            two(),
+            dead(two()),
+            false,
+        ),
+        (
+            "a rule that makes no difference",
+            rules(),
+            two(),
+            asks("exclude"),
+            false,
+        ),
+        (
+            "a rule that makes one",
+            rules(),
+            dead(two()),
+            dead(asks("include")),
+            true,
+        ),
+        (
+            "a pod that is not ready",
+            rules(),
+            pod(true),
+            pod(false),
+            true,
+        ),
+        (
+            "one that never was",
+            rules(),
+            two(),
+            [two(), pod(false)[3..].to_vec()].concat(),
+            false,
+        ),
+    ] {
+        assert_eq!(moved(&rules, &before, &after), expected, "{case}");
+    }
+}
+
+#[test]
+fn a_list_replaces_what_its_watch_has_seen_in_its_namespace_and_nothing_else() {
+    let listed = |objects: &[Value]| -> inputs::Objects {
+        let reduced = |object| reduced(Watch::MirrorServices, object);
+        objects.iter().map(reduced).collect()
+    };
+    let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
+    let all = [prod.clone(), shop.clone()];
+    let names =
+        |dirty: inputs::Dirty| -> Vec<String> { dirty.iter().map(ToString::to_string).collect() };
+    let watch = Watch::MirrorServices;
+    let mut inputs = inputs(&all);
+    // The same again is no news.
+    assert_eq!(inputs.count_lost(watch, None, &listed(&all)), 0);
+    assert_eq!(names(inputs.reset(watch, None, listed(&all))), [""; 0]);
+    let empty = inputs::Objects::new();
+    assert_eq!(inputs.count_lost(watch, None, &empty), 2);
+    assert_eq!(inputs.count_lost(watch, Some("shop"), &empty), 1);
+    // What changed is lost too.
+    let changed = annotated(shop.clone(), key::TTL, "9");
+    let all = [prod, changed];
+    assert_eq!(inputs.count_lost(watch, None, &listed(&all)), 1);
+    assert_eq!(names(inputs.reset(watch, None, listed(&all))), ["shop/db"]);
+    // A list of one namespace is silent about the others.
+    assert_eq!(
+        names(inputs.reset(watch, Some("shop"), inputs::Objects::new())),
+        ["shop/db"]
+    );
+    assert_eq!(names(inputs.services()), ["prod/db"]);
+    assert_eq!(
+        names(inputs.reset(watch, None, inputs::Objects::new())),
+        ["prod/db"]
+    );
+    assert_eq!(names(inputs.services()), [""; 0]);
+}
+
+#[test]
+fn a_mirror_that_stays_what_it_is_or_comes_anew_has_not_changed_its_identity() {
+    let watch = Watch::MirrorServices;
+    let mut inputs = inputs(&[mirror("prod", "db", "east")]);
+    let service = key_of("prod", "db");
+    let mut apply = |object: &Value, goes: bool| {
+        let (key, object) = reduced(watch, object);
+        match goes {
+            true => inputs.delete(watch, key),
+            false => inputs.apply(watch, key, object),
+        };
+        inputs.changed(&service).count()
+    };
+    let host = |ip: &str| endpoint("prod", "db", "east", "db-0", &[ip]);
+    assert_eq!(apply(&host("10.96.0.1"), false), 0);
+    assert_eq!(apply(&host("10.96.0.2"), false), 0);
+    let remote = "mirror.linkerd.io/remote-svc-fq-name";
+    let other = annotated(host("10.96.0.2"), remote, "db-7.db.prod.svc.cluster.local");
+    assert_eq!(apply(&other, false), 1);
+    assert_eq!(apply(&other, true), 0);
+    assert_eq!(apply(&host("10.96.0.2"), false), 0);
+}
+
+#[test]
+fn names_of_255_octets_are_answered_and_longer_ones_reported() {
+    let (host, service, namespace) = ("h".repeat(63), "s".repeat(63), "n".repeat(63));
+    let endpoints = |cluster: &str| {
+        let table = table(&[
+            mirror(&namespace, &service, cluster),
+            endpoint(&namespace, &service, cluster, &host, &["10.96.0.1"]),
+        ]);
+        let service = table.service(&namespace, &service).unwrap();
+        let skipped = table.skipped().map(|(_, skip)| skip.detail.as_str());
+        let octets = skipped.map(|detail| detail.contains("would take 256 octets, more than 255"));
+        (service.endpoints.len(), octets.collect::<Vec<_>>())
+    };
+    // 64 octets for each of the three, those of the cluster, and 8 for `global.`
+    assert_eq!(endpoints(&"c".repeat(54)), (1, vec![]));
+    assert_eq!(endpoints(&"c".repeat(55)), (0, vec![true]));
+}
+
+#[test]
+fn members_settle_what_they_ask_for() {
+    let settled = |rules: &Rules, wishes: &[(&str, &str)]| {
+        let clusters = ["east", "north", "west"];
+        let mirrors = clusters.iter().zip(wishes).map(|(cluster, (ttl, down))| {
+            let mut mirror = mirror("prod", "db", cluster);
+            for (key, value) in [(key::TTL, ttl), (key::GATEWAY_DOWN, down)] {
+                if !value.is_empty() {
+                    mirror = annotated(mirror, key, value);
+                }
+            }
+            mirror
+        });
+        let table = table_by(rules, &mirrors.collect::<Vec<_>>());
+        let service = table.service("prod", "db").unwrap();
+        let reports = service.conflicts.len();
+        (service.ttl, service.gateway_down, reports)
+    };
+    use GatewayDown::{Exclude, Include, LastResort};
+    assert_eq!(settled(&rules(), &[("", ""), ("", "")]), (5, LastResort, 0));
+    // One who asks is not contradicted by those who do not.
+    assert_eq!(
+        settled(&rules(), &[("9", "exclude"), ("", "")]),
+        (9, Exclude, 0)
+    );
+    assert_eq!(
+        settled(&rules(), &[("9", "include"), ("9", "include")]),
+        (9, Include, 0)
+    );
+    // The rule that answers most.
+    assert_eq!(
+        settled(&rules(), &[("", "exclude"), ("", "last-resort")]),
+        (5, LastResort, 1)
+    );
+    assert_eq!(
+        settled(
+            &rules(),
+            &[("", "exclude"), ("", "include"), ("", "last-resort")]
+        ),
+        (5, Include, 1)
+    );
+    // From 1 to --ttl-max.
+    assert_eq!(settled(&rules(), &[("1", "")]), (1, LastResort, 0));
+    assert_eq!(settled(&rules(), &[("0", "")]), (1, LastResort, 1));
+    assert_eq!(settled(&rules(), &[("30", "")]), (30, LastResort, 0));
+    assert_eq!(settled(&rules(), &[("31", "")]), (30, LastResort, 1));
+    // Which does not bind the operator.
+    let long = Rules { ttl: 60, ..rules() };
+    assert_eq!(settled(&long, &[("", "")]), (60, LastResort, 0));
+}
+
+#[test]
+fn names_that_the_zone_keeps_for_itself_are_reported() {
+    let hidden = |namespace: &str, service: &str, cluster: &str, has_endpoint: bool| {
+        let mut objects = vec![mirror(namespace, service, cluster)];
+        if has_endpoint {
+            objects.push(endpoint(namespace, service, cluster, "h-0", &["10.96.0.1"]));
+        }
+        let table = table(&objects);
+        let names = table.conflicts().map(|c| (c.kind.name(), c.name.clone()));
+        names.collect::<Vec<_>>()
+    };
+    let shadowed = |name: &str| vec![("shadowed", name.to_owned())];
+    assert_eq!(
+        hidden("prod", "dns-version", "east", true),
+        shadowed("dns-version")
+    );
+    assert_eq!(hidden("prod", "dns-version", "east", false), []);
+    assert_eq!(hidden("prod", "dns", "ns", true), shadowed("ns.dns"));
+    assert_eq!(hidden("prod", "dns", "ns", false), []);
+    assert_eq!(hidden("prod", "dns", "east", true), []);
+    assert_eq!(hidden("dns", "ns", "east", true), shadowed("ns.dns"));
+    assert_eq!(hidden("dns", "ns", "east", false), []);
+}
+
+#[test]
+fn a_conflict_is_news_once() {
+    let contested = |objects: &[Value]| table(objects);
+    let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
+    let one = contested(std::slice::from_ref(&prod));
+    let two = contested(&[prod.clone(), shop.clone()]);
+    let news = |table: &Table, last: &Table| table.new_conflicts(last).len();
+    assert_eq!((kinds(&one), kinds(&two)), (vec![], vec!["short-name"]));
+    assert_eq!((news(&two, &one), news(&two, &two.clone())), (1, 0));
+    let three = contested(&[
+        prod,
+        shop,
+        mirror("prod", "web", "east"),
+        mirror("shop", "web", "east"),
+    ]);
+    assert_eq!((news(&three, &two), news(&two, &three)), (1, 0));
+}
+
+#[test]
+fn conflicts_are_called_as_metrics_call_them() {
+    let names = ConflictKind::ALL.map(ConflictKind::name);
+    let expected = [
+        "short-name",
+        "shadowed",
+        "cluster-name",
+        "endpoint",
+        "identity",
+        "headless",
+        "not-exported",
+        "annotation",
+    ];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn a_short_name_that_a_flag_gives_to_nobody_is_still_known() {
+    let db = "db".parse().unwrap();
+    let rules = Rules {
+        short_names: ShortNames::Pinned,
+        pinned_names: [(db, "shop".parse().unwrap())].into(),
+        ..rules()
+    };
+    let table = table_by(
+        &rules,
+        &[mirror("prod", "db", "east"), mirror("prod", "web", "east")],
+    );
+    let short = table.short_name("db").unwrap();
+    assert_eq!((short.owner.as_ref(), short.pinned), (None, true));
+    assert!(table.short_name("web").is_none());
+}
+
+/// Every state that an endpoint can be in.
+fn all_states() -> Vec<Value> {
+    let mut objects = vec![
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]),
+        endpoint("prod", "db", "east", "db-1", &["10.96.0.2"]),
+        gateway("prod", "db-1-east", false),
+        mirror("prod", "idle", "east"),
+        mirror("shop", "down", "east"),
+        endpoint("shop", "down", "east", "down-0", &["10.96.0.3"]),
+        gateway("shop", "down-0-east", false),
+        endpoint("shop", "web", "east", "web-0", &["10.96.0.4"]),
+    ];
+    objects.extend(local(
+        "prod",
+        "db",
+        &[("db-0", "192.0.2.1", true), ("db-1", "192.0.2.2", false)],
+    ));
+    objects
+}
+
+#[test]
+fn the_table_is_written_for_people() {
+    let report = |is_stale| {
+        let now = Published {
+            is_stale,
+            ..published(table(&all_states()))
+        };
+        Report::new(&zones(&["global"]), &now).to_text()
+    };
+    let text = report(false);
+    let expected = "\
+generation 1, serial 1790000000, zones global.
+
+db.prod  ttl 5, also by its short name
+  CLUSTER  HOST  ADDRESSES              PORTS                                      STATE         OBJECT
+  east     db-0  10.96.0.1 2001:db8::1  dns:53/udp dns-tcp:53 7000 sql:26257       answered      Service/prod/db-0-east
+  east     db-1  10.96.0.2              dns:53/udp dns-tcp:53 7000 sql:26257       gateway-down  Service/prod/db-1-east
+  hub      db-0  192.0.2.1              sql:26257                                  answered      EndpointSlice/prod/db-slice
+  hub      db-1  192.0.2.2              sql:26257                                  not-ready     EndpointSlice/prod/db-slice
+
+idle.prod  ttl 5, also by its short name
+  no endpoint
+
+down.shop  ttl 5, also by its short name
+  CLUSTER  HOST    ADDRESSES  PORTS                                 STATE        OBJECT
+  east     down-0  10.96.0.3  dns:53/udp dns-tcp:53 7000 sql:26257  last-resort  Service/shop/down-0-east
+
+skipped objects: 1
+  Service/shop/web-0-east  no-parent  there is no headless mirror 'web-east' of shop/web in cluster 'east'
+
+conflicts: 1
+  not-exported  prod/db  cluster 'hub' is a member here only: its Service is not exported
+";
+    let words = |text: &str| -> Vec<Vec<String>> {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+        text.lines().map(words).collect()
+    };
+    assert_eq!(words(&text), words(expected), "{text}");
+    let stale = report(true);
+    assert_eq!(
+        stale.lines().nth(1),
+        Some("saved by a process before, and not confirmed yet")
+    );
+}
+
+#[test]
+fn columns_are_as_wide_as_their_widest_cell() {
+    let rows = [["a", "b", "c"], ["größer", "x", ""]].map(|row| row.map(str::to_owned));
+    let mut text = String::new();
+    report::write_rows(&mut text, &rows).unwrap();
+    assert_eq!(text, "  a       b  c\n  größer  x\n");
+}
+
+#[test]
+fn a_dead_gateway_shows_in_the_state_by_the_rule_of_its_service() {
+    let state = |gateway_down, objects: &[Value]| {
+        let table = table_by(
+            &Rules {
+                gateway_down,
+                ..rules()
+            },
+            objects,
+        );
+        let service = table.service("prod", "db").unwrap();
+        let states = State::of_service(service).map(|(_, state)| state.name());
+        states.collect::<Vec<_>>()
+    };
+    let mut objects = vec![
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        endpoint("prod", "db", "east", "db-1", &["10.96.0.2"]),
+        gateway("prod", "db-0-east", false),
+    ];
+    use GatewayDown::{Exclude, Include, LastResort};
+    assert_eq!(state(LastResort, &objects), ["gateway-down", "answered"]);
+    assert_eq!(state(Exclude, &objects), ["gateway-down", "answered"]);
+    assert_eq!(state(Include, &objects), ["answered", "answered"]);
+    objects.push(gateway("prod", "db-1-east", false));
+    assert_eq!(state(LastResort, &objects), ["last-resort", "last-resort"]);
+    assert_eq!(state(Exclude, &objects), ["gateway-down", "gateway-down"]);
+    assert_eq!(state(Include, &objects), ["answered", "answered"]);
+}
+
+#[test]
+fn a_pod_that_is_not_ready_is_listed_once() {
+    let pods = |pods: &[(&str, &str, bool)]| {
+        let mut objects = vec![mirror("prod", "db", "east")];
+        objects.extend(local("prod", "db", pods));
+        let table = table(&objects);
+        let service = table.service("prod", "db").unwrap();
+        (service.endpoints.len(), service.not_ready.len())
+    };
+    assert_eq!(
+        pods(&[("db-0", "192.0.2.1", true), ("db-1", "192.0.2.2", false)]),
+        (1, 1)
+    );
+    // Another entry says that the same pod is ready.
+    assert_eq!(
+        pods(&[("db-0", "192.0.2.1", true), ("db-0", "192.0.2.1", false)]),
+        (1, 0)
+    );
+    assert_eq!(
+        pods(&[("db-0", "192.0.2.1", true), ("db-0", "192.0.2.2", false)]),
+        (1, 1)
+    );
+}
+
+#[test]
+fn an_object_of_another_namespace_is_another_object() {
+    let mut inputs = inputs(&[mirror("prod", "db", "east"), mirror("shop", "db", "east")]);
+    let dirty = inputs.delete(Watch::MirrorServices, ObjectKey::new("prod", "db-east"));
+    assert_eq!(dirty, [key_of("prod", "db")].into());
+    assert_eq!(inputs.services(), [key_of("shop", "db")].into());
+}

@@ -1,0 +1,424 @@
+//! The response policy, question by question, and what it leaves to the writer.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::respond::ExtendedError;
+use super::*;
+use crate::table::{Origin, Published, Table};
+use crate::testing::{endpoint, local, mirror, published, table, zones};
+use crate::zone::RecordType;
+
+fn shop() -> Table {
+    let mut objects = vec![
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]),
+        endpoint("prod", "db", "east", "db-1", &["10.96.0.2"]),
+        endpoint("prod", "db", "east", "db-2", &["10.96.0.3"]),
+    ];
+    let pods = [("db-0", "192.0.2.1", true), ("db-1", "192.0.2.2", true)];
+    objects.extend(local("prod", "db", &pods));
+    table(&objects)
+}
+
+fn settings() -> Settings {
+    Settings {
+        zones: zones(&["global"]),
+        access: Access {
+            allowed: vec!["192.0.2.0/24".parse().unwrap()],
+            trusted: Vec::new(),
+        },
+        order: Order::Stable,
+        udp_max: 1232,
+        server_id: Some("global-dns-0".to_owned()),
+        version_bind: None,
+        tcp_idle: Duration::from_millis(30_050),
+        cookie_secret: CookieSecret([7; 16]),
+    }
+}
+
+/// A question, or what is wrong with it.
+#[derive(Clone, Copy)]
+struct Asked {
+    name: &'static str,
+    rtype: u16,
+    class: u16,
+    opcode: u8,
+    version: u8,
+    /// Octets that the client takes; `None`: it does not say.
+    payload: Option<u16>,
+}
+
+const ASKED: Asked = Asked {
+    name: "db.prod.global",
+    rtype: 1,
+    class: 1,
+    opcode: 0,
+    version: 0,
+    payload: Some(1232),
+};
+
+fn packet(asked: Asked) -> Vec<u8> {
+    let has_edns = u8::from(asked.payload.is_some());
+    let mut packet = vec![
+        0xab,
+        0xcd,
+        asked.opcode << 3,
+        0,
+        0,
+        1,
+        0,
+        0,
+        0,
+        0,
+        0,
+        has_edns,
+    ];
+    for label in asked.name.split('.') {
+        packet.push(label.len() as u8);
+        packet.extend(label.as_bytes());
+    }
+    packet.push(0);
+    packet.extend([asked.rtype.to_be_bytes(), asked.class.to_be_bytes()].concat());
+    if let Some(payload) = asked.payload {
+        // Who are you, and how long may I stay?
+        let options = b"\x00\x03\x00\x00\x00\x0b\x00\x00";
+        packet.extend([0, 0, 41]);
+        packet.extend(payload.to_be_bytes());
+        packet.extend([0, asked.version, 0, 0, 0, options.len() as u8]);
+        packet.extend(options);
+    }
+    packet
+}
+
+const ARRIVAL: Arrival = Arrival {
+    over: Transport::Udp,
+    client: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
+    pace: Pace::Fair,
+    turn: 0,
+    time: 1_790_000_000,
+};
+
+/// What a reply says in short: code, extended error, AA, TC, and whether there is an answer.
+fn told(now: &Published, asked: Asked, arrival: Arrival) -> Option<String> {
+    let (settings, packet) = (settings(), packet(asked));
+    let query = parse(&packet);
+    let reply = respond(&settings, now, &query, &arrival)?;
+    let mut out = vec![0; 65_535];
+    let written = write(&reply, &query, &packet, &mut out);
+    assert!(written.length <= usize::from(reply.limit));
+    assert_eq!(&out[..2], &packet[..2]);
+    assert_eq!(out[2] & 0x79, packet[2] & 0x79, "opcode and RD");
+    let error = reply.edns.and_then(|edns| edns.error);
+    let mut words = vec![format!("{}", reply.rcode.0)];
+    words.extend(error.map(|error| format!("error {}", error.code())));
+    words.extend((out[2] & 0x04 != 0).then(|| "AA".to_owned()));
+    words.extend((out[2] & 0x02 != 0).then(|| "TC".to_owned()));
+    words.extend((out[7] != 0).then(|| format!("{} answers", out[7])));
+    words.extend(
+        reply
+            .edns
+            .and_then(|edns| edns.nsid)
+            .map(|_| "NSID".to_owned()),
+    );
+    Some(words.join(", "))
+}
+
+#[test]
+fn every_question_gets_what_the_policy_says() {
+    let now = published(shop());
+    for (case, asked, expected) in [
+        ("a name", ASKED, "0, AA, 5 answers, NSID"),
+        (
+            "without EDNS",
+            Asked {
+                payload: None,
+                ..ASKED
+            },
+            "0, AA, 5 answers",
+        ),
+        ("no such type", Asked { rtype: 16, ..ASKED }, "0, AA, NSID"),
+        (
+            "no such name",
+            Asked {
+                name: "nope.global",
+                ..ASKED
+            },
+            "3, AA, NSID",
+        ),
+        (
+            "elsewhere",
+            Asked {
+                name: "example.com",
+                ..ASKED
+            },
+            "5, error 20, NSID",
+        ),
+        (
+            "any class",
+            Asked {
+                class: 255,
+                ..ASKED
+            },
+            "0, 5 answers, NSID",
+        ),
+        (
+            "no such class",
+            Asked { class: 4, ..ASKED },
+            "5, error 21, NSID",
+        ),
+        (
+            "a transfer",
+            Asked {
+                rtype: 252,
+                ..ASKED
+            },
+            "5, error 21, NSID",
+        ),
+        (
+            "a small transfer",
+            Asked {
+                rtype: 251,
+                ..ASKED
+            },
+            "5, error 21, NSID",
+        ),
+        ("OPT", Asked { rtype: 41, ..ASKED }, "4, NSID"),
+        (
+            "TKEY",
+            Asked {
+                rtype: 249,
+                ..ASKED
+            },
+            "4, NSID",
+        ),
+        (
+            "MAILA",
+            Asked {
+                rtype: 254,
+                ..ASKED
+            },
+            "4, NSID",
+        ),
+        (
+            "any type",
+            Asked {
+                rtype: 255,
+                ..ASKED
+            },
+            "0, AA, 5 answers, NSID",
+        ),
+        (
+            "EDNS of tomorrow",
+            Asked {
+                version: 1,
+                ..ASKED
+            },
+            "16",
+        ),
+        ("an update", Asked { opcode: 5, ..ASKED }, "4, NSID"),
+        (
+            "who are you",
+            Asked {
+                name: "id.server",
+                rtype: 16,
+                class: 3,
+                ..ASKED
+            },
+            "0, 1 answers, NSID",
+        ),
+        (
+            "another type of it",
+            Asked {
+                name: "id.server",
+                rtype: 1,
+                class: 3,
+                ..ASKED
+            },
+            "5, error 21, NSID",
+        ),
+        (
+            "what nobody wants told",
+            Asked {
+                name: "version.bind",
+                rtype: 16,
+                class: 3,
+                ..ASKED
+            },
+            "5, error 21, NSID",
+        ),
+    ] {
+        assert_eq!(
+            told(&now, asked, ARRIVAL).as_deref(),
+            Some(expected),
+            "{case}"
+        );
+    }
+}
+
+#[test]
+fn the_table_may_be_missing_or_too_old() {
+    let expired = Published {
+        is_expired: true,
+        ..published(shop())
+    };
+    let ask = |now: &Published| told(now, ASKED, ARRIVAL);
+    assert_eq!(
+        ask(&Published::default()).as_deref(),
+        Some("2, error 14, NSID")
+    );
+    assert_eq!(ask(&expired).as_deref(), Some("2, error 24, NSID"));
+    let codes = [ExtendedError::Prohibited, ExtendedError::NotSupported].map(ExtendedError::code);
+    assert_eq!(codes, [18, 21]);
+}
+
+#[test]
+fn who_may_not_ask_or_asks_too_fast_gets_little() {
+    let now = published(shop());
+    let malformed = Asked { opcode: 5, ..ASKED };
+    let stranger = Arrival {
+        client: [198, 51, 100, 1].into(),
+        ..ARRIVAL
+    };
+    let (slip, over) = (
+        Arrival {
+            pace: Pace::Slip,
+            ..ARRIVAL
+        },
+        Arrival {
+            pace: Pace::Over,
+            ..ARRIVAL
+        },
+    );
+    let little = Some("5, error 18".to_owned());
+    assert_eq!(told(&now, ASKED, stranger), little);
+    assert_eq!(told(&now, malformed, stranger), little);
+    assert_eq!(told(&now, ASKED, slip), Some("0, TC".to_owned()));
+    // By TCP it would be as wrong.
+    assert_eq!(told(&now, malformed, slip), None);
+    assert_eq!(told(&now, ASKED, over), None);
+    assert_eq!(
+        told(
+            &now,
+            ASKED,
+            Arrival {
+                pace: Pace::Over,
+                ..stranger
+            }
+        ),
+        None
+    );
+}
+
+#[test]
+fn a_reply_is_as_long_as_client_server_and_transport_allow() {
+    let now = Published::default();
+    let settings = settings();
+    let limit = |payload, over| {
+        let query = parse(&packet(Asked { payload, ..ASKED }));
+        respond(&settings, &now, &query, &Arrival { over, ..ARRIVAL })
+            .unwrap()
+            .limit
+    };
+    for (payload, expected) in [
+        (None, 512),
+        (Some(0), 512),
+        (Some(511), 512),
+        (Some(513), 513),
+        (Some(1232), 1232),
+        (Some(65_535), 1232),
+    ] {
+        assert_eq!(limit(payload, Transport::Udp), expected, "{payload:?}");
+    }
+    for over in [Transport::Tcp, Transport::Tls, Transport::Https] {
+        assert_eq!(limit(None, over), 65_535);
+    }
+}
+
+#[test]
+fn idle_times_are_told_where_a_connection_has_one() {
+    let now = Published::default();
+    let settings = settings();
+    let keepalive = |over, wants: bool| {
+        let mut packet = packet(ASKED);
+        if !wants {
+            // An option that nobody knows.
+            let end = packet.len();
+            packet[end - 3] = 0xff;
+        }
+        let query = parse(&packet);
+        let reply = respond(&settings, &now, &query, &Arrival { over, ..ARRIVAL });
+        reply.unwrap().edns.unwrap().keepalive
+    };
+    // In tenths of a second (RFC 7828 section 3.1).
+    assert_eq!(keepalive(Transport::Tcp, true), Some(300));
+    assert_eq!(keepalive(Transport::Tls, true), Some(300));
+    assert_eq!(keepalive(Transport::Tcp, false), None);
+    assert_eq!(keepalive(Transport::Udp, true), None);
+    assert_eq!(keepalive(Transport::Https, true), None);
+}
+
+/// The hosts of the rows of `db.prod.global` in an order.
+fn hosts(table: &Table, order: Order, turn: u32) -> Vec<String> {
+    let name = crate::zone::Name::from_text("db.prod.global").unwrap();
+    let zones = zones(&["global"]);
+    let crate::zone::Reading::View(_, view) = crate::zone::read(&zones, table, &name) else {
+        panic!()
+    };
+    let mut hosts = Vec::new();
+    let flow = order::visit_rows(&view, RecordType::A, order, turn, |row| {
+        let origin = if row.endpoint.origin == Origin::Local {
+            "local"
+        } else {
+            "far"
+        };
+        hosts.push(format!("{origin} {}", row.endpoint.hostname));
+        std::ops::ControlFlow::Continue(())
+    });
+    assert!(flow.is_continue());
+    hosts
+}
+
+#[test]
+fn rows_take_turns_those_of_this_cluster_first_if_asked_for() {
+    let table = shop();
+    let (far, own) = (
+        ["far db-0", "far db-1", "far db-2"],
+        ["local db-0", "local db-1"],
+    );
+    let turned = |rows: &[&str], turn: usize| -> Vec<String> {
+        let mut rows: Vec<String> = rows.iter().map(|row| (*row).to_owned()).collect();
+        let first = turn % rows.len();
+        rows.rotate_left(first);
+        rows
+    };
+    for turn in 0..12 {
+        let at = turn as u32;
+        let all = [&far[..], &own].concat();
+        assert_eq!(hosts(&table, Order::Stable, at), turned(&all, 0));
+        assert_eq!(hosts(&table, Order::Rotate, at), turned(&all, turn));
+        let own_first = [turned(&own, turn), turned(&far, turn)].concat();
+        assert_eq!(hosts(&table, Order::LocalFirst, at), own_first);
+    }
+}
+
+#[test]
+fn shuffling_gives_every_row_its_share_of_every_place() {
+    let table = shop();
+    let turns = 3000;
+    let mut counts = std::collections::BTreeMap::new();
+    for turn in 0..turns {
+        for (place, host) in hosts(&table, Order::Shuffle, turn).into_iter().enumerate() {
+            *counts.entry((place, host)).or_insert(0) += 1;
+        }
+    }
+    // Five rows, five places; a fifth each, give or take a third of that.
+    assert_eq!(counts.len(), 25);
+    let fair = turns / 5;
+    for (place, count) in counts {
+        assert!(
+            (fair * 2 / 3..fair * 4 / 3).contains(&count),
+            "{place:?}: {count}"
+        );
+    }
+}
