@@ -398,7 +398,7 @@ fn a_mirror_of_another_kind_says_what_it_is_of() {
     let Object::Skipped(skip) = object(Watch::MirrorServices, &service) else {
         panic!()
     };
-    let (of, cluster) = skip.other_kind.as_ref().unwrap();
+    let (of, cluster) = skip.other_kind().unwrap();
     assert_eq!(
         (of.to_string(), cluster.as_str()),
         ("prod/db".to_owned(), "east")

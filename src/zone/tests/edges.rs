@@ -188,9 +188,9 @@ fn without_a_table_or_with_too_old_a_one_the_zone_fails_and_nothing_else() {
 }
 
 #[test]
-fn targets_of_a_short_name_are_its_own_unless_a_canonical_name_hides_them() {
+fn targets_are_short_unless_a_canonical_name_hides_one() {
     let zones = zones(&["global"]);
-    let owns = |namespace: &str, service: &str, name: &str| {
+    let are_short = |namespace: &str, service: &str, name: &str| {
         let table = table(&[
             mirror("prod", "db", "east"),
             endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
@@ -201,14 +201,14 @@ fn targets_of_a_short_name_are_its_own_unless_a_canonical_name_hides_them() {
         let Reading::View(_, view) = read(&zones, &table, &Name::from_text(name).unwrap()) else {
             panic!("{name}")
         };
-        view.owns_targets
+        matches!(view.targets, Targets::Asked(_))
     };
-    assert!(owns("shop", "web", "db.global"));
-    assert!(owns("db", "web", "db.global"));
-    // `db-0.west.db.global` is a name of service `west` in namespace `db`, and does not exist.
-    assert!(!owns("db", "west", "db.global"));
-    assert!(owns("db", "west", "east.db.global"));
-    assert!(owns("db", "west", "db.prod.global"));
+    assert!(are_short("shop", "web", "db.global"));
+    assert!(are_short("db", "web", "db.global"));
+    // `db-0.west.db.global` is a name of service `west` in namespace `db`, and does not exist: all are canonical.
+    assert!(!are_short("db", "west", "db.global"));
+    assert!(are_short("db", "west", "east.db.global"));
+    assert!(are_short("db", "west", "db.prod.global"));
 }
 
 /// Rule M4, decided once for each owner name.
