@@ -59,7 +59,8 @@ pub fn api_routes(pages: Pages) -> Router {
 }
 
 /// Ready from the first complete table, or one that was saved, until the process is asked to end. Losing the API server
-/// does not change that: the last table is answered for as long as it takes, or for `--max-stale`.
+/// does not change that: the last table is answered for as long as it takes. Nor does `--max-stale`: every replica loses
+/// the API server at once, and without any that is ready nobody would get the SERVFAIL that was asked for.
 async fn readyz(FromState(pages): FromState<Pages>) -> (StatusCode, String) {
     let mut lines = pages.feeds.troubles();
     if pages.reader.load().is_stale {
@@ -72,10 +73,15 @@ async fn readyz(FromState(pages): FromState<Pages>) -> (StatusCode, String) {
     } else if pages.reader.load().table.is_none() {
         lines.insert(0, "no complete table yet".to_owned());
         StatusCode::SERVICE_UNAVAILABLE
-    } else if pages.reader.load().is_expired {
-        lines.insert(0, "the table is older than --max-stale".to_owned());
-        StatusCode::SERVICE_UNAVAILABLE
     } else {
+        if pages.reader.load().is_expired {
+            let age = pages.feeds.age().as_secs();
+            let expired = "the table is older than --max-stale: answering SERVFAIL";
+            lines.insert(
+                0,
+                format!("{expired}, after {age} s without a sign of life"),
+            );
+        }
         lines.insert(0, "ok".to_owned());
         StatusCode::OK
     };

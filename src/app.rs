@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{Context as _, bail};
-use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -22,10 +21,12 @@ use tracing::{info, warn};
 
 use crate::admin::{Pages, admin_routes, api_routes};
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceArgs};
-use crate::server::{Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, ns_addresses};
+use crate::server::{
+    Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors, http, ns_addresses,
+};
 use crate::source::{self, Feeds, Policy, SnapshotOf, Snapshots, file, kube};
 use crate::table::Publisher;
-use crate::telemetry::{Metrics, Tallies, start_logging};
+use crate::telemetry::{Metrics, Tallies, start_logging, start_queued_logging};
 use crate::wire::{CookieSecret, Settings};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
@@ -77,7 +78,8 @@ async fn serve(
         grace,
         log,
     } = args;
-    log_to_stderr(&log, "info")?;
+    // Kept to the end, where it writes what waits.
+    let log = start_queued_logging(level(&log, "info"), log.log_format.into())?;
     if max_stale.is_some_and(|most| most < 2 * watch_timeout) {
         bail!("--max-stale is less than twice --watch-timeout, for which a watch may be silent");
     }
@@ -111,14 +113,17 @@ async fn serve(
     let admin = listeners.admin().bind_tcp("admin")?;
     let api = listeners.api().bind_tcp("api")?;
     let bound: Vec<_> = dns.iter().map(|listener| listener.address).collect();
-    let pod = pod_ip()?;
-    let zones = zones(&model, &ns_addresses(&ns_address, &dns, pod));
+    let (pod, node) = (addresses_of(POD_IPS)?, addresses_of(NODE_IPS)?);
+    let zones = zones(
+        &model,
+        &ns_addresses(&ns_address, &dns, pod.first().copied()),
+    );
 
     let tallies = Tallies::default();
     let rate_limit = access.rate_limit();
     let settings = Settings {
         zones: zones.clone(),
-        access: access.access(pod),
+        access: access.access(&[pod, node].concat()),
         order: order.into(),
         udp_max,
         server_id,
@@ -140,6 +145,7 @@ async fn serve(
                 .as_ref()
                 .map(Snapshots::failures)
                 .unwrap_or_default(),
+            lost_log_lines: log.lost(),
             certificate: encrypted.as_ref().map(Encrypted::certificate),
         },
         draining: draining.clone(),
@@ -153,22 +159,26 @@ async fn serve(
     };
     source.spawn(&mut tasks, &feeds, publisher, policy)?;
     for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {
-        tasks.spawn(serve_http(listener, routes));
+        tasks.spawn(http::serve(listener, routes));
     }
     for (listener, routes) in api.into_iter().map(|l| (l, api_routes(pages.clone()))) {
-        tasks.spawn(serve_http(listener, routes));
+        tasks.spawn(http::serve(listener, routes));
     }
     let limits = Limits {
         total: tcp_connections as usize,
         per_address: tcp_connections_per_address as usize,
     };
-    let answerers = Answerers::new(settings, reader, tallies, rate_limit);
+    // Over TCP, and as many encrypted ones.
+    let per_connection = 1 + encrypted.as_ref().map_or(0, |_| Encrypted::DESCRIPTORS);
     let workers = udp_workers.map_or_else(cpus, usize::from);
+    let limits = descriptors::grant(limits, per_connection, dns.len() * workers)
+        .context("reading the limit of open files")?;
+    let answerers = Answerers::new(settings, reader, tallies, rate_limit);
     let mut server = DnsServer::start(dns, &answerers, workers, limits)
         .context("starting a thread for each UDP worker")?;
     if let Some(encrypted) = encrypted {
         tasks.spawn(encrypted.certificate().follow());
-        server.start_encrypted(encrypted, &answerers);
+        server.start_encrypted(encrypted, &answerers, limits);
     }
     ready(&bound)?;
 
@@ -198,12 +208,6 @@ async fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-async fn serve_http(listener: TcpListener, routes: axum::Router) {
-    if let Err(error) = axum::serve(listener, routes).await {
-        warn!(%error, "An HTTP listener ended");
-    }
-}
-
 /// Returns how many CPUs this process may use.
 fn cpus() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
@@ -225,23 +229,28 @@ fn zones(model: &ModelArgs, ns_addresses: &[IpAddr]) -> Zones {
     Zones::new(forward.chain(reverse).collect())
 }
 
-/// Reads the pod's address, which the chart sets from `status.podIP`.
-fn pod_ip() -> anyhow::Result<Option<IpAddr>> {
-    const VARIABLE: &str = "GLOBAL_DNS_POD_IP";
-    match std::env::var(VARIABLE) {
-        Err(_) => Ok(None),
-        Ok(text) if text.is_empty() => Ok(None),
-        Ok(text) => match text.parse() {
-            Ok(ip) => Ok(Some(ip)),
-            Err(_) => bail!("environment variable {VARIABLE}: '{text}' is no IP address"),
-        },
-    }
+/// The pod's addresses, which the chart sets from `status.podIPs`.
+const POD_IPS: &str = "GLOBAL_DNS_POD_IPS";
+/// The node's, which it sets from `status.hostIPs`, or from `status.hostIP` where Kubernetes may not know that.
+const NODE_IPS: &str = "GLOBAL_DNS_NODE_IPS";
+
+/// Reads addresses, with commas between them, from a variable, if it is there.
+fn addresses_of(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
+    let text = std::env::var(variable).unwrap_or_default();
+    let texts = text.split(',').filter(|text| !text.is_empty());
+    let address = |text: &str| match text.parse() {
+        Ok(ip) => Ok(ip),
+        Err(_) => bail!("environment variable {variable}: '{text}' is no IP address"),
+    };
+    texts.map(address).collect()
 }
 
 fn log_to_stderr(log: &LogArgs, default: &str) -> anyhow::Result<()> {
-    let level = log.log_level.as_deref().unwrap_or(default);
-    start_logging(level, log.log_format.into())
-        .with_context(|| format!("invalid --log-level '{level}'"))
+    Ok(start_logging(level(log, default), log.log_format.into())?)
+}
+
+fn level<'l>(log: &'l LogArgs, default: &'l str) -> &'l str {
+    log.log_level.as_deref().unwrap_or(default)
 }
 
 /// SIGTERM, as Kubernetes sends it, and SIGINT, as a terminal does.
@@ -310,26 +319,23 @@ impl Source {
     /// Runs the source and what follows it, on one thread of their own: to build a large table must keep no connection
     /// waiting, and a change that was read is in the table without another thread to wake.
     fn spawn(
-        self,
+        mut self,
         tasks: &mut JoinSet<()>,
         feeds: &Feeds,
         publisher: Publisher,
         policy: Policy,
     ) -> anyhow::Result<()> {
-        let (updates, inbox) = source::channel();
-        let follow = source::follow(inbox, feeds.clone(), publisher, policy);
         let feeds = feeds.clone();
         let (running, ended) = oneshot::channel::<Infallible>();
         let work = move || {
             let _running = running; // until this thread ends, by a panic too
-            let run = async {
-                match self {
-                    Self::Files(files) => files.run(feeds, updates).await,
-                    Self::Cluster(cluster) => cluster.run(feeds, updates).await,
-                }
+            let run = async |feeds, updates| match &mut self {
+                Self::Files(files) => files.run(feeds, updates).await,
+                Self::Cluster(cluster) => cluster.run(feeds, updates).await,
             };
+            let run = source::run(run, feeds, publisher, policy);
             match runtime::Builder::new_current_thread().enable_all().build() {
-                Ok(runtime) => _ = runtime.block_on(async { tokio::join!(run, follow) }),
+                Ok(runtime) => runtime.block_on(run),
                 Err(error) => warn!(%error, "The source cannot run"),
             }
         };

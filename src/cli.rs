@@ -130,7 +130,7 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_WATCH_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub watch_timeout: Duration,
 
-    /// Hold a list that would drop more than this share of the services, of more than 10, until another one, within half a minute, says the same; off: never
+    /// Hold a list that would drop more than this share of its watch's services, of more than 10, until another one, within half a minute, says the same; off: never
     #[arg(long, env = "GLOBAL_DNS_SHRINK_GUARD", value_name = "PERCENT", default_value = "90", value_parser = parse_shrink_guard)]
     pub shrink_guard: ShrinkGuard,
 
@@ -147,7 +147,7 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_SNAPSHOT_MAX_AGE", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     pub snapshot_max_age: Duration,
 
-    /// Answer SERVFAIL when the API server has not been heard for longer than this, at least twice --watch-timeout [default: never]
+    /// Answer SERVFAIL when a watch, or a file, has given no sign of life for longer than this, at least twice --watch-timeout [default: never]
     #[arg(long, env = "GLOBAL_DNS_MAX_STALE", value_name = "DURATION", value_parser = parse_duration)]
     pub max_stale: Option<Duration>,
 

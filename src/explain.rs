@@ -1,6 +1,6 @@
 //! Why an answer is what it is, or why there is none.
 //!
-//! It starts where every answer does, at [`read()`] and [`answer()`], so an explanation can never differ from the answer;
+//! It starts where every answer does, at [`read()`] and [`answer_question()`], so an explanation can never differ from the answer;
 //! it only adds the objects behind it. Pure, like what it explains.
 
 mod missing;
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use missing::{missing, unready};
 
-use crate::mirror::{Namespace, SkipReason};
+use crate::mirror::{Namespace, ObjectRef, Skip, SkipReason};
 use crate::table::report::{EndpointReport, SkipReport, State, write_rows};
 use crate::table::{Conflict, ConflictKind, Origin, Published, Service, Table};
-use crate::zone::answer::rtype_of;
+use crate::zone::answer::{answer_question, rtype_of};
 use crate::zone::print::{owner_names, rows_text};
-use crate::zone::{Answer, Name, Reading, RecordType, Scope, View, Why, Zones, answer, read};
+use crate::zone::{Answer, Name, Reading, RecordType, Scope, View, Why, Zones, read};
 
 /// What became of a name, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ pub struct Explanation {
 pub struct AnswerReport {
     /// `A`, `AAAA`, `SRV`.
     pub rtype: String,
-    /// `NOERROR`, `NODATA`, `NXDOMAIN`, `REFUSED`.
+    /// `NOERROR`, `NODATA`, `NXDOMAIN`, `REFUSED`, `SERVFAIL`.
     pub result: String,
     /// TTL of the records, or of the negative answer, seconds.
     pub ttl: Option<u32>,
@@ -69,7 +69,7 @@ pub fn explain(
 ) -> Option<Explanation> {
     let table = published.table.as_ref()?;
     let reading = read(zones, table, name);
-    let ask = |rtype| answer_report(zones, table, name, rtype);
+    let ask = |rtype| answer_report(zones, published, name, rtype);
     let about = about(zones, table, name, &reading);
     let mut notes = match &reading {
         Reading::View(_, view) => view_notes(view)
@@ -93,6 +93,11 @@ pub fn explain(
         | Reading::Pointers(..)
         | Reading::Empty(_) => Vec::new(),
     };
+    let is_inside = !matches!(reading, Reading::Outside);
+    if published.is_expired && is_inside {
+        let expired = "nothing is answered: the source has been silent for longer than --max-stale";
+        notes.insert(0, expired.to_owned());
+    }
     if about
         .iter()
         .any(|service| service.endpoints.iter().any(|e| e.origin == Origin::Mirror))
@@ -133,8 +138,13 @@ pub fn explain(
     })
 }
 
-fn answer_report(zones: &Zones, table: &Table, name: &Name, rtype: RecordType) -> AnswerReport {
-    let (result, ttl, records) = match answer(read(zones, table, name), rtype) {
+fn answer_report(
+    zones: &Zones,
+    published: &Published,
+    name: &Name,
+    rtype: RecordType,
+) -> AnswerReport {
+    let (result, ttl, records) = match answer_question(zones, published, name, rtype) {
         Answer::Data(_, view, rtype) => (
             "NOERROR",
             Some(view.service.ttl),
@@ -308,19 +318,22 @@ fn skipped(table: &Table, about: &[&Service], zones: &Zones, name: &Name) -> Vec
         .checked_sub(2)
         .map(|index| labels[index])
         .unwrap_or_default();
-    let concerns = |object: &crate::mirror::ObjectRef| match about {
-        [] => *object.key.namespace == *namespace && object.key.name.contains(service),
+    let speaks_of = |object: &ObjectRef, skip: &Skip, labels: [&str; 2]| match &skip.about {
+        Some((key, _)) => key.labels() == labels,
+        // Nothing better is known of it than its own name.
+        None => object.key.name.contains(labels[0]) && *object.key.namespace == *labels[1],
+    };
+    let concerns = |object: &ObjectRef, skip: &Skip| match about {
+        [] => speaks_of(object, skip, [service, namespace]),
         some => some.iter().any(|s| {
             let is_own = s.skipped.iter().any(|(own, _)| own == object);
-            let is_named = *object.key.namespace == *s.key.namespace.as_str()
-                && object.key.name.contains(s.key.service.as_str());
-            is_own || is_named
+            is_own || speaks_of(object, skip, s.key.labels())
         }),
     };
     let concerned = table.skipped().filter(|(object, skip)| {
-        concerns(object) && (skip.reason != SkipReason::NotHeadless || about.is_empty())
+        concerns(object, skip) && (skip.reason != SkipReason::NotHeadless || about.is_empty())
     });
-    let report = |(object, skip): (crate::mirror::ObjectRef, &crate::mirror::Skip)| SkipReport {
+    let report = |(object, skip): (ObjectRef, &Skip)| SkipReport {
         object: object.to_string(),
         reason: skip.reason,
         detail: skip.detail.clone(),

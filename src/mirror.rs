@@ -198,8 +198,8 @@ pub struct Skip {
     pub reason: SkipReason,
     /// One sentence that names the thing and the value.
     pub detail: String,
-    /// The service and the cluster that the object speaks of, where it is a mirror of another kind (M10).
-    pub other_kind: Option<(ServiceKey, ClusterName)>,
+    /// The service and the cluster that the object speaks of, where it is a mirror, and as far as they can be read.
+    pub about: Option<(ServiceKey, ClusterName)>,
 }
 
 /// Characters of a [`Skip`]'s sentence, at most: who writes annotations of 200 KB must not fill memory, logs and reports
@@ -260,6 +260,13 @@ impl fmt::Display for ObjectRef {
     }
 }
 
+impl ServiceKey {
+    /// The labels `S.N` of its canonical name.
+    pub fn labels(&self) -> [&str; 2] {
+        [self.service.as_str(), self.namespace.as_str()]
+    }
+}
+
 impl fmt::Display for ServiceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.service)
@@ -316,8 +323,14 @@ impl Skip {
         Self {
             reason,
             detail,
-            other_kind: None,
+            about: None,
         }
+    }
+
+    /// Returns the service and the cluster of a mirror of another kind (M10).
+    pub fn other_kind(&self) -> Option<&(ServiceKey, ClusterName)> {
+        let about = self.about.as_ref();
+        about.filter(|_| self.reason == SkipReason::NotHeadless)
     }
 }
 

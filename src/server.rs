@@ -4,10 +4,13 @@
 //! Nothing is decided here: a message goes to [`wire`], what comes back is sent. A listener survives
 //! failing `accept` and failing `send`; a query never takes the process down.
 
+mod accept;
 pub mod bind;
 mod connections;
+pub mod descriptors;
 pub mod encrypted;
 pub mod framing;
+pub mod http;
 mod pace;
 mod tcp;
 mod udp;
@@ -65,7 +68,6 @@ struct Answerer {
     overflows: Seldom,
     receive_failures: Seldom,
     send_failures: Seldom,
-    accept_failures: Seldom,
     /// What a test has set for it to run into.
     #[cfg(test)]
     trap: Arc<Trap>,
@@ -119,7 +121,6 @@ impl Answerers {
             overflows: Seldom::default(),
             receive_failures: Seldom::default(),
             send_failures: Seldom::default(),
-            accept_failures: Seldom::default(),
             #[cfg(test)]
             trap: self.trap.clone(),
         }
@@ -189,7 +190,7 @@ impl Answerer {
         let arrival = Arrival {
             over,
             client: client.ip(),
-            pace: self.pace(&query, over, client.ip()),
+            pace: self.pace(&query, over, client.ip(), moment.time),
             turn: self.turn(moment),
             time: moment.time,
         };
@@ -218,17 +219,33 @@ impl Answerer {
         Some(rendered)
     }
 
-    /// Says whether a client is asking too fast; what is never answered does not count.
-    fn pace(&self, query: &Result<Query, Reject>, over: Transport, client: IpAddr) -> Pace {
-        match &self.payer {
-            Some(payer)
-                if over == Transport::Udp
-                    && !self.settings.access.is_trusted(client)
-                    && !matches!(query, Err(Reject::Drop)) =>
-            {
-                payer.pace(client)
-            }
-            Some(_) | None => Pace::Fair,
+    /// Says whether a client is asking too fast; what is never answered does not count. A client with a cookie of ours
+    /// is where it says, and not limited, as Knot has it.
+    fn pace(
+        &self,
+        query: &Result<Query, Reject>,
+        over: Transport,
+        client: IpAddr,
+        time: u32,
+    ) -> Pace {
+        let Some(payer) = &self.payer else {
+            return Pace::Fair;
+        };
+        if over != Transport::Udp || self.settings.access.is_trusted(client) {
+            return Pace::Fair;
+        }
+        let edns = match query {
+            Ok(Query { edns, .. }) | Err(Reject::With { edns, .. }) => edns,
+            Err(Reject::Drop) => return Pace::Fair,
+        };
+        let has_cookie = edns.is_some_and(|edns| {
+            let halves = edns.cookie.zip(edns.server_cookie);
+            let secret = &self.settings.cookie_secret;
+            halves.is_some_and(|(own, ours)| secret.is_ours(own, ours, client, time))
+        });
+        match has_cookie {
+            true => Pace::Fair,
+            false => payer.pace(client),
         }
     }
 
@@ -276,10 +293,12 @@ impl DnsServer {
         })
     }
 
-    /// Starts answering on the encrypted listeners.
-    pub fn start_encrypted(&mut self, listeners: Encrypted, answerers: &Answerers) {
-        for listener in listeners.start(Arc::new(answerers.add()), &self.stop) {
-            self.listeners.spawn(listener);
+    /// Starts answering on the encrypted listeners, which together have as many connections as TCP.
+    pub fn start_encrypted(&mut self, listeners: Encrypted, answerers: &Answerers, limits: Limits) {
+        let answerer = Arc::new(answerers.add());
+        let connections = Connections::new(limits, answerer.counters.clone());
+        for task in listeners.start(&answerer, &connections, &self.stop) {
+            self.listeners.spawn(task);
         }
     }
 

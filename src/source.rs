@@ -7,28 +7,33 @@
 //! most of the table is held until another one says the same ([`ShrinkGuard`]).
 
 mod backoff;
+mod change_log;
 pub mod feeds;
 pub mod file;
 mod guard;
 pub mod kube;
 mod snapshot;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures::FutureExt as _;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::{debug, error, info, warn};
 
+use backoff::Backoff;
+use change_log::{ChangeLog, log_skip};
 pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
 use guard::{Guard, Shrinkage, Verdict};
 pub use snapshot::{SnapshotOf, Snapshots};
 
-use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, SkipReason, Watch};
-use crate::table::inputs::{Dirty, Objects};
+use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, ServiceKey, Watch};
+use crate::table::inputs::{Dirty, Loss, Objects};
 use crate::table::publish::Reader;
-use crate::table::{Built, Inputs, Origin, Publisher, Rules, Table, build};
+use crate::table::{Built, Inputs, Publisher, Rules, Table, build};
 
 /// What a source saw.
 #[derive(Debug)]
@@ -65,7 +70,7 @@ const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 const QUEUE: usize = 1024;
 
 /// Makes the channel between a source and [`follow`].
-pub fn channel() -> (Updates, mpsc::Receiver<Update>) {
+fn channel() -> (Updates, mpsc::Receiver<Update>) {
     mpsc::channel(QUEUE)
 }
 
@@ -82,29 +87,53 @@ pub struct Policy {
     pub max_stale: Option<Duration>,
 }
 
-/// Applies a source's updates, builds and publishes, until the source ends.
-pub async fn follow(
-    updates: mpsc::Receiver<Update>,
+/// Runs a source and what follows it, until the source ends. After a panic both begin anew, a pause later, and the table
+/// stays meanwhile: one object that nobody foresaw must not end a server that can answer.
+pub async fn run(
+    mut source: impl AsyncFnMut(Feeds, Updates),
     feeds: Feeds,
     publisher: Publisher,
-    policy: Policy,
+    mut policy: Policy,
 ) {
-    let Policy {
-        rules,
-        shrink_guard,
-        snapshot,
-        max_stale,
-    } = policy;
+    let mut backoff = Backoff::default();
+    loop {
+        let (updates, inbox) = channel();
+        let follow = follow(inbox, &feeds, &publisher, &mut policy);
+        let both = async { tokio::join!(source(feeds.clone(), updates), follow) };
+        // What they shared is either whole after a panic (feeds, publisher, snapshots) or gone.
+        if AssertUnwindSafe(both).catch_unwind().await.is_ok() {
+            return;
+        }
+        feeds.panicked();
+        let pause = backoff.next();
+        error!(
+            ?pause,
+            "The source panicked: listing everything anew, with the last table meanwhile"
+        );
+        sleep(pause).await;
+    }
+}
+
+/// Applies a source's updates, builds and publishes, until the source ends.
+async fn follow(
+    updates: mpsc::Receiver<Update>,
+    feeds: &Feeds,
+    publisher: &Publisher,
+    policy: &mut Policy,
+) {
+    for feed in feeds.all() {
+        feeds.release(&feed);
+    }
     let mut follower = Follower {
         reader: publisher.reader(),
         publisher,
-        rules,
+        rules: &policy.rules,
         inputs: Inputs::default(),
         dirty: Dirty::new(),
         awaited: feeds.all(),
-        guard: Guard::new(shrink_guard, feeds.clone()),
-        snapshot,
-        max_stale,
+        guard: Guard::new(policy.shrink_guard, feeds.clone()),
+        snapshot: policy.snapshot.as_mut(),
+        max_stale: policy.max_stale,
         feeds,
         log: ChangeLog::default(),
     };
@@ -113,23 +142,23 @@ pub async fn follow(
 }
 
 /// Where a source's updates end up.
-struct Follower {
-    publisher: Publisher,
+struct Follower<'p> {
+    publisher: &'p Publisher,
     reader: Reader,
-    rules: Rules,
+    rules: &'p Rules,
     inputs: Inputs,
     /// Services whose change is not published yet.
     dirty: Dirty,
     /// Feeds that were not listed yet: before all were, there is no table.
     awaited: BTreeSet<Feed>,
     guard: Guard,
-    snapshot: Option<Snapshots>,
+    snapshot: Option<&'p mut Snapshots>,
     max_stale: Option<Duration>,
-    feeds: Feeds,
+    feeds: &'p Feeds,
     log: ChangeLog,
 }
 
-impl Follower {
+impl Follower<'_> {
     async fn run(mut self, mut updates: mpsc::Receiver<Update>) {
         loop {
             // Tables that queries still looked at when the last one was published are let go a moment later.
@@ -162,14 +191,22 @@ impl Follower {
         }
     }
 
-    /// Starts with what a process before has saved, if that can be used. What is listed is kept apart from it, and
-    /// replaces it when it is complete.
+    /// Starts with the table that there is, or with what a process before has saved, if that can be used. What is listed
+    /// is kept apart from it, and replaces it when it is complete.
     fn restore(&mut self) {
-        let Some(restored) = self.snapshot.as_ref().and_then(Snapshots::load) else {
+        if let Some(table) = &self.reader.load().table {
+            self.dirty = table
+                .services()
+                .map(|service| service.key.clone())
+                .collect();
+            return;
+        }
+        let snapshot = self.snapshot.as_deref();
+        let Some(restored) = snapshot.and_then(Snapshots::load) else {
             return;
         };
         let services = restored.inputs.services();
-        let built = build(&Table::default(), &restored.inputs, &services, &self.rules);
+        let built = build(&Table::default(), &restored.inputs, &services, self.rules);
         self.feeds.restored(restored.age);
         let now = self.publisher.publish_stale(built, unix_seconds());
         warn!(
@@ -228,36 +265,13 @@ impl Follower {
     }
 
     fn reset(&mut self, lists: Vec<(Feed, Objects)>) {
-        let is_relist = self.awaited.is_empty();
-        let mut lost = 0;
+        let known = self.inputs.skipped().clone();
         for (feed, objects) in &lists {
             debug!(%feed, objects = objects.len(), "Listed");
-            self.awaited.remove(feed);
-            lost += self
-                .inputs
-                .count_lost(feed.watch, namespace_of(feed), objects);
         }
-        let feeds: Vec<Feed> = lists.iter().map(|(feed, _)| feed.clone()).collect();
-        let known = self.inputs.skipped().clone();
-        let is_suspect = match &self.reader.load().table {
-            Some(table) if is_relist => self.guard.suspects(lost, table, &feeds),
-            _ => false,
-        };
-        if is_suspect {
-            // What came before is not these lists' doing.
-            self.publish();
-            let mut next = self.inputs.clone();
-            let dirty = replace(&mut next, lists);
-            let would = self.shrinkage(&next, &dirty, &feeds);
-            if self.guard.judge(&feeds, would) == Verdict::Held {
-                return;
-            }
-            self.inputs = next;
-            self.dirty = dirty;
-        } else {
-            let why = "A list that was held is not confirmed: dropped";
-            self.guard.release(&feeds, why);
-            self.dirty.extend(replace(&mut self.inputs, lists));
+        match self.awaited.is_empty() {
+            true => self.relist(lists),
+            false => self.list(lists),
         }
         let skipped = self.inputs.skipped().iter();
         for ((watch, key), skip) in skipped.filter(|(key, skip)| known.get(*key) != Some(*skip)) {
@@ -269,13 +283,68 @@ impl Follower {
         }
     }
 
-    /// Tells what would become of the table.
-    fn shrinkage(&self, next: &Inputs, dirty: &Dirty, feeds: &[Feed]) -> Shrinkage {
+    /// Takes the first lists of feeds. When they are complete, they replace the table that there is, if any.
+    fn list(&mut self, lists: Vec<(Feed, Objects)>) {
+        for (feed, _) in &lists {
+            self.awaited.remove(feed);
+        }
+        self.dirty.extend(replace(&mut self.inputs, lists));
+        if !self.awaited.is_empty() || self.reader.load().table.is_none() {
+            return;
+        }
+        let feeds: Vec<Feed> = self.feeds.all().into_iter().collect();
+        // What the feeds had seen of each service is not known any more: its endpoints are.
+        let services = self.dirty.iter().cloned();
+        let losses = services.map(|service| (service, Loss::default())).collect();
+        let would = self.shrinkage(&self.inputs, &self.dirty, &losses);
+        if self.guard.judge(&feeds, [would]) == Verdict::Held {
+            self.awaited = feeds.into_iter().collect();
+        }
+    }
+
+    /// Takes complete lists of what was listed before, or holds them.
+    fn relist(&mut self, lists: Vec<(Feed, Objects)>) {
+        let feeds: Vec<Feed> = lists.iter().map(|(feed, _)| feed.clone()).collect();
+        let suspects: Vec<_> = lists
+            .iter()
+            .map(|(feed, objects)| (feed.watch, namespace_of(feed), objects))
+            .filter(|(watch, namespace, objects)| {
+                let lost = self.inputs.count_lost(*watch, *namespace, objects);
+                self.guard.suspects(lost)
+            })
+            .map(|(watch, namespace, objects)| self.inputs.losses(watch, namespace, objects))
+            .collect();
+        if suspects.is_empty() {
+            let why = "A list that was held is not confirmed: dropped";
+            self.guard.release(&feeds, why);
+            self.dirty.extend(replace(&mut self.inputs, lists));
+            return;
+        }
+        // What came before is not these lists' doing.
+        self.publish();
+        let mut next = self.inputs.clone();
+        let dirty = replace(&mut next, lists);
+        let would = suspects
+            .iter()
+            .map(|losses| self.shrinkage(&next, &dirty, losses));
+        if self.guard.judge(&feeds, would.collect::<Vec<_>>()) == Verdict::Passes {
+            self.inputs = next;
+            self.dirty = dirty;
+        }
+    }
+
+    /// Tells what would become of the services that a list speaks of.
+    fn shrinkage(
+        &self,
+        next: &Inputs,
+        dirty: &Dirty,
+        losses: &BTreeMap<ServiceKey, Loss>,
+    ) -> Shrinkage {
         let last = self.reader.load();
         let empty = Table::default();
         let last = last.table.as_ref().unwrap_or(&empty);
-        let next = build(last, next, dirty, &self.rules);
-        Shrinkage::between(last, &next.table, feeds)
+        let next = build(last, next, dirty, self.rules);
+        Shrinkage::between(last, &next.table, losses, self.guard.rule())
     }
 
     fn publish(&mut self) {
@@ -283,12 +352,12 @@ impl Follower {
         let last = self.reader.load();
         let empty = Table::default();
         let last_table = last.table.as_ref().unwrap_or(&empty);
-        let built: Built = build(last_table, &self.inputs, &dirty, &self.rules);
-        self.log.note(last_table, &built.table, &dirty, &self.rules);
+        let built: Built = build(last_table, &self.inputs, &dirty, self.rules);
+        self.log.note(last_table, &built.table, &dirty, self.rules);
         if last.is_stale {
             info!("Everything was listed: the saved table is replaced");
         }
-        if let Some(snapshot) = &mut self.snapshot
+        if let Some(snapshot) = self.snapshot.as_mut()
             && (last.is_stale || last.table.is_none() || !dirty.is_empty())
         {
             snapshot.note_change();
@@ -324,76 +393,6 @@ pub fn unix_seconds() -> u32 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
-}
-
-/// Logs what a build left out or found contradictory: once, when it appears.
-#[derive(Debug, Default)]
-struct ChangeLog {
-    /// The warning about the default cluster name was given.
-    warned_of_cluster_name: bool,
-}
-
-impl ChangeLog {
-    fn note(&mut self, last: &Table, next: &Table, dirty: &Dirty, rules: &Rules) {
-        for conflict in next.new_conflicts(last) {
-            warn!(
-                kind = conflict.kind.name(),
-                name = conflict.name,
-                "Conflict: {}",
-                conflict.detail
-            );
-        }
-        for key in dirty {
-            let (namespace, service) = (key.namespace.as_str(), key.service.as_str());
-            let Some(new) = next.service(namespace, service) else {
-                continue;
-            };
-            let old = last.service(namespace, service);
-            let (old_skips, old_conflicts) = old.map_or((&[][..], &[][..]), |old| {
-                (&old.skipped[..], &old.conflicts[..])
-            });
-            for (object, skip) in new.skipped.iter().filter(|skip| !old_skips.contains(skip)) {
-                log_skip(object, skip.reason, &skip.detail);
-            }
-            for conflict in new.conflicts.iter().filter(|c| !old_conflicts.contains(c)) {
-                warn!(
-                    kind = conflict.kind.name(),
-                    name = conflict.name,
-                    "Conflict: {}",
-                    conflict.detail
-                );
-            }
-            let is_local = |service: &crate::table::Service| {
-                service
-                    .endpoints
-                    .iter()
-                    .any(|endpoint| endpoint.origin == Origin::Local)
-            };
-            if !self.warned_of_cluster_name && is_local(new) && has_default_name(rules) {
-                self.warned_of_cluster_name = true;
-                warn!(service = %key, "This cluster's members are named '{DEFAULT_CLUSTER_NAME}', which is \
-                    the same name in every cluster; set --cluster-name");
-            }
-        }
-    }
-}
-
-fn has_default_name(rules: &Rules) -> bool {
-    rules.cluster_name.as_str() == DEFAULT_CLUSTER_NAME
-}
-
-/// Logs a skipped object. Kinds of mirrors that do not belong here are everyday; everything else deserves a look.
-fn log_skip(object: &ObjectRef, reason: SkipReason, detail: &str) {
-    match reason {
-        SkipReason::NotHeadless | SkipReason::ExcludedCluster => {
-            debug!(%object, %reason, detail, "Skipped object");
-        }
-        SkipReason::Undecodable
-        | SkipReason::NoParent
-        | SkipReason::NamespaceMismatch
-        | SkipReason::BadName
-        | SkipReason::BadAddress => warn!(%object, %reason, detail, "Skipped object"),
-    }
 }
 
 #[cfg(test)]

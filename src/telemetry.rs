@@ -4,6 +4,7 @@
 //! takes a value that a client or a cluster could make up, cluster names and feeds aside, which are few.
 
 mod counters;
+mod log_queue;
 mod logging;
 
 use std::collections::BTreeMap;
@@ -26,7 +27,10 @@ use crate::table::report::State;
 use crate::table::{ConflictKind, Table};
 
 pub use counters::{Counters, Ended, Tallies};
-pub use logging::{LogFormat, Seldom, sentence, start_logging};
+pub use log_queue::Log;
+pub use logging::{
+    LogError, LogFormat, Seldom, replaced, sentence, start_logging, start_queued_logging,
+};
 
 use counters::{BUCKETS, PROTOS, RCODES, TYPES};
 
@@ -43,6 +47,8 @@ pub struct Metrics {
     pub feeds: Feeds,
     /// Snapshots that could not be written.
     pub snapshot_failures: Arc<AtomicU64>,
+    /// Log lines that could not be written.
+    pub lost_log_lines: Arc<AtomicU64>,
     /// What the encrypted listeners show, if there are any.
     pub certificate: Option<Arc<Certificate>>,
 }
@@ -78,6 +84,9 @@ impl Collector for Metrics {
             let help = "When the certificate in use expires, in Unix seconds";
             page.gauge("certificate_expiry_timestamp_seconds", help, expiry)?;
         }
+        let lost = self.lost_log_lines.load(Relaxed);
+        let help = "Log lines that nobody read in time, or that could not be written";
+        page.counter("lost_log_lines", help, lost)?;
         self.encode_table(&mut page)
     }
 }
@@ -191,7 +200,10 @@ impl Metrics {
         let help = "Age of the oldest watch's last sign of life";
         page.gauge("table_age_seconds", help, age)?;
         let held = self.feeds.held() as f64;
-        let help = "Watches whose last list is held by --shrink-guard";
+        let help = "Panics of what reads objects and builds the table, each followed by a new list of everything";
+        page.counter("source_panics", help, self.feeds.panics())?;
+        let help =
+            "Watches whose last list is held by --shrink-guard; with --file all of them, or none";
         page.gauge("held_lists", help, held)?;
         let services = table.services().filter(|service| service.is_known).count() as f64;
         page.gauge("services", "Services in the table", services)?;

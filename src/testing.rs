@@ -179,11 +179,27 @@ pub(crate) fn zones(names: &[&str]) -> Zones {
     Zones::new(names.iter().map(zone).collect())
 }
 
+/// Mirrored services with one endpoint each.
+pub(crate) fn mirrors(count: usize) -> Vec<Value> {
+    let service = |number| {
+        let name = format!("db{number}");
+        let host = format!("{name}-0");
+        let address = format!("10.0.0.{number}");
+        [
+            mirror("prod", &name, "east"),
+            endpoint("prod", &name, "east", &host, &[&address]),
+        ]
+    };
+    (1..=count).flat_map(service).collect()
+}
+
 /// What the listeners of a test run into, once each.
 #[derive(Debug, Default)]
 pub(crate) struct Trap {
     /// Answering the next message panics.
     pub(crate) panic: AtomicBool,
+    /// Every call to receive panics, before it takes anything.
+    pub(crate) deaf: AtomicBool,
     /// The next call to receive fails with this, as the kernel numbers its errors.
     pub(crate) receive: AtomicI32,
     /// So many calls to send fail, with that.
@@ -198,6 +214,7 @@ impl Trap {
     }
 
     pub(crate) fn receive(&self) -> Result<(), i32> {
+        assert!(!self.deaf.load(SeqCst), "a trap of a test");
         match self.receive.swap(0, SeqCst) {
             0 => Ok(()),
             error => Err(error),

@@ -19,7 +19,7 @@ use std::str::FromStr;
 
 pub use answer::{Answer, Row, RowData, answer};
 pub use name::Name;
-pub use read::{Reading, Scope, View, Why, read};
+pub use read::{Reading, Scope, Targets, View, Why, read};
 pub use reverse::Pointers;
 
 /// The type of a resource record or question (RFC 1035 section 3.2.2), as its number.

@@ -111,7 +111,7 @@ fn orphans(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     let endpoints = endpoints.filter(|e| e.origin == Origin::Mirror);
     let endpoints = endpoints.map(|endpoint| endpoint.cluster.clone());
     let others = table.skipped();
-    let others = others.filter_map(|(_, skip)| Some(rules.name_of(&skip.other_kind.as_ref()?.1)));
+    let others = others.filter_map(|(_, skip)| Some(rules.name_of(&skip.other_kind()?.1)));
     for cluster in headless.chain(endpoints).chain(others) {
         if !linked.contains(&cluster) {
             *orphans.entry(cluster).or_default() += 1;

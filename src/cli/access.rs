@@ -20,7 +20,7 @@ pub struct AccessArgs {
     )]
     pub allow: Vec<Network>,
 
-    /// Clients that may ask over UDP as fast as they like (repeatable) [default: addresses that are not on the Internet, and those around the pod's]
+    /// Clients that may ask over UDP as fast as they like (repeatable) [default: addresses that are not on the Internet, and those around the pod's and its node's]
     #[arg(
         long,
         env = "GLOBAL_DNS_TRUSTED",
@@ -40,12 +40,12 @@ pub struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// Returns what clients' addresses decide; `pod` is this pod's.
-    pub fn access(&self, pod: Option<IpAddr>) -> Access {
+    /// Returns what clients' addresses decide; `own` are those of this pod and its node.
+    pub fn access(&self, own: &[IpAddr]) -> Access {
         Access {
             allowed: self.allow.clone(),
             trusted: match self.trusted.as_slice() {
-                [] => Network::within(pod),
+                [] => Network::within(own),
                 given => given.to_vec(),
             },
         }

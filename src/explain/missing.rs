@@ -101,14 +101,19 @@ fn missing_service(own: &[&str], table: &Table, watched: &[Namespace]) -> Vec<St
         |key: &ServiceKey| key.namespace.as_str() == *namespace && key.service.as_str() == *service;
     let mut notes = Vec::new();
     for (object, skip) in table.skipped() {
-        if let Some((key, cluster)) = &skip.other_kind
-            && is_it(key)
-        {
-            notes.push(format!(
+        let Some((_, cluster)) = skip.about.as_ref().filter(|(key, _)| is_it(key)) else {
+            continue;
+        };
+        notes.push(match skip.other_kind() {
+            Some(_) => format!(
                 "{object} mirrors it from cluster '{cluster}', but not as a headless service: headless mirroring is \
                  off there, or its pods have no hostnames"
-            ));
-        }
+            ),
+            None => format!(
+                "{object} mirrors it from cluster '{cluster}', but cannot be used: {}",
+                skip.detail
+            ),
+        });
     }
     if notes.is_empty() {
         notes.push(format!(

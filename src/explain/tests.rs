@@ -92,16 +92,22 @@ fn an_explanation_says_what_the_answer_is() {
         "example.com",
     ] {
         let name = Name::from_text(name).unwrap();
-        let (zones, now) = (zones(&["global"]), published(table(&shop())));
+        let (zones, mut now) = (zones(&["global"]), published(table(&shop())));
         let explained = explain(&zones, &now, &[], &name).unwrap();
+        now.is_expired = true;
+        let expired = explain(&zones, &now, &[], &name).unwrap();
+        let refused = explained.answers[0].result == "REFUSED";
+        assert_eq!(expired.notes != explained.notes, !refused, "{name}");
+        for report in &expired.answers {
+            let result = if refused { "REFUSED" } else { "SERVFAIL" };
+            assert_eq!(report.result, result, "{name}");
+        }
+        now.is_expired = false;
         for report in &explained.answers {
             let rtype = RecordType::OF_SERVICES
                 .into_iter()
                 .find(|t| t.to_string() == report.rtype);
-            let result = match answer(
-                read(&zones, now.table.as_ref().unwrap(), &name),
-                rtype.unwrap(),
-            ) {
+            let result = match answer_question(&zones, &now, &name, rtype.unwrap()) {
                 Answer::Data(..) => "NOERROR",
                 Answer::NoData(_) => "NODATA",
                 Answer::NxDomain(_) => "NXDOMAIN",

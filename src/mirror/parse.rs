@@ -30,7 +30,10 @@ pub fn found(kind: Kind, object: &KubeObject<'_>) -> Option<(Watch, Object)> {
 /// Reduces an object that `watch` selected to what matters here.
 pub fn object(watch: Watch, object: &KubeObject<'_>) -> Object {
     let parsed = match watch {
-        Watch::MirrorServices => mirror(object),
+        Watch::MirrorServices => mirror(object).map_err(|skip| Skip {
+            about: about(object),
+            ..skip
+        }),
         Watch::LocalServices => local(object),
         Watch::MirrorSlices => gateway_slice(object),
         Watch::LocalSlices | Watch::ForeignSlices => local_slice(object),
@@ -53,10 +56,7 @@ fn mirror(service: &KubeObject<'_>) -> Result<Object, Skip> {
         return endpoint_mirror(service, &spec)
             .map(|mirror| Object::EndpointMirror(Box::new(mirror)));
     }
-    let not_headless = |detail| Skip {
-        other_kind: other_kind(service),
-        ..Skip::new(SkipReason::NotHeadless, detail)
-    };
+    let not_headless = |detail| Skip::new(SkipReason::NotHeadless, detail);
     if service.label(key::REMOTE_DISCOVERY).is_some() {
         return Err(not_headless("a flat (remote-discovery) mirror"));
     }
@@ -88,10 +88,34 @@ fn mirrored_service(service: &KubeObject<'_>, cluster: &ClusterName) -> Result<S
     service_key(service, name)
 }
 
-/// Says what a mirror of another kind is of, as far as it can be read.
-fn other_kind(service: &KubeObject<'_>) -> Option<(ServiceKey, ClusterName)> {
+/// Returns the name of the endpoint and of the service that an endpoint mirror is of.
+fn mirrored_endpoint<'o>(
+    service: &'o KubeObject<'_>,
+    cluster: &ClusterName,
+) -> Result<(&'o str, &'o str), Skip> {
+    let Some(fq_name) = service.annotation(key::REMOTE_FQ_NAME) else {
+        let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
+        return Ok((
+            strip_cluster(service.name(), cluster)?,
+            strip_cluster(parent, cluster)?,
+        ));
+    };
+    let (host, rest) = split(fq_name)?;
+    let (name, rest) = split(rest)?;
+    same_namespace(service, rest)?;
+    Ok((host, name))
+}
+
+/// Says what a mirror that cannot be used is of, as far as it can be read.
+fn about(service: &KubeObject<'_>) -> Option<(ServiceKey, ClusterName)> {
     let cluster = cluster(service).ok()?;
-    Some((mirrored_service(service, &cluster).ok()?, cluster))
+    let of = match service.label(key::HEADLESS_MIRROR) {
+        Some(_) => {
+            mirrored_endpoint(service, &cluster).and_then(|(_, name)| service_key(service, name))
+        }
+        None => mirrored_service(service, &cluster),
+    };
+    Some((of.ok()?, cluster))
 }
 
 fn endpoint_mirror(
@@ -100,18 +124,7 @@ fn endpoint_mirror(
 ) -> Result<EndpointMirror, Skip> {
     let cluster = cluster(service)?;
     let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
-    let (host, name) = match service.annotation(key::REMOTE_FQ_NAME) {
-        Some(fq_name) => {
-            let (host, rest) = split(fq_name)?;
-            let (name, rest) = split(rest)?;
-            same_namespace(service, rest)?;
-            (host, name)
-        }
-        None => (
-            strip_cluster(service.name(), &cluster)?,
-            strip_cluster(parent, &cluster)?,
-        ),
-    };
+    let (host, name) = mirrored_endpoint(service, &cluster)?;
     let ips = spec.cluster_ips.as_deref().unwrap_or_default();
     let mut addresses = SmallVec::with_capacity(ips.len());
     for ip in ips {

@@ -5,14 +5,17 @@
 //! them first, and whoever asks is answered.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
-use crate::telemetry::Counters;
+use crate::source::unix_seconds;
+use crate::telemetry::{Counters, Seldom};
 
 /// How many TCP connections are served at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +34,7 @@ struct Shared {
     limits: Limits,
     counters: Arc<Counters>,
     started: Instant,
+    failures: Seldom,
     open: Mutex<Open>,
 }
 
@@ -66,6 +70,7 @@ impl Connections {
             limits,
             counters,
             started: Instant::now(),
+            failures: Seldom::default(),
             open: Mutex::default(),
         }))
     }
@@ -99,6 +104,14 @@ impl Connections {
     /// Returns how many connections may be open.
     pub(super) fn total(&self) -> usize {
         self.0.limits.total
+    }
+
+    /// Counts a connection that could not be accepted, and tells of it now and then.
+    pub(super) fn note_failure(&self, error: &io::Error) {
+        self.0.counters.count_not_accepted();
+        if self.0.failures.is_due(unix_seconds()) {
+            warn!(%error, "Accepting a TCP connection failed");
+        }
     }
 
     /// Gives a descriptor back to a process that has run out of them.

@@ -1,18 +1,22 @@
 //! DNS over TLS (RFC 7858) and over HTTPS (RFC 8484), off by default; the only door to hickory-server and rustls.
 //!
-//! hickory-server does the transports: accepting, TLS, framing, HTTP/2. What a message means and what it gets is
-//! decided where it is for UDP and TCP, behind the `adapter`. What hickory does on its own stays as it is, and is
-//! listed in the README and in `tests/integration/encrypted`: it reads a message before we see it, answers FORMERR to
-//! what it cannot read, knows no GET, resets a stream instead of an HTTP error, and has no limit on connections.
+//! hickory-server does the transports: TLS, framing, HTTP/2. Connections come to it by the `relay`, because it has no
+//! limit on them. What a message means and what it gets is decided where it is for UDP and TCP, behind the `adapter`.
+//! What hickory does on its own stays as it is, and is listed in the README and in `tests/integration/encrypted`: it
+//! reads a message before we see it, answers FORMERR to what it cannot read, knows no GET, and resets a stream instead
+//! of an HTTP error.
 
 mod adapter;
 mod certificate;
+mod relay;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use hickory_server::Server;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -23,9 +27,12 @@ use tracing::warn;
 
 pub use certificate::{Certificate, CertificateError};
 
+use super::accept::accept;
 use super::bind::{Addresses, BindError};
+use super::connections::Connections;
 use super::{Answerer, TCP_IDLE};
 use adapter::Adapter;
+use relay::{Clients, carry};
 
 /// What is served encrypted.
 #[derive(Clone, Debug)]
@@ -46,8 +53,19 @@ pub struct Options {
 pub struct Encrypted {
     options: Options,
     certificate: Arc<Certificate>,
-    listeners: Vec<(TcpListener, Kind)>,
+    listeners: Vec<Listener>,
 }
+
+/// An address of clients, and the one on loopback where hickory gets their connections.
+struct Listener {
+    kind: Kind,
+    outer: TcpListener,
+    inner: TcpListener,
+    inner_address: SocketAddr,
+}
+
+/// Where hickory listens.
+const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// What is inside TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +77,9 @@ enum Kind {
 // === impl Encrypted ===
 
 impl Encrypted {
+    /// Descriptors of a connection: the client's, and both ends of the one on loopback.
+    pub const DESCRIPTORS: usize = 3;
+
     /// Reads the certificate.
     ///
     /// # Errors
@@ -84,9 +105,14 @@ impl Encrypted {
             ("https", Kind::Http, &self.options.https),
         ];
         for (name, kind, addresses) in wanted {
-            let bound = Addresses::Given(addresses.clone()).bind_tcp(name)?;
-            self.listeners
-                .extend(bound.into_iter().map(|listener| (listener, kind)));
+            for outer in Addresses::Given(addresses.clone()).bind_tcp(name)? {
+                let listener = Listener::new(kind, outer).map_err(|source| BindError {
+                    listener: name,
+                    address: LOOPBACK,
+                    source,
+                })?;
+                self.listeners.push(listener);
+            }
         }
         Ok(self)
     }
@@ -96,29 +122,55 @@ impl Encrypted {
         self.certificate.clone()
     }
 
-    /// Makes one task for each listener, which ends after `stop`, or when its listener does.
+    /// Makes two tasks for each listener, which end after `stop`, or when a listener does.
     pub(super) fn start(
         self,
-        answerer: Arc<Answerer>,
+        answerer: &Arc<Answerer>,
+        connections: &Connections,
         stop: &CancellationToken,
-    ) -> impl Iterator<Item = impl Future<Output = ()> + use<>> + use<> {
-        let Self {
-            options,
-            certificate,
-            listeners,
-        } = self;
-        let stop = stop.clone();
-        listeners.into_iter().map(move |(listener, kind)| {
+    ) -> Vec<BoxFuture<'static, ()>> {
+        let clients = Clients::default();
+        let mut tasks = Vec::new();
+        for listener in self.listeners {
             // A server of its own for each, because a server ends when its last listener does.
-            let mut server = Server::new(Adapter::new(answerer.clone()));
+            let mut server = Server::new(Adapter::new(answerer.clone(), clients.clone()));
             let registered = register(
                 &mut server,
-                listener,
-                kind,
-                certificate.clone(),
-                options.https_path.clone(),
+                listener.inner,
+                listener.kind,
+                self.certificate.clone(),
+                self.options.https_path.clone(),
             );
-            serve(server, registered, stop.clone())
+            tasks.push(serve(server, registered, stop.clone()).boxed());
+            let (counters, clients) = (answerer.counters.clone(), clients.clone());
+            let to = listener.inner_address;
+            let carry = move |stream, client, place| {
+                let (counters, clients) = (counters.clone(), clients.clone());
+                async move { counters.count_ended(carry(stream, client, place, to, clients).await) }
+            };
+            let note_end = |ended: Result<(), _>| {
+                if let Err(error) = ended {
+                    warn!(%error, "An encrypted connection ended in an error");
+                }
+            };
+            let (connections, stop) = (connections.clone(), stop.clone());
+            tasks.push(accept(listener.outer, connections, stop, carry, note_end).boxed());
+        }
+        tasks
+    }
+}
+
+// === impl Listener ===
+
+impl Listener {
+    fn new(kind: Kind, outer: TcpListener) -> io::Result<Self> {
+        let inner = std::net::TcpListener::bind(LOOPBACK)?;
+        inner.set_nonblocking(true)?;
+        Ok(Self {
+            kind,
+            outer,
+            inner_address: inner.local_addr()?,
+            inner: TcpListener::from_std(inner)?,
         })
     }
 }

@@ -9,20 +9,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use socket2::SockRef;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinError;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::debug;
 
+use super::accept::accept;
 use super::connections::{Connections, Place};
 use super::framing::{Framing, Pause};
 use super::{Answerer, TCP_IDLE};
-use crate::source::unix_seconds;
-use crate::telemetry::Ended;
+use crate::telemetry::{Ended, replaced};
 use crate::wire::Transport;
 
 /// How long a client may take for its first query: it opened the connection in order to ask, and soon.
@@ -35,11 +34,6 @@ const LIFE: Duration = Duration::from_secs(3600);
 const LEAVE: Duration = Duration::from_millis(100);
 /// How long a client that never pauses can keep the server from stopping.
 const LONGEST_LEAVE: Duration = Duration::from_secs(2);
-/// Connections that may still be about to make room: no more are accepted until some of them have, so that a flood of
-/// connections takes no more descriptors than that.
-const LEAVING: usize = 32;
-/// How long accepting rests when it fails, for want of descriptors for instance.
-const REST: Duration = Duration::from_millis(50);
 
 /// Serves connections until `stop`; those that are open then end after what their clients have
 /// sent.
@@ -49,10 +43,9 @@ pub(super) async fn serve(
     connections: Connections,
     stop: CancellationToken,
 ) {
-    let mut open = JoinSet::new();
-    let spawn = |open: &mut JoinSet<()>, (stream, client): (TcpStream, SocketAddr)| {
+    let serve = |stream, client, place| {
         let connection = Connection {
-            place: connections.enter(client.ip()),
+            place,
             answerer: answerer.clone(),
             stop: stop.clone(),
             framing: Framing::default(),
@@ -60,42 +53,10 @@ pub(super) async fn serve(
             stream,
             client,
         };
-        open.spawn(connection.serve());
+        connection.serve()
     };
-    let most = connections.total() + LEAVING;
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept(), if open.len() < most => accepted,
-            Some(ended) = open.join_next() => {
-                note_end(&answerer, ended);
-                continue;
-            }
-            () = stop.cancelled() => break,
-        };
-        match accepted {
-            Ok(accepted) => spawn(&mut open, accepted),
-            // A client that has given up already is nothing to rest for.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {
-                answerer.counters.count_not_accepted();
-            }
-            Err(error) => {
-                if answerer.accept_failures.is_due(unix_seconds()) {
-                    warn!(%error, "Accepting a TCP connection failed");
-                }
-                answerer.counters.count_not_accepted();
-                connections.give_way();
-                tokio::time::sleep(REST).await;
-            }
-        }
-    }
-    // Who is in the kernel's queue already is served like the others, to their ends.
-    while let Some(Ok(accepted)) = listener.accept().now_or_never() {
-        spawn(&mut open, accepted);
-    }
-    drop(listener);
-    while let Some(ended) = open.join_next().await {
-        note_end(&answerer, ended);
-    }
+    let note_end = |ended| note_end(&answerer, ended);
+    accept(listener, connections, stop.clone(), serve, note_end).await;
 }
 
 /// Counts a connection whose task panicked, which ends it and no other.
@@ -148,7 +109,7 @@ impl Connection {
             let had_begun = too_long == Ended::Slow;
             let mut has_answered = false;
             let pause = loop {
-                let pause = self.answer_some();
+                let pause = replaced(|| self.answer_some());
                 if !self.framing.replies().is_empty() {
                     has_answered = true;
                     let writing = self.stream.write_all(self.framing.replies());

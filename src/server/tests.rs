@@ -152,3 +152,39 @@ async fn without_memory_for_sockets_it_waits_and_goes_on() {
     assert_eq!(running.answerers.tallies.unsent(), 2);
     running.server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_panics_again_and_again_does_not_spin() {
+    let running = Running::start(1);
+    let (socket, trap) = (running.socket(), &running.answerers.trap);
+    trap.deaf.store(true, SeqCst);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let panics = running.panics(Transport::Udp);
+    // A pause that doubles up to 200 ms: eleven times until it is that long, and five times a second then.
+    assert!((5..=25).contains(&panics), "{panics}");
+    trap.deaf.store(false, SeqCst);
+    assert_eq!(ask(&socket, 1), Some(1));
+    running.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_is_answered_at_the_end_although_receiving_is_interrupted() {
+    const EINTR: i32 = 4;
+    for error in [EINTR, ENOMEM] {
+        let running = Running::start(1);
+        let socket = running.socket();
+        // Nothing is received until the server is to stop; then the queue is full, and the first call fails.
+        running.answerers.trap.deaf.store(true, SeqCst);
+        while running.panics(Transport::Udp) < 10 {
+            tokio::task::yield_now().await;
+        }
+        (0..100).for_each(|id| _ = socket.send(&query(id)).unwrap());
+        running.server.stop.cancel();
+        running.answerers.trap.receive.store(error, SeqCst);
+        running.answerers.trap.deaf.store(false, SeqCst);
+        for _ in 0..100 {
+            assert!(socket.recv(&mut [0; 512]).is_ok(), "errno {error}");
+        }
+        running.server.stop().await;
+    }
+}

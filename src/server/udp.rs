@@ -21,6 +21,7 @@ use tracing::{debug, warn};
 
 use super::Answerer;
 use crate::source::unix_seconds;
+use crate::telemetry::replaced;
 use crate::wire::Transport;
 
 /// Datagrams that are taken with one call: enough to make the calls cheap, few enough to stay in the nearest caches.
@@ -34,6 +35,11 @@ const WAIT: Duration = Duration::from_millis(100);
 /// How long receiving rests when it fails, so that a failure that lasts does not spin; and sending, when the system has
 /// no memory for it.
 const REST: Duration = Duration::from_millis(10);
+/// How long it takes to replace a worker that panicked: hardly any time, if it does not happen again and again.
+const SHORTEST_REST: Duration = Duration::from_micros(100);
+const LONGEST_REST: Duration = Duration::from_millis(200);
+/// How long the queries that wait when the server stops are answered: a queue of 4 MiB takes a tenth of that.
+const LONGEST_DRAIN: Duration = Duration::from_secs(1);
 
 /// Starts a thread whose worker answers until `stop`, and then what is still in the socket's queue. One that panics is
 /// counted and replaced, and what it had received is lost. The future ends when the thread does, and panics if it did.
@@ -57,8 +63,19 @@ pub(super) fn start(
         };
         // What a panic could leave half done is the worker's own, and goes with it; what they share are counters and the
         // table, which is never changed.
-        while catch_unwind(AssertUnwindSafe(run)).is_err() {
+        let mut rest = SHORTEST_REST;
+        loop {
+            let started = Instant::now();
+            if catch_unwind(AssertUnwindSafe(|| replaced(run))).is_ok() {
+                break;
+            }
             answerer.counters.count_panic(Transport::Udp);
+            // Twice as long each time, if it gets nowhere: a panic that takes no datagram out of the queue comes back.
+            rest = match started.elapsed() > LONGEST_REST {
+                true => SHORTEST_REST,
+                false => (2 * rest).min(LONGEST_REST),
+            };
+            thread::sleep(rest);
         }
         drop(ended);
     };
@@ -121,7 +138,22 @@ impl<'w, A: Address> Worker<'w, A> {
             }
         }
         self.refuse_more();
-        while self.serve_batch(MsgFlags::MSG_DONTWAIT).is_ok() {}
+        self.drain();
+    }
+
+    /// Answers what is in the queue. Whoever goes on asking, or a system without memory, cannot make it last.
+    fn drain(&mut self) {
+        let started = Instant::now();
+        while started.elapsed() < LONGEST_DRAIN {
+            match self.serve_batch(MsgFlags::MSG_DONTWAIT) {
+                Ok(()) | Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => break, // it is empty
+                Err(error) => {
+                    debug!(%error, "Receiving over UDP failed");
+                    thread::sleep(REST);
+                }
+            }
+        }
     }
 
     /// Receives what waits, one datagram at least, and answers it.

@@ -31,6 +31,7 @@ pub struct Feeds {
 struct State {
     started: Instant,
     feeds: BTreeMap<Feed, Signs>,
+    panics: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -63,6 +64,7 @@ impl Feeds {
         let state = State {
             started: Instant::now(),
             feeds: feeds.collect(),
+            panics: 0,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -81,11 +83,18 @@ impl Feeds {
         self.lock().feeds.keys().cloned().collect()
     }
 
-    /// Notes that something was heard of a feed.
+    /// Notes that something was heard of a feed, which ends what ailed it.
     pub fn alive(&self, feed: &Feed) {
+        self.breathes(feed);
+        if let Some(signs) = self.lock().feeds.get_mut(feed) {
+            signs.problem = None;
+        }
+    }
+
+    /// Notes that something was heard of a feed that still has its problem.
+    pub(super) fn breathes(&self, feed: &Feed) {
         if let Some(signs) = self.lock().feeds.get_mut(feed) {
             signs.last_life = Some(Instant::now());
-            signs.problem = None;
         }
     }
 
@@ -156,6 +165,16 @@ impl Feeds {
         let state = self.lock();
         let is_held = |signs: &&Signs| signs.held.is_some();
         state.feeds.values().filter(is_held).count()
+    }
+
+    /// Counts a panic of the source, or of what follows it.
+    pub(super) fn panicked(&self) {
+        self.lock().panics += 1;
+    }
+
+    /// Returns how often the source panicked, and was begun anew.
+    pub fn panics(&self) -> u64 {
+        self.lock().panics
     }
 
     /// Returns how long ago the feed that has been silent longest was last heard of; since the start, if never.

@@ -100,7 +100,8 @@ pub struct Files {
     /// How the files looked before they were read.
     stamps: Vec<Stamp>,
     timing: Timing,
-    first: Lists,
+    /// What is sent first; taken when it is.
+    first: Option<Lists>,
 }
 
 /// Parses the texts of files, named by their paths.
@@ -213,39 +214,42 @@ impl Files {
             paths,
             stamps,
             timing,
-            first,
+            first: Some(first),
         })
     }
 
     /// Sends what the files hold, then watches them for changes, for ever.
-    pub async fn run(self, feeds: Feeds, updates: Updates) {
+    pub async fn run(&mut self, feeds: Feeds, updates: Updates) {
         let Self {
             paths,
-            mut stamps,
+            stamps,
             timing,
             first,
         } = self;
         let mut is_good = true;
-        // What was read last is held (`--shrink-guard`), and to be confirmed.
-        let mut must_read = false;
-        if send(first, &feeds, &updates).await.is_err() {
+        // To be read even if nothing changed: what was read last is held (`--shrink-guard`) and to be confirmed, could not
+        // be read, or went to somebody who panicked.
+        let mut must_read = first.is_none();
+        if let Some(first) = first.take()
+            && send(first, &feeds, &updates).await.is_err()
+        {
             return;
         }
         loop {
             tokio::time::sleep(timing.poll).await;
-            let now = look(&paths);
+            let now = look(paths);
             must_read |= feeds.take_due_relists();
-            if now == stamps && !must_read {
+            if now == *stamps && !must_read {
                 // Good files that did not change are as good as read again.
                 if is_good {
                     feeds.all().iter().for_each(|feed| feeds.alive(feed));
                 }
                 continue;
             }
-            let Some(read) = settled(&paths, timing.settle).await else {
+            let Some(read) = settled(paths, timing.settle).await else {
                 continue; // still being written: looked at again at the next poll
             };
-            must_read = false;
+            must_read = matches!(read, Err(FileError::Read(..)));
             is_good = read.is_ok();
             match read {
                 Ok(lists) => {
@@ -256,16 +260,19 @@ impl Files {
                 }
                 Err(error) => {
                     let problem = sentence(&error);
-                    warn!(
-                        error = problem,
-                        "Kept the last table: a file cannot be used"
-                    );
+                    let mut is_news = now != *stamps;
                     for feed in feeds.all() {
-                        feeds.failed(&feed, &problem);
+                        is_news |= feeds.failed(&feed, &problem);
+                    }
+                    if is_news {
+                        warn!(
+                            error = problem,
+                            "Kept the last table: a file cannot be used"
+                        );
                     }
                 }
             }
-            stamps = now;
+            *stamps = now;
         }
     }
 }

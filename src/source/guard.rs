@@ -2,11 +2,15 @@
 //!
 //! An API server that was restored from an empty backup, a proxy in front of another cluster, a file that was truncated:
 //! each answers a list that is complete, well-formed, and wrong. What single events delete is never held: somebody deleted
-//! it. A table without a guard's worth of services is not worth a pause, and before the first table there is nothing to
-//! lose.
+//! it. A table without a guard's worth of services is not worth a pause.
+//!
+//! A list is judged by the services that it speaks of: those that its feed had objects of. It drops a service if it lacks
+//! most of those objects, or if the service would lose most of its endpoints. So the mirrors of a service are not given
+//! up because its local member remains, nor the state of its gateways because the mirrors do.
 //!
 //! Held means that nothing of the list is applied. [`Feeds`] asks the source for another list of the feed after a pause,
-//! and whatever that one says is applied.
+//! and whatever that one says is applied. The first lists after a start are judged as one, by the table that a snapshot or
+//! a source that panicked has left; without one there is nothing to lose.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +20,9 @@ use tracing::{info, warn};
 
 use super::backoff::jittered;
 use super::{Feed, Feeds};
-use crate::table::{Service, Table};
+use crate::mirror::ServiceKey;
+use crate::table::Table;
+use crate::table::inputs::Loss;
 
 /// Tables with fewer services may lose them all: who tries things out deletes everything.
 const SMALLEST_TABLE: usize = 11;
@@ -29,13 +35,13 @@ const PAUSE: Duration = Duration::from_secs(20);
 /// What may go at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShrinkGuard {
-    /// The share of the services, in percent, that one list may drop; `None`: all of them.
+    /// The share of the services, and of what each of them has, in percent, that one list may drop; `None`: all.
     pub percent: Option<u8>,
     /// How long, about, a list is held before another one is asked for.
     pub pause: Duration,
 }
 
-/// How many services a table has, and how many of them it would have left. Those without endpoints do not count: they
+/// How many services a list speaks of, and how many of them it would leave. Those without endpoints do not count: they
 /// answer nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shrinkage {
@@ -74,39 +80,48 @@ impl ShrinkGuard {
 
     /// Tells whether losing `lost` out of `there` services is more than may go at once.
     fn is_too_much(self, lost: usize, there: usize) -> bool {
-        let is_share = |percent| lost * 100 > usize::from(percent) * there;
-        there >= SMALLEST_TABLE && self.percent.is_some_and(is_share)
+        there >= SMALLEST_TABLE && self.is_most(lost, there)
+    }
+
+    /// Tells whether `lost` is more than the share of `there`.
+    fn is_most(self, lost: usize, there: usize) -> bool {
+        self.percent
+            .is_some_and(|percent| lost * 100 > usize::from(percent) * there)
     }
 }
 
 // === impl Shrinkage ===
 
 impl Shrinkage {
-    /// Compares two tables, as far as lists of `feeds` can speak of them.
-    pub(super) fn between(last: &Table, next: &Table, feeds: &[Feed]) -> Self {
-        let has_endpoint = |service: &Service| {
-            let (namespace, name) = (&service.key.namespace, &service.key.service);
-            let service = next.service(namespace.as_str(), name.as_str());
-            service.is_some_and(|service| !service.endpoints.is_empty())
+    /// Compares two tables by the services in `losses`: by their endpoints, and by the objects that a list lacks.
+    pub(super) fn between(
+        last: &Table,
+        next: &Table,
+        losses: &BTreeMap<ServiceKey, Loss>,
+        rule: ShrinkGuard,
+    ) -> Self {
+        let mut shrinkage = Self { there: 0, left: 0 };
+        let endpoints = |table: &Table, key: &ServiceKey| {
+            let service = table.service(key.namespace.as_str(), key.service.as_str());
+            service.map_or(0, |service| service.endpoints.len())
         };
-        let there = spoken_of(last, feeds);
-        Self {
-            there: spoken_of(last, feeds).count(),
-            left: there.filter(|service| has_endpoint(service)).count(),
+        for (key, loss) in losses {
+            let (before, after) = (endpoints(last, key), endpoints(next, key));
+            if before == 0 {
+                continue;
+            }
+            let is_dropped = rule.is_most(loss.gone, loss.seen)
+                || rule.is_most(before.saturating_sub(after), before);
+            shrinkage.there += 1;
+            shrinkage.left += usize::from(!is_dropped);
         }
+        shrinkage
     }
-}
 
-/// Returns the services with endpoints that lists of `feeds` can speak of: those of their namespaces, or all.
-fn spoken_of<'t>(table: &'t Table, feeds: &[Feed]) -> impl Iterator<Item = &'t Service> {
-    let is_spoken_of = |service: &Service| {
-        let namespace = &service.key.namespace;
-        let covers = |feed: &Feed| feed.namespace.as_ref().is_none_or(|of| of == namespace);
-        feeds.iter().any(covers)
-    };
-    table
-        .services()
-        .filter(move |service| !service.endpoints.is_empty() && is_spoken_of(service))
+    /// Tells whether this is more than may go at once.
+    fn is_too_much(self, rule: ShrinkGuard) -> bool {
+        rule.is_too_much(self.there - self.left, self.there)
+    }
 }
 
 // === impl Guard ===
@@ -120,19 +135,29 @@ impl Guard {
         }
     }
 
-    /// Tells whether lists need a closer look: whether those that lack or change `lost` objects could drop too much of
-    /// the table. An object is of one service, so most lists never do.
-    pub(super) fn suspects(&self, lost: usize, table: &Table, feeds: &[Feed]) -> bool {
-        self.rule.is_too_much(lost, spoken_of(table, feeds).count())
+    /// Returns what may go at once.
+    pub(super) fn rule(&self) -> ShrinkGuard {
+        self.rule
     }
 
-    /// Judges lists of `feeds`: holds them, or lets them pass.
-    pub(super) fn judge(&mut self, feeds: &[Feed], would: Shrinkage) -> Verdict {
-        let (there, left) = (would.there, would.left);
-        if !self.rule.is_too_much(there - left, there) {
+    /// Tells whether a list that lacks or changes `lost` objects needs a closer look: an object is of one service, so
+    /// most lists never do.
+    pub(super) fn suspects(&self, lost: usize) -> bool {
+        self.rule.is_too_much(lost, SMALLEST_TABLE)
+    }
+
+    /// Judges lists of `feeds`, by the first that would drop too much: holds them, or lets them pass.
+    pub(super) fn judge(
+        &mut self,
+        feeds: &[Feed],
+        would: impl IntoIterator<Item = Shrinkage>,
+    ) -> Verdict {
+        let mut would = would.into_iter();
+        let Some(Shrinkage { there, left }) = would.find(|would| would.is_too_much(self.rule))
+        else {
             self.release(feeds, "A list that was held is not confirmed: dropped");
             return Verdict::Passes;
-        }
+        };
         let now = Instant::now();
         let is_confirmed = |feed| self.held.get(feed).is_some_and(|due| now >= *due);
         if feeds.iter().all(is_confirmed) {

@@ -1,5 +1,7 @@
 //! The API server: how it is reached, and a watcher for each feed. The only door to the `kube` client.
 
+mod client;
+mod failure;
 mod list;
 mod look;
 mod watcher;
@@ -88,7 +90,7 @@ impl Cluster {
         // Requests that are refused come back to the watcher at once, which tells of it, and pauses for seconds at most:
         // the client would try again by itself, silently, after longer and longer pauses.
         config.default_retry = false;
-        let client = Client::try_from(config.clone());
+        let client = client::client(config.clone());
         Ok(Self {
             config,
             client: client.map_err(|e| ConnectError::Client(Box::new(e)))?,
@@ -135,9 +137,9 @@ impl Cluster {
     }
 
     /// Watches every feed, for ever.
-    pub async fn run(self, feeds: Feeds, updates: Updates) {
+    pub async fn run(&self, feeds: Feeds, updates: Updates) {
         // A client belongs to the runtime that it is made in, which need not be this one.
-        let client = match Client::try_from(self.config) {
+        let client = match client::client(self.config.clone()) {
             Ok(client) => client,
             Err(error) => return warn!(error = sentence(&error), "There is no client any more"),
         };

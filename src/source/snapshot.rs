@@ -28,6 +28,8 @@ use crate::table::Inputs;
 const FORM: u32 = 1;
 /// The least time between two writes: what is lost with it is a few seconds of changes.
 const INTERVAL: Duration = Duration::from_secs(5);
+/// A write takes at most this share of the time between two: copying and writing a large table is work.
+const SHARE: u32 = 20;
 /// A file is written anew, changed or not, so many times before it is too old.
 const REFRESHES: u32 = 4;
 
@@ -60,6 +62,8 @@ struct Outcome {
     failures: Arc<AtomicU64>,
     /// The last one failed, which was told.
     fails: AtomicBool,
+    /// How long the last one took, in milliseconds.
+    took: AtomicU64,
 }
 
 /// What a snapshot holds.
@@ -180,9 +184,11 @@ impl Snapshots {
     /// Saves inputs that were true `age` ago, if it is time to; returns when to ask again.
     pub(super) fn save_if_due(&mut self, inputs: &Inputs, age: Duration) -> Duration {
         let refresh = (self.max_age / REFRESHES).max(INTERVAL);
+        let took = Duration::from_millis(self.outcome.took.load(Relaxed));
+        let interval = INTERVAL.max(took * SHARE);
         let due = self.last.map(|last| match self.has_changed {
-            true => last + INTERVAL,
-            false => last + refresh,
+            true => last + interval,
+            false => last + refresh.max(interval),
         });
         let now = Instant::now();
         let is_writing = self.writing.as_ref().is_some_and(|w| !w.is_finished());
@@ -196,7 +202,12 @@ impl Snapshots {
         let (path, of, inputs) = (self.path.clone(), self.of.clone(), inputs.clone());
         let outcome = self.outcome.clone();
         let time = u64::from(unix_seconds()).saturating_sub(age.as_secs());
-        let work = move || outcome.note(&path, write(&path, of, time, &inputs));
+        let began = std::time::Instant::now();
+        let work = move || {
+            outcome.note(&path, write(&path, of, time, &inputs));
+            let took = began.elapsed().as_millis();
+            outcome.took.store(took.try_into().unwrap_or(0), Relaxed);
+        };
         let thread = thread::Builder::new().name("snapshot".to_owned());
         match thread.spawn(work) {
             Ok(writing) => self.writing = Some(writing),

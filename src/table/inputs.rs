@@ -22,6 +22,15 @@ pub type Skipped = SharedMap<(Watch, ObjectKey), Arc<Skip>>;
 /// The objects of one watch.
 pub type Objects = BTreeMap<ObjectKey, Object>;
 
+/// Objects of one watch that a service depends on, and how many of them a list lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// Objects that were seen.
+    pub seen: usize,
+    /// Those of them that are not listed.
+    pub gone: usize,
+}
+
 /// Services that a list may change without being worth [`Inputs::pack`].
 const SPARSE: usize = 1000;
 
@@ -80,6 +89,26 @@ impl Inputs {
         let seen = seen.filter(|(key, _)| namespace.is_none_or(|n| *key.namespace == *n));
         seen.filter(|(key, object)| listed.get(*key) != Some(*object))
             .count()
+    }
+
+    /// Returns what each service would lose of what `watch` has seen of it, if a complete list were true.
+    pub fn losses(
+        &self,
+        watch: Watch,
+        namespace: Option<&str>,
+        listed: &Objects,
+    ) -> BTreeMap<ServiceKey, Loss> {
+        let seen = self.objects[watch as usize].iter();
+        let seen = seen.filter(|(key, _)| namespace.is_none_or(|n| *key.namespace == *n));
+        let mut losses: BTreeMap<ServiceKey, Loss> = BTreeMap::new();
+        for (key, object) in seen {
+            if let Some(service) = self.dependent(key, Some(object)) {
+                let loss = losses.entry(service).or_default();
+                loss.seen += 1;
+                loss.gone += usize::from(!listed.contains_key(key));
+            }
+        }
+        losses
     }
 
     /// Packs what a long list left half empty: trees that grow at one end have room for as much again.
@@ -221,7 +250,7 @@ impl Inputs {
     pub fn other_kinds(&self, service: &ServiceKey) -> impl Iterator<Item = &ClusterName> {
         self.claimants(service)
             .filter_map(|(_, object)| match object {
-                Object::Skipped(skip) => skip.other_kind.as_ref().map(|(_, cluster)| cluster),
+                Object::Skipped(skip) => skip.other_kind().map(|(_, cluster)| cluster),
                 Object::HeadlessMirror(_)
                 | Object::EndpointMirror(_)
                 | Object::LocalService(_)
@@ -340,7 +369,7 @@ fn claim(object: &Object) -> Option<&ServiceKey> {
     match object {
         Object::HeadlessMirror(mirror) => Some(&mirror.service),
         Object::EndpointMirror(mirror) => Some(&mirror.service),
-        Object::Skipped(skip) => skip.other_kind.as_ref().map(|(service, _)| service),
+        Object::Skipped(skip) => skip.other_kind().map(|(service, _)| service),
         Object::LocalService(_) | Object::GatewaySlice(_) | Object::Slice(_) => None,
     }
 }

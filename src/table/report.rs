@@ -20,6 +20,9 @@ pub struct Report {
     /// The table was saved by a process before (`--snapshot`), and nothing has confirmed it yet.
     #[serde(default)]
     pub stale: bool,
+    /// The source has been silent for longer than `--max-stale`: SERVFAIL instead of what is shown.
+    #[serde(default)]
+    pub expired: bool,
     /// The zones, with final dots.
     pub zones: Vec<String>,
     /// Every service, sorted by namespace and name.
@@ -118,6 +121,7 @@ impl Report {
             generation: published.generation,
             serial: published.serial,
             stale: published.is_stale,
+            expired: published.is_expired,
             zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
             services: services
                 .map(|service| ServiceReport::new(service, owns(service)))
@@ -150,6 +154,9 @@ impl Report {
             self.serial,
             self.zones.join(" ")
         )?;
+        if self.expired {
+            writeln!(text, "older than --max-stale: SERVFAIL is answered instead")?;
+        }
         if self.stale {
             writeln!(text, "saved by a process before, and not confirmed yet")?;
         }

@@ -45,11 +45,12 @@ impl Network {
     }
 
     /// Returns the networks that are trusted where no flag says which: those that are not on the Internet, this host,
-    /// and what is around the pod. Pods with public addresses have them in common down to /16, or /56 for IPv6.
-    pub fn within(pod: Option<IpAddr>) -> Vec<Self> {
-        let around = pod.and_then(|pod| {
-            let length = if pod.is_ipv4() { 16 } else { 56 };
-            IpNet::new(pod, length).ok()
+    /// and what is around the addresses of this pod and its node. Pods with public addresses have them in common down to
+    /// /16, or /56 for IPv6, and so have nodes, whose addresses a DNS in their network asks from.
+    pub fn within(own: &[IpAddr]) -> Vec<Self> {
+        let around = own.iter().filter_map(|own| {
+            let length = if own.is_ipv4() { 16 } else { 56 };
+            IpNet::new(*own, length).ok()
         });
         let host = IpNet::from(IpAddr::from(std::net::Ipv6Addr::LOCALHOST));
         let fixed = WITHIN.iter().filter_map(|text| text.parse().ok());
@@ -122,9 +123,9 @@ mod tests {
 
     #[test]
     fn what_is_not_on_the_internet_is_trusted() {
-        let access = |pod: Option<&str>| Access {
+        let access = |own: &[&str]| Access {
             allowed: Vec::new(),
-            trusted: Network::within(pod.map(ip)),
+            trusted: Network::within(&own.iter().map(|own| ip(own)).collect::<Vec<_>>()),
         };
         for inside in [
             "10.255.0.1",
@@ -137,7 +138,7 @@ mod tests {
             "fd00::1",
             "fe80::1",
         ] {
-            assert!(access(None).is_trusted(ip(inside)), "{inside}");
+            assert!(access(&[]).is_trusted(ip(inside)), "{inside}");
         }
         for outside in [
             "172.32.0.1",
@@ -146,19 +147,23 @@ mod tests {
             "::2",
             "2001:db8::1",
         ] {
-            assert!(!access(None).is_trusted(ip(outside)), "{outside}");
+            assert!(!access(&[]).is_trusted(ip(outside)), "{outside}");
         }
-        let around = access(Some("2001:db8:0:1::7"));
-        assert!(around.is_trusted(ip("2001:db8:0:ff::1")));
-        assert!(!around.is_trusted(ip("2001:db8:0:100::1")));
-        assert!(access(Some("203.0.113.7")).is_trusted(ip("203.0.1.1")));
+        // Both addresses of a pod, and its node's.
+        let around = access(&["203.0.113.7", "2001:db8:0:1::7", "198.51.100.9"]);
+        for inside in ["203.0.1.1", "2001:db8:0:ff::1", "198.51.1.1"] {
+            assert!(around.is_trusted(ip(inside)), "{inside}");
+        }
+        for outside in ["203.1.0.1", "2001:db8:0:100::1", "198.52.1.1"] {
+            assert!(!around.is_trusted(ip(outside)), "{outside}");
+        }
     }
 
     #[test]
     fn who_may_not_ask_is_not_trusted() {
         let access = Access {
             allowed: vec![network("10.0.0.0/8")],
-            trusted: Network::within(None),
+            trusted: Network::within(&[]),
         };
         assert!(access.is_allowed(ip("10.1.2.3")) && access.is_trusted(ip("10.1.2.3")));
         assert!(!access.is_allowed(ip("192.168.1.1")) && !access.is_trusted(ip("192.168.1.1")));

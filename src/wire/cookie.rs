@@ -1,4 +1,4 @@
-//! DNS cookies (RFC 7873, RFC 9018): answered, and never enforced.
+//! DNS cookies (RFC 7873, RFC 9018): answered, and never enforced. Who returns one proves its address, and is not limited.
 //!
 //! CoreDNS forwards its clients' OPT records under its own address, so a cookie that does not fit says nothing about the
 //! client. A bad server cookie counts as none.
@@ -15,8 +15,16 @@ pub struct CookieSecret(pub [u8; 16]);
 /// The client's half of a cookie.
 pub type ClientCookie = [u8; 8];
 
+/// The server's half, as RFC 9018 has it.
+pub type ServerCookie = [u8; 16];
+
 /// A client cookie and the server cookie that belongs to it.
 pub type Cookie = [u8; 24];
+
+/// How old a cookie of ours may be, and how far ahead a clock that has been set back may leave it, in seconds (RFC 9018
+/// section 4.3).
+const OLDEST: i32 = 3600;
+const NEWEST: i32 = -300;
 
 impl CookieSecret {
     /// Makes the cookie for a client (RFC 9018 section 4). `time` is in Unix seconds.
@@ -35,6 +43,20 @@ impl CookieSecret {
         cookie[16..].copy_from_slice(&hasher.finish().to_le_bytes());
         cookie
     }
+
+    /// Returns whether a client has this from us, not long ago, and so is where it says. `time` is in Unix seconds.
+    pub fn is_ours(
+        &self,
+        client: ClientCookie,
+        server: ServerCookie,
+        address: IpAddr,
+        time: u32,
+    ) -> bool {
+        let [_, _, _, _, t1, t2, t3, t4, ..] = server;
+        let made = u32::from_be_bytes([t1, t2, t3, t4]);
+        let age = time.wrapping_sub(made).cast_signed(); // serial numbers (RFC 1982)
+        (NEWEST..=OLDEST).contains(&age) && self.cookie(client, address, made)[8..] == server
+    }
 }
 
 impl std::fmt::Debug for CookieSecret {
@@ -46,6 +68,43 @@ impl std::fmt::Debug for CookieSecret {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_fresh_cookie_of_ours_for_the_same_client_and_address_counts() {
+        const NOW: u32 = 1_790_000_000;
+        let (secret, client) = (CookieSecret([7; 16]), *b"12345678");
+        let address: IpAddr = "192.0.2.1".parse().unwrap();
+        let half = |secret: CookieSecret, client, address, made| -> ServerCookie {
+            secret.cookie(client, address, made)[8..]
+                .try_into()
+                .unwrap()
+        };
+        let ours = half(secret, client, address, NOW);
+        for (time, is_ours) in [
+            (NOW - 301, false),
+            (NOW - 300, true),
+            (NOW, true),
+            (NOW + 3600, true),
+            (NOW + 3601, false),
+        ] {
+            assert_eq!(
+                secret.is_ours(client, ours, address, time),
+                is_ours,
+                "{time}"
+            );
+        }
+        assert!(!secret.is_ours(*b"12345679", ours, address, NOW));
+        assert!(!secret.is_ours(client, ours, "192.0.2.2".parse().unwrap(), NOW));
+        assert!(!CookieSecret([8; 16]).is_ours(client, ours, address, NOW));
+        for octet in 0..16 {
+            let mut forged = ours;
+            forged[octet] ^= 1;
+            assert!(!secret.is_ours(client, forged, address, NOW), "{octet}");
+        }
+        // The clock of 2106.
+        let late = half(secret, client, address, u32::MAX - 1);
+        assert!(secret.is_ours(client, late, address, 5));
+    }
 
     /// RFC 9018 appendix A.1 and A.4.
     #[test]

@@ -4,7 +4,7 @@
 //! of CoreDNS CVE-2026-82399).
 
 use super::Rcode;
-use super::cookie::ClientCookie;
+use super::cookie::{ClientCookie, ServerCookie};
 use crate::zone::{Name, RecordType};
 
 /// A question, with what matters of the message around it.
@@ -35,6 +35,8 @@ pub struct Edns {
     pub wants_keepalive: bool,
     /// The client's half of a cookie (RFC 7873).
     pub cookie: Option<ClientCookie>,
+    /// The other half, which some server gave it, if it has the length of ours.
+    pub server_cookie: Option<ServerCookie>,
 }
 
 /// Why a message is no query that can be answered.
@@ -204,6 +206,7 @@ impl Edns {
             wants_nsid: false,
             wants_keepalive: false,
             cookie: None,
+            server_cookie: None,
         }
     }
 
@@ -221,7 +224,9 @@ impl Edns {
                 option::KEEPALIVE => self.wants_keepalive = true,
                 // Only the first cookie counts (RFC 7873 section 5.2).
                 option::COOKIE if self.cookie.is_none() => {
-                    self.cookie = Some(client_cookie(value)?)
+                    let (client, server) = cookie(value)?;
+                    self.cookie = Some(client);
+                    self.server_cookie = server.try_into().ok();
                 }
                 _ => {} // unknown options are ignored (RFC 6891 section 6.1.2)
             }
@@ -230,10 +235,10 @@ impl Edns {
     }
 }
 
-/// Takes the client's half: 8 octets alone, or with a server cookie of 8 to 32 (RFC 7873 section 5.2.2).
-fn client_cookie(value: &[u8]) -> Option<ClientCookie> {
+/// Takes a cookie apart: 8 octets of the client's, alone or with 8 to 32 of a server's (RFC 7873 section 5.2.2).
+fn cookie(value: &[u8]) -> Option<(ClientCookie, &[u8])> {
     let (client, server) = value.split_first_chunk()?;
-    matches!(server.len(), 0 | 8..=32).then_some(*client)
+    matches!(server.len(), 0 | 8..=32).then_some((*client, server))
 }
 
 /// Codes of EDNS options.

@@ -84,14 +84,9 @@ pub fn records(reply: &Reply<'_>, query: &Query) -> Sections {
             sections
                 .answers
                 .extend(pointers.endpoints().map(|(service, endpoint)| {
-                    let (host, cluster, key) =
-                        (&endpoint.hostname, &endpoint.cluster, &service.key);
-                    let labels = [
-                        host.as_str(),
-                        cluster.as_str(),
-                        key.service.as_str(),
-                        key.namespace.as_str(),
-                    ];
+                    let [name, namespace] = service.key.labels();
+                    let (host, cluster) = (endpoint.hostname.as_str(), endpoint.cluster.as_str());
+                    let labels = [host, cluster, name, namespace];
                     let mut wire: Vec<u8> = Vec::new();
                     for label in labels {
                         wire.push(label.len() as u8); // a label has at most 63 octets
@@ -119,7 +114,7 @@ impl Sections {
                 let srv = RData::SRV(SRV::new(0, SRV_WEIGHT, port, target.clone()));
                 self.answers
                     .push(Record::from_rdata(qname.clone(), ttl, srv));
-                if row.is_first && view.owns_targets {
+                if row.is_first {
                     let ips = endpoint.addresses.iter().map(|own| own.ip);
                     self.additionals
                         .extend(ips.map(|ip| address(target.clone(), ttl, ip)));
@@ -129,14 +124,14 @@ impl Sections {
     }
 }
 
-/// Makes an SRV target: `H.C.` and the question's name from `S` on, lower case.
+/// Makes an SRV target, lower case.
 fn target(query: &Query, view: &View<'_>, endpoint: &Endpoint) -> HickoryName {
     let mut wire = Vec::with_capacity(255);
     for label in [endpoint.hostname.as_str(), endpoint.cluster.as_str()] {
         wire.push(label.len() as u8); // a label has at most 63 octets
         wire.extend(label.as_bytes());
     }
-    wire.extend(&query.name.wire()[view.tail..]);
+    wire.extend(&*view.target_tail(&query.name));
     hickory_name(&wire)
 }
 

@@ -142,19 +142,16 @@ impl Message<'_> {
                 _ => {}
             }
         }
-        let tail = &query.name.wire()[view.tail..];
+        let tail = view.target_tail(&query.name);
         let mut target_at = self.length + SRV_DATA;
         let rows = visit_rows(view, rtype, reply.order, reply.turn, |row| {
             go_on(match row.data {
                 RowData::Address(ip) => self.put_address(ANSWER, &QNAME, ttl, ip),
-                RowData::Srv(port) => self.put_srv(row.endpoint, port, ttl, tail),
+                RowData::Srv(port) => self.put_srv(row.endpoint, port, ttl, &tail),
             })
         });
         if rows.is_break() {
             return false;
-        }
-        if !view.owns_targets {
-            return true;
         }
         // Addresses of the targets, as far as they fit: each target's with the first of its rows.
         let _ = visit_rows(view, rtype, reply.order, reply.turn, |row| {
@@ -164,7 +161,7 @@ impl Message<'_> {
             let at = target_at;
             target_at += host_length(row.endpoint) + tail.len() + SRV_DATA;
             let mut ips = row.endpoint.addresses.iter().filter(|_| row.is_first);
-            let mut put = |ip| self.put_target_address(row.endpoint, at, ttl, view.tail, ip);
+            let mut put = |ip| self.put_target_address(view, row.endpoint, at, ip);
             go_on(ips.all(|own| put(own.ip)))
         });
         true

@@ -83,7 +83,7 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
 
 /// Writes the type and data of each row that a name owns: `A\t10.96.0.7`.
 pub fn rows_text(name: &Name, view: &View<'_>, rtype: RecordType) -> Vec<String> {
-    let tail = Name::read(&name.wire()[view.tail..]).map(|tail| tail.to_string());
+    let tail = Name::read(&view.target_tail(name)).map(|tail| tail.to_string());
     let tail = tail.unwrap_or_default(); // always there: a tail of a name is a name
     let text = |row: &Row<'_>| match row.data {
         RowData::Address(ip) => format!("{rtype}\t{ip}"),

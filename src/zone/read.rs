@@ -12,6 +12,8 @@
 //! whether they exist or not. Somebody who calls a service like a namespace, and its cluster like a service there, would
 //! answer in its stead otherwise. An empty non-terminal, `N.Z`, yields to a short name.
 
+use std::borrow::Cow;
+
 use super::name::Name;
 use super::reverse::{Pointers, read_reverse};
 use super::{Zone, ZoneKind, Zones};
@@ -50,13 +52,20 @@ pub struct View<'t> {
     pub covered: &'t [Endpoint],
     /// The port of a `_P._R.` name.
     pub port: Option<&'t Port>,
-    /// Where label `S` starts in the question's name: an SRV target is `H.C.` and the rest from there, so it stays in
-    /// the family of names that was asked for.
-    pub tail: usize,
+    /// What follows `H.C.` in an SRV target.
+    pub targets: Targets,
     /// Endpoints whose gateway is down are answered too: decided once per owner name (rule M4).
     pub shows_dead: bool,
-    /// Every SRV target is a name of this service, so that addresses may go with it.
-    pub owns_targets: bool,
+}
+
+/// The names that SRV targets are: always names of the service itself, with its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Targets {
+    /// Those of the family that was asked for: the question's name from label `S` on, which starts at this octet.
+    Asked(usize),
+    /// The canonical ones, because some of the short family are another service's: `S.N.`, and the zone, which starts
+    /// at this octet of the question's name.
+    Canonical(usize),
 }
 
 /// Which endpoints of a service an owner name stands for.
@@ -147,11 +156,11 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
     };
     let short = match path {
         [scope @ .., service] => match find(table.short_service(service), scope, prefix, tail(1)) {
-            Found::View(view) => Found::View(View {
-                owns_targets: !hides_a_cluster(table, service, view.covered),
-                ..view
-            }),
-            found @ (Found::Empty | Found::Nothing(_)) => found,
+            Found::View(view) if hides_a_cluster(table, service, view.covered) => {
+                let targets = Targets::Canonical(tail(0));
+                Found::View(View { targets, ..view })
+            }
+            found @ (Found::View(_) | Found::Empty | Found::Nothing(_)) => found,
         },
         [] => Found::Nothing(Why::NoForm),
     };
@@ -242,9 +251,8 @@ fn find<'t>(
         scope,
         covered,
         port,
-        tail,
+        targets: Targets::Asked(tail),
         shows_dead: true,
-        owns_targets: true,
     };
     view.shows_dead = match view.own_name() {
         Some(own) => own.shows_dead,
@@ -284,6 +292,22 @@ impl<'n> Prefix<'n> {
 // === impl View ===
 
 impl<'t> View<'t> {
+    /// Returns what follows `H.C.` in an SRV target, as octets of a name (RFC 1035 section 3.1).
+    pub fn target_tail<'n>(&self, question: &'n Name) -> Cow<'n, [u8]> {
+        match self.targets {
+            Targets::Asked(at) => Cow::Borrowed(&question.wire()[at..]),
+            Targets::Canonical(at) => {
+                let mut wire = Vec::with_capacity(255);
+                for label in self.service.key.labels() {
+                    wire.push(label.len() as u8); // a label has at most 63 octets
+                    wire.extend(label.as_bytes());
+                }
+                wire.extend(&question.wire()[at..]);
+                Cow::Owned(wire)
+            }
+        }
+    }
+
     /// Returns the endpoints that the name answers with, dead or alive as rule M4 decided.
     pub fn endpoints(&self) -> impl Iterator<Item = &'t Endpoint> + Clone + use<'t> {
         let (shows_dead, port) = (self.shows_dead, self.port);

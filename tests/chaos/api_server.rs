@@ -1,7 +1,29 @@
 //! An API server that refuses, falls silent, forgets, cuts, garbles and rotates: one table.
 
-use crate::faults::FAULTS;
+use std::time::Duration;
+
+use crate::faults::{FAULTS, Outcome};
 use crate::harness::say;
+
+/// What all faults did together.
+#[derive(Default)]
+struct Sum {
+    tried: u64,
+    wrong: u64,
+    empty: u64,
+    failed: u64,
+    slowest: Duration,
+}
+
+impl Sum {
+    fn add(&mut self, outcome: &Outcome) {
+        self.tried += outcome.tried;
+        self.wrong += outcome.wrong;
+        self.empty += outcome.empty;
+        self.failed += outcome.failed;
+        self.slowest = self.slowest.max(outcome.converged);
+    }
+}
 
 #[test]
 fn faults_of_the_api_server() {
@@ -11,15 +33,23 @@ fn faults_of_the_api_server() {
         "{fault:32} {tried:>8} {wrong:>6} {empty:>6} {failed:>7} {converged:>11}"
     ));
     let mut unsound = Vec::new();
+    let mut sum = Sum::default();
     for fault in &FAULTS {
         let outcome = fault.play();
         if let Ok(outcome) = &outcome {
             say(&outcome.line());
+            sum.add(outcome);
         }
         if let Err(error) = outcome.and_then(|outcome| outcome.check()) {
             unsound.push(format!("{}: {error:#}", fault.name));
         }
     }
+    let Sum { tried, wrong, .. } = sum;
+    let (empty, failed, slowest) = (sum.empty, sum.failed, sum.slowest.as_secs_f64());
+    say(&format!(
+        "{:32} {tried:>8} {wrong:>6} {empty:>6} {failed:>7} {slowest:>9.2} s at most",
+        "all of them"
+    ));
     let (all, survived) = (FAULTS.len(), FAULTS.len() - unsound.len());
     say(&format!(
         "{survived} of {all} faults survived with nothing wrong, empty or failed"

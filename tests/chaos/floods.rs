@@ -10,6 +10,7 @@ mod harness;
 use std::io::{IoSlice, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::support::networks::Network;
 use crate::support::wire::{frame, read_framed};
-use harness::{CONNECTIONS, MANY, Server, flood, query};
+use harness::{CONNECTIONS, Listeners, MANY, Server, flood, flood_of, query};
 
 /// The address of an attacker; each has a /24 of its own.
 fn attacker(number: u32) -> Ipv4Addr {
@@ -35,8 +36,12 @@ fn socket(from: Ipv4Addr) -> Socket {
 }
 
 fn connect(server: &Server, from: Ipv4Addr) -> TcpStream {
+    connect_to(server.dns, from)
+}
+
+fn connect_to(server: SocketAddr, from: Ipv4Addr) -> TcpStream {
     let socket = socket(from);
-    socket.connect(&server.dns.into()).unwrap();
+    socket.connect(&server.into()).unwrap();
     socket.set_nonblocking(true).unwrap();
     socket.into()
 }
@@ -153,6 +158,79 @@ fn connections_whose_peers_have_vanished() {
             "{} vanished peers, SYNs from 2000 addresses a second; {open} open",
             established.len()
         )
+    });
+}
+
+/// What a TLS client says first.
+fn client_hello() -> Vec<u8> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider);
+    let config = config.with_safe_default_protocol_versions().unwrap();
+    let mut config = config
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"dot".to_vec(), b"h2".to_vec()];
+    let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
+    let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut hello = Vec::new();
+    client.write_tls(&mut hello).unwrap();
+    hello
+}
+
+#[test]
+fn connections_to_the_encrypted_listeners() {
+    flood_of(
+        Listeners::Encrypted,
+        "TLS and HTTPS",
+        &[],
+        |server, until| {
+            let hello = client_hello();
+            let listeners = ["tls", "https"].map(|name| server.address(name));
+            let mut open = Vec::new();
+            let mut count = 0;
+            while Instant::now() < until {
+                let from = if count % 4 < 2 { count } else { 1 };
+                let mut stream = connect_to(listeners[count as usize % 2], attacker(from));
+                // One in eight begins a handshake, which takes the server some work, and leaves it there.
+                if count % 8 == 0 {
+                    send(&mut stream, &hello);
+                }
+                open.push(stream);
+                count += 1;
+                if open.len() > 4000 {
+                    open.drain(..1000);
+                }
+                if count % 16 == 0 {
+                    thread::sleep(Duration::from_millis(2));
+                }
+            }
+            let displaced = ended(server, "displaced");
+            assert!(u64::from(count) > 2 * CONNECTIONS && displaced > CONNECTIONS);
+            format!("{count} connections opened and left alone, {displaced} displaced")
+        },
+    );
+}
+
+#[test]
+fn slow_clients_of_the_probes() {
+    flood("slow HTTP", &[], |server, until| {
+        let mut open = Vec::new();
+        let mut count = 0;
+        while Instant::now() < until {
+            let from = if count % 2 == 0 { count } else { 1 };
+            let mut stream = connect_to(server.address("admin"), attacker(from));
+            send(&mut stream, b"GET /livez HT");
+            open.push(stream);
+            count += 1;
+            if open.len() > 4000 {
+                open.drain(..1000);
+            }
+            if count % 16 == 0 {
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+        assert!(count > 2000, "{count}");
+        format!("{count} connections with half a request")
     });
 }
 

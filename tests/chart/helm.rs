@@ -56,7 +56,10 @@ pub fn chart() -> String {
 
 /// Renders the chart as an installation of Kubernetes 1.33 would, tests included.
 pub fn template(values: &Value) -> Result<Rendered> {
-    let output = try_template(values)?;
+    rendered(try_template(values)?)
+}
+
+fn rendered(output: Output) -> Result<Rendered> {
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "helm template: {error}");
     let options = serde_saphyr::options! { budget: None };
@@ -69,10 +72,19 @@ pub fn template(values: &Value) -> Result<Rendered> {
 
 /// The same, whether or not the values are any good.
 pub fn try_template(values: &Value) -> Result<Output> {
+    try_template_of("1.33.0", values)
+}
+
+/// The same, as an installation of another Kubernetes would.
+pub fn template_of(kubernetes: &str, values: &Value) -> Result<Rendered> {
+    rendered(try_template_of(kubernetes, values)?)
+}
+
+fn try_template_of(kubernetes: &str, values: &Value) -> Result<Output> {
     let chart = chart();
     let arguments = ["template", RELEASE, &chart, "--namespace", NAMESPACE];
     helm(
-        &[&arguments[..], &["--kube-version", "1.33.0"]].concat(),
+        &[&arguments[..], &["--kube-version", kubernetes]].concat(),
         values,
     )
 }

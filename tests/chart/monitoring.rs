@@ -19,13 +19,14 @@ use crate::values::with;
 /// Labels that a scrape adds, by the ServiceMonitor.
 const OF_THE_SCRAPE: [&str; 3] = ["job", "namespace", "pod"];
 /// Words of the query language that the expressions use.
-const WORDS: [&str; 13] = [
+const WORDS: [&str; 14] = [
     "absent",
     "and",
     "by",
     "changes",
     "count",
     "histogram_quantile",
+    "increase",
     "max",
     "min",
     "or",
@@ -95,6 +96,18 @@ fn rules_and_dashboard_name_only_what_the_server_exports() -> Result<()> {
             };
             ensure!(is_kept, "{name}: its result has no label {label}");
         }
+    }
+    // What is wrong while everything is answered is seen by nobody but these.
+    for metric in [
+        "held_lists",
+        "limited_requests_total",
+        "snapshot_write_failures_total",
+        "table_expired",
+        "table_stale",
+        "worker_panics_total",
+    ] {
+        let metric = format!("global_dns_{metric}");
+        ensure!(used.contains(&metric), "no alert is about {metric}");
     }
     let panels = check_dashboard(&exported, rendered.only("ConfigMap")?, &mut used)?;
     let unseen: Vec<&str> = exported

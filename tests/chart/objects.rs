@@ -2,7 +2,33 @@
 
 use serde_json::{Value, json};
 
-use crate::helm::{NAMESPACE, Rendered, arguments, kind, name};
+use crate::helm::{NAMESPACE, Rendered, arguments, kind, name, template_of};
+use crate::values::with;
+
+/// Every kubelet that an API server admits has to know the fields: all addresses of a node only since 1.29.
+#[test]
+fn the_server_knows_the_addresses_of_its_pod_and_node() {
+    for (kubernetes, node) in [
+        ("1.27.0", "status.hostIP"),
+        ("1.31.9", "status.hostIP"),
+        ("1.32.0-eks-1", "status.hostIPs"),
+    ] {
+        let rendered = template_of(kubernetes, &with(json!({}))).unwrap();
+        let workload = rendered.workload().unwrap();
+        let container = &workload["spec"]["template"]["spec"]["containers"][0];
+        let variables = container["env"].as_array().unwrap();
+        let field = |name: &str| {
+            let variable = variables.iter().find(|variable| variable["name"] == name);
+            variable.map(|variable| &variable["valueFrom"]["fieldRef"]["fieldPath"])
+        };
+        assert_eq!(field("GLOBAL_DNS_POD_IPS"), Some(&json!("status.podIPs")));
+        assert_eq!(
+            field("GLOBAL_DNS_NODE_IPS"),
+            Some(&json!(node)),
+            "{kubernetes}"
+        );
+    }
+}
 
 /// Checks what holds whatever the values are.
 pub fn check(case: &str, rendered: &Rendered) {

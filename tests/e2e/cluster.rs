@@ -40,6 +40,8 @@ pub struct Cluster {
     controllers: Process,
     api_server: Process,
     etcd: Process,
+    /// Where etcd listens, for clients and for peers.
+    etcd_ports: [u16; 2],
     directory: TempDir,
 }
 
@@ -130,6 +132,7 @@ impl Cluster {
             controllers,
             api_server,
             etcd,
+            etcd_ports: [clients, peers],
             directory,
         };
         cluster.wait_for_the_controllers()?;
@@ -168,6 +171,44 @@ impl Cluster {
         self.api_server = self.api_server_command.start(self.directory.path())?;
         self.client = self.runtime.block_on(connect(&self.kubeconfig))?;
         wait_until_ready(&self.runtime, &self.client, &mut self.api_server)
+    }
+
+    /// Keeps what etcd has; the API server is away meanwhile.
+    pub fn back_up_etcd(&mut self) -> Result<()> {
+        self.stop_etcd();
+        let (data, backup) = self.etcd_and_its_backup();
+        let copied = Command::new("cp")
+            .arg("-a")
+            .arg(data)
+            .arg(backup)
+            .status()?;
+        ensure!(copied.success(), "cp failed");
+        self.start_etcd()
+    }
+
+    /// Makes etcd what it was then, versions too. Controllers, which do not know that, are of no use afterwards.
+    pub fn restore_etcd(&mut self) -> Result<()> {
+        self.stop_etcd();
+        let (data, backup) = self.etcd_and_its_backup();
+        fs::remove_dir_all(&data)?;
+        fs::rename(backup, data)?;
+        self.start_etcd()
+    }
+
+    fn etcd_and_its_backup(&self) -> (PathBuf, PathBuf) {
+        let path = self.directory.path();
+        (path.join("etcd"), path.join("etcd-backup"))
+    }
+
+    fn stop_etcd(&mut self) {
+        self.api_server.kill();
+        self.etcd.kill();
+    }
+
+    fn start_etcd(&mut self) -> Result<()> {
+        let [clients, peers] = self.etcd_ports;
+        self.etcd = start_etcd(&tool("etcd")?, self.directory.path(), clients, peers)?;
+        self.restart_the_api_server()
     }
 
     /// Makes the API server silent as a host that hangs does: the kernel keeps its connections.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::ask::{Observer, Seen};
 use crate::harness::{eventually, say};
@@ -14,6 +14,7 @@ use crate::recordings::Recording;
 use crate::server::Server;
 use crate::standin::{Manner, Reached, Rotated, StandIn};
 use crate::steps::Steps;
+use crate::support::mirror_objects::HeadlessMirror;
 
 /// What a fault did to somebody who asked all the while.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ enum Play {
     Disorder,
     /// One event is about an object that cannot be read.
     Undecodable,
+    /// Its lists are empty where 10,000 objects were.
+    Emptied,
     /// It becomes what it was, versions too.
     Restore,
     /// What it wants to be shown, or shows, changes.
@@ -58,7 +61,7 @@ enum History {
 }
 
 /// Every fault that there is.
-pub const FAULTS: [Fault; 14] = [
+pub const FAULTS: [Fault; 15] = [
     fault(
         "410 storm",
         Play::Manner(Manner::ForgetsAtOnce, History::Lost),
@@ -97,6 +100,7 @@ pub const FAULTS: [Fault; 14] = [
     ),
     fault("events twice, last one first", Play::Disorder),
     fault("one undecodable object", Play::Undecodable),
+    fault("empty lists, 10,000 objects", Play::Emptied),
     fault("etcd restored from a backup", Play::Restore),
     fault("certificates rotate", Play::Rotation(Rotated::Certificates)),
     fault("the token rotates", Play::Rotation(Rotated::Token)),
@@ -139,20 +143,29 @@ pub fn run(steps: &mut Steps) {
 impl Fault {
     /// Plays the fault, and counts.
     pub fn play(&self) -> Result<Outcome> {
-        let (all, extra) = (objects()?, extra("nginx-set-4-east")?);
+        let (mut all, extra) = (objects()?, extra("nginx-set-4-east")?);
+        if let Play::Emptied = self.play {
+            all.extend(crowd());
+        }
         let reached = match self.play {
             Play::Rotation(_) => Reached::WithCredentials,
-            Play::Manner(..) | Play::Disorder | Play::Undecodable | Play::Restore => {
-                Reached::Openly
-            }
+            Play::Manner(..)
+            | Play::Disorder
+            | Play::Undecodable
+            | Play::Emptied
+            | Play::Restore => Reached::Openly,
         };
         let standin = StandIn::start_reached(reached, Manner::Good, &all)?;
-        let relist = match self.play {
-            // What nobody is told of is found by listing alone.
-            Play::Restore => "3s",
-            Play::Manner(..) | Play::Disorder | Play::Undecodable | Play::Rotation(_) => "15m",
+        let watch_timeout = match self.play {
+            // One that ended when it was to would hide that the connection broke.
+            Play::Restore => "30s",
+            Play::Manner(..)
+            | Play::Disorder
+            | Play::Undecodable
+            | Play::Emptied
+            | Play::Rotation(_) => "2s",
         };
-        let flags = ["--watch-timeout", "2s", "--relist", relist];
+        let flags = ["--watch-timeout", watch_timeout];
         let server = Server::start_ready(&standin.kubeconfig, &flags);
         let played = self.play_on(&standin, &server, &all, &extra);
         server.with_log(played)
@@ -208,6 +221,23 @@ impl Fault {
             Play::Undecodable => {
                 standin.put(&undecodable());
                 standin.put(extra);
+                with_extra
+            }
+            Play::Emptied => {
+                standin.behave(Manner::ListsNothing);
+                standin.lose_history();
+                eventually("the empty lists to be held", FOLLOWS, || {
+                    let held = server.metric("global_dns_held_lists")?;
+                    ensure!(held > 0.0, "none is");
+                    Ok(())
+                })?;
+                standin.put(extra);
+                thread::sleep(LASTS);
+                ensure!(
+                    server.readyz()?.0 == 200,
+                    "/readyz fails, although there is a table"
+                );
+                standin.behave(Manner::Good);
                 with_extra
             }
             Play::Restore => {
@@ -301,6 +331,30 @@ fn objects() -> Result<Vec<Value>> {
     Ok(objects
         .filter(|object| object["kind"] != "Endpoints")
         .collect())
+}
+
+/// A hundred services with 99 endpoints each: 10,000 objects.
+fn crowd() -> Vec<Value> {
+    let ports = json!([{"name": "sql", "protocol": "TCP", "port": 26257}]);
+    let service = |number: usize| {
+        let (service, name) = (format!("db{number}"), format!("db{number}-east"));
+        let mirror = HeadlessMirror {
+            name: &name,
+            namespace: "prod",
+            cluster: "east",
+            service: &service,
+            ports: &ports,
+        };
+        let endpoint = |host: usize| {
+            let address = format!("10.100.{number}.{host}");
+            let host = format!("{service}-{host}");
+            mirror.endpoint(&format!("{host}-east"), &host, &[address])
+        };
+        let endpoints = (1..100).map(endpoint);
+        let objects = [mirror.service(Map::new())].into_iter().chain(endpoints);
+        objects.collect::<Vec<_>>()
+    };
+    (0..100).flat_map(service).collect()
 }
 
 /// An endpoint mirror that recording 02 adds.

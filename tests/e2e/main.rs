@@ -23,6 +23,7 @@
 //! - `gateways_down`: every gateway dies; the last-resort rule
 //! - `outage`: the API server is killed, or falls silent, and comes back while queries run
 //! - `shutdown`: SIGTERM, and no query lost
+//! - `outage`, once more: etcd is restored from a backup
 //!
 //! Scenarios in a network of their own, which wants root, with another API server:
 //!
@@ -105,6 +106,7 @@ fn on_real_parts() {
         gateways_down::run(&mut steps, &cluster);
         outage::run(&mut steps, &mut cluster);
         shutdown::run(&mut steps, &cluster);
+        outage::run_last(&mut steps, &mut cluster);
     }
     steps.finish();
 }

@@ -11,7 +11,7 @@ use crate::clusters_come_and_go::{FOLLOW, NGINX, PAUSE};
 use crate::harness::{eventually, say};
 use crate::recordings::Recording;
 use crate::server::Server;
-use crate::standin::{Asked, Manner, StandIn};
+use crate::standin::{Asked, Manner, PATIENCE, StandIn};
 use crate::steps::Steps;
 
 /// Watches are retried, with longer and longer pauses.
@@ -53,6 +53,24 @@ pub fn run(steps: &mut Steps) {
     steps.step(
         "an_api_server_that_refuses_everything_is_asked_seldom",
         refuses_everything,
+    );
+    steps.step("a_refusal_is_no_sign_of_life: 500 to everything", || {
+        grows_old(Manner::RefusesEverything)
+    });
+    steps.step(
+        "a_refusal_is_no_sign_of_life: lists cut in the middle",
+        || grows_old(Manner::CutsLists),
+    );
+    steps.step("a_refusal_is_no_sign_of_life: lists that never end", || {
+        grows_old(Manner::EndlessLists)
+    });
+    steps.step(
+        "lists_that_fail_beside_a_good_watch_are_one_warning",
+        failing_relists,
+    );
+    steps.step(
+        "an_api_server_that_has_too_much_to_do_is_left_alone_as_long_as_it_asks",
+        asks_for_patience,
     );
     steps.step(
         "an_undecodable_object_never_stops_the_rest",
@@ -217,6 +235,132 @@ fn refuses_everything() -> Result<()> {
         good.elapsed().as_secs_f64()
     ));
     Ok(())
+}
+
+/// Nobody can tell whether the table is still true: it grows old, and is not answered from any more.
+fn grows_old(manner: Manner) -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &objects()?)?;
+    let limits = "--relist=2s --watch-timeout=1s --max-stale=4s";
+    let flags: Vec<&str> = limits.split([' ', '=']).collect();
+    let server = Server::start_ready(&standin.kubeconfig, &flags);
+    let observer = Observer::start(server.dns, NGINX, PAUSE)?;
+    let grew = || {
+        observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;
+        standin.behave(manner);
+        // Watches that go on would be signs of life.
+        standin.lose_history();
+        let lost = Instant::now();
+        let mut age = 0.0;
+        while lost.elapsed() < Duration::from_secs(10) {
+            let now = server.metric("global_dns_table_age_seconds")?;
+            // Watches that were open at that moment end within a second, and that is the last that is heard.
+            ensure!(
+                now > age || lost.elapsed() < Duration::from_secs(2),
+                "{now} s old after {age} s"
+            );
+            age = now;
+            thread::sleep(Duration::from_millis(50));
+        }
+        ensure!(age > 7.5, "{age} s old after 10 s");
+        let expired = Seen::Nothing("ServFail".to_owned());
+        observer.has_seen(&[Seen::addresses(&[&ALL]), expired])?;
+        // A list that goes on is given up after five minutes.
+        let expected = if manner == Manner::EndlessLists {
+            0
+        } else {
+            WATCHES.len()
+        };
+        let warnings = server.log().count("WARN");
+        ensure!(
+            warnings == expected,
+            "{warnings} warnings, wanted {expected}"
+        );
+        standin.behave(Manner::Good);
+        let good = Instant::now();
+        observer.wait("answers", RETRY, |seen| *seen == Seen::addresses(&[&ALL]))?;
+        say(&format!(
+            "{manner:?}: {age:.1} s old after 10 s, {warnings} warnings; answers again {:.2} s after its end",
+            good.elapsed().as_secs_f64()
+        ));
+        Ok(())
+    };
+    server.with_log(grew())
+}
+
+fn failing_relists() -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &objects()?)?;
+    let flags = ["--relist", "2s", "--watch-timeout", "1s"];
+    let server = Server::start_ready(&standin.kubeconfig, &flags);
+    let observer = Observer::start(server.dns, NGINX, PAUSE)?;
+    let warned = || {
+        standin.behave(Manner::CutsLists);
+        let asked = standin.asked().len();
+        thread::sleep(Duration::from_secs(10));
+        let lists = standin.asked().split_off(asked);
+        let lists = lists.iter().filter(|asked| !asked.watch).count();
+        // Pauses of .2, .4, .8, 1.6, 3.2 and 5 s, or somewhat less, once a relist is due.
+        ensure!(lists <= 7 * WATCHES.len(), "{lists} lists within 10 s");
+        let age = server.metric("global_dns_table_age_seconds")?;
+        ensure!(age < 4.0, "the watches go on, and it is {age} s old");
+        let warnings = server.log().count("WARN");
+        ensure!(warnings == WATCHES.len(), "{warnings} warnings");
+        let (_, text) = server.readyz()?;
+        for watch in WATCHES {
+            ensure!(text.contains(watch), "/readyz lacks {watch}: {text}");
+        }
+        standin.behave(Manner::Good);
+        eventually("/readyz to be content", RETRY, || {
+            let (_, text) = server.readyz()?;
+            ensure!(text == "ok\n", "/readyz says {text}");
+            Ok(())
+        })?;
+        observer.has_seen(&[Seen::addresses(&[&ALL])])
+    };
+    server.with_log(warned())
+}
+
+/// Its refusal is a line of text, and a header that says for how long.
+fn asks_for_patience() -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &objects()?)?;
+    let flags = ["--relist", "3s", "--watch-timeout", "1s"];
+    let server = Server::start_ready(&standin.kubeconfig, &flags);
+    let left_alone = || {
+        standin.behave(Manner::AsksForPatience);
+        let refused = Instant::now();
+        thread::sleep(2 * PATIENCE + Duration::from_secs(2));
+        let mut asked = standin.asked();
+        asked.retain(|asked| asked.at > refused);
+        // Probes do not tell whose they are: at the start, after one pause, and after another.
+        ensure!(asked.len() <= 3 * WATCHES.len(), "{} requests", asked.len());
+        let mut last: Vec<&Asked> = Vec::new();
+        let mut pauses = Vec::new();
+        for asked in asked.iter().filter(|asked| !asked.probe) {
+            let earlier = last.iter_mut().find(|earlier| earlier.is_alike(asked));
+            match earlier {
+                Some(earlier) => {
+                    pauses.push(asked.at - earlier.at);
+                    *earlier = asked;
+                }
+                None => last.push(asked),
+            }
+        }
+        ensure!(last.len() == WATCHES.len(), "{} feeds asked", last.len());
+        let shortest = pauses.iter().min().context("nobody asked again")?;
+        ensure!(*shortest >= PATIENCE, "asked again after {shortest:?}");
+        let longest = pauses.iter().max().context("nobody asked again")?;
+        say(&format!(
+            "429 with Retry-After of {} s: {} pauses of {:.1} to {:.1} s",
+            PATIENCE.as_secs(),
+            pauses.len(),
+            shortest.as_secs_f64(),
+            longest.as_secs_f64()
+        ));
+        let (_, text) = server.readyz()?;
+        let told = "the API server says 429: Too many requests, please try again later.";
+        ensure!(text.contains(told), "/readyz says {text}");
+        Ok(())
+    };
+    server.with_log(left_alone())
 }
 
 fn undecodable_objects() -> Result<()> {

@@ -1,11 +1,13 @@
 //! Killed and started again while the API server is away.
 
 use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
-use crate::ask::{Over, Seen, addresses_of, dig};
-use crate::clusters_come_and_go::{FOLLOW, NGINX};
+use crate::ask::{Observer, Over, Seen, addresses_of, dig};
+use crate::clusters_come_and_go::{FOLLOW, NGINX, PAUSE};
 use crate::harness::{eventually, say};
 use crate::misbehaving_api_server::{ALL, EXTRA, extra, objects};
 use crate::server::Server;
@@ -20,6 +22,14 @@ pub fn run(steps: &mut Steps) {
         from_a_snapshot,
     );
     steps.step("a_snapshot_of_other_namespaces_is_ignored", of_others);
+    steps.step(
+        "without_a_snapshot_a_restarted_server_waits_for_the_api_server",
+        without_a_snapshot,
+    );
+    steps.step(
+        "sigterm_in_the_middle_of_a_relist_ends_as_ever",
+        ended_in_a_relist,
+    );
 }
 
 fn from_a_snapshot() -> Result<()> {
@@ -73,6 +83,71 @@ fn from_a_snapshot() -> Result<()> {
         Ok(())
     };
     second.with_log(answers())
+}
+
+fn without_a_snapshot() -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &objects()?)?;
+    let first = Server::start_ready(&standin.kubeconfig, &[]);
+    drop(first); // SIGKILL
+
+    standin.behave(Manner::Unreachable);
+    let second = Server::start(&standin.kubeconfig, &[]);
+    let waits = || {
+        // Nothing comes that could be waited for.
+        thread::sleep(Duration::from_secs(2));
+        let (status, text) = second.readyz()?;
+        let says = "no complete table yet\n";
+        ensure!(
+            status == 503 && text.starts_with(says),
+            "/readyz says {status}: {text}"
+        );
+        let dug = dig(second.dns, Over::Udp, NGINX, "A")?;
+        ensure!(dug.status == "SERVFAIL", "{}", dug.status);
+        Ok(())
+    };
+    second.with_log(waits())
+}
+
+fn ended_in_a_relist() -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &objects()?)?;
+    let mut server = Server::start_ready(&standin.kubeconfig, &[]);
+    let observer = Observer::start(server.dns, NGINX, PAUSE)?;
+    let mut ended = || {
+        observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;
+        let lists = || standin.asked().iter().filter(|asked| !asked.watch).count();
+        let before = lists();
+        standin.behave(Manner::EndlessLists);
+        standin.lose_history();
+        eventually("every feed to be listed anew", FOLLOW, || {
+            let anew = lists() - before;
+            ensure!(anew >= 5, "{anew} are");
+            Ok(())
+        })?;
+        let asked = Instant::now();
+        server.ask_to_end()?;
+        let status = server.wait_for_the_end()?;
+        let took = asked.elapsed();
+        ensure!(status.code() == Some(0), "it ended with {status}");
+        // The grace is a second.
+        ensure!(took < Duration::from_secs(3), "it took {took:?}");
+        eventually("no answer any more", FOLLOW, || {
+            let history = observer.history();
+            let refused =
+                |seen: &Seen| matches!(seen, Seen::Nothing(what) if what.contains("refused"));
+            match history.as_slice() {
+                [first, end] if first.seen == Seen::addresses(&[&ALL]) && refused(&end.seen) => {
+                    Ok(())
+                }
+                other => bail!("{} different answers", other.len()),
+            }
+        })?;
+        say(&format!(
+            "SIGTERM in the middle of five lists: exit code 0 after {:.2} s, with a grace of 1 s",
+            took.as_secs_f64()
+        ));
+        Ok(())
+    };
+    ended()
 }
 
 fn of_others() -> Result<()> {

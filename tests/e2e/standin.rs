@@ -4,7 +4,6 @@
 //! kind, watches that end after `timeoutSeconds`), and it keeps a list of what it was asked.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -32,6 +31,12 @@ pub use crate::credentials::Rotated;
 /// Events that it remembers.
 const HISTORY: usize = 10_000;
 
+/// How long [`Manner::AsksForPatience`] wants to be left alone: longer than who backs off by himself does.
+pub const PATIENCE: Duration = Duration::from_secs(7);
+
+/// How long a version that is yet to come is waited for, as by a real API server.
+const FRESHNESS: Duration = Duration::from_secs(3);
+
 /// How it behaves towards whatever is asked from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
@@ -44,7 +49,8 @@ pub enum Manner {
     ListsNothing,
     /// Everything is answered with 500.
     RefusesEverything,
-    /// Everything is answered with 429 and the wish to be left alone for a second.
+    /// Everything is answered with 429 and the wish to be left alone for [`PATIENCE`], as by an API server that has too
+    /// much to do: a line of text, and a header.
     AsksForPatience,
     /// No watch is opened: its version is always gone, told by turns as a status and as an event. Lists are answered.
     ForgetsAtOnce,
@@ -82,6 +88,8 @@ pub struct StandIn {
 pub struct Asked {
     pub at: Instant,
     pub watch: bool,
+    /// One object is enough.
+    pub probe: bool,
     /// `services` or `endpointslices`
     pub resource: String,
     pub labels: String,
@@ -124,7 +132,7 @@ struct Watcher {
     /// Nothing up to this version is told.
     since: u64,
     /// Dropping it ends the watch.
-    sender: UnboundedSender<String>,
+    sender: UnboundedSender<io::Result<String>>,
 }
 
 // === impl StandIn ===
@@ -246,14 +254,18 @@ impl StandIn {
         }
     }
 
-    /// Makes everything what it was, versions too, as who restores etcd from a backup: watches end, and new ones from
-    /// versions that are yet to come are accepted and hear nothing.
+    /// Makes everything what it was, versions too, as who restores etcd from a backup: connections break, and new watches
+    /// from versions that are yet to come are accepted and hear nothing.
     pub fn restore(&self, backup: Backup) {
         let mut book = open(&self.book);
         let Backup { version, objects } = backup;
         (book.version, book.objects) = (version, objects);
         book.events.retain(|happened| happened.version <= version);
-        book.watchers.clear();
+        for watcher in book.watchers.drain(..) {
+            let broken = io::Error::new(io::ErrorKind::ConnectionReset, "the API server is gone");
+            // Fails if the other side is gone already.
+            let _ = watcher.sender.send(Err(broken));
+        }
     }
 
     /// Creates or replaces without an event.
@@ -275,7 +287,7 @@ impl StandIn {
         book.oldest = book.version;
         for watcher in book.watchers.drain(..) {
             // Fails if the other side is gone already.
-            let _ = watcher.sender.send(line(&gone()));
+            let _ = watcher.sender.send(Ok(line(&gone())));
         }
     }
 
@@ -310,10 +322,10 @@ impl Book {
             if self.manner == Manner::Garbles {
                 let _ = watcher
                     .sender
-                    .send("{\"type\":\"ADDED\",\"object\":{\u{1}\n".to_owned());
+                    .send(Ok("{\"type\":\"ADDED\",\"object\":{\u{1}\n".to_owned()));
             }
             // Fails if the other side is gone already.
-            let _ = watcher.sender.send(line(&happened.event));
+            let _ = watcher.sender.send(Ok(line(&happened.event)));
         }
         self.events.push_back(happened);
         if self.events.len() > HISTORY
@@ -340,11 +352,15 @@ impl Book {
     }
 
     /// Opens a watch; returns the number by which it is ended, and its events.
-    fn watch(&mut self, asked: &Asked, since: u64) -> (usize, UnboundedReceiver<String>) {
+    fn watch(
+        &mut self,
+        asked: &Asked,
+        since: u64,
+    ) -> (usize, UnboundedReceiver<io::Result<String>>) {
         let (sender, receiver) = unbounded_channel();
         let id = self.asked.len();
         if since < self.oldest {
-            let _ = sender.send(line(&gone()));
+            let _ = sender.send(Ok(line(&gone())));
             return (id, receiver);
         }
         if self.manner != Manner::SilentOnWatches {
@@ -353,7 +369,7 @@ impl Book {
                 .iter()
                 .filter(|happened| happened.version > since);
             for happened in later.filter(|happened| asked.selects(&happened.event["object"])) {
-                let _ = sender.send(line(&happened.event));
+                let _ = sender.send(Ok(line(&happened.event)));
             }
         }
         self.watchers.push(Watcher {
@@ -404,6 +420,14 @@ async fn answer(
         open(&shared).asked.push(asked);
         return pending().await;
     }
+    let version = query.get("resourceVersion");
+    let version: Option<u64> = version.and_then(|version| version.parse().ok());
+    let current = open(&shared).version;
+    if let Some(version) = version.filter(|version| !asked.watch && *version > current) {
+        open(&shared).asked.push(asked);
+        tokio::time::sleep(FRESHNESS).await;
+        return of_the_future(version, current);
+    }
     let mut book = open(&shared);
     book.asked.push(asked.clone());
     if book
@@ -418,12 +442,13 @@ async fn answer(
             return refuse(500, "InternalError", "the stand-in refuses everything");
         }
         Manner::AsksForPatience => {
-            let text = "the stand-in asks for patience";
-            let mut refused = refuse(429, "TooManyRequests", text);
-            refused
-                .headers_mut()
-                .insert("retry-after", HeaderValue::from_static("1"));
-            return refused;
+            let text = "Too many requests, please try again later.\n";
+            let seconds = PATIENCE.as_secs().to_string();
+            let head = [
+                ("content-type", "text/plain; charset=utf-8"),
+                ("retry-after", &seconds),
+            ];
+            return (StatusCode::TOO_MANY_REQUESTS, head, text).into_response();
         }
         // By turns; the event comes from `Book::watch`.
         Manner::ForgetsAtOnce if asked.watch && book.asked.len().is_multiple_of(2) => {
@@ -455,12 +480,14 @@ async fn answer(
         | Manner::Garbles => {}
     }
     if !asked.watch {
-        return (StatusCode::OK, axum::Json(book.list(&asked))).into_response();
+        let mut list = book.list(&asked);
+        if asked.probe {
+            let items = list["items"].as_array_mut();
+            items.into_iter().for_each(|items| items.truncate(1));
+        }
+        return (StatusCode::OK, axum::Json(list)).into_response();
     }
-    let since = query
-        .get("resourceVersion")
-        .and_then(|version| version.parse().ok())
-        .unwrap_or(book.version);
+    let since = version.unwrap_or(book.version);
     let silent = book.manner == Manner::SilentOnWatches;
     let (id, mut receiver) = book.watch(&asked, since);
     if book.oldest == u64::MAX {
@@ -475,11 +502,7 @@ async fn answer(
     ) {
         tokio::spawn(end_watch(shared, id, Duration::from_secs(seconds)));
     }
-    let events = stream::poll_fn(move |context| {
-        receiver
-            .poll_recv(context)
-            .map(|line| line.map(Ok::<_, Infallible>))
-    });
+    let events = stream::poll_fn(move |context| receiver.poll_recv(context));
     (
         [("content-type", "application/json")],
         Body::from_stream(events),
@@ -492,12 +515,20 @@ async fn end_watch(shared: Shared, id: usize, after: Duration) {
     open(&shared).watchers.retain(|watcher| watcher.id != id);
 }
 
+/// What kube-apiserver 1.33 says of a version that is yet to come.
+fn of_the_future(version: u64, current: u64) -> Response {
+    let message = format!("Timeout: Too large resource version: {version}, current: {current}");
+    let cause =
+        json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
+    let status = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+        "code": 504, "reason": "Timeout", "message": message,
+        "details": {"causes": [cause], "retryAfterSeconds": 1}});
+    (StatusCode::GATEWAY_TIMEOUT, axum::Json(status)).into_response()
+}
+
 fn refuse(code: u16, reason: &str, message: &str) -> Response {
-    let mut status = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+    let status = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
         "code": code, "reason": reason, "message": message});
-    if code == 429 {
-        status["details"] = json!({"retryAfterSeconds": 1});
-    }
     (
         StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         axum::Json(status),
@@ -560,6 +591,7 @@ impl Asked {
         Some(Self {
             at: Instant::now(),
             watch: matches!(parameter("watch").as_str(), "true" | "1"),
+            probe: parameter("limit") == "1",
             resource: resource.to_owned(),
             labels: parameter("labelSelector"),
             fields: parameter("fieldSelector"),

@@ -1,16 +1,17 @@
 //! Who may ask, and how fast: `--allow`, `--trusted`, `--rate-limit`.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use hickory_proto::op::{Message, ResponseCode};
 
-use crate::support::PATIENCE;
 use crate::support::ask::question;
 use crate::support::binary::Server;
 use crate::support::encrypted::{issue_good, serve};
 use crate::support::objects::{Manifest, mirror, objects};
-use crate::support::wire::{Over, exchange};
+use crate::support::wire::{Over, exchange, read_datagram};
+use crate::support::{PATIENCE, wait_for};
 
 const NAME: &str = "db.prod.global A";
 
@@ -30,24 +31,27 @@ struct Counted {
     took: Duration,
 }
 
-fn ask_many(server: SocketAddr, count: usize) -> Counted {
+/// Asks until each query has been answered, or counted as one that is not.
+fn ask_many(server: &Server, packet: &[u8], count: usize) -> Counted {
     const WINDOW: usize = 50;
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.connect(server).unwrap();
+    socket.connect(server.dns).unwrap();
+    // How long nothing comes before the server is asked whether anything is to come.
     socket
-        .set_read_timeout(Some(Duration::from_millis(200)))
+        .set_read_timeout(Some(Duration::from_millis(20)))
         .unwrap();
-    let packet = question(NAME).edns(1232).packet();
     let started = Instant::now();
     let mut counted = Counted::default();
     let mut reply = [0; 2048];
-    for _ in 0..count / WINDOW {
+    for sent in (1..=count / WINDOW).map(|round| round * WINDOW) {
         for _ in 0..WINDOW {
-            socket.send(&packet).unwrap();
+            socket.send(packet).unwrap();
         }
-        for _ in 0..WINDOW {
+        while counted.whole + counted.slipped + counted.nothing < sent {
             let Ok(length) = socket.recv(&mut reply) else {
-                break;
+                counted.nothing = limited(server, "dropped");
+                assert!(started.elapsed() < PATIENCE, "{sent}: {counted:?}");
+                continue;
             };
             let message = Message::from_vec(&reply[..length]).unwrap();
             if message.metadata.truncation {
@@ -61,15 +65,34 @@ fn ask_many(server: SocketAddr, count: usize) -> Counted {
         }
     }
     counted.took = started.elapsed();
-    counted.nothing = count - counted.whole - counted.slipped;
     counted
+}
+
+fn limited(server: &Server, action: &str) -> usize {
+    server.metric(&format!(
+        "global_dns_limited_requests_total{{action=\"{action}\"}}"
+    )) as usize
+}
+
+fn packet() -> Vec<u8> {
+    question(NAME).edns(1232).packet()
+}
+
+/// The same with a cookie in its OPT record, which is the last and empty.
+fn packet_with(cookie: &[u8]) -> Vec<u8> {
+    let mut packet = packet();
+    let length = cookie.len() as u8;
+    packet.truncate(packet.len() - 2);
+    packet.extend([0, length + 4, 0, 10, 0, length]);
+    packet.extend(cookie);
+    packet
 }
 
 #[test]
 fn who_may_not_ask_is_refused_on_every_transport() {
     let issued = issue_good();
     let server = serve(sample(), &issued, &["--allow=192.0.2.0/24,2001:db8::/32"]);
-    let packet = question(NAME).edns(1232).packet();
+    let packet = packet();
     let ask = |over| exchange(server.dns, &packet, over, PATIENCE).unwrap();
     let (tls, https) = (server.address("tls"), server.address("https"));
     for (over, reply) in [
@@ -99,11 +122,10 @@ fn who_may_ask_is_answered() {
 #[test]
 fn who_is_trusted_is_never_limited() {
     let server = Server::of(sample(), &["--rate-limit=10"]);
-    let counted = ask_many(server.dns, 3000);
+    let counted = ask_many(&server, &packet(), 3000);
     assert_eq!((counted.whole, counted.slipped), (3000, 0), "{counted:?}");
     for action in ["slipped", "dropped"] {
-        let metric = format!("global_dns_limited_requests_total{{action=\"{action}\"}}");
-        assert_eq!(server.metric(&metric), 0.0);
+        assert_eq!(limited(&server, action), 0);
     }
 }
 
@@ -112,28 +134,91 @@ fn who_is_not_trusted_gets_its_rate_over_udp_and_everything_over_tcp() {
     const RATE: usize = 100;
     let flags = ["--trusted=192.0.2.0/24", &format!("--rate-limit={RATE}")];
     let server = Server::of(sample(), &flags);
-    let counted = ask_many(server.dns, 3000);
+    let counted = ask_many(&server, &packet(), 3000);
     let most = RATE as f64 * (counted.took.as_secs_f64() + 1.0) + 3.0;
     assert!(counted.whole >= RATE, "{counted:?}");
     assert!(counted.whole as f64 <= most, "{counted:?}, {most}");
-    let limited = counted.slipped + counted.nothing;
-    let share = counted.slipped as f64 / limited as f64;
+    let above = counted.slipped + counted.nothing;
+    assert_eq!(counted.whole + above, 3000, "{counted:?}");
+    let share = counted.slipped as f64 / above as f64;
     assert!((0.4..0.6).contains(&share), "{counted:?}");
-    let metric = |action| {
-        server.metric(&format!(
-            "global_dns_limited_requests_total{{action=\"{action}\"}}"
-        )) as usize
-    };
-    assert_eq!(metric("slipped"), counted.slipped);
-    assert_eq!(metric("dropped"), counted.nothing);
+    assert_eq!(limited(&server, "slipped"), counted.slipped);
+    assert_eq!(limited(&server, "dropped"), counted.nothing);
     for _ in 0..200 {
         assert_eq!(server.ask(NAME, Over::Tcp).answers.len(), 20);
     }
 }
 
 #[test]
+fn connections_are_not_limited_on_any_transport() {
+    let issued = issue_good();
+    let flags = ["--trusted=192.0.2.0/24", "--rate-limit=1"];
+    let server = serve(sample(), &issued, &flags);
+    let (tls, https) = (server.address("tls"), server.address("https"));
+    for _ in 0..30 {
+        for (over, reply) in [
+            (
+                "TCP",
+                exchange(server.dns, &packet(), Over::Tcp, PATIENCE).unwrap(),
+            ),
+            ("TLS", issued.ask_tls(tls, &packet()).unwrap()),
+            ("HTTPS", issued.ask_https(https, &packet()).message()),
+        ] {
+            let message = Message::from_vec(&reply).unwrap();
+            assert!(!message.metadata.truncation, "{over}");
+            assert_eq!(message.answers.len(), 20, "{over}");
+        }
+    }
+    assert_eq!(limited(&server, "slipped") + limited(&server, "dropped"), 0);
+}
+
+#[test]
+fn who_returns_its_cookie_is_not_limited_by_those_who_use_its_network() {
+    const CLIENT: &[u8] = b"12345678";
+    let server = Server::of(sample(), &["--trusted=192.0.2.0/24", "--rate-limit=10"]);
+    let reply = exchange(server.dns, &packet_with(CLIENT), Over::Tcp, PATIENCE).unwrap();
+    let option = [&[0, 10, 0, 24], CLIENT].concat();
+    let at = reply
+        .windows(option.len())
+        .position(|octets| octets == option);
+    let cookie = &reply[at.unwrap() + 4..][..24];
+    let dns = server.dns;
+    let done = AtomicBool::new(false);
+    let asked = std::thread::scope(|scope| {
+        // Somebody of the same /24, with the cookie of another, and one that is not ours.
+        let flood = scope.spawn(|| {
+            let socket = UdpSocket::bind("127.0.0.77:0").unwrap();
+            socket.connect(dns).unwrap();
+            let forged = packet_with(&[CLIENT, &[1; 16]].concat());
+            let mut asked = 0;
+            while !done.load(SeqCst) {
+                socket.send(&packet_with(cookie)).unwrap();
+                socket.send(&forged).unwrap();
+                asked += 2;
+                std::thread::sleep(Duration::from_micros(500));
+            }
+            asked
+        });
+        wait_for("the limit", || {
+            (limited(&server, "slipped") > 20).then_some(())
+        });
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(dns).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        for _ in 0..500 {
+            socket.send(&packet_with(cookie)).unwrap();
+            let reply = read_datagram(&socket).unwrap();
+            assert_eq!(reply[6..8], [0, 20], "20 addresses");
+        }
+        done.store(true, SeqCst);
+        flood.join().unwrap()
+    });
+    assert!(limited(&server, "slipped") + limited(&server, "dropped") > asked / 2);
+}
+
+#[test]
 fn without_a_limit_nobody_is_limited() {
     let server = Server::of(sample(), &["--trusted=192.0.2.0/24", "--rate-limit=0"]);
-    let counted = ask_many(server.dns, 1000);
+    let counted = ask_many(&server, &packet(), 1000);
     assert_eq!(counted.whole, 1000, "{counted:?}");
 }

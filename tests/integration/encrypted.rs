@@ -1,6 +1,7 @@
 //! DNS over TLS (RFC 7858) and over HTTPS (RFC 8484).
 
 mod certificate;
+mod connections;
 mod on_its_own;
 mod same_answers;
 mod switches;

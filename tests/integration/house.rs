@@ -292,7 +292,10 @@ fn each_outside_crate_comes_in_by_one_door() {
         ),
         ("rustls", &["server/encrypted"]),
         ("x509_cert", &["server/encrypted"]),
-        ("nix", &["server/udp"]),
+        (
+            "nix",
+            &["server/accept", "server/descriptors", "server/udp"],
+        ),
         ("foldhash", &["table/shared"]),
         ("ipnet", &["wire/access"]),
         ("arcstr", &["mirror/interned"]),

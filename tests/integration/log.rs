@@ -1,15 +1,18 @@
-//! The log is nothing that answers depend on: a full disk below it, a reader that has gone, or none at all.
+//! The log is nothing that answers depend on: a full disk below it, a reader that has gone or stalled, or none at all.
 
 use std::fs::File;
 use std::io::{Write as _, pipe};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::support::ask::question;
-use crate::support::binary::{get, global_dns};
+use crate::support::binary::{get, global_dns, run};
 use crate::support::metrics::metric;
 use crate::support::objects::{Manifest, mirror, objects};
+use crate::support::signal::signal;
 use crate::support::wire::{Over, exchange, frame};
 use crate::support::{PATIENCE, free_port, wait_for};
 
@@ -32,7 +35,7 @@ impl Drop for Process {
 }
 
 /// Starts a server with what `prepare` makes of its output, makes it log, and sees whether it answers as fast as ever.
-fn check(prepare: impl FnOnce(Command) -> Command) {
+fn check(prepare: impl FnOnce(Command) -> Command) -> Process {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("objects.yaml");
     std::fs::write(&file, sample(1).text()).unwrap();
@@ -72,12 +75,14 @@ fn check(prepare: impl FnOnce(Command) -> Command) {
     wait_for("the changed address", || {
         ask(Over::Udp).ok().filter(|reply| reply.ends_with(&[2]))
     });
+    assert_eq!(get(admin, "/livez").unwrap().status, 200);
     let page = get(admin, "/metrics").unwrap().body;
     for proto in ["udp", "tcp"] {
         let name = format!("global_dns_worker_panics_total{{proto=\"{proto}\"}}");
         assert_eq!(metric(&page, &name), Some("0"));
     }
     assert!(process.0.try_wait().unwrap().is_none(), "it has ended");
+    process
 }
 
 #[test]
@@ -96,6 +101,51 @@ fn a_reader_of_the_log_that_has_gone_stops_nothing() {
         command.stdout(gone()).stderr(gone());
         command
     });
+}
+
+#[test]
+fn a_reader_of_the_log_that_has_stalled_stops_nothing() {
+    // Kept open and never read.
+    let (_reader, writer) = pipe().unwrap();
+    let mut filling = writer.try_clone().unwrap();
+    let filled = Arc::new(AtomicUsize::new(0));
+    let so_far = filled.clone();
+    // Ends with the reader.
+    std::thread::spawn(move || {
+        while filling.write_all(&[b'\n'; 4096]).is_ok() {
+            so_far.fetch_add(4096, SeqCst);
+        }
+    });
+    wait_for("a full pipe", || {
+        (filled.load(SeqCst) >= 4096).then_some(())
+    });
+    let mut process = check(|mut command| {
+        command.stdout(Stdio::null()).stderr(writer);
+        command
+    });
+    // Nor does it keep it from ending.
+    signal(&process.0, "TERM").unwrap();
+    let status = wait_for("the end", || process.0.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn what_was_logged_before_an_error_is_printed_before_it() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("objects.yaml");
+    std::fs::write(&file, sample(1).text()).unwrap();
+    let ended = run(&[
+        "serve",
+        "--listen=127.0.0.1:0",
+        &format!("--admin-listen={}", taken.local_addr().unwrap()),
+        &format!("--file={}", file.display()),
+    ]);
+    assert_eq!(ended.code, Some(1));
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("Listening"), "{lines:?}");
+    assert!(lines[1].starts_with("error: binding the admin listener"));
 }
 
 #[test]

@@ -16,13 +16,19 @@ use hickory_server::server::{Request, RequestHandler, ResponseHandler, ResponseI
 use hickory_server::zone_handler::{MessageResponseBuilder, Queries};
 use tracing::debug;
 
+use super::relay::Clients;
 use crate::server::Answerer;
+use crate::telemetry::replaced;
 use crate::wire::query::{HEADER, option};
 use crate::wire::respond::ReplyEdns;
 use crate::wire::{self, Query, Reject, Reply, Sections, Transport};
 
 /// Answers what hickory-server hands over.
-pub(super) struct Adapter(Arc<Answerer>);
+pub(super) struct Adapter {
+    answerer: Arc<Answerer>,
+    /// Whose the connections are.
+    clients: Clients,
+}
 
 /// A reply that no longer borrows the table.
 struct Message {
@@ -35,15 +41,17 @@ struct Message {
 }
 
 impl Adapter {
-    pub(super) fn new(answerer: Arc<Answerer>) -> Self {
-        Self(answerer)
+    pub(super) fn new(answerer: Arc<Answerer>, clients: Clients) -> Self {
+        Self { answerer, clients }
     }
 
     /// Makes the reply to a message; `None`: nothing is sent. The same steps as for UDP and TCP, another writer.
     fn reply(&self, packet: &[u8], over: Transport, client: SocketAddr) -> Option<Message> {
-        let answerer = &self.0;
+        let answerer = &self.answerer;
         // hickory would end the connection, and tell nobody.
-        let made = catch_unwind(AssertUnwindSafe(|| self.make(packet, over, client)));
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            replaced(|| self.make(packet, over, client))
+        }));
         made.unwrap_or_else(|_| {
             answerer.counters.count_panic(over);
             None
@@ -52,7 +60,7 @@ impl Adapter {
 
     fn make(&self, packet: &[u8], over: Transport, client: SocketAddr) -> Option<Message> {
         let started = Instant::now();
-        let answerer = &self.0;
+        let answerer = &self.answerer;
         let moment = answerer.moment(1);
         let message = answerer.reply(&moment, packet, over, client, |reply, query| {
             let message = Message::of(reply, query);
@@ -86,7 +94,9 @@ impl RequestHandler for Adapter {
         metadata.recursion_desired = request.metadata.recursion_desired;
         // Nothing is sent for what must not be answered: hickory goes on with a TLS connection, and resets the stream of
         // an HTTP request that it has no response to.
-        let Some(message) = self.reply(request.as_slice(), over, request.src()) else {
+        let client = self.clients.of(request.src());
+        let reply = |client| self.reply(request.as_slice(), over, client);
+        let Some(message) = client.and_then(reply) else {
             return unsent(metadata);
         };
         metadata.response_code = message.rcode;

@@ -3,11 +3,11 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::mirror::{ObjectKey, Watch};
-use crate::source::{Policy, Update, Updates, channel, file, follow};
+use crate::source::{Policy, Update, Updates, file, tests::spawn_follow};
 use crate::table::Publisher;
 use crate::table::inputs::Objects;
 use crate::table::publish::Reader;
-use crate::testing::{endpoint, local, mirror, reduced, rules};
+use crate::testing::{endpoint, gateway, local, mirror, mirrors, reduced, rules};
 
 /// A source that is followed.
 struct Followed {
@@ -23,17 +23,17 @@ impl Followed {
         let feeds = Feeds::new(&namespaces);
         let publisher = Publisher::default();
         let reader = publisher.reader();
-        let (updates, inbox) = channel();
         let policy = Policy {
             rules: rules(),
             shrink_guard: ShrinkGuard::new(percent),
             snapshot: None,
             max_stale: None,
         };
+        let (updates, _task) = spawn_follow(feeds.clone(), publisher, policy);
         Self {
             updates,
             reader,
-            _task: tokio::spawn(follow(inbox, feeds.clone(), publisher, policy)),
+            _task,
             feeds,
         }
     }
@@ -86,20 +86,6 @@ impl Followed {
 fn feed(watch: Watch, namespace: Option<&str>) -> Feed {
     let namespace = namespace.map(|n| n.parse().unwrap());
     Feed { watch, namespace }
-}
-
-/// Mirrored services with one endpoint each.
-fn mirrors(count: usize) -> Vec<Value> {
-    let service = |number| {
-        let name = format!("db{number}");
-        let host = format!("{name}-0");
-        let address = format!("10.0.0.{number}");
-        [
-            mirror("prod", &name, "east"),
-            endpoint("prod", &name, "east", &host, &[&address]),
-        ]
-    };
-    (1..=count).flat_map(service).collect()
 }
 
 const MIRRORS: Watch = Watch::MirrorServices;
@@ -225,6 +211,127 @@ async fn endpoints_that_vanish_with_another_watch_count_too() {
     assert_eq!(followed.answered(), 21);
 }
 
+/// Every watch's objects of services that are mirrored from two clusters, with a gateway that is down, and that have a
+/// local member; one of them has another cluster's pods by another controller's slices.
+fn everything(count: usize) -> BTreeMap<Watch, Vec<Value>> {
+    let mut lists: BTreeMap<Watch, Vec<Value>> = Watch::ALL.map(|watch| (watch, vec![])).into();
+    for number in 1..=count {
+        let name = format!("db{number}");
+        let host = format!("{name}-0");
+        for (cluster, net) in [("east", 1), ("west", 2)] {
+            let address = format!("10.{net}.0.{number}");
+            let slice = gateway("prod", &format!("{host}-{cluster}"), cluster == "east");
+            let mirrors = [
+                mirror("prod", &name, cluster),
+                endpoint("prod", &name, cluster, &host, &[&address]),
+            ];
+            lists
+                .entry(Watch::MirrorServices)
+                .or_default()
+                .extend(mirrors);
+            lists.entry(Watch::MirrorSlices).or_default().push(slice);
+        }
+        let [service, slice] = local(
+            "prod",
+            &name,
+            &[(&host, &format!("192.0.2.{number}"), true)],
+        );
+        lists.entry(Watch::LocalServices).or_default().push(service);
+        lists.entry(Watch::LocalSlices).or_default().push(slice);
+    }
+    lists
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_watch_is_guarded_whatever_the_others_say_and_in_any_order() {
+    let lists = everything(20);
+    let watches: Vec<Watch> = lists
+        .iter()
+        .filter(|(_, objects)| !objects.is_empty())
+        .map(|(watch, _)| *watch)
+        .collect();
+    assert_eq!(watches.len(), 4);
+    for first in 0..watches.len() {
+        let followed = Followed::new(Some(90), &[]);
+        for (watch, objects) in &lists {
+            followed.list(*watch, objects).await;
+        }
+        followed.wait("the table", |f| f.answered() == 20).await;
+        let before = followed.reader.load().generation;
+        for offset in 0..watches.len() {
+            let watch = watches[(first + offset) % watches.len()];
+            followed.list(watch, &[]).await;
+            followed
+                .wait("a hold", |f| f.feeds.held() == offset + 1)
+                .await;
+        }
+        assert_eq!(followed.reader.load().generation, before, "{first}");
+        // They are confirmed one by one.
+        tokio::time::sleep(2 * PAUSE).await;
+        for watch in &watches {
+            followed.list(*watch, &[]).await;
+        }
+        followed.wait("the end", |f| f.answered() == 0).await;
+        assert_eq!(followed.feeds.held(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_that_lose_most_of_their_endpoints_count_as_dropped() {
+    let followed = Followed::new(Some(90), &[]);
+    let hosts = |count: usize| -> Vec<Value> {
+        (0..20)
+            .flat_map(|number| {
+                let pods: Vec<(String, String)> = (0..count)
+                    .map(|pod| (format!("p{pod}"), format!("192.0.{number}.{pod}")))
+                    .collect();
+                let pods: Vec<(&str, &str, bool)> = pods
+                    .iter()
+                    .map(|(host, ip)| (&**host, &**ip, true))
+                    .collect();
+                let [mut service, slice] = local("prod", &format!("cache{number}"), &pods);
+                service["metadata"]["labels"]["mirror.linkerd.io/exported"] = "true".into();
+                [service, slice]
+            })
+            .collect()
+    };
+    let list = |watch: Watch, objects: &[Value]| -> Vec<Value> {
+        let is_slice = watch == Watch::LocalSlices;
+        let is_own = |object: &&Value| object["addressType"].is_null() != is_slice;
+        match watch {
+            Watch::LocalServices | Watch::LocalSlices => {
+                objects.iter().filter(is_own).cloned().collect()
+            }
+            Watch::MirrorServices | Watch::MirrorSlices | Watch::ForeignSlices => vec![],
+        }
+    };
+    for watch in Watch::ALL {
+        followed.list(watch, &list(watch, &hosts(50))).await;
+    }
+    let endpoints = |f: &Followed| {
+        let now = f.reader.load();
+        let services = now.table.iter().flat_map(Table::services);
+        services
+            .map(|service| service.endpoints.len())
+            .sum::<usize>()
+    };
+    followed.wait("the table", |f| endpoints(f) == 1000).await;
+    // The same slices, each with 5 endpoints of 50 left: the share itself. Then with 4.
+    followed
+        .list(Watch::LocalSlices, &list(Watch::LocalSlices, &hosts(5)))
+        .await;
+    followed.wait("the list", |f| endpoints(f) == 100).await;
+    followed
+        .list(Watch::LocalSlices, &list(Watch::LocalSlices, &hosts(50)))
+        .await;
+    followed.wait("the list", |f| endpoints(f) == 1000).await;
+    followed
+        .list(Watch::LocalSlices, &list(Watch::LocalSlices, &hosts(4)))
+        .await;
+    followed.wait("the hold", |f| f.feeds.held() == 1).await;
+    assert_eq!(endpoints(&followed), 1000);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_namespace_of_its_own_is_measured_by_itself() {
     let followed = Followed::new(Some(90), &["prod", "shop"]);
@@ -269,8 +376,11 @@ async fn files_are_held_until_they_are_read_once_more() {
     };
     write(&mirrors(20));
     let followed = Followed::new(Some(90), &[]);
-    let files = file::Files::open(vec![path.clone()], file::Timing::default()).unwrap();
-    let run = tokio::spawn(files.run(followed.feeds.clone(), followed.updates.clone()));
+    let mut files = file::Files::open(vec![path.clone()], file::Timing::default()).unwrap();
+    let run = tokio::spawn({
+        let (feeds, updates) = (followed.feeds.clone(), followed.updates.clone());
+        async move { files.run(feeds, updates).await }
+    });
     followed.wait("the table", |f| f.answered() == 20).await;
 
     write(&mirrors(1));

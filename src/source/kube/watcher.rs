@@ -10,9 +10,12 @@
 //! - the server is asked to end every watch after `watch_timeout`. A connection without any sign of life for longer is
 //!   dead: it is dropped and made anew, and the last table stays;
 //! - what breaks is retried with a growing, jittered pause, from the last version seen, and listed again only if the
-//!   server says that the version is gone or if an event could not be read;
+//!   server says that the version is gone or yet to come, or if an event could not be read;
 //! - every `relist`, jittered, everything is listed anew, which heals gaps that nobody noticed;
-//! - a list that is held (`--shrink-guard`) is followed by another one when [`Feeds`] says so.
+//! - a list that is held (`--shrink-guard`) is followed by another one when [`Feeds`] says so;
+//! - signs of life are a list that came whole, a watch that was opened, and what comes on it. What is refused, breaks off
+//!   or never ends is none, so that the table's age grows for as long as nobody knows whether it is true. It also grows
+//!   while a list is read, which takes seconds for 100,000 objects.
 
 use std::time::Duration;
 
@@ -20,7 +23,8 @@ use futures::{AsyncBufReadExt as _, StreamExt as _, pin_mut};
 use http::header::{CONNECTION, HeaderValue};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::core::{Request, Status, WatchEvent};
+use kube::api::{ListParams, VersionMatch, WatchParams};
+use kube::core::{Request, WatchEvent};
 use kube::{Client, Resource};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -29,7 +33,8 @@ use tracing::{debug, info, warn};
 use super::super::backoff::{Backoff, jittered};
 use super::super::{Feed, Feeds, Update, Updates};
 use super::Timing;
-use super::list::{ListError, ListReader};
+use super::failure::{self, Failure, Stopped};
+use super::list::ListReader;
 use crate::mirror::{Kind, KubeObject, Object, ObjectKey, parse};
 use crate::table::inputs::Objects;
 use crate::telemetry::sentence;
@@ -38,13 +43,12 @@ use crate::telemetry::sentence;
 const WATCH_GRACE: Duration = Duration::from_secs(5);
 /// How long nothing may be heard while a list is awaited or read.
 const LIST_SILENCE: Duration = Duration::from_secs(30);
+/// How long one object may take: API servers wait three seconds for a version that is yet to come.
+const RESUME_SILENCE: Duration = Duration::from_secs(8);
 /// How long a list may take in all.
 const LIST_TIMEOUT: Duration = Duration::from_secs(300);
 /// The least time between the starts of two watches: a proxy that ends them at once must not make us spin.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How long the server may tell us to stay away: longer, and nobody would know that it is back.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// One feed's connection.
 pub(super) struct Watcher {
@@ -53,34 +57,10 @@ pub(super) struct Watcher {
     feed: Feed,
     /// The server filters by field; API servers before Kubernetes 1.31 refuse to.
     filters_fields: bool,
+    /// The last list failed: a watch that goes on all the same is a sign of life, and no end of the trouble.
+    is_list_failing: bool,
     feeds: Feeds,
     updates: Updates,
-}
-
-/// Why listing or watching stopped.
-#[derive(Debug, thiserror::Error)]
-enum Stopped {
-    /// The server ended the watch in good order, or everything is to be listed anew.
-    #[error("the watch ended")]
-    Ended,
-    /// The last list is held: another one must say the same.
-    #[error("the last list is not confirmed")]
-    Unconfirmed,
-    /// The version is too old to go on from, or an event was lost.
-    #[error("the resource version is gone: {0}")]
-    Gone(String),
-    /// Nothing was heard for too long.
-    #[error("nothing was heard from the API server for {} s", .0.as_secs())]
-    Silent(Duration),
-    /// The server or the way to it failed.
-    #[error("{0}")]
-    Failed(String),
-    /// The server has no time for us, and says how long to stay away.
-    #[error("{0}")]
-    Busy(String, Duration),
-    /// Nobody listens to us any more.
-    #[error("shutting down")]
-    Closed,
 }
 
 // === impl Watcher ===
@@ -100,6 +80,7 @@ impl Watcher {
             timing,
             feed,
             filters_fields,
+            is_list_failing: false,
             feeds,
             updates,
         }
@@ -110,33 +91,53 @@ impl Watcher {
         let mut version: Option<String> = None;
         let mut relist_at = Instant::now();
         let mut backoff = Backoff::default();
+        // The connection broke, and what it was to may have become something else meanwhile.
+        let mut is_broken = false;
         loop {
             if version.is_none() || Instant::now() >= relist_at {
                 match self.list().await {
                     Ok(listed) => {
+                        (self.is_list_failing, is_broken) = (false, false);
                         version = Some(listed);
                         relist_at = Instant::now() + jittered(self.timing.relist);
                     }
                     Err(Stopped::Closed) => return,
                     Err(stopped) => {
+                        self.is_list_failing = true;
                         self.report(&stopped);
-                        let pause = backoff.next().max(stopped.pause());
-                        relist_at = Instant::now() + pause;
+                        let pause = backoff.next();
+                        let asked = stopped.pause();
+                        relist_at = Instant::now() + asked + pause;
                         if version.is_none() {
-                            sleep(pause).await;
+                            sleep(pause.max(asked)).await;
                             continue;
                         }
+                        // Who asks to be left alone means watches, too.
+                        sleep(asked).await;
                     }
                 }
             }
             let Some(from) = version.as_mut() else {
                 continue;
             };
+            let resumed = match is_broken {
+                true => self.resume(from).await,
+                false => Ok(()),
+            };
             let started = Instant::now();
-            let stopped = self.watch(from, relist_at).await;
+            let stopped = match resumed {
+                Ok(()) => self.watch(from, relist_at).await,
+                Err(stopped) => stopped,
+            };
+            // The client tells a connection that broke as the end of the watch.
+            let is_early =
+                started.elapsed() < self.asked_to_last().mul_f64(0.9) && Instant::now() < relist_at;
+            let has_ended = matches!(stopped, Stopped::Ended);
+            is_broken = stopped.is_break() || has_ended && is_early;
             let is_brief = started.elapsed() < WATCH_INTERVAL;
-            // A list that is followed by no watch is no success: lists are what costs an API server most.
-            if !is_brief {
+            // A list that is followed by no watch is no success: lists are what costs an API server most. Nor is a watch
+            // that goes on while lists fail.
+            if !is_brief && !self.is_list_failing {
                 backoff = Backoff::default();
             }
             match stopped {
@@ -144,7 +145,9 @@ impl Watcher {
                 Stopped::Ended if Instant::now() >= relist_at => {}
                 Stopped::Unconfirmed => relist_at = Instant::now(),
                 Stopped::Ended => {
-                    backoff = Backoff::default();
+                    if !self.is_list_failing {
+                        backoff = Backoff::default();
+                    }
                     if is_brief {
                         sleep(WATCH_INTERVAL).await;
                     }
@@ -186,7 +189,7 @@ impl Watcher {
 
     /// Reads a list, and reduces each object as it arrives.
     async fn listed(&self) -> Result<(Objects, String), Failure> {
-        let mut params = kube::api::ListParams::default().labels(&self.feed.watch.label_selector());
+        let mut params = ListParams::default().labels(&self.feed.watch.label_selector());
         params.field_selector = self.field_selector();
         let request = self.request().list(&params);
         let mut request = request.map_err(|error| Failure::Broken(error.to_string()))?;
@@ -213,21 +216,39 @@ impl Watcher {
         Ok((objects, reader.finish()?))
     }
 
-    /// Waits for a sign of life of a list.
+    /// Waits for more of a list. None of it is a sign of life of the feed before it is whole: a refusal, or a list that
+    /// breaks off or never ends, says nothing of what became of the objects.
     async fn heard<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Failure> {
         let heard = timeout(LIST_SILENCE, waiting).await;
-        let heard = heard.map_err(|_| Failure::Silent(LIST_SILENCE))?;
-        self.feeds.alive(&self.feed);
-        Ok(heard)
+        heard.map_err(|_| Failure::Silent(LIST_SILENCE))
+    }
+
+    /// Asks, before a watch goes on from `version`, whether the server has come that far at all. An etcd that was
+    /// restored from a backup has not, and watches from its future are accepted and hear nothing. What is asked for is
+    /// one object, whichever, that is no older.
+    async fn resume(&self, version: &str) -> Result<(), Stopped> {
+        let params = ListParams::default().limit(1).at(version);
+        let params = params.matching(VersionMatch::NotOlderThan);
+        let request = self.request().list(&params);
+        let request = request.map_err(|error| Stopped::Failed(error.to_string()))?;
+        let asked = timeout(RESUME_SILENCE, self.client.request_text(request)).await;
+        match asked.map_err(|_| Stopped::Silent(RESUME_SILENCE))? {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if failure::is_future(&status) => {
+                Err(Stopped::Gone(status.message))
+            }
+            // A server that does not know the question may know the watch.
+            Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 404) => Ok(()),
+            Err(error) => Err(Failure::from(error).into()),
+        }
     }
 
     /// Follows a watch from `version`, which moves along, until it stops or `until` comes.
     async fn watch(&self, version: &mut String, until: Instant) -> Stopped {
         let silence = self.timing.watch_timeout + WATCH_GRACE;
-        let mut params =
-            kube::api::WatchParams::default().labels(&self.feed.watch.label_selector());
+        let mut params = WatchParams::default().labels(&self.feed.watch.label_selector());
         params.field_selector = self.field_selector();
-        params.timeout = u32::try_from(self.timing.watch_timeout.as_secs().max(1)).ok();
+        params.timeout = u32::try_from(self.asked_to_last().as_secs()).ok();
         let request = match self.request().watch(&params, version) {
             Ok(request) => request,
             Err(error) => return Stopped::Failed(error.to_string()),
@@ -241,7 +262,7 @@ impl Watcher {
         let unconfirmed = self.feeds.relist_due(&self.feed);
         pin_mut!(events, unconfirmed);
         loop {
-            self.feeds.alive(&self.feed);
+            self.note_life();
             let next = tokio::select! {
                 next = timeout(silence, events.next()) => next,
                 () = tokio::time::sleep_until(until) => return Stopped::Ended,
@@ -284,6 +305,19 @@ impl Watcher {
             if let Err(stopped) = applied {
                 return stopped;
             }
+        }
+    }
+
+    /// Returns when the server is asked to end a watch: whole seconds.
+    fn asked_to_last(&self) -> Duration {
+        Duration::from_secs(self.timing.watch_timeout.as_secs().max(1))
+    }
+
+    /// Notes that the server lets us watch from what we have seen, or told us something.
+    fn note_life(&self) {
+        match self.is_list_failing {
+            true => self.feeds.breathes(&self.feed),
+            false => self.feeds.alive(&self.feed),
         }
     }
 
@@ -345,86 +379,5 @@ impl Watcher {
 fn note_version(version: &mut String, object: &KubeObject<'_>) {
     if let Some(seen) = object.resource_version() {
         version.replace_range(.., seen);
-    }
-}
-
-// === Failures ===
-
-impl Stopped {
-    /// Returns how long the server asked us to stay away.
-    fn pause(&self) -> Duration {
-        match self {
-            Self::Busy(_, pause) => *pause,
-            Self::Ended
-            | Self::Unconfirmed
-            | Self::Gone(_)
-            | Self::Silent(_)
-            | Self::Failed(_)
-            | Self::Closed => Duration::ZERO,
-        }
-    }
-}
-
-/// What a request met with.
-enum Failure {
-    /// The server said no: HTTP status and message.
-    Refused(u16, String),
-    /// The same, not now: and when to come again.
-    Later(u16, String, Duration),
-    /// No answer in time.
-    Silent(Duration),
-    /// A list that goes on and on.
-    Endless(Duration),
-    /// Everything else.
-    Broken(String),
-}
-
-impl Failure {
-    fn refused(status: Status) -> Self {
-        let Status {
-            code,
-            message,
-            details,
-            ..
-        } = status;
-        let seconds = details.map_or(0, |details| details.retry_after_seconds);
-        match Duration::from_secs(seconds.into()).min(LONGEST_PAUSE) {
-            Duration::ZERO => Self::Refused(code, message),
-            pause => Self::Later(code, message, pause),
-        }
-    }
-}
-
-impl From<kube::Error> for Failure {
-    fn from(error: kube::Error) -> Self {
-        if let kube::Error::Api(status) = error {
-            return Self::refused(*status);
-        }
-        Self::Broken(sentence(&error))
-    }
-}
-
-impl From<ListError> for Failure {
-    fn from(error: ListError) -> Self {
-        Self::Broken(error.to_string())
-    }
-}
-
-impl From<Failure> for Stopped {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Refused(410, why) => Self::Gone(why),
-            Failure::Refused(code, why) => {
-                Self::Failed(format!("the API server says {code}: {why}"))
-            }
-            Failure::Later(code, why, pause) => {
-                Self::Busy(format!("the API server says {code}: {why}"), pause)
-            }
-            Failure::Silent(after) => Self::Silent(after),
-            Failure::Endless(after) => {
-                Self::Failed(format!("a list did not end within {} s", after.as_secs()))
-            }
-            Failure::Broken(why) => Self::Failed(why),
-        }
     }
 }

@@ -3,11 +3,11 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::mirror::{Kind, KubeObject};
-use crate::source::{Feed, Feeds, Policy, ShrinkGuard, Update, Updates, channel, follow};
+use crate::source::{Feed, Feeds, Policy, ShrinkGuard, Update, Updates, tests::spawn_follow};
 use crate::table::inputs::Objects;
 use crate::table::publish::Reader;
 use crate::table::{Publisher, Table};
-use crate::testing::{endpoint, gateway, inputs, local, mirror, reduced, rules, table};
+use crate::testing::{endpoint, gateway, inputs, local, mirror, mirrors, reduced, rules, table};
 
 fn of() -> SnapshotOf {
     SnapshotOf {
@@ -181,17 +181,17 @@ fn followed(snapshots: Snapshots) -> Followed {
     let feeds = Feeds::new(&[]);
     let publisher = Publisher::default();
     let reader = publisher.reader();
-    let (updates, inbox) = channel();
     let policy = Policy {
         rules: rules(),
         shrink_guard: ShrinkGuard::new(Some(90)),
         snapshot: Some(snapshots),
         max_stale: None,
     };
+    let (updates, _task) = spawn_follow(feeds.clone(), publisher, policy);
     Followed {
         updates,
         reader,
-        _task: tokio::spawn(follow(inbox, feeds.clone(), publisher, policy)),
+        _task,
         feeds,
     }
 }
@@ -280,4 +280,64 @@ async fn the_age_of_a_saved_table_counts() {
     let followed = followed(snapshots);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(followed.feeds.age() >= Duration::from_secs(600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_lists_of_all_are_guarded_by_what_was_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.json");
+    let mirrors = mirrors(20);
+    let followed = followed(saved(&path, &mirrors));
+    let answered = || {
+        let now = followed.reader.load();
+        let services = now.table.iter().flat_map(Table::services);
+        services.filter(|s| !s.endpoints.is_empty()).count()
+    };
+    let list = async |objects: &[Value]| {
+        for list in lists(objects) {
+            followed
+                .updates
+                .send(Update::Reset(vec![list]))
+                .await
+                .unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    let saved_file = std::fs::read(&path).unwrap();
+    list(&[]).await;
+    assert_eq!((answered(), followed.feeds.held()), (20, Watch::ALL.len()));
+    assert!(followed.reader.load().is_stale);
+    // Too early to confirm anything, and nothing worth saving.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    list(&[]).await;
+    assert_eq!(answered(), 20);
+    assert_eq!(std::fs::read(&path).unwrap(), saved_file);
+    // What says otherwise ends it, and what says the same in time confirms it.
+    list(&mirrors).await;
+    assert_eq!((answered(), followed.feeds.held()), (20, 0));
+    assert!(!followed.reader.load().is_stale);
+    list(&[]).await;
+    assert_eq!((answered(), followed.feeds.held()), (20, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_lists_of_all_are_taken_when_others_say_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.json");
+    let mirrors = mirrors(20);
+    let followed = followed(saved(&path, &mirrors));
+    for pause in [0, 30] {
+        tokio::time::sleep(Duration::from_secs(pause)).await;
+        for list in lists(&[]) {
+            followed
+                .updates
+                .send(Update::Reset(vec![list]))
+                .await
+                .unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let now = followed.reader.load();
+    assert_eq!(now.table.as_ref().unwrap().services().count(), 0);
+    assert_eq!((now.is_stale, followed.feeds.held()), (false, 0));
 }

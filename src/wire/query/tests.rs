@@ -19,6 +19,7 @@ const PLAIN: Edns = Edns {
     wants_nsid: false,
     wants_keepalive: false,
     cookie: None,
+    server_cookie: None,
 };
 const OPT: &[u8] = b"\x00\x00\x29\x04\xd0\x00\x00\x80\x00\x00\x00";
 
@@ -227,6 +228,7 @@ fn options_are_read_and_unknown_ones_ignored() {
         wants_nsid,
         wants_keepalive,
         cookie,
+        server_cookie: None,
         ..PLAIN
     };
     assert_eq!(parsed(&packet).map(|query| query.3), Ok(Some(edns)));

@@ -8,7 +8,7 @@ use crate::mirror::ServiceKey;
 use crate::table::Endpoint;
 use crate::zone::answer::rtype_of;
 use crate::zone::print::{SOA_TIMERS, SRV_WEIGHT};
-use crate::zone::{RecordType, Zone, ZoneKind};
+use crate::zone::{RecordType, Targets, View, Zone, ZoneKind};
 
 /// The last octet that a pointer can lead to.
 const POINTABLE: usize = 0x3fff;
@@ -111,19 +111,24 @@ impl Message<'_> {
     /// Writes an address of an SRV target whose name is at `target_at`.
     pub(super) fn put_target_address(
         &mut self,
+        view: &View<'_>,
         endpoint: &Endpoint,
         target_at: usize,
-        ttl: u32,
-        tail: usize,
         ip: IpAddr,
     ) -> bool {
+        let ttl = view.service.ttl;
         if target_at <= POINTABLE {
             return self.put_address(ADDITIONAL, &pointer(target_at), ttl, ip);
         }
         // Too far away: the owner is `H.C.` and a pointer to the rest of it in the question.
         let mark = self.length;
+        let (labels, rest_at) = match view.targets {
+            Targets::Asked(at) => (None, at),
+            Targets::Canonical(at) => (Some(view.service.key.labels()), at),
+        };
         let is_whole = self.put_host(endpoint)
-            && self.put_address(ADDITIONAL, &pointer(HEADER + tail), ttl, ip);
+            && labels.is_none_or(|labels| self.put_labels(labels))
+            && self.put_address(ADDITIONAL, &pointer(HEADER + rest_at), ttl, ip);
         if !is_whole {
             self.length = mark;
         }
@@ -140,7 +145,7 @@ impl Message<'_> {
         let ZoneKind::Reverse(below) = &zone.kind else {
             return true;
         };
-        let labels = [key.service.as_str(), key.namespace.as_str()];
+        let labels = key.labels();
         self.put_record(ANSWER, &QNAME, RecordType::PTR, CLASS_IN, ttl, |data| {
             data.put_host(endpoint) && data.put_labels(labels) && data.put(below.wire())
         })

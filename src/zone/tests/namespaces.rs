@@ -185,15 +185,20 @@ impl Server {
         differing.map(|(_, name)| name.as_str()).collect()
     }
 
-    /// The names of these that another server has other records at, whatever it adds to them.
+    /// The names of these that exist here and have other records at another server, whatever it adds to them. A name
+    /// that nobody has is free for whoever comes, and SRV targets may be of either family.
     fn other_records<'n>(&self, other: &Self, names: &'n [String]) -> Vec<&'n str> {
         let types = [RecordType::A, RecordType::AAAA, RecordType::SRV];
         let ask = |server: &Self, name: &str| {
-            types.map(|rtype| super::ask(&server.settings.zones, &server.table, name, rtype))
+            types.map(|rtype| {
+                let records = super::ask(&server.settings.zones, &server.table, name, rtype);
+                records.replace(&format!(".{VICTIM}.global."), ".global.")
+            })
         };
-        let differing = names
-            .iter()
-            .filter(|name| ask(self, name) != ask(other, name));
+        let differing = names.iter().filter(|name| {
+            let here = ask(self, name);
+            here != ask(other, name) && !here[0].starts_with("NXDOMAIN")
+        });
         differing.map(String::as_str).collect()
     }
 
@@ -348,9 +353,15 @@ fn a_short_name_that_reads_like_a_service_of_a_namespace_answers_nothing_below_i
 #[test]
 fn addresses_of_srv_targets_are_never_those_of_somebody_else() {
     let server = Server::of(rules(), &[victim(), namesake("db", "east")].concat());
-    // The target, `east.db.prod.global`, is a name of the victim's: no address may go with it.
     let additional = |name: &str| server.replies(&[name.to_owned()])[2][11];
-    assert_eq!(additional("_sql._tcp.prod.global"), 0);
+    assert_eq!(additional("_sql._tcp.prod.global"), 1);
     assert_eq!(additional("_sql._tcp.prod.evil.global"), 1);
     assert_eq!(additional("_sql._tcp.db.prod.global"), 4);
+    // In the short family the target would be `east.db.prod.global`, a name of the victim's.
+    let srv = |name| super::ask(&server.settings.zones, &server.table, name, RecordType::SRV);
+    assert_eq!(
+        srv("_sql._tcp.prod.global"),
+        srv("_sql._tcp.prod.evil.global")
+    );
+    assert!(srv("_sql._tcp.prod.global").ends_with(" east.db.prod.evil.global."));
 }

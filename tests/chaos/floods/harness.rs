@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::harness::say;
 use crate::support::command::global_dns;
 use crate::support::http::get;
 use crate::support::metrics::metric;
@@ -34,6 +36,14 @@ const LASTS: Duration = Duration::from_secs(8);
 pub const MANY: usize = 200;
 
 // === The server ===
+
+/// What a server listens on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listeners {
+    Plain,
+    /// TLS and HTTPS, too.
+    Encrypted,
+}
 
 pub struct Server {
     running: Running,
@@ -75,17 +85,34 @@ fn service(name: &str, endpoints: usize) -> Vec<Value> {
 }
 
 impl Server {
-    fn start(flags: &[&str]) -> Self {
+    fn start(flags: &[&str], listeners: Listeners) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("objects.json");
         let items = [service("db", 1), service("many", MANY)].concat();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         fs::write(&file, list.to_string()).unwrap();
-        let mut command = global_dns();
+        // What some platforms give a pod, for it to raise as far as it may.
+        let mut command = Command::new("prlimit");
+        let server = global_dns();
+        command
+            .args(["--nofile=256:", "--"])
+            .arg(server.get_program());
         command.args(["serve", "--listen=127.0.0.1:5353", "--log-format=json"]);
         command.args(["--admin-listen=127.0.0.1:9153", "--api-listen=127.0.0.1:0"]);
         command.args(["--cluster-name=hub", "--file"]).arg(file);
         command.args(flags);
+        if listeners == Listeners::Encrypted {
+            let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+            let (cert, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+            fs::write(&cert, issued.cert.pem()).unwrap();
+            fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
+            command.args(["--tls-listen=127.0.0.1:853", "--https-listen=127.0.0.1:443"]);
+            command
+                .arg("--tls-cert")
+                .arg(cert)
+                .arg("--tls-key")
+                .arg(key);
+        }
         let running = Running::start(command);
         running.wait_until_ready();
         Self {
@@ -93,6 +120,11 @@ impl Server {
             running,
             _folder: folder,
         }
+    }
+
+    /// Where a listener is: `admin`, `api`, `tls`, `https`.
+    pub fn address(&self, listener: &str) -> SocketAddr {
+        self.running.address(listener)
     }
 
     pub fn metric(&self, name: &str) -> u64 {
@@ -146,6 +178,8 @@ struct Figures {
     failed: u64,
     wrong: u64,
     slowest: Duration,
+    /// The slowest answer of `/livez`, for which the kubelet waits a second.
+    slowest_livez: Duration,
     descriptors: u64,
 }
 
@@ -169,6 +203,13 @@ fn ask_until(done: &AtomicBool, server: &Server) -> Figures {
             Some(reply) if !is_right(&reply) => figures.wrong += 1,
             Some(_) => {}
         }
+        if figures.asked % 8 == 0 {
+            let started = Instant::now();
+            let is_alive =
+                get(server.address("admin"), "/livez").is_ok_and(|page| page.status == 200);
+            figures.failed += u64::from(!is_alive);
+            figures.slowest_livez = figures.slowest_livez.max(started.elapsed());
+        }
         figures.descriptors = figures.descriptors.max(server.descriptors());
         thread::sleep(Duration::from_millis(5));
     }
@@ -186,10 +227,25 @@ impl Drop for End<'_> {
 
 /// Runs a flood, and holds what it did to the bounds. `attack` returns what is to be told of it.
 pub fn flood(name: &str, flags: &[&str], attack: impl FnOnce(&Server, Instant) -> String + Send) {
+    flood_of(Listeners::Plain, name, flags, attack);
+}
+
+/// The same with other listeners.
+pub fn flood_of(
+    listeners: Listeners,
+    name: &str,
+    flags: &[&str],
+    attack: impl FnOnce(&Server, Instant) -> String + Send,
+) {
+    // TLS takes its state and its buffers, at both ends of what carries it.
+    let (descriptors, memory) = match listeners {
+        Listeners::Plain => (CONNECTIONS, CONNECTIONS * PER_CONNECTION),
+        Listeners::Encrypted => (4 * CONNECTIONS, 2 * CONNECTIONS * PER_CONNECTION),
+    };
     in_a_network_of_its_own(|| {
         let network = Network::of_this_thread();
         network.ip("route add local 96.0.0.0/4 dev lo").unwrap();
-        let mut server = Server::start(flags);
+        let mut server = Server::start(flags, listeners);
         let (before, _) = server.memory();
         let done = AtomicBool::new(false);
         let (told, figures) = thread::scope(|scope| {
@@ -201,9 +257,10 @@ pub fn flood(name: &str, flags: &[&str], attack: impl FnOnce(&Server, Instant) -
             (told, honest.join().unwrap())
         });
         let (_, peak) = server.memory();
-        println!(
-            "{name:<28} {told}\n{:<28} memory {} MiB before, {} MiB at most; {} descriptors at most; \
-             honest client: {} asked, {} failed, {} wrong, slowest {} ms",
+        say(&format!("{name:<28} {told}"));
+        say(&format!(
+            "{:<28} memory {} MiB before, {} MiB at most; {} descriptors at most; \
+             honest client: {} asked, {} failed, {} wrong, slowest {} ms, /livez {} ms",
             "",
             before / 1024,
             peak / 1024,
@@ -211,14 +268,19 @@ pub fn flood(name: &str, flags: &[&str], attack: impl FnOnce(&Server, Instant) -
             figures.asked,
             figures.failed,
             figures.wrong,
-            figures.slowest.as_millis()
-        );
+            figures.slowest.as_millis(),
+            figures.slowest_livez.as_millis()
+        ));
         assert!(!server.running.has_ended());
         assert!(figures.asked > 50, "{figures:?}");
         assert_eq!((figures.failed, figures.wrong), (0, 0), "{figures:?}");
-        assert!(peak <= before + REST + CONNECTIONS * PER_CONNECTION);
-        assert!(figures.descriptors <= CONNECTIONS + OTHER_DESCRIPTORS);
-        for proto in ["udp", "tcp"] {
+        assert!(
+            figures.slowest_livez < Duration::from_secs(1),
+            "{figures:?}"
+        );
+        assert!(peak <= before + REST + memory);
+        assert!(figures.descriptors <= descriptors + OTHER_DESCRIPTORS);
+        for proto in ["udp", "tcp", "tls", "https"] {
             let panics = format!("global_dns_worker_panics_total{{proto=\"{proto}\"}}");
             assert_eq!(server.metric(&panics), 0);
         }

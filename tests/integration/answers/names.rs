@@ -296,7 +296,7 @@ fn ns_addresses_are_those_given_else_concrete_ones_else_the_pods_else_loopback()
             &format!("--file={}", file.display()),
         ]);
         if let Some(pod) = pod {
-            command.env("GLOBAL_DNS_POD_IP", pod);
+            command.env("GLOBAL_DNS_POD_IPS", pod);
         }
         let server = Server::start_command(folder, command, Await::Ready);
         let here = ([127, 0, 0, 1], server.dns.port()).into();

@@ -368,13 +368,15 @@ fn a_log_level_that_makes_no_sense_is_an_error() {
 }
 
 #[test]
-fn a_pod_address_that_is_none_is_an_error() {
+fn an_address_of_pod_or_node_that_is_none_is_an_error() {
     let (_folder, file) = sample_file();
-    let mut command = global_dns(&[&["serve", file.as_str()][..], &FREE].concat());
-    command.env("GLOBAL_DNS_POD_IP", "here");
-    let ended = run_command(command);
-    let expected = "error: environment variable GLOBAL_DNS_POD_IP: 'here' is no IP address";
-    assert_eq!((ended.code, sentence(&ended)), (Some(1), expected));
+    for variable in ["GLOBAL_DNS_POD_IPS", "GLOBAL_DNS_NODE_IPS"] {
+        let mut command = global_dns(&[&["serve", file.as_str()][..], &FREE].concat());
+        command.env(variable, "192.0.2.1,here");
+        let ended = run_command(command);
+        let expected = format!("error: environment variable {variable}: 'here' is no IP address");
+        assert_eq!((ended.code, sentence(&ended)), (Some(1), expected.as_str()));
+    }
 }
 
 #[test]

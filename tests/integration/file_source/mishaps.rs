@@ -356,7 +356,7 @@ fn a_table_that_is_too_old_is_servfail_until_its_source_is_mended() {
     let server = Server::of(good(), &["--watch-timeout=1s", "--max-stale=4s"]);
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
     assert_eq!(server.metric("global_dns_table_expired"), 0.0);
-    server.rewrite("just words\n");
+    server.spoil("just words\n");
     server.wait_for_outcome("db.prod.global. A", "SERVFAIL");
     for asked in [
         "db.prod.global. A",
@@ -374,18 +374,29 @@ fn a_table_that_is_too_old_is_servfail_until_its_source_is_mended() {
     }
     assert_eq!(server.outcome("www.example. A"), "REFUSED");
     let ready = server.admin("/readyz");
-    assert_eq!(ready.status, 503);
-    assert!(
-        ready
-            .body
-            .starts_with("the table is older than --max-stale\n")
-    );
+    // Without a replica that is ready, nobody would get the SERVFAIL.
+    assert_eq!(ready.status, 200);
+    let first = "ok\nthe table is older than --max-stale: answering SERVFAIL, after ";
+    assert!(ready.body.starts_with(first), "{}", ready.body);
     assert_eq!(server.metric("global_dns_table_expired"), 1.0);
+    assert_eq!(server.api("/api/v1/table")["expired"], true);
+    for (name, results) in [
+        ("db.prod.global", ["SERVFAIL"; 3]),
+        ("nope.prod.global", ["SERVFAIL"; 3]),
+        ("www.example", ["REFUSED"; 3]),
+    ] {
+        let told = server.api(&format!("/api/v1/explain?name={name}"));
+        let told_results: Vec<&Value> = (0..3).map(|n| &told["answers"][n]["result"]).collect();
+        assert_eq!(told_results, results, "{name}");
+    }
 
     server.rewrite(&good().text());
     server.wait_for_outcome("db.prod.global. A", "10.96.1.1");
     assert_eq!(server.admin("/readyz").status, 200);
+    assert_eq!(server.admin("/readyz").body, "ok\n");
     assert_eq!(server.metric("global_dns_table_expired"), 0.0);
+    let told = server.api("/api/v1/explain?name=db.prod.global");
+    assert_eq!(told["answers"][0]["result"], "NOERROR");
     // Nothing was published anew.
     assert_eq!(server.generation_and_serial().0, 1);
 }

@@ -192,6 +192,11 @@ impl Server {
         self.running.address(listener)
     }
 
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.running.child.id()
+    }
+
     /// The folder that goes when the server does.
     pub fn folder(&self) -> &Path {
         self._folder.path()

@@ -99,9 +99,13 @@ impl Issued {
 
     /// Connects, offering a protocol. Fails unless the server shows this certificate.
     pub fn connect(&self, server: SocketAddr, protocol: &str) -> io::Result<Stream> {
+        self.begin(TcpStream::connect(server)?, protocol)
+    }
+
+    /// The same over a TCP connection that is open.
+    pub fn begin(&self, mut stream: TcpStream, protocol: &str) -> io::Result<Stream> {
         let connection = ClientConnection::new(self.client(protocol), localhost());
         let mut connection = connection.map_err(io::Error::other)?;
-        let mut stream = TcpStream::connect(server)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         while connection.is_handshaking() {
             connection.complete_io(&mut stream)?;
