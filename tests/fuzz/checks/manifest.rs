@@ -129,7 +129,7 @@ fn manifest(octets: &[u8]) -> String {
         "items: {a: b}\n",
         "kind: {}\n",
     ];
-    const LONGEST: usize = 64 * 1024;
+    const LONGEST: usize = 8 * 1024;
     let choices = &mut Choices::new(octets);
     let mut text = String::new();
     while !choices.is_used_up() && text.len() < LONGEST {

@@ -114,7 +114,7 @@ fn documents_lists_typed_lists_and_json_say_the_same() {
     for (form, text) in forms {
         let report = report(&table_of(&[&text]));
         let expected = json!({
-            "generation": 1, "serial": report["serial"], "stale": false, "zones": ["global."],
+            "generation": 1, "serial": report["serial"], "stale": false, "expired": false, "zones": ["global."],
             "services": services_of_the_sample(), "skipped": [], "conflicts": [],
         });
         assert_eq!(report, expected, "{form}");
