@@ -152,6 +152,11 @@ fn answers_move_with_what_names_show_and_with_nothing_else() {
         ]
         .concat()
     };
+    // The dead one has a port that no other has: a name of its own, which last resort alone keeps.
+    let own_port = |mut objects: Vec<Value>| {
+        objects[1]["spec"]["ports"] = json!([{"name": "pg", "port": 5432}]);
+        dead(objects)
+    };
     let include = Rules {
         gateway_down: GatewayDown::Include,
         ..rules()
@@ -222,6 +227,13 @@ fn answers_move_with_what_names_show_and_with_nothing_else() {
             true,
         ),
         (
+            "a rule that makes one for a port",
+            rules(),
+            own_port(two()),
+            own_port(asks("exclude")),
+            true,
+        ),
+        (
             "a pod that is not ready",
             rules(),
             pod(true),
@@ -269,6 +281,8 @@ fn a_list_replaces_what_its_watch_has_seen_in_its_namespace_and_nothing_else() {
         ["shop/db"]
     );
     assert_eq!(names(inputs.services()), ["prod/db"]);
+    assert_eq!(inputs.count_lost(watch, Some("prod"), &empty), 1);
+    assert_eq!(inputs.count_lost(watch, Some("shop"), &empty), 0);
     assert_eq!(
         names(inputs.reset(watch, None, inputs::Objects::new())),
         ["prod/db"]

@@ -79,7 +79,7 @@ fn rotate<'t>(
     ControlFlow::Continue(())
 }
 
-/// Shuffles (Fisher and Yates) on the stack.
+/// Shuffles on the stack.
 fn shuffle<'t>(
     view: &View<'t>,
     rtype: RecordType,
@@ -97,17 +97,6 @@ fn shuffle<'t>(
         filled += 1;
         ControlFlow::Continue(())
     });
-    let mut state = turn.wrapping_mul(0x9e37_79b9) | 1;
-    for last in (1..filled).rev() {
-        state = xorshift(state);
-        drawn.swap(last, state as usize % (last + 1));
-    }
+    fastrand::Rng::with_seed(turn.into()).shuffle(&mut drawn[..filled]);
     drawn.into_iter().flatten().try_for_each(visit)
-}
-
-/// Steps a generator that is good enough to spread load (Marsaglia 2003); nothing secret depends on it.
-fn xorshift(mut state: u32) -> u32 {
-    state ^= state << 13;
-    state ^= state >> 17;
-    state ^ state << 5
 }

@@ -237,6 +237,81 @@ fn more_than_a_message_holds_is_cut_at_whole_records_over_tcp_too() {
 }
 
 #[test]
+fn targets_that_no_pointer_reaches_are_written_out() {
+    let (now, settings) = (published(&[400, 250]), settings(Order::Stable));
+    for name in ["_sql._tcp.db0.prod.global", "db1.prod.global", "db1.global"] {
+        // `reply` compares the records with hickory's reading of them.
+        let (bytes, written) = reply(&settings, &now, &query(name, 33, None), Transport::Tcp, 0);
+        assert!(!written.is_truncated && bytes.len() > 0x4000);
+        let message = HickoryMessage::from_vec(&bytes).unwrap();
+        assert!(message.additionals.len() >= 250, "{name}");
+        let last = &message.additionals.last().unwrap().name;
+        assert!(
+            message
+                .answers
+                .iter()
+                .any(|row| row.data.to_string().contains(&last.to_string()))
+        );
+    }
+}
+
+#[test]
+fn names_of_addresses_are_written_as_their_records_say() {
+    let settings = Settings {
+        zones: zones(&["global", "10.in-addr.arpa"]),
+        ..settings(Order::Stable)
+    };
+    let mut objects = vec![mirror("prod", "db", "east")];
+    let host = |number: u8| endpoint("prod", "db", "east", &format!("h-{number}"), &["10.0.0.1"]);
+    objects.extend((0..40).map(host));
+    let now = crate::testing::published(table(&objects));
+    for (payload, over, fits) in [
+        (Some(1232), Transport::Udp, false),
+        (None, Transport::Udp, false),
+        (None, Transport::Tcp, true),
+    ] {
+        let packet = query("1.0.0.10.in-addr.arpa", 12, payload);
+        let (bytes, written) = reply(&settings, &now, &packet, over, 0);
+        assert_eq!(!written.is_truncated, fits);
+        let message = HickoryMessage::from_vec(&bytes).unwrap();
+        assert!((5..=40).contains(&message.answers.len()));
+        let first = message.answers[0].data.to_string();
+        assert_eq!(first, "h-0.east.db.prod.global.");
+    }
+}
+
+#[test]
+fn as_much_is_reserved_for_opt_as_it_takes() {
+    let (now, settings) = (published(&[1]), settings(Order::Stable));
+    let packet = query("db0.prod.global", 1, Some(1232));
+    let parsed = parse(&packet);
+    let reply = respond(&settings, &now, &parsed, &arrival(Transport::Tcp, 0)).unwrap();
+    let plain = reply.edns.unwrap();
+    for bits in 0..16 {
+        let has = |bit: u8| bits >> bit & 1 == 1;
+        let edns = ReplyEdns {
+            nsid: has(0).then_some(b"global-dns-0"),
+            cookie: has(1).then_some([9; 24]),
+            keepalive: has(2).then_some(300),
+            error: has(3).then_some(crate::wire::respond::ExtendedError::NotReady),
+            ..plain
+        };
+        let length = |edns| {
+            let reply = Reply {
+                edns,
+                ..reply.clone()
+            };
+            write(&reply, &parsed, &packet, &mut [0; 512]).length
+        };
+        assert_eq!(
+            length(Some(edns)) - length(None),
+            opt_length(&edns),
+            "{bits:04b}"
+        );
+    }
+}
+
+#[test]
 fn additional_addresses_never_set_tc() {
     let (now, settings) = (published(&[18]), settings(Order::Stable));
     let packet = query("_sql._tcp.db0.prod.global", 33, Some(1232));
