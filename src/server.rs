@@ -10,7 +10,6 @@ mod connections;
 pub mod descriptors;
 pub mod encrypted;
 pub mod framing;
-pub mod framing;
 mod http;
 mod pace;
 mod tcp;
