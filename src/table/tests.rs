@@ -161,7 +161,26 @@ fn answers_move_with_what_names_show_and_with_nothing_else() {
         gateway_down: GatewayDown::Include,
         ..rules()
     };
+    // `shop` has endpoints, and `prod`, which has none, keeps the short name.
+    let kept = || {
+        let endpoint = endpoint("shop", "db", "east", "db-0", &["10.96.0.9"]);
+        vec![parent(), mirror("shop", "db", "east"), endpoint]
+    };
     for (case, rules, before, after, expected) in [
+        (
+            "a short name that another takes over",
+            rules(),
+            kept(),
+            kept()[1..].to_vec(),
+            true,
+        ),
+        (
+            "one that nobody can answer",
+            rules(),
+            kept()[..2].to_vec(),
+            kept()[1..2].to_vec(),
+            false,
+        ),
         ("nothing", rules(), one(), one(), false),
         (
             "another name, the same address",
@@ -591,4 +610,29 @@ fn an_object_of_another_namespace_is_another_object() {
     let dirty = inputs.delete(Watch::MirrorServices, ObjectKey::new("prod", "db-east"));
     assert_eq!(dirty, [key_of("prod", "db")].into());
     assert_eq!(inputs.services(), [key_of("shop", "db")].into());
+}
+
+#[test]
+fn two_entries_without_a_pod_are_one_if_one_source_gives_each_family() {
+    let conflicts = |local_ips: &[&str], link_ip: Option<&str>| {
+        let [mut service, slice] = local("prod", "db", &[]);
+        service["metadata"]["labels"] = json!({key::EXPORTED: "true"});
+        let mut objects = vec![service];
+        for (number, ip) in local_ips.iter().enumerate() {
+            let mut slice = slice.clone();
+            slice["metadata"]["name"] = json!(format!("db-{number}"));
+            slice["endpoints"] = json!([{"addresses": [ip], "hostname": "db-0"}]);
+            objects.push(slice);
+        }
+        objects.extend(link_ip.map(|_| mirror("prod", "db", "hub")));
+        objects.extend(link_ip.map(|ip| endpoint("prod", "db", "hub", "db-0", &[ip])));
+        let table = table(&objects);
+        let kinds = kinds(&table);
+        kinds.iter().filter(|kind| **kind == "endpoint").count()
+    };
+    assert_eq!(conflicts(&["192.0.2.1", "2001:db8::1"], None), 0);
+    assert_eq!(conflicts(&["192.0.2.1", "192.0.2.1"], None), 0);
+    assert_eq!(conflicts(&["192.0.2.1", "192.0.2.2"], None), 1);
+    assert_eq!(conflicts(&["2001:db8::1", "2001:db8::2"], None), 1);
+    assert_eq!(conflicts(&["192.0.2.1"], Some("2001:db8::1")), 1);
 }

@@ -269,3 +269,22 @@ fn a_dead_gateway_counts_for_each_name_by_itself_and_never_for_one_host() {
         assert_eq!(found, expected, "{gateway_down:?} {name}");
     }
 }
+
+#[test]
+fn leaving_out_a_dead_endpoint_loses_no_address_that_a_live_one_has_too() {
+    let table = table(&[
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        gateway("prod", "db-0-east", false),
+        endpoint("prod", "db", "east", "db-1", &["10.96.0.1"]),
+        mirror("prod", "db", "west"),
+        endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]),
+    ]);
+    let zones = zones(&["global"]);
+    for (name, expected) in [
+        ("db.prod.global", "A 10.96.0.1, A 10.96.0.2"),
+        ("east.db.prod.global", "A 10.96.0.1"),
+    ] {
+        assert_eq!(ask(&zones, &table, name, RecordType::A), expected, "{name}");
+    }
+}
