@@ -86,7 +86,7 @@ fn every_srv_target_resolves_and_lies_in_the_domain_that_was_asked() {
                 .and_then(|d| d.rsplit('.').next());
             let canonical = service.filter(|service| hidden.contains(service));
             let mut labels = target.split('.').skip(2);
-            if !is_below && !canonical.is_some_and(|service| labels.next() == Some(service)) {
+            if !is_below && canonical.is_none_or(|service| labels.next() != Some(service)) {
                 wrong.push(format!("{owner}: {target} is not in {domain}"));
             }
             let known = addresses.entry(target.to_owned()).or_insert_with(|| {
