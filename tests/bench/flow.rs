@@ -7,7 +7,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -43,6 +43,8 @@ pub(crate) struct Flow {
     pub(crate) answered: f64,
     /// Queries without a reply.
     pub(crate) lost: u64,
+    /// Replies that are not what was asked for: see [`is_wrong`].
+    pub(crate) wrong: u64,
     /// Latency in microseconds: median, 99 %, 99.9 %.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
@@ -64,8 +66,8 @@ pub(crate) fn flow(server: &Server, questions: &Path, rate: u32, seconds: u32) -
     let text = output(&mut own).with_context(|| format!("asking {}", server.name))?;
     let words = text.split_whitespace().map(str::parse);
     let words: Vec<f64> = words.collect::<Result<_, _>>()?;
-    let &[offered, answered, lost, p50, p99, p999] = &words[..] else {
-        bail!("six figures expected: {text}");
+    let &[offered, answered, lost, wrong, p50, p99, p999] = &words[..] else {
+        bail!("seven figures expected: {text}");
     };
     ensure!(
         offered > 0.97 * f64::from(rate),
@@ -74,13 +76,14 @@ pub(crate) fn flow(server: &Server, questions: &Path, rate: u32, seconds: u32) -
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a count that the part printed"
+        reason = "counts that the part printed"
     )]
-    let lost = lost as u64;
+    let (lost, wrong) = (lost as u64, wrong as u64);
     Ok(Flow {
         offered,
         answered,
         lost,
+        wrong,
         p50,
         p99,
         p999,
@@ -104,18 +107,21 @@ pub(crate) fn send(server: SocketAddr, questions: &Path, rate: u32, seconds: u32
     setsockopt(&socket, RcvBuf, &BUFFER)?;
     // When each query was due, in nanoseconds since the start; 0 for one that is answered.
     let due: Vec<AtomicU64> = (0..IDS).map(|_| AtomicU64::new(0)).collect();
+    // What each asks for.
+    let asked: Vec<AtomicUsize> = (0..IDS).map(|_| AtomicUsize::new(0)).collect();
     let is_over = AtomicBool::new(false);
     let started = Instant::now();
     let (sent, latencies) = thread::scope(|scope| {
-        let replies = scope.spawn(|| receive(&socket, &due, started, &is_over));
-        let sent = offer(&socket, &queries, &due, (started, rate, seconds));
+        let replies = scope.spawn(|| receive(&socket, &queries, (&due, &asked), started, &is_over));
+        let sent = offer(&socket, &queries, (&due, &asked), (started, rate, seconds));
         thread::sleep(LINGER);
         is_over.store(true, Ordering::Relaxed);
         let latencies = replies.join();
         (sent, latencies)
     });
     let (sent, took) = sent?;
-    let mut latencies = latencies.map_err(|_| anyhow::anyhow!("the receiver panicked"))??;
+    let received = latencies.map_err(|_| anyhow::anyhow!("the receiver panicked"))??;
+    let (mut latencies, wrong) = received;
     ensure!(!latencies.is_empty(), "nothing is answered");
     latencies.sort_unstable();
     let count = latencies.len();
@@ -127,7 +133,7 @@ pub(crate) fn send(server: SocketAddr, questions: &Path, rate: u32, seconds: u32
     let (sent, answered) = (sent as f64, count as f64);
     let seconds = took.as_secs_f64();
     println!(
-        "{:.1} {:.1} {:.0} {:.1} {:.1} {:.1}",
+        "{:.1} {:.1} {:.0} {wrong} {:.1} {:.1} {:.1}",
         sent / seconds,
         answered / seconds,
         sent - answered,
@@ -142,7 +148,7 @@ pub(crate) fn send(server: SocketAddr, questions: &Path, rate: u32, seconds: u32
 fn offer(
     socket: &UdpSocket,
     queries: &[Vec<u8>],
-    due: &[AtomicU64],
+    (due, asked): (&[AtomicU64], &[AtomicUsize]),
     (started, rate, seconds): (Instant, u32, u32),
 ) -> Result<(u64, Duration)> {
     let total = u64::from(rate) * u64::from(seconds);
@@ -160,7 +166,9 @@ fn offer(
         let count = usize::try_from(ready - sent)?.min(BATCH);
         for (slot, number) in batch.iter_mut().zip(sent..).take(count) {
             let id = u16::try_from(number % IDS as u64)?;
-            let query = &queries[usize::try_from(number)? % queries.len()];
+            let index = usize::try_from(number)? % queries.len();
+            let query = &queries[index];
+            asked[usize::from(id)].store(index, Ordering::Relaxed);
             slot.clear();
             slot.extend_from_slice(query);
             slot[..2].copy_from_slice(&id.to_be_bytes());
@@ -179,16 +187,18 @@ fn offer(
     Ok((sent, started.elapsed()))
 }
 
-/// Takes replies until it is over. Returns the latency of each, in nanoseconds.
+/// Takes replies until it is over. Returns the latency of each, in nanoseconds, and how many are wrong.
 fn receive(
     socket: &UdpSocket,
-    due: &[AtomicU64],
+    queries: &[Vec<u8>],
+    (due, asked): (&[AtomicU64], &[AtomicUsize]),
     started: Instant,
     is_over: &AtomicBool,
-) -> Result<Vec<u32>> {
+) -> Result<(Vec<u32>, u64)> {
     let mut headers = MultiHeaders::<SockaddrIn>::preallocate(BATCH, None);
     let mut packets = vec![[0_u8; REPLY + 64]; BATCH];
     let mut latencies = Vec::with_capacity(1 << 20);
+    let (mut wrong, mut first) = (0, None);
     while !is_over.load(Ordering::Relaxed) {
         let mut slices: Vec<_> = packets.iter_mut().map(|p| [IoSliceMut::new(p)]).collect();
         let flags = MsgFlags::MSG_WAITFORONE;
@@ -204,10 +214,27 @@ fn receive(
             if was_due > 0 {
                 let latency = now.saturating_sub(was_due);
                 latencies.push(u32::try_from(latency).unwrap_or(u32::MAX));
+                let query = &queries[asked[usize::from(id)].load(Ordering::Relaxed)];
+                let first = *first.get_or_insert([packet[6], packet[7]]);
+                wrong += u64::from(is_wrong(query, packet, first));
             }
         }
     }
-    Ok(latencies)
+    Ok((latencies, wrong))
+}
+
+/// Tells whether a reply is to another question, is not authoritative, cut or an error, or has another number of records
+/// than the first: every name that is asked here has as many, and what changes are only addresses.
+fn is_wrong(query: &[u8], reply: &[u8], records: [u8; 2]) -> bool {
+    const HEADER: usize = 12;
+    let labels = query[HEADER..].iter().position(|octet| *octet == 0);
+    let end = HEADER + labels.unwrap_or_default() + 5;
+    let is_right = reply[2] & 0xfe == 0x84
+        && reply[3] & 0x0f == 0
+        && reply[6..8] == records
+        && records != [0, 0]
+        && reply.get(HEADER..end) == query.get(HEADER..end);
+    !is_right
 }
 
 fn nanoseconds(since: Instant) -> u64 {

@@ -27,18 +27,20 @@ pub(crate) fn measure(minutes: u32, report: &mut Report) -> Result<()> {
     let restless = Restless::start(folder.path())?;
     let Restless { server, asked, .. } = &restless;
     let mut sizes = vec![];
-    let mut lost = 0;
+    let (mut lost, mut wrong) = (0, 0);
     let began = Instant::now();
     let ((), changes) = restless.while_changing(|| {
         while began.elapsed() < Duration::from_secs(u64::from(minutes) * 60) {
             let measured = flow(server, asked, RATE, LOOK)?;
             lost += measured.lost;
+            wrong += measured.wrong;
             sizes.push(resident(&server.process, "VmRSS")?);
             say(&format!(
-                "soak: minute {} of {minutes}: {:.1} MiB, {} lost, p99.9 {:.0} µs",
+                "soak: minute {} of {minutes}: {:.1} MiB, {} lost, {} wrong, p99.9 {:.0} µs",
                 sizes.len(),
                 sizes[sizes.len() - 1],
                 measured.lost,
+                measured.wrong,
                 measured.p999
             ));
         }
@@ -52,12 +54,13 @@ pub(crate) fn measure(minutes: u32, report: &mut Report) -> Result<()> {
     let late = sizes[sizes.len() - tenth..].to_vec();
     let limit = FLAT * crate::report::median(&early);
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    let lost = lost as f64;
+    let (lost, wrong) = (lost as f64, wrong as f64);
     let name = |what: &str| format!("{minutes} min with {changes} changes: {what}");
     report.figures.extend([
         Figure::new(&name("resident, second tenth"), early, "MiB"),
         Figure::new(&name("resident, last tenth"), late, "MiB").at_most(limit),
         Figure::new(&name("queries lost"), vec![lost], "").at_most(0.0),
+        Figure::new(&name("replies wrong"), vec![wrong], "").at_most(0.0),
     ]);
     Ok(())
 }
