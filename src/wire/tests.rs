@@ -310,6 +310,47 @@ fn who_may_not_ask_or_asks_too_fast_gets_little() {
     );
 }
 
+/// Who may not be the one who asked must not be sent more than was asked.
+#[test]
+fn a_refusal_is_hardly_longer_than_the_question() {
+    let (now, settings, packet) = (published(shop()), settings(), packet(ASKED));
+    let query = parse(&packet);
+    for over in [Transport::Udp, Transport::Tcp] {
+        let stranger = Arrival {
+            client: [198, 51, 100, 1].into(),
+            over,
+            ..ARRIVAL
+        };
+        let reply = respond(&settings, &now, &query, &stranger).unwrap();
+        let edns = reply.edns.unwrap();
+        assert_eq!((edns.nsid, edns.keepalive), (None, None));
+        let written = write(&reply, &query, &packet, &mut [0; 512]);
+        // The extended error takes 6 octets, and the two options of the question took 8.
+        assert_eq!(written.length, packet.len() - 8 + 6);
+    }
+}
+
+#[test]
+fn a_reply_tells_the_serial_of_the_table_that_it_is_of() {
+    let (now, settings) = (published(shop()), settings());
+    for (name, rtype) in [("global", 6), ("nope.global", 1)] {
+        let packet = packet(Asked {
+            name,
+            rtype,
+            payload: None,
+            ..ASKED
+        });
+        let query = parse(&packet);
+        let reply = respond(&settings, &now, &query, &ARRIVAL).unwrap();
+        assert_eq!((reply.serial, now.serial), (1_790_000_000, 1_790_000_000));
+        let mut out = [0; 512];
+        let length = write(&reply, &query, &packet, &mut out).length;
+        // Before refresh, retry, expire and minimum (RFC 1035 section 3.3.13).
+        let serial = &out[length - 20..length - 16];
+        assert_eq!(serial, 1_790_000_000_u32.to_be_bytes());
+    }
+}
+
 #[test]
 fn a_reply_is_as_long_as_client_server_and_transport_allow() {
     let now = Published::default();
