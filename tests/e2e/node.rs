@@ -128,9 +128,12 @@ impl Node {
     pub fn coredns(&self, name: &str, etc: &Path, cluster: &Cluster) -> Result<Process> {
         let run = self.directory.join("run");
         let secrets = run.join("secrets/kubernetes.io/serviceaccount");
-        fs::create_dir_all(&secrets)?;
-        fs::write(secrets.join("token"), "token-of-admin")?;
-        fs::copy(cluster.certificate(), secrets.join("ca.crt"))?;
+        // Once: a CoreDNS that runs already may be about to read them.
+        if !secrets.exists() {
+            fs::create_dir_all(&secrets)?;
+            fs::write(secrets.join("token"), "token-of-admin")?;
+            fs::copy(cluster.certificate(), secrets.join("ca.crt"))?;
+        }
         let bound = vec![
             (etc.to_owned(), PathBuf::from("/etc")),
             (run, PathBuf::from("/run")),
