@@ -317,7 +317,8 @@ impl Outcome {
             self.empty,
             self.failed
         );
-        ensure!(self.tried > 1000, "only {} questions", self.tried);
+        // How many there are is the machine's doing; that somebody asked all along is not.
+        ensure!(self.tried > 100, "only {} questions", self.tried);
         Ok(())
     }
 }
