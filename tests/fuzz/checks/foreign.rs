@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use domain::base::Message as OtherMessage;
 use domain::rdata::AllRecordData;
 use hickory_proto::op::Message;
-use hickory_proto::rr::RData;
+use hickory_proto::rr::{RData, Record};
 
 /// What a reply says, as far as both agree.
 #[derive(Debug, PartialEq)]
@@ -36,6 +36,23 @@ pub fn decode(reply: &[u8], over: &str) -> Decoded {
     let other = by_domain(reply).unwrap_or_else(|e| panic!("{over}: domain: {e}: {reply:?}"));
     assert_eq!(one, other, "{over}: hickory and domain: {reply:?}");
     one
+}
+
+/// Checks that a reply holds such records, section by section; of the additional ones those that fit.
+pub fn check_same_records(reply: &[u8], sections: [&[Record]; 3]) {
+    let message = Message::from_vec(reply).unwrap();
+    let texts = |records: &[Record]| -> Vec<String> {
+        let texts = records.iter().map(ToString::to_string);
+        texts.map(|text| text.to_ascii_lowercase()).collect()
+    };
+    let [answers, authorities, additionals] = sections.map(texts);
+    assert_eq!(texts(&message.answers), answers);
+    assert_eq!(texts(&message.authorities), authorities);
+    let found = texts(&message.additionals);
+    assert!(
+        found.iter().all(|record| additionals.contains(record)),
+        "{found:?}"
+    );
 }
 
 fn by_hickory(reply: &[u8]) -> Result<Decoded, String> {

@@ -11,7 +11,8 @@ use global_dns::table::{
     Inputs, LocalMembers, Published, Publisher, Rules, ShortNames, Table, build,
 };
 use global_dns::wire::{
-    Access, Arrival, CookieSecret, Order, Pace, Reject, Settings, Transport, parse, respond, write,
+    Access, Arrival, CookieSecret, Order, Pace, Reject, Settings, Transport, parse, records,
+    respond, write,
 };
 use global_dns::zone::{Zone, ZoneKind, Zones};
 
@@ -123,6 +124,7 @@ pub fn check(packet: &[u8]) {
         return;
     };
     check_small(packet);
+    check_records(&now, packet);
     let edns = match parse(packet) {
         Ok(query) => query.edns,
         Err(Reject::With { edns, .. }) => edns,
@@ -236,10 +238,44 @@ fn written(
         turn: 3,
         time: 1,
     };
-    let settings = &*SETTINGS;
     let query = parse(packet);
-    let reply = respond(settings, now, &query, &arrival)?;
+    let mut reply = respond(&SETTINGS, now, &query, &arrival)?;
+    reply.order = order_of(packet);
     Some(write(&reply, &query, packet, out).length)
+}
+
+/// Every order has its turn.
+fn order_of(packet: &[u8]) -> Order {
+    let orders = [
+        Order::Rotate,
+        Order::Shuffle,
+        Order::LocalFirst,
+        Order::Stable,
+    ];
+    orders[usize::from(packet[1] % 4)]
+}
+
+/// Over TLS and HTTPS a library writes the reply, out of records that are made apart: they are the same.
+fn check_records(now: &Published, packet: &[u8]) {
+    let query = parse(packet);
+    let arrival = Arrival {
+        over: Transport::Tls,
+        client: CLIENT,
+        pace: Pace::Fair,
+        turn: 3,
+        time: 1,
+    };
+    let (Some(mut reply), Ok(asked)) = (respond(&SETTINGS, now, &query, &arrival), &query) else {
+        return;
+    };
+    reply.order = order_of(packet);
+    let mut out = vec![0; 65_535];
+    let length = write(&reply, &query, packet, &mut out).length;
+    let sections = records(&reply, asked);
+    foreign::check_same_records(
+        &out[..length],
+        [&sections.answers, &sections.soa, &sections.additionals],
+    );
 }
 
 /// Makes a query out of choices, so that most names exist or nearly do.
