@@ -10,6 +10,9 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::mirror::{Namespace, Watch};
 
+/// Ways in which one trouble is told: sentences may differ in figures, and nobody wants a line for each try.
+const MOST_TOLD: usize = 8;
+
 /// One stream of objects: a watch, of all namespaces or of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Feed {
@@ -39,6 +42,8 @@ struct Signs {
     last_life: Option<Instant>,
     is_listed: bool,
     problem: Option<String>,
+    /// What ailed it since it was last well, each once.
+    told: Vec<String>,
     held: Option<String>,
 }
 
@@ -88,6 +93,7 @@ impl Feeds {
         self.breathes(feed);
         if let Some(signs) = self.lock().feeds.get_mut(feed) {
             signs.problem = None;
+            signs.told.clear();
         }
     }
 
@@ -106,14 +112,18 @@ impl Feeds {
         }
     }
 
-    /// Notes what ails a feed, in a sentence. Tells whether that is news.
+    /// Notes what ails a feed, in a sentence. Tells whether that is news: one trouble may show in several ways, by turns.
     pub fn failed(&self, feed: &Feed, problem: &str) -> bool {
         let mut state = self.lock();
         let Some(signs) = state.feeds.get_mut(feed) else {
             return false;
         };
-        let is_news = signs.problem.as_deref() != Some(problem);
         signs.problem = Some(problem.to_owned());
+        let is_news =
+            signs.told.len() < MOST_TOLD && !signs.told.iter().any(|told| told == problem);
+        if is_news {
+            signs.told.push(problem.to_owned());
+        }
         is_news
     }
 
@@ -224,5 +234,32 @@ impl fmt::Display for Feed {
             None => write!(f, "{}", self.watch),
             Some(namespace) => write!(f, "{} in {namespace}", self.watch),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_that_shows_in_several_ways_by_turns_is_told_once_each() {
+        let feeds = Feeds::new(&[]);
+        let feed = feeds.all().pop_first().unwrap();
+        let told = |problems: &[&str]| -> Vec<bool> {
+            let failed = problems.iter().map(|problem| feeds.failed(&feed, problem));
+            failed.collect()
+        };
+        let by_turns = ["refused", "silent", "refused", "silent"];
+        assert_eq!(told(&by_turns), [true, true, false, false]);
+        assert!(feeds.problems()[0].ends_with(": silent"));
+        feeds.breathes(&feed);
+        assert_eq!(told(&["refused"]), [false]);
+        // Well in between, it is another trouble.
+        feeds.alive(&feed);
+        assert_eq!(told(&by_turns), [true, true, false, false]);
+        // Sentences without end are not told without end.
+        let many: Vec<String> = (0..100).map(|number| format!("in {number} s")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(told(&many).iter().filter(|is_news| **is_news).count(), 6);
     }
 }

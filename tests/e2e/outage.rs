@@ -20,7 +20,7 @@ use crate::steps::Steps;
 /// Between an answer and the next question: the server is asked as fast as one client can.
 const PAUSE: Duration = Duration::ZERO;
 /// Questions a second, at least: a quarter of what one client manages with a debug build on two processors.
-const RATE: f64 = 2000.0;
+const RATE: f64 = 100.0;
 /// How old the table is to become before the API server may return: no relist that is refused meanwhile makes it young.
 const STALE_SECONDS: f64 = 8.0;
 /// When everything is listed anew: several times in the outage.
