@@ -11,7 +11,7 @@ pub mod descriptors;
 pub mod encrypted;
 pub mod framing;
 mod http;
-mod pace;
+mod rate_limit;
 mod tcp;
 mod udp;
 
@@ -34,14 +34,14 @@ pub use connections::Limits;
 pub use encrypted::{Certificate, Encrypted};
 
 use connections::Connections;
-use pace::Payer;
+use rate_limit::RateLimiter;
 
 use crate::source::unix_seconds;
 use crate::table::publish::{Current, Reader};
-use crate::telemetry::{Counters, Seldom, Tallies};
+use crate::telemetry::{Counters, OnceAMinute, Tallies};
 #[cfg(test)]
 use crate::testing::Trap;
-use crate::wire::{self, Arrival, Pace, Query, Reject, Reply, Settings, Transport};
+use crate::wire::{self, Arrival, Query, RateLimit, Reject, Reply, Settings, Transport};
 
 /// How long a TCP connection may be idle: longer than the ten seconds for which CoreDNS keeps one for reuse.
 pub const TCP_IDLE: Duration = Duration::from_secs(30);
@@ -49,7 +49,7 @@ pub const TCP_IDLE: Duration = Duration::from_secs(30);
 /// Makes the answerers of the listeners.
 pub struct Answerers {
     settings: Arc<Settings>,
-    payer: Option<Arc<Payer>>,
+    limiter: Option<Arc<RateLimiter>>,
     reader: Reader,
     tallies: Tallies,
     turns: Arc<AtomicU32>,
@@ -62,14 +62,14 @@ pub struct Answerers {
 struct Answerer {
     settings: Arc<Settings>,
     /// What sources that are not trusted get over UDP, if that is limited.
-    payer: Option<Arc<Payer>>,
+    limiter: Option<Arc<RateLimiter>>,
     reader: Reader,
     counters: Arc<Counters>,
     /// Counts the queries of all listeners, for the order of rows.
     turns: Arc<AtomicU32>,
-    overflows: Seldom,
-    receive_failures: Seldom,
-    send_failures: Seldom,
+    overflows: OnceAMinute,
+    receive_failures: OnceAMinute,
+    send_failures: OnceAMinute,
     /// What a test has set for it to run into.
     #[cfg(test)]
     trap: Arc<Trap>,
@@ -105,7 +105,7 @@ impl Answerers {
     ) -> Self {
         Self {
             settings: Arc::new(settings),
-            payer: rate_limit.map(|rate| Arc::new(Payer::new(rate))),
+            limiter: rate_limit.map(|rate| Arc::new(RateLimiter::new(rate))),
             reader,
             tallies,
             // Replicas that start together must not rotate in step.
@@ -118,13 +118,13 @@ impl Answerers {
     fn add(&self) -> Answerer {
         Answerer {
             settings: self.settings.clone(),
-            payer: self.payer.clone(),
+            limiter: self.limiter.clone(),
             reader: self.reader.clone(),
             counters: self.tallies.add(),
             turns: self.turns.clone(),
-            overflows: Seldom::default(),
-            receive_failures: Seldom::default(),
-            send_failures: Seldom::default(),
+            overflows: OnceAMinute::default(),
+            receive_failures: OnceAMinute::default(),
+            send_failures: OnceAMinute::default(),
             #[cfg(test)]
             trap: self.trap.clone(),
         }
@@ -194,12 +194,12 @@ impl Answerer {
         let arrival = Arrival {
             over,
             client: client.ip(),
-            pace: self.pace(&query, over, client.ip(), moment.time),
+            rate_limit: self.rate_limit(&query, over, client.ip(), moment.time),
             turn: self.turn(moment),
             time: moment.time,
         };
         let reply = wire::respond(&self.settings, &moment.now, &query, &arrival);
-        if arrival.pace != Pace::Fair {
+        if arrival.rate_limit != RateLimit::Within {
             self.counters.count_limited(reply.is_some());
         } else if reply.is_none() {
             self.counters.count_dropped();
@@ -225,22 +225,22 @@ impl Answerer {
 
     /// Says whether a client is asking too fast; what is never answered does not count. A client with a cookie of ours
     /// is where it says, and not limited, as Knot has it.
-    fn pace(
+    fn rate_limit(
         &self,
         query: &Result<Query, Reject>,
         over: Transport,
         client: IpAddr,
         time: u32,
-    ) -> Pace {
-        let Some(payer) = &self.payer else {
-            return Pace::Fair;
+    ) -> RateLimit {
+        let Some(limiter) = &self.limiter else {
+            return RateLimit::Within;
         };
         if over != Transport::Udp || self.settings.access.is_trusted(client) {
-            return Pace::Fair;
+            return RateLimit::Within;
         }
         let edns = match query {
             Ok(Query { edns, .. }) | Err(Reject::With { edns, .. }) => edns,
-            Err(Reject::Drop) => return Pace::Fair,
+            Err(Reject::Drop) => return RateLimit::Within,
         };
         let has_cookie = edns.is_some_and(|edns| {
             let halves = edns.cookie.zip(edns.server_cookie);
@@ -248,8 +248,8 @@ impl Answerer {
             halves.is_some_and(|(own, ours)| secret.is_ours(own, ours, client, time))
         });
         match has_cookie {
-            true => Pace::Fair,
-            false => payer.pace(client),
+            true => RateLimit::Within,
+            false => limiter.count(client),
         }
     }
 

@@ -29,7 +29,7 @@ use crate::table::{ConflictKind, Table};
 pub use counters::{Counters, Ended, Tallies};
 pub use log_queue::Log;
 pub use logging::{
-    LogError, LogFormat, Seldom, replaced, sentence, start_logging, start_queued_logging,
+    LogError, LogFormat, OnceAMinute, replaced, sentence, start_logging, start_queued_logging,
 };
 
 use counters::{BUCKETS, PROTOS, RCODES, TYPES};

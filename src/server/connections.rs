@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::source::unix_seconds;
-use crate::telemetry::{Counters, Seldom};
+use crate::telemetry::{Counters, OnceAMinute};
 
 /// How many TCP connections are served at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ struct Shared {
     limits: Limits,
     counters: Arc<Counters>,
     started: Instant,
-    failures: Seldom,
+    failures: OnceAMinute,
     /// Those that give descriptors back in place of these.
     lender: Option<Connections>,
     open: Mutex<Open>,
@@ -81,7 +81,7 @@ impl Connections {
             limits,
             counters,
             started: Instant::now(),
-            failures: Seldom::default(),
+            failures: OnceAMinute::default(),
             lender,
             open: Mutex::default(),
         }))

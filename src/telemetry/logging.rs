@@ -122,7 +122,7 @@ pub fn replaced<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Returns whether a panic of this thread is told.
-fn is_told(panics: &Seldom, time: u32) -> bool {
+fn is_told(panics: &OnceAMinute, time: u32) -> bool {
     // A thread whose locals are gone is about to end, and not replaced.
     let is_replaced = IS_REPLACED.try_with(Cell::get).unwrap_or(false);
     !is_replaced || panics.is_due(time)
@@ -130,7 +130,7 @@ fn is_told(panics: &Seldom, time: u32) -> bool {
 
 /// Makes panics log lines like others.
 fn log_panics() {
-    static PANICS: Seldom = Seldom::new();
+    static PANICS: OnceAMinute = OnceAMinute::new();
     panic::set_hook(Box::new(|info| {
         if is_told(&PANICS, unix_seconds()) {
             let thread = thread::current().name().map(str::to_owned);
@@ -149,7 +149,7 @@ fn log_panics() {
 
 /// Lets something be told once a minute, because a client can make it happen as often as it likes.
 #[derive(Debug, Default)]
-pub struct Seldom(AtomicU32);
+pub struct OnceAMinute(AtomicU32);
 
 /// Writes an error and its causes on one line. Many libraries repeat a cause in the error around it: a text that was
 /// said is not said again.
@@ -166,9 +166,9 @@ pub fn sentence(error: &dyn std::error::Error) -> String {
     text
 }
 
-// === impl Seldom ===
+// === impl OnceAMinute ===
 
-impl Seldom {
+impl OnceAMinute {
     /// Makes one that has told nothing.
     pub const fn new() -> Self {
         Self(AtomicU32::new(0))
@@ -192,15 +192,15 @@ mod tests {
 
     #[test]
     fn it_is_told_once_a_minute() {
-        let seldom = Seldom::new();
-        let told: Vec<u32> = (1_000..1_200).filter(|t| seldom.is_due(*t)).collect();
+        let once = OnceAMinute::new();
+        let told: Vec<u32> = (1_000..1_200).filter(|t| once.is_due(*t)).collect();
         assert_eq!(told, [1_000, 1_060, 1_120, 1_180]);
-        assert!(seldom.is_due(5), "a clock that was set back keeps it quiet");
+        assert!(once.is_due(5), "a clock that was set back keeps it quiet");
     }
 
     #[test]
     fn a_panic_is_told_unless_it_is_of_what_is_replaced_and_was_told_just_now() {
-        let panics = Seldom::new();
+        let panics = OnceAMinute::new();
         let told = || is_told(&panics, 1_000);
         assert!(told() && told(), "nothing is replaced");
         assert_eq!([replaced(told), replaced(told)], [true, false]);

@@ -54,7 +54,7 @@ pub struct Arrival {
     /// The client's address, for cookies and for `--allow`.
     pub client: IpAddr,
     /// Whether the client is asking too fast.
-    pub pace: Pace,
+    pub rate_limit: RateLimit,
     /// Counts queries, for the order of rows.
     pub turn: u32,
     /// Unix seconds, for cookies.
@@ -63,13 +63,13 @@ pub struct Arrival {
 
 /// Whether a source is asking faster than it may over UDP, where it may be somebody else who is asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// It is not.
-    Fair,
+pub enum RateLimit {
+    /// It is not, or is not limited.
+    Within,
     /// It is, and is told to come by TCP.
     Slip,
     /// It is, and gets nothing.
-    Over,
+    Drop,
 }
 
 /// What is sent back.
@@ -153,7 +153,7 @@ pub fn respond<'t>(
         Err(Reject::Drop) => return None,
         Err(Reject::With { edns, .. }) => edns.as_ref(),
     };
-    if arrival.pace == Pace::Over {
+    if arrival.rate_limit == RateLimit::Drop {
         return None;
     }
     if !settings.access.is_allowed(arrival.client) {
@@ -161,7 +161,7 @@ pub fn respond<'t>(
         return Some(small(settings, Rcode::REFUSED, error, edns, arrival));
     }
     let query = match query {
-        Ok(query) if arrival.pace == Pace::Slip => {
+        Ok(query) if arrival.rate_limit == RateLimit::Slip => {
             return Some(Reply {
                 body: Body::ByTcp,
                 ..small(settings, Rcode::NOERROR, None, query.edns.as_ref(), arrival)
@@ -169,7 +169,7 @@ pub fn respond<'t>(
         }
         Ok(query) => query,
         // By TCP it would be as wrong.
-        Err(_) if arrival.pace == Pace::Slip => return None,
+        Err(_) if arrival.rate_limit == RateLimit::Slip => return None,
         Err(Reject::Drop) => return None,
         Err(Reject::With { rcode, .. }) => return Some(code(settings, *rcode, edns, arrival)),
     };

@@ -94,7 +94,7 @@ fn packet(asked: Asked) -> Vec<u8> {
 const ARRIVAL: Arrival = Arrival {
     over: Transport::Udp,
     client: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
-    pace: Pace::Fair,
+    rate_limit: RateLimit::Within,
     turn: 0,
     time: 1_790_000_000,
 };
@@ -282,11 +282,11 @@ fn who_may_not_ask_or_asks_too_fast_gets_little() {
     };
     let (slip, over) = (
         Arrival {
-            pace: Pace::Slip,
+            rate_limit: RateLimit::Slip,
             ..ARRIVAL
         },
         Arrival {
-            pace: Pace::Over,
+            rate_limit: RateLimit::Drop,
             ..ARRIVAL
         },
     );
@@ -302,7 +302,7 @@ fn who_may_not_ask_or_asks_too_fast_gets_little() {
             &now,
             ASKED,
             Arrival {
-                pace: Pace::Over,
+                rate_limit: RateLimit::Drop,
                 ..stranger
             }
         ),

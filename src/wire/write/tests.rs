@@ -9,7 +9,7 @@ use super::*;
 use crate::table::Published;
 use crate::testing::{endpoint, mirror, table, zones};
 use crate::wire::respond::{Arrival, Settings, Transport, respond};
-use crate::wire::{Access, CookieSecret, Order, Pace, parse, records};
+use crate::wire::{Access, CookieSecret, Order, RateLimit, parse, records};
 use crate::zone::print::owner_names;
 
 /// A table with a service of `count` endpoints for each number, in two clusters, half of them dual-stack.
@@ -89,7 +89,7 @@ fn arrival(over: Transport, turn: u32) -> Arrival {
     Arrival {
         over,
         client: IpAddr::from([192, 0, 2, 1]),
-        pace: Pace::Fair,
+        rate_limit: RateLimit::Within,
         turn,
         time: 1_790_000_000,
     }

@@ -14,7 +14,7 @@ use crate::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
 use crate::table::{Conflict, Inputs, Rules, Service, Table, build};
 use crate::testing::{endpoint, gateway, local, mirror, published, rules, zones};
 use crate::wire::{
-    Access, Arrival, CookieSecret, Order, Pace, Settings, Transport, parse as read_query,
+    Access, Arrival, CookieSecret, Order, RateLimit, Settings, Transport, parse as read_query,
 };
 use crate::wire::{respond, write};
 use crate::zone::RecordType;
@@ -166,7 +166,7 @@ impl Server {
                 client: IpAddr::from([192, 0, 2, 1]),
                 turn: 0,
                 time: 1,
-                pace: Pace::Fair,
+                rate_limit: RateLimit::Within,
             };
             let reply = respond(&self.settings, &now, &query, &arrival).unwrap();
             let mut out = vec![0; 4096];

@@ -11,7 +11,7 @@ use global_dns::table::{
     Inputs, LocalMembers, Published, Publisher, Rules, ShortNames, Table, build,
 };
 use global_dns::wire::{
-    Access, Arrival, CookieSecret, Order, Pace, Reject, Settings, Transport, parse, records,
+    Access, Arrival, CookieSecret, Order, RateLimit, Reject, Settings, Transport, parse, records,
     respond, write,
 };
 use global_dns::zone::{Zone, ZoneKind, Zones};
@@ -176,15 +176,15 @@ fn check_small(packet: &[u8]) {
         assert_eq!(reply[6..10], [0; 4], "{what}: records");
     };
     for over in [Transport::Udp, Transport::Tcp] {
-        let stranger = reply_to(&now, packet, over, STRANGER, Pace::Fair).unwrap();
+        let stranger = reply_to(&now, packet, over, STRANGER, RateLimit::Within).unwrap();
         size(&stranger, "a stranger");
         assert_eq!(stranger[3] & 0x0f, REFUSED, "a stranger");
     }
     for client in [CLIENT, STRANGER] {
-        let over = reply_to(&now, packet, Transport::Udp, client, Pace::Over);
+        let over = reply_to(&now, packet, Transport::Udp, client, RateLimit::Drop);
         assert_eq!(over, None);
     }
-    let slipped = reply_to(&now, packet, Transport::Udp, CLIENT, Pace::Slip);
+    let slipped = reply_to(&now, packet, Transport::Udp, CLIENT, RateLimit::Slip);
     assert_eq!(slipped.is_some(), parse(packet).is_ok());
     if let Some(slipped) = slipped {
         size(&slipped, "who asks too fast");
@@ -199,12 +199,19 @@ const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
 
 /// Answers a client of ours out of a table.
 pub fn reply(now: &Published, packet: &[u8], over: Transport) -> Option<Vec<u8>> {
-    reply_to(now, packet, over, CLIENT, Pace::Fair)
+    reply_to(now, packet, over, CLIENT, RateLimit::Within)
 }
 
 /// The same out of the sample's table, into a buffer.
 pub fn reply_into(packet: &[u8], over: Transport, out: &mut [u8]) -> Option<usize> {
-    written(&PUBLISHED.load(), packet, over, CLIENT, Pace::Fair, out)
+    written(
+        &PUBLISHED.load(),
+        packet,
+        over,
+        CLIENT,
+        RateLimit::Within,
+        out,
+    )
 }
 
 fn reply_to(
@@ -212,12 +219,12 @@ fn reply_to(
     packet: &[u8],
     over: Transport,
     client: IpAddr,
-    pace: Pace,
+    rate_limit: RateLimit,
 ) -> Option<Vec<u8>> {
     let mut out = vec![0xaa; 65_535];
     LazyLock::force(&SETTINGS);
     let length = allocates_at_most(MOST_ALLOCATED, "an answer", || {
-        written(now, packet, over, client, pace, &mut out)
+        written(now, packet, over, client, rate_limit, &mut out)
     })?;
     out.truncate(length);
     Some(out)
@@ -228,13 +235,13 @@ fn written(
     packet: &[u8],
     over: Transport,
     client: IpAddr,
-    pace: Pace,
+    rate_limit: RateLimit,
     out: &mut [u8],
 ) -> Option<usize> {
     let arrival = Arrival {
         over,
         client,
-        pace,
+        rate_limit,
         turn: 3,
         time: 1,
     };
@@ -261,7 +268,7 @@ fn check_records(now: &Published, packet: &[u8]) {
     let arrival = Arrival {
         over: Transport::Tls,
         client: CLIENT,
-        pace: Pace::Fair,
+        rate_limit: RateLimit::Within,
         turn: 3,
         time: 1,
     };
