@@ -95,9 +95,9 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
     }
     answers_moved |= short::assign(last, &mut table, dirty, rules);
     short::note_conflicts(&mut table, dirty);
-    // Even a service without endpoints hides short names.
+    // Even a service without endpoints hides short names. If what it hides has itself come or gone, answers moved by that.
     let mut come_or_gone = come_or_gone.into_iter();
-    answers_moved |= come_or_gone.any(|key| short::hides(last, key) || short::hides(&table, key));
+    answers_moved |= come_or_gone.any(|key| short::hides(&table, key));
     Built {
         table,
         answers_moved,

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::report::{Report, State};
 use super::*;
-use crate::mirror::{ObjectKey, Watch, watch::key};
+use crate::mirror::{ObjectKey, ObjectRef, Skip, Watch, watch::key};
 use crate::testing::{
     endpoint, gateway, inputs, local, mirror, published, reduced, rules, table, table_by, zones,
 };
@@ -283,6 +283,7 @@ fn a_list_replaces_what_its_watch_has_seen_in_its_namespace_and_nothing_else() {
         |dirty: inputs::Dirty| -> Vec<String> { dirty.iter().map(ToString::to_string).collect() };
     let watch = Watch::MirrorServices;
     let mut inputs = inputs(&all);
+    assert_eq!(*inputs.objects(watch), listed(&all));
     // The same again is no news.
     assert_eq!(inputs.count_lost(watch, None, &listed(&all)), 0);
     assert_eq!(names(inputs.reset(watch, None, listed(&all))), [""; 0]);
@@ -307,6 +308,70 @@ fn a_list_replaces_what_its_watch_has_seen_in_its_namespace_and_nothing_else() {
         ["prod/db"]
     );
     assert_eq!(names(inputs.services()), [""; 0]);
+}
+
+#[test]
+fn what_a_list_lacks_of_each_service_is_counted_by_watch_and_namespace() {
+    let lost = |objects: &[Value], watch, namespace, listed: &[&Value]| -> Vec<String> {
+        let listed = listed.iter().map(|object| reduced(watch, object)).collect();
+        let losses = inputs(objects).losses(watch, namespace, &listed);
+        let line = |(service, loss): (&ServiceKey, &inputs::Loss)| {
+            format!("{service}: {} of {}", loss.gone, loss.seen)
+        };
+        losses.iter().map(line).collect()
+    };
+    let host = |namespace, host| endpoint(namespace, "db", "east", host, &["10.96.0.1"]);
+    let mut objects = vec![
+        mirror("prod", "db", "east"),
+        host("prod", "db-0"),
+        host("prod", "db-1"),
+        mirror("shop", "db", "east"),
+        gateway("prod", "db-0-east", true),
+    ];
+    objects.extend(local("prod", "cache", &[("cache-0", "10.0.0.1", true)]));
+    let none: [&Value; 0] = [];
+    let services = Watch::MirrorServices;
+    let all = ["prod/db: 3 of 3", "shop/db: 1 of 1"];
+    assert_eq!(lost(&objects, services, None, &none), all);
+    assert_eq!(lost(&objects, services, Some("prod"), &none), all[..1]);
+    assert_eq!(lost(&objects, services, Some("shop"), &none), all[1..]);
+    let without_one = [&objects[0], &objects[1], &objects[3]];
+    assert_eq!(
+        lost(&objects, services, None, &without_one),
+        ["prod/db: 1 of 3", "shop/db: 0 of 1"]
+    );
+    // What is listed otherwise is not gone.
+    let changed = annotated(objects[0].clone(), key::TTL, "9");
+    let changed = [&changed, &objects[1], &objects[2]];
+    assert_eq!(
+        lost(&objects, services, Some("prod"), &changed),
+        ["prod/db: 0 of 3"]
+    );
+    for (watch, expected) in [
+        (Watch::MirrorSlices, "prod/db: 1 of 1"),
+        (Watch::LocalServices, "prod/cache: 1 of 1"),
+        (Watch::LocalSlices, "prod/cache: 1 of 1"),
+    ] {
+        assert_eq!(lost(&objects, watch, None, &none), [expected], "{watch:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_in_the_table_with_its_reason_until_it_goes() {
+    let mut unnamed = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
+    unnamed["metadata"]["labels"]["mirror.linkerd.io/cluster-name"] = json!("no.label");
+    let skipped = |inputs: &Inputs| -> Vec<String> {
+        let table = build(&Table::default(), inputs, &inputs.services(), &rules()).table;
+        let line = |(object, skip): (ObjectRef, &Skip)| format!("{object}: {}", skip.reason.name());
+        table.skipped().map(line).collect()
+    };
+    let mut inputs = inputs(&[mirror("prod", "db", "east"), unnamed.clone()]);
+    assert_eq!(skipped(&inputs), ["Service/prod/db-0-east: bad-name"]);
+    inputs.delete(
+        Watch::MirrorServices,
+        reduced(Watch::MirrorServices, &unnamed).0,
+    );
+    assert_eq!(skipped(&inputs), [""; 0]);
 }
 
 #[test]

@@ -12,8 +12,11 @@ source tests/tools/install.sh
 most_octets=20000000
 work=$(mktemp -d)
 server=
-trap 'stop_server; rm -rf -- "$work"' EXIT
+trap 'stop_server; tidy; rm -rf -- "$work"' EXIT
 trap 'exit 1' INT TERM
+# What is built is kept below one name for each architecture, so one run at a time.
+mkdir -p -- "$cache"
+exec {lock}>"$cache/buildah.lock" && flock "$lock"
 
 # What buildah stores goes where the other tools are.
 buildah() {
@@ -23,6 +26,12 @@ buildah() {
 stop_server() {
     [[ -z $server ]] || { kill "$server" 2>/dev/null && wait "$server" || true; }
     server=
+}
+
+# A build that fails or is killed leaves its container behind, and one that was replaced its image: gigabytes.
+tidy() {
+    buildah rm --all >/dev/null
+    buildah rmi --prune >/dev/null
 }
 
 step() { echo "image: $*"; }
@@ -151,6 +160,7 @@ ends() {
     server=
 }
 
+tidy
 make_builder
 for architecture in amd64 arm64; do
     build "$architecture"
