@@ -285,18 +285,13 @@ fn unite(key: &ServiceKey, drafts: Vec<Draft>, conflicts: &mut Vec<Conflict>) ->
 
 /// Tells two sights of one pod from two pods: a dual-stack pod is in a slice of each address family.
 fn is_one_pod(one: &Draft, other: &Draft) -> bool {
-    let has = |draft: &Draft, v4: bool| {
-        draft
-            .endpoint
-            .addresses
-            .iter()
-            .any(|a| a.ip.is_ipv4() == v4)
-    };
-    let shares_family = [true, false]
-        .into_iter()
-        .any(|v4| has(one, v4) && has(other, v4));
+    let (ones, others) = (&one.endpoint.addresses, &other.endpoint.addresses);
+    let shares_family = ones.iter().any(|a| {
+        let is_alike = |b: &Address| a.ip.is_ipv4() == b.ip.is_ipv4();
+        others.iter().any(is_alike)
+    });
     match (&one.target, &other.target) {
-        _ if one.endpoint.addresses == other.endpoint.addresses => true,
+        _ if ones == others => true,
         (Some(one), Some(other)) => one == other,
         // Slices written by hand do not say which pod it is.
         _ => one.source == other.source && !shares_family,

@@ -420,13 +420,39 @@ fn a_slice_without_an_endpoint_says_nothing_about_the_gateway() {
     );
 }
 
+/// By its two slices, one for each family, and by its two mirrors, one for each link.
+#[test]
+fn an_endpoint_is_alive_if_any_of_its_gateways_is() {
+    let alias = [("west".parse().unwrap(), "east".parse().unwrap())].into();
+    let one_cluster = Rules {
+        cluster_aliases: alias,
+        ..rules()
+    };
+    let is_alive = |rules: &Rules, gateways: [Value; 2]| {
+        let objects: Vec<Value> = shop().into_iter().chain(gateways).collect();
+        let table = table_by(rules, &objects);
+        table.service("prod", "db").unwrap().at_host("east", "db-0")[0].alive
+    };
+    for (one, other) in [(true, true), (true, false), (false, true), (false, false)] {
+        let v4 = gateway("prod", "db-0-east", one);
+        let v6 = gateway("prod", "db-0-east", other);
+        let slices = [
+            v4.clone(),
+            with(v6, "/metadata/name", json!("db-0-east-v6")),
+        ];
+        assert_eq!(is_alive(&rules(), slices), one || other, "{one} {other}");
+        let links = [v4, gateway("prod", "db-0-west", other)];
+        assert_eq!(is_alive(&one_cluster, links), one || other, "{one} {other}");
+    }
+}
+
 #[test]
 fn a_dual_stack_pod_is_one_endpoint_and_two_pods_with_one_name_are_a_conflict() {
     let target = |uid: &str| match uid {
         "" => Value::Null,
         uid => json!({"kind": "Pod", "uid": uid}),
     };
-    let pods = |uids: [&str; 2]| {
+    let pods_at = |uids: [&str; 2], second: &str| {
         let [service, v4] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
         let exported = with(
             service,
@@ -435,7 +461,7 @@ fn a_dual_stack_pod_is_one_endpoint_and_two_pods_with_one_name_are_a_conflict() 
         );
         let v4 = with(v4, "/endpoints/0/targetRef", target(uids[0]));
         let v6 = with(v4.clone(), "/metadata/name", json!("db-v6"));
-        let v6 = with(v6, "/endpoints/0/addresses", json!(["2001:db8::1"]));
+        let v6 = with(v6, "/endpoints/0/addresses", json!([second]));
         let v6 = with(v6, "/endpoints/0/targetRef", target(uids[1]));
         let table = table(&[exported, v4, v6]);
         let endpoints = &table.service("prod", "db").unwrap().endpoints;
@@ -445,8 +471,10 @@ fn a_dual_stack_pod_is_one_endpoint_and_two_pods_with_one_name_are_a_conflict() 
             .collect::<Vec<_>>();
         (addresses, conflicts(&table).len())
     };
-    // Slices written by hand do not say which pod it is: one of each family is one.
+    let pods = |uids| pods_at(uids, "2001:db8::1");
+    // Slices written by hand do not say which pod it is: one of each family is one, and two of one family are two.
     assert_eq!(pods(["", ""]), (vec![2], 0));
+    assert_eq!(pods_at(["", ""], "10.0.0.2"), (vec![2], 1));
     assert_eq!(pods(["one", "one"]), (vec![2], 0));
     assert_eq!(pods(["one", "two"]), (vec![2], 1));
 }
