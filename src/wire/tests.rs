@@ -257,6 +257,39 @@ fn every_question_gets_what_the_policy_says() {
 }
 
 #[test]
+fn who_it_is_and_which_version_are_told_if_the_operator_wants_them_told() {
+    let now = published(shop());
+    let told = |settings: &Settings, name, rtype| {
+        let query = parse(&packet(Asked {
+            name,
+            rtype,
+            class: query::CLASS_CH,
+            ..ASKED
+        }));
+        match respond(settings, &now, &query, &ARRIVAL).unwrap().body {
+            Body::Chaos(text) => Some(String::from_utf8(text.to_vec()).unwrap()),
+            _ => None,
+        }
+    };
+    let quiet = Settings {
+        server_id: None,
+        ..settings()
+    };
+    let open = Settings {
+        version_bind: Some("1.2.3".to_owned()),
+        ..settings()
+    };
+    for (name, text) in [("id.server", "global-dns-0"), ("version.bind", "1.2.3")] {
+        for rtype in [RecordType::TXT, RecordType::ANY] {
+            assert_eq!(told(&open, name, rtype.0).as_deref(), Some(text), "{name}");
+            assert_eq!(told(&quiet, name, rtype.0), None, "{name}");
+        }
+        assert_eq!(told(&open, name, 1), None, "{name}");
+    }
+    assert_eq!(told(&open, "hostname.bind", 16), None);
+}
+
+#[test]
 fn the_table_may_be_missing_or_too_old() {
     let expired = Published {
         is_expired: true,

@@ -156,15 +156,23 @@ fn a_cookie_alone_is_a_question_too() {
         cookie: Some(*b"12345678"),
         ..PLAIN
     });
-    let asked = parse(&message(0, [0, 0, 0, 1], opt)).map(|_| ());
-    assert_eq!(
-        asked,
+    let asked = |counts, rest: &[u8]| parse(&message(0, counts, rest)).map(|_| ());
+    let with_edns = |rcode, edns| {
         Err(Reject::With {
-            rcode: Rcode::NOERROR,
+            rcode,
             question: 0,
-            edns
+            edns,
         })
-    );
+    };
+    let alone = asked([0, 0, 0, 1], opt);
+    assert_eq!(alone, with_edns(Rcode::NOERROR, edns));
+    // An OPT record without a cookie asks for nothing, and a cookie beside something else is not alone.
+    let plain = b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00";
+    let without = asked([0, 0, 0, 1], plain);
+    assert_eq!(without, with_edns(Rcode::FORMERR, Some(PLAIN)));
+    let record = b"\x00\x00\x01\x00\x01\x00\x00\x00\x00\x00\x00";
+    let beside = asked([0, 1, 0, 1], &[&record[..], opt].concat());
+    assert_eq!(beside, with_edns(Rcode::FORMERR, edns));
 }
 
 #[test]
