@@ -226,6 +226,27 @@ fn truncation_comes_exactly_when_the_answer_does_not_fit() {
 }
 
 #[test]
+fn a_record_that_ends_where_the_message_may_end_is_in_it() {
+    let settings = Settings {
+        udp_max: 4096,
+        ..settings(Order::Stable)
+    };
+    let now = published(&[9]);
+    let ask = |payload, over| {
+        let packet = query("_sql._tcp.db0.prod.global", 33, Some(payload));
+        let (bytes, written) = reply(&settings, &now, &packet, over, 0);
+        assert!(!written.is_truncated);
+        bytes
+    };
+    let whole = ask(4096, Transport::Tcp);
+    let length = whole.len() as u16;
+    assert_eq!(ask(length, Transport::Udp), whole);
+    // The last record is an additional address of 16 or 28 octets.
+    let less = ask(length - 1, Transport::Udp).len() + 16;
+    assert!(less == whole.len() || less + 12 == whole.len(), "{less}");
+}
+
+#[test]
 fn more_than_a_message_holds_is_cut_at_whole_records_over_tcp_too() {
     let (now, settings) = (published(&[5_000]), settings(Order::Shuffle));
     for rtype in [1, 33] {
