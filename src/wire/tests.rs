@@ -268,7 +268,7 @@ fn who_it_is_and_which_version_are_told_if_the_operator_wants_them_told() {
         }));
         match respond(settings, &now, &query, &ARRIVAL).unwrap().body {
             Body::Chaos(text) => Some(String::from_utf8(text.to_vec()).unwrap()),
-            _ => None,
+            Body::Code | Body::ByTcp | Body::Answer(_) => None,
         }
     };
     let quiet = Settings {
