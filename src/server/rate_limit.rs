@@ -46,7 +46,7 @@ impl RateLimiter {
         }
     }
 
-    /// Counts a reply to a client, and says what it may have now.
+    /// Says what a client may have now, and counts it if that is a reply.
     pub(super) fn count(&self, client: IpAddr) -> RateLimit {
         self.count_at(client, self.started.elapsed())
     }
@@ -119,15 +119,15 @@ mod tests {
                 limiter.count_at(IpAddr::from(number.wrapping_mul(2_654_435_761).to_be_bytes()), Duration::ZERO);
             }
             let mut now = Duration::ZERO;
-            let mut fair: [Vec<Duration>; 4] = Default::default();
+            let mut within: [Vec<Duration>; 4] = Default::default();
             for (host, (wait, number)) in queries.into_iter().enumerate() {
                 now += Duration::from_millis(wait);
                 if limiter.count_at(client(number, host as u8), now) == RateLimit::Within {
-                    fair[usize::from(number)].push(now);
+                    within[usize::from(number)].push(now);
                 }
             }
             // From any reply to any later one.
-            for times in fair {
+            for times in within {
                 for (first, start) in times.iter().enumerate().step_by(7) {
                     for (last, end) in times.iter().enumerate().skip(first) {
                         let most = (*end - *start + Duration::from_secs(1)).as_nanos() / u128::from(limiter.interval);
@@ -165,9 +165,9 @@ mod tests {
         );
         // Another prefix has its own, unless it meets the first in both rows.
         let strangers = (0..=255).filter(|number| *number != 1);
-        let fair = strangers
+        let within = strangers
             .filter(|n| limiter.count_at(client(*n, 1), Duration::ZERO) == RateLimit::Within);
-        assert!(fair.count() >= 254);
+        assert!(within.count() >= 254);
     }
 
     #[test]
@@ -184,12 +184,12 @@ mod tests {
     #[test]
     fn workers_together_keep_to_the_rate() {
         let limiter = limiter(1000);
-        let fair = |_: usize| {
+        let within = |_: usize| {
             let limits = (0..5_000).map(|_| limiter.count_at(client(1, 1), Duration::ZERO));
             limits.filter(|limit| *limit == RateLimit::Within).count()
         };
         let total: usize = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..4).map(|n| scope.spawn(move || fair(n))).collect();
+            let threads: Vec<_> = (0..4).map(|n| scope.spawn(move || within(n))).collect();
             threads.into_iter().map(|t| t.join().unwrap()).sum()
         });
         // Each may have looked at a cell just before another counted the last.

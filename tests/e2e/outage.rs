@@ -19,7 +19,7 @@ use crate::steps::Steps;
 
 /// Between an answer and the next question: the server is asked as fast as one client can.
 const PAUSE: Duration = Duration::ZERO;
-/// Questions a second, at least: a quarter of what one client manages with a debug build on two processors.
+/// Questions a second, at least: somebody asks all along. How many more it could be is the machine's doing.
 const RATE: f64 = 100.0;
 /// How old the table is to become before the API server may return: no relist that is refused meanwhile makes it young.
 const STALE_SECONDS: f64 = 8.0;

@@ -10,13 +10,13 @@ program=tests/run
 source tests/tools/install.sh
 
 most_octets=20000000
-work=$(mktemp -d)
-server=
-trap 'stop_server; tidy; rm -rf -- "$work"' EXIT
-trap 'exit 1' INT TERM
 # What is built is kept below one name for each architecture, so one run at a time.
 mkdir -p -- "$cache"
 exec {lock}>"$cache/buildah.lock" && flock "$lock"
+work=$(mktemp -d)
+server=
+trap 'stop_server; tidy || true; rm -rf -- "$work"' EXIT
+trap 'exit 1' INT TERM
 
 # What buildah stores goes where the other tools are.
 buildah() {
