@@ -3,7 +3,8 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// Gives back to the system what a long list of objects took while it was read; `.cargo/config.toml` says how.
+/// Returns the memory of a long list of objects to the system; `.cargo/config.toml` has its settings.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
