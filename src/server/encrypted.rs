@@ -145,8 +145,7 @@ impl Encrypted {
             let (counters, clients) = (answerer.counters.clone(), clients.clone());
             let to = listener.inner_address;
             let carry = move |stream, client, place| {
-                let (counters, clients) = (counters.clone(), clients.clone());
-                async move { counters.count_ended(carry(stream, client, place, to, clients).await) }
+                carry(stream, client, place, to, clients.clone(), counters.clone())
             };
             let note_end = |ended: Result<(), _>| {
                 if let Err(error) = ended {

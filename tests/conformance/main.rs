@@ -1,7 +1,8 @@
 //! The standards, on the wire: questions and expected answers, section by section, over UDP and over TCP.
 //!
 //! Tables are written as in a zone file, for readers who know DNS. What the server serves is in `sample.yaml`; what the
-//! marks of a question mean is in `support/question.rs`. Every reply is decoded by hickory-proto and by dnspython.
+//! marks of a question mean is in `support/question.rs`. Every reply is decoded by hickory-proto; an
+//! ignored test runs the suite once more with dnspython as a second decoder.
 //!
 //! Index:
 //!

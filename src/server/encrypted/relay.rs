@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::server::TCP_IDLE;
 use crate::server::connections::Place;
-use crate::telemetry::Ended;
+use crate::telemetry::{Counters, Ended};
 
 /// How long hickory may have nothing to say: longer than it lets a connection be idle, because it waits for the first
 /// octets of HTTP for as long as they take.
@@ -39,14 +39,15 @@ struct Noted {
     own: SocketAddr,
 }
 
-/// Carries a connection to hickory's listener and back, and says how it ended.
+/// Carries a connection to hickory's listener and back, and counts how it ended.
 pub(super) async fn carry(
-    client: TcpStream,
+    mut client: TcpStream,
     address: SocketAddr,
     place: Place,
     to: SocketAddr,
     clients: Clients,
-) -> Ended {
+    counters: Arc<Counters>,
+) {
     let carried = async {
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
@@ -56,9 +57,9 @@ pub(super) async fn carry(
         SockRef::from(&inner).set_linger(Some(Duration::ZERO))?;
         inner.set_nodelay(true)?;
         client.set_nodelay(true)?;
-        exchange(client, inner, &place).await
+        exchange(&mut client, inner, &place).await
     };
-    tokio::select! {
+    let ended = tokio::select! {
         ended = timeout(LIFE, carried) => match ended {
             Ok(Ok(ended)) => ended,
             Ok(Err(error)) => {
@@ -68,28 +69,45 @@ pub(super) async fn carry(
             Err(_) => Ended::Old,
         },
         () = place.displaced() => Ended::Displaced,
-    }
+    };
+    // The client's side is still open: it never sees an end that is not counted yet.
+    counters.count_ended(ended);
 }
 
 /// Carries octets both ways, until hickory ends the connection.
-async fn exchange(client: TcpStream, inner: TcpStream, place: &Place) -> io::Result<Ended> {
-    let (mut from_client, mut to_client) = client.into_split();
+async fn exchange(
+    client: &mut TcpStream,
+    inner: TcpStream,
+    place: &Place,
+) -> io::Result<Ended> {
+    let (mut from_client, mut to_client) = client.split();
     let (mut from_inner, mut to_inner) = inner.into_split();
     let questions = async {
         let mut room = [0; CHUNK];
-        while carry_some(&mut from_client, &mut to_inner, &mut room).await? > 0 {}
+        loop {
+            match from_client.read(&mut room).await? {
+                0 => break,
+                length => to_inner.write_all(&room[..length]).await?,
+            }
+        }
         to_inner.shutdown().await
     };
     let replies = async {
         let mut room = [0; CHUNK];
         loop {
-            let carried = carry_some(&mut from_inner, &mut to_client, &mut room);
-            match timeout(SILENCE, carried).await {
-                Ok(Ok(0)) => return Ok(Ended::Done),
-                Ok(carried) => _ = carried?,
+            let length = match timeout(SILENCE, from_inner.read(&mut room)).await {
+                Ok(length) => length?,
+                Err(_) => return Ok(Ended::Idle),
+            };
+            if length == 0 {
+                return Ok(Ended::Done);
+            }
+            // Before the client has the reply: what it does next on another connection comes after this.
+            place.note_query();
+            match timeout(SILENCE, to_client.write_all(&room[..length])).await {
+                Ok(written) => written?,
                 Err(_) => return Ok(Ended::Idle),
             }
-            place.note_query();
         }
     };
     tokio::pin!(replies);
@@ -101,16 +119,6 @@ async fn exchange(client: TcpStream, inner: TcpStream, place: &Place) -> io::Res
             replies.await
         }
     }
-}
-
-async fn carry_some(
-    from: &mut (impl AsyncRead + Unpin),
-    to: &mut (impl AsyncWrite + Unpin),
-    room: &mut [u8],
-) -> io::Result<usize> {
-    let length = from.read(room).await?;
-    to.write_all(&room[..length]).await?;
-    Ok(length)
 }
 
 // === impl Clients ===
