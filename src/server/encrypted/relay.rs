@@ -75,11 +75,7 @@ pub(super) async fn carry(
 }
 
 /// Carries octets both ways, until hickory ends the connection.
-async fn exchange(
-    client: &mut TcpStream,
-    inner: TcpStream,
-    place: &Place,
-) -> io::Result<Ended> {
+async fn exchange(client: &mut TcpStream, inner: TcpStream, place: &Place) -> io::Result<Ended> {
     let (mut from_client, mut to_client) = client.split();
     let (mut from_inner, mut to_inner) = inner.into_split();
     let questions = async {
