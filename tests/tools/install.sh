@@ -69,7 +69,7 @@ e2e_tools() { # [PROGRAM…]
             case $name in
                 etcd) go_tool etcd etcd go.etcd.io/etcd/server/v3 "" && path=$cached/etcd ;;
                 kube-*) go_tool "$name" kubernetes "k8s.io/kubernetes/cmd/$name" "$stamp" && path=$cached/$name ;;
-                coredns) go_tool "$name" coredns github.com/coredns/coredns "" && path=$cached/$name ;;
+                coredns) go_tool "$name" coredns . "" && path=$cached/$name ;;
                 helm) go_tool "$name" helm helm.sh/helm/v3/cmd/helm "$(helm_stamp)" && path=$cached/$name ;;
                 nats-server) go_tool "$name" nats github.com/nats-io/nats-server/v2 "" && path=$cached/$name ;;
             esac || return
