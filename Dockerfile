@@ -31,8 +31,8 @@ RUN target=$(cat /target) \
  && export RUSTFLAGS="-C target-feature=+crt-static" \
     CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=x86_64-linux-gnu-gcc \
- && cargo build --release --locked --bin global-dns --target "$target" \
- && cp "target/$target/release/global-dns" /global-dns
+ && cargo build --profile dist --features jemalloc --locked --bin global-dns --target "$target" \
+ && cp "target/$target/dist/global-dns" /global-dns
 
 FROM scratch
 LABEL org.opencontainers.image.title="global-dns" \
