@@ -57,6 +57,7 @@ fn send(stream: &mut TcpStream, octets: &[u8]) {
 }
 
 #[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
 fn more_connections_than_are_allowed() {
     flood("connections", &[], |server, until| {
         let mut open = Vec::new();
@@ -80,6 +81,7 @@ fn more_connections_than_are_allowed() {
 }
 
 #[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
 fn queries_octet_by_octet() {
     flood("slowloris", &[], |server, until| {
         let packet = frame(&query("many.prod.global"));
@@ -100,6 +102,7 @@ fn queries_octet_by_octet() {
 }
 
 #[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
 fn frames_announced_and_never_sent() {
     flood("frames never sent", &[], |server, until| {
         let (mut opened, mut refused) = (0, 0);
@@ -133,6 +136,7 @@ fn frames_announced_and_never_sent() {
 }
 
 #[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
 fn connections_whose_peers_have_vanished() {
     flood("half-open connections", &[], |server, until| {
         let established: Vec<TcpStream> = (0..800).map(|n| connect(server, attacker(n))).collect();
@@ -178,6 +182,7 @@ fn client_hello() -> Vec<u8> {
 }
 
 #[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
 fn connections_to_the_encrypted_listeners() {
     flood_of(
         Listeners::Encrypted,
@@ -212,6 +217,7 @@ fn connections_to_the_encrypted_listeners() {
 }
 
 #[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
 fn slow_clients_of_the_probes() {
     flood("slow HTTP", &[], |server, until| {
         let mut open = Vec::new();
@@ -235,6 +241,7 @@ fn slow_clients_of_the_probes() {
 }
 
 #[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
 fn readers_with_a_closed_window() {
     flood("zero-window readers", &[], |server, until| {
         let packet = frame(&query("many.prod.global")).repeat(64);
@@ -259,6 +266,7 @@ fn readers_with_a_closed_window() {
 }
 
 #[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
 fn one_client_with_thousands_of_queries_on_a_connection() {
     flood("pipelined queries", &[], |server, until| {
         let socket = socket(attacker(0));
@@ -288,6 +296,7 @@ fn one_client_with_thousands_of_queries_on_a_connection() {
 }
 
 #[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
 fn queries_from_forged_sources() {
     const RATE: u32 = 50;
     let flags = [&*format!("--rate-limit={RATE}")];

@@ -45,6 +45,7 @@ fn given(arguments: &[String]) -> Vec<(&str, &str)> {
 }
 
 #[test]
+#[ignore = "needs Helm"]
 fn every_flag_of_serve_is_reachable_by_a_value() -> Result<()> {
     let mut reachable = BTreeSet::new();
     for (_, mut values) in matrix() {
@@ -83,6 +84,7 @@ fn every_flag_of_serve_is_reachable_by_a_value() -> Result<()> {
 }
 
 #[test]
+#[ignore = "needs Helm"]
 fn defaults_are_those_of_serve() -> Result<()> {
     let flags = flags("serve")?;
     let arguments = template(&least())?.arguments()?;
@@ -109,6 +111,7 @@ fn defaults_are_those_of_serve() -> Result<()> {
 }
 
 #[test]
+#[ignore = "needs Helm"]
 fn serve_understands_what_every_combination_of_values_says() -> Result<()> {
     for (name, values) in matrix() {
         let arguments = template(&values)?.arguments()?;
@@ -134,6 +137,7 @@ fn serve_understands_what_every_combination_of_values_says() -> Result<()> {
 }
 
 #[test]
+#[ignore = "needs Helm"]
 fn the_pod_of_helm_test_says_what_the_server_is_told() -> Result<()> {
     for (name, values) in matrix() {
         let rendered = template(&values)?;

@@ -8,6 +8,7 @@ use crate::helm::{chart, helm, try_template};
 use crate::values::{every_flag, least, matrix, with};
 
 #[test]
+#[ignore = "needs Helm"]
 fn helm_finds_nothing_to_complain_about() -> Result<()> {
     let chart = chart();
     for (name, values) in matrix() {
@@ -22,6 +23,7 @@ fn helm_finds_nothing_to_complain_about() -> Result<()> {
 }
 
 #[test]
+#[ignore = "needs Helm"]
 fn wrong_values_are_refused_by_name() -> Result<()> {
     let cases = [
         (json!({}), "clusterName is required"),

@@ -59,6 +59,7 @@ use crate::permissions::Audit;
 use crate::steps::Steps;
 
 #[test]
+#[ignore = "needs a real API server and Helm"]
 fn in_a_real_api_server() {
     let mut steps = Steps::new("in a real API server");
     let mut started = None;
@@ -76,6 +77,7 @@ fn in_a_real_api_server() {
 }
 
 #[test]
+#[ignore = "needs Helm"]
 fn of_every_combination_of_values() -> Result<()> {
     let renderings = values::matrix();
     let (mut objects, mut kinds) = (0, std::collections::BTreeSet::new());

@@ -7,6 +7,7 @@ use crate::values::with;
 
 /// Every kubelet that an API server admits has to know the fields: all addresses of a node only since 1.29.
 #[test]
+#[ignore = "needs Helm"]
 fn the_server_knows_the_addresses_of_its_pod_and_node() {
     for (kubernetes, node) in [
         ("1.27.0", "status.hostIP"),

@@ -88,6 +88,7 @@ use crate::support::networks::in_a_network_of_its_own;
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 #[test]
+#[ignore = "needs a real API server, root and dig"]
 fn on_real_parts() {
     let _turn = turn();
     let mut steps = Steps::new("on real parts");
@@ -112,6 +113,7 @@ fn on_real_parts() {
 }
 
 #[test]
+#[ignore = "needs a real API server, root and dig"]
 fn in_a_network_of_their_own() {
     let _turn = turn();
     in_a_network_of_its_own(|| {
@@ -132,6 +134,7 @@ fn in_a_network_of_their_own() {
 }
 
 #[test]
+#[ignore = "needs a real API server, root and dig"]
 fn on_a_misbehaving_api_server() {
     let _turn = turn();
     let mut steps = Steps::new("on a misbehaving API server");

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::ask::question;
 use crate::support::binary::{get, global_dns, run};
@@ -34,7 +34,8 @@ impl Drop for Process {
     }
 }
 
-/// Starts a server with what `prepare` makes of its output, makes it log, and sees whether it answers as fast as ever.
+/// Starts a server with what `prepare` makes of its output, makes it log, and checks that it answers all the same. One
+/// that waited for its log would answer nothing more.
 fn check(prepare: impl FnOnce(Command) -> Command) -> Process {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("objects.yaml");
@@ -53,11 +54,8 @@ fn check(prepare: impl FnOnce(Command) -> Command) -> Process {
     wait_for("an answer", || {
         ask(Over::Tcp).ok().filter(|reply| reply[7] == 1)
     });
-    let mut took = Vec::new();
     for round in 0..200 {
-        let started = Instant::now();
         assert_eq!(ask(Over::Udp).unwrap()[7], 1, "one answer");
-        took.push(started.elapsed());
         if round % 10 == 0 {
             assert_eq!(ask(Over::Tcp).unwrap()[7], 1, "one answer");
             // A connection that breaks, which is told at this level.
@@ -68,8 +66,6 @@ fn check(prepare: impl FnOnce(Command) -> Command) -> Process {
             stream.write_all(&frame(&packet)[..5]).unwrap();
         }
     }
-    took.sort();
-    assert!(took[took.len() / 2] < Duration::from_millis(20), "{took:?}");
     // A change is logged, and answered.
     std::fs::write(&file, sample(2).text()).unwrap();
     wait_for("the changed address", || {

@@ -62,6 +62,7 @@ fn sorted(texts: impl IntoIterator<Item = String>) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "needs Go"]
 fn go_finds_every_record_at_bare_and_at_prefixed_names() {
     let server = server();
     let folder = tempfile::tempdir().unwrap();
