@@ -5,11 +5,17 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 use std::time::Instant;
 
 use anyhow::Result;
 
 use crate::harness::say;
+
+/// Facts that are checked side by side: two cores play that many faults without being busy.
+const AT_ONCE: usize = 4;
 
 pub struct Steps {
     suite: &'static str,
@@ -36,21 +42,36 @@ impl Steps {
 
     /// A fact of its own.
     pub fn step(&mut self, fact: &str, check: impl FnOnce() -> Result<()>) -> bool {
-        let started = Instant::now();
-        let outcome = catch_unwind(AssertUnwindSafe(check));
-        let seconds = started.elapsed().as_secs_f64();
-        let reason = match outcome {
-            Ok(Ok(())) => {
-                say(&format!("ok   {seconds:6.2} s  {fact}"));
-                self.passed += 1;
-                return true;
-            }
-            Ok(Err(error)) => format!("{error:#}"),
-            Err(panic) => format!("panicked: {}", panic_message(panic.as_ref())),
+        let has_passed = passes(fact, check);
+        self.note(fact, has_passed);
+        has_passed
+    }
+
+    /// Facts that share nothing and mostly wait: [`AT_ONCE`] of them at a time.
+    pub fn side_by_side(&mut self, facts: &[(String, impl Fn() -> Result<()> + Sync)]) {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let take = || facts.get(next.fetch_add(1, Relaxed));
+            let passed = |(fact, check): &(String, _)| (fact.clone(), passes(fact, check));
+            std::iter::from_fn(take).map(passed).collect::<Vec<_>>()
         };
-        say(&format!("FAIL {seconds:6.2} s  {fact}: {reason}"));
-        self.failures.push(fact.to_owned());
-        false
+        let passed: Vec<_> = thread::scope(|scope| {
+            let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+            let done = workers
+                .into_iter()
+                .flat_map(|worker| worker.join().unwrap());
+            done.collect()
+        });
+        for (fact, has_passed) in passed {
+            self.note(&fact, has_passed);
+        }
+    }
+
+    fn note(&mut self, fact: &str, has_passed: bool) {
+        match has_passed {
+            true => self.passed += 1,
+            false => self.failures.push(fact.to_owned()),
+        }
     }
 
     /// A fact that later steps stand on: where one of these has failed, the rest of them are failures unrun.
@@ -84,6 +105,23 @@ impl Steps {
             self.failures.join("\n  ")
         );
     }
+}
+
+/// Checks a fact, and prints whether it holds.
+fn passes(fact: &str, check: impl FnOnce() -> Result<()>) -> bool {
+    let started = Instant::now();
+    let outcome = catch_unwind(AssertUnwindSafe(check));
+    let seconds = started.elapsed().as_secs_f64();
+    let reason = match outcome {
+        Ok(Ok(())) => {
+            say(&format!("ok   {seconds:6.2} s  {fact}"));
+            return true;
+        }
+        Ok(Err(error)) => format!("{error:#}"),
+        Err(panic) => format!("panicked: {}", panic_message(panic.as_ref())),
+    };
+    say(&format!("FAIL {seconds:6.2} s  {fact}: {reason}"));
+    false
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
