@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Map, Value, json};
 
 use crate::ask::{Observer, Seen, addresses_of, missing};
@@ -112,10 +112,13 @@ fn is_held(server: &Server) -> Result<std::time::Instant> {
     let (status, text) = server.readyz()?;
     let told = format!("mirror-services: a list that would leave 0 of {SERVICES} services is held");
     ensure!(status == 200 && text.contains(&told), "{status}: {text}");
-    let warning = server.log().find(|fields| {
-        fields["feed"] == "mirror-services" && fields["services"] == SERVICES && fields["left"] == 0
-    });
-    ensure!(warning.is_some(), "there is no warning in the log");
+    eventually("the warning", FOLLOW, || {
+        let is_told = |fields: &Value| {
+            let of_the_list = fields["feed"] == "mirror-services" && fields["left"] == 0;
+            of_the_list && fields["services"] == SERVICES
+        };
+        server.log().find(is_told).context("it is not in the log")
+    })?;
     for number in 1..=SERVICES {
         sees(server, number)?;
     }

@@ -120,8 +120,9 @@ fn follow_through_a_restore(cluster: &mut Cluster, server: &Server) -> Result<()
         let reason = line["reason"].as_str().unwrap_or_default();
         line["message"] == "Listing anew" && reason.contains("Too large resource version")
     };
-    let found = server.log().find(is_future);
-    found.context("the log tells of no version that is yet to come")?;
+    eventually("a version that is yet to come", NOTICE, || {
+        server.log().find(is_future).context("it is not in the log")
+    })?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{conflicts, expected};
 use crate::support::binary::Server;
 use crate::support::objects::{Manifest, local, mirror, objects};
+use crate::support::wait_for;
 
 /// A sample that contradicts itself in every way that objects alone can: `identity` takes a change.
 fn contradictory() -> Manifest {
@@ -89,8 +90,10 @@ fn every_conflict_is_logged_once_counted_and_listed() {
     let more = contradictory()
         .with(mirror("far", "cache", "east").endpoint("c-0", &["10.96.7.1"]))
         .with(mirror("prod", "db", "south").endpoint("db-0", &["10.96.8.1"]));
+    let mark = server.log.mark();
     server.rewrite(&more.text());
-    server.wait_for_outcome("db-0.south.db.prod.global. A", "10.96.8.1");
+    server.log.wait(mark, "Published table"); // conflicts come before it
+    assert_eq!(server.outcome("db-0.south.db.prod.global. A"), "10.96.8.1");
     let logged = logged(&server);
     // Who is headless changed its wording with the new cluster: that is news.
     let news = ("headless".to_owned(), "prod/db".to_owned());
@@ -151,10 +154,13 @@ fn an_answer_that_no_message_holds_is_logged_once_and_counted() {
         server.metric("global_dns_truncated_responses_total{proto=\"tcp\"}"),
         3.0
     );
-    let events = server.log.events();
-    let warnings = events.iter().filter(|event| {
-        let message = event["fields"]["message"].as_str().unwrap_or_default();
-        message.starts_with("An answer does not fit 65,535 octets")
-    });
-    assert_eq!(warnings.count(), 1);
+    let warnings = || {
+        let is_one = |event: &Value| {
+            let message = event["fields"]["message"].as_str().unwrap_or_default();
+            message.starts_with("An answer does not fit 65,535 octets")
+        };
+        server.log.events().iter().filter(|e| is_one(e)).count()
+    };
+    wait_for("the warning", || (warnings() > 0).then_some(()));
+    assert_eq!(warnings(), 1);
 }
