@@ -36,7 +36,10 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
     let mut wishes: Vec<&Wishes> = Vec::new();
     let mut since = Vec::new();
     let mut mirrors = Vec::new();
+    // Rule M5 asks whether a mirror exists: leaving out a cluster must not take this one's members away, too.
+    let mut is_matching = false;
     for (object, mirror) in inputs.headless_mirrors(key) {
+        is_matching = true;
         let cluster = rules.name_of(&mirror.cluster);
         if rules.excluded_clusters.contains(&cluster) {
             skipped.push((service_ref(object), excluded(&cluster)));
@@ -52,9 +55,8 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
     let mut conflicts: Vec<Conflict> = identity_conflicts(key, inputs).collect();
 
     let local = inputs.local_service(key);
-    let local = local.filter(|_| !rules.excluded_clusters.contains(&rules.cluster_name));
     let local = local.filter(|local| match rules.local_members {
-        LocalMembers::Matching => is_mirrored || local.exported,
+        LocalMembers::Matching => is_matching || local.exported,
         LocalMembers::Exported => local.exported,
         LocalMembers::Off => false,
     });

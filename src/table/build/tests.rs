@@ -1,8 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mirror::SkipReason;
-use crate::mirror::Watch;
+use crate::mirror::{ObjectKey, SkipReason, Watch};
 use crate::table::Conflict;
 use crate::testing::{endpoint, gateway, inputs, local, mirror, reduced, rules, table, table_by};
 
@@ -248,6 +247,80 @@ fn an_excluded_cluster_is_left_out_by_its_name_after_aliases() {
     assert_eq!(clusters, ["east"]);
     let out = |name: &str| (format!("Service/prod/{name}"), SkipReason::ExcludedCluster);
     assert_eq!(reasons(&table), [out("db-west"), out("db-0-west")]);
+}
+
+#[test]
+fn an_excluded_cluster_takes_no_local_member_with_it() {
+    let pods = [("db-0", "192.0.2.1", true)];
+    let objects = |exported: bool| {
+        let [mut service, slice] = local("prod", "db", &pods);
+        if exported {
+            service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
+        }
+        [shop(), vec![service, slice]].concat()
+    };
+    let clusters = |excluded: &[&str], local_members: LocalMembers, exported: bool| {
+        let rules = Rules {
+            excluded_clusters: excluded.iter().map(|name| name.parse().unwrap()).collect(),
+            local_members,
+            ..rules()
+        };
+        let table = table_by(&rules, &objects(exported));
+        let service = table.service("prod", "db").unwrap();
+        let clusters = service
+            .clusters()
+            .map(|cluster| cluster.as_str().to_owned());
+        clusters.collect::<Vec<_>>()
+    };
+    let all = &["east", "west"];
+    for (excluded, local_members, exported, expected) in [
+        (
+            &["west"][..],
+            LocalMembers::Matching,
+            false,
+            &["east", "hub"][..],
+        ),
+        // Mirrors of it exist all the same.
+        (all, LocalMembers::Matching, false, &["hub"]),
+        (all, LocalMembers::Matching, true, &["hub"]),
+        (all, LocalMembers::Exported, true, &["hub"]),
+        (all, LocalMembers::Exported, false, &[]),
+        (all, LocalMembers::Off, true, &[]),
+        // A link that has this cluster's name goes, and not what it stands for.
+        (
+            &["hub"],
+            LocalMembers::Matching,
+            false,
+            &["east", "hub", "west"],
+        ),
+    ] {
+        let found = clusters(excluded, local_members, exported);
+        assert_eq!(found, expected, "{excluded:?} {local_members:?} {exported}");
+    }
+}
+
+#[test]
+fn an_exported_local_member_stays_when_the_last_mirror_goes() {
+    let pods = [("db-0", "192.0.2.1", true)];
+    for (exported, left) in [(true, 1), (false, 0)] {
+        let [mut service, slice] = local("prod", "db", &pods);
+        if exported {
+            service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
+        }
+        let mut inputs = inputs(&[shop(), vec![service, slice]].concat());
+        let mut table = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
+        // One after the other, headless mirrors first and last.
+        for name in ["db-east", "db-0-east", "db-0-west", "db-west"] {
+            let dirty = inputs.delete(Watch::MirrorServices, ObjectKey::new("prod", name));
+            table = build(&table, &inputs, &dirty, &rules()).table;
+            let service = table.service("prod", "db");
+            let hub = service.map_or(0, |service| service.in_cluster("hub").len());
+            assert!(hub == 1 || (name == "db-west" && hub == left), "{name}");
+        }
+        let service = table.service("prod", "db");
+        assert_eq!(service.map_or(0, |service| service.endpoints.len()), left);
+        assert_eq!(table.short_service("db").is_some(), exported);
+    }
 }
 
 #[test]

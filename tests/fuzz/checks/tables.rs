@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use global_dns::mirror::watch::key;
-use global_dns::mirror::{GatewayDown, Kind, Object, ObjectKey, ObjectRef, Watch};
+use global_dns::mirror::{
+    GatewayDown, Kind, Object, ObjectKey, ObjectRef, Skip, SkipReason, Watch,
+};
 use global_dns::table::{
     Conflict, ConflictKind, Endpoint, Origin, Service, ShortNames, Table, build,
 };
@@ -178,7 +180,6 @@ fn check_service(world: &World, service: &Service, seen: &mut Seen) {
         let labels = [host, cluster, name, namespace];
         let octets: usize = labels.iter().map(|label| label.len() + 1).sum();
         assert!(octets + rules.longest_zone <= 255, "{endpoint:?}");
-        assert!(!rules.excluded_clusters.contains(&endpoint.cluster));
         assert!(!endpoint.addresses.is_empty() && !endpoint.objects.is_empty());
         assert!(endpoint.ports.iter().all(|port| port.number > 0));
         for object in &endpoint.objects {
@@ -227,6 +228,7 @@ fn check_member(world: &World, service: &Service, endpoint: &Endpoint, object: &
         let mirror = told(Watch::MirrorServices, &object.key.name).unwrap();
         let link = label(mirror, key::CLUSTER_NAME);
         assert_eq!(name_of(&link).as_ref(), Some(&endpoint.cluster), "{mirror}");
+        assert!(!rules.excluded_clusters.contains(&endpoint.cluster));
         let parent = label(mirror, key::HEADLESS_MIRROR);
         let parent = told(Watch::MirrorServices, parent.as_str().unwrap()).unwrap();
         assert_eq!(parent["spec"]["clusterIP"], "None", "{parent}");
@@ -241,7 +243,11 @@ fn check_member(world: &World, service: &Service, endpoint: &Endpoint, object: &
         assert_eq!(endpoint.cluster, rules.cluster_name);
         let local = told(Watch::LocalServices, service.key.service.as_str()).unwrap();
         let is_exported = label(local, key::EXPORTED) == "true";
-        assert!(is_exported || !service.mirrors.is_empty(), "{local}");
+        // A mirror of a cluster that is left out is one all the same.
+        let is_excluded = |skip: &Skip| skip.reason == SkipReason::ExcludedCluster;
+        let has_mirror = !service.mirrors.is_empty()
+            || service.skipped.iter().any(|(_, skip)| is_excluded(skip));
+        assert!(is_exported || has_mirror, "{local}");
         let slices = [Watch::LocalSlices, Watch::ForeignSlices];
         let slice = slices
             .into_iter()

@@ -102,6 +102,25 @@ fn a_mirror_without_endpoints_makes_a_local_service_join() {
 }
 
 #[test]
+fn an_exported_member_stays_when_the_last_remote_one_is_unexported() {
+    let own = || local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
+    let remote = || mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]);
+    for (own, alone) in [(own().exported(), "192.0.2.1"), (own(), "NXDOMAIN")] {
+        let own = Manifest::from(own);
+        let flags = ["--cluster-name=hub"];
+        let server = Server::of(objects().with(remote()).with(own.clone()), &flags);
+        let names = ["db.prod.global. A", "db.global. A"];
+        for name in names {
+            assert_eq!(server.outcome(name), "10.96.1.1 192.0.2.1");
+        }
+        server.rewrite(&own.text());
+        for name in names {
+            server.wait_for_outcome(name, alone);
+        }
+    }
+}
+
+#[test]
 fn a_service_with_a_cluster_ip_never_joins() {
     let mut manifest = Manifest::from(local("prod", "db").exported().endpoint(
         Some("db-0"),
