@@ -151,7 +151,10 @@ async fn serve(
     let mut tasks = JoinSet::new();
     let policy = Policy {
         rules: model.rules(),
-        shrink_guard,
+        shrink_guard: match source {
+            Source::Files(_) => shrink_guard.of_files(),
+            Source::Cluster(_) => shrink_guard,
+        },
         snapshot,
         max_stale,
     };

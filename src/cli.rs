@@ -130,7 +130,7 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_WATCH_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub watch_timeout: Duration,
 
-    /// Hold a list that would drop more than this share of its watch's services, of more than 10, until another one, within half a minute, says the same; off: never
+    /// Hold a list that would drop more than this share of its watch's services, of more than 10, until another one, within half a minute, says the same; so is any list of the API server that would leave none; off: never
     #[arg(long, env = "GLOBAL_DNS_SHRINK_GUARD", value_name = "PERCENT", default_value = "90", value_parser = parse_shrink_guard)]
     pub shrink_guard: ShrinkGuard,
 

@@ -309,8 +309,11 @@ impl Follower<'_> {
             .iter()
             .map(|(feed, objects)| (feed.watch, namespace_of(feed), objects))
             .filter(|(watch, namespace, objects)| {
-                let lost = self.inputs.count_lost(*watch, *namespace, objects);
-                self.guard.suspects(lost)
+                let inputs = &self.inputs;
+                let lost = inputs.count_lost(*watch, *namespace, objects);
+                let is_answered = |key: &ServiceKey| self.is_answered(key);
+                let leaves_none = || inputs.touches_all(*watch, *namespace, objects, is_answered);
+                self.guard.suspects(lost, leaves_none)
             })
             .map(|(watch, namespace, objects)| self.inputs.losses(watch, namespace, objects))
             .collect();
@@ -331,6 +334,14 @@ impl Follower<'_> {
             self.inputs = next;
             self.dirty = dirty;
         }
+    }
+
+    /// Tells whether a service has endpoints in the table that is current.
+    fn is_answered(&self, key: &ServiceKey) -> bool {
+        let now = self.reader.load();
+        let service = now.table.as_ref();
+        let service = service.and_then(|t| t.service(key.namespace.as_str(), key.service.as_str()));
+        service.is_some_and(|service| !service.endpoints.is_empty())
     }
 
     /// Tells what would become of the services that a list speaks of.

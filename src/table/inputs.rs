@@ -7,6 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+mod losses;
+
+pub use losses::Loss;
+
 use super::shared::SharedMap;
 use crate::mirror::{
     ClusterName, EndpointMirror, HeadlessMirror, LocalService, Object, ObjectKey, ServiceKey, Skip,
@@ -21,15 +25,6 @@ pub type Skipped = SharedMap<(Watch, ObjectKey), Arc<Skip>>;
 
 /// The objects of one watch.
 pub type Objects = BTreeMap<ObjectKey, Object>;
-
-/// Objects of one watch that a service depends on, and how many of them a list lacks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Loss {
-    /// Objects that were seen.
-    pub seen: usize,
-    /// Those of them that are not listed.
-    pub gone: usize,
-}
 
 /// Services that a list may change without being worth [`Inputs::pack`].
 const SPARSE: usize = 1000;
@@ -81,34 +76,6 @@ impl Inputs {
             self.pack(watch);
         }
         dirty
-    }
-
-    /// Counts the objects that a complete list would take away or change.
-    pub fn count_lost(&self, watch: Watch, namespace: Option<&str>, listed: &Objects) -> usize {
-        let seen = self.objects[watch as usize].iter();
-        let seen = seen.filter(|(key, _)| namespace.is_none_or(|n| *key.namespace == *n));
-        seen.filter(|(key, object)| listed.get(*key) != Some(*object))
-            .count()
-    }
-
-    /// Returns what each service would lose of what `watch` has seen of it, if a complete list were true.
-    pub fn losses(
-        &self,
-        watch: Watch,
-        namespace: Option<&str>,
-        listed: &Objects,
-    ) -> BTreeMap<ServiceKey, Loss> {
-        let seen = self.objects[watch as usize].iter();
-        let seen = seen.filter(|(key, _)| namespace.is_none_or(|n| *key.namespace == *n));
-        let mut losses: BTreeMap<ServiceKey, Loss> = BTreeMap::new();
-        for (key, object) in seen {
-            if let Some(service) = self.dependent(key, Some(object)) {
-                let loss = losses.entry(service).or_default();
-                loss.seen += 1;
-                loss.gone += usize::from(!listed.contains_key(key));
-            }
-        }
-        losses
     }
 
     /// Packs what a long list left half empty: trees that grow at one end have room for as much again.
