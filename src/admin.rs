@@ -1,16 +1,21 @@
 //! HTTP beside the DNS port: `/livez`, `/readyz` and `/metrics` for the cluster, `/api/v1/…` for people who look into
 //! what is served.
 
+mod host;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{Query, State as FromState};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
+
+pub use host::{ApiHost, ApiHosts, InvalidHost};
 
 use crate::explain::explain;
 use crate::mirror::Namespace;
@@ -49,12 +54,13 @@ pub fn admin_routes(pages: Pages) -> Router {
         .with_state(pages)
 }
 
-/// Routes of `--api-listen`. They show every namespace.
-pub fn api_routes(pages: Pages) -> Router {
+/// Routes of `--api-listen`. They show every namespace, and only to those who ask for one of `hosts`.
+pub fn api_routes(pages: Pages, hosts: ApiHosts) -> Router {
     Router::new()
         .route("/api/v1/table", get(table))
         .route("/api/v1/conflicts", get(conflicts))
         .route("/api/v1/explain", get(explanation))
+        .layer(from_fn_with_state(hosts, host::check))
         .with_state(pages)
 }
 

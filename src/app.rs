@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
-use crate::admin::{Pages, admin_routes, api_routes};
+use crate::admin::{ApiHosts, Pages, admin_routes, api_routes};
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceArgs};
 use crate::server::{Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors, ns_addresses};
 use crate::source::{self, Feeds, Policy, SnapshotOf, Snapshots, file, kube};
@@ -174,7 +174,9 @@ async fn serve(
     for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {
         tasks.spawn(server.serve_http(listener, routes));
     }
-    for (listener, routes) in api.into_iter().map(|l| (l, api_routes(pages.clone()))) {
+    let hosts = ApiHosts::new(listeners.api_host);
+    for listener in api {
+        let routes = api_routes(pages.clone(), hosts.clone());
         tasks.spawn(server.serve_http(listener, routes));
     }
     if let Some(encrypted) = encrypted {

@@ -27,6 +27,7 @@ pub use values::{
 };
 use values::{parse_duration, parse_shrink_guard, parse_text};
 
+use crate::admin::ApiHost;
 use crate::mirror::Namespace;
 use crate::server::Addresses;
 use crate::source::ShrinkGuard;
@@ -298,6 +299,15 @@ pub struct ListenArgs {
         default_value = "127.0.0.1:9154"
     )]
     pub api_listen: Vec<SocketAddr>,
+
+    /// Name or address that requests to the API may give as their Host, such as an Ingress's; localhost, loopback addresses, and the address that a request comes to always may (repeatable)
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_API_HOST",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
+    pub api_host: Vec<ApiHost>,
 }
 
 /// What to log.
@@ -366,6 +376,7 @@ impl From<DemoArgs> for ServeArgs {
             listen: vec![listen],
             admin_listen: vec![admin_listen],
             api_listen: vec![api_listen],
+            api_host: Vec::new(),
         };
         serve.encrypted = EncryptedArgs::default();
         serve.snapshot = None; // the sample is no cluster's

@@ -35,6 +35,7 @@ pub use encrypted::{Certificate, Encrypted};
 
 use connections::Connections;
 use rate_limit::RateLimiter;
+pub use http::LocalAddress;
 
 use crate::source::unix_seconds;
 use crate::table::publish::{Current, Reader};

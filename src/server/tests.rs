@@ -71,6 +71,28 @@ impl Running {
     }
 }
 
+#[tokio::test]
+async fn requests_know_the_address_that_they_came_to() {
+    use axum::extract::Extension;
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    let running = Running::start(1);
+    let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let page = async |Extension(LocalAddress(own)): Extension<LocalAddress>| own.to_string();
+    let routes = Router::new().route("/", get(page));
+    tokio::spawn(running.server.serve_http(listener, routes));
+    for own in ["127.0.0.1", "127.0.0.5"] {
+        let mut stream = tokio::net::TcpStream::connect((own, port)).await.unwrap();
+        let head = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        stream.write_all(head).await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        assert!(text.ends_with(&format!("\r\n\r\n{own}")), "{text}");
+    }
+}
+
 /// `. NS`, which is refused, table or not.
 fn query(id: u8) -> Vec<u8> {
     vec![0, id, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1]

@@ -29,6 +29,7 @@ pub fn every_flag() -> Map<String, Value> {
         "serverId": "$(POD_NAME)", "versionBind": "a \"quoted\" text: {yes}",
         "listen": ["0.0.0.0:1053", "[::]:1053"], "adminListen": ["0.0.0.0:8080"], "apiListen": ["[::1]:9154"],
         "encrypted": {"secretName": "global-dns-tls", "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"],
+        "apiHosts": ["dns.example.com", "2001:db8::1"],
             "httpsPath": "/ask"},
         "namespaces": ["prod", "shop"],
         "relist": "5m", "watchTimeout": "1m30s", "shrinkGuard": 50,

@@ -8,6 +8,8 @@
 //! - `house`: the doors of DESIGN 2, read from the source text
 //! - `answers`: every name of DESIGN 4 and every situation of DESIGN 5, over UDP and TCP
 //! - `access`: `--allow`, and how fast those that are not trusted are answered
+//! - `api_host`: which `Host` the API answers
+//! - `cookies`: whose cookies are accepted: secrets in a file, replicas, restarts
 //! - `connections`: TCP: too many connections, slow clients, no descriptors left
 //! - `encrypted`: DNS over TLS and HTTPS: the same answers; what hickory-server does on its own; the certificate
 //! - `log`: a log that cannot be written
@@ -27,6 +29,7 @@
 
 mod access;
 mod answers;
+mod api_host;
 mod check;
 mod command_line;
 mod connections;

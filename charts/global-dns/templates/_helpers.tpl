@@ -178,6 +178,9 @@ capabilities: {drop: [ALL]}
 - {{ printf "--tls-listen=%s" . | quote }}
 {{- end }}
 {{- range .httpsListen }}
+{{- range $v.apiHosts }}
+- {{ printf "--api-host=%s" . | quote }}
+{{- end }}
 - {{ printf "--https-listen=%s" . | quote }}
 {{- end }}
 {{- if or .tlsListen .httpsListen }}
