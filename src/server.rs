@@ -42,7 +42,8 @@ use crate::table::publish::{Current, Reader};
 use crate::telemetry::{Counters, OnceAMinute, Tallies};
 #[cfg(test)]
 use crate::testing::Trap;
-use crate::wire::{self, Arrival, Query, RateLimit, Reject, Reply, Settings, Transport};
+use crate::wire::{self, Arrival, Body, Query, RateLimit, Reject, Reply, Settings, Transport};
+use crate::zone::Answer;
 
 /// How long a TCP connection may be idle: longer than the ten seconds for which CoreDNS keeps one for reuse.
 pub const TCP_IDLE: Duration = Duration::from_secs(30);
@@ -215,10 +216,8 @@ impl Answerer {
         self.counters.count_response(reply.rcode);
         if is_truncated {
             self.counters.count_truncated(over);
-            if over != Transport::Udp
-                && let Ok(query) = &query
-            {
-                self.warn_of_overflow(query, arrival.time);
+            if over != Transport::Udp {
+                self.warn_of_overflow(&reply, arrival.time);
             }
         }
         Some(rendered)
@@ -254,11 +253,21 @@ impl Answerer {
         }
     }
 
-    /// Warns of an answer that no message can hold.
-    fn warn_of_overflow(&self, query: &Query, time: u32) {
-        if self.overflows.is_due(time) {
-            warn!(name = %query.name, rtype = %query.rtype, "An answer does not fit 65,535 octets: some of it is left out");
+    /// Warns of an answer that no message can hold: by the service, because questions are not logged.
+    fn warn_of_overflow(&self, reply: &Reply<'_>, time: u32) {
+        if !self.overflows.is_due(time) {
+            return;
         }
+        let service = match &reply.body {
+            Body::Answer(Answer::Data(_, view, _)) => Some(&view.service.key),
+            // Names of one address are of many services.
+            Body::Answer(_) | Body::Code | Body::ByTcp | Body::Chaos(_) => None,
+        };
+        let service = service.map(tracing::field::display);
+        warn!(
+            service,
+            "An answer does not fit 65,535 octets: some of it is left out"
+        );
     }
 }
 

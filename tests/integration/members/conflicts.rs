@@ -154,13 +154,19 @@ fn an_answer_that_no_message_holds_is_logged_once_and_counted() {
         server.metric("global_dns_truncated_responses_total{proto=\"tcp\"}"),
         3.0
     );
-    let warnings = || {
-        let is_one = |event: &Value| {
-            let message = event["fields"]["message"].as_str().unwrap_or_default();
+    let warnings = || -> Vec<Value> {
+        let is_one = |fields: &Value| {
+            let message = fields["message"].as_str().unwrap_or_default();
             message.starts_with("An answer does not fit 65,535 octets")
         };
-        server.log.events().iter().filter(|e| is_one(e)).count()
+        let events = server.log.events().into_iter();
+        let fields = events.map(|event| event["fields"].clone());
+        fields.filter(is_one).collect()
     };
-    wait_for("the warning", || (warnings() > 0).then_some(()));
-    assert_eq!(warnings(), 1);
+    wait_for("the warning", || (!warnings().is_empty()).then_some(()));
+    let warnings = warnings();
+    assert_eq!(warnings.len(), 1);
+    // By the service: what was asked is nobody's business.
+    assert_eq!(warnings[0]["service"], "prod/db");
+    assert_eq!(warnings[0].as_object().unwrap().len(), 2, "{warnings:?}");
 }
