@@ -21,11 +21,13 @@ use tracing::{info, warn};
 
 use crate::admin::{ApiHosts, Pages, admin_routes, api_routes};
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceArgs};
-use crate::server::{Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors, ns_addresses};
+use crate::server::{
+    Answerers, Cookies, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors, ns_addresses,
+};
 use crate::source::{self, Feeds, Policy, SnapshotOf, Snapshots, file, kube};
 use crate::table::Publisher;
 use crate::telemetry::{Metrics, Tallies, start_logging, start_queued_logging};
-use crate::wire::{CookieSecret, Settings};
+use crate::wire::Settings;
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
 /// The built-in sample of `demo`.
@@ -105,6 +107,7 @@ async fn serve(
         Snapshots::new(path, snapshot_max_age, of)
     });
     let encrypted = encrypted.options().map(Encrypted::open).transpose()?;
+    let cookies = Arc::new(Cookies::open(access.cookie_secret_file.clone())?);
 
     let encrypted = encrypted.map(Encrypted::bind).transpose()?;
     let dns = listeners.dns().bind_dns()?;
@@ -127,7 +130,6 @@ async fn serve(
         server_id,
         version_bind,
         tcp_idle: TCP_IDLE,
-        cookie_secret: CookieSecret(std::array::from_fn(|_| fastrand::u8(..))),
     };
     let draining = Arc::new(AtomicBool::new(false));
     let pages = Pages {
@@ -168,7 +170,8 @@ async fn serve(
     let workers = udp_workers.map_or_else(cpus, usize::from);
     let limits = descriptors::grant(limits, per_connection, dns.len() * workers)
         .context("reading the limit of open files")?;
-    let answerers = Answerers::new(settings, reader, tallies, rate_limit);
+    let answerers = Answerers::new(settings, cookies.clone(), reader, tallies, rate_limit);
+    tasks.spawn(cookies.follow());
     let mut server = DnsServer::start(dns, &answerers, workers, limits)
         .context("starting a thread for each UDP worker")?;
     for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {

@@ -15,7 +15,7 @@ pub mod respond;
 pub mod write;
 
 pub use access::{Access, Network};
-pub use cookie::CookieSecret;
+pub use cookie::{CookieSecret, CookieSecrets};
 pub use order::Order;
 pub use query::{Edns, Query, Reject, parse};
 pub use records::{Sections, records};

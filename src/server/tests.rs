@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use super::*;
 use crate::table::Publisher;
 use crate::testing::zones;
-use crate::wire::{Access, CookieSecret, Order};
+use crate::wire::{Access, Order};
 
 const ENOMEM: i32 = 12;
 const ENOBUFS: i32 = 105;
@@ -34,10 +34,10 @@ impl Running {
             server_id: None,
             version_bind: None,
             tcp_idle: TCP_IDLE,
-            cookie_secret: CookieSecret([7; 16]),
         };
         let reader = Publisher::default().reader();
-        let answerers = Answerers::new(settings, reader, Tallies::default(), None);
+        let cookies = Arc::new(Cookies::open(None).unwrap());
+        let answerers = Answerers::new(settings, cookies, reader, Tallies::default(), None);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listeners = Addresses::Given(vec![address]).bind_dns().unwrap();
         let dns = listeners[0].address;

@@ -33,7 +33,6 @@ fn settings() -> Settings {
         server_id: Some("global-dns-0".to_owned()),
         version_bind: None,
         tcp_idle: Duration::from_millis(30_050),
-        cookie_secret: CookieSecret([7; 16]),
     }
 }
 
@@ -96,7 +95,7 @@ const ARRIVAL: Arrival = Arrival {
     client: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
     rate_limit: RateLimit::Within,
     turn: 0,
-    time: 1_790_000_000,
+    cookie: None,
 };
 
 /// What a reply says in short: code, extended error, AA, TC, and whether there is an answer.

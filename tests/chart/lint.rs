@@ -95,6 +95,14 @@ fn wrong_values_are_refused_by_name() -> Result<()> {
             "at '/encrypted/httpsPath': 'dns-query'",
         ),
         (
+            with(json!({"apiHosts": ["dns.example.com:9154"]})),
+            "at '/apiHosts/0': 'dns.example.com:9154'",
+        ),
+        (
+            with(json!({"cookies": {"secretKey": "../tls"}})),
+            "at '/cookies/secretKey': '../tls'",
+        ),
+        (
             with(json!({"log": {"format": "xml"}})),
             "at '/log/format': value must be one of 'text', 'json'",
         ),

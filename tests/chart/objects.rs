@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::helm::{NAMESPACE, Rendered, arguments, kind, name, template_of};
+use crate::helm::{NAMESPACE, Rendered, arguments, kind, name, template, template_of};
 use crate::values::with;
 
 /// Every kubelet that an API server admits has to know the fields: all addresses of a node only since 1.29.
@@ -186,6 +186,40 @@ fn check_life(case: &str, rendered: &Rendered, pod: &Value) {
             "{case}"
         );
     }
+}
+
+/// What a flag reads from a Secret is mounted where the flag says.
+#[test]
+fn secrets_are_mounted_where_the_flags_say() {
+    let rendered = template(&with(json!({
+        "cookies": {"secretName": "shared", "secretKey": "secrets"},
+        "encrypted": {"secretName": "certificate", "tlsListen": ["0.0.0.0:5853"]},
+    })));
+    let rendered = rendered.unwrap();
+    let pod = &rendered.workload().unwrap()["spec"]["template"]["spec"];
+    let of_flag = |flag: &str| -> String {
+        let arguments = rendered.arguments().unwrap();
+        let paths = arguments.iter().filter_map(|a| a.strip_prefix(flag));
+        let path = paths.map(str::to_owned).next().unwrap();
+        let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+        let is_above = |mount: &&Value| {
+            let folder = mount["mountPath"].as_str().unwrap();
+            path.rsplit_once('/').unwrap().0 == folder && mount["readOnly"] == true
+        };
+        let mount = mounts.iter().find(is_above).unwrap();
+        let volumes = pod["volumes"].as_array().unwrap().iter();
+        let volume = { volumes }.find(|volume| volume["name"] == mount["name"]);
+        let secret = &volume.unwrap()["secret"]["secretName"];
+        let file = path.rsplit_once('/').unwrap().1;
+        format!("{}/{file}", secret.as_str().unwrap())
+    };
+    assert_eq!(of_flag("--cookie-secret-file="), "shared/secrets");
+    assert_eq!(of_flag("--tls-cert="), "certificate/tls.crt");
+    assert_eq!(of_flag("--tls-key="), "certificate/tls.key");
+    // Neither is asked for by itself.
+    let least = template(&with(json!({}))).unwrap();
+    let pod = &least.workload().unwrap()["spec"]["template"]["spec"];
+    assert_eq!(pod["volumes"], Value::Null);
 }
 
 /// `list` and `watch`, on two kinds, for the account that the pod has; nothing where no API server is watched.

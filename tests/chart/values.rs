@@ -26,10 +26,11 @@ pub fn every_flag() -> Map<String, Value> {
         "gatewayDown": "include", "localMembers": "exported", "order": "stable", "nsAddresses": ["192.0.2.1", "2001:db8::1"],
         "udpMax": 4096, "udpWorkers": 2, "tcpConnections": 9, "tcpConnectionsPerAddress": 3,
         "allow": ["10.0.0.0/8", "2001:db8::/32"], "trusted": ["10.244.0.0/16", "2001:db8::1"], "rateLimit": 50,
+        "cookies": {"secretName": "global-dns-cookies", "secretKey": "secrets"},
         "serverId": "$(POD_NAME)", "versionBind": "a \"quoted\" text: {yes}",
         "listen": ["0.0.0.0:1053", "[::]:1053"], "adminListen": ["0.0.0.0:8080"], "apiListen": ["[::1]:9154"],
-        "encrypted": {"secretName": "global-dns-tls", "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"],
         "apiHosts": ["dns.example.com", "2001:db8::1"],
+        "encrypted": {"secretName": "global-dns-tls", "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"],
             "httpsPath": "/ask"},
         "namespaces": ["prod", "shop"],
         "relist": "5m", "watchTimeout": "1m30s", "shrinkGuard": 50,
@@ -115,6 +116,10 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
                 json!({"encrypted": {"secretName": "global-dns-tls", "tlsListen": ["[::]:5853"]},
             "prometheusRule": {"enabled": true}}),
             ),
+        ),
+        (
+            "cookies that replicas share",
+            with(json!({"cookies": {"secretName": "global-dns-cookies"}})),
         ),
         (
             "DNS over HTTPS",

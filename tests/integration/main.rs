@@ -33,6 +33,7 @@ mod api_host;
 mod check;
 mod command_line;
 mod connections;
+mod cookies;
 mod encrypted;
 mod file_source;
 mod house;

@@ -158,6 +158,11 @@ capabilities: {drop: [ALL]}
 - {{ printf "--trusted=%s" . | quote }}
 {{- end }}
 - --rate-limit={{ int64 $v.rateLimit }}
+{{- with $v.cookies }}
+{{- if .secretName }}
+- {{ printf "--cookie-secret-file=/etc/global-dns/cookies/%s" .secretKey | quote }}
+{{- end }}
+{{- end }}
 {{- with $v.serverId }}
 - {{ printf "--server-id=%s" . | quote }}
 {{- end }}
@@ -173,14 +178,14 @@ capabilities: {drop: [ALL]}
 {{- range $v.apiListen }}
 - {{ printf "--api-listen=%s" . | quote }}
 {{- end }}
+{{- range $v.apiHosts }}
+- {{ printf "--api-host=%s" . | quote }}
+{{- end }}
 {{- with $v.encrypted }}
 {{- range .tlsListen }}
 - {{ printf "--tls-listen=%s" . | quote }}
 {{- end }}
 {{- range .httpsListen }}
-{{- range $v.apiHosts }}
-- {{ printf "--api-host=%s" . | quote }}
-{{- end }}
 - {{ printf "--https-listen=%s" . | quote }}
 {{- end }}
 {{- if or .tlsListen .httpsListen }}

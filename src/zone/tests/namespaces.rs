@@ -13,9 +13,7 @@ use crate::mirror::watch::key;
 use crate::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
 use crate::table::{Conflict, Inputs, Rules, Service, Table, build};
 use crate::testing::{endpoint, gateway, local, mirror, published, rules, zones};
-use crate::wire::{
-    Access, Arrival, CookieSecret, Order, RateLimit, Settings, Transport, parse as read_query,
-};
+use crate::wire::{Access, Arrival, Order, RateLimit, Settings, Transport, parse as read_query};
 use crate::wire::{respond, write};
 use crate::zone::RecordType;
 
@@ -109,7 +107,6 @@ impl Server {
             server_id: None,
             version_bind: None,
             tcp_idle: Duration::from_secs(30),
-            cookie_secret: CookieSecret([7; 16]),
         };
         let (inputs, table) = (Inputs::default(), Table::default());
         Self {
@@ -165,7 +162,7 @@ impl Server {
                 over: Transport::Tcp,
                 client: IpAddr::from([192, 0, 2, 1]),
                 turn: 0,
-                time: 1,
+                cookie: None,
                 rate_limit: RateLimit::Within,
             };
             let reply = respond(&self.settings, &now, &query, &arrival).unwrap();
