@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Rcode;
 use super::access::Access;
 use super::cookie::{Cookie, CookieSecret};
-use super::order::Order;
+use super::order::{Order, mix};
 use super::query::{CLASS_ANY, CLASS_CH, CLASS_IN, Edns, Query, Reject};
 use crate::table::Published;
 use crate::zone::answer::answer_question;
@@ -89,7 +89,7 @@ pub struct Reply<'t> {
     pub limit: u16,
     /// Order of the rows.
     pub order: Order,
-    /// Decides which row is first.
+    /// Decides which row is first: a number without a pattern.
     pub turn: u32,
 }
 
@@ -280,7 +280,7 @@ fn code<'t>(
             Transport::Tcp | Transport::Tls | Transport::Https => u16::MAX,
         },
         order: settings.order,
-        turn: arrival.turn,
+        turn: mix(arrival.turn),
     }
 }
 
