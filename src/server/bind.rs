@@ -7,6 +7,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 
+use super::udp::request_local_addresses;
+
 /// Receive buffer asked for, octets: what arrives while the server is busy or not scheduled. The kernel may give less.
 const UDP_BUFFER: usize = 4 << 20;
 
@@ -141,6 +143,7 @@ fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
         Some(Protocol::UDP),
     )?;
     socket.set_recv_buffer_size(UDP_BUFFER)?;
+    request_local_addresses(&socket, address)?;
     prepare(&socket, address)?;
     Ok(socket.into())
 }

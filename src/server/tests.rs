@@ -23,6 +23,10 @@ struct Running {
 
 impl Running {
     fn start(udp_workers: usize) -> Self {
+        Self::start_at(Ipv4Addr::LOCALHOST, udp_workers)
+    }
+
+    fn start_at(address: Ipv4Addr, udp_workers: usize) -> Self {
         let settings = Settings {
             zones: zones(&["global"]),
             access: Access {
@@ -38,7 +42,7 @@ impl Running {
         };
         let reader = Publisher::default().reader();
         let answerers = Answerers::new(settings, reader, Tallies::default(), None);
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let address = SocketAddr::from((address, 0));
         let listeners = Addresses::Given(vec![address]).bind_dns().unwrap();
         let dns = listeners[0].address;
         let limits = Limits {
@@ -170,9 +174,16 @@ async fn a_worker_that_panics_again_and_again_does_not_spin() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_is_answered_at_the_end_although_receiving_is_interrupted() {
     const EINTR: i32 = 4;
-    for error in [EINTR, ENOMEM] {
-        let running = Running::start(1);
+    // A listener for every address goes on replying from the one that was asked.
+    let addresses = [
+        (Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST),
+        (Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(127, 0, 0, 2)),
+    ];
+    let cases = addresses.map(|of| [EINTR, ENOMEM].map(|error| (of, error)));
+    for ((listener, asked), error) in cases.into_iter().flatten() {
+        let running = Running::start_at(listener, 1);
         let socket = running.socket();
+        socket.connect((asked, running.dns.port())).unwrap();
         // Nothing is received until the server is to stop; then the queue is full, and the first call fails.
         running.answerers.trap.deaf.store(true, SeqCst);
         while running.panics(Transport::Udp) < 10 {
@@ -183,8 +194,58 @@ async fn what_waits_is_answered_at_the_end_although_receiving_is_interrupted() {
         running.answerers.trap.receive.store(error, SeqCst);
         running.answerers.trap.deaf.store(false, SeqCst);
         for _ in 0..100 {
-            assert!(socket.recv(&mut [0; 512]).is_ok(), "errno {error}");
+            assert!(socket.recv(&mut [0; 512]).is_ok(), "{asked}: errno {error}");
         }
+        running.server.stop().await;
+    }
+}
+
+/// RFC 2181 section 4.1, in batches; and the host no longer has the address of the first reply.
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_of_a_batch_leave_from_the_addresses_that_were_asked() {
+    const EINVAL: i32 = 22;
+    for is_first_lost in [false, true] {
+        let running = Running::start_at(Ipv4Addr::UNSPECIFIED, 1);
+        let trap = &running.answerers.trap;
+        trap.deaf.store(true, SeqCst);
+        while running.panics(Transport::Udp) < 1 {
+            tokio::task::yield_now().await;
+        }
+        let sockets = ["127.0.0.1:0", "127.0.0.9:0"].map(|address| {
+            let socket = UdpSocket::bind(address).unwrap();
+            socket.set_read_timeout(Some(LONG)).unwrap();
+            socket
+        });
+        let asked = |id: u8| {
+            let address = Ipv4Addr::new(127, 0, 0, 1 + id % 5);
+            SocketAddr::from((address, running.dns.port()))
+        };
+        for id in 0..100 {
+            let socket = &sockets[usize::from(id) % 2];
+            socket.send_to(&query(id), asked(id)).unwrap();
+        }
+        if is_first_lost {
+            trap.send[1].store(EINVAL, SeqCst);
+            trap.send[0].store(1, SeqCst);
+        }
+        trap.deaf.store(false, SeqCst);
+        // Replies go in the order of the addresses, and the first query went to the first of them.
+        let lost = is_first_lost.then_some(0);
+        let mut ids: Vec<u8> = (0..100).filter(|id| Some(*id) != lost).collect();
+        for (number, socket) in sockets.iter().enumerate() {
+            for _ in ids
+                .clone()
+                .iter()
+                .filter(|id| usize::from(**id) % 2 == number)
+            {
+                let mut reply = [0; 512];
+                let (_, from) = socket.recv_from(&mut reply).unwrap();
+                assert_eq!(from, asked(reply[1]));
+                ids.retain(|id| *id != reply[1]);
+            }
+        }
+        assert!(ids.is_empty(), "{ids:?}");
+        assert_eq!(running.answerers.tallies.unsent(), u64::from(is_first_lost));
         running.server.stop().await;
     }
 }

@@ -1,9 +1,27 @@
 //! RFC 2181: clarifications.
 
+use std::net::{SocketAddr, UdpSocket};
+
 use crate::support::{
-    Over, answer, case, check, decode, members, nodata, nxdomain, query, sample, serve,
+    Over, PATIENCE, answer, case, check, decode, members, nodata, nxdomain, query, sample, serve,
     serve_objects,
 };
+
+/// On Linux every address of 127.0.0.0/8 is one of the host.
+#[test]
+fn s4_1_a_reply_leaves_from_the_address_that_was_asked() {
+    let server = serve(&["--listen", "0.0.0.0:0"]);
+    for client in ["127.0.0.1:0", "127.0.0.9:0"] {
+        let socket = UdpSocket::bind(client).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        for last in [1, 2, 3, 4, 2, 1] {
+            let asked = SocketAddr::from(([127, 0, 0, last], server.dns.port()));
+            socket.send_to(&query("global. SOA").0, asked).unwrap();
+            let (_, from) = socket.recv_from(&mut [0; 512]).unwrap();
+            assert_eq!(from, asked, "{client}");
+        }
+    }
+}
 
 #[test]
 fn s5_1_a_record_occurs_once() {
