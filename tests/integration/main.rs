@@ -12,7 +12,7 @@
 //! - `encrypted`: DNS over TLS and HTTPS: the same answers; what hickory-server does on its own; the certificate
 //! - `log`: a log that cannot be written
 //! - `members`: whose endpoints a name has: gateways, local members, clusters, TTLs, short names, zones
-//! - `udp`: where replies leave from on a host with several addresses
+//! - `udp`: where replies leave from on a host with several addresses; forged ICMP messages
 //! - `zone_file`: the printed zone in Knot, NSD and BIND; a running Knot answers like we do
 //! - `support`: Kubernetes objects, the binary as a child process, questions
 

@@ -2,6 +2,7 @@
 //! clients at the other ends of cables. Each test has networks of its own, which needs root.
 
 mod addresses;
+mod path_mtu;
 
 use std::collections::BTreeMap;
 use std::fs;
