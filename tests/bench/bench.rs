@@ -3,7 +3,8 @@
 //!
 //! Index:
 //!
-//! - `udp`: queries per second, and CPU time per query, which decides where the load's core is the limit
+//! - `udp`: queries per second, and CPU time per query, which decides where the load's core is the limit; listeners of one
+//!   address and of every address
 //! - `memory`: a hundred thousand endpoint mirrors: resident memory, time to ready; the size of the binary
 //! - `tcp`: pipelined queries, and one query for each connection
 //! - `start`: from start to ready on a real API server, and memory, beside CoreDNS
