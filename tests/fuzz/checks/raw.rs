@@ -79,6 +79,9 @@ pub fn selected(kind: Kind, object: &Value) -> Option<Watch> {
     let is_mirror = label(key::MIRRORED_SERVICE) == Some("true");
     let is_marked = label(key::MIRRORED_SERVICE).is_some();
     let of_mirror = label(key::HEADLESS_MIRROR).is_some();
+    let is_of_others = label(key::MCS_SERVICE).is_some()
+        || label(key::SOURCE_CLUSTER).is_some()
+        || label(key::MANAGED_BY) == Some("endpointslice-mesh-controller.cilium.io");
     match kind {
         Kind::Service if is_mirror => Some(Watch::MirrorServices),
         Kind::Service => {
@@ -86,6 +89,7 @@ pub fn selected(kind: Kind, object: &Value) -> Option<Watch> {
             (is_headless && !is_marked).then_some(Watch::LocalServices)
         }
         Kind::EndpointSlice if of_mirror => Some(Watch::MirrorSlices),
+        Kind::EndpointSlice if is_of_others => None,
         Kind::EndpointSlice if label(key::HEADLESS).is_some() => Some(Watch::LocalSlices),
         Kind::EndpointSlice => {
             let is_managed = label(key::MANAGED_BY) == Some("endpointslice-controller.k8s.io");
