@@ -102,12 +102,26 @@ pub struct EndpointMirror {
 /// A headless Service of the source cluster itself (rule M5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalService {
-    /// Label `mirror.linkerd.io/exported: "true"`.
-    pub exported: bool,
+    /// Label `mirror.linkerd.io/exported`.
+    pub export: Export,
     /// What the Service asks of us by annotation.
     pub wishes: Wishes,
     /// `metadata.creationTimestamp`, Unix seconds.
     pub created: Option<i64>,
+}
+
+/// How a Service of this cluster is exported, by its label `mirror.linkerd.io/exported`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Export {
+    /// There is no label.
+    No,
+    /// `true`: through a gateway, the only way for a headless Service.
+    Gateway,
+    /// `remote-discovery`, for networks without gateways.
+    RemoteDiscovery,
+    /// Another value. By default no Link selects it; one with a selector of its own may.
+    Other,
 }
 
 /// An EndpointSlice of an endpoint mirror: its liveness (rule M3).
@@ -273,6 +287,15 @@ impl fmt::Display for ServiceKey {
     }
 }
 
+// === impl LocalService ===
+
+impl LocalService {
+    /// Tells whether Links select the Service by default, as rule M5 asks.
+    pub fn is_exported(&self) -> bool {
+        self.export == Export::Gateway
+    }
+}
+
 // === impl Port ===
 
 impl Port {
@@ -367,77 +390,4 @@ impl fmt::Display for SkipReason {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{endpoint, gateway, local, mirror};
-
-    /// What `--snapshot` saves is what a process that starts from it reads.
-    #[test]
-    fn objects_are_read_as_they_were_saved() {
-        let mut objects = vec![
-            mirror("prod", "db", "east"),
-            endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]),
-            gateway("prod", "db-0-east", false),
-        ];
-        let pods = [("db-0", "192.0.2.1", true), ("db_1", "192.0.2.2", false)];
-        objects.extend(local("prod", "db", &pods));
-        objects.push(serde_json::json!({"metadata": {"name": "x", "labels": {"a": 7}}}));
-        for object in objects {
-            let kind = match object["addressType"].is_null() {
-                true => Kind::Service,
-                false => Kind::EndpointSlice,
-            };
-            let json = object.to_string();
-            let (watch, object) = parse::found(kind, &KubeObject::read(&json)).unwrap();
-            let saved = serde_json::to_string(&(watch, &object)).unwrap();
-            let read: (Watch, Object) = serde_json::from_str(&saved).unwrap();
-            assert_eq!(read, (watch, object), "{saved}");
-        }
-    }
-
-    #[test]
-    fn rules_and_reasons_are_called_as_flags_logs_and_metrics_call_them() {
-        for (value, rule) in [
-            ("last-resort", Some(GatewayDown::LastResort)),
-            ("include", Some(GatewayDown::Include)),
-            ("exclude", Some(GatewayDown::Exclude)),
-            ("Exclude", None),
-            ("", None),
-        ] {
-            assert_eq!(GatewayDown::from_value(value), rule, "{value}");
-        }
-        let reasons = SkipReason::ALL.map(|reason| reason.to_string());
-        let expected = [
-            "undecodable",
-            "no-parent",
-            "namespace-mismatch",
-            "bad-name",
-            "bad-address",
-            "not-headless",
-            "excluded-cluster",
-        ];
-        assert_eq!(reasons, expected);
-        let key = ObjectKey::new("prod", "db-0-west");
-        let kinds = [Kind::Service, Kind::EndpointSlice];
-        let named = kinds.map(|kind| {
-            ObjectRef {
-                kind,
-                key: key.clone(),
-            }
-            .to_string()
-        });
-        assert_eq!(
-            named,
-            ["Service/prod/db-0-west", "EndpointSlice/prod/db-0-west"]
-        );
-        let watches = Watch::ALL.map(|watch| watch.to_string());
-        let expected = [
-            "mirror-services",
-            "local-services",
-            "mirror-slices",
-            "local-slices",
-            "foreign-slices",
-        ];
-        assert_eq!(watches, expected);
-    }
-}
+mod tests;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Check, Facts, Finding, count, some_of};
+use super::objects::Link;
+use super::{Check, Facts, Finding, Known, count, some_of};
 use crate::mirror::SkipReason;
 use crate::table::{Conflict, ConflictKind, Table};
 
@@ -17,7 +18,11 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             ];
         }
     };
-    vec![short_names(table), conflicts(table), skipped(table)]
+    vec![
+        short_names(table),
+        conflicts(table, &facts.links),
+        skipped(table),
+    ]
 }
 
 /// Who came first differs from cluster to cluster, so an unpinned short name means different databases in different
@@ -39,21 +44,30 @@ fn short_names(table: &Table) -> Finding {
     }
 }
 
-fn conflicts(table: &Table) -> Finding {
+/// A Link with a selector of its own says that Services are exported by other labels than the usual one, in the other
+/// clusters' Links too: who is not exported cannot be told.
+fn conflicts(table: &Table, links: &Known<Vec<Link>>) -> Finding {
+    let mut links = links.iter().flatten();
+    let own_selector = links.find(|link| link.has_own_selector);
     let is_other = |conflict: &&Conflict| match conflict.kind {
         ConflictKind::ShortName | ConflictKind::Headless => false, // checks of their own
         ConflictKind::Shadowed
         | ConflictKind::ClusterName
         | ConflictKind::Endpoint
         | ConflictKind::Identity
-        | ConflictKind::NotExported
         | ConflictKind::Annotation => true,
+        ConflictKind::NotExported => own_selector.is_none(),
     };
     let conflicts: BTreeSet<&Conflict> = table.conflicts().filter(is_other).collect();
     let words = |c: &&Conflict| format!("{} ({}: {})", c.name, c.kind.name(), c.detail);
-    match conflicts.is_empty() {
-        true => Check::Conflicts.green("nothing else contradicts"),
-        false => Check::Conflicts.yellow(
+    match (conflicts.is_empty(), own_selector) {
+        (true, None) => Check::Conflicts.green("nothing else contradicts"),
+        (true, Some(link)) => Check::Conflicts.green(format!(
+            "nothing else contradicts; the Link of cluster '{}' selects exported Services by other labels, so that \
+             not-exported is not judged",
+            link.cluster
+        )),
+        (false, _) => Check::Conflicts.yellow(
             format!(
                 "{}: {}",
                 count(conflicts.len(), "conflict"),

@@ -36,6 +36,8 @@ pub struct HeadlessSlice {
 pub struct Link {
     /// `spec.targetClusterName`, which mirrors have in their label.
     pub cluster: String,
+    /// `spec.selector` is not the one by default, `mirror.linkerd.io/exported=true`.
+    pub has_own_selector: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -58,6 +60,40 @@ struct RawMetadata {
 #[serde(rename_all = "camelCase", default)]
 struct RawSpec {
     target_cluster_name: Option<String>,
+    selector: Option<RawSelector>,
+}
+
+/// A label selector, as far as it can be the one by default.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawSelector {
+    match_labels: BTreeMap<String, String>,
+    match_expressions: Vec<RawExpression>,
+}
+
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct RawExpression {
+    key: String,
+    operator: String,
+    #[serde(default)]
+    values: Vec<String>,
+}
+
+impl RawSelector {
+    /// Tells whether it selects `mirror.linkerd.io/exported=true` and nothing else, in one of the two forms.
+    fn is_default(&self) -> bool {
+        let labels = self.match_labels.iter();
+        let labels = labels.map(|(key, value)| (key.as_str(), value.as_str()));
+        let expressions = self.match_expressions.iter().map(|expression| {
+            let is_one = expression.operator == "In" && expression.values.len() == 1;
+            let value = expression.values.first().filter(|_| is_one);
+            (
+                expression.key.as_str(),
+                value.map_or("", |value| value.as_str()),
+            )
+        });
+        labels.chain(expressions).eq([(key::EXPORTED, "true")])
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -89,8 +125,11 @@ pub fn headless_slice(json: &str) -> Option<HeadlessSlice> {
 
 /// Reads a Link.
 pub fn link(json: &str) -> Option<Link> {
-    let cluster = raw(json)?.spec.target_cluster_name?;
-    Some(Link { cluster })
+    let spec = raw(json)?.spec;
+    Some(Link {
+        cluster: spec.target_cluster_name?,
+        has_own_selector: spec.selector.is_some_and(|selector| !selector.is_default()),
+    })
 }
 
 /// Reads who made a Service, if it is a gateway's probe Service: `linkerd/helm edge-26.8.3`.
@@ -150,9 +189,37 @@ mod tests {
     #[test]
     fn links_name_their_clusters() {
         let text = json!({"metadata": {"name": "a-link"}, "spec": {"targetClusterName": "east"}});
-        let cluster = "east".to_owned();
-        assert_eq!(link(&text.to_string()), Some(Link { cluster }));
+        let east = Link {
+            cluster: "east".to_owned(),
+            has_own_selector: false,
+        };
+        assert_eq!(link(&text.to_string()), Some(east));
         assert_eq!(link("{}"), None);
+    }
+
+    #[test]
+    fn a_selector_of_a_link_is_told_from_the_one_by_default() {
+        let exported = "mirror.linkerd.io/exported";
+        let one_of = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+        for (selector, is_own) in [
+            (json!(null), false),
+            (json!({"matchLabels": {exported: "true"}}), false),
+            (one_of(exported, "In", &["true"]), false),
+            (json!({"matchLabels": {exported: "to-west"}}), true),
+            (json!({"matchLabels": {"team.example/global": "yes"}}), true),
+            (
+                json!({"matchLabels": {exported: "true", "tier": "db"}}),
+                true,
+            ),
+            (one_of(exported, "In", &["true", "to-west"]), true),
+            (one_of(exported, "NotIn", &["true"]), true),
+            (one_of(exported, "Exists", &[]), true),
+            (json!({}), true),
+        ] {
+            let text = json!({"spec": {"targetClusterName": "east", "selector": selector}});
+            let link = link(&text.to_string()).unwrap();
+            assert_eq!(link.has_own_selector, is_own, "{text}");
+        }
     }
 
     #[test]

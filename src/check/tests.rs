@@ -25,6 +25,7 @@ fn healthy() -> Vec<Value> {
 fn links(clusters: &[&str]) -> Vec<Link> {
     let link = |cluster: &&str| Link {
         cluster: (*cluster).to_owned(),
+        has_own_selector: false,
     };
     clusters.iter().map(link).collect()
 }
@@ -413,6 +414,24 @@ fn other_conflicts_are_yellow() {
     let found = findings(&facts(&objects), Check::Conflicts);
     let sentence = "1 conflict: prod/db (not-exported: cluster 'hub' is a member here only: its Service is not exported)";
     assert_eq!(found, yellow(sentence));
+}
+
+#[test]
+fn links_with_a_selector_of_their_own_do_not_make_not_exported() {
+    let mut objects = healthy();
+    objects.extend(local("prod", "db", &[("db-0", "192.0.2.1", true)]));
+    let mut facts = facts(&objects);
+    facts.links.as_mut().unwrap()[1].has_own_selector = true;
+    let sentence = "nothing else contradicts; the Link of cluster 'west' selects exported Services by other labels, \
+                    so that not-exported is not judged";
+    assert_eq!(findings(&facts, Check::Conflicts), green(sentence));
+    // Other conflicts are told as before.
+    let annotations = &mut objects[0]["metadata"]["annotations"];
+    annotations["global-dns/ttl"] = json!("soon");
+    facts.table = Ok(table_by(&facts.rules, &objects));
+    let sentence =
+        "1 conflict: prod/db (annotation: annotation global-dns/ttl=soon makes no sense)";
+    assert_eq!(findings(&facts, Check::Conflicts), yellow(sentence));
 }
 
 #[test]

@@ -142,6 +142,18 @@ pub struct Conditions {
     pub ready: Option<bool>,
 }
 
+// === impl ServiceSpec ===
+
+impl<'j> ServiceSpec<'j> {
+    /// Returns `clusterIPs`, or `clusterIP` alone: API servers fill in the list, people who write a file do not.
+    pub fn addresses(&self) -> &[JsonText<'j>] {
+        match self.cluster_ips.as_deref() {
+            Some(all @ [_, ..]) => all,
+            _ => self.cluster_ip.as_slice(),
+        }
+    }
+}
+
 // === impl KubeObject ===
 
 impl<'j> KubeObject<'j> {

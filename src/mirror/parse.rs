@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::object::{KubeEndpoint, KubePort, ServiceSpec, SliceBody};
 use super::watch::{Kind, Watch, key};
 use super::{
-    ClusterName, EndpointMirror, GatewayDown, GatewaySlice, HeadlessMirror, KubeObject,
+    ClusterName, EndpointMirror, Export, GatewayDown, GatewaySlice, HeadlessMirror, KubeObject,
     LocalService, Namespace, Object, Port, Protocol, ServiceKey, ServiceName, Skip, SkipReason,
     Slice, SliceEndpoint, Text, Wishes, intern,
 };
@@ -125,7 +125,7 @@ fn endpoint_mirror(
     let cluster = cluster(service)?;
     let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
     let (host, name) = mirrored_endpoint(service, &cluster)?;
-    let ips = spec.cluster_ips.as_deref().unwrap_or_default();
+    let ips = spec.addresses();
     let mut addresses = SmallVec::with_capacity(ips.len());
     for ip in ips {
         addresses.push(usable_address(ip)?);
@@ -133,7 +133,7 @@ fn endpoint_mirror(
     if addresses.is_empty() {
         return Err(Skip::new(
             SkipReason::BadAddress,
-            "spec.clusterIPs is empty",
+            "it has neither spec.clusterIPs nor spec.clusterIP",
         ));
     }
     let ports = spec.ports.iter().flatten();
@@ -151,7 +151,12 @@ fn local(service: &KubeObject<'_>) -> Result<Object, Skip> {
     service.service_spec().map_err(undecodable)?;
     service_key(service, service.name())?;
     Ok(Object::LocalService(Box::new(LocalService {
-        exported: service.label(key::EXPORTED) == Some("true"),
+        export: match service.label(key::EXPORTED) {
+            None => Export::No,
+            Some("true") => Export::Gateway,
+            Some("remote-discovery") => Export::RemoteDiscovery,
+            Some(_) => Export::Other,
+        },
         wishes: wishes(service),
         created: created(service),
     })))

@@ -10,8 +10,8 @@ use super::inputs::Inputs;
 use super::wishes::agree;
 use super::{Address, Conflict, ConflictKind, Endpoint, Origin, OwnName, Repeats, Service};
 use crate::mirror::{
-    ClusterName, Hostname, Kind, ObjectKey, ObjectRef, Port, Ports, ServiceKey, Skip, SkipReason,
-    Text, Wishes,
+    ClusterName, Export, Hostname, Kind, LocalService, ObjectKey, ObjectRef, Port, Ports,
+    ServiceKey, Skip, SkipReason, Text, Wishes,
 };
 
 /// An endpoint as one object tells it, before equal names are united.
@@ -54,8 +54,8 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
     let local = inputs.local_service(key);
     let local = local.filter(|_| !rules.excluded_clusters.contains(&rules.cluster_name));
     let local = local.filter(|local| match rules.local_members {
-        LocalMembers::Matching => is_mirrored || local.exported,
-        LocalMembers::Exported => local.exported,
+        LocalMembers::Matching => is_mirrored || local.is_exported(),
+        LocalMembers::Exported => local.is_exported(),
         LocalMembers::Off => false,
     });
     if let Some(local) = local {
@@ -82,14 +82,7 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
     });
     conflicts.extend(cluster_conflicts(key, &drafts));
     conflicts.extend(kind_conflict(key, inputs, rules, &mirrors));
-    conflicts.extend(local.filter(|local| !local.exported).map(|_| Conflict {
-        kind: ConflictKind::NotExported,
-        name: key.to_string(),
-        detail: format!(
-            "cluster '{}' is a member here only: its Service is not exported",
-            rules.cluster_name
-        ),
-    }));
+    conflicts.extend(local.and_then(|local| export_conflict(key, local, rules)));
     let (ready, not_ready): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|d| d.ready);
     let mut endpoints = unite(key, ready, &mut conflicts);
     let mut not_ready = unite(key, not_ready, &mut Vec::new());
@@ -177,6 +170,25 @@ fn identity_conflicts(key: &ServiceKey, inputs: &Inputs) -> impl Iterator<Item =
         kind: ConflictKind::Identity,
         name: service_ref(object).to_string(),
         detail: format!("was the mirror of {old}, is now of {new}: do two links write it?"),
+    })
+}
+
+/// Reports a Service of this cluster that other clusters lack.
+fn export_conflict(key: &ServiceKey, local: &LocalService, rules: &Rules) -> Option<Conflict> {
+    let why = match local.export {
+        Export::No => "its Service is not exported",
+        Export::RemoteDiscovery => {
+            "its Service is exported as remote-discovery, which Linkerd does not do for headless Services"
+        }
+        Export::Gateway | Export::Other => return None,
+    };
+    Some(Conflict {
+        kind: ConflictKind::NotExported,
+        name: key.to_string(),
+        detail: format!(
+            "cluster '{}' is a member here only: {why}",
+            rules.cluster_name
+        ),
     })
 }
 

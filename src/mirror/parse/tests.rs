@@ -131,8 +131,33 @@ fn addresses_that_no_client_can_be_sent_to_are_bad() {
         let object = endpoint_mirror_of(|s| s["spec"]["clusterIPs"] = json!([ip]));
         assert_eq!(reason(&object), Some(SkipReason::BadAddress), "{ip}");
     }
-    let none = endpoint_mirror_of(|s| s["spec"]["clusterIPs"] = json!([]));
-    assert_eq!(reason(&none), Some(SkipReason::BadAddress));
+    for ips in [json!([]), json!(null)] {
+        let none = endpoint_mirror_of(|s| s["spec"] = json!({"clusterIPs": ips}));
+        assert_eq!(reason(&none), Some(SkipReason::BadAddress));
+    }
+}
+
+#[test]
+fn a_cluster_ip_is_an_address_without_the_list_of_all() {
+    let addresses = |ip: &str, ips: Value| {
+        let object =
+            endpoint_mirror_of(|s| s["spec"] = json!({"clusterIP": ip, "clusterIPs": ips}));
+        let Object::EndpointMirror(mirror) = object else {
+            panic!("{object:?}")
+        };
+        mirror.addresses.to_vec()
+    };
+    let one: IpAddr = "10.96.0.7".parse().unwrap();
+    for ips in [json!(null), json!([]), json!(["10.96.0.7"])] {
+        assert_eq!(addresses("10.96.0.7", ips), [one]);
+    }
+    // The list says more than its first entry.
+    let two = addresses("10.96.0.7", json!(["10.96.0.7", "2001:db8::7"]));
+    assert_eq!(two, [one, "2001:db8::7".parse().unwrap()]);
+    for ip in ["None", "", "127.0.0.1"] {
+        let object = endpoint_mirror_of(|s| s["spec"] = json!({"clusterIP": ip}));
+        assert_eq!(reason(&object), Some(SkipReason::BadAddress), "{ip}");
+    }
 }
 
 #[test]

@@ -308,7 +308,18 @@ fn a_local_member_that_is_not_exported_is_reported() {
         conflicts(&table(&objects)),
         conflict("not-exported", "prod/db", detail)
     );
-    service["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
+    let exported_as = |value: &str| json!({"mirror.linkerd.io/exported": value});
+    // Flat mirroring knows no headless Services. Another value is for a Link with a selector of its own.
+    objects[4]["metadata"]["labels"] = exported_as("remote-discovery");
+    let detail = "cluster 'hub' is a member here only: its Service is exported as remote-discovery, which Linkerd \
+                  does not do for headless Services";
+    assert_eq!(
+        conflicts(&table(&objects)),
+        conflict("not-exported", "prod/db", detail)
+    );
+    objects[4]["metadata"]["labels"] = exported_as("to-west");
+    assert_eq!(conflicts(&table(&objects)), Vec::new());
+    service["metadata"]["labels"] = exported_as("true");
     objects[4] = service.clone();
     assert_eq!(conflicts(&table(&objects)), Vec::new());
     // Exported, it is a service of its own; not exported and without a mirror, it is none.

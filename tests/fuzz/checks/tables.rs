@@ -262,7 +262,9 @@ fn texts_of(world: &World, object: &ObjectRef) -> Vec<String> {
         let endpoints = told["endpoints"].as_array().into_iter().flatten();
         let pods = endpoints.filter_map(|endpoint| text(&endpoint["addresses"][0]));
         let ips = told["spec"]["clusterIPs"].as_array().into_iter().flatten();
-        pods.chain(ips.filter_map(text)).collect::<Vec<_>>()
+        let first = text(&told["spec"]["clusterIP"]);
+        let ips = ips.filter_map(text).chain(first);
+        pods.chain(ips).collect::<Vec<_>>()
     })
     .collect()
 }

@@ -179,6 +179,18 @@ fn each_ailment_is_found_in_files() {
 }
 
 #[test]
+fn links_with_a_selector_of_their_own_do_not_make_not_exported() {
+    let here = local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
+    let mut own = link("north");
+    own["spec"]["selector"] = json!({"matchLabels": {"team.example/global": "yes"}});
+    let manifest = healthy().with(here).with(own);
+    let (checkup, _) = check_of(manifest, &["--cluster-name=hub"]);
+    let expected = "green: nothing else contradicts; the Link of cluster 'north' selects exported Services by other \
+                    labels, so that not-exported is not judged";
+    assert_eq!(finding(&checkup, "conflicts"), expected);
+}
+
+#[test]
 fn flags_of_the_model_decide_as_they_do_for_the_server() {
     let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
     let manifest = healthy().with(contested);
