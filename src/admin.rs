@@ -12,7 +12,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 
-use crate::explain::explain;
+use crate::explain::{Context, Observer, explain};
 use crate::mirror::Namespace;
 use crate::source::Feeds;
 use crate::table::publish::Reader;
@@ -171,7 +171,11 @@ async fn explanation(
         let problem = format!("'{}' is no domain name\n", query.name.escape_default());
         return (StatusCode::BAD_REQUEST, problem).into_response();
     };
-    match explain(&pages.zones, &pages.reader.load(), &pages.namespaces, &name) {
+    let context = Context {
+        watched: &pages.namespaces,
+        observer: Observer::Server,
+    };
+    match explain(&pages.zones, &pages.reader.load(), &context, &name) {
         Some(explanation) => Json(explanation).into_response(),
         None => (StatusCode::SERVICE_UNAVAILABLE, "no complete table yet\n").into_response(),
     }

@@ -9,6 +9,7 @@
 
 pub mod ask;
 pub mod dns;
+mod links;
 mod mirrors;
 mod names;
 pub mod objects;
@@ -18,8 +19,9 @@ mod versions;
 
 use serde::Serialize;
 
-use crate::table::{Rules, Table};
-use objects::{HeadlessSlice, Link};
+use crate::mirror::Namespace;
+use crate::table::{Conflict, Rules, Table};
+use objects::{HeadlessSlice, Link, MirrorPorts};
 use permissions::ApiServer;
 pub use report::Colours;
 
@@ -48,6 +50,14 @@ pub struct Facts {
     pub headless_slices: Known<Vec<HeadlessSlice>>,
     /// Links: the clusters that are mirrored from.
     pub links: Known<Vec<Link>>,
+    /// The namespaces that flags name, and whether each exists.
+    pub namespaces: Known<Vec<(Namespace, bool)>>,
+    /// Ports of headless mirrors.
+    pub mirror_ports: Known<Vec<MirrorPorts>>,
+    /// Objects that no watch selects for the value of a label.
+    pub odd_labels: Known<Vec<String>>,
+    /// The conflicts that a running server tells of.
+    pub server_conflicts: Known<Vec<Conflict>>,
     /// Who made the gateways' probe Services.
     pub makers: Known<Vec<String>>,
     /// What name servers say, zone by zone.
@@ -98,10 +108,22 @@ pub enum Check {
     HeadlessMirroring,
     /// Each mirror's cluster has a Link.
     OrphanedMirrors,
+    /// No Link says that mirroring fails.
+    LinkStatus,
+    /// The namespaces that Links and flags name exist.
+    Namespaces,
     /// Each headless mirror has endpoint mirrors.
     EndpointMirrors,
     /// No headless mirror lists gateways.
     ClobberedMirrors,
+    /// No two Links write one mirror.
+    Identity,
+    /// Every object with the label of mirrors has it with the value of mirrors.
+    MirrorLabels,
+    /// No mirror would have a name of more than 63 characters.
+    LongNames,
+    /// Ports of unknown protocol are marked opaque.
+    OpaquePorts,
     /// Gateways are up.
     Gateways,
     /// Each short name has one claimant, or a flag decides.
@@ -151,15 +173,21 @@ pub fn check(facts: &Facts) -> Checkup {
 
 impl Check {
     /// Every check.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 21] = [
         Self::ApiServer,
         Self::Permissions,
         Self::MorePermissions,
         Self::Mirrors,
         Self::HeadlessMirroring,
         Self::OrphanedMirrors,
+        Self::LinkStatus,
+        Self::Namespaces,
         Self::EndpointMirrors,
         Self::ClobberedMirrors,
+        Self::Identity,
+        Self::MirrorLabels,
+        Self::LongNames,
+        Self::OpaquePorts,
         Self::Gateways,
         Self::ShortNames,
         Self::Conflicts,
@@ -176,8 +204,14 @@ impl Check {
             Self::Mirrors
             | Self::HeadlessMirroring
             | Self::OrphanedMirrors
+            | Self::LinkStatus
+            | Self::Namespaces
             | Self::EndpointMirrors
             | Self::ClobberedMirrors
+            | Self::Identity
+            | Self::MirrorLabels
+            | Self::LongNames
+            | Self::OpaquePorts
             | Self::Gateways => Category::Mirrors,
             Self::ShortNames | Self::Conflicts | Self::SkippedObjects => Category::Names,
             Self::Server | Self::Forwarding => Category::Dns,
@@ -194,8 +228,14 @@ impl Check {
             Self::Mirrors => "mirrors",
             Self::HeadlessMirroring => "headless-mirroring",
             Self::OrphanedMirrors => "orphaned-mirrors",
+            Self::LinkStatus => "what-links-report",
+            Self::Namespaces => "missing-namespaces",
             Self::EndpointMirrors => "missing-endpoint-mirrors",
             Self::ClobberedMirrors => "clobbered-headless-mirrors",
+            Self::Identity => "mirrors-that-two-links-write",
+            Self::MirrorLabels => "labels-of-mirrors",
+            Self::LongNames => "long-names",
+            Self::OpaquePorts => "opaque-ports",
             Self::Gateways => "gateways",
             Self::ShortNames => "short-names",
             Self::Conflicts => "other-conflicts",
@@ -236,6 +276,14 @@ impl Check {
         Finding {
             health: Health::Red,
             ..self.yellow(sentence, hint)
+        }
+    }
+
+    /// Judges what is known, or says why it is not.
+    fn of<T>(self, what: &str, known: &Known<T>, judge: impl FnOnce(&T) -> Finding) -> Finding {
+        match known {
+            Ok(known) => judge(known),
+            Err(reason) => self.not_checked(what, reason),
         }
     }
 

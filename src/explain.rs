@@ -3,6 +3,7 @@
 //! It starts where every answer does, at [`read()`] and [`answer_question()`], so an explanation can never differ from the answer;
 //! it only adds the objects behind it. Pure, like what it explains.
 
+mod context;
 mod missing;
 
 use std::collections::BTreeSet;
@@ -10,9 +11,10 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+pub use context::{Context, Observer, PlainService};
 use missing::{missing, unready};
 
-use crate::mirror::{Namespace, ObjectRef, Skip, SkipReason};
+use crate::mirror::{ObjectRef, ServiceKey, Skip, SkipReason};
 use crate::table::report::{EndpointReport, SkipReport, State, write_rows};
 use crate::table::{Conflict, ConflictKind, Origin, Published, Service, Table};
 use crate::zone::answer::{answer_question, rtype_of};
@@ -58,13 +60,24 @@ pub struct AnswerReport {
 /// Names that are shown to somebody who asked for one that does not exist.
 const NEAREST: usize = 5;
 
+/// Returns the service whose canonical name, or a name below it, a name may be.
+pub fn service_of(zones: &Zones, name: &Name) -> Option<ServiceKey> {
+    zones.of(name)?;
+    let labels = labels_below(zones, name);
+    let [.., service, namespace] = labels.as_slice() else {
+        return None;
+    };
+    Some(ServiceKey {
+        namespace: namespace.parse().ok()?,
+        service: service.parse().ok()?,
+    })
+}
+
 /// Explains a name. `None` before the first complete table.
-///
-/// `watched` are the namespaces of `--namespace`; none means all.
 pub fn explain(
     zones: &Zones,
     published: &Published,
-    watched: &[Namespace],
+    context: &Context<'_>,
     name: &Name,
 ) -> Option<Explanation> {
     let table = published.table.as_ref()?;
@@ -81,7 +94,7 @@ pub fn explain(
             &labels_below(zones, name),
             about.first().copied(),
             table,
-            watched,
+            context,
         ),
         Reading::Outside => {
             let served: Vec<&str> = zones.iter().map(|zone| zone.name.as_str()).collect();
@@ -104,6 +117,14 @@ pub fn explain(
     {
         notes.push(
             "only meshed clients can use the addresses of other clusters' endpoints".to_owned(),
+        );
+    }
+    if let Observer::Once(_) = context.observer
+        && about.iter().any(|service| !service.mirrors.is_empty())
+    {
+        notes.push(
+            "only a running server can know whether two Links write one mirror (conflict identity): ask it with --server"
+                .to_owned(),
         );
     }
     let conflicts = conflicts(table, &about, &labels_below(zones, name).join("."));

@@ -220,6 +220,9 @@ pub struct Skip {
 /// with them.
 const LONGEST_DETAIL: usize = 400;
 
+/// What a flat mirror is skipped as.
+const FLAT_MIRROR: &str = "a flat (remote-discovery) mirror";
+
 /// The reasons for leaving something out (rule M9). A closed set, so that it can be a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -348,6 +351,11 @@ impl Skip {
             detail,
             about: None,
         }
+    }
+
+    /// Tells whether the object is a flat (remote-discovery) mirror.
+    pub fn is_flat(&self) -> bool {
+        self.reason == SkipReason::NotHeadless && self.detail == FLAT_MIRROR
     }
 
     /// Returns the service and the cluster of a mirror of another kind (M10).

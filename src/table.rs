@@ -11,6 +11,7 @@
 
 pub mod build;
 pub mod inputs;
+mod local;
 mod members;
 pub mod publish;
 pub mod report;
@@ -34,6 +35,7 @@ use crate::mirror::{
 pub use build::{Built, LocalMembers, Rules, ShortNames, build};
 pub use inputs::Inputs;
 use inputs::Skipped;
+pub use local::NonMember;
 pub use publish::{Published, Publisher};
 use shared::SharedMap;
 
@@ -42,6 +44,8 @@ use shared::SharedMap;
 pub struct Table {
     namespaces: SharedMap<Namespace, Arc<NamespaceTable>>,
     short_names: SharedMap<ServiceName, Arc<ShortName>>,
+    /// Headless Services of this cluster that are no members: nothing is answered of them.
+    non_members: SharedMap<ServiceKey, NonMember>,
     skipped: Skipped,
     /// Services by the addresses of their endpoints; empty unless there is a reverse zone.
     addresses: RedBlackTreeMapSync<IpAddr, Arc<BTreeSet<ServiceKey>>>,
@@ -229,6 +233,11 @@ impl Table {
     pub fn short_name(&self, service: &str) -> Option<&ShortName> {
         let short = self.short_names.get(service)?;
         (short.owner.is_some() || short.pinned).then_some(short)
+    }
+
+    /// Returns why the headless Service of this cluster with a name is no member; `None` if there is none, or it is one.
+    pub fn non_member(&self, key: &ServiceKey) -> Option<NonMember> {
+        self.non_members.get(key).copied()
     }
 
     /// Returns the services that have an endpoint with this address.

@@ -50,11 +50,11 @@ fn conflicts(table: &Table, links: &Known<Vec<Link>>) -> Finding {
     let mut links = links.iter().flatten();
     let own_selector = links.find(|link| link.has_own_selector);
     let is_other = |conflict: &&Conflict| match conflict.kind {
-        ConflictKind::ShortName | ConflictKind::Headless => false, // checks of their own
+        // Checks of their own.
+        ConflictKind::ShortName | ConflictKind::Headless | ConflictKind::Identity => false,
         ConflictKind::Shadowed
         | ConflictKind::ClusterName
         | ConflictKind::Endpoint
-        | ConflictKind::Identity
         | ConflictKind::Annotation => true,
         ConflictKind::NotExported => own_selector.is_none(),
     };

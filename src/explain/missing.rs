@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::mirror::{ClusterName, Namespace, Port, ServiceKey};
-use crate::table::{Service, Table};
+use super::context::{Context, Observer};
+use crate::mirror::{ClusterName, Export, Namespace, Port, ServiceKey};
+use crate::table::{NonMember, Service, Table};
 use crate::zone::Why;
 
 /// Says what is missing for a name to exist.
@@ -12,7 +13,7 @@ pub(super) fn missing(
     labels: &[&str],
     service: Option<&Service>,
     table: &Table,
-    watched: &[Namespace],
+    context: &Context<'_>,
 ) -> Vec<String> {
     let own: Vec<&str> = labels
         .iter()
@@ -27,8 +28,12 @@ pub(super) fn missing(
         (Why::NoAddress, _) => {
             vec!["only addresses of endpoints in the table have a name here".to_owned()]
         }
-        (Why::NoService, _) | (_, None) => missing_service(&own, table, watched),
-        (Why::NoEndpoint, Some(service)) => unready(service),
+        (Why::NoService, _) | (_, None) => missing_service(&own, table, context),
+        (Why::NoEndpoint, Some(service)) => {
+            let mut notes = unready(service);
+            notes.extend(outsider(&service.key, table));
+            notes
+        }
         (Why::NoCluster, Some(service)) => {
             let clusters: Vec<&str> = service.clusters().map(ClusterName::as_str).collect();
             let mut notes = vec![format!(
@@ -37,6 +42,7 @@ pub(super) fn missing(
                 clusters.join(", ")
             )];
             notes.extend(unready(service));
+            notes.extend(outsider(&service.key, table));
             notes
         }
         (Why::NoHost, Some(service)) => {
@@ -78,8 +84,10 @@ pub(super) fn missing(
     }
 }
 
-/// Says why there is no such service: not watched, mirrored as another kind, or not at all.
-fn missing_service(own: &[&str], table: &Table, watched: &[Namespace]) -> Vec<String> {
+/// Says why there is no such service: not watched, mirrored as another kind, of this cluster and no member, or not there
+/// at all.
+fn missing_service(own: &[&str], table: &Table, context: &Context<'_>) -> Vec<String> {
+    let watched = context.watched;
     if let [name] = own
         && let Some(short) = table.short_name(name)
     {
@@ -105,6 +113,11 @@ fn missing_service(own: &[&str], table: &Table, watched: &[Namespace]) -> Vec<St
             continue;
         };
         notes.push(match skip.other_kind() {
+            Some((key, _)) if skip.is_flat() => format!(
+                "{object} mirrors it from cluster '{cluster}', but as a flat (remote-discovery) service, which has no \
+                 endpoints of its own; if it is headless there, export it there through the gateway: {}",
+                export_command(key, " --overwrite")
+            ),
             Some(_) => format!(
                 "{object} mirrors it from cluster '{cluster}', but not as a headless service: headless mirroring is \
                  off there, or its pods have no hostnames"
@@ -115,6 +128,19 @@ fn missing_service(own: &[&str], table: &Table, watched: &[Namespace]) -> Vec<St
             ),
         });
     }
+    if let Ok(service) = service.parse()
+        && let Ok(namespace) = namespace.parse()
+    {
+        notes.extend(outsider(&ServiceKey { namespace, service }, table));
+    }
+    if let Observer::Once(Some(plain)) = context.observer {
+        let ServiceKey { namespace, service } = &plain.0;
+        notes.push(format!(
+            "Service/{namespace}/{service} of this cluster is not headless, and only headless Services are served; make \
+             one of the same pods: kubectl expose service {service} --namespace {namespace} --name NAME --cluster-ip \
+             None --labels mirror.linkerd.io/exported=true"
+        ));
+    }
     if notes.is_empty() {
         notes.push(format!(
             "no mirror of {namespace}/{service} was seen: is it exported over there (label \
@@ -122,6 +148,36 @@ fn missing_service(own: &[&str], table: &Table, watched: &[Namespace]) -> Vec<St
         ));
     }
     notes
+}
+
+/// Says why a headless Service of this cluster is no member, and how it becomes one.
+fn outsider(key: &ServiceKey, table: &Table) -> Option<String> {
+    let ServiceKey { namespace, service } = key;
+    let object = format!("Service/{namespace}/{service} of this cluster");
+    Some(match table.non_member(key)? {
+        NonMember::Off => format!("{object} does not join: --local-members is off"),
+        NonMember::NotExported(Export::No | Export::Gateway) => format!(
+            "{object} is headless, but not exported: {}",
+            export_command(key, "")
+        ),
+        NonMember::NotExported(Export::RemoteDiscovery) => format!(
+            "{object} is exported as remote-discovery, which Linkerd does not do for headless Services; export it \
+             through the gateway: {}",
+            export_command(key, " --overwrite")
+        ),
+        NonMember::NotExported(Export::Other) => format!(
+            "{object} is headless, but its label mirror.linkerd.io/exported is not 'true': {}",
+            export_command(key, " --overwrite")
+        ),
+    })
+}
+
+/// Returns the command that exports a Service.
+fn export_command(key: &ServiceKey, flag: &str) -> String {
+    let ServiceKey { namespace, service } = key;
+    format!(
+        "kubectl label service {service} --namespace {namespace}{flag} mirror.linkerd.io/exported=true"
+    )
 }
 
 /// Says which members of a service have no endpoint that is answered, and why.

@@ -12,9 +12,9 @@ use smallvec::SmallVec;
 use super::object::{KubeEndpoint, KubePort, ServiceSpec, SliceBody};
 use super::watch::{Kind, Watch, key};
 use super::{
-    ClusterName, EndpointMirror, Export, GatewayDown, GatewaySlice, HeadlessMirror, KubeObject,
-    LocalService, Namespace, Object, Port, Protocol, ServiceKey, ServiceName, Skip, SkipReason,
-    Slice, SliceEndpoint, Text, Wishes, intern,
+    ClusterName, EndpointMirror, Export, FLAT_MIRROR, GatewayDown, GatewaySlice, HeadlessMirror,
+    KubeObject, LocalService, Namespace, Object, Port, Protocol, ServiceKey, ServiceName, Skip,
+    SkipReason, Slice, SliceEndpoint, Text, Wishes, intern,
 };
 
 /// Finds the watch that selects an object, and reduces it. An object that no selector can be asked about, because a
@@ -58,7 +58,7 @@ fn mirror(service: &KubeObject<'_>) -> Result<Object, Skip> {
     }
     let not_headless = |detail| Skip::new(SkipReason::NotHeadless, detail);
     if service.label(key::REMOTE_DISCOVERY).is_some() {
-        return Err(not_headless("a flat (remote-discovery) mirror"));
+        return Err(not_headless(FLAT_MIRROR));
     }
     if service.label(key::CLUSTER_NAME).is_none() {
         return Err(not_headless("a federated service: of no one cluster"));

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::inputs::{Dirty, Inputs};
+use super::local::non_member_of;
 use super::members::build_service;
 use super::{Endpoint, Service, Table, short};
 use crate::mirror::{ClusterName, GatewayDown, Namespace, Port, ServiceKey, ServiceName};
@@ -79,6 +80,7 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
     let mut answers_moved = false;
     let mut come_or_gone = Vec::new();
     for key in dirty {
+        note_non_member(&mut table, key, inputs, rules);
         let old = last.service(key.namespace.as_str(), key.service.as_str());
         let new = build_service(key, inputs, rules);
         if old == new.as_ref() {
@@ -102,6 +104,18 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
         table,
         answers_moved,
     }
+}
+
+/// Notes why the headless Service of this cluster with a service's name is no member, if it is none.
+fn note_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules: &Rules) {
+    let why = non_member_of(key, inputs, rules);
+    if table.non_members.get(key) == why.as_ref() {
+        return; // nothing is copied
+    }
+    match why {
+        Some(why) => table.non_members.insert(key.clone(), why),
+        None => table.non_members.remove(key),
+    };
 }
 
 /// Notes which addresses lead to a service now.

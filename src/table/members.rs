@@ -5,13 +5,14 @@ use std::net::IpAddr;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::build::{LocalMembers, Rules};
+use super::build::Rules;
 use super::inputs::Inputs;
+use super::local::{export_conflict, non_member};
 use super::wishes::agree;
 use super::{Address, Conflict, ConflictKind, Endpoint, Origin, OwnName, Repeats, Service};
 use crate::mirror::{
-    ClusterName, Export, Hostname, Kind, LocalService, ObjectKey, ObjectRef, Port, Ports,
-    ServiceKey, Skip, SkipReason, Text, Wishes,
+    ClusterName, Hostname, Kind, ObjectKey, ObjectRef, Port, Ports, ServiceKey, Skip, SkipReason,
+    Text, Wishes,
 };
 
 /// An endpoint as one object tells it, before equal names are united.
@@ -53,11 +54,7 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
 
     let local = inputs.local_service(key);
     let local = local.filter(|_| !rules.excluded_clusters.contains(&rules.cluster_name));
-    let local = local.filter(|local| match rules.local_members {
-        LocalMembers::Matching => is_mirrored || local.is_exported(),
-        LocalMembers::Exported => local.is_exported(),
-        LocalMembers::Off => false,
-    });
+    let local = local.filter(|local| non_member(local, is_mirrored, rules).is_none());
     if let Some(local) = local {
         wishes.push(&local.wishes);
         since.extend(local.created);
@@ -170,25 +167,6 @@ fn identity_conflicts(key: &ServiceKey, inputs: &Inputs) -> impl Iterator<Item =
         kind: ConflictKind::Identity,
         name: service_ref(object).to_string(),
         detail: format!("was the mirror of {old}, is now of {new}: do two links write it?"),
-    })
-}
-
-/// Reports a Service of this cluster that other clusters lack.
-fn export_conflict(key: &ServiceKey, local: &LocalService, rules: &Rules) -> Option<Conflict> {
-    let why = match local.export {
-        Export::No => "its Service is not exported",
-        Export::RemoteDiscovery => {
-            "its Service is exported as remote-discovery, which Linkerd does not do for headless Services"
-        }
-        Export::Gateway | Export::Other => return None,
-    };
-    Some(Conflict {
-        kind: ConflictKind::NotExported,
-        name: key.to_string(),
-        detail: format!(
-            "cluster '{}' is a member here only: {why}",
-            rules.cluster_name
-        ),
     })
 }
 

@@ -374,6 +374,7 @@ fn build_read_answer_and_check_know_no_clock_no_io_and_no_lock() {
         "src/explain.rs",
         "src/check.rs",
         "src/check/dns.rs",
+        "src/check/links.rs",
         "src/check/mirrors.rs",
         "src/check/names.rs",
         "src/check/objects.rs",

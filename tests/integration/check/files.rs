@@ -25,9 +25,13 @@ fn check_of(manifest: impl Into<Manifest>, flags: &[&str]) -> (Value, Option<i32
 }
 
 fn healthy() -> Manifest {
+    let db = |cluster: &str, address: &str| {
+        let mirror = mirror("prod", "db", cluster).endpoint("db-0", &[address]);
+        mirror.annotation("config.linkerd.io/opaque-ports", "26257")
+    };
     objects()
-        .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
-        .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]))
+        .with(db("east", "10.96.1.1"))
+        .with(db("west", "10.96.2.1"))
         .with(link("east"))
         .with(link("west"))
 }
@@ -98,6 +102,11 @@ fn files_of_a_healthy_cluster_have_no_red_line_and_say_what_only_an_api_server_c
             "orphaned-mirrors",
             "green: every mirror's cluster has a Link",
         ),
+        ("link-status", "green: no Link reports that mirroring fails"),
+        (
+            "namespaces",
+            "green: every namespace that Links and flags name exists",
+        ),
         (
             "endpoint-mirrors",
             "green: every headless mirror has endpoint mirrors",
@@ -105,6 +114,22 @@ fn files_of_a_healthy_cluster_have_no_red_line_and_say_what_only_an_api_server_c
         (
             "clobbered-mirrors",
             "green: no headless mirror lists a gateway's address",
+        ),
+        (
+            "identity",
+            "yellow: mirrors that two Links write: not checked, only a running server can know it, and --api is not given",
+        ),
+        (
+            "mirror-labels",
+            "green: every mirrored-service label is 'true'",
+        ),
+        (
+            "long-names",
+            "green: no mirror has a name of more than 63 characters",
+        ),
+        (
+            "opaque-ports",
+            "green: no port of a headless mirror has to be marked opaque",
         ),
         ("gateways", "green: no gateway is down"),
         ("short-names", "green: no short name has several claimants"),
@@ -175,6 +200,104 @@ fn each_ailment_is_found_in_files() {
         let (checkup, code) = check_of(healthy().with(part), &["--cluster-name=hub"]);
         assert_eq!(finding(&checkup, check), expected);
         assert_eq!(code, Some(exit), "{check}");
+    }
+}
+
+#[test]
+fn what_linkerd_cannot_mirror_is_found_in_files() {
+    let failing = |namespace: &str, name: &str, reason: &str| {
+        let mut link = link("west");
+        link["metadata"]["name"] = json!("another-link-to-west");
+        link["status"] = json!({"mirrorServices": [{
+            "remoteRef": {"kind": "Service", "namespace": namespace, "name": name},
+            "conditions": [{"type": "Mirrored", "status": "False", "reason": reason, "message": "see the log"}],
+        }]});
+        link
+    };
+    let mut odd = Manifest::from(mirror("prod", "cache", "east"));
+    odd.0[0]["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] = json!("True");
+    let mut odd_slice =
+        Manifest::from(mirror("prod", "cache", "east").endpoint("c-0", &["10.96.1.9"]));
+    odd_slice.0.drain(..2);
+    odd_slice.0[0]["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] = json!("yes");
+    let ports =
+        mirror("prod", "nats", "east").ports(&[("client", "TCP", 4222), ("http", "TCP", 8222)]);
+    let long = "h".repeat(60);
+    let here = local("prod", "web")
+        .exported()
+        .endpoint(Some(&long), "192.0.2.1", true);
+    let no_flags: &[&str] = &[];
+    for (part, flags, check, expected) in [
+        (
+            Manifest::from(failing("prod", "web", "Error")),
+            no_flags,
+            "link-status",
+            "yellow: Links report that mirroring fails: prod/web of cluster 'west' (Error: see the log)",
+        ),
+        (
+            failing("prod", "db", "InvalidService").into(),
+            no_flags,
+            "link-status",
+            "green: no Link reports that mirroring fails",
+        ),
+        (
+            failing("shop", "web", "Error").into(),
+            &["--namespace=prod"],
+            "link-status",
+            "green: no Link reports that mirroring fails",
+        ),
+        (
+            failing("shop", "cart", "MissingNamespace").into(),
+            no_flags,
+            "namespaces",
+            "yellow: namespaces that do not exist here: 'shop', of cart in cluster 'west'",
+        ),
+        (
+            Manifest::default(),
+            &["--namespace=prod,prdo", "--short-name=db=porod"],
+            "namespaces",
+            "yellow: namespaces that do not exist here: 'porod', which a flag names, 'prdo', which a flag names",
+        ),
+        (
+            json!({"kind": "Namespace", "metadata": {"name": "empty"}}).into(),
+            &["--default-namespace=empty"],
+            "namespaces",
+            "green: every namespace that Links and flags name exists",
+        ),
+        (
+            odd,
+            no_flags,
+            "mirror-labels",
+            "yellow: 1 object left out for the value of label mirror.linkerd.io/mirrored-service: \
+             Service/prod/cache-east ('True')",
+        ),
+        (
+            odd_slice,
+            no_flags,
+            "mirror-labels",
+            "yellow: 1 object left out for the value of label mirror.linkerd.io/mirrored-service: \
+             EndpointSlice/prod/c-0-east-7xk2p ('yes')",
+        ),
+        (
+            ports.into(),
+            no_flags,
+            "opaque-ports",
+            "yellow: not marked opaque: Service/prod/nats-east 4222 (client)",
+        ),
+        (
+            here.into(),
+            no_flags,
+            "long-names",
+            &format!(
+                "yellow: mirrors that Kubernetes refuses, with names of more than 63 characters: Service/prod/{long}-hub \
+                 in other clusters"
+            ),
+        ),
+    ] {
+        let flags = [flags, &["--cluster-name=hub"]].concat();
+        let (checkup, code) = check_of(healthy().with(part), &flags);
+        assert_eq!(finding(&checkup, check), expected);
+        assert_eq!(code, Some(0), "{check}");
     }
 }
 
