@@ -87,7 +87,7 @@ pub fn explain(
     let mut notes = match &reading {
         Reading::View(_, view) => view_notes(view)
             .into_iter()
-            .chain(unready(view.service))
+            .chain(unready(view.service, table))
             .collect(),
         Reading::Missing(_, why) => missing(
             *why,

@@ -60,8 +60,10 @@ pub enum Object {
     EndpointMirror(Box<EndpointMirror>),
     /// A headless Service of this cluster.
     LocalService(Box<LocalService>),
-    /// An EndpointSlice of an endpoint mirror.
+    /// An EndpointSlice of an endpoint mirror, or of a mirror with a cluster IP.
     GatewaySlice(GatewaySlice),
+    /// An EndpointSlice of a headless mirror.
+    ListedHosts(Box<ListedHosts>),
     /// An EndpointSlice of a headless Service of this cluster.
     Slice(Box<Slice>),
     /// An object that cannot or must not be used (rule M9).
@@ -124,13 +126,32 @@ pub enum Export {
     Other,
 }
 
-/// An EndpointSlice of an endpoint mirror: its liveness (rule M3).
+/// An EndpointSlice of an endpoint mirror, or of a mirror with a cluster IP: its liveness (rule M3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewaySlice {
-    /// Label `kubernetes.io/service-name`: the endpoint mirror in the same namespace that the slice belongs to.
+    /// Label `kubernetes.io/service-name`: the mirror in the same namespace that the slice belongs to.
     pub mirror: Text,
     /// Whether a gateway address is ready; `None` if there is no address at all.
     pub ready: Option<bool>,
+}
+
+/// An EndpointSlice of a headless mirror: what Linkerd says that there is. Nothing is answered from it: its ports are those
+/// of the remote pods, it can be overwritten with gateway addresses, and it says nothing of gateways.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedHosts {
+    /// Label `kubernetes.io/service-name`: the headless mirror in the same namespace that the slice belongs to.
+    pub mirror: Text,
+    /// The endpoints that have a hostname, sorted, each once.
+    pub hosts: Box<[ListedHost]>,
+}
+
+/// One entry of a headless mirror's slice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ListedHost {
+    /// The remote pod's hostname.
+    pub hostname: Hostname,
+    /// The cluster IP of its endpoint mirror, as Linkerd knew it last; `None` if a client must not be sent there.
+    pub address: Option<IpAddr>,
 }
 
 /// An EndpointSlice of a headless Service of this cluster (rule M5).

@@ -13,6 +13,7 @@ pub mod build;
 pub mod inputs;
 mod local;
 mod members;
+mod missing;
 pub mod publish;
 pub mod report;
 pub mod shared;
@@ -29,13 +30,15 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::mirror::{
-    ClusterName, GatewayDown, Hostname, Namespace, ObjectRef, Ports, ServiceKey, ServiceName, Skip,
+    ClusterName, GatewayDown, Hostname, Namespace, ObjectKey, ObjectRef, Ports, ServiceKey,
+    ServiceName, Skip, Watch,
 };
 
 pub use build::{Built, LocalMembers, Rules, ShortNames, build};
 pub use inputs::Inputs;
 use inputs::Skipped;
 pub use local::NonMember;
+pub use missing::MissingHost;
 pub use publish::{Published, Publisher};
 use shared::SharedMap;
 
@@ -100,6 +103,8 @@ pub struct Service {
     pub not_ready: Vec<Endpoint>,
     /// The headless mirrors that make it known, with the clusters that they are of.
     pub mirrors: Vec<(ClusterName, ObjectRef)>,
+    /// Hosts that Linkerd lists, and has no endpoint mirror of.
+    pub missing: Box<[MissingHost]>,
     /// A mirror or an exported Service of this name exists: it counts as a claim on the short name, with or without
     /// endpoints.
     pub is_known: bool,
@@ -267,6 +272,12 @@ impl Table {
         let mut services: Vec<_> = self.services().collect();
         services.sort_by_key(|service| &service.key);
         services
+    }
+
+    /// Returns why an object was skipped when it was parsed, if it was.
+    pub fn skip_of(&self, watch: Watch, key: &ObjectKey) -> Option<&Skip> {
+        let place = (watch, key.clone());
+        self.skipped.get(&place).map(AsRef::as_ref)
     }
 
     /// Returns every object that was left out, with its reason, in no order.

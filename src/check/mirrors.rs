@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::objects::{HeadlessSlice, Link, MirrorPorts};
 use super::{Check, Facts, Finding, count, links, some_of};
-use crate::mirror::{ClusterName, ObjectRef, SkipReason};
+use crate::mirror::{ClusterName, Hostname, ObjectRef, SkipReason};
 use crate::table::{Conflict, ConflictKind, Origin, Rules, Table};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -143,27 +143,52 @@ fn orphans(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     )
 }
 
+/// A headless mirror without any endpoint may have none over there; a host that it lists has lost its mirror.
 fn endpoint_mirrors(table: &Table) -> Finding {
     let mut bare: Vec<&ObjectRef> = Vec::new();
+    let mut missing: BTreeMap<&ObjectRef, Vec<&Hostname>> = BTreeMap::new();
     for service in table.services() {
+        for host in &service.missing {
+            missing
+                .entry(&host.mirror)
+                .or_default()
+                .push(&host.hostname);
+        }
         let mirrors = service.mirrors.iter();
         let is_bare = |(cluster, _): &&(ClusterName, ObjectRef)| {
             service.in_cluster(cluster.as_str()).is_empty()
         };
         bare.extend(mirrors.filter(is_bare).map(|(_, object)| object));
     }
+    bare.retain(|object| !missing.contains_key(object));
     bare.sort();
-    match bare.len() {
-        0 => Check::EndpointMirrors.green("every headless mirror has endpoint mirrors"),
-        many => Check::EndpointMirrors.yellow(
-            format!(
-                "{} without endpoint mirrors: {}",
-                count(many, "headless mirror"),
-                some_of(bare)
-            ),
+    let without = (!bare.is_empty()).then(|| {
+        let count = count(bare.len(), "headless mirror");
+        format!("{count} without endpoint mirrors: {}", some_of(bare))
+    });
+    let words = |(mirror, hosts): (&&ObjectRef, &Vec<&Hostname>)| {
+        format!("{mirror} lists {}", some_of(hosts))
+    };
+    let lost = (!missing.is_empty()).then(|| {
+        let hosts = count(missing.values().map(Vec::len).sum(), "host");
+        let mirrors = some_of(missing.iter().map(words));
+        format!("{hosts} without endpoint mirror: {mirrors}")
+    });
+    let hint = match lost.is_some() {
+        true => {
+            "they are not answered; global-dns explain NAME says whether another object has the name of the mirror; if \
+             not, restart the link's controller, and update Linkerd: before edge-26.5.1 it deletes mirrors where two \
+             namespaces export a headless Service of one name"
+        }
+        false => {
             "over there no pod with a hostname is ready, or Linkerd's mirror controller lost them, which heals at the \
-             next change there or within ten minutes",
-        ),
+             next change there or within ten minutes"
+        }
+    };
+    let sentences: Vec<String> = without.into_iter().chain(lost).collect();
+    match sentences.is_empty() {
+        true => Check::EndpointMirrors.green("every headless mirror has endpoint mirrors"),
+        false => Check::EndpointMirrors.yellow(sentences.join("; "), hint),
     }
 }
 

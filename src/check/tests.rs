@@ -10,7 +10,7 @@ use super::permissions::{Review, Right, needed, not_needed};
 use super::*;
 use crate::mirror::Namespace;
 use crate::table::{Conflict, ConflictKind};
-use crate::testing::{endpoint, gateway, local, mirror, rules, table_by};
+use crate::testing::{endpoint, gateway, listing, local, mirror, rules, table_by};
 
 /// Two clusters with a database each, everything as it should be.
 fn healthy() -> Vec<Value> {
@@ -363,6 +363,28 @@ fn headless_mirrors_without_endpoint_mirrors_are_yellow() {
     assert_eq!(found, yellow(sentence));
     let found = findings(&facts(&healthy()), Check::EndpointMirrors);
     assert_eq!(found, green("every headless mirror has endpoint mirrors"));
+}
+
+#[test]
+fn hosts_that_are_listed_without_an_endpoint_mirror_are_yellow_by_name() {
+    let mut objects = healthy();
+    let hosts = [
+        ("db-0", "10.96.1.1"),
+        ("db-1", "10.96.1.2"),
+        ("db-2", "10.96.1.3"),
+    ];
+    objects.push(listing("prod", "db-east", &hosts));
+    let found = findings(&facts(&objects), Check::EndpointMirrors);
+    let lost = "2 hosts without endpoint mirror: Service/prod/db-east lists db-1, db-2";
+    assert_eq!(found, yellow(lost));
+    // A mirror whose hosts are all missing is not one of a cluster that has none.
+    objects.push(mirror("prod", "idle", "west"));
+    objects.push(mirror("prod", "cache", "east"));
+    objects.push(listing("prod", "cache-east", &[("c-0", "10.96.1.7")]));
+    let both = "1 headless mirror without endpoint mirrors: Service/prod/idle-west; 3 hosts without endpoint mirror: \
+                Service/prod/cache-east lists c-0, Service/prod/db-east lists db-1, db-2";
+    let found = findings(&facts(&objects), Check::EndpointMirrors);
+    assert_eq!(found, yellow(both));
 }
 
 #[test]

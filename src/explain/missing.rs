@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::context::{Context, Observer};
-use crate::mirror::{ClusterName, Export, Namespace, Port, ServiceKey};
-use crate::table::{NonMember, Service, Table};
+use crate::mirror::{ClusterName, Export, Namespace, ObjectRef, Port, ServiceKey, Watch};
+use crate::table::{MissingHost, NonMember, Service, Table};
 use crate::zone::Why;
 
 /// Says what is missing for a name to exist.
@@ -30,7 +30,7 @@ pub(super) fn missing(
         }
         (Why::NoService, _) | (_, None) => missing_service(&own, table, context),
         (Why::NoEndpoint, Some(service)) => {
-            let mut notes = unready(service);
+            let mut notes = unready(service, table);
             notes.extend(outsider(&service.key, table));
             notes
         }
@@ -41,7 +41,7 @@ pub(super) fn missing(
                 service.key,
                 clusters.join(", ")
             )];
-            notes.extend(unready(service));
+            notes.extend(unready(service, table));
             notes.extend(outsider(&service.key, table));
             notes
         }
@@ -57,7 +57,7 @@ pub(super) fn missing(
                 service.key,
                 hosts.join(", ")
             )];
-            notes.extend(unready(service));
+            notes.extend(unready(service, table));
             notes
         }
         (Why::NoPort, Some(service)) => {
@@ -181,10 +181,14 @@ fn export_command(key: &ServiceKey, flag: &str) -> String {
 }
 
 /// Says which members of a service have no endpoint that is answered, and why.
-pub(super) fn unready(service: &Service) -> Vec<String> {
+pub(super) fn unready(service: &Service, table: &Table) -> Vec<String> {
     let mut notes = Vec::new();
     for (cluster, object) in &service.mirrors {
-        if service.in_cluster(cluster.as_str()).is_empty() {
+        let missing = service.missing.iter().filter(|host| host.mirror == *object);
+        let missing: Vec<&MissingHost> = missing.collect();
+        if !missing.is_empty() {
+            notes.extend(without_mirror(object, &missing, table));
+        } else if service.in_cluster(cluster.as_str()).is_empty() {
             notes.push(format!(
                 "{object} of cluster '{cluster}' has no endpoint mirrors: no pod with a hostname is ready over there, or \
                  Linkerd's controller lost them, which heals at the next change there or within ten minutes"
@@ -200,4 +204,45 @@ pub(super) fn unready(service: &Service) -> Vec<String> {
         notes.push(format!("not ready in this cluster: {}", hosts.join(", ")));
     }
     notes
+}
+
+/// Names the hosts that a headless mirror lists and that have no endpoint mirror, and what has its name instead.
+fn without_mirror(mirror: &ObjectRef, missing: &[&MissingHost], table: &Table) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut gone = Vec::new();
+    for host in missing {
+        let place = match host.address {
+            Some(address) => format!("{} ({address})", host.hostname),
+            None => host.hostname.to_string(),
+        };
+        match instead(host, table) {
+            Some(what) => notes.push(format!(
+                "{mirror} lists {place}, but {} is {what}",
+                host.expected
+            )),
+            None => gone.push(place),
+        }
+    }
+    if !gone.is_empty() {
+        notes.push(format!(
+            "{mirror} lists hosts that have no endpoint mirror: {}; Linkerd's controller deleted or never made them, and \
+             makes them at the next change over there, within ten minutes, or when it is restarted (before edge-26.5.1 it \
+             deletes them where two namespaces export a headless Service of one name, before edge-24.5.1 whenever it starts)",
+            gone.join(", ")
+        ));
+    }
+    notes
+}
+
+/// Says what an object is that has the name of an endpoint mirror.
+fn instead(host: &MissingHost, table: &Table) -> Option<String> {
+    if let Some(skip) = table.skip_of(Watch::MirrorServices, &host.expected.key) {
+        return Some(format!("not one that can be used: {}", skip.detail));
+    }
+    let is_of = |service: &&Service| {
+        let mut endpoints = service.endpoints.iter();
+        endpoints.any(|endpoint| endpoint.objects.contains(&host.expected))
+    };
+    let other = table.services().find(is_of)?;
+    Some(format!("the endpoint mirror of a host of {}", other.key))
 }

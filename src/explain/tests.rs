@@ -3,7 +3,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::mirror::Namespace;
 use crate::table::{LocalMembers, Rules};
-use crate::testing::{endpoint, gateway, local, mirror, published, rules, table, table_by, zones};
+use crate::testing::{
+    endpoint, gateway, listing, local, mirror, published, rules, table, table_by, zones,
+};
 
 fn explained_in(watched: &[&str], objects: &[Value], name: &str) -> Explanation {
     let watched: Vec<Namespace> = watched.iter().map(|name| name.parse().unwrap()).collect();
@@ -300,6 +302,52 @@ fn a_flat_mirror_is_told_from_one_with_a_cluster_ip() {
                 no endpoints of its own; if it is headless there, export it there through the gateway: kubectl label \
                 service db --namespace prod --overwrite mirror.linkerd.io/exported=true";
     assert_eq!(explained.notes, [note]);
+}
+
+#[test]
+fn hosts_that_linkerd_lists_without_an_endpoint_mirror_are_named() {
+    let mut objects = shop();
+    objects.truncate(3);
+    objects.push(listing(
+        "prod",
+        "db-east",
+        &[
+            ("db-0", "10.96.0.1"),
+            ("db-2", "10.96.0.7"),
+            ("db-3", "10.96.0.8"),
+            ("db-4", "10.96.0.9"),
+            ("db-5", "10.96.0.10"),
+        ],
+    ));
+    // What has the name of an endpoint mirror: one of another service of the same pods, and a pod's own Service.
+    objects.push(mirror("prod", "cache", "east"));
+    objects.push(endpoint("prod", "cache", "east", "db-4", &["10.96.0.9"]));
+    let mut own = mirror("prod", "db-5", "east");
+    own["spec"]["clusterIP"] = json!("10.96.0.10");
+    objects.push(own);
+    let gone = "Service/prod/db-east lists hosts that have no endpoint mirror: db-2 (10.96.0.7), db-3 (10.96.0.8); \
+                Linkerd's controller deleted or never made them, and makes them at the next change over there, within ten \
+                minutes, or when it is restarted (before edge-26.5.1 it deletes them where two namespaces export a \
+                headless Service of one name, before edge-24.5.1 whenever it starts)";
+    let other = "Service/prod/db-east lists db-4 (10.96.0.9), but Service/prod/db-4-east is the endpoint mirror of a host \
+                 of prod/cache";
+    let own = "Service/prod/db-east lists db-5 (10.96.0.10), but Service/prod/db-5-east is not one that can be used: a \
+               mirror with a cluster IP";
+    for (name, exists) in [
+        ("db.prod.global", true),
+        ("east.db.prod.global", true),
+        ("db-2.east.db.prod.global", false),
+        ("west.db.prod.global", false),
+    ] {
+        let explained = explained(&objects, name);
+        assert_eq!(explained.exists, exists, "{name}");
+        for note in [gone, other, own] {
+            assert!(
+                explained.notes.contains(&note.to_owned()),
+                "{name}: {explained:#?}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! becomes [`Object::Skipped`], so that one bad object never stops a watch. Annotations of users are dropped here;
 //! Linkerd copies even `last-applied-configuration` of the remote object to its mirrors.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use super::object::{KubeEndpoint, KubePort, ServiceSpec, SliceBody};
 use super::watch::{Kind, Watch, key};
 use super::{
     ClusterName, EndpointMirror, Export, FLAT_MIRROR, GatewayDown, GatewaySlice, HeadlessMirror,
-    KubeObject, LocalService, Namespace, Object, Port, Protocol, ServiceKey, ServiceName, Skip,
-    SkipReason, Slice, SliceEndpoint, Text, Wishes, intern,
+    KubeObject, ListedHost, ListedHosts, LocalService, Namespace, Object, Port, Protocol,
+    ServiceKey, ServiceName, Skip, SkipReason, Slice, SliceEndpoint, Text, Wishes, intern,
 };
 
 /// Finds the watch that selects an object, and reduces it. An object that no selector can be asked about, because a
@@ -35,7 +36,7 @@ pub fn object(watch: Watch, object: &KubeObject<'_>) -> Object {
             ..skip
         }),
         Watch::LocalServices => local(object),
-        Watch::MirrorSlices => gateway_slice(object),
+        Watch::MirrorSlices => mirror_slice(object),
         Watch::LocalSlices | Watch::ForeignSlices => local_slice(object),
     };
     parsed.unwrap_or_else(skipped)
@@ -162,12 +163,33 @@ fn local(service: &KubeObject<'_>) -> Result<Object, Skip> {
     })))
 }
 
-fn gateway_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
+/// Reduces a slice of a mirror: one that lists hosts to these, any other to whether a gateway is ready. Only headless
+/// mirrors list hosts; one that was overwritten with gateway addresses does not.
+fn mirror_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
     let body = slice.slice_body().map_err(undecodable)?;
     let mirror = slice_owner(slice, &body)?;
+    if slice.label(key::HEADLESS_MIRROR).is_none() {
+        let hosts = listed_hosts(&body);
+        if !hosts.is_empty() {
+            return Ok(Object::ListedHosts(Box::new(ListedHosts { mirror, hosts })));
+        }
+    }
     let ready = body.endpoints.iter().flatten().map(is_ready);
     let ready = ready.reduce(|one, other| one || other);
     Ok(Object::GatewaySlice(GatewaySlice { mirror, ready }))
+}
+
+/// Returns the hosts of a slice. Their order is arbitrary, and differs from one version of the slice to the next.
+fn listed_hosts(body: &SliceBody<'_>) -> Box<[ListedHost]> {
+    let host = |endpoint: &KubeEndpoint<'_>| {
+        let first = endpoint.addresses.iter().flatten().next();
+        Some(ListedHost {
+            hostname: endpoint.hostname.as_deref()?.parse().ok()?,
+            address: first.and_then(|ip| usable_address(ip).ok()),
+        })
+    };
+    let hosts: BTreeSet<_> = body.endpoints.iter().flatten().filter_map(host).collect();
+    hosts.into_iter().collect()
 }
 
 fn local_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {

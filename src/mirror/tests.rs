@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{endpoint, gateway, local, mirror};
+use crate::testing::{endpoint, gateway, listing, local, mirror};
 
 /// What `--snapshot` saves is what a process that starts from it reads.
 #[test]
@@ -8,6 +8,11 @@ fn objects_are_read_as_they_were_saved() {
         mirror("prod", "db", "east"),
         endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]),
         gateway("prod", "db-0-east", false),
+        listing(
+            "prod",
+            "db-east",
+            &[("db-0", "10.96.0.1"), ("db-1", "0.0.0.0")],
+        ),
     ];
     let pods = [("db-0", "192.0.2.1", true), ("db_1", "192.0.2.2", false)];
     objects.extend(local("prod", "db", &pods));

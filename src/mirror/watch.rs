@@ -83,7 +83,7 @@ pub enum Watch {
     MirrorServices,
     /// Headless Services of this cluster.
     LocalServices,
-    /// Slices of endpoint mirrors: gateway liveness.
+    /// Slices of mirrors: gateway liveness, and which hosts a headless mirror lists.
     MirrorSlices,
     /// Slices of headless Services with a selector, but for those that list endpoints of other clusters.
     LocalSlices,
@@ -144,17 +144,16 @@ impl Watch {
         match self {
             Self::MirrorServices => &[Equals(key::MIRRORED_SERVICE, "true")],
             Self::LocalServices => &[Absent(key::MIRRORED_SERVICE)],
-            Self::MirrorSlices => &[Exists(key::HEADLESS_MIRROR)],
+            Self::MirrorSlices => &[Equals(key::MIRRORED_SERVICE, "true")],
             Self::LocalSlices => &[
                 Exists(key::HEADLESS),
-                Absent(key::HEADLESS_MIRROR),
+                Absent(key::MIRRORED_SERVICE),
                 Absent(key::MCS_SERVICE),
                 Absent(key::SOURCE_CLUSTER),
                 Differs(key::MANAGED_BY, controller::CILIUM_MESH),
             ],
             Self::ForeignSlices => &[
                 Absent(key::HEADLESS),
-                Absent(key::HEADLESS_MIRROR),
                 Absent(key::MIRRORED_SERVICE),
                 Absent(key::MCS_SERVICE),
                 Absent(key::SOURCE_CLUSTER),
@@ -254,18 +253,17 @@ mod tests {
         );
         assert_eq!(
             Watch::MirrorSlices.label_selector(),
-            "mirror.linkerd.io/headless-mirror-svc-name"
+            "mirror.linkerd.io/mirrored-service=true"
         );
         assert_eq!(
             Watch::LocalSlices.label_selector(),
-            "service.kubernetes.io/headless,!mirror.linkerd.io/headless-mirror-svc-name,\
+            "service.kubernetes.io/headless,!mirror.linkerd.io/mirrored-service,\
              !multicluster.kubernetes.io/service-name,!multicluster.kubernetes.io/source-cluster,\
              endpointslice.kubernetes.io/managed-by!=endpointslice-mesh-controller.cilium.io"
         );
         assert_eq!(
             Watch::ForeignSlices.label_selector(),
-            "!service.kubernetes.io/headless,!mirror.linkerd.io/headless-mirror-svc-name,\
-             !mirror.linkerd.io/mirrored-service,\
+            "!service.kubernetes.io/headless,!mirror.linkerd.io/mirrored-service,\
              !multicluster.kubernetes.io/service-name,!multicluster.kubernetes.io/source-cluster,\
              endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io,\
              endpointslice.kubernetes.io/managed-by!=endpointslice-mesh-controller.cilium.io"

@@ -8,6 +8,7 @@ use smallvec::{SmallVec, smallvec};
 use super::build::Rules;
 use super::inputs::Inputs;
 use super::local::{export_conflict, non_member};
+use super::missing::missing_hosts;
 use super::wishes::agree;
 use super::{Address, Conflict, ConflictKind, Endpoint, Origin, OwnName, Repeats, Service};
 use crate::mirror::{
@@ -99,6 +100,7 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
         endpoints,
         not_ready,
         mirrors,
+        missing: missing_hosts(key, inputs, rules),
         is_known: is_mirrored || local.is_some(),
         since: since.into_iter().min(),
         skipped,

@@ -5,7 +5,8 @@ use super::report::{Report, State};
 use super::*;
 use crate::mirror::{ObjectKey, ObjectRef, Skip, Watch, watch::key};
 use crate::testing::{
-    endpoint, gateway, inputs, local, mirror, published, reduced, rules, table, table_by, zones,
+    endpoint, gateway, inputs, listing, local, mirror, published, reduced, rules, table, table_by,
+    zones,
 };
 use crate::zone::print::zone_file;
 
@@ -42,7 +43,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     let (namespace, service) = (one_of(&["prod", "shop", "east"]), one_of(&["db", "prod"]));
     let (cluster, host) = (one_of(&["east", "west"]), one_of(&["h-0", "h-1"]));
     let place = (namespace, service, cluster, host);
-    (place, 0..9, 1..4_u8, any::<bool>(), 0..4).prop_map(|(place, kind, ip, ready, goes)| {
+    (place, 0..10, 1..4_u8, any::<bool>(), 0..4).prop_map(|(place, kind, ip, ready, goes)| {
         let (namespace, service, cluster, host) = place;
         let ip = format!("10.96.0.{ip}");
         let (watch, object) = match kind {
@@ -69,6 +70,12 @@ fn any_step() -> impl Strategy<Value = Step> {
             7 => {
                 let [service, _] = local(namespace, service, &[]);
                 (Watch::LocalServices, service)
+            }
+            8 => {
+                // Overwritten with a gateway's address, now and then.
+                let hosts = [(if ready { host } else { "" }, ip.as_str())];
+                let slice = listing(namespace, &format!("{service}-{cluster}"), &hosts);
+                (Watch::MirrorSlices, slice)
             }
             _ => {
                 let [_, slice] = local(namespace, service, &[(host, &ip, ready)]);

@@ -49,9 +49,10 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         "check_is_green_with_what_the_chart_grants_and_links",
         || healthy_is_green(cluster),
     );
-    steps.step("check_tells_what_links_and_labels_say", || {
-        links_and_labels_are_read(cluster)
-    });
+    steps.step(
+        "check_tells_what_links_labels_and_lists_of_headless_mirrors_say",
+        || links_labels_and_lists_are_read(cluster),
+    );
     steps.step("check_names_each_verb_that_is_missing", || {
         each_verb_is_missed(cluster)
     });
@@ -169,17 +170,26 @@ fn headless_mirrors() -> Result<Vec<Value>> {
     Ok(last.into_values().collect())
 }
 
-fn links_and_labels_are_read(cluster: &Cluster) -> Result<()> {
+fn links_labels_and_lists_are_read(cluster: &Cluster) -> Result<()> {
     cluster.delete(&link("west"))?;
     cluster.put(&failing_link())?;
     cluster.put(&plain_service())?;
     cluster.put(&odd_service())?;
+    // The mirror goes, and what Linkerd listed stays.
+    let lost = state_after_the_recordings()?.into_iter();
+    let mut lost =
+        lost.filter(|event| event.kind() == "Service" && event.name() == "nginx-set-0-east");
+    let lost = lost.next().context("recording 10 has changed")?;
+    cluster.delete(&lost.object)?;
     let checkup = Checkup::wait(
         cluster,
         &["--default-namespace=nowhere".to_owned()],
         |checkup| {
             let start = "namespaces that do not exist here: 'nowhere', of web in cluster 'west'";
-            checkup.has("yellow", "namespaces", start)
+            checkup.has("yellow", "namespaces", start)?;
+            let sentence =
+                "1 host without endpoint mirror: Service/default/nginx-east lists nginx-set-0";
+            checkup.has("yellow", "endpoint-mirrors", sentence)
         },
     )?;
     let sentence =

@@ -29,6 +29,7 @@ fn reason(object: &Object) -> Option<SkipReason> {
         | Object::EndpointMirror(_)
         | Object::LocalService(_)
         | Object::GatewaySlice(_)
+        | Object::ListedHosts(_)
         | Object::Slice(_) => None,
     }
 }
@@ -411,6 +412,55 @@ fn a_gateway_is_up_if_one_address_is_ready() {
         (&[false, false], Some(false)),
     ] {
         assert_eq!(ready(conditions), expected, "{conditions:?}");
+    }
+}
+
+#[test]
+fn a_slice_of_a_headless_mirror_is_reduced_to_what_it_lists() {
+    let slice = |labels: Value, endpoints: Value| {
+        let mut slice = json!({
+            "metadata": {"namespace": "prod", "name": "db-east-x", "labels": labels},
+            "addressType": "IPv4", "ports": [{"name": "sql", "port": 15432}], "endpoints": endpoints,
+        });
+        slice["metadata"]["labels"][key::SERVICE_NAME] = json!("db-east");
+        object(Watch::MirrorSlices, &slice)
+    };
+    let headless = || json!({key::MIRRORED_SERVICE: "true", key::CLUSTER_NAME: "east"});
+    let host = |host: &str, ip: &str| json!({"addresses": [ip], "hostname": host, "conditions": {"ready": false}});
+    let listed = |hostname: &str, address: Option<&str>| ListedHost {
+        hostname: hostname.parse().unwrap(),
+        address: address.map(|ip| ip.parse().unwrap()),
+    };
+    let (zero, one) = (host("db-0", "10.96.0.1"), host("db-1", "10.96.0.2"));
+    let both = Object::ListedHosts(Box::new(ListedHosts {
+        mirror: intern("db-east"),
+        hosts: [
+            listed("db-0", Some("10.96.0.1")),
+            listed("db-1", Some("10.96.0.2")),
+        ]
+        .into(),
+    }));
+    // In any order, and each once.
+    assert_eq!(slice(headless(), json!([zero, one])), both);
+    assert_eq!(slice(headless(), json!([one, zero, one])), both);
+    let Object::ListedHosts(odd) = slice(
+        headless(),
+        json!([host("db-0", "127.0.0.1"), host("DB", "10.96.0.3"), {"addresses": ["198.51.100.10"]}]),
+    ) else {
+        panic!()
+    };
+    assert_eq!(*odd.hosts, [listed("db-0", None)]);
+    // Overwritten with a gateway's address, or of an endpoint mirror, or of one with a cluster IP.
+    let of_endpoint = json!({key::MIRRORED_SERVICE: "true", key::HEADLESS_MIRROR: "db-east"});
+    let gateway = json!([{"addresses": ["198.51.100.10"], "conditions": {"ready": false}}]);
+    for (labels, endpoints, ready) in [
+        (headless(), gateway, Some(false)),
+        (headless(), json!([]), None),
+        (of_endpoint, json!([zero]), Some(false)),
+    ] {
+        let mirror = intern("db-east");
+        let expected = Object::GatewaySlice(GatewaySlice { mirror, ready });
+        assert_eq!(slice(labels, endpoints), expected);
     }
 }
 

@@ -4,7 +4,9 @@ use super::*;
 use crate::mirror::SkipReason;
 use crate::mirror::Watch;
 use crate::table::Conflict;
-use crate::testing::{endpoint, gateway, inputs, local, mirror, reduced, rules, table, table_by};
+use crate::testing::{
+    endpoint, gateway, inputs, listing, local, mirror, reduced, rules, table, table_by,
+};
 
 /// A small shop: `prod/db` in east and west.
 fn shop() -> Vec<Value> {
@@ -296,6 +298,84 @@ fn headless_in_one_cluster_and_not_in_another_is_reported() {
     assert_eq!(conflicts(&table(&objects)), expected);
     // Alone it is just another kind of mirror.
     assert_eq!(conflicts(&table(&objects[4..])), Vec::new());
+}
+
+/// The hosts that are listed without an endpoint mirror: `db-1 of east at 10.96.0.9, not Service/prod/db-1-east`.
+fn missing(table: &Table) -> Vec<String> {
+    let services = table.sorted_services().into_iter();
+    let missing = services.flat_map(|service| service.missing.iter());
+    missing
+        .map(|host| {
+            let address = host.address.map_or("?".to_owned(), |ip| ip.to_string());
+            let (hostname, cluster, mirror) = (&host.hostname, &host.cluster, &host.mirror);
+            format!(
+                "{mirror}: {hostname} of {cluster} at {address}, not {}",
+                host.expected
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn hosts_that_are_listed_without_an_endpoint_mirror_are_missing() {
+    let listed = [
+        ("db-0", "10.96.0.1"),
+        ("db-1", "10.96.0.9"),
+        ("db-2", "127.0.0.1"),
+    ];
+    let mut objects = shop();
+    assert_eq!(missing(&table(&objects)), [""; 0]);
+    objects.push(listing("prod", "db-east", &listed));
+    let one = "Service/prod/db-east: db-1 of east at 10.96.0.9, not Service/prod/db-1-east";
+    let two = "Service/prod/db-east: db-2 of east at ?, not Service/prod/db-2-east";
+    assert_eq!(missing(&table(&objects)), [one, two]);
+    // Nothing of it is answered, and what is stays.
+    assert_eq!(
+        table(&objects)
+            .service("prod", "db")
+            .unwrap()
+            .endpoints
+            .len(),
+        2
+    );
+    // A name is unique in its namespace; the mirror may be of another service, or not be usable.
+    objects.push(endpoint("prod", "cache", "east", "db-1", &["10.96.0.9"]));
+    objects.push(endpoint("prod", "db", "east", "db-2", &["0.0.0.0"]));
+    assert_eq!(missing(&table(&objects)), [one, two]);
+    objects.truncate(5);
+    objects.push(endpoint("prod", "db", "east", "db-1", &["10.96.0.9"]));
+    assert_eq!(missing(&table(&objects)), [two]);
+    // Another namespace's list, one of nothing, and one of a mirror that is not there.
+    let mut objects = shop();
+    objects.push(listing("shop", "db-east", &listed));
+    objects.push(listing("prod", "db-west", &[("", "198.51.100.10")]));
+    objects.push(listing("prod", "db-north", &listed));
+    assert_eq!(missing(&table(&objects)), [""; 0]);
+}
+
+#[test]
+fn missing_hosts_follow_aliases_and_excluded_clusters() {
+    let mut objects = shop();
+    objects.push(listing("prod", "db-east", &[("db-1", "10.96.0.9")]));
+    let mut rules = rules();
+    let pair = ("east".parse().unwrap(), "oregon".parse().unwrap());
+    rules.cluster_aliases.extend([pair]);
+    // Linkerd knows no aliases.
+    let one = "Service/prod/db-east: db-1 of oregon at 10.96.0.9, not Service/prod/db-1-east";
+    assert_eq!(missing(&table_by(&rules, &objects)), [one]);
+    rules.excluded_clusters.insert("oregon".parse().unwrap());
+    assert_eq!(missing(&table_by(&rules, &objects)), [""; 0]);
+}
+
+#[test]
+fn what_a_headless_mirror_lists_does_not_say_whether_a_gateway_is_up() {
+    let mut objects = shop();
+    let mut listed = listing("prod", "db-east", &[("db-0", "10.96.0.1")]);
+    listed["endpoints"][0]["conditions"]["ready"] = json!(false);
+    objects.push(listed);
+    let alive = table(&objects);
+    let alive = alive.service("prod", "db").unwrap().endpoints.iter();
+    assert!(alive.into_iter().all(|endpoint| endpoint.alive));
 }
 
 #[test]

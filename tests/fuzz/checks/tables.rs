@@ -143,7 +143,10 @@ fn check_nothing_vanishes(world: &World) {
                 Object::HeadlessMirror(_) => table.services().any(in_mirrors),
                 Object::EndpointMirror(_) => table.services().any(in_endpoints),
                 Object::Skipped(_) => false,
-                Object::LocalService(_) | Object::GatewaySlice(_) | Object::Slice(_) => continue,
+                Object::LocalService(_)
+                | Object::GatewaySlice(_)
+                | Object::ListedHosts(_)
+                | Object::Slice(_) => continue,
             };
             assert_eq!(
                 is_there,

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::{checkup, finding, findings};
 use crate::support::binary::{global_dns, run, run_command};
-use crate::support::objects::{Gateway, Manifest, local, mirror, objects};
+use crate::support::objects::{Gateway, Manifest, listing, local, mirror, objects};
 use crate::support::repository;
 
 fn file_of(text: &str) -> (TempDir, String) {
@@ -201,6 +201,37 @@ fn each_ailment_is_found_in_files() {
         assert_eq!(finding(&checkup, check), expected);
         assert_eq!(code, Some(exit), "{check}");
     }
+}
+
+#[test]
+fn hosts_that_linkerd_lists_without_an_endpoint_mirror_are_named_by_check_and_explain() {
+    let hosts = [("db-0", "10.96.1.1"), ("db-1", "10.96.1.2")];
+    let manifest = healthy().with(listing("prod", "db-east", &hosts));
+    let (checkup, code) = check_of(manifest.clone(), &[]);
+    let expected = "yellow: 1 host without endpoint mirror: Service/prod/db-east lists db-1";
+    assert_eq!(finding(&checkup, "endpoint-mirrors"), expected);
+    assert_eq!(code, Some(0));
+    let (_folder, file) = file_of(&manifest.text());
+    for (name, exit) in [("db.prod.global", 0), ("db-1.east.db.prod.global", 3)] {
+        let ended = run(&["explain", name, &file]);
+        assert_eq!(ended.code, Some(exit), "{name}");
+        let note =
+            "Service/prod/db-east lists hosts that have no endpoint mirror: db-1 (10.96.1.2);";
+        assert!(ended.stdout.contains(note), "{}", ended.stdout);
+    }
+    // As the real controller writes it, when one mirror is gone.
+    let mut state = state_after("02-scale-up-east.jsonl");
+    let (checkup, _) = check_of(state.clone(), &[]);
+    let complete = "green: every headless mirror has endpoint mirrors";
+    assert_eq!(finding(&checkup, "endpoint-mirrors"), complete);
+    let is_lost = |object: &Value| {
+        object["kind"] == "Service" && object["metadata"]["name"] == "nginx-set-1-east"
+    };
+    state.0.retain(|object| !is_lost(object));
+    let (checkup, _) = check_of(state, &[]);
+    let expected =
+        "yellow: 1 host without endpoint mirror: Service/default/nginx-east lists nginx-set-1";
+    assert_eq!(finding(&checkup, "endpoint-mirrors"), expected);
 }
 
 #[test]

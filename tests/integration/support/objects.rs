@@ -75,6 +75,26 @@ pub fn local(namespace: &str, service: &str) -> Local {
     }
 }
 
+/// The slice of a headless mirror: the hosts that Linkerd lists, with the addresses of their endpoint mirrors.
+pub fn listing(namespace: &str, headless_mirror: &str, hosts: &[(&str, &str)]) -> Value {
+    let host = |(host, address): &(&str, &str)| json!({"addresses": [address], "hostname": host, "conditions": {"ready": true}});
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {
+            "namespace": namespace, "name": format!("{headless_mirror}-9qz4d"),
+            "labels": {
+                "mirror.linkerd.io/mirrored-service": "true",
+                "mirror.linkerd.io/cluster-name": "east",
+                "kubernetes.io/service-name": headless_mirror,
+                "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io",
+            },
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": "sql", "protocol": "TCP", "port": 15432}],
+        "endpoints": hosts.iter().map(host).collect::<Vec<_>>(),
+    })
+}
+
 /// A port of a Service or a slice.
 pub fn port(name: &str, protocol: &str, number: u16) -> Value {
     json!({"name": name, "protocol": protocol, "port": number})
