@@ -116,6 +116,13 @@ impl Rendered {
         }
     }
 
+    /// The Service that DNS queries go to.
+    pub fn service(&self) -> Result<&Value> {
+        let mut services = self.all("Service");
+        let has_dns = |service: &&Value| service["spec"]["ports"][0]["name"] == "dns";
+        services.find(has_dns).context("no Service for DNS")
+    }
+
     /// The Deployment, or the DaemonSet.
     pub fn workload(&self) -> Result<&Value> {
         self.only("Deployment").or_else(|_| self.only("DaemonSet"))

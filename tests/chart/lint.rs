@@ -111,6 +111,78 @@ fn wrong_values_are_refused_by_name() -> Result<()> {
             "at '/service/internalTrafficPolicy'",
         ),
         (
+            with(json!({"service": {"type": "ExternalName"}})),
+            "at '/service/type': value must be one of 'ClusterIP', 'NodePort', 'LoadBalancer'",
+        ),
+        (
+            with(json!({"service": {"loadBalancerIP": "dns.example.com"}})),
+            "at '/service/loadBalancerIP': 'dns.example.com'",
+        ),
+        (
+            with(json!({"service": {"externalIPs": ["*"]}})),
+            "at '/service/externalIPs/0': '*'",
+        ),
+        (
+            with(json!({"service": {"externalTrafficPolicy": "local"}})),
+            "at '/service/externalTrafficPolicy'",
+        ),
+        (
+            with(json!({"service": {"trafficDistribution": "Near"}})),
+            "at '/service/trafficDistribution'",
+        ),
+        (
+            with(json!({"service": {"loadBalancerSourceRanges": ["everybody"]}})),
+            "at '/service/loadBalancerSourceRanges/0': 'everybody'",
+        ),
+        (
+            with(json!({"commonLabels": {"team": 7}})),
+            "at '/commonLabels/team': got number, want string",
+        ),
+        (
+            with(json!({"updateStrategy": {"maxSurge": 1}})),
+            "at '/updateStrategy': additional properties 'maxSurge' not allowed",
+        ),
+        (
+            with(json!({"podSecurityContext": {"runAsRoot": true}})),
+            "at '/podSecurityContext': additional properties 'runAsRoot' not allowed",
+        ),
+        (
+            with(json!({"securityContext": {"readOnly": true}})),
+            "at '/securityContext': additional properties 'readOnly' not allowed",
+        ),
+        (
+            with(json!({"livenessProbe": {"httpGet": {"path": "/"}}})),
+            "at '/livenessProbe': additional properties 'httpGet' not allowed",
+        ),
+        (
+            with(json!({"readinessProbe": {"periodSeconds": 0}})),
+            "at '/readinessProbe/periodSeconds': minimum: got 0, want 1",
+        ),
+        (
+            with(json!({"extraEnv": [{"value": "without a name"}]})),
+            "at '/extraEnv/0': missing property 'name'",
+        ),
+        (
+            with(json!({"dnsPolicy": "Cluster"})),
+            "at '/dnsPolicy': value must be one of",
+        ),
+        (
+            with(json!({"hostNetwork": "yes"})),
+            "at '/hostNetwork': got string, want boolean",
+        ),
+        (
+            with(json!({"topologySpreadConstraints": [{"topologyKey": "rack"}]})),
+            "at '/topologySpreadConstraints/0': missing properties 'maxSkew', 'whenUnsatisfiable'",
+        ),
+        (
+            with(json!({"revisionHistoryLimit": -1})),
+            "at '/revisionHistoryLimit': minimum: got -1, want 0",
+        ),
+        (
+            with(json!({"graceSeconds": 30, "terminationGracePeriodSeconds": 39})),
+            "terminationGracePeriodSeconds is 39; with graceSeconds 30 it must be at least 40",
+        ),
+        (
             with(json!({"networkPolicy": {"egress": true}})),
             "at '/networkPolicy/egress': got boolean",
         ),

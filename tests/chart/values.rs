@@ -76,6 +76,100 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
+            "a DaemonSet without tolerations of its own",
+            with(
+                json!({"kind": "DaemonSet", "updateStrategy": {"type": "OnDelete"}, "revisionHistoryLimit": 0,
+            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "example.com/rack",
+                "whenUnsatisfiable": "ScheduleAnyway"}]}),
+            ),
+        ),
+        (
+            "a load balancer",
+            with(
+                json!({"service": {"type": "LoadBalancer", "loadBalancerIP": "192.0.2.53",
+            "loadBalancerClass": "example.com/internal", "loadBalancerSourceRanges": ["192.0.2.0/24", "198.51.100.0/24"],
+            "externalTrafficPolicy": "Cluster", "annotations": {"example.com/scheme": "internal"}},
+            "serviceMonitor": {"enabled": true}}),
+            ),
+        ),
+        (
+            "node ports",
+            with(
+                json!({"service": {"type": "NodePort"}, "encrypted": {"secretName": "global-dns-tls",
+            "tlsListen": ["[::]:5853"]}}),
+            ),
+        ),
+        (
+            "addresses outside of the cluster",
+            with(json!({"service": {"externalIPs": ["192.0.2.53"]}})),
+        ),
+        (
+            "pods nearby",
+            with(json!({"service": {"trafficDistribution": "PreferClose"}})),
+        ),
+        (
+            "labels and annotations everywhere",
+            with(
+                json!({"commonLabels": {"example.com/team": "dns", "app.kubernetes.io/name": "not-this"},
+            "commonAnnotations": {"example.com/owner": "dns", "linkerd.io/inject": "enabled"},
+            "workloadAnnotations": {"example.com/reload": "true"}, "podLabels": {"example.com/team": "pods"},
+            "service": {"annotations": {"example.com/owner": "network"}}, "namespaces": ["prod"],
+            "serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}, "dashboard": {"enabled": true}}),
+            ),
+        ),
+        (
+            "a user of one's own",
+            with(
+                json!({"podSecurityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000},
+            "securityContext": {"capabilities": {"add": ["NET_BIND_SERVICE"]}}}),
+            ),
+        ),
+        (
+            "patient probes",
+            with(
+                json!({"livenessProbe": {"initialDelaySeconds": 5, "periodSeconds": 20, "failureThreshold": 6},
+            "readinessProbe": {"timeoutSeconds": 1, "successThreshold": 2}}),
+            ),
+        ),
+        (
+            "another life",
+            with(
+                json!({"updateStrategy": {"type": "Recreate"}, "terminationGracePeriodSeconds": 60, "graceSeconds": 50,
+            "revisionHistoryLimit": 3}),
+            ),
+        ),
+        (
+            "a quick update",
+            with(
+                json!({"updateStrategy": {"rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 1}}}),
+            ),
+        ),
+        (
+            "another environment",
+            with(
+                json!({"extraEnv": [{"name": "GLOBAL_DNS_VERSION_BIND", "value": "from the environment"},
+                {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+            "dnsPolicy": "None", "dnsConfig": {"nameservers": ["192.0.2.54"], "searches": ["example.com"],
+                "options": [{"name": "ndots", "value": "1"}]}}),
+            ),
+        ),
+        (
+            "the node's network",
+            with(json!({"hostNetwork": true, "listen": ["0.0.0.0:1053"], "replicas": 3})),
+        ),
+        (
+            "a DaemonSet on the node's network",
+            with(json!({"hostNetwork": true, "kind": "DaemonSet"})),
+        ),
+        (
+            "spread by rack",
+            with(json!({"topologySpreadConstraints": [
+                {"maxSkew": 2, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+                    "minDomains": 2, "matchLabelKeys": ["pod-template-hash"]},
+                {"maxSkew": 1, "topologyKey": "example.com/rack", "whenUnsatisfiable": "ScheduleAnyway",
+                    "labelSelector": {"matchLabels": {"example.com/team": "dns"}}}]})),
+        ),
+        (
             "a single replica",
             with(
                 json!({"replicas": 1, "shrinkGuard": false, "topologySpread": {"nodes": "", "zones": ""}}),

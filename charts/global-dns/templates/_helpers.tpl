@@ -32,15 +32,35 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: server
 {{- end }}
 
-{{- define "global-dns.commonLabels" -}}
+{{- define "global-dns.chartLabels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
+{{/*
+Labels of an object, from a dict: `root`, the `labels` that are given for this object, and `component` if it is no server.
+The chart's own labels win, because selectors need them; then those of the object; then those of every object.
+*/}}
 {{- define "global-dns.labels" -}}
-{{ include "global-dns.selectorLabels" . }}
-{{ include "global-dns.commonLabels" . }}
+{{- $own := dict "app.kubernetes.io/component" (default "server" .component) -}}
+{{- $own = merge $own (include "global-dns.selectorLabels" .root | fromYaml) (include "global-dns.chartLabels" .root | fromYaml) -}}
+{{- toYaml (merge $own (default dict .labels) .root.Values.commonLabels) -}}
+{{- end }}
+
+{{/*
+Metadata of an object, from the same dict. Further keys: `name`, else that of the release; `namespace`, else that of the
+release, and empty for an object of the cluster; `annotations`.
+*/}}
+{{- define "global-dns.metadata" -}}
+name: {{ .name | default (include "global-dns.fullname" .root) }}
+{{- with ternary .namespace .root.Release.Namespace (hasKey . "namespace") }}
+namespace: {{ . }}
+{{- end }}
+labels: {{- include "global-dns.labels" . | nindent 2 }}
+{{- with merge dict (default dict .annotations) .root.Values.commonAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- define "global-dns.image" -}}
@@ -61,19 +81,30 @@ refuses. A namespace's annotation must not turn it on either, so it is said here
 linkerd.io/inject: disabled
 {{- end }}
 
-{{/*
-Pod security `restricted`. No user: the image has a numeric one, and platforms that give each namespace users of its own
-(OpenShift) refuse any other.
-*/}}
-{{- define "global-dns.podSecurity" -}}
-runAsNonRoot: true
-seccompProfile: {type: RuntimeDefault}
+{{/* Whether anybody outside the cluster may reach the Service. */}}
+{{- define "global-dns.isReachableFromOutside" -}}
+{{- if or (ne .Values.service.type "ClusterIP") .Values.service.externalIPs }}true{{ end -}}
 {{- end }}
 
-{{- define "global-dns.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{- define "global-dns.tolerations" -}}
+{{- if not (kindIs "invalid" .Values.tolerations) -}}
+{{ toYaml .Values.tolerations }}
+{{- else if eq .Values.kind "DaemonSet" -}}
+- {key: node-role.kubernetes.io/control-plane, operator: Exists}
+- {key: CriticalAddonsOnly, operator: Exists}
+{{- end -}}
+{{- end }}
+
+{{- define "global-dns.terminationGracePeriod" -}}
+{{- $grace := int64 .Values.graceSeconds -}}
+{{- $given := .Values.terminationGracePeriodSeconds -}}
+{{- if kindIs "invalid" $given -}}
+{{ add $grace 15 }}
+{{- else if lt (int64 $given) (add $grace 10) -}}
+{{ fail (printf "terminationGracePeriodSeconds is %d; with graceSeconds %d it must be at least %d" (int64 $given) $grace (add $grace 10)) }}
+{{- else -}}
+{{ int64 $given }}
+{{- end -}}
 {{- end }}
 
 {{/* Whether this cluster's API server is what is watched. */}}
