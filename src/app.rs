@@ -112,10 +112,7 @@ async fn serve(
     let api = listeners.api().bind_tcp("api")?;
     let bound: Vec<_> = dns.iter().map(|listener| listener.address).collect();
     let (pod, node) = (addresses_of(POD_IPS)?, addresses_of(NODE_IPS)?);
-    let zones = zones(
-        &model,
-        &ns_addresses(&ns_address, &dns, pod.first().copied()),
-    );
+    let zones = zones(&model, &ns_addresses(&ns_address, &bound));
 
     let tallies = Tallies::default();
     let rate_limit = access.rate_limit();

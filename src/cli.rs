@@ -89,7 +89,7 @@ pub struct ServeArgs {
     )]
     pub order: OrderArg,
 
-    /// Address of ns.dns.ZONE [default: the concrete listen addresses, else the pod's, else loopback]
+    /// Address of ns.dns.ZONE, which leads to this server, or any replica, at port 53 (repeatable) [default: those of --listen at port 53, wildcards aside]
     #[arg(
         long,
         env = "GLOBAL_DNS_NS_ADDRESS",
@@ -393,6 +393,22 @@ mod tests {
                 assert_eq!(flag.get_env().and_then(|e| e.to_str()), Some(env.as_str()));
                 let help = flag.get_help().unwrap().to_string();
                 assert!(!help.ends_with('.'), "help of --{name} ends in a full stop");
+            }
+        }
+    }
+
+    /// A pod may have the variables of its namespace's Services, and one of those may be called global-dns, or begin so.
+    #[test]
+    fn no_flag_reads_a_variable_that_kubernetes_makes_for_a_service() {
+        for command in Cli::command().get_subcommands() {
+            for flag in command.get_arguments() {
+                let Some(variable) = flag.get_env().and_then(|name| name.to_str()) else {
+                    continue;
+                };
+                let ends = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"];
+                let has_part = ["_SERVICE_PORT_", "_PORT_"].map(|part| variable.contains(part));
+                let is_made = ends.iter().any(|end| variable.ends_with(end));
+                assert!(!is_made && has_part == [false; 2], "{variable}");
             }
         }
     }

@@ -87,6 +87,9 @@ pub fn explain(
             let served: Vec<&str> = zones.iter().map(|zone| zone.name.as_str()).collect();
             vec![format!("served here: {}", served.join(" "))]
         }
+        Reading::NsHost(zone) if zone.ns_addresses.is_empty() => {
+            vec!["no address at port 53 is known: --ns-address of serve gives one".to_owned()]
+        }
         Reading::Apex(_)
         | Reading::NsHost(_)
         | Reading::Version(_)

@@ -17,7 +17,7 @@ mod udp;
 
 use std::cell::Cell;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -342,25 +342,27 @@ impl Drop for DnsServer {
     }
 }
 
-/// Returns the addresses of `ns.dns.Z`: those given, else the concrete ones among the listeners', else the pod's, else
-/// loopback.
-pub fn ns_addresses(
-    given: &[IpAddr],
-    listeners: &[DnsListener],
-    pod: Option<IpAddr>,
-) -> Vec<IpAddr> {
-    if !given.is_empty() {
-        return given.to_vec();
+/// The port at which resolvers query the name servers of a zone (RFC 1035 section 4.2).
+const NS_PORT: u16 = 53;
+
+/// Returns the addresses of `ns.dns.Z`, each once: those given, else those of the listeners to which an NS record leads.
+///
+/// A wildcard address is no server's, and nobody finds another port than 53. A loopback address leads other hosts to
+/// themselves, so it counts only if there is no other. Without any address the name owns no record, which is better than a
+/// wrong one: a resolver sees it at once.
+pub fn ns_addresses(given: &[IpAddr], listeners: &[SocketAddr]) -> Vec<IpAddr> {
+    let mut addresses = given.to_vec();
+    if addresses.is_empty() {
+        let found = listeners.iter().filter(|bound| bound.port() == NS_PORT);
+        addresses.extend(found.map(SocketAddr::ip));
+        addresses.retain(|ip| !ip.is_unspecified());
+        if addresses.iter().any(|ip| !ip.is_loopback()) {
+            addresses.retain(|ip| !ip.is_loopback());
+        }
     }
-    let bound = listeners.iter().map(|listener| listener.address.ip());
-    let mut concrete: Vec<IpAddr> = bound.filter(|ip| !ip.is_unspecified()).collect();
-    concrete.sort();
-    concrete.dedup();
-    match (concrete.is_empty(), pod) {
-        (false, _) => concrete,
-        (true, Some(pod)) => vec![pod],
-        (true, None) => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-    }
+    addresses.sort();
+    addresses.dedup();
+    addresses
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub struct Zone {
     pub ttl: u32,
     /// SOA TTL and MINIMUM, seconds: how long a negative answer is kept (RFC 2308 section 5).
     pub negative_ttl: u32,
-    /// Addresses of `ns.dns.Z`: this server's.
+    /// Addresses of `ns.dns.Z`, at whose port 53 this zone is answered. Empty: it owns no record.
     pub ns_addresses: Vec<IpAddr>,
     /// What its names stand for.
     pub kind: ZoneKind,

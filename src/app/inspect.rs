@@ -14,7 +14,6 @@ use super::{Source, json, log_to_stderr, print, zones};
 use crate::admin::choose_zone;
 use crate::cli::{ExplainArgs, ExplainOutput, ModelArgs, SourceArgs, TableArgs, TableOutput};
 use crate::explain::{Explanation, explain};
-use crate::server::ns_addresses;
 use crate::source::{Feeds, Policy, ShrinkGuard, kube};
 use crate::table::Publisher;
 use crate::table::publish::Reader;
@@ -49,7 +48,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
         None => {
             let reader = first_table(&view.source, &view.model).await?;
             let now = reader.load();
-            let zones = zones(&view.model, &ns_addresses(&[], &[], None));
+            let zones = zones(&view.model, &[]);
             match output {
                 TableOutput::Text => Report::new(&zones, &now).to_text(),
                 TableOutput::Json => json(&Report::new(&zones, &now))?,
@@ -80,7 +79,7 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         }
         None => {
             let reader = first_table(&view.source, &view.model).await?;
-            let zones = zones(&view.model, &ns_addresses(&[], &[], None));
+            let zones = zones(&view.model, &[]);
             let explanation = explain(&zones, &reader.load(), &view.source.namespace, &name);
             explanation.context("there is no complete table")?
         }

@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::testing::{endpoint, gateway, local, mirror, published, table, zones};
+use crate::zone::Zone;
 
 fn explained_in(watched: &[&str], objects: &[Value], name: &str) -> Explanation {
     let watched: Vec<Namespace> = watched.iter().map(|name| name.parse().unwrap()).collect();
@@ -58,6 +59,30 @@ fn an_answer_comes_with_each_endpoint_and_its_object() {
     );
     // A headless mirror without endpoint mirrors, as in recording 14.
     assert_eq!(explained.notes, [EMPTY_WEST, MESHED]);
+}
+
+#[test]
+fn a_name_server_without_an_address_says_which_flag_gives_one() {
+    let name = Name::from_text("ns.dns.global").unwrap();
+    let explained = |ns_addresses: &[std::net::IpAddr]| {
+        let zones = zones(&["global"]);
+        let zones = zones.iter().cloned().map(|zone| Zone {
+            ns_addresses: ns_addresses.to_vec(),
+            ..zone
+        });
+        let zones = Zones::new(zones.collect());
+        explain(&zones, &published(table(&shop())), &[], &name).unwrap()
+    };
+    let without = explained(&[]);
+    assert!(without.exists);
+    assert_eq!(without.answers[0].result, "NODATA");
+    let [note] = without.notes.as_slice() else {
+        panic!("{:?}", without.notes)
+    };
+    assert!(note.contains("--ns-address"), "{note}");
+    let with = explained(&["192.0.2.53".parse().unwrap()]);
+    assert_eq!(with.answers[0].records, ["A\t192.0.2.53"]);
+    assert!(with.notes.is_empty(), "{:?}", with.notes);
 }
 
 #[test]

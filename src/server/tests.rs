@@ -1,7 +1,7 @@
 //! Listeners that run into what a test has set for them.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::*;
@@ -186,5 +186,45 @@ async fn what_waits_is_answered_at_the_end_although_receiving_is_interrupted() {
             assert!(socket.recv(&mut [0; 512]).is_ok(), "errno {error}");
         }
         running.server.stop().await;
+    }
+}
+
+#[test]
+fn ns_addresses_lead_to_a_server_at_port_53() {
+    let addresses = |given: &[&str], listeners: &[&str]| -> Vec<String> {
+        let given: Vec<IpAddr> = given.iter().map(|ip| ip.parse().unwrap()).collect();
+        let listeners: Vec<SocketAddr> = listeners.iter().map(|at| at.parse().unwrap()).collect();
+        let found = ns_addresses(&given, &listeners);
+        found.iter().map(ToString::to_string).collect()
+    };
+    // The address that a Service has in every replica, whatever each one listens on.
+    for listeners in [
+        &["0.0.0.0:5353", "[::]:5353"],
+        &["10.244.0.7:53", "[::]:53"],
+    ] {
+        assert_eq!(addresses(&["10.96.0.53"], listeners), ["10.96.0.53"]);
+    }
+    let twice = ["2001:db8::53", "10.96.0.53", "2001:db8::53"];
+    assert_eq!(addresses(&twice, &[]), ["10.96.0.53", "2001:db8::53"]);
+    for (listeners, expected) in [
+        (
+            &["192.0.2.53:53", "[2001:db8::53]:53"][..],
+            &["192.0.2.53", "2001:db8::53"][..],
+        ),
+        // Nobody asks at another port.
+        (&["192.0.2.53:5353", "192.0.2.54:53"], &["192.0.2.54"]),
+        (&["127.0.0.1:1053"], &[]),
+        // These are no addresses to ask at.
+        (&["0.0.0.0:53", "[::]:53"], &[]),
+        (&["0.0.0.0:5353", "[::]:5353"], &[]),
+        // Another host would ask itself.
+        (
+            &["127.0.0.1:53", "[::1]:53", "192.0.2.53:53"],
+            &["192.0.2.53"],
+        ),
+        (&["127.0.0.1:53"], &["127.0.0.1"]),
+        (&[], &[]),
+    ] {
+        assert_eq!(addresses(&[], listeners), expected, "{listeners:?}");
     }
 }

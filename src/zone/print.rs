@@ -1,11 +1,11 @@
 //! The whole table as a zone file (RFC 1035 section 5) that Knot, NSD and BIND load without a complaint.
 //!
 //! Which names there are is listed here; what each one owns is [`read()`] and answered like any question, so the file
-//! cannot differ from the answers.
+//! cannot differ from the answers. The one exception is the address of `ns.dns.Z` if it is not known: [`NS_STAND_IN`].
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 
 use super::answer::rtype_of;
@@ -32,7 +32,12 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
         let version = format_args!("TXT\t\"{DNS_VERSION}\"");
         line(&format!("dns-version.{apex}"), zone.ttl, version);
     }
-    for address in &zone.ns_addresses {
+    let unknown = [NS_STAND_IN];
+    let ns_addresses: &[IpAddr] = match zone.ns_addresses.as_slice() {
+        [] => &unknown,
+        known => known,
+    };
+    for address in ns_addresses {
         let rtype = rtype_of(*address);
         line(
             &format!("ns.dns.{apex}"),
@@ -105,6 +110,10 @@ pub const SRV_WEIGHT: u16 = 10;
 
 /// Version of the Kubernetes DNS specification at `dns-version.Z`.
 pub const DNS_VERSION: &str = "1.1.0";
+
+/// Address of `ns.dns.Z` in a zone file if this server's is not known: that of any server that loads the file. Name servers
+/// refuse a zone whose name server has no address.
+const NS_STAND_IN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Timers of the SOA record, for secondaries that do not exist: two hours, half an hour, a day.
 pub const SOA_TIMERS: (u32, u32, u32) = (7200, 1800, 86400);

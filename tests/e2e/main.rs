@@ -29,7 +29,7 @@
 //!
 //! - `node`: cluster IPs as kube-proxy plays them, and CoreDNS as its pod finds it
 //! - `recipes`: CoreDNS with the very text of `coredns/`
-//! - `resolvers`: unbound and dnsmasq with the text of `coredns/`
+//! - `resolvers`: unbound and dnsmasq with the text of `coredns/`; unbound and BIND that follow the zone's NS record
 //! - `failover`: two replicas behind one cluster IP
 //!
 //! Scenarios on the stand-in:

@@ -175,7 +175,10 @@ fn nested_zones_load_everywhere_and_do_not_overlap() {
 
 #[test]
 fn every_line_is_an_answer_and_every_answer_is_a_line() {
-    let server = Server::of(generated(), &["--cluster-name=hub"]);
+    let server = Server::of(
+        generated(),
+        &["--cluster-name=hub", "--ns-address=192.0.2.53"],
+    );
     let zone = zone_of(&server, "");
     let record = |line: &str| line.replace('\t', " ").replace('"', "");
     let lines: BTreeSet<String> = zone.lines().map(record).collect();
@@ -258,7 +261,10 @@ fn essence(reply: &Reply) -> (String, bool, BTreeSet<String>, Vec<String>) {
 #[test]
 #[ignore = "needs Knot"]
 fn a_running_knot_answers_as_we_do() {
-    let server = Server::of(generated(), &["--cluster-name=hub"]);
+    let server = Server::of(
+        generated(),
+        &["--cluster-name=hub", "--ns-address=192.0.2.53"],
+    );
     let zone = zone_of(&server, "");
     let knot = Knot::start("global", &zone);
     let asked = questions(&zone);

@@ -126,6 +126,16 @@ linkerd.io/inject: disabled
 {{ include "global-dns.port" (dict "addresses" .Values.adminListen "default" "9153") }}
 {{- end }}
 
+{{/* The environment variable that Kubernetes makes of the Service's address, in pods with enableServiceLinks. */}}
+{{- define "global-dns.serviceVariable" -}}
+{{ include "global-dns.fullname" . | upper | replace "-" "_" }}_SERVICE_HOST
+{{- end }}
+
+{{/* Whether the pods learn the Service's address by that variable. */}}
+{{- define "global-dns.needsServiceVariable" -}}
+{{- if not (or .Values.nsAddresses .Values.service.clusterIP) }}true{{ end -}}
+{{- end }}
+
 {{/* Flags of `serve` and of `check`: where objects come from, and the model. */}}
 {{- define "global-dns.modelArgs" -}}
 {{- $v := .Values -}}
@@ -173,8 +183,12 @@ linkerd.io/inject: disabled
 {{- define "global-dns.serveArgs" -}}
 {{- $v := .Values -}}
 - --order={{ $v.order }}
-{{- range $v.nsAddresses }}
+{{- if include "global-dns.needsServiceVariable" . }}
+- --ns-address=$({{ include "global-dns.serviceVariable" . }})
+{{- else }}
+{{- range $v.nsAddresses | default (list $v.service.clusterIP) }}
 - {{ printf "--ns-address=%s" . | quote }}
+{{- end }}
 {{- end }}
 - --udp-max={{ int64 $v.udpMax }}
 {{- with $v.udpWorkers }}

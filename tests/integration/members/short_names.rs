@@ -205,7 +205,7 @@ fn an_empty_non_terminal_yields_to_a_short_name() {
         .with(mirror("prod", "kafka", "west").endpoint("kafka-0", &["10.96.1.1"]))
         .with(mirror("kafka", "broker", "west").endpoint("broker-0", &["10.96.2.1"]))
         .with(mirror("prod", "dns", "west").endpoint("dns-0", &["10.96.3.1"]));
-    let server = Server::of(manifest, &[]);
+    let server = Server::of(manifest, &["--ns-address=192.0.2.53"]);
     check_outcomes(
         &server,
         "names with two meanings",
@@ -215,7 +215,7 @@ fn an_empty_non_terminal_yields_to_a_short_name() {
             ("broker.kafka.global. A", "10.96.2.1"),
             ("kafka.global. AAAA", "NODATA"),
             ("dns.global. A", "10.96.3.1"),
-            ("ns.dns.global. A", "127.0.0.1"),
+            ("ns.dns.global. A", "192.0.2.53"),
             ("prod.global. A", "NODATA"),
         ],
     );
@@ -271,7 +271,7 @@ fn the_zones_own_names_hide_short_ones_and_that_is_reported_too() {
     let manifest = objects()
         .with(mirror("prod", "dns-version", "west").endpoint("v-0", &["10.96.1.1"]))
         .with(mirror("prod", "dns", "ns").endpoint("dns-0", &["10.96.2.1"]));
-    let server = Server::of(manifest, &[]);
+    let server = Server::of(manifest, &["--ns-address=192.0.2.53"]);
     check_outcomes(
         &server,
         "hidden by the zone",
@@ -279,7 +279,7 @@ fn the_zones_own_names_hide_short_ones_and_that_is_reported_too() {
             ("dns-version.global. TXT", "1.1.0"),
             ("dns-version.global. A", "NODATA"),
             ("dns-version.prod.global. A", "10.96.1.1"),
-            ("ns.dns.global. A", "127.0.0.1"),
+            ("ns.dns.global. A", "192.0.2.53"),
             ("ns.dns.prod.global. A", "10.96.2.1"),
             ("dns.global. A", "10.96.2.1"),
         ],
