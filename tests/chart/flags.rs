@@ -96,6 +96,8 @@ fn defaults_are_those_of_serve() -> Result<()> {
             ("cluster-name" | "grace", _) => {}
             // The Service's address, which `serve` cannot know.
             ("ns-address", None) => {}
+            // A pod has a place for it.
+            ("snapshot", None) => {}
             (_, Some(default)) => {
                 ensure!(
                     value == default,

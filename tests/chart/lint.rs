@@ -1,10 +1,13 @@
 //! `helm lint`, and wrong values that are refused with a sentence that names them.
 
-use anyhow::{Result, ensure};
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::harness::say;
 use crate::helm::{chart, helm, try_template};
+use crate::support::repository::repository;
 use crate::values::{every_flag, least, matrix, with};
 
 #[test]
@@ -26,7 +29,14 @@ fn helm_finds_nothing_to_complain_about() -> Result<()> {
 #[ignore = "needs Helm"]
 fn wrong_values_are_refused_by_name() -> Result<()> {
     let cases = [
-        (json!({}), "clusterName is required"),
+        (
+            json!({"image": {"repository": "localhost/global-dns"}}),
+            "clusterName is required",
+        ),
+        (
+            json!({"clusterName": "hub"}),
+            "image.repository is required",
+        ),
         (json!({"clusterName": "Hub"}), "at '/clusterName': 'Hub'"),
         (
             json!({"clusterName": 7}),
@@ -195,6 +205,10 @@ fn wrong_values_are_refused_by_name() -> Result<()> {
             "at '/prometheusRule/ignoredConflicts/0'",
         ),
         (
+            with(json!({"scrapeAnnotations": "yes"})),
+            "at '/scrapeAnnotations': got string, want boolean",
+        ),
+        (
             with(json!({"serviceMonitor": {"enabled": "yes"}})),
             "at '/serviceMonitor/enabled': got string, want boolean",
         ),
@@ -221,5 +235,47 @@ fn wrong_values_are_refused_by_name() -> Result<()> {
         "{} wrong values, each refused by name",
         cases.len()
     ));
+    Ok(())
+}
+
+/// Whoever copies the commands gets the image that the commands have built.
+#[test]
+#[ignore = "needs Helm"]
+fn the_readme_installs_the_image_that_it_builds() -> Result<()> {
+    let readme = fs::read_to_string(repository("README.md"))?.replace("\\\n", " ");
+    let mut built = String::new();
+    let mut installed = 0;
+    for line in readme.lines().filter_map(|line| line.strip_prefix("$ ")) {
+        let command = line.split_once(" #").map_or(line, |(command, _)| command);
+        let words: Vec<&str> = command.split_whitespace().collect();
+        match words.as_slice() {
+            ["docker", "build", "-t", image, "."] => built = (*image).to_owned(),
+            // To the registry, or into the nodes.
+            ["docker", "push", image] | ["kind", "load", "docker-image", image] => {
+                ensure!(built == *image, "{line}: {built} was built");
+            }
+            ["helm", "install", name, place, flags @ ..] => {
+                let folder = repository(place);
+                let folder = folder.to_str().context("a path")?;
+                let flags: Vec<&str> = flags
+                    .iter()
+                    .copied()
+                    .filter(|flag| *flag != "--create-namespace")
+                    .collect();
+                let arguments = ["template", name, folder, "--kube-version", "1.33.0"];
+                let output = helm(&[&arguments[..], &flags].concat(), &json!({}))?;
+                let error = String::from_utf8_lossy(&output.stderr);
+                ensure!(output.status.success(), "{line}: {error}");
+                let text = String::from_utf8_lossy(&output.stdout);
+                ensure!(
+                    text.contains(&format!("image: \"{built}\"")),
+                    "{line}: not {built}"
+                );
+                installed += 1;
+            }
+            _ => {}
+        }
+    }
+    ensure!(installed == 2, "{installed} installations in the README");
     Ok(())
 }

@@ -180,6 +180,75 @@ fn values_are_where_kubernetes_expects_them() {
     }
 }
 
+/// Prometheus finds the pods, by annotations or by the operator's objects, and never by both.
+#[test]
+#[ignore = "needs Helm"]
+fn pods_are_scraped_once() {
+    let found = |prefix: &str, values: Value| -> Value {
+        let rendered = template(&with(values)).unwrap();
+        let annotations =
+            &rendered.workload().unwrap()["spec"]["template"]["metadata"]["annotations"];
+        let annotations = annotations.as_object().unwrap().iter();
+        let chosen =
+            annotations.filter_map(|(key, value)| Some((key.strip_prefix(prefix)?, value)));
+        chosen
+            .map(|(key, value)| (key.to_owned(), value.clone()))
+            .collect()
+    };
+    let annotations = |values| found("prometheus.io/", values);
+    let at = |port: &str| json!({"scrape": "true", "port": port, "path": "/metrics"});
+    assert_eq!(annotations(json!({})), at("9153"));
+    let admin = json!({"adminListen": ["0.0.0.0:8080"]});
+    assert_eq!(annotations(admin), at("8080"));
+    let own = json!({"podAnnotations": {"prometheus.io/scrape": "false"}});
+    assert_eq!(annotations(own)["scrape"], "false");
+    for without in [
+        json!({"scrapeAnnotations": false}),
+        json!({"serviceMonitor": {"enabled": true}}),
+    ] {
+        assert_eq!(annotations(without), json!({}));
+    }
+}
+
+/// A container that is restarted while the API server is away answers from what the one before it saved.
+#[test]
+#[ignore = "needs Helm"]
+fn the_snapshot_has_a_volume_and_lasts_as_long_as_the_pod() {
+    let objects = json!({"extraVolumes": [{"name": "objects", "configMap": {"name": "objects"}}],
+        "extraVolumeMounts": [{"name": "objects", "mountPath": "/objects"}], "source": {"files": ["/objects/a.yaml"]}});
+    for (values, has_one) in [
+        (json!({}), true),
+        (json!({"snapshot": {"enabled": false}}), false),
+        // What files hold is read at the start.
+        (objects, false),
+    ] {
+        let rendered = template(&with(values.clone())).unwrap();
+        let arguments = rendered.arguments().unwrap();
+        let path = arguments
+            .iter()
+            .find_map(|flag| flag.strip_prefix("--snapshot="));
+        assert_eq!(path.is_some(), has_one, "{values}");
+        let pod = &rendered.workload().unwrap()["spec"]["template"]["spec"];
+        let all = |list: &Value| list.as_array().cloned().unwrap_or_default();
+        let mounts = all(&pod["containers"][0]["volumeMounts"]);
+        let is_above = |mount: &&Value| {
+            let place = mount["mountPath"].as_str().unwrap();
+            path.is_some_and(|path| path.starts_with(&format!("{place}/")))
+        };
+        let names = mounts
+            .iter()
+            .filter(is_above)
+            .map(|mount| mount["name"].clone());
+        let volumes: Vec<Value> = names
+            .map(|name| json!({"name": name, "emptyDir": {}}))
+            .collect();
+        assert_eq!(volumes.len(), usize::from(has_one), "{values}: {mounts:?}");
+        for volume in volumes {
+            assert!(all(&pod["volumes"]).contains(&volume), "{values}: {pod}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs Helm"]
 fn metrics_are_not_reachable_where_dns_is_from_outside() {

@@ -165,6 +165,8 @@ pub fn serve(cluster: &Cluster, values: &Value) -> Result<Running> {
         values[listener] = json!(["127.0.0.1:0"]);
     }
     values["log"] = json!({"format": "json"});
+    // There is no volume for it.
+    values["snapshot"] = json!({"enabled": false});
     let arguments = template(&values)?.passed_arguments(&service_address(cluster)?)?;
     // The kubeconfig of the admin, with the token of the account in the place of the admin's.
     let token = cluster.token(NAMESPACE, RELEASE)?;

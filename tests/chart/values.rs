@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// The least that an installation needs.
 pub fn least() -> Value {
-    json!({"clusterName": "hub"})
+    json!({"clusterName": "hub", "image": {"repository": "registry.example.com/dns/global-dns"}})
 }
 
 /// The least, and these.
@@ -19,7 +19,8 @@ pub fn with(further: Value) -> Value {
 /// Every flag that goes together with watching this cluster, each with a value other than its default.
 pub fn every_flag() -> Map<String, Value> {
     let values = json!({
-        "clusterName": "hub", "zones": ["global.internal", "svc.example.com"],
+        "clusterName": "hub", "image": {"repository": "registry.example.com/dns/global-dns"},
+        "zones": ["global.internal", "svc.example.com"],
         "reverseZones": ["96.10.in-addr.arpa"], "clusterAliases": {"link-west": "west"}, "excludeClusters": ["old"],
         "ttl": 7, "ttlMax": 60, "negativeTtl": 9,
         "shortNames": {"which": "pinned", "defaultNamespace": "prod", "pinned": {"db": "prod", "cache": "shop"}},
@@ -172,7 +173,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
         (
             "a single replica",
             with(
-                json!({"replicas": 1, "shrinkGuard": false, "topologySpread": {"nodes": "", "zones": ""}}),
+                json!({"replicas": 1, "shrinkGuard": false, "snapshot": {"enabled": false}, "scrapeAnnotations": false, "topologySpread": {"nodes": "", "zones": ""}}),
             ),
         ),
         (

@@ -64,10 +64,11 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 
 {{- define "global-dns.image" -}}
+{{- required "image.repository is required: the repository that you pushed the image to, such as registry.example.com/dns/global-dns" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 {{- end }}
 
@@ -79,6 +80,16 @@ refuses. A namespace's annotation must not turn it on either, so it is said here
 */}}
 {{- define "global-dns.mesh" -}}
 linkerd.io/inject: disabled
+{{- end }}
+
+{{/* What the server needs wins over what is given, and that over what it is found by. */}}
+{{- define "global-dns.podAnnotations" -}}
+{{- $scrape := dict -}}
+{{- if and .Values.scrapeAnnotations (not .Values.serviceMonitor.enabled) -}}
+{{- $port := include "global-dns.adminPort" . -}}
+{{- $scrape = dict "prometheus.io/scrape" "true" "prometheus.io/port" $port "prometheus.io/path" "/metrics" -}}
+{{- end -}}
+{{- toYaml (merge (include "global-dns.mesh" . | fromYaml) .Values.podAnnotations $scrape) -}}
 {{- end }}
 
 {{/* Whether anybody outside the cluster may reach the Service. */}}
@@ -110,6 +121,11 @@ linkerd.io/inject: disabled
 {{/* Whether this cluster's API server is what is watched. */}}
 {{- define "global-dns.watchesThisCluster" -}}
 {{- if not (or .Values.source.files .Values.source.kubeconfig) }}true{{ end -}}
+{{- end }}
+
+{{/* Whether there is a snapshot: `serve` refuses one of files. */}}
+{{- define "global-dns.hasSnapshot" -}}
+{{- if and .Values.snapshot.enabled (not .Values.source.files) }}true{{ end -}}
 {{- end }}
 
 {{/* Ports: that of the first address, or what the server does by itself. */}}
@@ -233,7 +249,7 @@ linkerd.io/inject: disabled
 {{- end }}
 - --relist={{ $v.relist }}
 - --watch-timeout={{ $v.watchTimeout }}
-{{- if $v.snapshot.enabled }}
+{{- if include "global-dns.hasSnapshot" . }}
 - --snapshot=/var/lib/global-dns/snapshot.json
 - --snapshot-max-age={{ $v.snapshot.maxAge }}
 {{- end }}
