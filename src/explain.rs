@@ -15,7 +15,7 @@ use missing::{missing, unready};
 use crate::mirror::{Namespace, ObjectRef, Skip, SkipReason};
 use crate::table::report::{EndpointReport, SkipReport, State, write_rows};
 use crate::table::{Conflict, ConflictKind, Origin, Published, Service, Table};
-use crate::zone::answer::{answer_question, rtype_of};
+use crate::zone::answer::{addresses_of, answer_question};
 use crate::zone::print::{owner_names, rows_text};
 use crate::zone::{Answer, Name, Reading, RecordType, Scope, View, Why, Zones, read};
 
@@ -150,17 +150,13 @@ fn answer_report(
             Some(view.service.ttl),
             rows_text(name, &view, rtype),
         ),
-        Answer::Address(zone, rtype) => {
-            let own = zone
-                .ns_addresses
-                .iter()
-                .filter(|ip| rtype_of(**ip) == rtype);
-            (
-                "NOERROR",
-                Some(zone.ttl),
-                own.map(|ip| format!("{rtype}\t{ip}")).collect(),
-            )
-        }
+        Answer::Address(zone, rtype) => (
+            "NOERROR",
+            Some(zone.ttl),
+            addresses_of(zone, rtype)
+                .map(|ip| format!("{rtype}\t{ip}"))
+                .collect(),
+        ),
         Answer::Pointers(_, pointers) => ("NOERROR", Some(pointers.ttl()), Vec::new()),
         Answer::Soa(zone) | Answer::Ns(zone) | Answer::Text(zone) => {
             ("NOERROR", Some(zone.ttl), Vec::new())

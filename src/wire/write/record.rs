@@ -112,6 +112,16 @@ impl Message<'_> {
     pub(super) fn put_target_address(
         &mut self,
         view: &View<'_>,
+    /// Writes an RRset whole, or nothing of it; `records` returns `false` if one does not fit.
+    pub(super) fn put_rrset(&mut self, records: impl FnOnce(&mut Self) -> bool) -> bool {
+        let (length, counts) = (self.length, self.counts);
+        let is_whole = records(self);
+        if !is_whole {
+            (self.length, self.counts) = (length, counts);
+        }
+        is_whole
+    }
+
         endpoint: &Endpoint,
         target_at: usize,
         ip: IpAddr,

@@ -2,15 +2,17 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use hickory_proto::op::{Message as HickoryMessage, OpCode, ResponseCode};
+use hickory_proto::rr::Record;
 use hickory_proto::serialize::binary::{BinEncodable as _, BinEncoder};
 use proptest::prelude::*;
 
 use super::*;
-use crate::table::Published;
-use crate::testing::{endpoint, mirror, table, zones};
+use crate::table::{Published, Rules};
+use crate::testing::{endpoint, mirror, rules, table, table_by, zones};
 use crate::wire::respond::{Arrival, Settings, Transport, respond};
 use crate::wire::{Access, CookieSecret, Order, RateLimit, parse, records};
 use crate::zone::print::owner_names;
+use crate::zone::{Zone, Zones};
 
 /// A table with a service of `count` endpoints for each number, in two clusters, half of them dual-stack.
 fn published(counts: &[usize]) -> Published {
@@ -132,6 +134,12 @@ fn reply(
     );
     if written.is_truncated {
         assert!(message.additionals.is_empty());
+    }
+    // An RRset is whole or absent (RFC 2181 section 9).
+    let rrset = |record: &Record| (record.name.clone(), record.record_type());
+    let (kept, left_out) = expected.additionals.split_at(message.additionals.len());
+    if let (Some(last), Some(next)) = (kept.last(), left_out.first()) {
+        assert_ne!(rrset(last), rrset(next));
     }
     (out, written)
 }
@@ -329,6 +337,57 @@ fn as_much_is_reserved_for_opt_as_it_takes() {
             opt_length(&edns),
             "{bits:04b}"
         );
+    }
+}
+
+/// Two links with one cluster name, so that each endpoint has several addresses of a family, and a server with many.
+#[test]
+fn an_rrset_of_the_additional_section_is_whole_or_absent() {
+    let mut objects = Vec::new();
+    let links = ["east", "west", "north"];
+    for (number, link) in links.iter().enumerate() {
+        objects.push(mirror("prod", "db", link));
+        for index in 0..6 {
+            let v4 = format!("10.0.{index}.{}", number + 1);
+            let v6 = format!("2001:db8::{index}:{}", number + 1);
+            let host = format!("h-{index}");
+            objects.push(endpoint("prod", "db", link, &host, &[&v4, &v6]));
+        }
+    }
+    let alias = |link: &str| (link.parse().unwrap(), "far".parse().unwrap());
+    let rules = Rules {
+        cluster_aliases: links.map(alias).into(),
+        ..rules()
+    };
+    let now = crate::testing::published(table_by(&rules, &objects));
+    let ns = |last| {
+        [
+            IpAddr::from([192, 0, 2, last]),
+            format!("2001:db8::{last}").parse().unwrap(),
+        ]
+    };
+    let with_many = |zone: &Zone| Zone {
+        ns_addresses: (1..=20).flat_map(ns).collect(),
+        ..zone.clone()
+    };
+    let settings = Settings {
+        udp_max: 4096,
+        zones: Zones::new(zones(&["global"]).iter().map(with_many).collect()),
+        ..settings(Order::Rotate)
+    };
+    for (name, rtype, most) in [("_sql._tcp.db.prod.global", 33, 36), ("global", 2, 40)] {
+        let mut counts = std::collections::BTreeSet::new();
+        for payload in 512..=1600 {
+            let packet = query(name, rtype, Some(payload));
+            // `reply` checks the RRset where it ends.
+            let (bytes, written) = reply(&settings, &now, &packet, Transport::Udp, payload.into());
+            assert!(!written.is_truncated);
+            let additionals = HickoryMessage::from_vec(&bytes).unwrap().additionals;
+            counts.insert(additionals.len());
+        }
+        // All of them, or some.
+        assert_eq!(counts.last(), Some(&most), "{name}");
+        assert!(counts.len() > 1, "{name}: {counts:?}");
     }
 }
 
