@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 mod access;
 mod check;
@@ -320,10 +321,29 @@ pub struct LogArgs {
 
 /// Reads the command line. Ends the process with exit code 2 if it makes no sense.
 pub fn read() -> Cli {
-    Cli::parse()
+    let cli = Cli::parse();
+    if let Err(problem) = cli.command.check_zones() {
+        Cli::command()
+            .error(ErrorKind::ValueValidation, problem)
+            .exit();
+    }
+    cli
 }
 
 // === What the flags mean ===
+
+impl Command {
+    /// Refuses zones that cannot be served together.
+    fn check_zones(&self) -> Result<(), String> {
+        match self {
+            Self::Serve(args) => args.model.check_zones(),
+            Self::Explain(args) => args.view.model.check_zones(),
+            Self::Table(args) => args.view.model.check_zones(),
+            Self::Check(args) => args.model.check_zones(),
+            Self::Demo(_) => Ok(()),
+        }
+    }
+}
 
 impl ListenArgs {
     /// Returns where DNS is served.
@@ -377,7 +397,6 @@ impl From<DemoArgs> for ServeArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn every_flag_has_help_and_an_environment_variable() {

@@ -40,6 +40,15 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
             format_args!("{rtype}\t{address}"),
         );
     }
+    // A server of this zone alone leads on to those within it, and knows that the names above them exist.
+    for child in zones.children(zone) {
+        let ns = format!("ns.dns.{}", child.name);
+        line(child.name.as_str(), child.ttl, format_args!("NS\t{ns}"));
+        for address in &child.ns_addresses {
+            let data = format_args!("{}\t{address}", rtype_of(*address));
+            line(&ns, child.ttl, data);
+        }
+    }
     if let ZoneKind::Reverse(below) = &zone.kind {
         let addresses = reverse::range_of_zone(zone)
             .into_iter()

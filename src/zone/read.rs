@@ -7,10 +7,11 @@
 //! | `S.Z`, `C.S.Z`, `H.C.S.Z` and their `_P._R.` forms | the short family: the same, for the namespace that owns `S` |
 //! | `Z`, `ns.dns.Z`, `dns-version.Z` | the zone itself |
 //!
-//! A name exists iff it owns a record or an existing name lies below it (RFC 8020). Canonical names come before short
-//! ones: as long as anything in namespace `N` speaks of a service `S`, `S.N.Z` and all names below it are that service's,
-//! whether they exist or not. Somebody who calls a service like a namespace, and its cluster like a service there, would
-//! answer in its stead otherwise. An empty non-terminal, `N.Z`, yields to a short name.
+//! A name exists iff it owns a record or an existing name lies below it (RFC 8020), which the apex of another zone that is
+//! served may be. Canonical names come before short ones: as long as anything in namespace `N` speaks of a service `S`,
+//! `S.N.Z` and all names below it are that service's, whether they exist or not. Somebody who calls a service like a
+//! namespace, and its cluster like a service there, would answer in its stead otherwise. An empty non-terminal, `N.Z`,
+//! yields to a short name.
 
 use std::borrow::Cow;
 
@@ -105,6 +106,14 @@ pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> 
     };
     let below = name.count() - zone_labels(zone);
     let is_forward = zone.kind == ZoneKind::Forward;
+    let reading = read_in(zone, table, name);
+    if matches!(reading, Reading::Missing(..)) && zones.has_apex_below(name) {
+        return Reading::Empty(zone); // RFC 8020 section 2, RFC 4592 section 2.2.2
+    }
+    reading
+}
+
+fn read_in<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
     let is_own = below == 0 || name.label(below - 1) == Some("dns");
     if !is_forward && !is_own {
         return read_reverse(zone, table, name);

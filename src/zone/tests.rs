@@ -179,6 +179,55 @@ fn the_longest_zone_decides() {
 }
 
 #[test]
+fn names_above_a_zone_within_a_zone_exist() {
+    let zones = zones(&[
+        "global",
+        "a.b.c.global",
+        "z.deep.a.b.c.global",
+        "x.y.db.prod.global",
+        "10.in-addr.arpa",
+        "3.2.1.10.in-addr.arpa",
+        "ip6.arpa",
+        "8.b.d.0.1.0.0.2.ip6.arpa",
+    ]);
+    let table = shop();
+    let cases = [
+        // Empty non-terminals, of the zone that they are in.
+        ("c.global", "NODATA global."),
+        ("b.c.global", "NODATA global."),
+        ("deep.a.b.c.global", "NODATA a.b.c.global."),
+        ("y.db.prod.global", "NODATA global."),
+        ("1.10.in-addr.arpa", "NODATA 10.in-addr.arpa."),
+        ("2.1.10.in-addr.arpa", "NODATA 10.in-addr.arpa."),
+        ("2.ip6.arpa", "NODATA ip6.arpa."),
+        ("d.0.1.0.0.2.ip6.arpa", "NODATA ip6.arpa."),
+        // What is beside them does not exist.
+        ("d.global", "NXDOMAIN global."),
+        ("bc.global", "NXDOMAIN global."),
+        ("a.c.global", "NXDOMAIN global."),
+        ("x.b.c.global", "NXDOMAIN global."),
+        ("nope.a.b.c.global", "NXDOMAIN a.b.c.global."),
+        ("x.db.prod.global", "NXDOMAIN global."),
+        ("2.10.in-addr.arpa", "NXDOMAIN 10.in-addr.arpa."),
+        ("1.1.10.in-addr.arpa", "NXDOMAIN 10.in-addr.arpa."),
+        ("3.ip6.arpa", "NXDOMAIN ip6.arpa."),
+        // Names with records keep them.
+        ("db.prod.global", "A 10.96.0.1, A 10.96.0.2, A 10.96.0.3"),
+        // Above every zone.
+        ("arpa", "REFUSED"),
+    ];
+    for (name, expected) in cases {
+        let answer = ask(&zones, &table, name, RecordType::A);
+        assert_eq!(answer, expected, "{name}");
+    }
+    // A label ends like the name, whose first length octet reads `1`.
+    let label = "x".repeat(0x31);
+    let zones = crate::testing::zones(&["global", &format!("a1{label}.global")]);
+    let answer = ask(&zones, &table, &format!("{label}.global"), RecordType::A);
+    assert_eq!(answer, "NXDOMAIN global.");
+}
+
+#[test]
 fn canonical_names_come_before_short_ones() {
     // A service `db` in namespace `prod`, and a namespace `db` with a service called like a cluster.
     let table = table(&[
