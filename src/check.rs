@@ -104,7 +104,7 @@ pub enum Check {
     ClobberedMirrors,
     /// Gateways are up.
     Gateways,
-    /// Each short name has one claimant, or a flag decides.
+    /// Each short name has one claimant, or a flag decides whose it is.
     ShortNames,
     /// Nothing else contradicts.
     Conflicts,

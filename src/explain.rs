@@ -106,7 +106,8 @@ pub fn explain(
             "only meshed clients can use the addresses of other clusters' endpoints".to_owned(),
         );
     }
-    let conflicts = conflicts(table, &about, &labels_below(zones, name).join("."));
+    let asked = labels_below(zones, name).join(".");
+    let conflicts = conflicts(table, &about, &asked, &reading);
     let exists = match &reading {
         Reading::Outside | Reading::Missing(..) => false,
         Reading::Apex(_)
@@ -192,6 +193,7 @@ fn words(reading: &Reading<'_>) -> String {
             Why::NoForm => "no form of name that is served here",
             Why::NoAddress => "no endpoint's address",
             Why::NoService => "no such service",
+            Why::NoOwner => "a short name that belongs to no namespace",
             Why::NoEndpoint => "a service without any endpoint",
             Why::NoCluster => "a service without an endpoint in that cluster",
             Why::NoHost => "a cluster without an endpoint of that name",
@@ -275,7 +277,12 @@ fn view_notes(view: &View<'_>) -> Vec<String> {
 }
 
 /// Lists the contradictions of the services, of their short names, of the objects behind them, and of the name itself.
-fn conflicts(table: &Table, about: &[&Service], asked: &str) -> Vec<Conflict> {
+fn conflicts(
+    table: &Table,
+    about: &[&Service],
+    asked: &str,
+    reading: &Reading<'_>,
+) -> Vec<Conflict> {
     let is_of = |service: &Service, name: &str| {
         let short = service.key.service.as_str();
         let mut objects = service
@@ -286,14 +293,19 @@ fn conflicts(table: &Table, about: &[&Service], asked: &str) -> Vec<Conflict> {
             || name.ends_with(&format!(".{short}"))
             || objects.any(|object| object.to_string() == name)
     };
-    // What hides a name hides those below it.
-    let is_hidden = |conflict: &Conflict| {
-        let above = asked.strip_suffix(conflict.name.as_str());
-        conflict.kind == ConflictKind::Shadowed && above.is_some_and(|above| above.ends_with('.'))
+    // What hides a name hides those below it, and below a short name without an owner there is nothing.
+    let has_no_owner = matches!(reading, Reading::Missing(_, Why::NoOwner));
+    let is_below = |Conflict { kind, name, .. }: &Conflict| {
+        let is_kind =
+            *kind == ConflictKind::Shadowed || (*kind == ConflictKind::ShortName && has_no_owner);
+        is_kind
+            && asked
+                .strip_suffix(name.as_str())
+                .is_some_and(|below| below.ends_with('.'))
     };
     let concerns = |conflict: &&Conflict| {
         conflict.name == asked
-            || is_hidden(conflict)
+            || is_below(conflict)
             || about.iter().any(|service| is_of(service, &conflict.name))
     };
     let own = about.iter().flat_map(|service| &service.conflicts);

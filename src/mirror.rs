@@ -77,8 +77,6 @@ pub struct HeadlessMirror {
     pub service: ServiceKey,
     /// What the exported Service asks of us by annotation.
     pub wishes: Wishes,
-    /// `metadata.creationTimestamp`, Unix seconds: decides which short name is older.
-    pub created: Option<i64>,
 }
 
 /// A mirror Service with a cluster IP of its own that stands for one remote endpoint (rule M1).
@@ -106,8 +104,6 @@ pub struct LocalService {
     pub exported: bool,
     /// What the Service asks of us by annotation.
     pub wishes: Wishes,
-    /// `metadata.creationTimestamp`, Unix seconds.
-    pub created: Option<i64>,
 }
 
 /// An EndpointSlice of an endpoint mirror: its liveness (rule M3).

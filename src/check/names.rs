@@ -20,8 +20,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     vec![short_names(table), conflicts(table), skipped(table)]
 }
 
-/// Who came first differs from cluster to cluster, so an unpinned short name means different databases in different
-/// clusters.
+/// Nobody answers a contested short name, and any namespace can contest one that is not pinned.
 fn short_names(table: &Table) -> Finding {
     let is_contested = |conflict: &&Conflict| conflict.kind == ConflictKind::ShortName;
     let contested: BTreeSet<String> = table
@@ -30,7 +29,7 @@ fn short_names(table: &Table) -> Finding {
         .map(|c| format!("'{}' is {}", c.name, c.detail))
         .collect();
     match contested.is_empty() {
-        true => Check::ShortNames.green("no short name has several claimants"),
+        true => Check::ShortNames.green("no short name is contested"),
         false => Check::ShortNames.red(
             some_of(contested),
             "say whose it is, in every cluster the same: --short-name SERVICE=NAMESPACE, --default-namespace, or \

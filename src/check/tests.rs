@@ -397,13 +397,13 @@ fn a_short_name_that_several_claim_is_red_until_a_flag_decides() {
     objects.push(mirror("shop", "db", "east"));
     objects.push(endpoint("shop", "db", "east", "shop-db-0", &["10.96.1.9"]));
     let found = findings(&facts(&objects), Check::ShortNames);
-    let sentence = "'db' is claimed by namespaces prod, shop; answered for 'prod'";
+    let sentence = "'db' is claimed by namespaces prod, shop; no flag decides, so it is NXDOMAIN";
     assert_eq!(found, red(sentence));
     let mut pinned = rules();
     let pin = ("db".parse().unwrap(), "shop".parse().unwrap());
     pinned.pinned_names.extend([pin]);
     let found = findings(&facts_by(pinned, &objects), Check::ShortNames);
-    assert_eq!(found, green("no short name has several claimants"));
+    assert_eq!(found, green("no short name is contested"));
 }
 
 #[test]

@@ -44,7 +44,7 @@ choice! {
 choice! {
     /// `--short-names`.
     ShortNamesArg for ShortNames {
-        On = "on" "Every service has one" => ShortNames::On,
+        On = "on" "Every service has one, unless several namespaces have the service" => ShortNames::On,
         Pinned = "pinned" "Only those of --short-name and --default-namespace" => ShortNames::Pinned,
         Off = "off" "None" => ShortNames::Off,
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::mirror::{ClusterName, Namespace, Port, ServiceKey};
-use crate::table::{Service, Table};
+use crate::table::{NoOwner, Service, Table};
 use crate::zone::Why;
 
 /// Says what is missing for a name to exist.
@@ -27,7 +27,7 @@ pub(super) fn missing(
         (Why::NoAddress, _) => {
             vec!["only addresses of endpoints in the table have a name here".to_owned()]
         }
-        (Why::NoService, _) | (_, None) => missing_service(&own, table, watched),
+        (Why::NoService | Why::NoOwner, _) | (_, None) => missing_service(&own, table, watched),
         (Why::NoEndpoint, Some(service)) => unready(service),
         (Why::NoCluster, Some(service)) => {
             let clusters: Vec<&str> = service.clusters().map(ClusterName::as_str).collect();
@@ -78,27 +78,47 @@ pub(super) fn missing(
     }
 }
 
-/// Says why there is no such service: not watched, mirrored as another kind, or not at all.
+/// Says why there is no such service: a short name without an owner, not watched, mirrored as another kind, or not at all.
 fn missing_service(own: &[&str], table: &Table, watched: &[Namespace]) -> Vec<String> {
-    if let [name] = own
-        && let Some(short) = table.short_name(name)
-    {
-        let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
-        let claimants = claimants.join(", ");
-        return vec![format!(
-            "the short name is pinned to a namespace that lacks '{name}'; it is in: {claimants}"
-        )];
-    }
+    let no_owner: Option<String> = own.last().and_then(|name| no_owner(name, table));
     let [.., service, namespace] = own else {
-        return vec!["no namespace has a service of that name, or short names are off".to_owned()];
+        let nowhere = || "no namespace has a service of that name".to_owned();
+        return vec![no_owner.unwrap_or_else(nowhere)];
     };
-    if !watched.is_empty() && !watched.iter().any(|known| known.as_str() == *namespace) {
+    let canonical = missing_in(namespace, service, table, watched);
+    no_owner.into_iter().chain(canonical).collect()
+}
+
+/// Says why a short name has no owner, if that is so.
+fn no_owner(name: &str, table: &Table) -> Option<String> {
+    let short = table.short_name(name)?;
+    let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
+    let claimants = claimants.join(", ");
+    Some(match short.owner.as_ref().err()? {
+        NoOwner::Contested => format!(
+            "namespaces {claimants} have a service '{name}', and no flag says whose the short name is: ask for the name \
+             with its namespace, or pin it with --short-name {name}=NAMESPACE"
+        ),
+        NoOwner::Pinned(namespace) => format!(
+            "the short name '{name}' is pinned to namespace '{namespace}', which lacks it; it is in: {claimants}"
+        ),
+        NoOwner::Unpinned => format!(
+            "no flag gives the short name '{name}' to a namespace that has it, and --short-names is pinned; it is in: \
+             {claimants}"
+        ),
+        NoOwner::Off => format!("short names are off; '{name}' is in: {claimants}"),
+    })
+}
+
+/// Says why a namespace has no such service.
+fn missing_in(namespace: &str, service: &str, table: &Table, watched: &[Namespace]) -> Vec<String> {
+    if !watched.is_empty() && !watched.iter().any(|known| known.as_str() == namespace) {
         return vec![format!(
             "namespace '{namespace}' is not watched: --namespace names others"
         )];
     }
     let is_it =
-        |key: &ServiceKey| key.namespace.as_str() == *namespace && key.service.as_str() == *service;
+        |key: &ServiceKey| key.namespace.as_str() == namespace && key.service.as_str() == service;
     let mut notes = Vec::new();
     for (object, skip) in table.skipped() {
         let Some((_, cluster)) = skip.about.as_ref().filter(|(key, _)| is_it(key)) else {

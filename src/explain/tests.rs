@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{endpoint, gateway, local, mirror, published, table, zones};
+use crate::table::{Rules, ShortNames};
+use crate::testing::{endpoint, gateway, local, mirror, published, rules, table, table_by, zones};
 
 fn explained_in(watched: &[&str], objects: &[Value], name: &str) -> Explanation {
     let watched: Vec<Namespace> = watched.iter().map(|name| name.parse().unwrap()).collect();
@@ -178,10 +179,7 @@ fn what_is_missing_for_a_name_that_does_not_exist() {
                 MESHED,
             ],
         ),
-        (
-            "nope.global",
-            &["no namespace has a service of that name, or short names are off"],
-        ),
+        ("nope.global", &["no namespace has a service of that name"]),
         (
             "a.b.c.d.e.f.g.global",
             &["names here are S.N, C.S.N, H.C.S.N or, without N, short; before each, _P._R"],
@@ -199,6 +197,64 @@ fn what_is_missing_for_a_name_that_does_not_exist() {
         unwatched.notes,
         ["namespace 'prod' is not watched: --namespace names others"]
     );
+}
+
+#[test]
+fn a_short_name_without_an_owner_says_why_and_so_do_the_names_below_it() {
+    let mut objects = shop();
+    objects.push(mirror("shop", "db", "west"));
+    let explained = |rules: Rules, name: &str| {
+        let name = Name::from_text(name).unwrap();
+        let now = published(table_by(&rules, &objects));
+        explain(&zones(&["global"]), &now, &[], &name).unwrap()
+    };
+    let contested = "namespaces prod, shop have a service 'db', and no flag says whose the short name is: ask for the \
+                     name with its namespace, or pin it with --short-name db=NAMESPACE";
+    for name in ["db.global", "east.db.global", "_sql._tcp.east.db.global"] {
+        let explained = explained(rules(), name);
+        assert!(!explained.exists, "{name}");
+        assert_eq!(
+            explained.reading,
+            "a short name that belongs to no namespace"
+        );
+        assert_eq!(explained.notes[0], contested, "{name}");
+        let conflicts = explained.conflicts.iter();
+        let conflicts: Vec<_> = conflicts
+            .map(|c| (c.kind.name(), c.name.as_str()))
+            .collect();
+        assert_eq!(conflicts, [("short-name", "db")], "{name}");
+    }
+    let pinned = Rules {
+        pinned_names: [("db".parse().unwrap(), "test".parse().unwrap())].into(),
+        ..rules()
+    };
+    let short_names = |short_names| Rules {
+        short_names,
+        ..rules()
+    };
+    for (rules, note) in [
+        (
+            pinned,
+            "the short name 'db' is pinned to namespace 'test', which lacks it; it is in: prod, shop",
+        ),
+        (
+            short_names(ShortNames::Pinned),
+            "no flag gives the short name 'db' to a namespace that has it, and --short-names is pinned; it is in: prod, \
+             shop",
+        ),
+        (
+            short_names(ShortNames::Off),
+            "short names are off; 'db' is in: prod, shop",
+        ),
+    ] {
+        let explained = explained(rules, "db.global");
+        assert_eq!(explained.notes, [note]);
+        assert_eq!(explained.conflicts, []);
+    }
+    // With its namespace it is answered, and the conflict is told there too.
+    let explained = explained(rules(), "db.prod.global");
+    assert!(explained.exists);
+    assert_eq!(explained.conflicts[0].kind, ConflictKind::ShortName);
 }
 
 #[test]
@@ -223,7 +279,7 @@ fn the_text_for_people_says_it_all() {
 #[test]
 fn a_mirror_that_two_links_write_is_told_at_the_name_that_it_is_of_now() {
     let mut inputs = crate::testing::inputs(&shop());
-    let rules = crate::testing::rules();
+    let rules = rules();
     let first = table(&shop());
     let moved = endpoint("prod", "db", "east", "db-7", &["10.96.0.1"]);
     let watch = crate::mirror::Watch::MirrorServices;

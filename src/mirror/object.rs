@@ -52,8 +52,6 @@ struct Metadata<'j> {
     #[serde(borrow)]
     resource_version: Option<JsonText<'j>>,
     #[serde(borrow)]
-    creation_timestamp: Option<JsonText<'j>>,
-    #[serde(borrow)]
     labels: Option<Pairs<'j>>,
     #[serde(borrow)]
     annotations: Option<Pairs<'j>>,
@@ -222,11 +220,6 @@ impl<'j> KubeObject<'j> {
         self.metadata()?.resource_version.as_deref()
     }
 
-    /// Returns `metadata.creationTimestamp`.
-    pub fn creation_timestamp(&self) -> Option<&str> {
-        self.metadata()?.creation_timestamp.as_deref()
-    }
-
     /// Returns the value of a label that [`key`] names.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.metadata()?.labels.as_ref()?.get(key)
@@ -373,7 +366,6 @@ mod tests {
                 "namespace": "prod",
                 "name": "db-east",
                 "resourceVersion": "77",
-                "creationTimestamp": "2026-06-01T00:00:00Z",
                 "labels": {key::CLUSTER_NAME: "east", "app": "db"},
                 "annotations": {key::TTL: "9", "note": "\"quoted\""},
             },
@@ -385,7 +377,6 @@ mod tests {
         assert_eq!(object.key(), Some(ObjectKey::new("prod", "db-east")));
         assert_eq!((object.namespace(), object.name()), ("prod", "db-east"));
         assert_eq!(object.resource_version(), Some("77"));
-        assert_eq!(object.creation_timestamp(), Some("2026-06-01T00:00:00Z"));
         assert_eq!(object.label(key::CLUSTER_NAME), Some("east"));
         assert_eq!(object.annotation(key::TTL), Some("9"));
         // A label is no annotation, and what nobody here asks for is not kept.

@@ -71,7 +71,6 @@ fn mirror(service: &KubeObject<'_>) -> Result<Object, Skip> {
         service: mirrored_service(service, &cluster)?,
         cluster,
         wishes: wishes(service),
-        created: created(service),
     })))
 }
 
@@ -153,7 +152,6 @@ fn local(service: &KubeObject<'_>) -> Result<Object, Skip> {
     Ok(Object::LocalService(Box::new(LocalService {
         exported: service.label(key::EXPORTED) == Some("true"),
         wishes: wishes(service),
-        created: created(service),
     })))
 }
 
@@ -294,11 +292,6 @@ fn cluster(service: &KubeObject<'_>) -> Result<ClusterName, Skip> {
 
 fn bad_name(error: super::InvalidLabel) -> Skip {
     Skip::new(SkipReason::BadName, error.to_string())
-}
-
-fn created(service: &KubeObject<'_>) -> Option<i64> {
-    let time: jiff::Timestamp = service.creation_timestamp()?.parse().ok()?;
-    Some(time.as_second())
 }
 
 // === Addresses, ports, annotations ===

@@ -34,7 +34,6 @@ enum Source {
 pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Service> {
     let mut skipped = Vec::new();
     let mut wishes: Vec<&Wishes> = Vec::new();
-    let mut since = Vec::new();
     let mut mirrors = Vec::new();
     for (object, mirror) in inputs.headless_mirrors(key) {
         let cluster = rules.name_of(&mirror.cluster);
@@ -44,7 +43,6 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
         }
         mirrors.push((cluster, service_ref(object)));
         wishes.push(&mirror.wishes);
-        since.extend(mirror.created);
     }
     mirrors.sort();
     let is_mirrored = !mirrors.is_empty();
@@ -60,7 +58,6 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
     });
     if let Some(local) = local {
         wishes.push(&local.wishes);
-        since.extend(local.created);
         drafts.extend(locals(key, inputs, rules, &mut skipped));
     }
     if !is_mirrored && local.is_none() && skipped.is_empty() {
@@ -110,7 +107,6 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
         not_ready,
         mirrors,
         is_known: is_mirrored || local.is_some(),
-        since: since.into_iter().min(),
         skipped,
         conflicts,
     })

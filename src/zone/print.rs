@@ -137,10 +137,8 @@ pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
             service,
             &format!("{name}.{namespace}.{}", zone.name),
         );
-        let owner = table
-            .short_name(name.as_str())
-            .and_then(|short| short.owner.as_ref());
-        if owner == Some(namespace) {
+        let short = table.short_name(name.as_str());
+        if short.is_some_and(|short| short.owner.as_ref() == Ok(namespace)) {
             add_names(&mut names, service, &format!("{name}.{}", zone.name));
         }
     }

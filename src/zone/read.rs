@@ -87,8 +87,10 @@ pub enum Why {
     NoForm,
     /// No endpoint has such an address.
     NoAddress,
-    /// There is no such service, or it is not the owner of the short name.
+    /// There is no such service.
     NoService,
+    /// A short name that belongs to no namespace.
+    NoOwner,
     /// The service has no endpoint at all.
     NoEndpoint,
     /// The service has no endpoint in such a cluster.
@@ -104,8 +106,6 @@ pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> 
     let Some(zone) = zones.of(name) else {
         return Reading::Outside;
     };
-    let below = name.count() - zone_labels(zone);
-    let is_forward = zone.kind == ZoneKind::Forward;
     let reading = read_in(zone, table, name);
     if matches!(reading, Reading::Missing(..)) && zones.has_apex_below(name) {
         return Reading::Empty(zone); // RFC 8020 section 2, RFC 4592 section 2.2.2
@@ -114,6 +114,8 @@ pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> 
 }
 
 fn read_in<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
+    let below = name.count() - zone_labels(zone);
+    let is_forward = zone.kind == ZoneKind::Forward;
     let is_own = below == 0 || name.label(below - 1) == Some("dns");
     if !is_forward && !is_own {
         return read_reverse(zone, table, name);
@@ -165,7 +167,7 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
         Found::Nothing(why) => Some(why),
     };
     let short = match path {
-        [scope @ .., service] => match find(table.short_service(service), scope, prefix, tail(1)) {
+        [scope @ .., service] => match find_short(table, service, scope, prefix, tail(1)) {
             Found::View(view) if hides_a_cluster(table, service, view.covered) => {
                 let targets = Targets::Canonical(tail(0));
                 Found::View(View { targets, ..view })
@@ -208,6 +210,21 @@ enum Found<'t> {
     View(View<'t>),
     Empty,
     Nothing(Why),
+}
+
+/// Finds the same for the namespace that owns the short name `service`.
+fn find_short<'t>(
+    table: &'t Table,
+    service: &str,
+    scope: &[&str],
+    prefix: Prefix<'_>,
+    tail: usize,
+) -> Found<'t> {
+    match table.short_name(service).map(|short| &short.owner) {
+        Some(Ok(owner)) => find(table.service(owner.as_str(), service), scope, prefix, tail),
+        Some(Err(_)) => Found::Nothing(Why::NoOwner),
+        None => Found::Nothing(Why::NoService),
+    }
 }
 
 /// Finds what `scope`, the labels left of the service's, and `prefix` stand for.

@@ -82,15 +82,22 @@ fn notes_have_the_pinned_address(cluster: &Cluster) -> Result<()> {
         "no stanza of svc.example.com: {notes}"
     );
     ensure!(
-        notes.contains("public top-level domain"),
+        notes.contains("public top-level domain") && notes.contains("pin the short names"),
         "no warning: {notes}"
     );
-    let values = json!({"service": {"clusterIP": "10.96.0.53"}, "zones": ["svc.example.com"]});
-    let notes = install(cluster, &with(values))?;
-    ensure!(
-        !notes.contains("public top-level domain"),
-        "a warning for nothing: {notes}"
-    );
+    for short_names in [
+        json!({"which": "pinned"}),
+        json!({"defaultNamespace": "prod"}),
+    ] {
+        let values = json!({
+            "service": {"clusterIP": "10.96.0.53"}, "zones": ["svc.example.com"], "shortNames": short_names,
+        });
+        let notes = install(cluster, &with(values))?;
+        ensure!(
+            !notes.contains("public top-level domain") && !notes.contains("pin the short names"),
+            "a warning for nothing: {notes}"
+        );
+    }
     uninstall(cluster)
 }
 

@@ -303,17 +303,6 @@ fn an_object_is_found_by_the_watch_that_selects_it() {
 }
 
 #[test]
-fn the_age_of_an_object_is_read_in_seconds() {
-    let created = |time: &str| {
-        let object = json!({"metadata": {"creationTimestamp": time}}).to_string();
-        created(&KubeObject::read(&object))
-    };
-    assert_eq!(created("2026-06-01T00:00:00Z"), Some(1_780_272_000));
-    assert_eq!(created("1969-12-31T23:59:00Z"), Some(-60));
-    assert_eq!(created("yesterday"), None);
-}
-
-#[test]
 fn ports_are_those_that_an_srv_record_can_name() {
     let ports = |ports: Value| {
         let object = endpoint_mirror_of(|s| s["spec"]["ports"] = ports);

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::mirror::SkipReason;
 use crate::mirror::Watch;
-use crate::table::Conflict;
+use crate::table::{Conflict, NoOwner};
 use crate::testing::{endpoint, gateway, inputs, local, mirror, reduced, rules, table, table_by};
 
 /// A small shop: `prod/db` in east and west.
@@ -95,7 +95,7 @@ fn two_namespaces_with_one_service_contest_its_short_name() {
     let expected = conflict(
         "short-name",
         "db",
-        "claimed by namespaces prod, shop; answered for 'prod'",
+        "claimed by namespaces prod, shop; no flag decides, so it is NXDOMAIN",
     );
     assert_eq!(conflicts(&table(&objects)), expected);
     let pinned = [("db".parse().unwrap(), "shop".parse().unwrap())].into();
@@ -107,7 +107,7 @@ fn two_namespaces_with_one_service_contest_its_short_name() {
     assert_eq!(conflicts(&table), Vec::new());
     assert_eq!(
         table.short_name("db").unwrap().owner,
-        Some("shop".parse().unwrap())
+        Ok("shop".parse().unwrap())
     );
 }
 
@@ -139,62 +139,65 @@ fn a_service_without_endpoints_that_hides_a_short_name_moves_answers() {
 }
 
 #[test]
-fn the_oldest_mirror_owns_a_contested_short_name() {
-    let aged = |object: Value, time: &str| with(object, "/metadata/creationTimestamp", json!(time));
-    let mut objects = vec![
-        aged(mirror("a", "db", "east"), "2026-02-01T00:00:00Z"),
-        aged(mirror("b", "db", "east"), "2026-01-01T00:00:00Z"),
-        mirror("c", "db", "east"),
-    ];
+fn a_short_name_belongs_to_its_pin_the_default_namespace_or_the_only_claimant() {
+    let objects = ["a", "b", "c"].map(|namespace| mirror(namespace, "db", "east"));
     let owner = |rules: &Rules, objects: &[Value]| {
-        table_by(rules, objects)
-            .short_name("db")
-            .and_then(|short| short.owner.clone())
+        let table = table_by(rules, objects);
+        table.short_name("db").unwrap().owner.clone()
     };
-    assert_eq!(owner(&rules(), &objects), Some("b".parse().unwrap()));
-    objects.remove(1);
-    assert_eq!(owner(&rules(), &objects), Some("a".parse().unwrap()));
-    let default = Rules {
-        default_namespace: Some("c".parse().unwrap()),
+    let namespace = |name: &str| -> Namespace { name.parse().unwrap() };
+    let default = |name| Rules {
+        default_namespace: Some(namespace(name)),
         ..rules()
     };
-    assert_eq!(owner(&default, &objects), Some("c".parse().unwrap()));
-    let elsewhere = Rules {
-        default_namespace: Some("z".parse().unwrap()),
-        ..rules()
+    let pinned = |name, rules: Rules| Rules {
+        pinned_names: [("db".parse().unwrap(), namespace(name))].into(),
+        ..rules
     };
-    assert_eq!(owner(&elsewhere, &objects), Some("a".parse().unwrap()));
-    // A pin to a namespace that lacks the service is no name, never a fallback.
-    let pinned = [("db".parse().unwrap(), "z".parse().unwrap())].into();
-    assert_eq!(
-        owner(
-            &Rules {
-                pinned_names: pinned,
-                ..default.clone()
-            },
-            &objects
+    let only = |short_names, rules: Rules| Rules {
+        short_names,
+        ..rules
+    };
+    for (case, rules, expected) in [
+        ("several", rules(), Err(NoOwner::Contested)),
+        ("the default namespace", default("c"), Ok(namespace("c"))),
+        (
+            "a default namespace that lacks it",
+            default("z"),
+            Err(NoOwner::Contested),
         ),
-        None
-    );
-    let only_pinned = Rules {
-        short_names: ShortNames::Pinned,
-        ..rules()
-    };
-    assert_eq!(owner(&only_pinned, &objects), None);
-    let pinned_default = Rules {
-        short_names: ShortNames::Pinned,
-        ..default.clone()
-    };
-    assert_eq!(owner(&pinned_default, &objects), Some("c".parse().unwrap()));
-    assert_eq!(
-        owner(
-            &Rules {
-                short_names: ShortNames::Off,
-                ..default
-            },
-            &objects
+        (
+            "a pin before the default",
+            pinned("b", default("c")),
+            Ok(namespace("b")),
         ),
-        None
+        (
+            "a pin that lacks it, with a default that has it",
+            pinned("z", default("c")),
+            Err(NoOwner::Pinned(namespace("z"))),
+        ),
+        (
+            "pinned ones only",
+            only(ShortNames::Pinned, rules()),
+            Err(NoOwner::Unpinned),
+        ),
+        (
+            "pinned ones only, by default",
+            only(ShortNames::Pinned, default("c")),
+            Ok(namespace("c")),
+        ),
+        (
+            "off",
+            only(ShortNames::Off, pinned("b", default("c"))),
+            Err(NoOwner::Off),
+        ),
+    ] {
+        assert_eq!(owner(&rules, &objects), expected, "{case}");
+    }
+    assert_eq!(owner(&rules(), &objects[1..2]), Ok(namespace("b")));
+    assert_eq!(
+        owner(&only(ShortNames::Pinned, rules()), &objects[1..2]),
+        Err(NoOwner::Unpinned)
     );
 }
 
@@ -506,6 +509,31 @@ fn one_of_five_thousand_endpoints_changes_alone() {
     assert_eq!((before.len(), after.len()), (5_000, 5_000));
     let gone: Vec<&IpAddr> = before.difference(&after).collect();
     assert_eq!(gone, [&"10.0.17.1".parse::<IpAddr>().unwrap()]);
+}
+
+/// Whoever writes Services chooses how many ports there are. Looking for each port at each endpoint would take minutes.
+#[test]
+fn what_names_omit_is_found_in_time_that_follows_the_ports() {
+    let ports = |host: usize| -> Value {
+        let port = |port: usize| json!({"name": format!("p{host}-{port}"), "port": port + 1});
+        (0..60).map(port).collect()
+    };
+    let mut objects = vec![
+        mirror("prod", "db", "east"),
+        gateway("prod", "h-0-east", false),
+    ];
+    for host in 0..1_000 {
+        let ip = format!("10.96.{}.{}", host / 250, host % 250 + 1);
+        let name = format!("h-{host}");
+        let mirror = endpoint("prod", "db", "east", &name, &[&ip]);
+        objects.push(with(mirror, "/spec/ports", ports(host)));
+    }
+    let table = table(&objects);
+    let started = std::time::Instant::now();
+    // At the names of the service and of the cluster; the names of its own ports keep it.
+    let omitted = omitted(table.service("prod", "db").unwrap());
+    assert_eq!(omitted, [0, 61_000]);
+    assert!(started.elapsed() < std::time::Duration::from_secs(20));
 }
 
 #[test]
