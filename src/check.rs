@@ -19,6 +19,7 @@ mod versions;
 use serde::Serialize;
 
 use crate::table::{Rules, Table};
+use crate::zone::Zones;
 use objects::{HeadlessSlice, Link};
 use permissions::ApiServer;
 pub use report::Colours;
@@ -44,6 +45,8 @@ pub struct Facts {
     pub rules: Rules,
     /// The first complete table.
     pub table: Known<Table>,
+    /// The zones.
+    pub zones: Zones,
     /// Slices of headless mirrors, which the table is not built from.
     pub headless_slices: Known<Vec<HeadlessSlice>>,
     /// Links: the clusters that are mirrored from.
@@ -110,6 +113,8 @@ pub enum Check {
     Conflicts,
     /// Every object can be used.
     SkippedObjects,
+    /// Every answer fits a message.
+    AnswerSizes,
     /// The server answers.
     Server,
     /// The cluster's DNS forwards to it.
@@ -151,7 +156,7 @@ pub fn check(facts: &Facts) -> Checkup {
 
 impl Check {
     /// Every check.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ApiServer,
         Self::Permissions,
         Self::MorePermissions,
@@ -164,6 +169,7 @@ impl Check {
         Self::ShortNames,
         Self::Conflicts,
         Self::SkippedObjects,
+        Self::AnswerSizes,
         Self::Server,
         Self::Forwarding,
         Self::Versions,
@@ -179,7 +185,9 @@ impl Check {
             | Self::EndpointMirrors
             | Self::ClobberedMirrors
             | Self::Gateways => Category::Mirrors,
-            Self::ShortNames | Self::Conflicts | Self::SkippedObjects => Category::Names,
+            Self::ShortNames | Self::Conflicts | Self::SkippedObjects | Self::AnswerSizes => {
+                Category::Names
+            }
             Self::Server | Self::Forwarding => Category::Dns,
             Self::Versions => Category::Versions,
         }
@@ -200,6 +208,7 @@ impl Check {
             Self::ShortNames => "short-names",
             Self::Conflicts => "other-conflicts",
             Self::SkippedObjects => "skipped-objects",
+            Self::AnswerSizes => "answer-sizes",
             Self::Server => "the-server-answers",
             Self::Forwarding => "the-clusters-dns-forwards",
             Self::Versions => "versions",

@@ -53,6 +53,7 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
         api,
         rules: model.rules(),
         table,
+        zones: zones(&model, &[]),
         headless_slices,
         links,
         makers,

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use super::{Check, Facts, Finding, count, some_of};
 use crate::mirror::SkipReason;
 use crate::table::{Conflict, ConflictKind, Table};
+use crate::wire::whole_answer;
+use crate::zone::{Answer, Name, RecordType, ZoneKind, Zones, answer, read};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let table = match &facts.table {
@@ -14,10 +16,16 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
                 Check::ShortNames.not_checked("short names", reason),
                 Check::Conflicts.not_checked("other conflicts", reason),
                 Check::SkippedObjects.not_checked("skipped objects", reason),
+                Check::AnswerSizes.not_checked("sizes of answers", reason),
             ];
         }
     };
-    vec![short_names(table), conflicts(table), skipped(table)]
+    vec![
+        short_names(table),
+        conflicts(table),
+        skipped(table),
+        answer_sizes(table, &facts.zones),
+    ]
 }
 
 /// Nobody answers a contested short name, and any namespace can contest one that is not pinned.
@@ -34,6 +42,44 @@ fn short_names(table: &Table) -> Finding {
             some_of(contested),
             "say whose it is, in every cluster the same: --short-name SERVICE=NAMESPACE, --default-namespace, or \
              --short-names pinned",
+        ),
+    }
+}
+
+/// Of a service's names its own has the most records, and in the zone with the longest name they are the longest.
+fn answer_sizes(table: &Table, zones: &Zones) -> Finding {
+    let mut forward = zones.iter().filter(|zone| zone.kind == ZoneKind::Forward);
+    let longest = forward.next(); // they are sorted
+    let services = longest.into_iter().flat_map(|zone| {
+        let services = table.sorted_services().into_iter();
+        services.map(|service| {
+            format!(
+                "{}.{}.{}",
+                service.key.service, service.key.namespace, zone.name
+            )
+        })
+    });
+    let mut long = Vec::new();
+    for name in services {
+        let Some(asked) = Name::from_text(&name) else {
+            continue; // longer than any question
+        };
+        for rtype in RecordType::OF_SERVICES {
+            let Answer::Data(_, view, _) = answer(read(zones, table, &asked), rtype) else {
+                continue;
+            };
+            let octets = whole_answer(&view, rtype, &asked);
+            if octets > usize::from(u16::MAX) {
+                long.push(format!("{name} {rtype} ({octets} octets)"));
+            }
+        }
+    }
+    match long.is_empty() {
+        true => Check::AnswerSizes.green("every answer fits a message of 65,535 octets"),
+        false => Check::AnswerSizes.yellow(
+            format!("longer than a message of 65,535 octets: {}", some_of(long)),
+            "over TCP, too, clients get what fits, with TC: ask for the names of single clusters, C.S.N.Z, or divide the \
+             service",
         ),
     }
 }

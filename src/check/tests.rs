@@ -8,7 +8,7 @@ use super::dns::Dns;
 use super::permissions::{Review, Right, needed, not_needed};
 use super::*;
 use crate::mirror::Namespace;
-use crate::testing::{endpoint, gateway, local, mirror, rules, table_by};
+use crate::testing::{endpoint, gateway, local, mirror, rules, table_by, zones};
 
 /// Two clusters with a database each, everything as it should be.
 fn healthy() -> Vec<Value> {
@@ -54,6 +54,7 @@ fn facts_by(rules: Rules, objects: &[Value]) -> Facts {
     Facts {
         api: Ok(api(&[])),
         table: Ok(table_by(&rules, objects)),
+        zones: zones(&["global", "96.10.in-addr.arpa"]),
         rules,
         headless_slices: Ok(Vec::new()),
         links: Ok(links(&["east", "west"])),
@@ -121,7 +122,7 @@ fn what_could_not_be_looked_at_is_yellow_and_not_red() {
         .0
         .iter()
         .filter(|one| one.sentence.ends_with(": not checked, there is no table"));
-    assert_eq!(not_checked.count(), 9);
+    assert_eq!(not_checked.count(), 10);
     assert!(checkup.is_success());
 }
 
@@ -427,6 +428,29 @@ fn objects_that_cannot_be_used_are_yellow_and_those_of_no_concern_are_not() {
         found,
         yellow("1 object left out: Service/prod/db-9-east (bad-address)")
     );
+}
+
+/// The figures of the README: 18 octets and the target for each SRV record, of all that a message holds.
+#[test]
+fn answers_that_no_message_holds_are_yellow() {
+    let many = |count: usize| {
+        let mut objects = vec![mirror("prod", "db", "east")];
+        objects.extend((0..count).map(|number| {
+            let ip = format!("10.96.{}.{}", number / 250, number % 250);
+            let mut host = endpoint("prod", "db", "east", &format!("db-{number:04}"), &[&ip]);
+            host["spec"]["ports"] = json!([{"name": "sql", "port": 26257}]);
+            host
+        }));
+        findings(&facts(&objects), Check::AnswerSizes)
+    };
+    let fits = green("every answer fits a message of 65,535 octets");
+    // Header 12, question 20, OPT 11; `db-0000.east.db.prod.global.` takes 29 octets, and the record 47.
+    let most = (65_535 - 12 - 20 - 11) / 47;
+    assert_eq!((most, many(most)), (1393, fits));
+    let octets = 12 + 20 + 11 + (most + 1) * 47;
+    let sentence =
+        format!("longer than a message of 65,535 octets: db.prod.global. SRV ({octets} octets)");
+    assert_eq!(many(most + 1), yellow(&sentence));
 }
 
 // === Versions ===

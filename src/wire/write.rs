@@ -10,6 +10,7 @@ mod record;
 
 use std::ops::ControlFlow;
 
+pub use record::whole_answer;
 use record::{host_length, pointer};
 
 use super::order::{Order, visit_rows};
@@ -74,6 +75,9 @@ const QNAME: [u8; 2] = [0xc0, HEADER as u8];
 
 /// Octets of an SRV record before its target: a pointer, the fixed part, priority, weight and port.
 const SRV_DATA: usize = 12 + 6;
+
+/// Octets of an OPT record without options.
+const OPT: usize = 11;
 
 /// A message that is being written.
 struct Message<'o> {
@@ -226,7 +230,7 @@ impl Message<'_> {
 /// Octets of our OPT record.
 fn opt_length(edns: &ReplyEdns<'_>) -> usize {
     let option = |length: Option<usize>| length.map_or(0, |length| 4 + length);
-    11 + option(edns.nsid.map(<[u8]>::len))
+    OPT + option(edns.nsid.map(<[u8]>::len))
         + option(edns.cookie.map(|cookie| cookie.len()))
         + option(edns.keepalive.map(|_| 2))
         + option(edns.error.map(|_| 2))

@@ -111,6 +111,10 @@ fn files_of_a_healthy_cluster_have_no_red_line_and_say_what_only_an_api_server_c
         ("conflicts", "green: nothing else contradicts"),
         ("skipped-objects", "green: every object can be used"),
         (
+            "answer-sizes",
+            "green: every answer fits a message of 65,535 octets",
+        ),
+        (
             "server",
             "yellow: the server of global.: not checked, --server is not given",
         ),
@@ -134,6 +138,11 @@ fn each_ailment_is_found_in_files() {
     let skipped = mirror("prod", "db", "east").endpoint("db-7", &["0.0.0.0"]);
     let skipped = Manifest::from(skipped).0.remove(1);
     let here = local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
+    // One more than fits: 48 octets for each, and 45 for header, question and OPT.
+    let wide = (0..1365).fold(mirror("prod", "wide", "east"), |wide, number| {
+        let address = format!("10.97.{}.{}", number / 250, number % 250 + 1);
+        wide.endpoint(&format!("w-{number:04}"), &[&address])
+    });
     for (part, check, expected, exit) in [
         (
             Manifest::from(bare),
@@ -163,6 +172,12 @@ fn each_ailment_is_found_in_files() {
             skipped.into(),
             "skipped-objects",
             "yellow: 1 object left out: Service/prod/db-7-east (bad-address)",
+            0,
+        ),
+        (
+            wide.into(),
+            "answer-sizes",
+            "yellow: longer than a message of 65,535 octets: wide.prod.global. SRV (65565 octets)",
             0,
         ),
         (
