@@ -122,8 +122,8 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_VERSION_BIND", value_name = "TEXT", value_parser = parse_text)]
     pub version_bind: Option<String>,
 
-    /// How often, about, everything is listed anew
-    #[arg(long, env = "GLOBAL_DNS_RELIST", value_name = "DURATION", default_value = "15m", value_parser = parse_duration)]
+    /// How often, about, one of the watches, in turn, is listed anew
+    #[arg(long, env = "GLOBAL_DNS_RELIST", value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
     pub relist: Duration,
 
     /// How long a watch may be silent before its connection counts as dead, a few seconds aside

@@ -66,6 +66,9 @@ const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
 /// Longer than nothing will happen for.
 const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The first and the longest pause after a panic.
+const PANIC_PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
 /// Updates that may wait: some pages of a list.
 const QUEUE: usize = 1024;
 
@@ -95,7 +98,7 @@ pub async fn run(
     publisher: Publisher,
     mut policy: Policy,
 ) {
-    let mut backoff = Backoff::default();
+    let mut backoff = Backoff::new(PANIC_PAUSES.0, 2);
     loop {
         let (updates, inbox) = channel();
         let follow = follow(inbox, &feeds, &publisher, &mut policy);
@@ -105,7 +108,7 @@ pub async fn run(
             return;
         }
         feeds.panicked();
-        let pause = backoff.next();
+        let pause = backoff.next(PANIC_PAUSES.1);
         error!(
             ?pause,
             "The source panicked: listing everything anew, with the last table meanwhile"

@@ -16,6 +16,10 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step("the_notes_have_a_pinned_address_and_every_zone", || {
         notes_have_the_pinned_address(cluster)
     });
+    steps.step(
+        "the_notes_of_a_daemonset_say_how_many_nodes_suit_it",
+        || notes_of_a_daemonset(cluster),
+    );
 }
 
 /// Installs the chart, or brings the installation to these values; returns the notes.
@@ -91,6 +95,17 @@ fn notes_have_the_pinned_address(cluster: &Cluster) -> Result<()> {
         !notes.contains("public top-level domain"),
         "a warning for nothing: {notes}"
     );
+    uninstall(cluster)
+}
+
+fn notes_of_a_daemonset(cluster: &Cluster) -> Result<()> {
+    let said = |notes: &str| {
+        notes.contains("up to about 100 nodes") && notes.contains("NodeLocal DNSCache")
+    };
+    let notes = install(cluster, &with(json!({"kind": "DaemonSet"})))?;
+    ensure!(said(&notes), "nothing about nodes: {notes}");
+    let notes = install(cluster, &least())?;
+    ensure!(!said(&notes), "a warning for nothing: {notes}");
     uninstall(cluster)
 }
 

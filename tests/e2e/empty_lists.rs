@@ -45,7 +45,8 @@ fn good_again() -> Result<()> {
         })?;
         standin.behave(Manner::Good);
         standin.lose_history();
-        eventually("the good list", FOLLOW, || {
+        // The second time that history is lost, lists wait for some seconds.
+        eventually("the good list", FOLLOW * 2, || {
             let held = server.metric(HELD)?;
             ensure!(held == 0.0, "{held} lists are held");
             Ok(())

@@ -32,6 +32,10 @@
 //! - `resolvers`: unbound and dnsmasq with the text of `coredns/`
 //! - `failover`: two replicas behind one cluster IP
 //!
+//! Scenarios on API servers of their own:
+//!
+//! - `streamed_lists`: with the feature gate `WatchList` and without
+//!
 //! Scenarios on the stand-in:
 //!
 //! - `misbehaving_api_server`: refusals, silence, broken objects, lost history
@@ -75,6 +79,7 @@ mod shutdown;
 mod standin;
 mod start_up;
 mod steps;
+mod streamed_lists;
 mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -131,6 +136,15 @@ fn in_a_network_of_their_own() {
         }
         steps.finish();
     });
+}
+
+#[test]
+#[ignore = "needs a real API server"]
+fn with_streamed_lists_and_without() {
+    let _turn = turn();
+    let mut steps = Steps::new("with streamed lists and without");
+    streamed_lists::run(&mut steps);
+    steps.finish();
 }
 
 #[test]
