@@ -1,18 +1,23 @@
 //! HTTP beside the DNS port: `/livez`, `/readyz` and `/metrics` for the cluster, `/api/v1/…` for people who look into
 //! what is served.
 
+mod host;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{Query, State as FromState};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 
-use crate::explain::explain;
+pub use host::{ApiHost, ApiHosts, InvalidHost};
+
+use crate::explain::{Context, Observer, explain};
 use crate::mirror::Namespace;
 use crate::source::Feeds;
 use crate::table::publish::Reader;
@@ -49,12 +54,13 @@ pub fn admin_routes(pages: Pages) -> Router {
         .with_state(pages)
 }
 
-/// Routes of `--api-listen`. They show every namespace.
-pub fn api_routes(pages: Pages) -> Router {
+/// Routes of `--api-listen`. They show every namespace, and only to those who ask for one of `hosts`.
+pub fn api_routes(pages: Pages, hosts: ApiHosts) -> Router {
     Router::new()
         .route("/api/v1/table", get(table))
         .route("/api/v1/conflicts", get(conflicts))
         .route("/api/v1/explain", get(explanation))
+        .layer(from_fn_with_state(hosts, host::check))
         .with_state(pages)
 }
 
@@ -171,7 +177,11 @@ async fn explanation(
         let problem = format!("'{}' is no domain name\n", query.name.escape_default());
         return (StatusCode::BAD_REQUEST, problem).into_response();
     };
-    match explain(&pages.zones, &pages.reader.load(), &pages.namespaces, &name) {
+    let context = Context {
+        watched: &pages.namespaces,
+        observer: Observer::Server,
+    };
+    match explain(&pages.zones, &pages.reader.load(), &context, &name) {
         Some(explanation) => Json(explanation).into_response(),
         None => (StatusCode::SERVICE_UNAVAILABLE, "no complete table yet\n").into_response(),
     }

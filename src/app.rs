@@ -19,13 +19,15 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
-use crate::admin::{Pages, admin_routes, api_routes};
+use crate::admin::{ApiHosts, Pages, admin_routes, api_routes};
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs, SourceArgs};
-use crate::server::{Answerers, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors, ns_addresses};
+use crate::server::{
+    Answerers, Cookies, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors, ns_addresses,
+};
 use crate::source::{self, Feeds, Policy, SnapshotOf, Snapshots, file, kube};
 use crate::table::Publisher;
 use crate::telemetry::{Metrics, Tallies, start_logging, start_queued_logging};
-use crate::wire::{CookieSecret, Settings};
+use crate::wire::Settings;
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
 /// The built-in sample of `demo`.
@@ -105,6 +107,7 @@ async fn serve(
         Snapshots::new(path, snapshot_max_age, of)
     });
     let encrypted = encrypted.options().map(Encrypted::open).transpose()?;
+    let cookies = Arc::new(Cookies::open(access.cookie_secret_file.clone())?);
 
     let encrypted = encrypted.map(Encrypted::bind).transpose()?;
     let dns = listeners.dns().bind_dns()?;
@@ -112,10 +115,7 @@ async fn serve(
     let api = listeners.api().bind_tcp("api")?;
     let bound: Vec<_> = dns.iter().map(|listener| listener.address).collect();
     let (pod, node) = (addresses_of(POD_IPS)?, addresses_of(NODE_IPS)?);
-    let zones = zones(
-        &model,
-        &ns_addresses(&ns_address, &dns, pod.first().copied()),
-    );
+    let zones = zones(&model, &ns_addresses(&ns_address, &bound));
 
     let tallies = Tallies::default();
     let rate_limit = access.rate_limit();
@@ -127,7 +127,6 @@ async fn serve(
         server_id,
         version_bind,
         tcp_idle: TCP_IDLE,
-        cookie_secret: CookieSecret(std::array::from_fn(|_| fastrand::u8(..))),
     };
     let draining = Arc::new(AtomicBool::new(false));
     let pages = Pages {
@@ -151,7 +150,10 @@ async fn serve(
     let mut tasks = JoinSet::new();
     let policy = Policy {
         rules: model.rules(),
-        shrink_guard,
+        shrink_guard: match source {
+            Source::Files(_) => shrink_guard.of_files(),
+            Source::Cluster(_) => shrink_guard,
+        },
         snapshot,
         max_stale,
     };
@@ -165,13 +167,16 @@ async fn serve(
     let workers = udp_workers.map_or_else(cpus, usize::from);
     let limits = descriptors::grant(limits, per_connection, dns.len() * workers)
         .context("reading the limit of open files")?;
-    let answerers = Answerers::new(settings, reader, tallies, rate_limit);
+    let answerers = Answerers::new(settings, cookies.clone(), reader, tallies, rate_limit);
+    tasks.spawn(cookies.follow());
     let mut server = DnsServer::start(dns, &answerers, workers, limits)
         .context("starting a thread for each UDP worker")?;
     for (listener, routes) in admin.into_iter().map(|l| (l, admin_routes(pages.clone()))) {
         tasks.spawn(server.serve_http(listener, routes));
     }
-    for (listener, routes) in api.into_iter().map(|l| (l, api_routes(pages.clone()))) {
+    let hosts = ApiHosts::new(listeners.api_host);
+    for listener in api {
+        let routes = api_routes(pages.clone(), hosts.clone());
         tasks.spawn(server.serve_http(listener, routes));
     }
     if let Some(encrypted) = encrypted {

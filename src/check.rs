@@ -9,6 +9,7 @@
 
 pub mod ask;
 pub mod dns;
+mod links;
 mod mirrors;
 mod names;
 pub mod objects;
@@ -18,8 +19,10 @@ mod versions;
 
 use serde::Serialize;
 
-use crate::table::{Rules, Table};
-use objects::{HeadlessSlice, Link};
+use crate::mirror::Namespace;
+use crate::table::{Conflict, Rules, Table};
+use crate::zone::Zones;
+use objects::{HeadlessSlice, Link, MirrorPorts};
 use permissions::ApiServer;
 pub use report::Colours;
 
@@ -44,10 +47,20 @@ pub struct Facts {
     pub rules: Rules,
     /// The first complete table.
     pub table: Known<Table>,
+    /// The zones.
+    pub zones: Zones,
     /// Slices of headless mirrors, which the table is not built from.
     pub headless_slices: Known<Vec<HeadlessSlice>>,
     /// Links: the clusters that are mirrored from.
     pub links: Known<Vec<Link>>,
+    /// The namespaces that flags name, and whether each exists.
+    pub namespaces: Known<Vec<(Namespace, bool)>>,
+    /// Ports of headless mirrors.
+    pub mirror_ports: Known<Vec<MirrorPorts>>,
+    /// Objects that no watch selects for the value of a label.
+    pub odd_labels: Known<Vec<String>>,
+    /// The conflicts that a running server tells of.
+    pub server_conflicts: Known<Vec<Conflict>>,
     /// Who made the gateways' probe Services.
     pub makers: Known<Vec<String>>,
     /// What name servers say, zone by zone.
@@ -98,18 +111,32 @@ pub enum Check {
     HeadlessMirroring,
     /// Each mirror's cluster has a Link.
     OrphanedMirrors,
+    /// No Link says that mirroring fails.
+    LinkStatus,
+    /// The namespaces that Links and flags name exist.
+    Namespaces,
     /// Each headless mirror has endpoint mirrors.
     EndpointMirrors,
     /// No headless mirror lists gateways.
     ClobberedMirrors,
+    /// No two Links write one mirror.
+    Identity,
+    /// Every object with the label of mirrors has it with the value of mirrors.
+    MirrorLabels,
+    /// No mirror would have a name of more than 63 characters.
+    LongNames,
+    /// Ports of unknown protocol are marked opaque.
+    OpaquePorts,
     /// Gateways are up.
     Gateways,
-    /// Each short name has one claimant, or a flag decides.
+    /// Each short name has one claimant, or a flag decides whose it is.
     ShortNames,
     /// Nothing else contradicts.
     Conflicts,
     /// Every object can be used.
     SkippedObjects,
+    /// Every answer fits a message.
+    AnswerSizes,
     /// The server answers.
     Server,
     /// The cluster's DNS forwards to it.
@@ -151,19 +178,26 @@ pub fn check(facts: &Facts) -> Checkup {
 
 impl Check {
     /// Every check.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 22] = [
         Self::ApiServer,
         Self::Permissions,
         Self::MorePermissions,
         Self::Mirrors,
         Self::HeadlessMirroring,
         Self::OrphanedMirrors,
+        Self::LinkStatus,
+        Self::Namespaces,
         Self::EndpointMirrors,
         Self::ClobberedMirrors,
+        Self::Identity,
+        Self::MirrorLabels,
+        Self::LongNames,
+        Self::OpaquePorts,
         Self::Gateways,
         Self::ShortNames,
         Self::Conflicts,
         Self::SkippedObjects,
+        Self::AnswerSizes,
         Self::Server,
         Self::Forwarding,
         Self::Versions,
@@ -176,10 +210,18 @@ impl Check {
             Self::Mirrors
             | Self::HeadlessMirroring
             | Self::OrphanedMirrors
+            | Self::LinkStatus
+            | Self::Namespaces
             | Self::EndpointMirrors
             | Self::ClobberedMirrors
+            | Self::Identity
+            | Self::MirrorLabels
+            | Self::LongNames
+            | Self::OpaquePorts
             | Self::Gateways => Category::Mirrors,
-            Self::ShortNames | Self::Conflicts | Self::SkippedObjects => Category::Names,
+            Self::ShortNames | Self::Conflicts | Self::SkippedObjects | Self::AnswerSizes => {
+                Category::Names
+            }
             Self::Server | Self::Forwarding => Category::Dns,
             Self::Versions => Category::Versions,
         }
@@ -194,12 +236,19 @@ impl Check {
             Self::Mirrors => "mirrors",
             Self::HeadlessMirroring => "headless-mirroring",
             Self::OrphanedMirrors => "orphaned-mirrors",
+            Self::LinkStatus => "what-links-report",
+            Self::Namespaces => "missing-namespaces",
             Self::EndpointMirrors => "missing-endpoint-mirrors",
             Self::ClobberedMirrors => "clobbered-headless-mirrors",
+            Self::Identity => "mirrors-that-two-links-write",
+            Self::MirrorLabels => "labels-of-mirrors",
+            Self::LongNames => "long-names",
+            Self::OpaquePorts => "opaque-ports",
             Self::Gateways => "gateways",
             Self::ShortNames => "short-names",
             Self::Conflicts => "other-conflicts",
             Self::SkippedObjects => "skipped-objects",
+            Self::AnswerSizes => "answer-sizes",
             Self::Server => "the-server-answers",
             Self::Forwarding => "the-clusters-dns-forwards",
             Self::Versions => "versions",
@@ -236,6 +285,14 @@ impl Check {
         Finding {
             health: Health::Red,
             ..self.yellow(sentence, hint)
+        }
+    }
+
+    /// Judges what is known, or says why it is not.
+    fn of<T>(self, what: &str, known: &Known<T>, judge: impl FnOnce(&T) -> Finding) -> Finding {
+        match known {
+            Ok(known) => judge(known),
+            Err(reason) => self.not_checked(what, reason),
         }
     }
 

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 mod access;
 mod check;
@@ -27,6 +28,7 @@ pub use values::{
 };
 use values::{parse_duration, parse_shrink_guard, parse_text};
 
+use crate::admin::ApiHost;
 use crate::mirror::Namespace;
 use crate::server::Addresses;
 use crate::source::ShrinkGuard;
@@ -89,7 +91,7 @@ pub struct ServeArgs {
     )]
     pub order: OrderArg,
 
-    /// Address of ns.dns.ZONE [default: the concrete listen addresses, else the pod's, else loopback]
+    /// Address of ns.dns.ZONE, which leads to this server, or any replica, at port 53 (repeatable) [default: those of --listen at port 53, wildcards aside]
     #[arg(
         long,
         env = "GLOBAL_DNS_NS_ADDRESS",
@@ -122,15 +124,15 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_VERSION_BIND", value_name = "TEXT", value_parser = parse_text)]
     pub version_bind: Option<String>,
 
-    /// How often, about, everything is listed anew
-    #[arg(long, env = "GLOBAL_DNS_RELIST", value_name = "DURATION", default_value = "15m", value_parser = parse_duration)]
+    /// How often, about, one of the watches, in turn, is listed anew
+    #[arg(long, env = "GLOBAL_DNS_RELIST", value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
     pub relist: Duration,
 
     /// How long a watch may be silent before its connection counts as dead, a few seconds aside
     #[arg(long, env = "GLOBAL_DNS_WATCH_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub watch_timeout: Duration,
 
-    /// Hold a list that would drop more than this share of its watch's services, of more than 10, until another one, within half a minute, says the same; off: never
+    /// Hold a list that would drop more than this share of its watch's services, of more than 10, until another one, within half a minute, says the same; so is any list of the API server that would leave none; off: never
     #[arg(long, env = "GLOBAL_DNS_SHRINK_GUARD", value_name = "PERCENT", default_value = "90", value_parser = parse_shrink_guard)]
     pub shrink_guard: ShrinkGuard,
 
@@ -298,6 +300,15 @@ pub struct ListenArgs {
         default_value = "127.0.0.1:9154"
     )]
     pub api_listen: Vec<SocketAddr>,
+
+    /// Name or address that requests to the API may give as their Host, such as an Ingress's; localhost, loopback addresses, and the address that a request comes to always may (repeatable)
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_API_HOST",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
+    pub api_host: Vec<ApiHost>,
 }
 
 /// What to log.
@@ -320,10 +331,29 @@ pub struct LogArgs {
 
 /// Reads the command line. Ends the process with exit code 2 if it makes no sense.
 pub fn read() -> Cli {
-    Cli::parse()
+    let cli = Cli::parse();
+    if let Err(problem) = cli.command.check_zones() {
+        Cli::command()
+            .error(ErrorKind::ValueValidation, problem)
+            .exit();
+    }
+    cli
 }
 
 // === What the flags mean ===
+
+impl Command {
+    /// Refuses zones that cannot be served together.
+    fn check_zones(&self) -> Result<(), String> {
+        match self {
+            Self::Serve(args) => args.model.check_zones(),
+            Self::Explain(args) => args.view.model.check_zones(),
+            Self::Table(args) => args.view.model.check_zones(),
+            Self::Check(args) => args.model.check_zones(),
+            Self::Demo(_) => Ok(()),
+        }
+    }
+}
 
 impl ListenArgs {
     /// Returns where DNS is served.
@@ -366,6 +396,7 @@ impl From<DemoArgs> for ServeArgs {
             listen: vec![listen],
             admin_listen: vec![admin_listen],
             api_listen: vec![api_listen],
+            api_host: Vec::new(),
         };
         serve.encrypted = EncryptedArgs::default();
         serve.snapshot = None; // the sample is no cluster's
@@ -377,7 +408,6 @@ impl From<DemoArgs> for ServeArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn every_flag_has_help_and_an_environment_variable() {
@@ -393,6 +423,22 @@ mod tests {
                 assert_eq!(flag.get_env().and_then(|e| e.to_str()), Some(env.as_str()));
                 let help = flag.get_help().unwrap().to_string();
                 assert!(!help.ends_with('.'), "help of --{name} ends in a full stop");
+            }
+        }
+    }
+
+    /// A pod may have the variables of its namespace's Services, and one of those may be called global-dns, or begin so.
+    #[test]
+    fn no_flag_reads_a_variable_that_kubernetes_makes_for_a_service() {
+        for command in Cli::command().get_subcommands() {
+            for flag in command.get_arguments() {
+                let Some(variable) = flag.get_env().and_then(|name| name.to_str()) else {
+                    continue;
+                };
+                let ends = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"];
+                let has_part = ["_SERVICE_PORT_", "_PORT_"].map(|part| variable.contains(part));
+                let is_made = ends.iter().any(|end| variable.ends_with(end));
+                assert!(!is_made && has_part == [false; 2], "{variable}");
             }
         }
     }

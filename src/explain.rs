@@ -3,6 +3,7 @@
 //! It starts where every answer does, at [`read()`] and [`answer_question()`], so an explanation can never differ from the answer;
 //! it only adds the objects behind it. Pure, like what it explains.
 
+mod context;
 mod missing;
 
 use std::collections::BTreeSet;
@@ -10,12 +11,13 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+pub use context::{Context, Observer, PlainService};
 use missing::{missing, unready};
 
-use crate::mirror::{Namespace, ObjectRef, Skip, SkipReason};
+use crate::mirror::{ObjectRef, ServiceKey, Skip, SkipReason};
 use crate::table::report::{EndpointReport, SkipReport, State, write_rows};
 use crate::table::{Conflict, ConflictKind, Origin, Published, Service, Table};
-use crate::zone::answer::{answer_question, rtype_of};
+use crate::zone::answer::{addresses_of, answer_question};
 use crate::zone::print::{owner_names, rows_text};
 use crate::zone::{Answer, Name, Reading, RecordType, Scope, View, Why, Zones, read};
 
@@ -58,13 +60,24 @@ pub struct AnswerReport {
 /// Names that are shown to somebody who asked for one that does not exist.
 const NEAREST: usize = 5;
 
+/// Returns the service whose canonical name, or a name below it, a name may be.
+pub fn service_of(zones: &Zones, name: &Name) -> Option<ServiceKey> {
+    zones.of(name)?;
+    let labels = labels_below(zones, name);
+    let [.., service, namespace] = labels.as_slice() else {
+        return None;
+    };
+    Some(ServiceKey {
+        namespace: namespace.parse().ok()?,
+        service: service.parse().ok()?,
+    })
+}
+
 /// Explains a name. `None` before the first complete table.
-///
-/// `watched` are the namespaces of `--namespace`; none means all.
 pub fn explain(
     zones: &Zones,
     published: &Published,
-    watched: &[Namespace],
+    context: &Context<'_>,
     name: &Name,
 ) -> Option<Explanation> {
     let table = published.table.as_ref()?;
@@ -74,18 +87,21 @@ pub fn explain(
     let mut notes = match &reading {
         Reading::View(_, view) => view_notes(view)
             .into_iter()
-            .chain(unready(view.service))
+            .chain(unready(view.service, table))
             .collect(),
         Reading::Missing(_, why) => missing(
             *why,
             &labels_below(zones, name),
             about.first().copied(),
             table,
-            watched,
+            context,
         ),
         Reading::Outside => {
             let served: Vec<&str> = zones.iter().map(|zone| zone.name.as_str()).collect();
             vec![format!("served here: {}", served.join(" "))]
+        }
+        Reading::NsHost(zone) if zone.ns_addresses.is_empty() => {
+            vec!["no address at port 53 is known: --ns-address of serve gives one".to_owned()]
         }
         Reading::Apex(_)
         | Reading::NsHost(_)
@@ -106,7 +122,16 @@ pub fn explain(
             "only meshed clients can use the addresses of other clusters' endpoints".to_owned(),
         );
     }
-    let conflicts = conflicts(table, &about, &labels_below(zones, name).join("."));
+    if let Observer::Once(_) = context.observer
+        && about.iter().any(|service| !service.mirrors.is_empty())
+    {
+        notes.push(
+            "only a running server can know whether two Links write one mirror (conflict identity): ask it with --server"
+                .to_owned(),
+        );
+    }
+    let asked = labels_below(zones, name).join(".");
+    let conflicts = conflicts(table, &about, &asked, &reading);
     let exists = match &reading {
         Reading::Outside | Reading::Missing(..) => false,
         Reading::Apex(_)
@@ -150,17 +175,13 @@ fn answer_report(
             Some(view.service.ttl),
             rows_text(name, &view, rtype),
         ),
-        Answer::Address(zone, rtype) => {
-            let own = zone
-                .ns_addresses
-                .iter()
-                .filter(|ip| rtype_of(**ip) == rtype);
-            (
-                "NOERROR",
-                Some(zone.ttl),
-                own.map(|ip| format!("{rtype}\t{ip}")).collect(),
-            )
-        }
+        Answer::Address(zone, rtype) => (
+            "NOERROR",
+            Some(zone.ttl),
+            addresses_of(zone, rtype)
+                .map(|ip| format!("{rtype}\t{ip}"))
+                .collect(),
+        ),
         Answer::Pointers(_, pointers) => ("NOERROR", Some(pointers.ttl()), Vec::new()),
         Answer::Soa(zone) | Answer::Ns(zone) | Answer::Text(zone) => {
             ("NOERROR", Some(zone.ttl), Vec::new())
@@ -196,6 +217,7 @@ fn words(reading: &Reading<'_>) -> String {
             Why::NoForm => "no form of name that is served here",
             Why::NoAddress => "no endpoint's address",
             Why::NoService => "no such service",
+            Why::NoOwner => "a short name that belongs to no namespace",
             Why::NoEndpoint => "a service without any endpoint",
             Why::NoCluster => "a service without an endpoint in that cluster",
             Why::NoHost => "a cluster without an endpoint of that name",
@@ -279,7 +301,12 @@ fn view_notes(view: &View<'_>) -> Vec<String> {
 }
 
 /// Lists the contradictions of the services, of their short names, of the objects behind them, and of the name itself.
-fn conflicts(table: &Table, about: &[&Service], asked: &str) -> Vec<Conflict> {
+fn conflicts(
+    table: &Table,
+    about: &[&Service],
+    asked: &str,
+    reading: &Reading<'_>,
+) -> Vec<Conflict> {
     let is_of = |service: &Service, name: &str| {
         let short = service.key.service.as_str();
         let mut objects = service
@@ -290,14 +317,19 @@ fn conflicts(table: &Table, about: &[&Service], asked: &str) -> Vec<Conflict> {
             || name.ends_with(&format!(".{short}"))
             || objects.any(|object| object.to_string() == name)
     };
-    // What hides a name hides those below it.
-    let is_hidden = |conflict: &Conflict| {
-        let above = asked.strip_suffix(conflict.name.as_str());
-        conflict.kind == ConflictKind::Shadowed && above.is_some_and(|above| above.ends_with('.'))
+    // What hides a name hides those below it, and below a short name without an owner there is nothing.
+    let has_no_owner = matches!(reading, Reading::Missing(_, Why::NoOwner));
+    let is_below = |Conflict { kind, name, .. }: &Conflict| {
+        let is_kind =
+            *kind == ConflictKind::Shadowed || (*kind == ConflictKind::ShortName && has_no_owner);
+        is_kind
+            && asked
+                .strip_suffix(name.as_str())
+                .is_some_and(|below| below.ends_with('.'))
     };
     let concerns = |conflict: &&Conflict| {
         conflict.name == asked
-            || is_hidden(conflict)
+            || is_below(conflict)
             || about.iter().any(|service| is_of(service, &conflict.name))
     };
     let own = about.iter().flat_map(|service| &service.conflicts);

@@ -60,8 +60,10 @@ pub enum Object {
     EndpointMirror(Box<EndpointMirror>),
     /// A headless Service of this cluster.
     LocalService(Box<LocalService>),
-    /// An EndpointSlice of an endpoint mirror.
+    /// An EndpointSlice of an endpoint mirror, or of a mirror with a cluster IP.
     GatewaySlice(GatewaySlice),
+    /// An EndpointSlice of a headless mirror.
+    ListedHosts(Box<ListedHosts>),
     /// An EndpointSlice of a headless Service of this cluster.
     Slice(Box<Slice>),
     /// An object that cannot or must not be used (rule M9).
@@ -77,8 +79,6 @@ pub struct HeadlessMirror {
     pub service: ServiceKey,
     /// What the exported Service asks of us by annotation.
     pub wishes: Wishes,
-    /// `metadata.creationTimestamp`, Unix seconds: decides which short name is older.
-    pub created: Option<i64>,
 }
 
 /// A mirror Service with a cluster IP of its own that stands for one remote endpoint (rule M1).
@@ -102,21 +102,52 @@ pub struct EndpointMirror {
 /// A headless Service of the source cluster itself (rule M5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalService {
-    /// Label `mirror.linkerd.io/exported: "true"`.
-    pub exported: bool,
+    /// Label `mirror.linkerd.io/exported`.
+    pub export: Export,
     /// What the Service asks of us by annotation.
     pub wishes: Wishes,
-    /// `metadata.creationTimestamp`, Unix seconds.
-    pub created: Option<i64>,
 }
 
-/// An EndpointSlice of an endpoint mirror: its liveness (rule M3).
+/// How a Service of this cluster is exported, by its label `mirror.linkerd.io/exported`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Export {
+    /// There is no label.
+    No,
+    /// `true`: through a gateway, the only way for a headless Service.
+    Gateway,
+    /// `remote-discovery`, for networks without gateways.
+    RemoteDiscovery,
+    /// Another value. By default no Link selects it; one with a selector of its own may.
+    Other,
+}
+
+/// An EndpointSlice of an endpoint mirror, or of a mirror with a cluster IP: its liveness (rule M3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewaySlice {
-    /// Label `kubernetes.io/service-name`: the endpoint mirror in the same namespace that the slice belongs to.
+    /// Label `kubernetes.io/service-name`: the mirror in the same namespace that the slice belongs to.
     pub mirror: Text,
     /// Whether a gateway address is ready; `None` if there is no address at all.
     pub ready: Option<bool>,
+}
+
+/// An EndpointSlice of a headless mirror: what Linkerd says that there is. Nothing is answered from it: its ports are those
+/// of the remote pods, it can be overwritten with gateway addresses, and it says nothing of gateways.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedHosts {
+    /// Label `kubernetes.io/service-name`: the headless mirror in the same namespace that the slice belongs to.
+    pub mirror: Text,
+    /// The endpoints that have a hostname, sorted, each once.
+    pub hosts: Box<[ListedHost]>,
+}
+
+/// One entry of a headless mirror's slice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ListedHost {
+    /// The remote pod's hostname.
+    pub hostname: Hostname,
+    /// The cluster IP of its endpoint mirror, as Linkerd knew it last; `None` if a client must not be sent there.
+    pub address: Option<IpAddr>,
 }
 
 /// An EndpointSlice of a headless Service of this cluster (rule M5).
@@ -206,6 +237,9 @@ pub struct Skip {
 /// with them.
 const LONGEST_DETAIL: usize = 400;
 
+/// What a flat mirror is skipped as.
+const FLAT_MIRROR: &str = "a flat (remote-discovery) mirror";
+
 /// The reasons for leaving something out (rule M9). A closed set, so that it can be a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -273,6 +307,15 @@ impl fmt::Display for ServiceKey {
     }
 }
 
+// === impl LocalService ===
+
+impl LocalService {
+    /// Tells whether Links select the Service by default, as rule M5 asks.
+    pub fn is_exported(&self) -> bool {
+        self.export == Export::Gateway
+    }
+}
+
 // === impl Port ===
 
 impl Port {
@@ -327,6 +370,11 @@ impl Skip {
         }
     }
 
+    /// Tells whether the object is a flat (remote-discovery) mirror.
+    pub fn is_flat(&self) -> bool {
+        self.reason == SkipReason::NotHeadless && self.detail == FLAT_MIRROR
+    }
+
     /// Returns the service and the cluster of a mirror of another kind (M10).
     pub fn other_kind(&self) -> Option<&(ServiceKey, ClusterName)> {
         let about = self.about.as_ref();
@@ -367,77 +415,4 @@ impl fmt::Display for SkipReason {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{endpoint, gateway, local, mirror};
-
-    /// What `--snapshot` saves is what a process that starts from it reads.
-    #[test]
-    fn objects_are_read_as_they_were_saved() {
-        let mut objects = vec![
-            mirror("prod", "db", "east"),
-            endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]),
-            gateway("prod", "db-0-east", false),
-        ];
-        let pods = [("db-0", "192.0.2.1", true), ("db_1", "192.0.2.2", false)];
-        objects.extend(local("prod", "db", &pods));
-        objects.push(serde_json::json!({"metadata": {"name": "x", "labels": {"a": 7}}}));
-        for object in objects {
-            let kind = match object["addressType"].is_null() {
-                true => Kind::Service,
-                false => Kind::EndpointSlice,
-            };
-            let json = object.to_string();
-            let (watch, object) = parse::found(kind, &KubeObject::read(&json)).unwrap();
-            let saved = serde_json::to_string(&(watch, &object)).unwrap();
-            let read: (Watch, Object) = serde_json::from_str(&saved).unwrap();
-            assert_eq!(read, (watch, object), "{saved}");
-        }
-    }
-
-    #[test]
-    fn rules_and_reasons_are_called_as_flags_logs_and_metrics_call_them() {
-        for (value, rule) in [
-            ("last-resort", Some(GatewayDown::LastResort)),
-            ("include", Some(GatewayDown::Include)),
-            ("exclude", Some(GatewayDown::Exclude)),
-            ("Exclude", None),
-            ("", None),
-        ] {
-            assert_eq!(GatewayDown::from_value(value), rule, "{value}");
-        }
-        let reasons = SkipReason::ALL.map(|reason| reason.to_string());
-        let expected = [
-            "undecodable",
-            "no-parent",
-            "namespace-mismatch",
-            "bad-name",
-            "bad-address",
-            "not-headless",
-            "excluded-cluster",
-        ];
-        assert_eq!(reasons, expected);
-        let key = ObjectKey::new("prod", "db-0-west");
-        let kinds = [Kind::Service, Kind::EndpointSlice];
-        let named = kinds.map(|kind| {
-            ObjectRef {
-                kind,
-                key: key.clone(),
-            }
-            .to_string()
-        });
-        assert_eq!(
-            named,
-            ["Service/prod/db-0-west", "EndpointSlice/prod/db-0-west"]
-        );
-        let watches = Watch::ALL.map(|watch| watch.to_string());
-        let expected = [
-            "mirror-services",
-            "local-services",
-            "mirror-slices",
-            "local-slices",
-            "foreign-slices",
-        ];
-        assert_eq!(watches, expected);
-    }
-}
+mod tests;

@@ -7,6 +7,8 @@
 mod accept;
 pub mod bind;
 mod connections;
+mod contents;
+pub mod cookies;
 pub mod descriptors;
 pub mod encrypted;
 pub mod framing;
@@ -15,9 +17,9 @@ mod rate_limit;
 mod tcp;
 mod udp;
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -31,7 +33,9 @@ use tracing::warn;
 
 pub use bind::{Addresses, BindError, DnsListener};
 pub use connections::Limits;
+pub use cookies::Cookies;
 pub use encrypted::{Certificate, Encrypted};
+pub use http::LocalAddress;
 
 use connections::Connections;
 use rate_limit::RateLimiter;
@@ -41,7 +45,10 @@ use crate::table::publish::{Current, Reader};
 use crate::telemetry::{Counters, OnceAMinute, Tallies};
 #[cfg(test)]
 use crate::testing::Trap;
-use crate::wire::{self, Arrival, Query, RateLimit, Reject, Reply, Settings, Transport};
+use crate::wire::{
+    self, Arrival, Body, CookieSecrets, Edns, Query, RateLimit, Reject, Reply, Settings, Transport,
+};
+use crate::zone::Answer;
 
 /// How long a TCP connection may be idle: longer than the ten seconds for which CoreDNS keeps one for reuse.
 pub const TCP_IDLE: Duration = Duration::from_secs(30);
@@ -49,6 +56,7 @@ pub const TCP_IDLE: Duration = Duration::from_secs(30);
 /// Makes the answerers of the listeners.
 pub struct Answerers {
     settings: Arc<Settings>,
+    cookies: Arc<Cookies>,
     limiter: Option<Arc<RateLimiter>>,
     reader: Reader,
     tallies: Tallies,
@@ -61,6 +69,7 @@ pub struct Answerers {
 /// TCP connections share one.
 struct Answerer {
     settings: Arc<Settings>,
+    cookies: Arc<Cookies>,
     /// What sources that are not trusted get over UDP, if that is limited.
     limiter: Option<Arc<RateLimiter>>,
     reader: Reader,
@@ -80,6 +89,8 @@ struct Moment {
     now: Current,
     /// Unix seconds.
     time: u32,
+    /// The secrets of cookies, once a query has one: few do, and all threads would wait for one lock.
+    secrets: OnceCell<Arc<CookieSecrets>>,
     /// The next answer's turn, and how many more are reserved behind it.
     turns: Cell<(u32, usize)>,
 }
@@ -99,16 +110,18 @@ impl Answerers {
     /// one prefix that is not trusted, in a second.
     pub fn new(
         settings: Settings,
+        cookies: Arc<Cookies>,
         reader: Reader,
         tallies: Tallies,
         rate_limit: Option<NonZeroU32>,
     ) -> Self {
         Self {
             settings: Arc::new(settings),
+            cookies,
             limiter: rate_limit.map(|rate| Arc::new(RateLimiter::new(rate))),
             reader,
             tallies,
-            // Replicas that start together must not rotate in step.
+            // Replicas that start together must not rotate in step. No secret: every answer tells it.
             turns: Arc::new(AtomicU32::new(fastrand::u32(..))),
             #[cfg(test)]
             trap: Arc::default(),
@@ -118,6 +131,7 @@ impl Answerers {
     fn add(&self) -> Answerer {
         Answerer {
             settings: self.settings.clone(),
+            cookies: self.cookies.clone(),
             limiter: self.limiter.clone(),
             reader: self.reader.clone(),
             counters: self.tallies.add(),
@@ -140,6 +154,7 @@ impl Answerer {
         Moment {
             now: self.reader.load(),
             time: unix_seconds(),
+            secrets: OnceCell::new(),
             turns: Cell::new((self.take_turns(queries), queries)),
         }
     }
@@ -191,12 +206,18 @@ impl Answerer {
         #[cfg(test)]
         self.trap.answer();
         let query = wire::parse(packet);
+        let rate_limit = self.rate_limit(moment, &query, over, client.ip());
+        let cookie = edns(&query).and_then(|edns| edns.cookie);
+        let cookie = cookie.map(|own| {
+            let secrets = self.secrets(moment);
+            secrets.cookie(own, client.ip(), moment.time)
+        });
         let arrival = Arrival {
             over,
             client: client.ip(),
-            rate_limit: self.rate_limit(&query, over, client.ip(), moment.time),
+            rate_limit,
             turn: self.turn(moment),
-            time: moment.time,
+            cookie,
         };
         let reply = wire::respond(&self.settings, &moment.now, &query, &arrival);
         if arrival.rate_limit != RateLimit::Within {
@@ -214,10 +235,8 @@ impl Answerer {
         self.counters.count_response(reply.rcode);
         if is_truncated {
             self.counters.count_truncated(over);
-            if over != Transport::Udp
-                && let Ok(query) = &query
-            {
-                self.warn_of_overflow(query, arrival.time);
+            if over != Transport::Udp {
+                self.warn_of_overflow(&reply, moment.time);
             }
         }
         Some(rendered)
@@ -227,10 +246,10 @@ impl Answerer {
     /// is where it says, and not limited, as Knot has it.
     fn rate_limit(
         &self,
+        moment: &Moment,
         query: &Result<Query, Reject>,
         over: Transport,
         client: IpAddr,
-        time: u32,
     ) -> RateLimit {
         let Some(limiter) = &self.limiter else {
             return RateLimit::Within;
@@ -238,14 +257,13 @@ impl Answerer {
         if over != Transport::Udp || self.settings.access.is_trusted(client) {
             return RateLimit::Within;
         }
-        let edns = match query {
-            Ok(Query { edns, .. }) | Err(Reject::With { edns, .. }) => edns,
-            Err(Reject::Drop) => return RateLimit::Within,
-        };
-        let has_cookie = edns.is_some_and(|edns| {
-            let halves = edns.cookie.zip(edns.server_cookie);
-            let secret = &self.settings.cookie_secret;
-            halves.is_some_and(|(own, ours)| secret.is_ours(own, ours, client, time))
+        if let Err(Reject::Drop) = query {
+            return RateLimit::Within;
+        }
+        let halves = edns(query).and_then(|edns| edns.cookie.zip(edns.server_cookie));
+        let has_cookie = halves.is_some_and(|(own, ours)| {
+            let secrets = self.secrets(moment);
+            secrets.is_ours(own, ours, client, moment.time)
         });
         match has_cookie {
             true => RateLimit::Within,
@@ -253,11 +271,33 @@ impl Answerer {
         }
     }
 
-    /// Warns of an answer that no message can hold.
-    fn warn_of_overflow(&self, query: &Query, time: u32) {
-        if self.overflows.is_due(time) {
-            warn!(name = %query.name, rtype = %query.rtype, "An answer does not fit 65,535 octets: some of it is left out");
+    fn secrets<'m>(&self, moment: &'m Moment) -> &'m CookieSecrets {
+        moment.secrets.get_or_init(|| self.cookies.current())
+    }
+
+    /// Warns of an answer that no message can hold: by the service, because questions are not logged.
+    fn warn_of_overflow(&self, reply: &Reply<'_>, time: u32) {
+        if !self.overflows.is_due(time) {
+            return;
         }
+        let service = match &reply.body {
+            Body::Answer(Answer::Data(_, view, _)) => Some(&view.service.key),
+            // Names of one address are of many services.
+            Body::Answer(_) | Body::Code | Body::ByTcp | Body::Chaos(_) => None,
+        };
+        let service = service.map(tracing::field::display);
+        warn!(
+            service,
+            "An answer does not fit 65,535 octets: some of it is left out"
+        );
+    }
+}
+
+/// Returns the OPT record of a query, if it can be read.
+fn edns(query: &Result<Query, Reject>) -> Option<&Edns> {
+    match query {
+        Ok(Query { edns, .. }) | Err(Reject::With { edns, .. }) => edns.as_ref(),
+        Err(Reject::Drop) => None,
     }
 }
 
@@ -342,25 +382,27 @@ impl Drop for DnsServer {
     }
 }
 
-/// Returns the addresses of `ns.dns.Z`: those given, else the concrete ones among the listeners', else the pod's, else
-/// loopback.
-pub fn ns_addresses(
-    given: &[IpAddr],
-    listeners: &[DnsListener],
-    pod: Option<IpAddr>,
-) -> Vec<IpAddr> {
-    if !given.is_empty() {
-        return given.to_vec();
+/// The port at which resolvers query the name servers of a zone (RFC 1035 section 4.2).
+const NS_PORT: u16 = 53;
+
+/// Returns the addresses of `ns.dns.Z`, each once: those given, else those of the listeners to which an NS record leads.
+///
+/// A wildcard address is no server's, and nobody finds another port than 53. A loopback address leads other hosts to
+/// themselves, so it counts only if there is no other. Without any address the name owns no record, which is better than a
+/// wrong one: a resolver sees it at once.
+pub fn ns_addresses(given: &[IpAddr], listeners: &[SocketAddr]) -> Vec<IpAddr> {
+    let mut addresses = given.to_vec();
+    if addresses.is_empty() {
+        let found = listeners.iter().filter(|bound| bound.port() == NS_PORT);
+        addresses.extend(found.map(SocketAddr::ip));
+        addresses.retain(|ip| !ip.is_unspecified());
+        if addresses.iter().any(|ip| !ip.is_loopback()) {
+            addresses.retain(|ip| !ip.is_loopback());
+        }
     }
-    let bound = listeners.iter().map(|listener| listener.address.ip());
-    let mut concrete: Vec<IpAddr> = bound.filter(|ip| !ip.is_unspecified()).collect();
-    concrete.sort();
-    concrete.dedup();
-    match (concrete.is_empty(), pod) {
-        (false, _) => concrete,
-        (true, Some(pod)) => vec![pod],
-        (true, None) => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-    }
+    addresses.sort();
+    addresses.dedup();
+    addresses
 }
 
 #[cfg(test)]

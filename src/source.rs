@@ -66,6 +66,9 @@ const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
 /// Longer than nothing will happen for.
 const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The first and the longest pause after a panic.
+const PANIC_PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
 /// Updates that may wait: some pages of a list.
 const QUEUE: usize = 1024;
 
@@ -95,7 +98,7 @@ pub async fn run(
     publisher: Publisher,
     mut policy: Policy,
 ) {
-    let mut backoff = Backoff::default();
+    let mut backoff = Backoff::new(PANIC_PAUSES.0, 2);
     loop {
         let (updates, inbox) = channel();
         let follow = follow(inbox, &feeds, &publisher, &mut policy);
@@ -105,7 +108,7 @@ pub async fn run(
             return;
         }
         feeds.panicked();
-        let pause = backoff.next();
+        let pause = backoff.next(PANIC_PAUSES.1);
         error!(
             ?pause,
             "The source panicked: listing everything anew, with the last table meanwhile"
@@ -309,8 +312,11 @@ impl Follower<'_> {
             .iter()
             .map(|(feed, objects)| (feed.watch, namespace_of(feed), objects))
             .filter(|(watch, namespace, objects)| {
-                let lost = self.inputs.count_lost(*watch, *namespace, objects);
-                self.guard.suspects(lost)
+                let inputs = &self.inputs;
+                let lost = inputs.count_lost(*watch, *namespace, objects);
+                let is_answered = |key: &ServiceKey| self.is_answered(key);
+                let leaves_none = || inputs.touches_all(*watch, *namespace, objects, is_answered);
+                self.guard.suspects(lost, leaves_none)
             })
             .map(|(watch, namespace, objects)| self.inputs.losses(watch, namespace, objects))
             .collect();
@@ -331,6 +337,14 @@ impl Follower<'_> {
             self.inputs = next;
             self.dirty = dirty;
         }
+    }
+
+    /// Tells whether a service has endpoints in the table that is current.
+    fn is_answered(&self, key: &ServiceKey) -> bool {
+        let now = self.reader.load();
+        let service = now.table.as_ref();
+        let service = service.and_then(|t| t.service(key.namespace.as_str(), key.service.as_str()));
+        service.is_some_and(|service| !service.endpoints.is_empty())
     }
 
     /// Tells what would become of the services that a list speaks of.

@@ -10,8 +10,11 @@
 //! table speaks DNS: it knows neither a Kubernetes client nor a DNS library.
 
 pub mod build;
+mod hash;
 pub mod inputs;
+mod local;
 mod members;
+mod missing;
 pub mod publish;
 pub mod report;
 pub mod shared;
@@ -28,12 +31,15 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::mirror::{
-    ClusterName, GatewayDown, Hostname, Namespace, ObjectRef, Ports, ServiceKey, ServiceName, Skip,
+    ClusterName, GatewayDown, Hostname, Namespace, ObjectKey, ObjectRef, Ports, ServiceKey,
+    ServiceName, Skip, Watch,
 };
 
 pub use build::{Built, LocalMembers, Rules, ShortNames, build};
 pub use inputs::Inputs;
 use inputs::Skipped;
+pub use local::NonMember;
+pub use missing::MissingHost;
 pub use publish::{Published, Publisher};
 use shared::SharedMap;
 
@@ -42,6 +48,8 @@ use shared::SharedMap;
 pub struct Table {
     namespaces: SharedMap<Namespace, Arc<NamespaceTable>>,
     short_names: SharedMap<ServiceName, Arc<ShortName>>,
+    /// Headless Services of this cluster that are no members: nothing is answered of them.
+    non_members: SharedMap<ServiceKey, NonMember>,
     skipped: Skipped,
     /// Services by the addresses of their endpoints; empty unless there is a reverse zone.
     addresses: RedBlackTreeMapSync<IpAddr, Arc<BTreeSet<ServiceKey>>>,
@@ -71,12 +79,23 @@ enum Contested {
 /// Which namespace answers `S.Z`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortName {
-    /// The owner; `None` if the name is pinned to a namespace that lacks the service, or is nobody's.
-    pub owner: Option<Namespace>,
+    /// The owner, or why there is none.
+    pub owner: Result<Namespace, NoOwner>,
     /// Every namespace that has the service, sorted.
     pub claimants: Box<[Namespace]>,
-    /// The owner follows from a flag, not from who came first.
-    pub pinned: bool,
+}
+
+/// Why nobody owns a short name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoOwner {
+    /// `--short-names off`.
+    Off,
+    /// `--short-name` pins it to a namespace that lacks the service.
+    Pinned(Namespace),
+    /// `--short-names pinned`, and no flag gives it to a namespace that has the service.
+    Unpinned,
+    /// Several namespaces have the service, and no flag says whose the name is.
+    Contested,
 }
 
 /// One headless service with the endpoints of all its members.
@@ -96,11 +115,11 @@ pub struct Service {
     pub not_ready: Vec<Endpoint>,
     /// The headless mirrors that make it known, with the clusters that they are of.
     pub mirrors: Vec<(ClusterName, ObjectRef)>,
+    /// Hosts that Linkerd lists, and has no endpoint mirror of.
+    pub missing: Box<[MissingHost]>,
     /// A mirror or an exported Service of this name exists: it counts as a claim on the short name, with or without
     /// endpoints.
     pub is_known: bool,
-    /// Creation time of the oldest member, Unix seconds.
-    pub since: Option<i64>,
     /// Objects of this service that were left out.
     pub skipped: Vec<(ObjectRef, Skip)>,
     /// Contradictions between the members.
@@ -182,7 +201,7 @@ pub struct Conflict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConflictKind {
-    /// Several namespaces have a service of the same name, and no flag says whose the short name is.
+    /// Several namespaces have a service of the same name, and no flag says whose the short name is: nobody's.
     ShortName,
     /// A canonical name hides a short one.
     Shadowed,
@@ -221,14 +240,24 @@ impl Table {
 
     /// Returns the service that answers a short name.
     pub fn short_service(&self, service: &str) -> Option<&Service> {
-        let owner = self.short_names.get(service)?.owner.as_ref()?;
+        let owner = self.short_name(service)?.owner.as_ref().ok()?;
         self.service(owner.as_str(), service)
     }
 
-    /// Returns who claims a short name and who owns it, if it is in use.
+    /// Returns who claims a short name and who owns it, if a namespace has the service.
     pub fn short_name(&self, service: &str) -> Option<&ShortName> {
-        let short = self.short_names.get(service)?;
-        (short.owner.is_some() || short.pinned).then_some(short)
+        self.short_names.get(service).map(AsRef::as_ref)
+    }
+
+    /// Returns a hash of everything that is answered, 53 bits long: a floating-point number holds it exactly. Tables that
+    /// answer alike have the same hash, whatever came before, in every process and in every build.
+    pub fn answers_hash(&self) -> u64 {
+        hash::of_answers(self)
+    }
+
+    /// Returns why the headless Service of this cluster with a name is no member; `None` if there is none, or it is one.
+    pub fn non_member(&self, key: &ServiceKey) -> Option<NonMember> {
+        self.non_members.get(key).copied()
     }
 
     /// Returns the services that have an endpoint with this address.
@@ -258,6 +287,12 @@ impl Table {
         let mut services: Vec<_> = self.services().collect();
         services.sort_by_key(|service| &service.key);
         services
+    }
+
+    /// Returns why an object was skipped when it was parsed, if it was.
+    pub fn skip_of(&self, watch: Watch, key: &ObjectKey) -> Option<&Skip> {
+        let place = (watch, key.clone());
+        self.skipped.get(&place).map(AsRef::as_ref)
     }
 
     /// Returns every object that was left out, with its reason, in no order.

@@ -187,6 +187,9 @@ impl Metrics {
         )?;
         let serial = f64::from(now.serial);
         page.gauge("table_serial", "SOA serial", serial)?;
+        let hash = table.answers_hash() as f64; // 53 bits: exact
+        let help = "Hash of all answers, the same in every replica that gives the same answers";
+        page.gauge("table_hash", help, hash)?;
         let stale = f64::from(u8::from(now.is_stale));
         let help = "1 while the table is one that a process before has saved";
         page.gauge("table_stale", help, stale)?;

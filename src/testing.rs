@@ -63,11 +63,29 @@ pub(crate) fn gateway(namespace: &str, endpoint_mirror: &str, ready: bool) -> Va
             "name": format!("{endpoint_mirror}-slice"),
             "labels": {
                 "kubernetes.io/service-name": endpoint_mirror,
+                "mirror.linkerd.io/mirrored-service": "true",
                 "mirror.linkerd.io/headless-mirror-svc-name": "parent",
             },
         },
         "addressType": "IPv4",
         "endpoints": [{"addresses": ["198.51.100.10"], "conditions": {"ready": ready}}],
+    })
+}
+
+/// The slice of a headless mirror: the hosts that Linkerd lists.
+pub(crate) fn listing(namespace: &str, headless_mirror: &str, hosts: &[(&str, &str)]) -> Value {
+    let host = |(host, ip): &(&str, &str)| json!({"addresses": [ip], "hostname": host, "conditions": {"ready": true}});
+    json!({
+        "metadata": {
+            "namespace": namespace,
+            "name": format!("{headless_mirror}-slice"),
+            "labels": {
+                "kubernetes.io/service-name": headless_mirror,
+                "mirror.linkerd.io/mirrored-service": "true",
+            },
+        },
+        "addressType": "IPv4",
+        "endpoints": hosts.iter().map(host).collect::<Vec<_>>(),
     })
 }
 

@@ -15,12 +15,12 @@ pub mod respond;
 pub mod write;
 
 pub use access::{Access, Network};
-pub use cookie::CookieSecret;
+pub use cookie::{CookieSecret, CookieSecrets};
 pub use order::Order;
 pub use query::{Edns, Query, Reject, parse};
 pub use records::{Sections, records};
 pub use respond::{Arrival, Body, RateLimit, Reply, Settings, Transport, respond};
-pub use write::{Written, write};
+pub use write::{Written, whole_answer, write};
 
 /// A response code (RFC 1035 section 4.1.1, RFC 6891 section 6.1.3), as its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

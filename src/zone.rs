@@ -56,7 +56,7 @@ pub struct Zone {
     pub ttl: u32,
     /// SOA TTL and MINIMUM, seconds: how long a negative answer is kept (RFC 2308 section 5).
     pub negative_ttl: u32,
-    /// Addresses of `ns.dns.Z`: this server's.
+    /// Addresses of `ns.dns.Z`, at whose port 53 this zone is answered. Empty: it owns no record.
     pub ns_addresses: Vec<IpAddr>,
     /// What its names stand for.
     pub kind: ZoneKind,
@@ -134,6 +134,18 @@ impl ZoneName {
     pub fn wire(&self) -> &[u8] {
         &self.wire
     }
+
+    /// Tells whether the name is below another one, which is in wire format, and is not that name.
+    fn is_strictly_below(&self, above: &[u8]) -> bool {
+        let mut rest = self.wire.as_slice();
+        while let [length @ 1..=63, after @ ..] = rest {
+            rest = &after[usize::from(*length)..];
+            if rest == above {
+                return true;
+            }
+        }
+        false
+    }
 }
 
 impl FromStr for ZoneName {
@@ -181,6 +193,22 @@ impl Zones {
     /// Returns the zone that a name lies in.
     pub fn of(&self, name: &Name) -> Option<&Zone> {
         self.0.iter().find(|zone| name.is_below(&zone.name))
+    }
+
+    /// Tells whether a zone's apex is below a name, and is not that name.
+    pub fn has_apex_below(&self, name: &Name) -> bool {
+        let mut zones = self.0.iter();
+        zones.any(|zone| zone.name.is_strictly_below(name.wire()))
+    }
+
+    /// Returns the zones that are cut out of another one (RFC 2181 section 6), the longest name first.
+    pub fn children<'z>(&'z self, parent: &'z Zone) -> impl Iterator<Item = &'z Zone> {
+        let is_child = move |zone: &&Zone| {
+            let is_above = |other: &&Zone| zone.name.is_strictly_below(other.name.wire());
+            let nearest = self.iter().find(is_above);
+            nearest.is_some_and(|nearest| nearest.name == parent.name)
+        };
+        self.iter().filter(is_child)
     }
 
     /// Returns every zone, the longest name first.

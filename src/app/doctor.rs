@@ -1,26 +1,29 @@
 //! `check`: gathers the facts, from the API server or from files and from name servers, and prints what is made of them.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use futures::future::join_all;
 
-use super::inspect::first_table;
+use super::inspect::{ONCE, fetch, first_table};
 use super::{access, json, log_to_stderr, print, zones};
 use crate::check::ask::{Over, Recursion, ask};
 use crate::check::dns::{Direct, Dns, Sample, Through, ZoneFacts, first_name_server, samples};
 use crate::check::objects::{
-    HEADLESS_SLICES, HeadlessSlice, Link, PROBES, headless_slice, link, maker,
+    HeadlessSlice, Link, MirrorPorts, ODD_LABELS, PROBES, WHOLE_MIRRORS, headless_slice, link,
+    maker, mirror_ports, odd_label,
 };
 use crate::check::permissions::{ApiServer, Review, Right, needed, not_needed};
 use crate::check::{Colours, Facts, Known, NotChecked, check as judge};
 use crate::cli::{CheckArgs, CheckOutput, ModelArgs, SourceArgs};
-use crate::mirror::Kind;
+use crate::mirror::{Kind, KubeObject, Namespace};
 use crate::source::{file, kube};
-use crate::table::Table;
 use crate::table::publish::Reader;
+use crate::table::{Conflict, Table};
 use crate::telemetry::sentence;
 use crate::zone::{RecordType, Zone};
 
@@ -31,6 +34,7 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
     let CheckArgs {
         server,
+        api: running,
         resolver,
         source,
         model,
@@ -43,18 +47,27 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
         table,
         headless_slices,
         links,
+        namespaces,
+        mirror_ports,
+        odd_labels,
         makers,
     } = match source.file.is_empty() {
         true => ask_the_api_server(&source, &model).await,
         false => read_files(&source, &model).await?,
     };
+    let server_conflicts = conflicts_of(running.as_ref()).await;
     let dns = ask_name_servers(server, resolver, &model, table.as_ref().ok()).await;
     let checkup = judge(&Facts {
         api,
         rules: model.rules(),
         table,
+        zones: zones(&model, &[]),
         headless_slices,
         links,
+        namespaces,
+        mirror_ports,
+        odd_labels,
+        server_conflicts,
         makers,
         dns,
     });
@@ -83,7 +96,28 @@ struct SourceFacts {
     table: Known<Table>,
     headless_slices: Known<Vec<HeadlessSlice>>,
     links: Known<Vec<Link>>,
+    namespaces: Known<Vec<(Namespace, bool)>>,
+    mirror_ports: Known<Vec<MirrorPorts>>,
+    odd_labels: Known<Vec<String>>,
     makers: Known<Vec<String>>,
+}
+
+/// Returns the namespaces that flags name.
+fn named_namespaces(source: &SourceArgs, model: &ModelArgs) -> BTreeSet<Namespace> {
+    let pinned = model.short_name.iter().map(|(_, namespace)| namespace);
+    let named = source.namespace.iter().chain(&model.default_namespace);
+    named.chain(pinned).cloned().collect()
+}
+
+/// Leaves out what Links say of namespaces that are not watched.
+fn watched(mut links: Vec<Link>, source: &SourceArgs) -> Vec<Link> {
+    if !source.namespace.is_empty() {
+        let is_watched = |name: &str| source.namespace.iter().any(|one| one.as_str() == name);
+        for link in &mut links {
+            link.services.retain(|one| is_watched(&one.namespace));
+        }
+    }
+    links
 }
 
 fn first(reader: &Reader) -> Known<Table> {
@@ -107,6 +141,21 @@ async fn read_files(source: &SourceArgs, model: &ModelArgs) -> anyhow::Result<So
             "print those too: kubectl get services,endpointslices,links.multicluster.linkerd.io -A -o yaml",
         )
     };
+    let is_there = |namespace: &Namespace| {
+        objects.iter().any(|(kind, json)| {
+            let object = KubeObject::read(json);
+            let own = if kind == "Namespace" {
+                object.name()
+            } else {
+                object.namespace()
+            };
+            own == namespace.as_str()
+        })
+    };
+    let named = named_namespaces(source, model).into_iter();
+    let odd_of = |kind: Kind, name: &'static str| {
+        of_kind(name).filter_map(move |json| odd_label(kind, json))
+    };
     Ok(SourceFacts {
         api: Err(NotChecked::new(
             "--file is read instead",
@@ -118,8 +167,18 @@ async fn read_files(source: &SourceArgs, model: &ModelArgs) -> anyhow::Result<So
             .collect()),
         links: match links.is_empty() {
             true => Err(no_links()),
-            false => Ok(links),
+            false => Ok(watched(links, source)),
         },
+        namespaces: Ok(named
+            .map(|namespace| {
+                let exists = is_there(&namespace);
+                (namespace, exists)
+            })
+            .collect()),
+        mirror_ports: Ok(of_kind("Service").filter_map(mirror_ports).collect()),
+        odd_labels: Ok(odd_of(Kind::Service, "Service")
+            .chain(odd_of(Kind::EndpointSlice, "EndpointSlice"))
+            .collect()),
         makers: Ok(of_kind("Service").filter_map(maker).collect()),
     })
 }
@@ -127,13 +186,9 @@ async fn read_files(source: &SourceArgs, model: &ModelArgs) -> anyhow::Result<So
 // === The API server ===
 
 async fn ask_the_api_server(source: &SourceArgs, model: &ModelArgs) -> SourceFacts {
-    let timing = kube::Timing {
-        watch_timeout: Duration::from_secs(30), // of no use here: nothing is watched
-        relist: Duration::from_secs(30),
-    };
     let (file, context) = (source.kubeconfig.as_ref(), source.context.as_ref());
     let access = access(file, context, kube::Access::Usual);
-    let cluster = match kube::Cluster::open(access, timing).await {
+    let cluster = match kube::Cluster::open(access, ONCE).await {
         Ok(cluster) => cluster,
         Err(error) => return unreachable(sentence(&error)),
     };
@@ -142,13 +197,16 @@ async fn ask_the_api_server(source: &SourceArgs, model: &ModelArgs) -> SourceFac
         Err(why) => return unreachable(why),
     };
     let namespaces = &source.namespace;
-    let (needed, not_needed, table, slices, links, probes) = tokio::join!(
+    let (needed, not_needed, table, slices, links, probes, mirrors, odd, named) = tokio::join!(
         review(&cluster, needed(namespaces)),
         review(&cluster, not_needed(namespaces)),
         first_table(source, model),
-        cluster.select(Kind::EndpointSlice, HEADLESS_SLICES, namespaces),
+        cluster.select(Kind::EndpointSlice, WHOLE_MIRRORS, namespaces),
         cluster.links(),
         cluster.select(Kind::Service, PROBES, namespaces),
+        cluster.select(Kind::Service, WHOLE_MIRRORS, namespaces),
+        odd_labels(&cluster, namespaces),
+        existing(&cluster, named_namespaces(source, model)),
     );
     let refused = |why| NotChecked::new(why, "look at the permissions above");
     SourceFacts {
@@ -172,11 +230,54 @@ async fn ask_the_api_server(source: &SourceArgs, model: &ModelArgs) -> SourceFac
                     .collect()
             })
             .map_err(refused),
-        links: known_links(links),
+        links: known_links(links).map(|links| watched(links, source)),
+        namespaces: named,
+        mirror_ports: mirrors
+            .map(|mirrors| {
+                mirrors
+                    .iter()
+                    .filter_map(|json| mirror_ports(json))
+                    .collect()
+            })
+            .map_err(refused),
+        odd_labels: odd.map_err(refused),
         makers: probes
             .map(|probes| probes.iter().filter_map(|json| maker(json)).collect())
             .map_err(refused),
     }
+}
+
+/// Names the objects whose label keeps them out of every watch.
+async fn odd_labels(
+    cluster: &kube::Cluster,
+    namespaces: &[Namespace],
+) -> Result<Vec<String>, String> {
+    let mut odd = Vec::new();
+    for kind in [Kind::Service, Kind::EndpointSlice] {
+        let objects = cluster.select(kind, ODD_LABELS, namespaces).await?;
+        odd.extend(objects.iter().filter_map(|json| odd_label(kind, json)));
+    }
+    Ok(odd)
+}
+
+/// Asks which of some namespaces exist.
+async fn existing(
+    cluster: &kube::Cluster,
+    named: BTreeSet<Namespace>,
+) -> Known<Vec<(Namespace, bool)>> {
+    let mut known = Vec::new();
+    for namespace in named {
+        match cluster.has_namespace(&namespace).await {
+            Ok(exists) => known.push((namespace, exists)),
+            Err(why) => {
+                return Err(NotChecked::new(
+                    format!("namespaces cannot be listed: {why}"),
+                    "serve does not need that; run check as somebody who may list namespaces",
+                ));
+            }
+        }
+    }
+    Ok(known)
 }
 
 fn known_links(links: Result<Option<Vec<String>>, String>) -> Known<Vec<Link>> {
@@ -205,6 +306,9 @@ fn unreachable(why: String) -> SourceFacts {
         table: Err(reason()),
         headless_slices: Err(reason()),
         links: Err(reason()),
+        namespaces: Err(reason()),
+        mirror_ports: Err(reason()),
+        odd_labels: Err(reason()),
         makers: Err(reason()),
     }
 }
@@ -215,6 +319,23 @@ async fn review(cluster: &kube::Cluster, rights: Vec<Right>) -> Vec<Review> {
         right,
     };
     join_all(rights.into_iter().map(review)).await
+}
+
+// === A running server ===
+
+/// Asks a running server which conflicts it has seen.
+async fn conflicts_of(running: Option<&http::Uri>) -> Known<Vec<Conflict>> {
+    const HINT: &str = "give --api the address of a running server's API: kubectl port-forward makes http://127.0.0.1:9154 \
+                        lead to a pod";
+    let Some(running) = running else {
+        let why = "only a running server can know it, and --api is not given";
+        return Err(NotChecked::new(why, HINT));
+    };
+    let asked = fetch(running, "/api/v1/conflicts").await;
+    let read = asked.and_then(|text| {
+        serde_json::from_str(&text).with_context(|| format!("reading what {running} says"))
+    });
+    read.map_err(|error| NotChecked::new(sentence(error.as_ref()), HINT))
 }
 
 // === Name servers ===

@@ -10,12 +10,12 @@ use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::rt::TokioExecutor;
 use tokio::task::JoinSet;
 
-use super::{Source, json, log_to_stderr, print, zones};
+use super::{Source, access, json, log_to_stderr, print, zones};
 use crate::admin::choose_zone;
 use crate::cli::{ExplainArgs, ExplainOutput, ModelArgs, SourceArgs, TableArgs, TableOutput};
-use crate::explain::{Explanation, explain};
-use crate::server::ns_addresses;
-use crate::source::{Feeds, Policy, ShrinkGuard, kube};
+use crate::explain::{Context, Explanation, Observer, PlainService, explain, service_of};
+use crate::mirror::ServiceKey;
+use crate::source::{Feeds, Policy, ShrinkGuard, file, kube};
 use crate::table::Publisher;
 use crate::table::publish::Reader;
 use crate::table::report::Report;
@@ -26,6 +26,11 @@ use crate::zone::print::zone_file;
 const NO_SUCH_NAME: u8 = 3;
 /// How long `table` and `explain` wait for a complete table of a cluster.
 const FIRST_TABLE: Duration = Duration::from_secs(30);
+/// The times of a command that ends when it has a table.
+pub(super) const ONCE: kube::Timing = kube::Timing {
+    watch_timeout: FIRST_TABLE,
+    relist: FIRST_TABLE,
+};
 
 pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
     let TableArgs { view, output } = args;
@@ -49,7 +54,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
         None => {
             let reader = first_table(&view.source, &view.model).await?;
             let now = reader.load();
-            let zones = zones(&view.model, &ns_addresses(&[], &[], None));
+            let zones = zones(&view.model, &[]);
             match output {
                 TableOutput::Text => Report::new(&zones, &now).to_text(),
                 TableOutput::Json => json(&Report::new(&zones, &now))?,
@@ -80,9 +85,25 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         }
         None => {
             let reader = first_table(&view.source, &view.model).await?;
-            let zones = zones(&view.model, &ns_addresses(&[], &[], None));
-            let explanation = explain(&zones, &reader.load(), &view.source.namespace, &name);
-            explanation.context("there is no complete table")?
+            let zones = zones(&view.model, &[]);
+            let once = |plain: Option<&PlainService>| {
+                let context = Context {
+                    watched: &view.source.namespace,
+                    observer: Observer::Once(plain),
+                };
+                let explanation = explain(&zones, &reader.load(), &context, &name);
+                explanation.context("there is no complete table")
+            };
+            let explanation = once(None)?;
+            let unknown = service_of(&zones, &name).filter(|_| !explanation.exists);
+            let plain = match unknown {
+                Some(service) => plain_service(&view.source, &service).await,
+                None => None,
+            };
+            match plain {
+                Some(plain) => once(Some(&plain))?,
+                None => explanation,
+            }
         }
     };
     print(&match output {
@@ -96,16 +117,34 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
     })
 }
 
+/// Looks for a Service of this cluster that no watch selects. What cannot be found adds nothing to an explanation.
+async fn plain_service(source: &SourceArgs, name: &ServiceKey) -> Option<PlainService> {
+    if !source.namespace.is_empty() && !source.namespace.contains(&name.namespace) {
+        return None;
+    }
+    if source.file.is_empty() {
+        let access = access(
+            source.kubeconfig.as_ref(),
+            source.context.as_ref(),
+            kube::Access::Usual,
+        );
+        let cluster = kube::Cluster::open(access, ONCE).await.ok()?;
+        let service = cluster.service(name).await.ok()??;
+        return PlainService::read(&service, name);
+    }
+    let objects = file::every_object(&source.file).ok()?;
+    let services = objects.iter().filter(|(kind, _)| kind == "Service");
+    services
+        .filter_map(|(_, json)| PlainService::read(json, name))
+        .next()
+}
+
 /// Runs a source until its first complete table.
 pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow::Result<Reader> {
     let feeds = Feeds::new(&args.namespace);
     let publisher = Publisher::default();
     let reader = publisher.reader();
-    let timing = kube::Timing {
-        watch_timeout: FIRST_TABLE,
-        relist: FIRST_TABLE,
-    };
-    let source = Source::open(args, timing, kube::Access::Usual).await?;
+    let source = Source::open(args, ONCE, kube::Access::Usual).await?;
     let mut tasks = JoinSet::new();
     let policy = Policy {
         rules: model.rules(),
@@ -131,11 +170,9 @@ async fn report_of(server: &Uri) -> anyhow::Result<Report> {
 }
 
 /// Asks a running server's API.
-async fn fetch(server: &Uri, path: &str) -> anyhow::Result<String> {
+pub(super) async fn fetch(server: &Uri, path: &str) -> anyhow::Result<String> {
     if server.scheme_str() != Some("http") {
-        bail!(
-            "--server {server}: only http:// is spoken there; kubectl port-forward makes such an address"
-        );
+        bail!("{server}: only http:// is spoken there; kubectl port-forward makes such an address");
     }
     let url = format!("{}{path}", server.to_string().trim_end_matches('/'));
     let client = HttpClient::builder(TokioExecutor::new()).build_http::<String>();

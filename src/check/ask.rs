@@ -76,13 +76,20 @@ fn query(recursion: Recursion, name: &str, rtype: RecordType) -> Result<Message,
     let mut name = Name::from_ascii(name).map_err(|error| format!("'{name}': {error}"))?;
     name.set_fqdn(true);
     let mut message = Message::query();
-    message.metadata.id = fastrand::u16(..);
+    message.metadata.id = random_id().map_err(|error| error.to_string())?;
     message.metadata.recursion_desired = recursion == Recursion::Desired;
     message.add_query(Query::query(name, HickoryType::from(rtype.0)));
     let mut edns = Edns::new();
     edns.set_max_payload(PAYLOAD);
     message.set_edns(edns);
     Ok(message)
+}
+
+/// Returns what no forger of a reply can know (RFC 5452 section 9.2).
+fn random_id() -> io::Result<u16> {
+    let mut id = [0; 2];
+    getrandom::fill(&mut id)?;
+    Ok(u16::from_ne_bytes(id))
 }
 
 async fn over_udp(server: SocketAddr, packet: &[u8], query: &Message) -> Result<Message, String> {

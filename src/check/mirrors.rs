@@ -2,42 +2,56 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::objects::{HeadlessSlice, Link};
-use super::{Check, Facts, Finding, count, some_of};
-use crate::mirror::{ClusterName, ObjectRef, SkipReason};
+use super::objects::{HeadlessSlice, Link, MirrorPorts};
+use super::{Check, Facts, Finding, count, links, some_of};
+use crate::mirror::{ClusterName, Hostname, ObjectRef, SkipReason};
 use crate::table::{Conflict, ConflictKind, Origin, Rules, Table};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    let table = match &facts.table {
-        Ok(table) => table,
-        Err(reason) => {
-            let not_checked = |(check, what): (Check, &str)| check.not_checked(what, reason);
-            let checks = [
-                (Check::Mirrors, "mirrors"),
-                (Check::HeadlessMirroring, "headless mirroring"),
-                (Check::OrphanedMirrors, "orphaned mirrors"),
-                (Check::EndpointMirrors, "missing endpoint mirrors"),
-                (Check::ClobberedMirrors, "clobbered headless mirrors"),
-                (Check::Gateways, "gateways"),
-            ];
-            return checks.map(not_checked).into();
-        }
+    let of_table = |check: Check, what: &str, judge: &dyn Fn(&Table) -> Finding| {
+        check.of(what, &facts.table, judge)
     };
-    let orphans = match &facts.links {
-        Ok(links) => orphans(table, links, &facts.rules),
-        Err(reason) => Check::OrphanedMirrors.not_checked("orphaned mirrors", reason),
-    };
-    let clobbered = match &facts.headless_slices {
-        Ok(slices) => clobbered(table, slices),
-        Err(reason) => Check::ClobberedMirrors.not_checked("clobbered headless mirrors", reason),
-    };
+    let (rules, links) = (&facts.rules, &facts.links);
     vec![
-        mirrors(table),
-        headless(table),
-        orphans,
-        endpoint_mirrors(table),
-        clobbered,
-        gateways(table),
+        of_table(Check::Mirrors, "mirrors", &mirrors),
+        of_table(Check::HeadlessMirroring, "headless mirroring", &headless),
+        of_table(Check::OrphanedMirrors, "orphaned mirrors", &|table| {
+            let judge = |links: &Vec<Link>| orphans(table, links, rules);
+            Check::OrphanedMirrors.of("orphaned mirrors", links, judge)
+        }),
+        of_table(Check::LinkStatus, "what Links report", &|table| {
+            let judge = |links: &Vec<Link>| links::status(table, links, rules);
+            Check::LinkStatus.of("what Links report", links, judge)
+        }),
+        links::namespaces(links, &facts.namespaces),
+        of_table(
+            Check::EndpointMirrors,
+            "missing endpoint mirrors",
+            &endpoint_mirrors,
+        ),
+        of_table(
+            Check::ClobberedMirrors,
+            "clobbered headless mirrors",
+            &|table| {
+                let judge = |slices: &Vec<HeadlessSlice>| clobbered(table, slices);
+                let what = "clobbered headless mirrors";
+                Check::ClobberedMirrors.of(what, &facts.headless_slices, judge)
+            },
+        ),
+        Check::Identity.of(
+            "mirrors that two Links write",
+            &facts.server_conflicts,
+            |conflicts| two_links(conflicts),
+        ),
+        Check::MirrorLabels.of("labels of mirrors", &facts.odd_labels, |odd| labels(odd)),
+        of_table(Check::LongNames, "long names", &|table| {
+            links::long_names(table, links, rules)
+        }),
+        of_table(Check::OpaquePorts, "opaque ports", &|table| {
+            let judge = |ports: &Vec<MirrorPorts>| opaque_ports(table, ports);
+            Check::OpaquePorts.of("opaque ports", &facts.mirror_ports, judge)
+        }),
+        of_table(Check::Gateways, "gateways", &gateways),
     ]
 }
 
@@ -129,36 +143,66 @@ fn orphans(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     )
 }
 
+/// A headless mirror without any endpoint may have none over there; a host that it lists has lost its mirror.
 fn endpoint_mirrors(table: &Table) -> Finding {
     let mut bare: Vec<&ObjectRef> = Vec::new();
+    let mut missing: BTreeMap<&ObjectRef, Vec<&Hostname>> = BTreeMap::new();
     for service in table.services() {
+        for host in &service.missing {
+            missing
+                .entry(&host.mirror)
+                .or_default()
+                .push(&host.hostname);
+        }
         let mirrors = service.mirrors.iter();
         let is_bare = |(cluster, _): &&(ClusterName, ObjectRef)| {
             service.in_cluster(cluster.as_str()).is_empty()
         };
         bare.extend(mirrors.filter(is_bare).map(|(_, object)| object));
     }
+    bare.retain(|object| !missing.contains_key(object));
     bare.sort();
-    match bare.len() {
-        0 => Check::EndpointMirrors.green("every headless mirror has endpoint mirrors"),
-        many => Check::EndpointMirrors.yellow(
-            format!(
-                "{} without endpoint mirrors: {}",
-                count(many, "headless mirror"),
-                some_of(bare)
-            ),
+    let without = (!bare.is_empty()).then(|| {
+        let count = count(bare.len(), "headless mirror");
+        format!("{count} without endpoint mirrors: {}", some_of(bare))
+    });
+    let words = |(mirror, hosts): (&&ObjectRef, &Vec<&Hostname>)| {
+        format!("{mirror} lists {}", some_of(hosts))
+    };
+    let lost = (!missing.is_empty()).then(|| {
+        let hosts = count(missing.values().map(Vec::len).sum(), "host");
+        let mirrors = some_of(missing.iter().map(words));
+        format!("{hosts} without endpoint mirror: {mirrors}")
+    });
+    let hint = match lost.is_some() {
+        true => {
+            "they are not answered; global-dns explain NAME says whether another object has the name of the mirror; if \
+             not, restart the link's controller, and update Linkerd: before edge-26.5.1 it deletes mirrors where two \
+             namespaces export a headless Service of one name"
+        }
+        false => {
             "over there no pod with a hostname is ready, or Linkerd's mirror controller lost them, which heals at the \
-             next change there or within ten minutes",
-        ),
+             next change there or within ten minutes"
+        }
+    };
+    let sentences: Vec<String> = without.into_iter().chain(lost).collect();
+    match sentences.is_empty() {
+        true => Check::EndpointMirrors.green("every headless mirror has endpoint mirrors"),
+        false => Check::EndpointMirrors.yellow(sentences.join("; "), hint),
     }
+}
+
+/// Returns the namespaces and names of the headless mirrors that are used.
+fn headless_names(table: &Table) -> BTreeSet<(&str, &str)> {
+    let headless = headless_mirrors(table);
+    headless
+        .map(|(_, object)| (&*object.key.namespace, &*object.key.name))
+        .collect()
 }
 
 /// An address without hostname in a headless mirror is a gateway's: Linkerd overwrote it.
 fn clobbered(table: &Table, slices: &[HeadlessSlice]) -> Finding {
-    let headless = headless_mirrors(table);
-    let headless: BTreeSet<(&str, &str)> = headless
-        .map(|(_, object)| (&*object.key.namespace, &*object.key.name))
-        .collect();
+    let headless = headless_names(table);
     let wrong = slices.iter().filter(|slice| {
         !slice.nameless.is_empty()
             && headless.contains(&(slice.namespace.as_str(), slice.service.as_str()))
@@ -176,6 +220,61 @@ fn clobbered(table: &Table, slices: &[HeadlessSlice]) -> Finding {
             format!("overwritten with gateway addresses: {}", some_of(wrong)),
             "what is served here is right, the mirror's own name is not: it heals when pods over there change, or within \
              ten minutes",
+        ),
+    }
+}
+
+/// Two Links whose names give one mirror's name overwrite it in turns. Only a server that runs meanwhile sees that.
+fn two_links(conflicts: &[Conflict]) -> Finding {
+    let identity = conflicts
+        .iter()
+        .filter(|c| c.kind == ConflictKind::Identity);
+    let changed: BTreeSet<String> = identity
+        .map(|c| format!("{} {}", c.name, c.detail))
+        .collect();
+    match changed.is_empty() {
+        true => Check::Identity.green("the server has seen no mirror become one of something else"),
+        false => Check::Identity.yellow(
+            some_of(changed),
+            "rename one of the two clusters, or one of the two Services: SERVICE-CLUSTER must be another name for each",
+        ),
+    }
+}
+
+/// Mirrors have the value `true`, and this cluster's own objects no label: what has another value is in no watch.
+fn labels(odd: &[String]) -> Finding {
+    match odd.is_empty() {
+        true => Check::MirrorLabels.green("every mirrored-service label is 'true'"),
+        false => Check::MirrorLabels.yellow(
+            format!(
+                "{} left out for the value of label mirror.linkerd.io/mirrored-service: {}",
+                count(odd.len(), "object"),
+                some_of(odd)
+            ),
+            "Linkerd writes 'true': set that, or remove the label from what is no mirror",
+        ),
+    }
+}
+
+/// Where the server speaks first, a proxy that detects protocols waits for the client in vain.
+fn opaque_ports(table: &Table, ports: &[MirrorPorts]) -> Finding {
+    let headless = headless_names(table);
+    let used = |mirror: &&MirrorPorts| {
+        !mirror.unmarked.is_empty()
+            && headless.contains(&(mirror.namespace.as_str(), mirror.name.as_str()))
+    };
+    let words = |mirror: &MirrorPorts| {
+        let (namespace, name) = (&mirror.namespace, &mirror.name);
+        format!("Service/{namespace}/{name} {}", some_of(&mirror.unmarked))
+    };
+    let unmarked: BTreeSet<String> = ports.iter().filter(used).map(words).collect();
+    match unmarked.is_empty() {
+        true => Check::OpaquePorts.green("no port of a headless mirror has to be marked opaque"),
+        false => Check::OpaquePorts.yellow(
+            format!("not marked opaque: {}", some_of(unmarked)),
+            "if the server speaks first there, or speaks TLS of its own, annotate the exported Service with \
+             config.linkerd.io/opaque-ports, and the client's Pod or namespace too, because endpoint mirrors do not get \
+             that annotation; an annotation of any value ends this warning",
         ),
     }
 }

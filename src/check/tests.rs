@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::dns::Dns;
+use super::objects::{Failure, LinkedService};
 use super::permissions::{Review, Right, needed, not_needed};
 use super::*;
 use crate::mirror::Namespace;
-use crate::testing::{endpoint, gateway, local, mirror, rules, table_by};
+use crate::table::{Conflict, ConflictKind};
+use crate::testing::{endpoint, gateway, listing, local, mirror, rules, table_by, zones};
 
 /// Two clusters with a database each, everything as it should be.
 fn healthy() -> Vec<Value> {
@@ -25,6 +27,8 @@ fn healthy() -> Vec<Value> {
 fn links(clusters: &[&str]) -> Vec<Link> {
     let link = |cluster: &&str| Link {
         cluster: (*cluster).to_owned(),
+        has_own_selector: false,
+        services: Vec::new(),
     };
     clusters.iter().map(link).collect()
 }
@@ -54,9 +58,14 @@ fn facts_by(rules: Rules, objects: &[Value]) -> Facts {
     Facts {
         api: Ok(api(&[])),
         table: Ok(table_by(&rules, objects)),
+        zones: zones(&["global", "96.10.in-addr.arpa"]),
         rules,
         headless_slices: Ok(Vec::new()),
         links: Ok(links(&["east", "west"])),
+        namespaces: Ok(Vec::new()),
+        mirror_ports: Ok(Vec::new()),
+        odd_labels: Ok(Vec::new()),
+        server_conflicts: Ok(Vec::new()),
         makers: Ok(vec!["linkerd/helm edge-26.8.3".to_owned()]),
         dns: Dns {
             server: None,
@@ -101,6 +110,10 @@ fn every_finding_that_is_not_green_has_a_hint_and_no_other() {
     ignorant.table = Err(nothing());
     ignorant.headless_slices = Err(nothing());
     ignorant.links = Err(nothing());
+    ignorant.namespaces = Err(nothing());
+    ignorant.mirror_ports = Err(nothing());
+    ignorant.odd_labels = Err(nothing());
+    ignorant.server_conflicts = Err(nothing());
     ignorant.makers = Err(nothing());
     let mut unreachable = facts(&[]);
     unreachable.api = Ok(ApiServer::Unreachable("refused".to_owned()));
@@ -121,7 +134,7 @@ fn what_could_not_be_looked_at_is_yellow_and_not_red() {
         .0
         .iter()
         .filter(|one| one.sentence.ends_with(": not checked, there is no table"));
-    assert_eq!(not_checked.count(), 9);
+    assert_eq!(not_checked.count(), 13);
     assert!(checkup.is_success());
 }
 
@@ -354,6 +367,28 @@ fn headless_mirrors_without_endpoint_mirrors_are_yellow() {
 }
 
 #[test]
+fn hosts_that_are_listed_without_an_endpoint_mirror_are_yellow_by_name() {
+    let mut objects = healthy();
+    let hosts = [
+        ("db-0", "10.96.1.1"),
+        ("db-1", "10.96.1.2"),
+        ("db-2", "10.96.1.3"),
+    ];
+    objects.push(listing("prod", "db-east", &hosts));
+    let found = findings(&facts(&objects), Check::EndpointMirrors);
+    let lost = "2 hosts without endpoint mirror: Service/prod/db-east lists db-1, db-2";
+    assert_eq!(found, yellow(lost));
+    // A mirror whose hosts are all missing is not one of a cluster that has none.
+    objects.push(mirror("prod", "idle", "west"));
+    objects.push(mirror("prod", "cache", "east"));
+    objects.push(listing("prod", "cache-east", &[("c-0", "10.96.1.7")]));
+    let both = "1 headless mirror without endpoint mirrors: Service/prod/idle-west; 3 hosts without endpoint mirror: \
+                Service/prod/cache-east lists c-0, Service/prod/db-east lists db-1, db-2";
+    let found = findings(&facts(&objects), Check::EndpointMirrors);
+    assert_eq!(found, yellow(both));
+}
+
+#[test]
 fn gateway_addresses_in_headless_mirrors_are_yellow_and_elsewhere_everyday() {
     let slice = |service: &str, nameless: &[&str]| HeadlessSlice {
         namespace: "prod".to_owned(),
@@ -377,6 +412,197 @@ fn gateway_addresses_in_headless_mirrors_are_yellow_and_elsewhere_everyday() {
     assert_eq!(findings(&facts, Check::ClobberedMirrors), yellow(sentence));
 }
 
+/// A Link of `west` that says of a service that it is not mirrored.
+fn failing(namespace: &str, name: &str, reason: &str) -> Vec<Link> {
+    let mut links = links(&["east", "west"]);
+    links[1].services.push(LinkedService {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        failure: Some(Failure {
+            reason: reason.to_owned(),
+            message: "Headless mirror services are disabled".to_owned(),
+        }),
+    });
+    links
+}
+
+#[test]
+fn services_that_links_say_are_not_mirrored_are_yellow_unless_they_are() {
+    let none = "no Link reports that mirroring fails";
+    let mut facts = facts(&healthy());
+    assert_eq!(findings(&facts, Check::LinkStatus), green(none));
+    for (name, reason, is_told) in [
+        ("web", "Error", true),
+        ("web", "InvalidService", true),
+        ("db", "Error", true),
+        // What every headless Service is told, although it is mirrored.
+        ("db", "InvalidService", false),
+        // A check of its own.
+        ("web", "MissingNamespace", false),
+    ] {
+        facts.links = Ok(failing("prod", name, reason));
+        let sentence = format!(
+            "Links report that mirroring fails: prod/{name} of cluster 'west' ({reason}: Headless mirror services are \
+             disabled)"
+        );
+        let expected = if is_told {
+            yellow(&sentence)
+        } else {
+            green(none)
+        };
+        assert_eq!(
+            findings(&facts, Check::LinkStatus),
+            expected,
+            "{name} {reason}"
+        );
+    }
+    // A mirror with a cluster IP is one, too.
+    let mut objects = healthy();
+    objects.push(other_mirror("prod", "web", "west"));
+    facts.table = Ok(table_by(&facts.rules, &objects));
+    facts.links = Ok(failing("prod", "web", "InvalidService"));
+    assert_eq!(findings(&facts, Check::LinkStatus), green(none));
+    // What is excluded has no mirror here that is used.
+    facts.links = Ok(failing("prod", "lost", "Error"));
+    facts
+        .rules
+        .excluded_clusters
+        .insert("west".parse().unwrap());
+    assert_eq!(findings(&facts, Check::LinkStatus), green(none));
+}
+
+#[test]
+fn links_speak_of_clusters_by_their_own_names() {
+    let mut rules = rules();
+    let pair = ("west".parse().unwrap(), "oregon".parse().unwrap());
+    rules.cluster_aliases.extend([pair]);
+    let mut facts = facts_by(rules, &healthy());
+    facts.links = Ok(failing("prod", "db", "InvalidService"));
+    let found = findings(&facts, Check::LinkStatus);
+    assert_eq!(found, green("no Link reports that mirroring fails"));
+}
+
+#[test]
+fn namespaces_that_do_not_exist_here_are_yellow() {
+    let mut facts = facts(&healthy());
+    let exist = "every namespace that Links and flags name exists";
+    assert_eq!(findings(&facts, Check::Namespaces), green(exist));
+    facts.links = Ok(failing("shop", "cart", "MissingNamespace"));
+    let of_link = "namespaces that do not exist here: 'shop', of cart in cluster 'west'";
+    assert_eq!(findings(&facts, Check::Namespaces), yellow(of_link));
+    let named = |name: &str, exists: bool| (name.parse().unwrap(), exists);
+    facts.namespaces = Ok(vec![named("prdo", false), named("prod", true)]);
+    let both = "namespaces that do not exist here: 'prdo', which a flag names, 'shop', of cart in cluster 'west'";
+    assert_eq!(findings(&facts, Check::Namespaces), yellow(both));
+    let hint = check(&facts).0.into_iter();
+    let hint = hint.filter(|one| one.check == Check::Namespaces);
+    let hint = hint.filter_map(|one| one.hint).next().unwrap();
+    assert!(hint.contains("kubectl create namespace prdo"), "{hint}");
+    // What is missing is told, whatever cannot be looked at.
+    let nothing = || NotChecked::new("not asked", "ask");
+    facts.links = Err(nothing());
+    let of_flag = "namespaces that do not exist here: 'prdo', which a flag names";
+    assert_eq!(findings(&facts, Check::Namespaces), yellow(of_flag));
+    facts.namespaces = Ok(Vec::new());
+    let not_checked = "missing namespaces: not checked, not asked";
+    assert_eq!(findings(&facts, Check::Namespaces), yellow(not_checked));
+}
+
+#[test]
+fn mirrors_that_two_links_write_are_known_to_a_server_alone() {
+    let conflict = |kind: ConflictKind, name: &str| Conflict {
+        kind,
+        name: name.to_owned(),
+        detail: "was the mirror of one, is now of another: do two links write it?".to_owned(),
+    };
+    let mut facts = facts(&healthy());
+    let found = findings(&facts, Check::Identity);
+    let none = "the server has seen no mirror become one of something else";
+    assert_eq!(found, green(none));
+    facts.server_conflicts = Ok(vec![
+        conflict(ConflictKind::NotExported, "prod/db"),
+        conflict(ConflictKind::Identity, "Service/prod/db-us-east"),
+    ]);
+    let sentence =
+        "Service/prod/db-us-east was the mirror of one, is now of another: do two links write it?";
+    assert_eq!(findings(&facts, Check::Identity), yellow(sentence));
+    facts.server_conflicts = Err(NotChecked::new("only a running server can know it", "ask"));
+    let sentence = "mirrors that two Links write: not checked, only a running server can know it";
+    assert_eq!(findings(&facts, Check::Identity), yellow(sentence));
+}
+
+#[test]
+fn objects_that_no_watch_selects_are_yellow() {
+    let mut facts = facts(&healthy());
+    let found = findings(&facts, Check::MirrorLabels);
+    assert_eq!(found, green("every mirrored-service label is 'true'"));
+    facts.odd_labels = Ok(vec!["Service/prod/db-east ('True')".to_owned()]);
+    let sentence = "1 object left out for the value of label mirror.linkerd.io/mirrored-service: Service/prod/db-east \
+                    ('True')";
+    assert_eq!(findings(&facts, Check::MirrorLabels), yellow(sentence));
+}
+
+#[test]
+fn mirrors_whose_names_would_be_too_long_are_yellow() {
+    let none = "no mirror has a name of more than 63 characters";
+    let of = |objects: &[Value], links: Option<Vec<Link>>| {
+        let mut facts = facts(objects);
+        facts.links = links.ok_or_else(|| NotChecked::new("not asked", "ask"));
+        findings(&facts, Check::LongNames)
+    };
+    // This cluster is called `hub`: four characters more.
+    let (fits, long) = ("h".repeat(59), "h".repeat(60));
+    let own = |service: &str, host: &str, is_exported: bool| {
+        let [mut service, slice] = local("prod", service, &[(host, "192.0.2.1", true)]);
+        if is_exported {
+            service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
+        }
+        [healthy(), vec![service, slice]].concat()
+    };
+    let sentence = |name: &str| {
+        format!(
+            "mirrors that Kubernetes refuses, with names of more than 63 characters: Service/prod/{name}"
+        )
+    };
+    assert_eq!(of(&own(&fits, &fits, true), None), green(none));
+    let here = sentence(&format!("{long}-hub in other clusters"));
+    assert_eq!(of(&own(&long, "h-0", true), None), yellow(&here));
+    assert_eq!(of(&own("web", &long, true), None), yellow(&here));
+    // A member here only is mirrored nowhere.
+    assert_eq!(of(&own("db", &long, false), None), green(none));
+    // `-west` is five.
+    let links = Some(failing("prod", &"h".repeat(58), "InvalidService"));
+    assert_eq!(of(&healthy(), links), green(none));
+    let there = failing("prod", &fits, "InvalidService");
+    let sentence = sentence(&format!("{fits}-west"));
+    assert_eq!(of(&healthy(), Some(there.clone())), yellow(&sentence));
+    let mut facts = facts(&healthy());
+    facts.links = Ok(there);
+    let found = findings(&facts, Check::LinkStatus);
+    assert_eq!(found, green("no Link reports that mirroring fails"));
+}
+
+#[test]
+fn ports_that_may_have_to_be_opaque_are_yellow() {
+    let mirror = |name: &str, unmarked: &[&str]| MirrorPorts {
+        namespace: "prod".to_owned(),
+        name: name.to_owned(),
+        unmarked: unmarked.iter().map(|port| (*port).to_owned()).collect(),
+    };
+    let mut facts = facts(&healthy());
+    // What is no mirror that is used is no concern.
+    facts.mirror_ports = Ok(vec![mirror("db-east", &[]), mirror("x-east", &["9 (x)"])]);
+    let found = findings(&facts, Check::OpaquePorts);
+    assert_eq!(
+        found,
+        green("no port of a headless mirror has to be marked opaque")
+    );
+    let unmarked = ["4222 (client)", "6222"];
+    facts.mirror_ports = Ok(vec![mirror("db-east", &unmarked), mirror("db-west", &[])]);
+    let sentence = "not marked opaque: Service/prod/db-east 4222 (client), 6222";
+    assert_eq!(findings(&facts, Check::OpaquePorts), yellow(sentence));
+}
+
 #[test]
 fn gateways_that_are_down_are_yellow_by_cluster() {
     let mut objects = healthy();
@@ -397,13 +623,13 @@ fn a_short_name_that_several_claim_is_red_until_a_flag_decides() {
     objects.push(mirror("shop", "db", "east"));
     objects.push(endpoint("shop", "db", "east", "shop-db-0", &["10.96.1.9"]));
     let found = findings(&facts(&objects), Check::ShortNames);
-    let sentence = "'db' is claimed by namespaces prod, shop; answered for 'prod'";
+    let sentence = "'db' is claimed by namespaces prod, shop; no flag decides, so it is NXDOMAIN";
     assert_eq!(found, red(sentence));
     let mut pinned = rules();
     let pin = ("db".parse().unwrap(), "shop".parse().unwrap());
     pinned.pinned_names.extend([pin]);
     let found = findings(&facts_by(pinned, &objects), Check::ShortNames);
-    assert_eq!(found, green("no short name has several claimants"));
+    assert_eq!(found, green("no short name is contested"));
 }
 
 #[test]
@@ -413,6 +639,24 @@ fn other_conflicts_are_yellow() {
     let found = findings(&facts(&objects), Check::Conflicts);
     let sentence = "1 conflict: prod/db (not-exported: cluster 'hub' is a member here only: its Service is not exported)";
     assert_eq!(found, yellow(sentence));
+}
+
+#[test]
+fn links_with_a_selector_of_their_own_do_not_make_not_exported() {
+    let mut objects = healthy();
+    objects.extend(local("prod", "db", &[("db-0", "192.0.2.1", true)]));
+    let mut facts = facts(&objects);
+    facts.links.as_mut().unwrap()[1].has_own_selector = true;
+    let sentence = "nothing else contradicts; the Link of cluster 'west' selects exported Services by other labels, \
+                    so that not-exported is not judged";
+    assert_eq!(findings(&facts, Check::Conflicts), green(sentence));
+    // Other conflicts are told as before.
+    let annotations = &mut objects[0]["metadata"]["annotations"];
+    annotations["global-dns/ttl"] = json!("soon");
+    facts.table = Ok(table_by(&facts.rules, &objects));
+    let sentence =
+        "1 conflict: prod/db (annotation: annotation global-dns/ttl=soon makes no sense)";
+    assert_eq!(findings(&facts, Check::Conflicts), yellow(sentence));
 }
 
 #[test]
@@ -427,6 +671,29 @@ fn objects_that_cannot_be_used_are_yellow_and_those_of_no_concern_are_not() {
         found,
         yellow("1 object left out: Service/prod/db-9-east (bad-address)")
     );
+}
+
+/// The figures of the README: 18 octets and the target for each SRV record, of all that a message holds.
+#[test]
+fn answers_that_no_message_holds_are_yellow() {
+    let many = |count: usize| {
+        let mut objects = vec![mirror("prod", "db", "east")];
+        objects.extend((0..count).map(|number| {
+            let ip = format!("10.96.{}.{}", number / 250, number % 250);
+            let mut host = endpoint("prod", "db", "east", &format!("db-{number:04}"), &[&ip]);
+            host["spec"]["ports"] = json!([{"name": "sql", "port": 26257}]);
+            host
+        }));
+        findings(&facts(&objects), Check::AnswerSizes)
+    };
+    let fits = green("every answer fits a message of 65,535 octets");
+    // Header 12, question 20, OPT 11; `db-0000.east.db.prod.global.` takes 29 octets, and the record 47.
+    let most = (65_535 - 12 - 20 - 11) / 47;
+    assert_eq!((most, many(most)), (1393, fits));
+    let octets = 12 + 20 + 11 + (most + 1) * 47;
+    let sentence =
+        format!("longer than a message of 65,535 octets: db.prod.global. SRV ({octets} octets)");
+    assert_eq!(many(most + 1), yellow(&sentence));
 }
 
 // === Versions ===

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -37,6 +38,10 @@ pub struct AccessArgs {
         default_value_t = 200
     )]
     pub rate_limit: u32,
+
+    /// Secrets of DNS cookies, the same for every replica: 32 hexadecimal digits a line, of which the first makes cookies and all are accepted; reloaded when it changes [default: one of this process, replaced every day]
+    #[arg(long, env = "GLOBAL_DNS_COOKIE_SECRET_FILE", value_name = "FILE")]
+    pub cookie_secret_file: Option<PathBuf>,
 }
 
 impl AccessArgs {

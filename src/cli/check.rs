@@ -20,6 +20,10 @@ pub struct CheckArgs {
     #[arg(id = "dns_server", long = "server", env = "GLOBAL_DNS_DNS_SERVER", value_name = "IP[:PORT]", value_parser = parse_name_server)]
     pub server: Option<SocketAddr>,
 
+    /// Ask a running server's --api-listen address, such as http://127.0.0.1:9154, for what only a running server can know
+    #[arg(long, env = "GLOBAL_DNS_API", value_name = "URL")]
+    pub api: Option<http::Uri>,
+
     /// The cluster's DNS, which is to forward the zones to the server [default: the first of /etc/resolv.conf]
     #[arg(long, env = "GLOBAL_DNS_RESOLVER", value_name = "IP[:PORT]", value_parser = parse_name_server)]
     pub resolver: Option<SocketAddr>,

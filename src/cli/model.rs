@@ -110,6 +110,36 @@ impl ModelArgs {
         }
     }
 
+    /// Refuses zones that cannot be served together.
+    pub(super) fn check_zones(&self) -> Result<(), String> {
+        let (forward, reverse) = (self.zones(), &self.reverse_zone);
+        let mut seen = Vec::new();
+        for zone in forward.iter().chain(reverse) {
+            if forward.contains(zone) && reverse.contains(zone) {
+                return Err(format!(
+                    "zone {zone} is given by --zone and by --reverse-zone: give it once"
+                ));
+            }
+            if seen.contains(&zone) {
+                return Err(format!("zone {zone} is given twice: give each zone once"));
+            }
+            seen.push(zone);
+        }
+        // Its name server would be a name of the other zone, where it does not exist.
+        let hides = |zone: &ZoneName, other: &ZoneName| {
+            let above = zone.as_str().strip_suffix(other.as_str());
+            above.is_some_and(|above| above == "dns." || above == "ns.dns.")
+        };
+        for zone in &seen {
+            if let Some(other) = seen.iter().find(|other| hides(zone, other)) {
+                return Err(format!(
+                    "zone {zone} holds the name of the server of zone {other}: choose another zone"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the rules that the table is built by.
     pub fn rules(&self) -> Rules {
         let Self {

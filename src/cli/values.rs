@@ -35,7 +35,7 @@ macro_rules! choice {
 choice! {
     /// `--order`.
     OrderArg for Order {
-        Rotate = "rotate" "Each answer starts with the next record" => Order::Rotate,
+        Rotate = "rotate" "Each answer starts at a random record; the others follow in order" => Order::Rotate,
         Shuffle = "shuffle" "Each answer has an order of its own" => Order::Shuffle,
         LocalFirst = "local-first" "This cluster's records first, both parts rotated" => Order::LocalFirst,
         Stable = "stable" "By cluster and hostname" => Order::Stable,
@@ -44,7 +44,7 @@ choice! {
 choice! {
     /// `--short-names`.
     ShortNamesArg for ShortNames {
-        On = "on" "Every service has one" => ShortNames::On,
+        On = "on" "Every service has one, unless several namespaces have the service" => ShortNames::On,
         Pinned = "pinned" "Only those of --short-name and --default-namespace" => ShortNames::Pinned,
         Off = "off" "None" => ShortNames::Off,
     }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::mirror::{ClusterName, Namespace, Port, ServiceKey};
-use crate::table::{Service, Table};
+use super::context::{Context, Observer};
+use crate::mirror::{ClusterName, Export, Namespace, ObjectRef, Port, ServiceKey, Watch};
+use crate::table::{MissingHost, NoOwner, NonMember, Service, Table};
 use crate::zone::Why;
 
 /// Says what is missing for a name to exist.
@@ -12,7 +13,7 @@ pub(super) fn missing(
     labels: &[&str],
     service: Option<&Service>,
     table: &Table,
-    watched: &[Namespace],
+    context: &Context<'_>,
 ) -> Vec<String> {
     let own: Vec<&str> = labels
         .iter()
@@ -27,8 +28,12 @@ pub(super) fn missing(
         (Why::NoAddress, _) => {
             vec!["only addresses of endpoints in the table have a name here".to_owned()]
         }
-        (Why::NoService, _) | (_, None) => missing_service(&own, table, watched),
-        (Why::NoEndpoint, Some(service)) => unready(service),
+        (Why::NoService | Why::NoOwner, _) | (_, None) => missing_service(&own, table, context),
+        (Why::NoEndpoint, Some(service)) => {
+            let mut notes = unready(service, table);
+            notes.extend(outsider(&service.key, table));
+            notes
+        }
         (Why::NoCluster, Some(service)) => {
             let clusters: Vec<&str> = service.clusters().map(ClusterName::as_str).collect();
             let mut notes = vec![format!(
@@ -36,7 +41,8 @@ pub(super) fn missing(
                 service.key,
                 clusters.join(", ")
             )];
-            notes.extend(unready(service));
+            notes.extend(unready(service, table));
+            notes.extend(outsider(&service.key, table));
             notes
         }
         (Why::NoHost, Some(service)) => {
@@ -51,7 +57,7 @@ pub(super) fn missing(
                 service.key,
                 hosts.join(", ")
             )];
-            notes.extend(unready(service));
+            notes.extend(unready(service, table));
             notes
         }
         (Why::NoPort, Some(service)) => {
@@ -78,33 +84,60 @@ pub(super) fn missing(
     }
 }
 
-/// Says why there is no such service: not watched, mirrored as another kind, or not at all.
-fn missing_service(own: &[&str], table: &Table, watched: &[Namespace]) -> Vec<String> {
-    if let [name] = own
-        && let Some(short) = table.short_name(name)
-    {
-        let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
-        let claimants = claimants.join(", ");
-        return vec![format!(
-            "the short name is pinned to a namespace that lacks '{name}'; it is in: {claimants}"
-        )];
-    }
+/// Says why there is no such service: a short name without an owner, not watched, mirrored as another kind, of this cluster
+/// and no member, or not there at all.
+fn missing_service(own: &[&str], table: &Table, context: &Context<'_>) -> Vec<String> {
+    let no_owner: Option<String> = own.last().and_then(|name| no_owner(name, table));
     let [.., service, namespace] = own else {
-        return vec!["no namespace has a service of that name, or short names are off".to_owned()];
+        let nowhere = || "no namespace has a service of that name".to_owned();
+        return vec![no_owner.unwrap_or_else(nowhere)];
     };
-    if !watched.is_empty() && !watched.iter().any(|known| known.as_str() == *namespace) {
+    let canonical = missing_in(namespace, service, table, context);
+    no_owner.into_iter().chain(canonical).collect()
+}
+
+/// Says why a short name has no owner, if that is so.
+fn no_owner(name: &str, table: &Table) -> Option<String> {
+    let short = table.short_name(name)?;
+    let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
+    let claimants = claimants.join(", ");
+    Some(match short.owner.as_ref().err()? {
+        NoOwner::Contested => format!(
+            "namespaces {claimants} have a service '{name}', and no flag says whose the short name is: ask for the name \
+             with its namespace, or pin it with --short-name {name}=NAMESPACE"
+        ),
+        NoOwner::Pinned(namespace) => format!(
+            "the short name '{name}' is pinned to namespace '{namespace}', which lacks it; it is in: {claimants}"
+        ),
+        NoOwner::Unpinned => format!(
+            "no flag gives the short name '{name}' to a namespace that has it, and --short-names is pinned; it is in: \
+             {claimants}"
+        ),
+        NoOwner::Off => format!("short names are off; '{name}' is in: {claimants}"),
+    })
+}
+
+/// Says why a namespace has no such service.
+fn missing_in(namespace: &str, service: &str, table: &Table, context: &Context<'_>) -> Vec<String> {
+    let watched = context.watched;
+    if !watched.is_empty() && !watched.iter().any(|known| known.as_str() == namespace) {
         return vec![format!(
             "namespace '{namespace}' is not watched: --namespace names others"
         )];
     }
     let is_it =
-        |key: &ServiceKey| key.namespace.as_str() == *namespace && key.service.as_str() == *service;
+        |key: &ServiceKey| key.namespace.as_str() == namespace && key.service.as_str() == service;
     let mut notes = Vec::new();
     for (object, skip) in table.skipped() {
         let Some((_, cluster)) = skip.about.as_ref().filter(|(key, _)| is_it(key)) else {
             continue;
         };
         notes.push(match skip.other_kind() {
+            Some((key, _)) if skip.is_flat() => format!(
+                "{object} mirrors it from cluster '{cluster}', but as a flat (remote-discovery) service, which has no \
+                 endpoints of its own; if it is headless there, export it there through the gateway: {}",
+                export_command(key, " --overwrite")
+            ),
             Some(_) => format!(
                 "{object} mirrors it from cluster '{cluster}', but not as a headless service: headless mirroring is \
                  off there, or its pods have no hostnames"
@@ -115,6 +148,19 @@ fn missing_service(own: &[&str], table: &Table, watched: &[Namespace]) -> Vec<St
             ),
         });
     }
+    if let Ok(service) = service.parse()
+        && let Ok(namespace) = namespace.parse()
+    {
+        notes.extend(outsider(&ServiceKey { namespace, service }, table));
+    }
+    if let Observer::Once(Some(plain)) = context.observer {
+        let ServiceKey { namespace, service } = &plain.0;
+        notes.push(format!(
+            "Service/{namespace}/{service} of this cluster is not headless, and only headless Services are served; make \
+             one of the same pods: kubectl expose service {service} --namespace {namespace} --name NAME --cluster-ip \
+             None --labels mirror.linkerd.io/exported=true"
+        ));
+    }
     if notes.is_empty() {
         notes.push(format!(
             "no mirror of {namespace}/{service} was seen: is it exported over there (label \
@@ -124,11 +170,45 @@ fn missing_service(own: &[&str], table: &Table, watched: &[Namespace]) -> Vec<St
     notes
 }
 
+/// Says why a headless Service of this cluster is no member, and how it becomes one.
+fn outsider(key: &ServiceKey, table: &Table) -> Option<String> {
+    let ServiceKey { namespace, service } = key;
+    let object = format!("Service/{namespace}/{service} of this cluster");
+    Some(match table.non_member(key)? {
+        NonMember::Off => format!("{object} does not join: --local-members is off"),
+        NonMember::NotExported(Export::No | Export::Gateway) => format!(
+            "{object} is headless, but not exported: {}",
+            export_command(key, "")
+        ),
+        NonMember::NotExported(Export::RemoteDiscovery) => format!(
+            "{object} is exported as remote-discovery, which Linkerd does not do for headless Services; export it \
+             through the gateway: {}",
+            export_command(key, " --overwrite")
+        ),
+        NonMember::NotExported(Export::Other) => format!(
+            "{object} is headless, but its label mirror.linkerd.io/exported is not 'true': {}",
+            export_command(key, " --overwrite")
+        ),
+    })
+}
+
+/// Returns the command that exports a Service.
+fn export_command(key: &ServiceKey, flag: &str) -> String {
+    let ServiceKey { namespace, service } = key;
+    format!(
+        "kubectl label service {service} --namespace {namespace}{flag} mirror.linkerd.io/exported=true"
+    )
+}
+
 /// Says which members of a service have no endpoint that is answered, and why.
-pub(super) fn unready(service: &Service) -> Vec<String> {
+pub(super) fn unready(service: &Service, table: &Table) -> Vec<String> {
     let mut notes = Vec::new();
     for (cluster, object) in &service.mirrors {
-        if service.in_cluster(cluster.as_str()).is_empty() {
+        let missing = service.missing.iter().filter(|host| host.mirror == *object);
+        let missing: Vec<&MissingHost> = missing.collect();
+        if !missing.is_empty() {
+            notes.extend(without_mirror(object, &missing, table));
+        } else if service.in_cluster(cluster.as_str()).is_empty() {
             notes.push(format!(
                 "{object} of cluster '{cluster}' has no endpoint mirrors: no pod with a hostname is ready over there, or \
                  Linkerd's controller lost them, which heals at the next change there or within ten minutes"
@@ -144,4 +224,45 @@ pub(super) fn unready(service: &Service) -> Vec<String> {
         notes.push(format!("not ready in this cluster: {}", hosts.join(", ")));
     }
     notes
+}
+
+/// Names the hosts that a headless mirror lists and that have no endpoint mirror, and what has its name instead.
+fn without_mirror(mirror: &ObjectRef, missing: &[&MissingHost], table: &Table) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut gone = Vec::new();
+    for host in missing {
+        let place = match host.address {
+            Some(address) => format!("{} ({address})", host.hostname),
+            None => host.hostname.to_string(),
+        };
+        match instead(host, table) {
+            Some(what) => notes.push(format!(
+                "{mirror} lists {place}, but {} is {what}",
+                host.expected
+            )),
+            None => gone.push(place),
+        }
+    }
+    if !gone.is_empty() {
+        notes.push(format!(
+            "{mirror} lists hosts that have no endpoint mirror: {}; Linkerd's controller deleted or never made them, and \
+             makes them at the next change over there, within ten minutes, or when it is restarted (before edge-26.5.1 it \
+             deletes them where two namespaces export a headless Service of one name, before edge-24.5.1 whenever it starts)",
+            gone.join(", ")
+        ));
+    }
+    notes
+}
+
+/// Says what an object is that has the name of an endpoint mirror.
+fn instead(host: &MissingHost, table: &Table) -> Option<String> {
+    if let Some(skip) = table.skip_of(Watch::MirrorServices, &host.expected.key) {
+        return Some(format!("not one that can be used: {}", skip.detail));
+    }
+    let is_of = |service: &&Service| {
+        let mut endpoints = service.endpoints.iter();
+        endpoints.any(|endpoint| endpoint.objects.contains(&host.expected))
+    };
+    let other = table.services().find(is_of)?;
+    Some(format!("the endpoint mirror of a host of {}", other.key))
 }

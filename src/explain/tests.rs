@@ -1,19 +1,33 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{endpoint, gateway, local, mirror, published, table, zones};
+use crate::mirror::Namespace;
+use crate::table::{LocalMembers, Rules, ShortNames};
+use crate::testing::{
+    endpoint, gateway, listing, local, mirror, published, rules, table, table_by, zones,
+};
+use crate::zone::Zone;
 
 fn explained_in(watched: &[&str], objects: &[Value], name: &str) -> Explanation {
     let watched: Vec<Namespace> = watched.iter().map(|name| name.parse().unwrap()).collect();
-    let name = Name::from_text(name).unwrap();
-    explain(
-        &zones(&["global"]),
-        &published(table(objects)),
-        &watched,
-        &name,
-    )
-    .unwrap()
+    let context = Context {
+        watched: &watched,
+        observer: Observer::Server,
+    };
+    explained_by(&context, &table(objects), name)
 }
+
+fn explained_by(context: &Context<'_>, table: &Table, name: &str) -> Explanation {
+    let name = Name::from_text(name).unwrap();
+    let now = published(table.clone());
+    explain(&zones(&["global"]), &now, context, &name).unwrap()
+}
+
+/// A running server that watches all namespaces.
+const SERVER: Context<'_> = Context {
+    watched: &[],
+    observer: Observer::Server,
+};
 
 fn explained(objects: &[Value], name: &str) -> Explanation {
     explained_in(&[], objects, name)
@@ -28,6 +42,7 @@ fn shop() -> Vec<Value> {
     ]
 }
 
+const ONLY_A_SERVER: &str = "only a running server can know whether two Links write one mirror (conflict identity): ask it with --server";
 const MESHED: &str = "only meshed clients can use the addresses of other clusters' endpoints";
 const EMPTY_WEST: &str = "Service/prod/db-west of cluster 'west' has no endpoint mirrors: no pod with a \
     hostname is ready over there, or Linkerd's controller lost them, which heals at the next change there or \
@@ -58,6 +73,30 @@ fn an_answer_comes_with_each_endpoint_and_its_object() {
     );
     // A headless mirror without endpoint mirrors, as in recording 14.
     assert_eq!(explained.notes, [EMPTY_WEST, MESHED]);
+}
+
+#[test]
+fn a_name_server_without_an_address_says_which_flag_gives_one() {
+    let name = Name::from_text("ns.dns.global").unwrap();
+    let explained = |ns_addresses: &[std::net::IpAddr]| {
+        let zones = zones(&["global"]);
+        let zones = zones.iter().cloned().map(|zone| Zone {
+            ns_addresses: ns_addresses.to_vec(),
+            ..zone
+        });
+        let zones = Zones::new(zones.collect());
+        explain(&zones, &published(table(&shop())), &SERVER, &name).unwrap()
+    };
+    let without = explained(&[]);
+    assert!(without.exists);
+    assert_eq!(without.answers[0].result, "NODATA");
+    let [note] = without.notes.as_slice() else {
+        panic!("{:?}", without.notes)
+    };
+    assert!(note.contains("--ns-address"), "{note}");
+    let with = explained(&["192.0.2.53".parse().unwrap()]);
+    assert_eq!(with.answers[0].records, ["A\t192.0.2.53"]);
+    assert!(with.notes.is_empty(), "{:?}", with.notes);
 }
 
 #[test]
@@ -93,9 +132,9 @@ fn an_explanation_says_what_the_answer_is() {
     ] {
         let name = Name::from_text(name).unwrap();
         let (zones, mut now) = (zones(&["global"]), published(table(&shop())));
-        let explained = explain(&zones, &now, &[], &name).unwrap();
+        let explained = explain(&zones, &now, &SERVER, &name).unwrap();
         now.is_expired = true;
-        let expired = explain(&zones, &now, &[], &name).unwrap();
+        let expired = explain(&zones, &now, &SERVER, &name).unwrap();
         let refused = explained.answers[0].result == "REFUSED";
         assert_eq!(expired.notes != explained.notes, !refused, "{name}");
         for report in &expired.answers {
@@ -178,10 +217,7 @@ fn what_is_missing_for_a_name_that_does_not_exist() {
                 MESHED,
             ],
         ),
-        (
-            "nope.global",
-            &["no namespace has a service of that name, or short names are off"],
-        ),
+        ("nope.global", &["no namespace has a service of that name"]),
         (
             "a.b.c.d.e.f.g.global",
             &["names here are S.N, C.S.N, H.C.S.N or, without N, short; before each, _P._R"],
@@ -199,6 +235,247 @@ fn what_is_missing_for_a_name_that_does_not_exist() {
         unwatched.notes,
         ["namespace 'prod' is not watched: --namespace names others"]
     );
+}
+
+#[test]
+fn a_service_of_this_cluster_that_is_no_member_is_told_with_the_command_to_mend_it() {
+    let own = |name: &str, labels: Value| {
+        let [mut service, slice] = local("prod", name, &[("h-0", "10.0.0.1", true)]);
+        service["metadata"]["labels"] = labels;
+        [service, slice]
+    };
+    let exported = "mirror.linkerd.io/exported";
+    let objects = [
+        own("plain", json!({})),
+        own("flat", json!({exported: "remote-discovery"})),
+        own("odd", json!({exported: "True"})),
+        own("good", json!({exported: "true"})),
+    ]
+    .concat();
+    let command = |service: &str, flag: &str| {
+        format!(
+            "kubectl label service {service} --namespace prod{flag} mirror.linkerd.io/exported=true"
+        )
+    };
+    for (name, why, command) in [
+        (
+            "plain",
+            "is headless, but not exported",
+            command("plain", ""),
+        ),
+        (
+            "flat",
+            "is exported as remote-discovery, which Linkerd does not do for headless Services; export it through the \
+             gateway",
+            command("flat", " --overwrite"),
+        ),
+        (
+            "odd",
+            "is headless, but its label mirror.linkerd.io/exported is not 'true'",
+            command("odd", " --overwrite"),
+        ),
+    ] {
+        let note = format!("Service/prod/{name} of this cluster {why}: {command}");
+        for below in ["", "h-0.hub."] {
+            let explained = explained(&objects, &format!("{below}{name}.prod.global"));
+            assert_eq!(
+                (explained.exists, explained.notes),
+                (false, vec![note.clone()])
+            );
+        }
+    }
+    assert!(explained(&objects, "good.prod.global").exists);
+    // What the command says is enough.
+    let exported = own("plain", json!({exported: "true"}));
+    assert!(explained(&exported, "plain.prod.global").exists);
+}
+
+#[test]
+fn flags_that_keep_a_service_of_this_cluster_out_are_told() {
+    let mut objects = shop();
+    objects.extend(local("prod", "db", &[("db-0", "10.0.0.1", true)]));
+    for (local_members, note) in [
+        (
+            LocalMembers::Off,
+            "Service/prod/db of this cluster does not join: --local-members is off",
+        ),
+        (
+            LocalMembers::Exported,
+            "Service/prod/db of this cluster is headless, but not exported: kubectl label service db --namespace prod \
+             mirror.linkerd.io/exported=true",
+        ),
+    ] {
+        let rules = Rules {
+            local_members,
+            ..rules()
+        };
+        let explained = explained_by(&SERVER, &table_by(&rules, &objects), "hub.db.prod.global");
+        assert!(explained.notes.contains(&note.to_owned()), "{explained:?}");
+    }
+}
+
+#[test]
+fn a_flat_mirror_is_told_from_one_with_a_cluster_ip() {
+    let mut flat = mirror("prod", "db", "west");
+    flat["metadata"]["labels"]["multicluster.linkerd.io/remote-discovery"] = json!("west");
+    flat["spec"]["clusterIP"] = json!("10.96.3.3");
+    let explained = explained(&[flat], "db.prod.global");
+    let note = "Service/prod/db-west mirrors it from cluster 'west', but as a flat (remote-discovery) service, which has \
+                no endpoints of its own; if it is headless there, export it there through the gateway: kubectl label \
+                service db --namespace prod --overwrite mirror.linkerd.io/exported=true";
+    assert_eq!(explained.notes, [note]);
+}
+
+#[test]
+fn hosts_that_linkerd_lists_without_an_endpoint_mirror_are_named() {
+    let mut objects = shop();
+    objects.truncate(3);
+    objects.push(listing(
+        "prod",
+        "db-east",
+        &[
+            ("db-0", "10.96.0.1"),
+            ("db-2", "10.96.0.7"),
+            ("db-3", "10.96.0.8"),
+            ("db-4", "10.96.0.9"),
+            ("db-5", "10.96.0.10"),
+        ],
+    ));
+    // What has the name of an endpoint mirror: one of another service of the same pods, and a pod's own Service.
+    objects.push(mirror("prod", "cache", "east"));
+    objects.push(endpoint("prod", "cache", "east", "db-4", &["10.96.0.9"]));
+    let mut own = mirror("prod", "db-5", "east");
+    own["spec"]["clusterIP"] = json!("10.96.0.10");
+    objects.push(own);
+    let gone = "Service/prod/db-east lists hosts that have no endpoint mirror: db-2 (10.96.0.7), db-3 (10.96.0.8); \
+                Linkerd's controller deleted or never made them, and makes them at the next change over there, within ten \
+                minutes, or when it is restarted (before edge-26.5.1 it deletes them where two namespaces export a \
+                headless Service of one name, before edge-24.5.1 whenever it starts)";
+    let other = "Service/prod/db-east lists db-4 (10.96.0.9), but Service/prod/db-4-east is the endpoint mirror of a host \
+                 of prod/cache";
+    let own = "Service/prod/db-east lists db-5 (10.96.0.10), but Service/prod/db-5-east is not one that can be used: a \
+               mirror with a cluster IP";
+    for (name, exists) in [
+        ("db.prod.global", true),
+        ("east.db.prod.global", true),
+        ("db-2.east.db.prod.global", false),
+        ("west.db.prod.global", false),
+    ] {
+        let explained = explained(&objects, name);
+        assert_eq!(explained.exists, exists, "{name}");
+        for note in [gone, other, own] {
+            assert!(
+                explained.notes.contains(&note.to_owned()),
+                "{name}: {explained:#?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_command_that_read_objects_once_says_what_only_a_server_can_know() {
+    let once = Context {
+        watched: &[],
+        observer: Observer::Once(None),
+    };
+    let of_mirrors = explained_by(&once, &table(&shop()), "db.prod.global");
+    assert_eq!(of_mirrors.notes, [EMPTY_WEST, MESHED, ONLY_A_SERVER]);
+    // Nothing that two links could write.
+    let [mut service, slice] = local("prod", "own", &[("h-0", "10.0.0.1", true)]);
+    service["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
+    let objects = [service, slice];
+    let of_local = explained_by(&once, &table(&objects), "own.prod.global");
+    assert_eq!(of_local.notes, Vec::<String>::new());
+}
+
+#[test]
+fn a_service_with_a_cluster_ip_is_told_by_who_can_look_for_it() {
+    let name = |service: &str| ServiceKey {
+        namespace: "prod".parse().unwrap(),
+        service: service.parse().unwrap(),
+    };
+    let service = |cluster_ip: &str, labels: Value| {
+        json!({"metadata": {"namespace": "prod", "name": "web", "labels": labels}, "spec": {"clusterIP": cluster_ip}})
+            .to_string()
+    };
+    let plain = service("10.96.0.7", json!({}));
+    let plain = PlainService::read(&plain, &name("web")).unwrap();
+    let once = Context {
+        watched: &[],
+        observer: Observer::Once(Some(&plain)),
+    };
+    let explained = explained_by(&once, &table(&shop()), "web.prod.global");
+    let note = "Service/prod/web of this cluster is not headless, and only headless Services are served; make one of \
+                the same pods: kubectl expose service web --namespace prod --name NAME --cluster-ip None --labels \
+                mirror.linkerd.io/exported=true";
+    assert_eq!(explained.notes, [note]);
+    // Others are not it.
+    let mirrored = json!({"mirror.linkerd.io/mirrored-service": "true"});
+    for (json, of) in [
+        (service("None", json!({})), "web"),
+        (service("10.96.0.7", mirrored), "web"),
+        (service("10.96.0.7", json!({})), "web2"),
+    ] {
+        assert_eq!(PlainService::read(&json, &name(of)), None, "{json}");
+    }
+}
+
+#[test]
+fn a_short_name_without_an_owner_says_why_and_so_do_the_names_below_it() {
+    let mut objects = shop();
+    objects.push(mirror("shop", "db", "west"));
+    let explained = |rules: Rules, name: &str| {
+        let name = Name::from_text(name).unwrap();
+        let now = published(table_by(&rules, &objects));
+        explain(&zones(&["global"]), &now, &SERVER, &name).unwrap()
+    };
+    let contested = "namespaces prod, shop have a service 'db', and no flag says whose the short name is: ask for the \
+                     name with its namespace, or pin it with --short-name db=NAMESPACE";
+    for name in ["db.global", "east.db.global", "_sql._tcp.east.db.global"] {
+        let explained = explained(rules(), name);
+        assert!(!explained.exists, "{name}");
+        assert_eq!(
+            explained.reading,
+            "a short name that belongs to no namespace"
+        );
+        assert_eq!(explained.notes[0], contested, "{name}");
+        let conflicts = explained.conflicts.iter();
+        let conflicts: Vec<_> = conflicts
+            .map(|c| (c.kind.name(), c.name.as_str()))
+            .collect();
+        assert_eq!(conflicts, [("short-name", "db")], "{name}");
+    }
+    let pinned = Rules {
+        pinned_names: [("db".parse().unwrap(), "test".parse().unwrap())].into(),
+        ..rules()
+    };
+    let short_names = |short_names| Rules {
+        short_names,
+        ..rules()
+    };
+    for (rules, note) in [
+        (
+            pinned,
+            "the short name 'db' is pinned to namespace 'test', which lacks it; it is in: prod, shop",
+        ),
+        (
+            short_names(ShortNames::Pinned),
+            "no flag gives the short name 'db' to a namespace that has it, and --short-names is pinned; it is in: prod, \
+             shop",
+        ),
+        (
+            short_names(ShortNames::Off),
+            "short names are off; 'db' is in: prod, shop",
+        ),
+    ] {
+        let explained = explained(rules, "db.global");
+        assert_eq!(explained.notes, [note]);
+        assert_eq!(explained.conflicts, []);
+    }
+    // With its namespace it is answered, and the conflict is told there too.
+    let explained = explained(rules(), "db.prod.global");
+    assert!(explained.exists);
+    assert_eq!(explained.conflicts[0].kind, ConflictKind::ShortName);
 }
 
 #[test]
@@ -223,7 +500,7 @@ fn the_text_for_people_says_it_all() {
 #[test]
 fn a_mirror_that_two_links_write_is_told_at_the_name_that_it_is_of_now() {
     let mut inputs = crate::testing::inputs(&shop());
-    let rules = crate::testing::rules();
+    let rules = rules();
     let first = table(&shop());
     let moved = endpoint("prod", "db", "east", "db-7", &["10.96.0.1"]);
     let watch = crate::mirror::Watch::MirrorServices;
@@ -231,8 +508,7 @@ fn a_mirror_that_two_links_write_is_told_at_the_name_that_it_is_of_now() {
     let (_, moved) = crate::testing::reduced(watch, &moved);
     let dirty = inputs.apply(watch, key, moved);
     let second = crate::table::build(&first, &inputs, &dirty, &rules).table;
-    let name = Name::from_text("db-7.east.db.prod.global").unwrap();
-    let explained = explain(&zones(&["global"]), &published(second), &[], &name).unwrap();
+    let explained = explained_by(&SERVER, &second, "db-7.east.db.prod.global");
     let kinds: Vec<&str> = explained.conflicts.iter().map(|c| c.kind.name()).collect();
     assert_eq!(kinds, ["identity"]);
     assert!(

@@ -4,6 +4,7 @@
 //! becomes [`Object::Skipped`], so that one bad object never stops a watch. Annotations of users are dropped here;
 //! Linkerd copies even `last-applied-configuration` of the remote object to its mirrors.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -12,9 +13,9 @@ use smallvec::SmallVec;
 use super::object::{KubeEndpoint, KubePort, ServiceSpec, SliceBody};
 use super::watch::{Kind, Watch, key};
 use super::{
-    ClusterName, EndpointMirror, GatewayDown, GatewaySlice, HeadlessMirror, KubeObject,
-    LocalService, Namespace, Object, Port, Protocol, ServiceKey, ServiceName, Skip, SkipReason,
-    Slice, SliceEndpoint, Text, Wishes, intern,
+    ClusterName, EndpointMirror, Export, FLAT_MIRROR, GatewayDown, GatewaySlice, HeadlessMirror,
+    KubeObject, ListedHost, ListedHosts, LocalService, Namespace, Object, Port, Protocol,
+    ServiceKey, ServiceName, Skip, SkipReason, Slice, SliceEndpoint, Text, Wishes, intern,
 };
 
 /// Finds the watch that selects an object, and reduces it. An object that no selector can be asked about, because a
@@ -35,7 +36,7 @@ pub fn object(watch: Watch, object: &KubeObject<'_>) -> Object {
             ..skip
         }),
         Watch::LocalServices => local(object),
-        Watch::MirrorSlices => gateway_slice(object),
+        Watch::MirrorSlices => mirror_slice(object),
         Watch::LocalSlices | Watch::ForeignSlices => local_slice(object),
     };
     parsed.unwrap_or_else(skipped)
@@ -58,7 +59,7 @@ fn mirror(service: &KubeObject<'_>) -> Result<Object, Skip> {
     }
     let not_headless = |detail| Skip::new(SkipReason::NotHeadless, detail);
     if service.label(key::REMOTE_DISCOVERY).is_some() {
-        return Err(not_headless("a flat (remote-discovery) mirror"));
+        return Err(not_headless(FLAT_MIRROR));
     }
     if service.label(key::CLUSTER_NAME).is_none() {
         return Err(not_headless("a federated service: of no one cluster"));
@@ -71,7 +72,6 @@ fn mirror(service: &KubeObject<'_>) -> Result<Object, Skip> {
         service: mirrored_service(service, &cluster)?,
         cluster,
         wishes: wishes(service),
-        created: created(service),
     })))
 }
 
@@ -125,7 +125,7 @@ fn endpoint_mirror(
     let cluster = cluster(service)?;
     let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
     let (host, name) = mirrored_endpoint(service, &cluster)?;
-    let ips = spec.cluster_ips.as_deref().unwrap_or_default();
+    let ips = spec.addresses();
     let mut addresses = SmallVec::with_capacity(ips.len());
     for ip in ips {
         addresses.push(usable_address(ip)?);
@@ -133,7 +133,7 @@ fn endpoint_mirror(
     if addresses.is_empty() {
         return Err(Skip::new(
             SkipReason::BadAddress,
-            "spec.clusterIPs is empty",
+            "it has neither spec.clusterIPs nor spec.clusterIP",
         ));
     }
     let ports = spec.ports.iter().flatten();
@@ -151,18 +151,43 @@ fn local(service: &KubeObject<'_>) -> Result<Object, Skip> {
     service.service_spec().map_err(undecodable)?;
     service_key(service, service.name())?;
     Ok(Object::LocalService(Box::new(LocalService {
-        exported: service.label(key::EXPORTED) == Some("true"),
+        export: match service.label(key::EXPORTED) {
+            None => Export::No,
+            Some("true") => Export::Gateway,
+            Some("remote-discovery") => Export::RemoteDiscovery,
+            Some(_) => Export::Other,
+        },
         wishes: wishes(service),
-        created: created(service),
     })))
 }
 
-fn gateway_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
+/// Reduces a slice of a mirror: one that lists hosts to these, any other to whether a gateway is ready. Only headless
+/// mirrors list hosts; one that was overwritten with gateway addresses does not.
+fn mirror_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
     let body = slice.slice_body().map_err(undecodable)?;
     let mirror = slice_owner(slice, &body)?;
+    if slice.label(key::HEADLESS_MIRROR).is_none() {
+        let hosts = listed_hosts(&body);
+        if !hosts.is_empty() {
+            return Ok(Object::ListedHosts(Box::new(ListedHosts { mirror, hosts })));
+        }
+    }
     let ready = body.endpoints.iter().flatten().map(is_ready);
     let ready = ready.reduce(|one, other| one || other);
     Ok(Object::GatewaySlice(GatewaySlice { mirror, ready }))
+}
+
+/// Returns the hosts of a slice. Their order is arbitrary, and differs from one version of the slice to the next.
+fn listed_hosts(body: &SliceBody<'_>) -> Box<[ListedHost]> {
+    let host = |endpoint: &KubeEndpoint<'_>| {
+        let first = endpoint.addresses.iter().flatten().next();
+        Some(ListedHost {
+            hostname: endpoint.hostname.as_deref()?.parse().ok()?,
+            address: first.and_then(|ip| usable_address(ip).ok()),
+        })
+    };
+    let hosts: BTreeSet<_> = body.endpoints.iter().flatten().filter_map(host).collect();
+    hosts.into_iter().collect()
 }
 
 fn local_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
@@ -294,11 +319,6 @@ fn cluster(service: &KubeObject<'_>) -> Result<ClusterName, Skip> {
 
 fn bad_name(error: super::InvalidLabel) -> Skip {
     Skip::new(SkipReason::BadName, error.to_string())
-}
-
-fn created(service: &KubeObject<'_>) -> Option<i64> {
-    let time: jiff::Timestamp = service.creation_timestamp()?.parse().ok()?;
-    Some(time.as_second())
 }
 
 // === Addresses, ports, annotations ===

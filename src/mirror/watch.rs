@@ -30,13 +30,17 @@ pub mod key {
     pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
     /// Controller that writes a slice.
     pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+    /// On slices of the Multi-Cluster Services API (KEP-1645): the service that they belong to, in every cluster.
+    pub const MCS_SERVICE: &str = "multicluster.kubernetes.io/service-name";
+    /// On slices of the Multi-Cluster Services API, and of Cilium's cluster mesh: the cluster whose endpoints they list.
+    pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
     /// Our annotation: TTL of the service's records, in seconds.
     pub const TTL: &str = "global-dns/ttl";
     /// Our annotation: what becomes of endpoints whose gateway is down.
     pub const GATEWAY_DOWN: &str = "global-dns/gateway-down";
 
     /// All of them.
-    pub const ALL: [&str; 11] = [
+    pub const ALL: [&str; 13] = [
         MIRRORED_SERVICE,
         CLUSTER_NAME,
         HEADLESS_MIRROR,
@@ -46,9 +50,19 @@ pub mod key {
         HEADLESS,
         SERVICE_NAME,
         MANAGED_BY,
+        MCS_SERVICE,
+        SOURCE_CLUSTER,
         TTL,
         GATEWAY_DOWN,
     ];
+}
+
+/// Controllers that write slices, by their label [`key::MANAGED_BY`].
+pub mod controller {
+    /// Kubernetes' own, for Services with a selector.
+    pub const KUBERNETES: &str = "endpointslice-controller.k8s.io";
+    /// Cilium's cluster mesh: endpoints of other clusters, in slices of a Service of this one, with its labels.
+    pub const CILIUM_MESH: &str = "endpointslice-mesh-controller.cilium.io";
 }
 
 /// The kinds of Kubernetes objects that we read.
@@ -69,12 +83,12 @@ pub enum Watch {
     MirrorServices,
     /// Headless Services of this cluster.
     LocalServices,
-    /// Slices of endpoint mirrors: gateway liveness.
+    /// Slices of mirrors: gateway liveness, and which hosts a headless mirror lists.
     MirrorSlices,
-    /// Slices of headless Services with a selector.
+    /// Slices of headless Services with a selector, but for those that list endpoints of other clusters.
     LocalSlices,
     /// Slices that neither Kubernetes' own EndpointSlice controller manages nor Linkerd mirrored: of headless Services
-    /// without a selector, which lack the headless label.
+    /// without a selector, which lack the headless label. Those that list endpoints of other clusters are left out.
     ForeignSlices,
 }
 
@@ -130,13 +144,21 @@ impl Watch {
         match self {
             Self::MirrorServices => &[Equals(key::MIRRORED_SERVICE, "true")],
             Self::LocalServices => &[Absent(key::MIRRORED_SERVICE)],
-            Self::MirrorSlices => &[Exists(key::HEADLESS_MIRROR)],
-            Self::LocalSlices => &[Exists(key::HEADLESS), Absent(key::HEADLESS_MIRROR)],
+            Self::MirrorSlices => &[Equals(key::MIRRORED_SERVICE, "true")],
+            Self::LocalSlices => &[
+                Exists(key::HEADLESS),
+                Absent(key::MIRRORED_SERVICE),
+                Absent(key::MCS_SERVICE),
+                Absent(key::SOURCE_CLUSTER),
+                Differs(key::MANAGED_BY, controller::CILIUM_MESH),
+            ],
             Self::ForeignSlices => &[
                 Absent(key::HEADLESS),
-                Absent(key::HEADLESS_MIRROR),
                 Absent(key::MIRRORED_SERVICE),
-                Differs(key::MANAGED_BY, "endpointslice-controller.k8s.io"),
+                Absent(key::MCS_SERVICE),
+                Absent(key::SOURCE_CLUSTER),
+                Differs(key::MANAGED_BY, controller::KUBERNETES),
+                Differs(key::MANAGED_BY, controller::CILIUM_MESH),
             ],
         }
     }
@@ -231,16 +253,20 @@ mod tests {
         );
         assert_eq!(
             Watch::MirrorSlices.label_selector(),
-            "mirror.linkerd.io/headless-mirror-svc-name"
+            "mirror.linkerd.io/mirrored-service=true"
         );
         assert_eq!(
             Watch::LocalSlices.label_selector(),
-            "service.kubernetes.io/headless,!mirror.linkerd.io/headless-mirror-svc-name"
+            "service.kubernetes.io/headless,!mirror.linkerd.io/mirrored-service,\
+             !multicluster.kubernetes.io/service-name,!multicluster.kubernetes.io/source-cluster,\
+             endpointslice.kubernetes.io/managed-by!=endpointslice-mesh-controller.cilium.io"
         );
         assert_eq!(
             Watch::ForeignSlices.label_selector(),
-            "!service.kubernetes.io/headless,!mirror.linkerd.io/headless-mirror-svc-name,\
-             !mirror.linkerd.io/mirrored-service,endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io"
+            "!service.kubernetes.io/headless,!mirror.linkerd.io/mirrored-service,\
+             !multicluster.kubernetes.io/service-name,!multicluster.kubernetes.io/source-cluster,\
+             endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io,\
+             endpointslice.kubernetes.io/managed-by!=endpointslice-mesh-controller.cilium.io"
         );
     }
 
@@ -250,9 +276,15 @@ mod tests {
             key::MIRRORED_SERVICE,
             key::HEADLESS_MIRROR,
             key::HEADLESS,
-            key::MANAGED_BY,
+            key::MCS_SERVICE,
+            key::SOURCE_CLUSTER,
         ]
         .map(|k| (k, ["", "true"]));
+        let managers = (
+            key::MANAGED_BY,
+            [controller::KUBERNETES, controller::CILIUM_MESH],
+        );
+        let switches = [&switches[..], &[managers]].concat();
         for bits in 0..1 << (2 * switches.len()) {
             let mut labels = serde_json::Map::new();
             for (i, (name, values)) in switches.iter().enumerate() {

@@ -3,9 +3,14 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
+use rustix::net::sockopt::{
+    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
+};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 use tracing::{info, warn};
+
+use super::udp::request_local_addresses;
 
 /// Receive buffer asked for, octets: what arrives while the server is busy or not scheduled. The kernel may give less.
 const UDP_BUFFER: usize = 4 << 20;
@@ -141,8 +146,23 @@ fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
         Some(Protocol::UDP),
     )?;
     socket.set_recv_buffer_size(UDP_BUFFER)?;
+    ignore_path_mtu(&socket, address);
+    request_local_addresses(&socket, address)?;
     prepare(&socket, address)?;
     Ok(socket.into())
+}
+
+/// Ignores the path MTU: only the interface's MTU limits a datagram, and DF is clear (RFC 9715 section 3.1). Anybody can
+/// forge the ICMP message that lowers the path MTU. Replies would be fragmented for ten minutes, and fragments can be
+/// forged, too. Some sandboxed kernels lack the option; the server works without it.
+fn ignore_path_mtu(socket: &Socket, address: SocketAddr) {
+    let ignored = match address {
+        SocketAddr::V4(_) => set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::OMIT),
+        SocketAddr::V6(_) => set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::OMIT),
+    };
+    if let Err(error) = ignored {
+        warn!(%address, %error, "Replies over UDP follow the path MTU: the option to ignore it cannot be set");
+    }
 }
 
 fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
@@ -167,4 +187,32 @@ fn dns(address: SocketAddr) -> io::Result<DnsListener> {
         }
     }
     Err(last.unwrap_or_else(|| io::Error::from(io::ErrorKind::AddrInUse)))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::sockopt::{ip_mtu_discover, ipv6_mtu_discover};
+
+    use super::*;
+
+    /// RFC 9715 section 3.1.
+    #[tokio::test]
+    async fn udp_sockets_ignore_the_path_mtu() {
+        let loopback = Addresses::Given(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))]);
+        for addresses in [loopback, Addresses::EveryAt(0)] {
+            for listener in addresses.bind_dns().unwrap() {
+                let (udp, address) = (&listener.udp, listener.address);
+                match address {
+                    SocketAddr::V4(_) => {
+                        let value = ip_mtu_discover(udp).unwrap();
+                        assert_eq!(value, Ipv4PathMtuDiscovery::OMIT, "{address}");
+                    }
+                    SocketAddr::V6(_) => {
+                        let value = ipv6_mtu_discover(udp).unwrap();
+                        assert_eq!(value, Ipv6PathMtuDiscovery::OMIT, "{address}");
+                    }
+                }
+            }
+        }
+    }
 }

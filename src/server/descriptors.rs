@@ -32,7 +32,8 @@ pub fn grant(limits: Limits, per_connection: usize, sockets: usize) -> io::Resul
     let granted = usize::try_from(granted).unwrap_or(usize::MAX); // there is no limit
     let others = OTHERS + sockets;
     let fitting = fit(limits, per_connection, granted.saturating_sub(others));
-    if fitting != limits {
+    // One address is never allowed more than all of them: that is nobody's want of descriptors.
+    if fitting.total < limits.total {
         let needed = others + limits.total * per_connection;
         warn!(
             open_files = granted,

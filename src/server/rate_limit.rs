@@ -29,6 +29,8 @@ pub(super) struct RateLimiter {
     interval: u64,
     started: Instant,
     keys: RandomState,
+    /// Counts the queries above the rate.
+    above: AtomicU64,
     /// Row by row, theoretical arrival times: nanoseconds after the start.
     arrivals: Box<[AtomicU64]>,
 }
@@ -42,6 +44,7 @@ impl RateLimiter {
             interval: BURST / u64::from(per_second.get()), // four billion a second are no limit
             started: Instant::now(),
             keys: RandomState::new(),
+            above: AtomicU64::new(0),
             arrivals: (0..ROWS * CELLS).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -63,12 +66,17 @@ impl RateLimiter {
                     cell.fetch_update(Relaxed, Relaxed, |arrival| Some(after(arrival).min(until)));
             }
             RateLimit::Within
-        } else if fastrand::bool() {
-            // By chance, so that nobody who knows the order can make it the others' turn only.
+        } else if self.is_lucky() {
             RateLimit::Slip
         } else {
             RateLimit::Drop
         }
+    }
+
+    /// Draws by a hash that nobody else can make: who knew the order could make it the others' turn only.
+    fn is_lucky(&self) -> bool {
+        let drawn = self.keys.hash_one(self.above.fetch_add(1, Relaxed));
+        drawn & 1 == 0
     }
 
     /// Returns the cells of a client's prefix.

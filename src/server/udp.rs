@@ -3,21 +3,28 @@
 //!
 //! A worker allocates when it starts and never again, takes no lock and writes no log line for a query. Blocking calls
 //! instead of readiness: a thread that has nothing else to do needs nobody to tell it when to receive.
+//!
+//! A reply leaves from the address that its query came to. A socket with one address needs nothing for that. For a socket
+//! with every address of the host, control messages hold the address, and one call sends the replies of one address.
+
+mod address;
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::socket::{
-    MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, SockaddrLike, recvmmsg, sendmmsg,
-};
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, recvmmsg, sendmmsg};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
+
+use address::{Address, local_address};
+
+pub(super) use address::request_local_addresses;
 
 use super::Answerer;
 use crate::source::unix_seconds;
@@ -54,12 +61,13 @@ pub(super) fn start(
 ) -> io::Result<impl Future<Output = ()> + use<>> {
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(WAIT))?;
-    let is_ipv4 = socket.local_addr()?.is_ipv4();
+    let address = socket.local_addr()?;
+    let is_wildcard = address.ip().is_unspecified();
     let (ended, end) = oneshot::channel::<()>();
     let work = move || {
-        let run = || match is_ipv4 {
-            true => Worker::<SockaddrIn>::new(&socket, &answerer).run(&stop),
-            false => Worker::<SockaddrIn6>::new(&socket, &answerer).run(&stop),
+        let run = || match address.is_ipv4() {
+            true => Worker::<SockaddrIn>::new(&socket, is_wildcard, &answerer).run(&stop),
+            false => Worker::<SockaddrIn6>::new(&socket, is_wildcard, &answerer).run(&stop),
         };
         // What a panic could leave half done is the worker's own, and goes with it; what they share are counters and the
         // table, which is never changed.
@@ -91,6 +99,8 @@ pub(super) fn start(
 /// A socket, and what a batch takes. All datagrams of a socket come from addresses of one family.
 struct Worker<'w, A> {
     socket: &'w UdpSocket,
+    /// The socket has every address of this host, and control messages hold a datagram's.
+    is_wildcard: bool,
     answerer: &'w Answerer,
     /// Sending overwrites what receiving relies on, so each has headers of its own.
     received: MultiHeaders<A>,
@@ -105,20 +115,30 @@ struct Worker<'w, A> {
 #[repr(align(64))]
 struct Packet([u8; QUERY + 64]);
 
-/// Addresses of one family.
-trait Address: SockaddrLike + Copy {
-    fn socket_address(self) -> SocketAddr;
+/// A datagram of a batch.
+#[derive(Clone, Copy)]
+struct Datagram<A: Address> {
+    /// The address of this host that it came to.
+    local: A::Local,
+    /// The index of its packet.
+    packet: usize,
+    /// Octets, of which the packet may hold fewer.
+    length: usize,
+    /// Where it came from.
+    client: A,
 }
 
 // === impl Worker ===
 
 impl<'w, A: Address> Worker<'w, A> {
-    fn new(socket: &'w UdpSocket, answerer: &'w Answerer) -> Self {
+    fn new(socket: &'w UdpSocket, is_wildcard: bool, answerer: &'w Answerer) -> Self {
+        let headers = || MultiHeaders::preallocate(BATCH, is_wildcard.then(A::control_buffer));
         Self {
             socket,
+            is_wildcard,
             answerer,
-            received: MultiHeaders::preallocate(BATCH, None),
-            sent: MultiHeaders::preallocate(BATCH, None),
+            received: headers(),
+            sent: headers(),
             packets: Box::new([Packet([0; QUERY + 64]); BATCH]),
             replies: Box::new([0; BATCH * REPLY]),
         }
@@ -164,28 +184,40 @@ impl<'w, A: Address> Worker<'w, A> {
         let mut slices = self.packets.each_mut().map(|p| [IoSliceMut::new(&mut p.0)]);
         let messages = recvmmsg(socket, &mut self.received, &mut slices, flags, None)?;
         let started = Instant::now();
-        let mut arrived = [(0, None); BATCH];
+        let mut arrived = [None; BATCH];
         let mut count = 0;
-        for (to, message) in arrived.iter_mut().zip(messages) {
-            *to = (message.bytes, message.address);
+        for (packet, (to, message)) in arrived.iter_mut().zip(messages).enumerate() {
+            *to = message.address.map(|client| Datagram {
+                local: local_address(&message),
+                packet,
+                length: message.bytes,
+                client,
+            });
             count += 1;
+        }
+        if self.is_wildcard {
+            // Replies of one address are sent together; otherwise in the order of the queries.
+            let key = |datagram: &Option<Datagram<A>>| datagram.map(|d| (d.local, d.packet));
+            arrived[..count].sort_unstable_by_key(key);
         }
 
         let moment = self.answerer.moment(count);
         let mut rest = self.replies.as_mut_slice();
         let mut replies = [[IoSlice::new(&[])]; BATCH];
         let mut clients = [None; BATCH];
+        let mut locals = [A::UNSPECIFIED; BATCH];
         let mut count = 0;
-        for (packet, (length, client)) in self.packets.iter().zip(arrived) {
-            let Some(client) = client else { break };
-            let packet = &packet.0[..length.min(QUERY)];
+        for datagram in arrived.into_iter().flatten() {
+            let (client, local) = (datagram.client, datagram.local);
+            let packet = &self.packets[datagram.packet].0[..datagram.length.min(QUERY)];
             let from = client.socket_address();
             let reply =
                 self.answerer
                     .answer(&moment, packet, Transport::Udp, from, &mut rest[..REPLY]);
             let Some(length) = reply else { continue };
             let (reply, behind) = rest.split_at_mut(length);
-            (replies[count], clients[count]) = ([IoSlice::new(reply)], Some(client));
+            replies[count] = [IoSlice::new(reply)];
+            (clients[count], locals[count]) = (Some(client), local);
             rest = behind;
             count += 1;
         }
@@ -193,13 +225,19 @@ impl<'w, A: Address> Worker<'w, A> {
         let counters = &self.answerer.counters;
         counters.count_time(count, started.elapsed());
         let (mut replies, mut clients) = (&replies[..count], &clients[..count]);
+        let mut locals = &locals[..count];
         let mut has_rested = false;
-        while !replies.is_empty() {
+        while let Some(local) = locals.first() {
+            let run = locals.iter().take_while(|other| *other == local).count();
             #[cfg(test)]
             let trapped = self.answerer.trap.send().map_err(Errno::from_raw);
             #[cfg(not(test))]
             let trapped = Ok::<_, Errno>(());
-            let sent = trapped.and_then(|()| send(socket, &mut self.sent, replies, clients));
+            let sent = trapped.and_then(|()| {
+                let headers = &mut self.sent;
+                let local = self.is_wildcard.then_some(*local);
+                send(socket, headers, &replies[..run], &clients[..run], local)
+            });
             let taken = match sent {
                 Ok(sent) => sent,
                 // The system may have memory again in a moment. Waiting once is enough: others wait as well.
@@ -211,7 +249,8 @@ impl<'w, A: Address> Worker<'w, A> {
                     has_rested = true;
                     0
                 }
-                // What cannot be sent is left out: a client that is not reachable must not keep the others waiting.
+                // What cannot be sent is left out: a client that is not reachable, or an address that this host has no
+                // longer, must not keep the others waiting.
                 Err(error) => {
                     debug!(%error, "A reply could not be sent");
                     counters.count_unsent();
@@ -219,16 +258,15 @@ impl<'w, A: Address> Worker<'w, A> {
                 }
             };
             (replies, clients) = (&replies[taken..], &clients[taken..]);
+            locals = &locals[taken..];
         }
         Ok(())
     }
 
     /// Connects the socket to itself: what is queued stays, and what comes now is refused instead of being lost between
-    /// the last look into the queue and the end. A wildcard socket is left alone, because its replies would all leave
-    /// by one address then.
+    /// the last look into the queue and the end. Replies still leave from the addresses that were asked.
     fn refuse_more(&self) {
         if let Ok(own) = self.socket.local_addr()
-            && !own.ip().is_unspecified()
             && let Err(error) = self.socket.connect(own)
         {
             debug!(%error, "The socket cannot refuse what comes now");
@@ -236,34 +274,18 @@ impl<'w, A: Address> Worker<'w, A> {
     }
 }
 
-/// Sends as many replies as go at once; an error is about the first.
+/// Sends as many replies as go at once, all from one address; an error is about the first. Headers with room for control
+/// messages need a local address.
 fn send<A: Address>(
     socket: RawFd,
     headers: &mut MultiHeaders<A>,
     replies: &[[IoSlice<'_>; 1]],
     clients: &[Option<A>],
+    local: Option<A::Local>,
 ) -> Result<usize, Errno> {
-    let sent = sendmmsg(
-        socket,
-        headers,
-        replies,
-        clients,
-        [],
-        MsgFlags::MSG_DONTWAIT,
-    )?;
-    Ok(sent.count())
-}
-
-// === impl Address ===
-
-impl Address for SockaddrIn {
-    fn socket_address(self) -> SocketAddr {
-        SocketAddr::V4(SocketAddrV4::from(self))
-    }
-}
-
-impl Address for SockaddrIn6 {
-    fn socket_address(self) -> SocketAddr {
-        SocketAddr::V6(SocketAddrV6::from(self))
-    }
+    let info = local.map(A::packet_info);
+    let control = info.as_ref().map(A::control_message);
+    let control = control.as_slice();
+    let flags = MsgFlags::MSG_DONTWAIT;
+    Ok(sendmmsg(socket, headers, replies, clients, control, flags)?.count())
 }

@@ -41,7 +41,10 @@ struct State {
 struct Signs {
     last_life: Option<Instant>,
     is_listed: bool,
+    /// What ails its watch, or its file.
     problem: Option<String>,
+    /// Why its last list failed. A watch that goes on all the same is a sign of life, and no end of this.
+    list_problem: Option<String>,
     /// What ailed it since it was last well, each once.
     told: Vec<String>,
     held: Option<String>,
@@ -88,37 +91,47 @@ impl Feeds {
         self.lock().feeds.keys().cloned().collect()
     }
 
-    /// Notes that something was heard of a feed, which ends what ailed it.
+    /// Notes that something was heard of a feed, which ends what ailed its watch.
     pub fn alive(&self, feed: &Feed) {
-        self.breathes(feed);
-        if let Some(signs) = self.lock().feeds.get_mut(feed) {
-            signs.problem = None;
-            signs.told.clear();
-        }
-    }
-
-    /// Notes that something was heard of a feed that still has its problem.
-    pub(super) fn breathes(&self, feed: &Feed) {
         if let Some(signs) = self.lock().feeds.get_mut(feed) {
             signs.last_life = Some(Instant::now());
+            signs.problem = None;
+            if signs.list_problem.is_none() {
+                signs.told.clear();
+            }
         }
     }
 
     /// Notes that a feed has been listed completely.
     pub fn listed(&self, feed: &Feed) {
-        self.alive(feed);
         if let Some(signs) = self.lock().feeds.get_mut(feed) {
             signs.is_listed = true;
+            signs.list_problem = None;
         }
+        self.alive(feed);
     }
 
     /// Notes what ails a feed, in a sentence. Tells whether that is news: one trouble may show in several ways, by turns.
     pub fn failed(&self, feed: &Feed, problem: &str) -> bool {
+        self.note_problem(feed, problem, |signs| &mut signs.problem)
+    }
+
+    /// Notes, in a sentence, why a list of a feed failed. Tells whether that is news.
+    pub(super) fn list_failed(&self, feed: &Feed, problem: &str) -> bool {
+        self.note_problem(feed, problem, |signs| &mut signs.list_problem)
+    }
+
+    fn note_problem(
+        &self,
+        feed: &Feed,
+        problem: &str,
+        of: impl FnOnce(&mut Signs) -> &mut Option<String>,
+    ) -> bool {
         let mut state = self.lock();
         let Some(signs) = state.feeds.get_mut(feed) else {
             return false;
         };
-        signs.problem = Some(problem.to_owned());
+        *of(signs) = Some(problem.to_owned());
         let is_news =
             signs.told.len() < MOST_TOLD && !signs.told.iter().any(|told| told == problem);
         if is_news {
@@ -203,23 +216,31 @@ impl Feeds {
     /// Returns, in sentences, which feeds have not been listed yet, whose list is held, and what ails the others.
     pub fn troubles(&self) -> Vec<String> {
         let sentences = |(feed, signs): (&Feed, &Signs)| {
-            let ails = match (&signs.problem, signs.is_listed) {
-                (None, true) => None,
-                (None, false) => Some(format!("{feed}: not listed yet")),
-                (Some(problem), true) => Some(format!("{feed}: {problem}")),
-                (Some(problem), false) => Some(format!("{feed}: not listed yet: {problem}")),
-            };
-            let held = signs.held.as_ref().map(|held| format!("{feed}: {held}"));
-            ails.into_iter().chain(held)
+            let mut told = signs.problems();
+            if !signs.is_listed {
+                let why = told.concat();
+                let colon = if why.is_empty() { "" } else { ": " };
+                told = vec![format!("not listed yet{colon}{why}")];
+            }
+            told.extend(signs.held.clone());
+            told.into_iter()
+                .map(|sentence| format!("{feed}: {sentence}"))
+                .collect::<Vec<_>>()
         };
         self.lock().feeds.iter().flat_map(sentences).collect()
     }
 
     /// Returns, in sentences, what ails feeds at the moment.
     pub fn problems(&self) -> Vec<String> {
-        let sentence =
-            |(feed, signs): (&Feed, &Signs)| Some(format!("{feed}: {}", signs.problem.as_ref()?));
-        self.lock().feeds.iter().filter_map(sentence).collect()
+        let sentences = |(feed, signs): (&Feed, &Signs)| {
+            let of_feed = |problem| format!("{feed}: {problem}");
+            signs
+                .problems()
+                .into_iter()
+                .map(of_feed)
+                .collect::<Vec<_>>()
+        };
+        self.lock().feeds.iter().flat_map(sentences).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -227,6 +248,25 @@ impl Feeds {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+// === impl Signs ===
+
+impl Signs {
+    /// Returns what ails the feed. What was listed once and cannot be listed again is said to be so.
+    fn problems(&self) -> Vec<String> {
+        let of_list = self.list_problem.as_ref().map(|problem| {
+            let prefix = if self.is_listed {
+                "the last list failed: "
+            } else {
+                ""
+            };
+            format!("{prefix}{problem}")
+        });
+        self.problem.iter().cloned().chain(of_list).collect()
+    }
+}
+
+// === impl Feed ===
 
 impl fmt::Display for Feed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -252,8 +292,6 @@ mod tests {
         let by_turns = ["refused", "silent", "refused", "silent"];
         assert_eq!(told(&by_turns), [true, true, false, false]);
         assert!(feeds.problems()[0].ends_with(": silent"));
-        feeds.breathes(&feed);
-        assert_eq!(told(&["refused"]), [false]);
         // Well in between, it is another trouble.
         feeds.alive(&feed);
         assert_eq!(told(&by_turns), [true, true, false, false]);
@@ -261,5 +299,32 @@ mod tests {
         let many: Vec<String> = (0..100).map(|number| format!("in {number} s")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert_eq!(told(&many).iter().filter(|is_news| **is_news).count(), 6);
+    }
+
+    #[test]
+    fn a_list_that_fails_is_told_until_one_succeeds_and_the_watch_does_not_end_it() {
+        let feeds = Feeds::new(&[]);
+        let feed = feeds.all().pop_first().unwrap();
+        let of_feed = || -> Vec<String> {
+            let mut troubles = feeds.troubles();
+            troubles.retain(|told| told.starts_with(&feed.to_string()));
+            troubles
+        };
+        assert!(feeds.list_failed(&feed, "refused"));
+        assert_eq!(of_feed(), [format!("{feed}: not listed yet: refused")]);
+        feeds.listed(&feed);
+        assert!(of_feed().is_empty());
+
+        assert!(feeds.list_failed(&feed, "refused"));
+        feeds.alive(&feed);
+        let told = format!("{feed}: the last list failed: refused");
+        assert_eq!(of_feed(), feeds.problems());
+        assert_eq!(feeds.problems(), [told]);
+        // One warning, however often a watch that goes on is heard in between.
+        assert!(!feeds.list_failed(&feed, "refused"));
+        assert!(feeds.failed(&feed, "silent"));
+        assert_eq!(of_feed().len(), 2);
+        feeds.listed(&feed);
+        assert!(of_feed().is_empty());
     }
 }

@@ -1,8 +1,8 @@
 //! YAML or JSON on disk: what `kubectl get svc,endpointslices -A -o yaml` prints, in one or several documents.
 //!
 //! The files of `--file` are one source: merged, and reloaded whole when one of them changes and two reads a moment
-//! apart agree, so that a half-written file is never taken. A broken or empty file keeps the last good table. Files that
-//! were read and are held (`--shrink-guard`) are read once more when [`Feeds`] says so.
+//! apart agree, so that a half-written file is never taken. A broken file, or one that says nothing, keeps the last good
+//! table; an empty `List`, which `kubectl` prints of an empty cluster, says that there is nothing. Files that were read and are held (`--shrink-guard`) are read once more when [`Feeds`] says so.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -117,6 +117,7 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
     let mut seen: BTreeMap<ObjectRef, &Path> = BTreeMap::new();
     for (path, text) in texts {
         let mut count = 0;
+        let mut is_list = false;
         let mut twice = None;
         let mut take = |kind: Kind, object: &KubeObject<'_>| {
             count += 1;
@@ -141,7 +142,7 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
                 };
                 take(kind, object);
             });
-            visited.map_err(|reason| FileError::list(path, index, reason))?;
+            is_list |= visited.map_err(|reason| FileError::list(path, index, reason))?;
         }
         if let Some((object, first)) = twice {
             let (first, second) = (first.to_path_buf(), path.to_path_buf());
@@ -151,7 +152,7 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
                 second,
             });
         }
-        if count == 0 {
+        if count == 0 && !is_list {
             return Err(FileError::Empty(path.to_path_buf()));
         }
     }
@@ -393,13 +394,13 @@ fn reason(error: &serde_saphyr::Error) -> String {
 
 /// Takes lists apart, and visits every object with its kind and its JSON. Items of a typed list carry no kind of their
 /// own: `kind` is what their list says. Fails, in words, if a list cannot be taken apart; `lists` may be within each
-/// other.
+/// other. Tells whether there is a list that could hold objects of use and holds nothing.
 fn visit_objects(
     json: &str,
     kind: &str,
     lists: usize,
     visit: &mut impl FnMut(&str, &str, &KubeObject<'_>),
-) -> Result<(), String> {
+) -> Result<bool, String> {
     #[derive(Deserialize)]
     struct List<'j> {
         #[serde(borrow)]
@@ -409,19 +410,24 @@ fn visit_objects(
     let kind = object.kind().unwrap_or(kind);
     let Some(of_items) = kind.strip_suffix("List") else {
         visit(kind, json, &object);
-        return Ok(());
+        return Ok(false);
     };
     let inner = lists
         .checked_sub(1)
         .ok_or_else(|| format!("more than {LISTS} lists are within each other"))?;
+    let is_ours = ["", "Service", "EndpointSlice"].contains(&of_items);
     let list: List<'_> = match serde_json::from_str(json) {
         Ok(list) => list,
         // Something else may be called like a list.
-        Err(_) if !["", "Service", "EndpointSlice"].contains(&of_items) => return Ok(()),
+        Err(_) if !is_ours => return Ok(false),
         Err(error) => return Err(format!("a {kind} cannot be read: {error}")),
     };
-    let mut items = list.items.into_iter().flatten();
-    items.try_for_each(|item| visit_objects(item.get(), of_items, inner, visit))
+    let items = list.items.unwrap_or_default();
+    let mut is_empty = is_ours && items.is_empty();
+    for item in items {
+        is_empty |= visit_objects(item.get(), of_items, inner, visit)?;
+    }
+    Ok(is_empty)
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //!
 //! An API server that was restored from an empty backup, a proxy in front of another cluster, a file that was truncated:
 //! each answers a list that is complete, well-formed, and wrong. What single events delete is never held: somebody deleted
-//! it. A table without a guard's worth of services is not worth a pause.
+//! it. Few services may shrink at once. But a list of the API server that would leave none of them is held, however few
+//! there are. Files may lose few services altogether: who tries things out deletes everything, and waits for it.
 //!
 //! A list is judged by the services that it speaks of: those that its feed had objects of. It drops a service if it lacks
 //! most of those objects, or if the service would lose most of its endpoints. So the mirrors of a service are not given
@@ -24,7 +25,7 @@ use crate::mirror::ServiceKey;
 use crate::table::Table;
 use crate::table::inputs::Loss;
 
-/// Tables with fewer services may lose them all: who tries things out deletes everything.
+/// Fewer services may shrink to any share, but for none.
 const SMALLEST_TABLE: usize = 11;
 
 /// How long a list is held before another one is asked for: with its spread of a fifth, and the time that a list takes,
@@ -37,6 +38,8 @@ const PAUSE: Duration = Duration::from_secs(20);
 pub struct ShrinkGuard {
     /// The share of the services, and of what each of them has, in percent, that one list may drop; `None`: all.
     pub percent: Option<u8>,
+    /// So many services may go altogether.
+    pub may_empty: usize,
     /// How long, about, a list is held before another one is asked for.
     pub pause: Duration,
 }
@@ -70,17 +73,30 @@ pub(super) struct Guard {
 // === impl ShrinkGuard ===
 
 impl ShrinkGuard {
-    /// Makes the guard of a share in percent.
+    /// Makes the guard of a share in percent, for the lists of an API server.
     pub fn new(percent: Option<u8>) -> Self {
         Self {
             percent,
+            may_empty: 0,
             pause: PAUSE,
+        }
+    }
+
+    /// Makes it one for files.
+    pub fn of_files(self) -> Self {
+        Self {
+            may_empty: SMALLEST_TABLE - 1,
+            ..self
         }
     }
 
     /// Tells whether losing `lost` out of `there` services is more than may go at once.
     fn is_too_much(self, lost: usize, there: usize) -> bool {
-        there >= SMALLEST_TABLE && self.is_most(lost, there)
+        let is_guarded = match lost == there {
+            true => there > self.may_empty,
+            false => there >= SMALLEST_TABLE,
+        };
+        is_guarded && self.is_most(lost, there)
     }
 
     /// Tells whether `lost` is more than the share of `there`.
@@ -141,9 +157,10 @@ impl Guard {
     }
 
     /// Tells whether a list that lacks or changes `lost` objects needs a closer look: an object is of one service, so
-    /// most lists never do.
-    pub(super) fn suspects(&self, lost: usize) -> bool {
+    /// most lists never do. `leaves_none` tells whether none of its services is as it was.
+    pub(super) fn suspects(&self, lost: usize, leaves_none: impl FnOnce() -> bool) -> bool {
         self.rule.is_too_much(lost, SMALLEST_TABLE)
+            || (self.rule.is_too_much(lost, lost) && leaves_none())
     }
 
     /// Judges lists of `feeds`, by the first that would drop too much: holds them, or lets them pass.

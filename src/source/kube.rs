@@ -2,16 +2,26 @@
 
 mod client;
 mod failure;
+mod limiter;
 mod list;
 mod look;
+mod requests;
 mod watcher;
 
+#[cfg(test)]
+mod scripted;
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tracing::{Instrument, info_span, warn};
+
+use requests::ApiServer;
 use watcher::Watcher;
 
 use super::{Feeds, Updates};
@@ -22,7 +32,7 @@ use crate::telemetry::sentence;
 pub struct Timing {
     /// How long the server is asked to keep a watch open. Silence for longer means a dead connection.
     pub watch_timeout: Duration,
-    /// About how often everything is listed anew.
+    /// About how often one of the watches, in turn, is listed anew.
     pub relist: Duration,
 }
 
@@ -143,19 +153,20 @@ impl Cluster {
             Ok(client) => client,
             Err(error) => return warn!(error = sentence(&error), "There is no client any more"),
         };
-        let watches = feeds.all().into_iter().map(|feed| {
-            let span = info_span!("watch", %feed);
-            let watcher = Watcher::new(
-                client.clone(),
-                self.timing,
-                feed,
-                feeds.clone(),
-                updates.clone(),
-            );
-            watcher.run().instrument(span)
-        });
-        futures::future::join_all(watches).await;
+        watch(client, self.timing, &feeds, &updates).await;
     }
+}
+
+/// Watches every feed of an API server, for ever.
+async fn watch(client: Client, timing: Timing, feeds: &Feeds, updates: &Updates) {
+    let server = Arc::new(ApiServer::new(client));
+    let watches = feeds.all().into_iter().map(|feed| {
+        let span = info_span!("watch", %feed);
+        let (server, feeds, updates) = (server.clone(), feeds.clone(), updates.clone());
+        let watcher = Watcher::new(server, timing, feed, feeds, updates);
+        watcher.run().instrument(span)
+    });
+    futures::future::join_all(watches).await;
 }
 
 /// Returns the file of certificates that a context of a kubeconfig trusts, if they are in one.

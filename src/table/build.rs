@@ -1,13 +1,14 @@
 //! Inputs → table: rules M1–M10. Pure: values in, a value out; no clock, no I/O, no lock, no log.
 //!
 //! [`build`] makes the services anew that changed and shares the others with the table before. Building everything at
-//! once gives the same table (short-name incumbency aside); a property test says so.
+//! once gives the same table; a property test says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::inputs::{Dirty, Inputs};
+use super::local::non_member_of;
 use super::members::build_service;
 use super::{Endpoint, Service, Table, short};
 use crate::mirror::{ClusterName, GatewayDown, Namespace, Port, ServiceKey, ServiceName};
@@ -55,7 +56,7 @@ pub enum LocalMembers {
 /// Which names without a namespace are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShortNames {
-    /// Every service's.
+    /// Every service's, unless several namespaces have it.
     On,
     /// Only those that a flag assigns to a namespace.
     Pinned,
@@ -79,6 +80,7 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
     let mut answers_moved = false;
     let mut come_or_gone = Vec::new();
     for key in dirty {
+        note_non_member(&mut table, key, inputs, rules);
         let old = last.service(key.namespace.as_str(), key.service.as_str());
         let new = build_service(key, inputs, rules);
         if old == new.as_ref() {
@@ -102,6 +104,18 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
         table,
         answers_moved,
     }
+}
+
+/// Notes why the headless Service of this cluster with a service's name is no member, if it is none.
+fn note_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules: &Rules) {
+    let why = non_member_of(key, inputs, rules);
+    if table.non_members.get(key) == why.as_ref() {
+        return; // nothing is copied
+    }
+    match why {
+        Some(why) => table.non_members.insert(key.clone(), why),
+        None => table.non_members.remove(key),
+    };
 }
 
 /// Notes which addresses lead to a service now.
@@ -179,7 +193,7 @@ fn same_answers(one: Option<&Service>, other: Option<&Service>) -> bool {
                     .iter()
                     .zip(&other.endpoints)
                     .all(|(a, b)| same_rows(a, b))
-                && (same_liveness(one, other) || shown(one) == shown(other))
+                && (same_liveness(one, other) || omitted(one) == omitted(other))
         }
         (one, other) => endpoints(one) == 0 && endpoints(other) == 0,
     }
@@ -195,32 +209,39 @@ fn same_liveness(one: &Service, other: &Service) -> bool {
     one.gateway_down == other.gateway_down && pairs.into_iter().all(|(a, b)| a.alive == b.alive)
 }
 
-/// Lists what each owner name shows of the endpoints that it covers: the service's and the clusters' names, each with
-/// and without each port.
-fn shown(service: &Service) -> Vec<bool> {
-    let named = |port: &Port| port.name.clone().map(|name| (name, port.protocol));
-    let ports: BTreeSet<_> = service
-        .endpoints
-        .iter()
-        .flat_map(|e| &e.ports)
-        .filter_map(named)
-        .collect();
+/// Lists what owner names omit of the endpoints that they cover: the service's and the clusters' names, each with and
+/// without each port. It numbers the endpoints of one name after the other.
+pub(super) fn omitted(service: &Service) -> Vec<u32> {
+    if service.endpoints.iter().all(|endpoint| endpoint.alive) {
+        return Vec::new();
+    }
     let clusters = service
         .clusters()
         .map(|cluster| service.in_cluster(cluster.as_str()));
-    let mut shown = Vec::new();
+    let (mut omitted, mut number) = (Vec::new(), 0);
     for scope in std::iter::once(service.endpoints.as_slice()).chain(clusters) {
-        for port in std::iter::once(None).chain(ports.iter().map(Some)) {
-            let has_port = |e: &&Endpoint| {
-                port.is_none_or(|(name, protocol)| e.has_port(name.as_str(), protocol.label()))
-            };
-            let dead = service
-                .gateway_down
-                .shows_dead(false, scope.iter().filter(has_port));
-            shown.extend(scope.iter().map(|e| has_port(&e) && (e.alive || dead)));
+        // By port, so that the work follows the ports that there are: who writes Services chooses how many.
+        let mut names = BTreeMap::from([(None, scope.iter().collect::<Vec<_>>())]);
+        for endpoint in scope {
+            for Port { name, protocol, .. } in &endpoint.ports {
+                if let Some(name) = name {
+                    let name = Some((name, protocol));
+                    names.entry(name).or_default().push(endpoint);
+                }
+            }
+        }
+        for covered in names.values() {
+            let down = service.gateway_down;
+            let shows_dead = down.shows_dead(false, covered.iter().copied());
+            for endpoint in covered {
+                if !endpoint.alive && !shows_dead {
+                    omitted.push(number);
+                }
+                number += 1;
+            }
         }
     }
-    shown
+    omitted
 }
 
 // === impl Rules ===

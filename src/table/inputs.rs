@@ -4,13 +4,22 @@
 //! connection and appears on another, in either order; a delete touches only its own watch's copy. Each verb returns the
 //! services whose answers may have changed, so that [`build`](super::build::build) touches those and no other.
 
+mod relations;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+mod losses;
+
+pub use losses::Loss;
+
 use super::shared::SharedMap;
 use crate::mirror::{
-    ClusterName, EndpointMirror, HeadlessMirror, LocalService, Object, ObjectKey, ServiceKey, Skip,
-    Slice, Text, Watch,
+    ClusterName, EndpointMirror, HeadlessMirror, ListedHost, LocalService, Object, ObjectKey,
+    ServiceKey, Skip, Slice, Text, Watch,
+};
+use relations::{
+    beside, claim, endpoint_mirror, headless_mirror, identity, object_key, owner, service_key,
 };
 
 /// Services that must be built anew.
@@ -21,15 +30,6 @@ pub type Skipped = SharedMap<(Watch, ObjectKey), Arc<Skip>>;
 
 /// The objects of one watch.
 pub type Objects = BTreeMap<ObjectKey, Object>;
-
-/// Objects of one watch that a service depends on, and how many of them a list lacks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Loss {
-    /// Objects that were seen.
-    pub seen: usize,
-    /// Those of them that are not listed.
-    pub gone: usize,
-}
 
 /// Services that a list may change without being worth [`Inputs::pack`].
 const SPARSE: usize = 1000;
@@ -81,34 +81,6 @@ impl Inputs {
             self.pack(watch);
         }
         dirty
-    }
-
-    /// Counts the objects that a complete list would take away or change.
-    pub fn count_lost(&self, watch: Watch, namespace: Option<&str>, listed: &Objects) -> usize {
-        let seen = self.objects[watch as usize].iter();
-        let seen = seen.filter(|(key, _)| namespace.is_none_or(|n| *key.namespace == *n));
-        seen.filter(|(key, object)| listed.get(*key) != Some(*object))
-            .count()
-    }
-
-    /// Returns what each service would lose of what `watch` has seen of it, if a complete list were true.
-    pub fn losses(
-        &self,
-        watch: Watch,
-        namespace: Option<&str>,
-        listed: &Objects,
-    ) -> BTreeMap<ServiceKey, Loss> {
-        let seen = self.objects[watch as usize].iter();
-        let seen = seen.filter(|(key, _)| namespace.is_none_or(|n| *key.namespace == *n));
-        let mut losses: BTreeMap<ServiceKey, Loss> = BTreeMap::new();
-        for (key, object) in seen {
-            if let Some(service) = self.dependent(key, Some(object)) {
-                let loss = losses.entry(service).or_default();
-                loss.seen += 1;
-                loss.gone += usize::from(!listed.contains_key(key));
-            }
-        }
-        losses
     }
 
     /// Packs what a long list left half empty: trees that grow at one end have room for as much again.
@@ -166,6 +138,10 @@ impl Inputs {
             Object::LocalService(_) => service_key(key),
             Object::GatewaySlice(slice) => {
                 let mirror = self.endpoint_mirror(&beside(key, &slice.mirror))?;
+                Some(mirror.service.clone())
+            }
+            Object::ListedHosts(listed) => {
+                let mirror = self.headless_mirror(&beside(key, &listed.mirror))?;
                 Some(mirror.service.clone())
             }
             Object::Slice(slice) => service_key(&beside(key, &slice.service)),
@@ -227,14 +203,7 @@ impl Inputs {
         service: &ServiceKey,
     ) -> impl Iterator<Item = (&ObjectKey, &HeadlessMirror)> {
         self.claimants(service)
-            .filter_map(|(key, object)| match object {
-                Object::HeadlessMirror(mirror) => Some((key, mirror.as_ref())),
-                Object::EndpointMirror(_)
-                | Object::LocalService(_)
-                | Object::GatewaySlice(_)
-                | Object::Slice(_)
-                | Object::Skipped(_) => None,
-            })
+            .filter_map(|(key, object)| Some((key, headless_mirror(object)?)))
     }
 
     /// Returns the endpoint mirrors of a service.
@@ -255,6 +224,7 @@ impl Inputs {
                 | Object::EndpointMirror(_)
                 | Object::LocalService(_)
                 | Object::GatewaySlice(_)
+                | Object::ListedHosts(_)
                 | Object::Slice(_) => None,
             })
     }
@@ -275,6 +245,7 @@ impl Inputs {
             Object::HeadlessMirror(_)
             | Object::EndpointMirror(_)
             | Object::GatewaySlice(_)
+            | Object::ListedHosts(_)
             | Object::Slice(_)
             | Object::Skipped(_) => None,
         }
@@ -288,9 +259,24 @@ impl Inputs {
                 Object::HeadlessMirror(_)
                 | Object::EndpointMirror(_)
                 | Object::LocalService(_)
+                | Object::ListedHosts(_)
                 | Object::Slice(_)
                 | Object::Skipped(_) => None,
             })
+    }
+
+    /// Returns the hosts that the slices of a headless mirror list.
+    pub fn listed_hosts(&self, mirror: &ObjectKey) -> impl Iterator<Item = &ListedHost> {
+        let slices = self.slices_of(mirror);
+        slices.flat_map(|(_, object)| match object {
+            Object::ListedHosts(listed) => &listed.hosts[..],
+            Object::HeadlessMirror(_)
+            | Object::EndpointMirror(_)
+            | Object::LocalService(_)
+            | Object::GatewaySlice(_)
+            | Object::Slice(_)
+            | Object::Skipped(_) => &[],
+        })
     }
 
     /// Returns the slices of a headless Service of this cluster.
@@ -305,6 +291,7 @@ impl Inputs {
                 | Object::EndpointMirror(_)
                 | Object::LocalService(_)
                 | Object::GatewaySlice(_)
+                | Object::ListedHosts(_)
                 | Object::Skipped(_) => None,
             })
     }
@@ -317,6 +304,10 @@ impl Inputs {
     /// Returns the objects that were skipped when they were parsed.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
+    }
+
+    fn headless_mirror(&self, key: &ObjectKey) -> Option<&HeadlessMirror> {
+        headless_mirror(self.objects[Watch::MirrorServices as usize].get(key)?)
     }
 
     fn endpoint_mirror(&self, key: &ObjectKey) -> Option<&EndpointMirror> {
@@ -351,80 +342,4 @@ impl Inputs {
             })
         })
     }
-}
-
-fn endpoint_mirror(object: &Object) -> Option<&EndpointMirror> {
-    match object {
-        Object::EndpointMirror(mirror) => Some(mirror),
-        Object::HeadlessMirror(_)
-        | Object::LocalService(_)
-        | Object::GatewaySlice(_)
-        | Object::Slice(_)
-        | Object::Skipped(_) => None,
-    }
-}
-
-/// Returns the service that a mirror claims to be part of.
-fn claim(object: &Object) -> Option<&ServiceKey> {
-    match object {
-        Object::HeadlessMirror(mirror) => Some(&mirror.service),
-        Object::EndpointMirror(mirror) => Some(&mirror.service),
-        Object::Skipped(skip) => skip.other_kind().map(|(service, _)| service),
-        Object::LocalService(_) | Object::GatewaySlice(_) | Object::Slice(_) => None,
-    }
-}
-
-/// Returns the Service that a slice belongs to.
-fn owner(key: &ObjectKey, object: &Object) -> Option<ObjectKey> {
-    match object {
-        Object::GatewaySlice(slice) => Some(beside(key, &slice.mirror)),
-        Object::Slice(slice) => Some(beside(key, &slice.service)),
-        Object::HeadlessMirror(_)
-        | Object::EndpointMirror(_)
-        | Object::LocalService(_)
-        | Object::Skipped(_) => None,
-    }
-}
-
-/// Says of what an object is a mirror.
-fn identity(object: &Object) -> Option<String> {
-    match object {
-        Object::HeadlessMirror(mirror) => Some(format!(
-            "{} in cluster '{}'",
-            mirror.service, mirror.cluster
-        )),
-        Object::EndpointMirror(mirror) => {
-            let (hostname, service, cluster) = (&mirror.hostname, &mirror.service, &mirror.cluster);
-            Some(format!("'{hostname}' of {service} in cluster '{cluster}'"))
-        }
-        Object::LocalService(_)
-        | Object::GatewaySlice(_)
-        | Object::Slice(_)
-        | Object::Skipped(_) => None,
-    }
-}
-
-// === Keys ===
-
-/// Names another object in the namespace of one.
-fn beside(key: &ObjectKey, name: &Text) -> ObjectKey {
-    ObjectKey {
-        namespace: key.namespace.clone(),
-        name: name.clone(),
-    }
-}
-
-fn object_key(service: &ServiceKey) -> ObjectKey {
-    ObjectKey {
-        namespace: service.namespace.text().clone(),
-        name: service.service.text().clone(),
-    }
-}
-
-/// Returns the service that a local Service is, or `None` if its name is no label of ours.
-fn service_key(key: &ObjectKey) -> Option<ServiceKey> {
-    Some(ServiceKey {
-        namespace: key.namespace.parse().ok()?,
-        service: key.name.parse().ok()?,
-    })
 }

@@ -5,8 +5,10 @@ use std::net::IpAddr;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::build::{LocalMembers, Rules};
+use super::build::Rules;
 use super::inputs::Inputs;
+use super::local::{export_conflict, non_member};
+use super::missing::missing_hosts;
 use super::wishes::agree;
 use super::{Address, Conflict, ConflictKind, Endpoint, Origin, OwnName, Repeats, Service};
 use crate::mirror::{
@@ -34,9 +36,11 @@ enum Source {
 pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Service> {
     let mut skipped = Vec::new();
     let mut wishes: Vec<&Wishes> = Vec::new();
-    let mut since = Vec::new();
     let mut mirrors = Vec::new();
+    // Rule M5 asks whether a mirror exists: leaving out a cluster must not take this one's members away, too.
+    let mut is_matching = false;
     for (object, mirror) in inputs.headless_mirrors(key) {
+        is_matching = true;
         let cluster = rules.name_of(&mirror.cluster);
         if rules.excluded_clusters.contains(&cluster) {
             skipped.push((service_ref(object), excluded(&cluster)));
@@ -44,7 +48,6 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
         }
         mirrors.push((cluster, service_ref(object)));
         wishes.push(&mirror.wishes);
-        since.extend(mirror.created);
     }
     mirrors.sort();
     let is_mirrored = !mirrors.is_empty();
@@ -52,15 +55,9 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
     let mut conflicts: Vec<Conflict> = identity_conflicts(key, inputs).collect();
 
     let local = inputs.local_service(key);
-    let local = local.filter(|_| !rules.excluded_clusters.contains(&rules.cluster_name));
-    let local = local.filter(|local| match rules.local_members {
-        LocalMembers::Matching => is_mirrored || local.exported,
-        LocalMembers::Exported => local.exported,
-        LocalMembers::Off => false,
-    });
+    let local = local.filter(|local| non_member(local, is_matching, rules).is_none());
     if let Some(local) = local {
         wishes.push(&local.wishes);
-        since.extend(local.created);
         drafts.extend(locals(key, inputs, rules, &mut skipped));
     }
     if !is_mirrored && local.is_none() && skipped.is_empty() {
@@ -82,14 +79,7 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
     });
     conflicts.extend(cluster_conflicts(key, &drafts));
     conflicts.extend(kind_conflict(key, inputs, rules, &mirrors));
-    conflicts.extend(local.filter(|local| !local.exported).map(|_| Conflict {
-        kind: ConflictKind::NotExported,
-        name: key.to_string(),
-        detail: format!(
-            "cluster '{}' is a member here only: its Service is not exported",
-            rules.cluster_name
-        ),
-    }));
+    conflicts.extend(local.and_then(|local| export_conflict(key, local, rules)));
     let (ready, not_ready): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|d| d.ready);
     let mut endpoints = unite(key, ready, &mut conflicts);
     let mut not_ready = unite(key, not_ready, &mut Vec::new());
@@ -109,8 +99,8 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
         endpoints,
         not_ready,
         mirrors,
+        missing: missing_hosts(key, inputs, rules),
         is_known: is_mirrored || local.is_some(),
-        since: since.into_iter().min(),
         skipped,
         conflicts,
     })

@@ -110,7 +110,7 @@ impl Report {
         let owns = |service: &Service| {
             let key = &service.key;
             let short = table.and_then(|table| table.short_name(key.service.as_str()));
-            short.is_some_and(|short| short.owner.as_ref() == Some(&key.namespace))
+            short.is_some_and(|short| short.owner.as_ref() == Ok(&key.namespace))
         };
         let services = table.into_iter().flat_map(Table::sorted_services);
         let services = services.filter(|service| service.is_known);

@@ -1,21 +1,26 @@
 //! Who answers `S.Z`: the owner of each short name, and what contradicts it.
 //!
-//! Short names never merge namespaces: two tenants' databases would join each other. A later export can therefore never
-//! take over or empty an existing short name; only flags, and a canonical name with records, come first.
+//! | | owner |
+//! |---|---|
+//! | `--short-name S=N` | `N`, if it has the service; else nobody |
+//! | `--default-namespace N` | `N`, if it has the service |
+//! | neither decides | the only namespace that has the service; nobody, if several have it |
+//!
+//! Short names never merge namespaces: two tenants' databases would join each other. Nor does history decide: the owner
+//! is a function of the flags and of which namespaces have the service, so that replicas agree and a restart changes
+//! nothing. Whoever may export a headless Service can so take an unpinned short name away, which is reported, but never
+//! take it over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::build::{Rules, ShortNames};
 use super::inputs::Dirty;
-use super::{Conflict, ConflictKind, Contested, Service, ShortName, Table};
+use super::{Conflict, ConflictKind, Contested, NoOwner, Service, ShortName, Table};
 use crate::mirror::{ClusterName, Namespace, ServiceKey, ServiceName};
 
-/// Assigns anew the owners of the names of services that changed; tells whether that moves an answer. The owners in
-/// `last` are the incumbents.
+/// Assigns anew the owners of the names of services that changed; tells whether that moves an answer.
 pub(super) fn assign(last: &Table, table: &mut Table, dirty: &Dirty, rules: &Rules) -> bool {
-    let mut moved = false;
-    let names: BTreeSet<&ServiceName> = dirty.iter().map(|key| &key.service).collect();
     let mut claimants: BTreeMap<&ServiceName, BTreeSet<Namespace>> = BTreeMap::new();
     for key in dirty {
         let known = || {
@@ -32,24 +37,26 @@ pub(super) fn assign(last: &Table, table: &mut Table, dirty: &Dirty, rules: &Rul
             claimants.remove(&key.namespace);
         }
     }
-    for name in names {
-        let old = last.short_names.get(name);
-        let incumbent = old.and_then(|old| old.owner.as_ref());
-        let claimants = claimants.remove(name).unwrap_or_default();
-        let new = owner(table, name, claimants, incumbent, rules);
-        if old.map(AsRef::as_ref) == new.as_ref() {
+    let mut moved = false;
+    for (name, claimants) in claimants {
+        let old = last.short_name(name.as_str());
+        let new = short_name(name, claimants, rules);
+        if old == new.as_ref() {
             continue;
         }
-        match new.clone() {
+        let has_new_owner = owner(old) != owner(new.as_ref());
+        match new {
             Some(new) => table.short_names.insert(name.clone(), Arc::new(new)),
             None => table.short_names.remove(name),
         };
         // A service without endpoints answers no name, so that it owns one moves nothing.
-        let moves = new.and_then(|new| new.owner).as_ref() != incumbent
-            && (has_endpoints(last, name) || has_endpoints(table, name));
-        moved |= moves;
+        moved |= has_new_owner && (has_endpoints(last, name) || has_endpoints(table, name));
     }
     moved
+}
+
+fn owner(short: Option<&ShortName>) -> Option<&Namespace> {
+    short?.owner.as_ref().ok()
 }
 
 fn has_endpoints(table: &Table, name: &ServiceName) -> bool {
@@ -58,43 +65,27 @@ fn has_endpoints(table: &Table, name: &ServiceName) -> bool {
         .is_some_and(|service| !service.endpoints.is_empty())
 }
 
-fn owner(
-    table: &Table,
+/// Decides whose a short name is; `None` if no namespace has the service.
+fn short_name(
     name: &ServiceName,
     claimants: BTreeSet<Namespace>,
-    incumbent: Option<&Namespace>,
     rules: &Rules,
 ) -> Option<ShortName> {
-    if claimants.is_empty() {
-        return None;
-    }
-    let (owner, pinned) = if rules.short_names == ShortNames::Off {
-        (None, false)
-    } else if let Some(pin) = rules.pinned_names.get(name) {
-        (claimants.get(pin).cloned(), true)
-    } else if let Some(default) = rules
-        .default_namespace
-        .as_ref()
-        .and_then(|d| claimants.get(d))
-    {
-        (Some(default.clone()), true)
-    } else if rules.short_names == ShortNames::Pinned {
-        (None, false)
-    } else {
-        let age = |namespace: &&Namespace| {
-            let service = table.service(namespace.as_str(), name.as_str());
-            let since = service.and_then(|service| service.since);
-            since.unwrap_or(i64::MAX)
-        };
-        // `min_by_key` keeps the first of equals, and claimants are sorted by name.
-        let incumbent = incumbent.filter(|namespace| claimants.contains(*namespace));
-        let first = || claimants.iter().min_by_key(age);
-        (incumbent.or_else(first).cloned(), false)
+    let has = |namespace: &&Namespace| claimants.contains(*namespace);
+    let default = rules.default_namespace.as_ref().filter(has);
+    let owner = match (rules.short_names, rules.pinned_names.get(name), default) {
+        (ShortNames::Off, _, _) => Err(NoOwner::Off),
+        // A pin is no preference: there is no fallback.
+        (_, Some(pin), _) if has(&pin) => Ok(pin.clone()),
+        (_, Some(pin), _) => Err(NoOwner::Pinned(pin.clone())),
+        (_, None, Some(default)) => Ok(default.clone()),
+        (ShortNames::Pinned, None, None) => Err(NoOwner::Unpinned),
+        (ShortNames::On, None, None) if claimants.len() > 1 => Err(NoOwner::Contested),
+        (ShortNames::On, None, None) => Ok(claimants.first()?.clone()),
     };
-    Some(ShortName {
+    (!claimants.is_empty()).then(|| ShortName {
         owner,
         claimants: claimants.into_iter().collect(),
-        pinned,
     })
 }
 
@@ -135,15 +126,14 @@ pub(super) fn note_conflicts(table: &mut Table, dirty: &Dirty) {
 /// Lists the conflict about a short name that several namespaces claim, and that no flag decides.
 fn claimed_twice(table: &Table, name: &ServiceName) -> Vec<Conflict> {
     let short = table.short_name(name.as_str());
-    let short = short.filter(|short| short.claimants.len() > 1 && !short.pinned);
+    let short = short.filter(|short| short.owner == Err(NoOwner::Contested));
     let conflict = |short: &ShortName| {
         let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
-        let owner = short.owner.as_ref().map_or("none", Namespace::as_str);
         Conflict {
             kind: ConflictKind::ShortName,
             name: name.to_string(),
             detail: format!(
-                "claimed by namespaces {}; answered for '{owner}'",
+                "claimed by namespaces {}; no flag decides, so it is NXDOMAIN",
                 claimants.join(", ")
             ),
         }

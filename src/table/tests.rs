@@ -3,9 +3,10 @@ use serde_json::{Value, json};
 
 use super::report::{Report, State};
 use super::*;
-use crate::mirror::{ObjectKey, ObjectRef, Skip, Watch, watch::key};
+use crate::mirror::{Object, ObjectKey, ObjectRef, Skip, Watch, watch::key};
 use crate::testing::{
-    endpoint, gateway, inputs, local, mirror, published, reduced, rules, table, table_by, zones,
+    endpoint, gateway, inputs, listing, local, mirror, published, reduced, rules, table, table_by,
+    zones,
 };
 use crate::zone::print::zone_file;
 
@@ -42,7 +43,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     let (namespace, service) = (one_of(&["prod", "shop", "east"]), one_of(&["db", "prod"]));
     let (cluster, host) = (one_of(&["east", "west"]), one_of(&["h-0", "h-1"]));
     let place = (namespace, service, cluster, host);
-    (place, 0..9, 1..4_u8, any::<bool>(), 0..4).prop_map(|(place, kind, ip, ready, goes)| {
+    (place, 0..10, 1..4_u8, any::<bool>(), 0..4).prop_map(|(place, kind, ip, ready, goes)| {
         let (namespace, service, cluster, host) = place;
         let ip = format!("10.96.0.{ip}");
         let (watch, object) = match kind {
@@ -70,6 +71,12 @@ fn any_step() -> impl Strategy<Value = Step> {
                 let [service, _] = local(namespace, service, &[]);
                 (Watch::LocalServices, service)
             }
+            8 => {
+                // Overwritten with a gateway's address, now and then.
+                let hosts = [(if ready { host } else { "" }, ip.as_str())];
+                let slice = listing(namespace, &format!("{service}-{cluster}"), &hosts);
+                (Watch::MirrorSlices, slice)
+            }
             _ => {
                 let [_, slice] = local(namespace, service, &[(host, &ip, ready)]);
                 (Watch::LocalSlices, slice)
@@ -89,21 +96,8 @@ proptest! {
     #[test]
     fn building_what_changed_is_building_everything_and_tells_whether_answers_moved(
         steps in prop::collection::vec(any_step(), 1..40),
-        keeps_short_names in any::<bool>(),
-        gateway_down in prop::sample::select(vec![GatewayDown::LastResort, GatewayDown::Exclude]),
+        rules in any_rules(),
     ) {
-        // Who was first counts for short names, so the order of events does, unless a flag decides.
-        let default_namespace = (!keeps_short_names).then(|| "prod".parse().unwrap());
-        let short_names = match keeps_short_names {
-            true => ShortNames::On,
-            false => ShortNames::Pinned,
-        };
-        let rules = Rules { short_names, default_namespace, gateway_down, ..rules() };
-        let zones = zones(&["global", "10.in-addr.arpa"]);
-        let answers = |table: &Table| -> Vec<String> {
-            let now = published(table.clone());
-            zones.iter().map(|zone| zone_file(&zones, zone, &now)).collect()
-        };
         let (mut inputs, mut last) = (Inputs::default(), Table::default());
         for Step { watch, object, goes } in steps {
             let (key, object) = reduced(watch, &object);
@@ -113,13 +107,112 @@ proptest! {
             };
             let Built { table, answers_moved } = build(&last, &inputs, &dirty, &rules);
             prop_assert_eq!(answers_moved, answers(&table) != answers(&last));
-            if !keeps_short_names {
-                let all = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
-                prop_assert!(table == all, "{table:?} is not {all:?}");
-            }
+            prop_assert_eq!(answers_moved, table.answers_hash() != last.answers_hash());
+            let all = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
+            prop_assert!(table == all, "{table:?} is not {all:?}");
             last = table;
         }
     }
+
+    /// A replica that saw more, in another order, and a process that starts from what the first one saved, answer alike.
+    #[test]
+    fn answers_and_their_hash_follow_from_the_objects_and_from_no_history(
+        steps in prop::collection::vec(any_step(), 1..40),
+        others in prop::collection::vec(any_step(), 0..20),
+        seed in any::<u64>(),
+        rules in any_rules(),
+    ) {
+        let mut first = Replica::default();
+        for Step { watch, object, goes } in steps {
+            let (key, object) = reduced(watch, &object);
+            first.apply(&rules, watch, key, (!goes).then_some(object));
+        }
+        let objects = |watch| first.inputs.objects(watch).iter();
+        let mut events: Vec<_> = Watch::ALL
+            .into_iter()
+            .flat_map(|watch| objects(watch).map(move |(key, object)| (watch, key.clone(), Some(object.clone()))))
+            .collect();
+        let mut second = Replica::default();
+        for Step { watch, object, .. } in others {
+            let (key, object) = reduced(watch, &object);
+            if !first.inputs.objects(watch).contains_key(&key) {
+                events.push((watch, key.clone(), None));
+            }
+            second.apply(&rules, watch, key, Some(object));
+        }
+        fastrand::Rng::with_seed(seed).shuffle(&mut events);
+        for (watch, key, object) in events {
+            second.apply(&rules, watch, key, object);
+        }
+        let mut restarted = Replica::default();
+        for watch in Watch::ALL {
+            let saved = serde_json::to_string(&objects(watch).collect::<Vec<_>>()).unwrap();
+            let saved: Vec<(ObjectKey, Object)> = serde_json::from_str(&saved).unwrap();
+            let dirty = restarted.inputs.reset(watch, None, saved.into_iter().collect());
+            restarted.build(&rules, &dirty);
+        }
+        for other in [&second, &restarted] {
+            prop_assert_eq!(answers(&first.table), answers(&other.table));
+            prop_assert_eq!(first.table.answers_hash(), other.table.answers_hash());
+            prop_assert!(first.table.short_names == other.table.short_names);
+        }
+    }
+}
+
+/// What one process has seen, and what it answers.
+#[derive(Default)]
+struct Replica {
+    inputs: Inputs,
+    table: Table,
+}
+
+impl Replica {
+    fn apply(&mut self, rules: &Rules, watch: Watch, key: ObjectKey, object: Option<Object>) {
+        let dirty = match object {
+            Some(object) => self.inputs.apply(watch, key, object),
+            None => self.inputs.delete(watch, key),
+        };
+        self.build(rules, &dirty);
+    }
+
+    fn build(&mut self, rules: &Rules, dirty: &inputs::Dirty) {
+        self.table = build(&self.table, &self.inputs, dirty, rules).table;
+    }
+}
+
+/// Everything that a table answers.
+fn answers(table: &Table) -> Vec<String> {
+    let zones = zones(&["global", "10.in-addr.arpa"]);
+    let now = published(table.clone());
+    zones
+        .iter()
+        .map(|zone| zone_file(&zones, zone, &now))
+        .collect()
+}
+
+fn any_rules() -> impl Strategy<Value = Rules> {
+    let short_names = prop::sample::select(vec![
+        ShortNames::On,
+        ShortNames::On,
+        ShortNames::Pinned,
+        ShortNames::Off,
+    ]);
+    let namespace = || prop::sample::select(vec!["prod", "shop", "none"]);
+    let default_namespace = prop::option::weighted(0.3, namespace());
+    let pin = prop::option::weighted(0.3, namespace());
+    let gateway_down = prop::sample::select(vec![GatewayDown::LastResort, GatewayDown::Exclude]);
+    (short_names, default_namespace, pin, gateway_down).prop_map(
+        |(short_names, default_namespace, pin, gateway_down)| Rules {
+            short_names,
+            default_namespace: default_namespace.map(|name| name.parse().unwrap()),
+            pinned_names: pin
+                .map(|name| ("db".parse().unwrap(), name.parse().unwrap()))
+                .into_iter()
+                .collect(),
+            gateway_down,
+            ..rules()
+        },
+    )
 }
 
 #[test]
@@ -161,24 +254,24 @@ fn answers_move_with_what_names_show_and_with_nothing_else() {
         gateway_down: GatewayDown::Include,
         ..rules()
     };
-    // `shop` has endpoints, and `prod`, which has none, keeps the short name.
-    let kept = || {
+    // `shop` has endpoints, and `prod`, which has none, contests the short name.
+    let contested = || {
         let endpoint = endpoint("shop", "db", "east", "db-0", &["10.96.0.9"]);
         vec![parent(), mirror("shop", "db", "east"), endpoint]
     };
     for (case, rules, before, after, expected) in [
         (
-            "a short name that another takes over",
+            "a short name that is contested no more",
             rules(),
-            kept(),
-            kept()[1..].to_vec(),
+            contested(),
+            contested()[1..].to_vec(),
             true,
         ),
         (
             "one that nobody can answer",
             rules(),
-            kept()[..2].to_vec(),
-            kept()[1..2].to_vec(),
+            contested()[..2].to_vec(),
+            contested()[1..2].to_vec(),
             false,
         ),
         ("nothing", rules(), one(), one(), false),
@@ -536,9 +629,11 @@ fn a_short_name_that_a_flag_gives_to_nobody_is_still_known() {
         &rules,
         &[mirror("prod", "db", "east"), mirror("prod", "web", "east")],
     );
-    let short = table.short_name("db").unwrap();
-    assert_eq!((short.owner.as_ref(), short.pinned), (None, true));
-    assert!(table.short_name("web").is_none());
+    let owner = |name| table.short_name(name).unwrap().owner.clone();
+    let pin = "shop".parse().unwrap();
+    assert_eq!(owner("db"), Err(NoOwner::Pinned(pin)));
+    assert_eq!(owner("web"), Err(NoOwner::Unpinned));
+    assert!(table.short_name("cache").is_none());
 }
 
 /// Every state that an endpoint can be in.

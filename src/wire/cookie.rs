@@ -3,14 +3,34 @@
 //! CoreDNS forwards its clients' OPT records under its own address, so a cookie that does not fit says nothing about the
 //! client. A bad server cookie counts as none.
 
+use std::fmt;
 use std::hash::Hasher as _;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use siphasher::sip::SipHasher24;
 
-/// What server cookies are made with; one for each process.
-#[derive(Clone, Copy)]
+/// A secret that server cookies are made with.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CookieSecret(pub [u8; 16]);
+
+/// The secrets in use: the first makes cookies, and the cookies of all of them are accepted (RFC 9018 section 5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CookieSecrets {
+    first: CookieSecret,
+    others: Vec<CookieSecret>,
+}
+
+/// Why a text holds no secrets. Never tells what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidSecrets {
+    /// A line is no secret.
+    #[error("line {0}: a secret is {DIGITS} hexadecimal digits")]
+    Line(usize),
+    /// There is no line.
+    #[error("holds no secret: {DIGITS} hexadecimal digits in a line of their own")]
+    Empty,
+}
 
 /// The client's half of a cookie.
 pub type ClientCookie = [u8; 8];
@@ -23,8 +43,73 @@ pub type Cookie = [u8; 24];
 
 /// How old a cookie of ours may be, and how far ahead a clock that has been set back may leave it, in seconds (RFC 9018
 /// section 4.3).
-const OLDEST: i32 = 3600;
+pub const OLDEST: i32 = 3600;
 const NEWEST: i32 = -300;
+
+/// Hexadecimal digits of a secret.
+const DIGITS: usize = 32;
+
+// === impl CookieSecrets ===
+
+impl CookieSecrets {
+    /// Uses `first` for new cookies, and accepts those of `others`, too.
+    pub fn new(first: CookieSecret, others: Vec<CookieSecret>) -> Self {
+        Self { first, others }
+    }
+
+    /// Returns the secret that makes cookies.
+    pub fn first(&self) -> CookieSecret {
+        self.first
+    }
+
+    /// Returns how many secrets there are.
+    pub fn count(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// Makes the cookie for a client. `time` is in Unix seconds.
+    pub fn cookie(&self, client: ClientCookie, address: IpAddr, time: u32) -> Cookie {
+        self.first.cookie(client, address, time)
+    }
+
+    /// Returns whether a client has this from us, or from a server with a secret of ours, not long ago. `time` is in Unix
+    /// seconds.
+    pub fn is_ours(
+        &self,
+        client: ClientCookie,
+        server: ServerCookie,
+        address: IpAddr,
+        time: u32,
+    ) -> bool {
+        let mut secrets = std::iter::once(&self.first).chain(&self.others);
+        secrets.any(|secret| secret.is_ours(client, server, address, time))
+    }
+}
+
+impl FromStr for CookieSecrets {
+    type Err = InvalidSecrets;
+
+    /// Reads a secret from each line that is not empty.
+    fn from_str(text: &str) -> Result<Self, InvalidSecrets> {
+        let lines = text.lines().map(str::trim).enumerate();
+        let secrets = lines.filter(|(_, line)| !line.is_empty());
+        let mut secrets = secrets
+            .map(|(index, line)| secret(line).ok_or(InvalidSecrets::Line(index + 1)))
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter();
+        let first = secrets.next().ok_or(InvalidSecrets::Empty)?;
+        Ok(Self::new(first, secrets.collect()))
+    }
+}
+
+fn secret(text: &str) -> Option<CookieSecret> {
+    // A sign would be read, too.
+    let is_hex = text.len() == DIGITS && text.bytes().all(|octet| octet.is_ascii_hexdigit());
+    let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex)?;
+    Some(CookieSecret(number.to_be_bytes()))
+}
+
+// === impl CookieSecret ===
 
 impl CookieSecret {
     /// Makes the cookie for a client (RFC 9018 section 4). `time` is in Unix seconds.
@@ -59,8 +144,8 @@ impl CookieSecret {
     }
 }
 
-impl std::fmt::Debug for CookieSecret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for CookieSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("CookieSecret")
     }
 }
@@ -104,6 +189,60 @@ mod tests {
         // The clock of 2106.
         let late = half(secret, client, address, u32::MAX - 1);
         assert!(secret.is_ours(client, late, address, 5));
+    }
+
+    #[test]
+    fn the_first_secret_makes_cookies_and_all_are_accepted() {
+        const NOW: u32 = 1_790_000_000;
+        let [one, two, three] = [1, 2, 3].map(|octet| CookieSecret([octet; 16]));
+        let secrets = CookieSecrets::new(one, vec![two]);
+        let client = *b"12345678";
+        let address: IpAddr = "192.0.2.1".parse().unwrap();
+        assert_eq!(
+            secrets.cookie(client, address, NOW),
+            one.cookie(client, address, NOW)
+        );
+        for (secret, is_ours) in [(one, true), (two, true), (three, false)] {
+            let cookie = secret.cookie(client, address, NOW);
+            let server: ServerCookie = cookie[8..].try_into().unwrap();
+            assert_eq!(secrets.is_ours(client, server, address, NOW), is_ours);
+            // However many secrets there are, an hour is an hour.
+            let later = NOW + OLDEST.cast_unsigned() + 1;
+            assert!(!secrets.is_ours(client, server, address, later));
+        }
+    }
+
+    #[test]
+    fn secrets_are_32_hexadecimal_digits_a_line() {
+        const ONE: &str = "e5e973e5a6b2a43f48e7dc849e37bfcf";
+        const TWO: &str = "DD3BDF9344B678B185A6F5CB60FCA715";
+        let read = |text: &str| text.parse::<CookieSecrets>();
+        let secret = |number: u128| CookieSecret(number.to_be_bytes());
+        let one = secret(0xe5e9_73e5_a6b2_a43f_48e7_dc84_9e37_bfcf);
+        let two = secret(0xdd3b_df93_44b6_78b1_85a6_f5cb_60fc_a715);
+        for (text, others) in [
+            (ONE.to_owned(), vec![]),
+            (format!("{ONE}\n"), vec![]),
+            (format!("{ONE}\n{TWO}\n"), vec![two]),
+            (format!("\r\n  {ONE}\r\n\r\n{TWO}\r\n\n"), vec![two]),
+        ] {
+            assert_eq!(read(&text), Ok(CookieSecrets::new(one, others)), "{text:?}");
+        }
+        for (text, error) in [
+            (String::new(), InvalidSecrets::Empty),
+            ("\n \n".to_owned(), InvalidSecrets::Empty),
+            (ONE[1..].to_owned(), InvalidSecrets::Line(1)),
+            (format!("{ONE}0"), InvalidSecrets::Line(1)),
+            (format!("+{}", &ONE[1..]), InvalidSecrets::Line(1)),
+            (format!("0x{}", &ONE[2..]), InvalidSecrets::Line(1)),
+            (format!("{ONE}\n\n{ONE} {TWO}"), InvalidSecrets::Line(3)),
+            (format!("{ONE}\n# {TWO}"), InvalidSecrets::Line(2)),
+        ] {
+            assert_eq!(read(&text), Err(error), "{text:?}");
+            // It goes to a log.
+            assert!(!error.to_string().contains(&ONE[1..9]));
+        }
+        assert!(!format!("{:?}", read(ONE)).contains("e5"));
     }
 
     /// RFC 9018 appendix A.1 and A.4.

@@ -8,7 +8,7 @@ use crate::zone::{RecordType, Row, View};
 /// The order of rows in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Each answer starts with the next row.
+    /// Each answer starts at a random row; the others follow in the table's order.
     Rotate,
     /// Each answer has an order of its own.
     Shuffle,
@@ -20,6 +20,16 @@ pub enum Order {
 
 /// The most rows that are shuffled: no message holds more (65,535 octets, 16 for each).
 const SHUFFLED: usize = 4096;
+
+/// Turns a count of queries into a number without a pattern. The counts of one client's queries have a pattern: a client
+/// that asks for A and AAAA in turn asks for A at even counts only, and would never get the second of two rows first.
+///
+/// No two counts give the same number. The constants are those of the hash function `lowbias32`.
+pub(super) fn mix(count: u32) -> u32 {
+    let mixed = (count ^ count >> 16).wrapping_mul(0x7feb_352d);
+    let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x846c_a68b);
+    mixed ^ mixed >> 16
+}
 
 /// Visits the rows of a view in order, without allocation, until `visit` breaks. `turn` differs from answer to answer.
 pub fn visit_rows<'t>(
@@ -35,7 +45,8 @@ pub fn visit_rows<'t>(
         Order::Rotate => rotate(view, rtype, turn, |_| true, &mut visit),
         Order::LocalFirst => {
             rotate(view, rtype, turn, is_local, &mut visit)?;
-            rotate(view, rtype, turn, |row| !is_local(row), &mut visit)
+            // With one number for both, parts of the same length would start with rows of the same place.
+            rotate(view, rtype, mix(turn), |row| !is_local(row), &mut visit)
         }
         Order::Shuffle => shuffle(view, rtype, turn, &mut visit),
     }

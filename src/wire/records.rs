@@ -10,9 +10,9 @@ use super::order::visit_rows;
 use super::query::Query;
 use super::respond::{Body, Reply};
 use crate::table::Endpoint;
-use crate::zone::answer::rtype_of;
+use crate::zone::answer::addresses_of;
 use crate::zone::print::{DNS_VERSION, SOA_TIMERS, SRV_WEIGHT};
-use crate::zone::{Answer, Row, RowData, View, Zone, ZoneKind};
+use crate::zone::{Answer, RecordType, Row, RowData, View, Zone, ZoneKind};
 
 /// The records of a reply, section by section.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,7 +21,7 @@ pub struct Sections {
     pub answers: Vec<Record>,
     /// Authority section: the SOA record of a negative answer (RFC 2308 section 3).
     pub soa: Vec<Record>,
-    /// Additional section: addresses of targets.
+    /// Additional section: addresses of targets, RRset after RRset.
     pub additionals: Vec<Record>,
 }
 
@@ -56,19 +56,18 @@ pub fn records(reply: &Reply<'_>, query: &Query) -> Sections {
                 zone.ttl,
                 RData::NS(NS(ns.clone())),
             ));
-            let addresses = zone.ns_addresses.iter();
-            sections
-                .additionals
-                .extend(addresses.map(|ip| address(ns.clone(), zone.ttl, *ip)));
+            let rrsets = [RecordType::A, RecordType::AAAA].map(|rtype| addresses_of(zone, rtype));
+            sections.additionals.extend(
+                rrsets
+                    .into_iter()
+                    .flatten()
+                    .map(|ip| address(ns.clone(), zone.ttl, ip)),
+            );
         }
         Answer::Address(zone, rtype) => {
-            let addresses = zone
-                .ns_addresses
-                .iter()
-                .filter(|ip| rtype_of(**ip) == *rtype);
             sections
                 .answers
-                .extend(addresses.map(|ip| address(qname.clone(), zone.ttl, *ip)));
+                .extend(addresses_of(zone, *rtype).map(|ip| address(qname.clone(), zone.ttl, ip)));
         }
         Answer::Text(zone) => {
             let text = RData::TXT(TXT::new(vec![DNS_VERSION.to_owned()]));

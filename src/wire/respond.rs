@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Rcode;
 use super::access::Access;
-use super::cookie::{Cookie, CookieSecret};
-use super::order::Order;
+use super::cookie::Cookie;
+use super::order::{Order, mix};
 use super::query::{CLASS_ANY, CLASS_CH, CLASS_IN, Edns, Query, Reject};
 use crate::table::Published;
 use crate::zone::answer::answer_question;
@@ -29,8 +29,6 @@ pub struct Settings {
     pub version_bind: Option<String>,
     /// How long a TCP connection may be idle, for who asks (RFC 7828).
     pub tcp_idle: Duration,
-    /// What server cookies are made with.
-    pub cookie_secret: CookieSecret,
 }
 
 /// How a query arrived: decides how long the reply may be.
@@ -51,14 +49,14 @@ pub enum Transport {
 pub struct Arrival {
     /// The transport.
     pub over: Transport,
-    /// The client's address, for cookies and for `--allow`.
+    /// The client's address, for `--allow`.
     pub client: IpAddr,
     /// Whether the client is asking too fast.
     pub rate_limit: RateLimit,
     /// Counts queries, for the order of rows.
     pub turn: u32,
-    /// Unix seconds, for cookies.
-    pub time: u32,
+    /// The cookie for this client, if it sent one.
+    pub cookie: Option<Cookie>,
 }
 
 /// Whether a source is asking faster than it may over UDP, where it may be somebody else who is asking.
@@ -89,7 +87,7 @@ pub struct Reply<'t> {
     pub limit: u16,
     /// Order of the rows.
     pub order: Order,
-    /// Decides which row is first.
+    /// Decides which row is first: a number without a pattern.
     pub turn: u32,
 }
 
@@ -280,7 +278,7 @@ fn code<'t>(
             Transport::Tcp | Transport::Tls | Transport::Https => u16::MAX,
         },
         order: settings.order,
-        turn: arrival.turn,
+        turn: mix(arrival.turn),
     }
 }
 
@@ -288,11 +286,6 @@ fn reply_edns<'t>(settings: &'t Settings, edns: &Edns, arrival: &Arrival) -> Rep
     // How long an HTTP connection may be idle is a matter of HTTP.
     let has_idle_time = matches!(arrival.over, Transport::Tcp | Transport::Tls);
     let tenths = u16::try_from(settings.tcp_idle.as_millis() / 100).unwrap_or(u16::MAX);
-    let cookie = |client| {
-        settings
-            .cookie_secret
-            .cookie(client, arrival.client, arrival.time)
-    };
     ReplyEdns {
         payload: settings.udp_max,
         dnssec_ok: edns.dnssec_ok,
@@ -301,7 +294,7 @@ fn reply_edns<'t>(settings: &'t Settings, edns: &Edns, arrival: &Arrival) -> Rep
             .as_ref()
             .filter(|_| edns.wants_nsid)
             .map(String::as_bytes),
-        cookie: edns.cookie.map(cookie),
+        cookie: edns.cookie.and(arrival.cookie),
         keepalive: (edns.wants_keepalive && has_idle_time).then_some(tenths),
         error: None,
     }

@@ -33,7 +33,6 @@ fn settings() -> Settings {
         server_id: Some("global-dns-0".to_owned()),
         version_bind: None,
         tcp_idle: Duration::from_millis(30_050),
-        cookie_secret: CookieSecret([7; 16]),
     }
 }
 
@@ -96,7 +95,7 @@ const ARRIVAL: Arrival = Arrival {
     client: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
     rate_limit: RateLimit::Within,
     turn: 0,
-    time: 1_790_000_000,
+    cookie: None,
 };
 
 /// What a reply says in short: code, extended error, AA, TC, and whether there is an answer.
@@ -471,8 +470,108 @@ fn rows_take_turns_those_of_this_cluster_first_if_asked_for() {
         let all = [&far[..], &own].concat();
         assert_eq!(hosts(&table, Order::Stable, at), turned(&all, 0));
         assert_eq!(hosts(&table, Order::Rotate, at), turned(&all, turn));
-        let own_first = [turned(&own, turn), turned(&far, turn)].concat();
+        let then = order::mix(at) as usize;
+        let own_first = [turned(&own, turn), turned(&far, then)].concat();
         assert_eq!(hosts(&table, Order::LocalFirst, at), own_first);
+    }
+}
+
+#[test]
+fn both_parts_of_local_first_rotate_independently() {
+    let objects = vec![
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        endpoint("prod", "db", "east", "db-1", &["10.96.0.2"]),
+    ];
+    let pods = [("db-0", "192.0.2.1", true), ("db-1", "192.0.2.2", true)];
+    let table = table(&[objects, local("prod", "db", &pods).to_vec()].concat());
+    let mut counts = std::collections::BTreeMap::new();
+    for count in 0..400 {
+        let hosts = hosts(&table, Order::LocalFirst, order::mix(count));
+        assert!(hosts[1].starts_with("local") && hosts[2].starts_with("far"));
+        *counts
+            .entry((hosts[0].clone(), hosts[2].clone()))
+            .or_insert(0) += 1;
+    }
+    assert_eq!(counts.len(), 4);
+    assert!(
+        counts.values().all(|count| (70..130).contains(count)),
+        "{counts:?}"
+    );
+}
+
+/// The first row's host in the answer to the query of this number for `db.prod.global`.
+fn first_host<'t>(
+    settings: &'t Settings,
+    now: &'t Published,
+    packet: &[u8],
+    number: u32,
+) -> &'t str {
+    let arrival = Arrival {
+        turn: number,
+        ..ARRIVAL
+    };
+    let reply = respond(settings, now, &parse(packet), &arrival).unwrap();
+    let Body::Answer(crate::zone::Answer::Data(_, view, rtype)) = &reply.body else {
+        panic!("{:?}", reply.body)
+    };
+    let mut first = None;
+    let _ = order::visit_rows(view, *rtype, reply.order, reply.turn, |row| {
+        first = Some(row.endpoint.hostname.as_str());
+        std::ops::ControlFlow::Break(())
+    });
+    first.unwrap()
+}
+
+#[test]
+fn every_endpoint_is_first_equally_often_for_every_client_and_type() {
+    const ROUNDS: usize = 30;
+    for endpoints in [2, 3, 4, 10, 25, 100] {
+        let mut objects = vec![mirror("prod", "db", "east")];
+        objects.extend((0..endpoints).map(|index| {
+            let (v4, v6) = (format!("10.96.0.{index}"), format!("2001:db8::{index}"));
+            endpoint("prod", "db", "east", &format!("db-{index}"), &[&v4, &v6])
+        }));
+        let now = published(table(&objects));
+        for order in [Order::Rotate, Order::LocalFirst] {
+            let settings = Settings {
+                order,
+                ..settings()
+            };
+            // A with AAAA, as stub resolvers ask; and SRV, too.
+            for types in [&[1, 28][..], &[1, 28, 33]] {
+                let packets: Vec<Vec<u8>> = types
+                    .iter()
+                    .map(|rtype| {
+                        packet(Asked {
+                            rtype: *rtype,
+                            ..ASKED
+                        })
+                    })
+                    .collect();
+                for clients in [1, 2, 5] {
+                    let mut number = 0;
+                    let mut counts = std::collections::BTreeMap::new();
+                    for _ in 0..ROUNDS * endpoints {
+                        for client in 0..clients {
+                            for (rtype, packet) in types.iter().zip(&packets) {
+                                let host = first_host(&settings, &now, packet, number);
+                                *counts.entry((client, rtype, host)).or_insert(0) += 1;
+                                number += 1;
+                            }
+                        }
+                    }
+                    let what =
+                        format!("{order:?}, {endpoints} endpoints, {types:?}, {clients} clients");
+                    assert_eq!(counts.len(), clients * types.len() * endpoints, "{what}");
+                    let fair = ROUNDS / 4..ROUNDS * 2;
+                    assert!(
+                        counts.values().all(|count| fair.contains(count)),
+                        "{what}: {counts:?}"
+                    );
+                }
+            }
+        }
     }
 }
 

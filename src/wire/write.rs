@@ -1,20 +1,22 @@
 //! [`Reply`] → bytes. A writer without rules of its own: it renders what [`respond`](super::respond()) decided, as far
 //! as it fits.
 //!
-//! OPT is reserved first (RFC 6891 section 7). Records are written whole or not at all; TC is set if and only if the
-//! answer section is incomplete (RFC 2181 section 9). Owner names point into the question, which is echoed as it came,
-//! so they take the case that was asked in; SRV targets are written out, lower case (RFC 2782).
+//! OPT is reserved first (RFC 6891 section 7). Records are written whole or not at all, and so are the RRsets of the
+//! additional section; TC is set if and only if the answer section is incomplete (RFC 2181 section 9). Owner names point
+//! into the question, which is echoed as it came, so they take the case that was asked in; SRV targets are written out,
+//! lower case (RFC 2782).
 
 mod record;
 
 use std::ops::ControlFlow;
 
+pub use record::whole_answer;
 use record::{host_length, pointer};
 
 use super::order::{Order, visit_rows};
 use super::query::{CLASS_CH, CLASS_IN, HEADER, Query, Reject, option};
 use super::respond::{Body, Reply, ReplyEdns};
-use crate::zone::answer::rtype_of;
+use crate::zone::answer::addresses_of;
 use crate::zone::print::DNS_VERSION;
 use crate::zone::{Answer, RecordType, RowData, View};
 
@@ -74,6 +76,9 @@ const QNAME: [u8; 2] = [0xc0, HEADER as u8];
 /// Octets of an SRV record before its target: a pointer, the fixed part, priority, weight and port.
 const SRV_DATA: usize = 12 + 6;
 
+/// Octets of an OPT record without options.
+const OPT: usize = 11;
+
 /// A message that is being written.
 struct Message<'o> {
     out: &'o mut [u8],
@@ -98,17 +103,17 @@ impl Message<'_> {
                         data.put(b"\x02ns\x03dns") && data.put(&QNAME)
                     });
                 let owner = pointer(name_at);
-                for ip in &zone.ns_addresses {
-                    self.put_address(ADDITIONAL, &owner, zone.ttl, *ip);
-                }
+                let _ = [RecordType::A, RecordType::AAAA].into_iter().all(|rtype| {
+                    let mut ips = addresses_of(zone, rtype);
+                    self.put_rrset(|rrset| {
+                        ips.all(|ip| rrset.put_address(ADDITIONAL, &owner, zone.ttl, ip))
+                    })
+                });
                 is_whole
             }
             Answer::Address(zone, rtype) => {
-                let mut ips = zone
-                    .ns_addresses
-                    .iter()
-                    .filter(|ip| rtype_of(**ip) == *rtype);
-                ips.all(|ip| self.put_address(ANSWER, &QNAME, zone.ttl, *ip))
+                let mut ips = addresses_of(zone, *rtype);
+                ips.all(|ip| self.put_address(ANSWER, &QNAME, zone.ttl, ip))
             }
             Answer::Text(zone) => self.put_text(CLASS_IN, zone.ttl, DNS_VERSION.as_bytes()),
             Answer::Pointers(zone, pointers) => {
@@ -126,7 +131,7 @@ impl Message<'_> {
         }
     }
 
-    /// Writes rows, and the addresses of SRV targets as far as they fit; `false` if the rows are incomplete.
+    /// Writes rows, and those RRsets of SRV targets' addresses that fit; `false` if the rows are incomplete.
     fn put_rows(
         &mut self,
         view: &View<'_>,
@@ -153,16 +158,25 @@ impl Message<'_> {
         if rows.is_break() {
             return false;
         }
-        // Addresses of the targets, as far as they fit: each target's with the first of its rows.
+        // Addresses of the targets, up to the first RRset that does not fit: each target's with the first of its rows.
         let _ = visit_rows(view, rtype, reply.order, reply.turn, |row| {
             let RowData::Srv(_) = row.data else {
                 return ControlFlow::Break(());
             };
             let at = target_at;
             target_at += host_length(row.endpoint) + tail.len() + SRV_DATA;
-            let mut ips = row.endpoint.addresses.iter().filter(|_| row.is_first);
-            let mut put = |ip| self.put_target_address(view, row.endpoint, at, ip);
-            go_on(ips.all(|own| put(own.ip)))
+            let addresses: &[_] = match row.is_first {
+                true => row.endpoint.addresses.as_slice(),
+                false => &[],
+            };
+            // They are sorted, so that those of one type follow each other.
+            let mut rrsets = addresses.chunk_by(|a, b| a.ip.is_ipv4() == b.ip.is_ipv4());
+            go_on(rrsets.all(|own| {
+                self.put_rrset(|rrset| {
+                    let mut ips = own.iter().map(|own| own.ip);
+                    ips.all(|ip| rrset.put_target_address(view, row.endpoint, at, ip))
+                })
+            }))
         });
         true
     }
@@ -216,7 +230,7 @@ impl Message<'_> {
 /// Octets of our OPT record.
 fn opt_length(edns: &ReplyEdns<'_>) -> usize {
     let option = |length: Option<usize>| length.map_or(0, |length| 4 + length);
-    11 + option(edns.nsid.map(<[u8]>::len))
+    OPT + option(edns.nsid.map(<[u8]>::len))
         + option(edns.cookie.map(|cookie| cookie.len()))
         + option(edns.keepalive.map(|_| 2))
         + option(edns.error.map(|_| 2))

@@ -92,8 +92,7 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
             _ => Answer::NoData(zone),
         },
         Reading::NsHost(zone) => {
-            let owns =
-                |rtype: &RecordType| zone.ns_addresses.iter().any(|ip| rtype_of(*ip) == *rtype);
+            let owns = |rtype: &RecordType| addresses_of(zone, *rtype).next().is_some();
             match choose(rtype, owns) {
                 Some(rtype) => Answer::Address(zone, rtype),
                 None => Answer::NoData(zone),
@@ -124,6 +123,12 @@ pub fn rtype_of(address: IpAddr) -> RecordType {
         IpAddr::V4(_) => RecordType::A,
         IpAddr::V6(_) => RecordType::AAAA,
     }
+}
+
+/// Returns the addresses of `ns.dns.Z` that are of one type.
+pub fn addresses_of(zone: &Zone, rtype: RecordType) -> impl Iterator<Item = IpAddr> {
+    let addresses = zone.ns_addresses.iter().copied();
+    addresses.filter(move |ip| rtype_of(*ip) == rtype)
 }
 
 // === impl View ===

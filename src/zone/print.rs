@@ -1,11 +1,11 @@
 //! The whole table as a zone file (RFC 1035 section 5) that Knot, NSD and BIND load without a complaint.
 //!
 //! Which names there are is listed here; what each one owns is [`read()`] and answered like any question, so the file
-//! cannot differ from the answers.
+//! cannot differ from the answers. The one exception is the address of `ns.dns.Z` if it is not known: [`NS_STAND_IN`].
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 
 use super::answer::rtype_of;
@@ -32,13 +32,27 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
         let version = format_args!("TXT\t\"{DNS_VERSION}\"");
         line(&format!("dns-version.{apex}"), zone.ttl, version);
     }
-    for address in &zone.ns_addresses {
+    let unknown = [NS_STAND_IN];
+    let ns_addresses: &[IpAddr] = match zone.ns_addresses.as_slice() {
+        [] => &unknown,
+        known => known,
+    };
+    for address in ns_addresses {
         let rtype = rtype_of(*address);
         line(
             &format!("ns.dns.{apex}"),
             zone.ttl,
             format_args!("{rtype}\t{address}"),
         );
+    }
+    // A server of this zone alone leads on to those within it, and knows that the names above them exist.
+    for child in zones.children(zone) {
+        let ns = format!("ns.dns.{}", child.name);
+        line(child.name.as_str(), child.ttl, format_args!("NS\t{ns}"));
+        for address in &child.ns_addresses {
+            let data = format_args!("{}\t{address}", rtype_of(*address));
+            line(&ns, child.ttl, data);
+        }
     }
     if let ZoneKind::Reverse(below) = &zone.kind {
         let addresses = reverse::range_of_zone(zone)
@@ -106,6 +120,10 @@ pub const SRV_WEIGHT: u16 = 10;
 /// Version of the Kubernetes DNS specification at `dns-version.Z`.
 pub const DNS_VERSION: &str = "1.1.0";
 
+/// Address of `ns.dns.Z` in a zone file if this server's is not known: that of any server that loads the file. Name servers
+/// refuse a zone whose name server has no address.
+const NS_STAND_IN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
 /// Timers of the SOA record, for secondaries that do not exist: two hours, half an hour, a day.
 pub const SOA_TIMERS: (u32, u32, u32) = (7200, 1800, 86400);
 
@@ -128,10 +146,8 @@ pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
             service,
             &format!("{name}.{namespace}.{}", zone.name),
         );
-        let owner = table
-            .short_name(name.as_str())
-            .and_then(|short| short.owner.as_ref());
-        if owner == Some(namespace) {
+        let short = table.short_name(name.as_str());
+        if short.is_some_and(|short| short.owner.as_ref() == Ok(namespace)) {
             add_names(&mut names, service, &format!("{name}.{}", zone.name));
         }
     }

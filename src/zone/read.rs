@@ -7,10 +7,11 @@
 //! | `S.Z`, `C.S.Z`, `H.C.S.Z` and their `_P._R.` forms | the short family: the same, for the namespace that owns `S` |
 //! | `Z`, `ns.dns.Z`, `dns-version.Z` | the zone itself |
 //!
-//! A name exists iff it owns a record or an existing name lies below it (RFC 8020). Canonical names come before short
-//! ones: as long as anything in namespace `N` speaks of a service `S`, `S.N.Z` and all names below it are that service's,
-//! whether they exist or not. Somebody who calls a service like a namespace, and its cluster like a service there, would
-//! answer in its stead otherwise. An empty non-terminal, `N.Z`, yields to a short name.
+//! A name exists iff it owns a record or an existing name lies below it (RFC 8020), which the apex of another zone that is
+//! served may be. Canonical names come before short ones: as long as anything in namespace `N` speaks of a service `S`,
+//! `S.N.Z` and all names below it are that service's, whether they exist or not. Somebody who calls a service like a
+//! namespace, and its cluster like a service there, would answer in its stead otherwise. An empty non-terminal, `N.Z`,
+//! yields to a short name.
 
 use std::borrow::Cow;
 
@@ -86,8 +87,10 @@ pub enum Why {
     NoForm,
     /// No endpoint has such an address.
     NoAddress,
-    /// There is no such service, or it is not the owner of the short name.
+    /// There is no such service.
     NoService,
+    /// A short name that belongs to no namespace.
+    NoOwner,
     /// The service has no endpoint at all.
     NoEndpoint,
     /// The service has no endpoint in such a cluster.
@@ -103,6 +106,14 @@ pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> 
     let Some(zone) = zones.of(name) else {
         return Reading::Outside;
     };
+    let reading = read_in(zone, table, name);
+    if matches!(reading, Reading::Missing(..)) && zones.has_apex_below(name) {
+        return Reading::Empty(zone); // RFC 8020 section 2, RFC 4592 section 2.2.2
+    }
+    reading
+}
+
+fn read_in<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
     let below = name.count() - zone_labels(zone);
     let is_forward = zone.kind == ZoneKind::Forward;
     let is_own = below == 0 || name.label(below - 1) == Some("dns");
@@ -156,7 +167,7 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
         Found::Nothing(why) => Some(why),
     };
     let short = match path {
-        [scope @ .., service] => match find(table.short_service(service), scope, prefix, tail(1)) {
+        [scope @ .., service] => match find_short(table, service, scope, prefix, tail(1)) {
             Found::View(view) if hides_a_cluster(table, service, view.covered) => {
                 let targets = Targets::Canonical(tail(0));
                 Found::View(View { targets, ..view })
@@ -199,6 +210,21 @@ enum Found<'t> {
     View(View<'t>),
     Empty,
     Nothing(Why),
+}
+
+/// Finds the same for the namespace that owns the short name `service`.
+fn find_short<'t>(
+    table: &'t Table,
+    service: &str,
+    scope: &[&str],
+    prefix: Prefix<'_>,
+    tail: usize,
+) -> Found<'t> {
+    match table.short_name(service).map(|short| &short.owner) {
+        Some(Ok(owner)) => find(table.service(owner.as_str(), service), scope, prefix, tail),
+        Some(Err(_)) => Found::Nothing(Why::NoOwner),
+        None => Found::Nothing(Why::NoService),
+    }
 }
 
 /// Finds what `scope`, the labels left of the service's, and `prefix` stand for.

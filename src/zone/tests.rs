@@ -179,6 +179,55 @@ fn the_longest_zone_decides() {
 }
 
 #[test]
+fn names_above_a_zone_within_a_zone_exist() {
+    let zones = zones(&[
+        "global",
+        "a.b.c.global",
+        "z.deep.a.b.c.global",
+        "x.y.db.prod.global",
+        "10.in-addr.arpa",
+        "3.2.1.10.in-addr.arpa",
+        "ip6.arpa",
+        "8.b.d.0.1.0.0.2.ip6.arpa",
+    ]);
+    let table = shop();
+    let cases = [
+        // Empty non-terminals, of the zone that they are in.
+        ("c.global", "NODATA global."),
+        ("b.c.global", "NODATA global."),
+        ("deep.a.b.c.global", "NODATA a.b.c.global."),
+        ("y.db.prod.global", "NODATA global."),
+        ("1.10.in-addr.arpa", "NODATA 10.in-addr.arpa."),
+        ("2.1.10.in-addr.arpa", "NODATA 10.in-addr.arpa."),
+        ("2.ip6.arpa", "NODATA ip6.arpa."),
+        ("d.0.1.0.0.2.ip6.arpa", "NODATA ip6.arpa."),
+        // What is beside them does not exist.
+        ("d.global", "NXDOMAIN global."),
+        ("bc.global", "NXDOMAIN global."),
+        ("a.c.global", "NXDOMAIN global."),
+        ("x.b.c.global", "NXDOMAIN global."),
+        ("nope.a.b.c.global", "NXDOMAIN a.b.c.global."),
+        ("x.db.prod.global", "NXDOMAIN global."),
+        ("2.10.in-addr.arpa", "NXDOMAIN 10.in-addr.arpa."),
+        ("1.1.10.in-addr.arpa", "NXDOMAIN 10.in-addr.arpa."),
+        ("3.ip6.arpa", "NXDOMAIN ip6.arpa."),
+        // Names with records keep them.
+        ("db.prod.global", "A 10.96.0.1, A 10.96.0.2, A 10.96.0.3"),
+        // Above every zone.
+        ("arpa", "REFUSED"),
+    ];
+    for (name, expected) in cases {
+        let answer = ask(&zones, &table, name, RecordType::A);
+        assert_eq!(answer, expected, "{name}");
+    }
+    // A label ends like the name, whose first length octet reads `1`.
+    let label = "x".repeat(0x31);
+    let zones = crate::testing::zones(&["global", &format!("a1{label}.global")]);
+    let answer = ask(&zones, &table, &format!("{label}.global"), RecordType::A);
+    assert_eq!(answer, "NXDOMAIN global.");
+}
+
+#[test]
 fn canonical_names_come_before_short_ones() {
     // A service `db` in namespace `prod`, and a namespace `db` with a service called like a cluster.
     let table = table(&[
@@ -461,14 +510,19 @@ proptest! {
         }
     }
 
-    /// A later export can neither take over nor empty a short name, except by a canonical name that hides it.
+    /// A later export can take a short name away that no flag pins, but never take it over. What hides it is reported.
     #[test]
-    fn a_short_name_stays_with_its_namespace_whatever_is_exported_later(
+    fn a_short_name_is_its_namespaces_or_nobodys_whatever_is_exported_later(
         later in prop::collection::vec(any_object(), 1..30),
+        is_pinned in any::<bool>(),
     ) {
         let zones = zones(&["global"]);
         let own = [mirror("shop", "db", "east"), endpoint("shop", "db", "east", "db-0", &["192.0.2.1"])];
-        let rules = rules();
+        let pin = || ("db".parse().unwrap(), "shop".parse().unwrap());
+        let rules = crate::table::Rules {
+            pinned_names: is_pinned.then(pin).into_iter().collect(),
+            ..rules()
+        };
         let mut inputs = crate::testing::inputs(&own);
         let mut table = table_by(&rules, &own);
         for object in later {
@@ -476,11 +530,22 @@ proptest! {
             let (key, object) = crate::testing::reduced(watch, &object);
             let dirty = inputs.apply(watch, key, object);
             table = crate::table::build(&table, &inputs, &dirty, &rules).table;
-            prop_assert_eq!(ask(&zones, &table, "db.global", RecordType::A), "A 192.0.2.1");
+            let has_conflict = |kind: &str, is_it: &dyn Fn(&str) -> bool| {
+                table.conflicts().any(|c| c.kind.name() == kind && is_it(&c.name))
+            };
+            let is_contested = has_conflict("short-name", &|name| name == "db");
+            prop_assert!(!is_contested || !is_pinned);
+            let answer = ask(&zones, &table, "db.global", RecordType::A);
+            match is_contested {
+                false => prop_assert_eq!(answer, "A 192.0.2.1"),
+                // Namespace `db` may have names.
+                true => prop_assert!(["NXDOMAIN global.", "NODATA global."].contains(&answer.as_str())),
+            }
             for name in ["east.db", "db-0.east.db"] {
                 let answer = ask(&zones, &table, &format!("{name}.global"), RecordType::A);
-                let is_hidden = table.conflicts().any(|c| c.kind.name() == "shadowed" && name.ends_with(&c.name));
-                prop_assert_eq!(answer == "A 192.0.2.1", !is_hidden, "{} {}", name, answer);
+                let is_hidden = has_conflict("shadowed", &|hidden| name.ends_with(hidden));
+                let is_own = !is_hidden && !is_contested;
+                prop_assert_eq!(answer == "A 192.0.2.1", is_own, "{} {}", name, answer);
             }
         }
     }

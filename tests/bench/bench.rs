@@ -3,8 +3,10 @@
 //!
 //! Index:
 //!
-//! - `udp`: queries per second, and CPU time per query, which decides where the load's core is the limit
-//! - `memory`: a hundred thousand endpoint mirrors: resident memory, time to ready; the size of the binary
+//! - `udp`: queries per second, and CPU time per query, which decides where the load's core is the limit; listeners of one
+//!   address and of every address
+//! - `memory`: a hundred thousand endpoint mirrors in a file: resident memory, time to ready; the size of the binary
+//! - `mirrors`: the same with a slice each on a real API server, and while they are listed anew
 //! - `tcp`: pipelined queries, and one query for each connection
 //! - `start`: from start to ready on a real API server, and memory, beside CoreDNS
 //! - `freshness`: from an acknowledged write to the changed answer, beside CoreDNS
@@ -74,6 +76,7 @@ mod harness;
 mod latency;
 mod load;
 mod memory;
+mod mirrors;
 mod overload;
 mod processes;
 #[allow(
@@ -107,7 +110,7 @@ mod workers;
 #[derive(Debug, Parser)]
 #[command(bin_name = "tests/bench/run", args_conflicts_with_subcommands = true)]
 struct Arguments {
-    /// What to measure; everything but `soak` if none is named
+    /// What to measure; everything but `mirrors` and `soak` if none is named
     sections: Vec<Section>,
     /// How often each server is asked each kind of question, or started
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -118,6 +121,9 @@ struct Arguments {
     /// How long `soak` lasts
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     minutes: u32,
+    /// How many endpoint mirrors `mirrors` writes; its goals are for all of them
+    #[arg(long, default_value_t = 100_000)]
+    mirrors: usize,
     /// What cargo tells every benchmark
     #[arg(long, hide = true)]
     bench: bool,
@@ -132,6 +138,8 @@ enum Section {
     Udp,
     /// Resident memory with 100,000 endpoint mirrors, time to ready; size of the binary
     Memory,
+    /// Resident memory with 100,000 endpoint mirrors and slices on a real API server, and while they are listed anew
+    Mirrors,
     /// Queries per second over TCP, pipelined and with one query for each connection, beside Knot and NSD
     Tcp,
     /// From start to ready, and memory, on a real API server with 10,000 endpoint mirrors, beside CoreDNS
@@ -241,7 +249,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
     let mut report = Report::default();
     for section in Section::value_variants() {
         let is_wanted = match &arguments.sections[..] {
-            [] => *section != Section::Soak,
+            [] => !matches!(section, Section::Mirrors | Section::Soak),
             some => some.contains(section),
         };
         if !is_wanted {
@@ -250,6 +258,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
         match section {
             Section::Udp => udp::measure(effort, &mut report)?,
             Section::Memory => memory::measure(effort, &mut report)?,
+            Section::Mirrors => mirrors::measure(arguments.mirrors, effort, &mut report)?,
             Section::Tcp => tcp::measure(effort, &mut report)?,
             Section::Start => start::measure(effort, &mut report)?,
             Section::Freshness => freshness::measure(effort, &mut report)?,

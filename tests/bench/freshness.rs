@@ -69,7 +69,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     for mirror in &mirrors {
         cluster.put(&mirror.service(Map::new()))?;
     }
-    let (ours, ours_at, ours_ready) = our_command(&cluster.kubeconfig)?;
+    let (ours, ours_at, ours_ready) = our_command(&cluster.kubeconfig, "warn")?;
     let (theirs, theirs_at, theirs_ready) = coredns_command(&cluster.kubeconfig, ANY, folder)?;
     let mut ours = Process::start("global-dns", ours, folder)?;
     let mut theirs_process = Process::start("CoreDNS", theirs, folder)?;

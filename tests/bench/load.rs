@@ -1,8 +1,10 @@
 //! The load: dnsperf, and a client that asks each question in a connection of its own.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,8 @@ pub(crate) enum Way {
     Udp,
     /// The same, from both cores and two threads.
     UdpFromBoth,
+    /// As `Udp`, by four processes, to so many addresses from 127.0.0.1 on: one or four.
+    UdpTo(u8),
     /// Over eight TCP connections, 200 queries under way.
     Pipelined,
     /// Over TCP, one query for each connection, 16 under way.
@@ -59,49 +63,78 @@ impl Round {
 /// If the load does not run or is not answered, or the server has ended.
 pub(crate) fn run(server: &Server, questions: &Path, seconds: u32, way: Way) -> Result<Round> {
     let address = server.address;
-    let mut load = match way {
-        Way::Udp | Way::UdpFromBoth | Way::Pipelined => {
-            let (cores, threads) = match way {
-                Way::UdpFromBoth => (ANY, "2"),
-                Way::Udp | Way::Pipelined | Way::Connections => (LOAD, "1"),
-            };
-            let mut dnsperf = command("dnsperf", cores)?;
-            dnsperf.args(["-e", "-T", threads, "-q", "200"]);
-            dnsperf.args(match way {
-                Way::Udp | Way::UdpFromBoth => ["-m", "udp", "-c", "32"],
-                Way::Pipelined | Way::Connections => ["-m", "tcp", "-c", "8"],
-            });
-            dnsperf.args(["-s", &address.ip().to_string()]);
-            dnsperf.args(["-p", &address.port().to_string()]);
-            dnsperf.args(["-l", &seconds.to_string()]);
-            dnsperf.arg("-d").arg(questions);
-            dnsperf
+    let mut loads = match way {
+        Way::Udp => vec![dnsperf(address, questions, seconds, LOAD, UDP)?],
+        Way::UdpFromBoth => vec![dnsperf(address, questions, seconds, ANY, UDP_FROM_BOTH)?],
+        Way::UdpTo(addresses) => {
+            let addresses = (0..4).map(|number| Ipv4Addr::new(127, 0, 0, 1 + number % addresses));
+            let addresses = addresses.map(|ip| SocketAddr::from((ip, address.port())));
+            let loads = addresses.map(|ip| dnsperf(ip, questions, seconds, LOAD, QUARTER_OF_UDP));
+            loads.collect::<Result<_>>()?
         }
+        Way::Pipelined => vec![dnsperf(address, questions, seconds, LOAD, PIPELINED)?],
         Way::Connections => {
             let mut own = command(std::env::current_exe()?, LOAD)?;
             own.arg("part-connections");
             own.arg(format!("--server={address}"));
             own.arg(format!("--seconds={seconds}"));
             own.arg("--questions").arg(questions);
-            own
+            vec![own]
         }
     };
     let before = server.process.cpu_time()?;
-    let text = output(&mut load).with_context(|| format!("asking {}", server.name))?;
+    let texts: Vec<Result<String>> = thread::scope(|scope| {
+        let loads = loads.iter_mut().map(|load| scope.spawn(|| output(load)));
+        let loads: Vec<_> = loads.collect();
+        let ended = loads.into_iter().map(|load| load.join());
+        let text = |ended: thread::Result<_>| ended.unwrap_or_else(|panic| resume_unwind(panic));
+        ended.map(text).collect()
+    });
     let cpu = server.process.cpu_time()?.saturating_sub(before);
+    let texts: Vec<String> = texts
+        .into_iter()
+        .collect::<Result<_>>()
+        .with_context(|| format!("asking {}", server.name))?;
+    // The sum over all processes.
     let figure = |name: &str| {
-        let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
-        let word = line.and_then(|rest| rest.split_whitespace().next());
-        let value = word.and_then(|word| word.parse::<f64>().ok());
-        value.with_context(|| format!("no '{name}' in: {text}"))
+        let figures = texts.iter().map(|text| {
+            let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
+            let word = line.and_then(|rest| rest.split_whitespace().next());
+            let value = word.and_then(|word| word.parse::<f64>().ok());
+            value.with_context(|| format!("no '{name}' in: {text}"))
+        });
+        figures.sum::<Result<f64>>()
     };
     let answered = figure("Queries completed:")?;
-    ensure!(answered > 0.0, "{} answers nothing: {text}", server.name);
+    ensure!(answered > 0.0, "{} answers nothing: {texts:?}", server.name);
     Ok(Round {
         rate: figure("Queries per second:")?,
         cpu: cpu.as_secs_f64() * 1e6 / answered,
         lost: text_number(figure("Queries lost:")?),
     })
+}
+
+/// Flags of dnsperf: the transport, threads, sockets, and queries under way.
+type Flags = &'static str;
+const UDP: Flags = "-m udp -T 1 -c 32 -q 200";
+const UDP_FROM_BOTH: Flags = "-m udp -T 2 -c 32 -q 200";
+const QUARTER_OF_UDP: Flags = "-m udp -T 1 -c 8 -q 50";
+const PIPELINED: Flags = "-m tcp -T 1 -c 8 -q 200";
+
+fn dnsperf(
+    server: SocketAddr,
+    questions: &Path,
+    seconds: u32,
+    cores: &str,
+    flags: Flags,
+) -> Result<Command> {
+    let mut dnsperf = command("dnsperf", cores)?;
+    dnsperf.arg("-e").args(flags.split(' '));
+    dnsperf.args(["-s", &server.ip().to_string()]);
+    dnsperf.args(["-p", &server.port().to_string()]);
+    dnsperf.args(["-l", &seconds.to_string()]);
+    dnsperf.arg("-d").arg(questions);
+    Ok(dnsperf)
 }
 
 #[expect(

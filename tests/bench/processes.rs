@@ -181,6 +181,16 @@ impl Process {
         });
         value.with_context(|| format!("{} has no {line}: {}", self.name, self.log()))
     }
+
+    /// Makes `VmHWM` what `VmRSS` is now.
+    ///
+    /// # Errors
+    ///
+    /// If the process has ended.
+    pub(crate) fn forget_peak(&self) -> Result<()> {
+        let file = format!("/proc/{}/clear_refs", self.child.id());
+        fs::write(&file, "5").with_context(|| format!("writing {file}"))
+    }
 }
 
 /// A control group that holds processes to a share of a core's time. It goes when it is dropped, after its processes.

@@ -45,6 +45,8 @@ pub(crate) struct Table {
 /// What is asked of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goals {
+    /// Nothing: the rows are compared with each other.
+    None,
     /// CPU time at most the larger of 0.9 × the better of Knot and NSD and 1.1 × the floor; rate at least 0.97 × the
     /// better of the two.
     CpuAndRate,
@@ -270,6 +272,7 @@ impl Table {
             let (rate, cpu) = (ours.rate().median * 1e-3, ours.cpu().median);
             let name = |what: &str| format!("{}, {kind}: {what}", self.name);
             match self.goals {
+                Goals::None => {}
                 Goals::CpuAndRate => {
                     let Some((best_cpu, best_rate)) = self.best(kind) else {
                         continue;

@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::iter;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -187,12 +187,39 @@ impl Server {
         folder: &Path,
     ) -> Result<(Self, Duration)> {
         let address = free_address();
+        Self::ours_at(address, address, source, share, flags, folder)
+    }
+
+    /// The same on every address of IPv4; loopback is the one that is asked.
+    ///
+    /// # Errors
+    ///
+    /// If it does not become ready.
+    pub(crate) fn ours_on_every_address(
+        source: Source<'_>,
+        share: Share,
+        flags: &[&str],
+        folder: &Path,
+    ) -> Result<(Self, Duration)> {
+        let address = free_address();
+        let listen = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+        Self::ours_at(listen, address, source, share, flags, folder)
+    }
+
+    fn ours_at(
+        listen: SocketAddr,
+        address: SocketAddr,
+        source: Source<'_>,
+        share: Share,
+        flags: &[&str],
+        folder: &Path,
+    ) -> Result<(Self, Duration)> {
         let admin = free_address();
         let mut command = command(binary()?, share.cores)?;
         command.args(["serve", "--cluster-name=hub", "--grace=0s"]);
         command.arg("--udp-max=4096").args(flags);
         command.arg(format!("--udp-workers={}", share.workers));
-        command.arg(format!("--listen={address}"));
+        command.arg(format!("--listen={listen}"));
         command.arg(format!("--admin-listen={admin}"));
         command.arg(format!("--api-listen={}", free_address()));
         match source {

@@ -127,7 +127,7 @@ pub(crate) fn objects_to_write(services: &Services, folder: &Path) -> Result<Vec
 }
 
 fn ours(kubeconfig: &Path, folder: &Path) -> Result<(Duration, f64)> {
-    let (command, dns, ready) = our_command(kubeconfig)?;
+    let (command, dns, ready) = our_command(kubeconfig, "warn")?;
     until_ready(
         "global-dns",
         command,
@@ -151,15 +151,11 @@ type Prepared = (Command, SocketAddr, (SocketAddr, &'static str));
 /// # Errors
 ///
 /// If the binary is missing.
-pub(crate) fn our_command(kubeconfig: &Path) -> Result<Prepared> {
+pub(crate) fn our_command(kubeconfig: &Path, log_level: &str) -> Result<Prepared> {
     let (address, admin) = (free_address(), free_address());
     let mut command = command(binary()?, ANY)?;
-    command.args([
-        "serve",
-        "--cluster-name=hub",
-        "--grace=0s",
-        "--log-level=warn",
-    ]);
+    command.args(["serve", "--cluster-name=hub", "--grace=0s"]);
+    command.arg(format!("--log-level={log_level}"));
     command.arg(format!("--listen={address}"));
     command.arg(format!("--admin-listen={admin}"));
     command.arg(format!("--api-listen={}", free_address()));

@@ -1,4 +1,8 @@
-//! UDP: rate and CPU time by kind of question, beside Knot, NSD, BIND, and the least that a server can do.
+//! UDP: rate and CPU time by kind of question, beside Knot, NSD, BIND, and the least that a server can do; and what it
+//! costs to listen on every address, when one of them is asked and when four are.
+
+use std::fs;
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -6,7 +10,7 @@ use crate::check::same_answers;
 use crate::data::nines_and_nineties;
 use crate::load::{Way, run};
 use crate::report::{Goals, Report, Table};
-use crate::servers::{BIND, HICKORY, KNOT, NSD, ONE_CORE, OURS, Served, Server};
+use crate::servers::{BIND, HICKORY, KNOT, NSD, ONE_CORE, OURS, Served, Server, Source};
 use crate::support::wire::Over;
 use crate::{Effort, say};
 
@@ -38,6 +42,46 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         }
     }
     debug_assert_eq!(servers[0].name, OURS, "the first row of each kind");
+    report.tables.push(table);
+    measure_addresses(&served, effort, folder, report)
+}
+
+/// Measures listeners of one address and of every address.
+fn measure_addresses(
+    served: &Served,
+    effort: Effort,
+    folder: &Path,
+    report: &mut Report,
+) -> Result<()> {
+    let [one, every] = ["one", "every"].map(|name| folder.join(name));
+    fs::create_dir(&one)?;
+    fs::create_dir(&every)?;
+    let source = Source::File(&served.manifest);
+    let (bound, _) = Server::ours(source, ONE_CORE, &[], &one)?;
+    let (wildcard, _) = Server::ours_on_every_address(source, ONE_CORE, &[], &every)?;
+    let ways = [
+        ("one", &bound, Way::UdpTo(1)),
+        ("every, 1 asked", &wildcard, Way::UdpTo(1)),
+        ("every, 4 asked", &wildcard, Way::UdpTo(4)),
+    ];
+    let title = "UDP, one core: a listener of one address, and of every address";
+    let mut table = Table::new("udp-addresses", title, Goals::None);
+    for round in 1..=effort.rounds {
+        // A short reply and a long one: an address costs the same for each.
+        for kind in served
+            .kinds
+            .iter()
+            .filter(|kind| ["A9", "A90"].contains(&kind.name))
+        {
+            let mut line = format!("udp: round {round} of {}, {}:", effort.rounds, kind.name);
+            for (name, server, way) in ways {
+                let measured = run(server, &kind.file, effort.seconds, way)?;
+                line += &measured.text(name);
+                table.add(kind.name, name, measured);
+            }
+            say(&line);
+        }
+    }
     report.tables.push(table);
     Ok(())
 }

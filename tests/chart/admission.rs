@@ -75,7 +75,13 @@ fn everything_is_accepted(cluster: &Cluster) -> Result<()> {
         }
         let made = rendered.pods();
         ensure!(made.len() == 2, "{name}: {} pods", made.len());
-        for pod in made {
+        for mut pod in made {
+            if pod["spec"]["hostNetwork"] == true {
+                let refused = cluster.dry_run(&pod);
+                ensure!(refused.is_err(), "{name}: restricted lets it in");
+                // A namespace that enforces nothing.
+                pod["metadata"]["namespace"] = json!("prod");
+            }
             cluster
                 .dry_run(&pod)
                 .with_context(|| format!("{name}: pod"))?;
@@ -136,7 +142,19 @@ fn spoilt_copies_are_refused(cluster: &Cluster) -> Result<()> {
             refused += 1;
         }
     }
-    let of_objects: [Spoiling; 6] = [
+    let of_objects: [Spoiling; 8] = [
+        (
+            "Deployment",
+            "/spec/strategy",
+            json!({"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}),
+            "may not be specified when strategy",
+        ),
+        (
+            "Service",
+            "/spec/loadBalancerClass",
+            json!("example.com/internal"),
+            "may only be used when `type` is 'LoadBalancer'",
+        ),
         (
             "Deployment",
             "/spec/template/spec/noSuchField",

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
+use serde_json::json;
 
 use crate::harness::say;
 use crate::helm::{arguments, template};
 use crate::support::command::global_dns;
-use crate::values::{least, matrix};
+use crate::values::{least, matrix, with};
 
 /// Flags of a subcommand, with their defaults, as its help lists them.
 fn flags(subcommand: &str) -> Result<BTreeMap<String, Option<String>>> {
@@ -93,6 +94,10 @@ fn defaults_are_those_of_serve() -> Result<()> {
         match (flag, &flags[flag]) {
             // Required here, and long enough for what steers queries in a cluster.
             ("cluster-name" | "grace", _) => {}
+            // The Service's address, which `serve` cannot know.
+            ("ns-address", None) => {}
+            // A pod has a place for it.
+            ("snapshot", None) => {}
             (_, Some(default)) => {
                 ensure!(
                     value == default,
@@ -110,11 +115,65 @@ fn defaults_are_those_of_serve() -> Result<()> {
     Ok(())
 }
 
+/// A resolver that follows the zone's NS record arrives at a replica, whichever answered it.
+#[test]
+#[ignore = "needs Helm"]
+fn the_zones_name_server_is_the_service_and_never_a_pod() -> Result<()> {
+    let long = "a".repeat(63);
+    let chosen = "10.96.0.99";
+    for (values, expected) in [
+        (json!({}), &[chosen][..]),
+        (json!({"fullnameOverride": long}), &[chosen]),
+        (json!({"kind": "DaemonSet"}), &[chosen]),
+        (json!({"hostNetwork": true}), &[chosen]),
+        (json!({"service": {"type": "LoadBalancer"}}), &[chosen]),
+        (json!({"listen": ["0.0.0.0:53"]}), &[chosen]),
+        (
+            json!({"service": {"clusterIP": "10.96.0.53"}}),
+            &["10.96.0.53"],
+        ),
+        (
+            json!({"service": {"clusterIP": "2001:db8::53"}}),
+            &["2001:db8::53"],
+        ),
+        (
+            json!({"nsAddresses": ["192.0.2.1", "2001:db8::1"], "service": {"clusterIP": "10.96.0.53"}}),
+            &["192.0.2.1", "2001:db8::1"],
+        ),
+    ] {
+        let rendered = template(&with(values.clone()))?;
+        let arguments = rendered.passed_arguments(chosen)?;
+        let flags = given(&arguments).into_iter();
+        let addresses = flags.filter(|(flag, _)| *flag == "ns-address");
+        let addresses: Vec<&str> = addresses.map(|(_, address)| address).collect();
+        ensure!(addresses == expected, "{values}: {addresses:?}");
+        // Variables of other Services are of no use.
+        let links = &rendered.workload()?["spec"]["template"]["spec"]["enableServiceLinks"];
+        ensure!(*links == (expected == [chosen]), "{values}: {links}");
+    }
+    Ok(())
+}
+
+/// A container that was started before its node knew the Service is started again.
+#[test]
+#[ignore = "needs Helm"]
+fn a_service_without_an_address_ends_the_server_with_a_sentence() -> Result<()> {
+    let arguments = template(&least())?.arguments()?;
+    let output = global_dns().args(&arguments).output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(2), "{}: {text}", output.status);
+    ensure!(
+        text.contains("'$(GLOBAL_DNS_SERVICE_HOST)'") && text.contains("--ns-address"),
+        "{text}"
+    );
+    Ok(())
+}
+
 #[test]
 #[ignore = "needs Helm"]
 fn serve_understands_what_every_combination_of_values_says() -> Result<()> {
     for (name, values) in matrix() {
-        let arguments = template(&values)?.arguments()?;
+        let arguments = template(&values)?.passed_arguments("10.96.0.53")?;
         // No host has this address, so that it ends for sure: with 1 if the usage is right, with 2 if it is not.
         let output = global_dns()
             .args(&arguments)

@@ -116,6 +116,13 @@ impl Rendered {
         }
     }
 
+    /// The Service that DNS queries go to.
+    pub fn service(&self) -> Result<&Value> {
+        let mut services = self.all("Service");
+        let has_dns = |service: &&Value| service["spec"]["ports"][0]["name"] == "dns";
+        services.find(has_dns).context("no Service for DNS")
+    }
+
     /// The Deployment, or the DaemonSet.
     pub fn workload(&self) -> Result<&Value> {
         self.only("Deployment").or_else(|_| self.only("DaemonSet"))
@@ -141,6 +148,23 @@ impl Rendered {
     /// The arguments of the server.
     pub fn arguments(&self) -> Result<Vec<String>> {
         arguments(&self.workload()?["spec"]["template"])
+    }
+
+    /// The same as a kubelet passes them: `$(NAME)` is the value of a variable, and stays as it is where there is none.
+    /// `address` is the cluster IP of the Service.
+    pub fn passed_arguments(&self, address: &str) -> Result<Vec<String>> {
+        let template = &self.workload()?["spec"]["template"];
+        let mut variables = vec![("POD_NAME".to_owned(), "global-dns-0".to_owned())];
+        if template["spec"]["enableServiceLinks"] == true {
+            let service = name(self.service()?).to_uppercase().replace('-', "_");
+            variables.push((format!("{service}_SERVICE_HOST"), address.to_owned()));
+        }
+        let expanded = |argument: String| {
+            variables.iter().fold(argument, |argument, (name, value)| {
+                argument.replace(&format!("$({name})"), value)
+            })
+        };
+        Ok(arguments(template)?.into_iter().map(expanded).collect())
     }
 }
 

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::helm::{NAMESPACE, RELEASE, chart, helm, helm_without_values};
+use crate::permissions::serve;
 use crate::steps::Steps;
+use crate::support::http::get;
 use crate::support::repository::repository;
 use crate::values::{least, with};
 
@@ -16,6 +18,14 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step("the_notes_have_a_pinned_address_and_every_zone", || {
         notes_have_the_pinned_address(cluster)
     });
+    steps.step(
+        "the_zones_name_server_is_the_address_of_the_service",
+        || name_server_is_the_service(cluster),
+    );
+    steps.step(
+        "the_notes_of_a_daemonset_say_how_many_nodes_suit_it",
+        || notes_of_a_daemonset(cluster),
+    );
 }
 
 /// Installs the chart, or brings the installation to these values; returns the notes.
@@ -53,14 +63,10 @@ fn notes_have_the_chosen_address(cluster: &Cluster) -> Result<()> {
         "no command for the address: {notes}"
     );
     ensure!(notes.contains(&stanza("ADDRESS")?), "no stanza: {notes}");
-    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": NAMESPACE, "name": RELEASE}});
-    let service = cluster.get(&service)?.context("no Service")?;
-    let address = service.data["spec"]["clusterIP"]
-        .as_str()
-        .context("no address")?;
+    let address = service_address(cluster)?;
     let notes = install(cluster, &least())?;
     ensure!(
-        notes.contains(&stanza(address)?),
+        notes.contains(&stanza(&address)?),
         "{address} is not in: {notes}"
     );
     ensure!(
@@ -68,6 +74,37 @@ fn notes_have_the_chosen_address(cluster: &Cluster) -> Result<()> {
         "{notes}"
     );
     uninstall(cluster)
+}
+
+/// Every replica names the address that the Service has, whoever chose it.
+fn name_server_is_the_service(cluster: &Cluster) -> Result<()> {
+    for service in [json!({}), json!({"clusterIP": "10.96.0.53"})] {
+        let values = with(json!({"service": service}));
+        install(cluster, &values)?;
+        let address = service_address(cluster)?;
+        for replica in [1, 2] {
+            let server = serve(cluster, &values)?;
+            server.wait_until_ready();
+            let page = get(server.address("api"), "/api/v1/explain?name=ns.dns.global")?;
+            let explanation: Value = serde_json::from_str(&page.body)?;
+            let records = &explanation["answers"][0]["records"];
+            let expected = json!([format!("A\t{address}")]);
+            ensure!(
+                *records == expected,
+                "replica {replica}: {records}, not {expected}"
+            );
+        }
+        uninstall(cluster)?;
+    }
+    Ok(())
+}
+
+/// The cluster IP that the installed Service has.
+pub fn service_address(cluster: &Cluster) -> Result<String> {
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": NAMESPACE, "name": RELEASE}});
+    let service = cluster.get(&service)?.context("no Service")?;
+    let address = service.data["spec"]["clusterIP"].as_str();
+    Ok(address.context("no address")?.to_owned())
 }
 
 fn notes_have_the_pinned_address(cluster: &Cluster) -> Result<()> {
@@ -82,15 +119,33 @@ fn notes_have_the_pinned_address(cluster: &Cluster) -> Result<()> {
         "no stanza of svc.example.com: {notes}"
     );
     ensure!(
-        notes.contains("public top-level domain"),
+        notes.contains("public top-level domain") && notes.contains("pin the short names"),
         "no warning: {notes}"
     );
-    let values = json!({"service": {"clusterIP": "10.96.0.53"}, "zones": ["svc.example.com"]});
-    let notes = install(cluster, &with(values))?;
-    ensure!(
-        !notes.contains("public top-level domain"),
-        "a warning for nothing: {notes}"
-    );
+    for short_names in [
+        json!({"which": "pinned"}),
+        json!({"defaultNamespace": "prod"}),
+    ] {
+        let values = json!({
+            "service": {"clusterIP": "10.96.0.53"}, "zones": ["svc.example.com"], "shortNames": short_names,
+        });
+        let notes = install(cluster, &with(values))?;
+        ensure!(
+            !notes.contains("public top-level domain") && !notes.contains("pin the short names"),
+            "a warning for nothing: {notes}"
+        );
+    }
+    uninstall(cluster)
+}
+
+fn notes_of_a_daemonset(cluster: &Cluster) -> Result<()> {
+    let said = |notes: &str| {
+        notes.contains("up to about 100 nodes") && notes.contains("NodeLocal DNSCache")
+    };
+    let notes = install(cluster, &with(json!({"kind": "DaemonSet"})))?;
+    ensure!(said(&notes), "nothing about nodes: {notes}");
+    let notes = install(cluster, &least())?;
+    ensure!(!said(&notes), "a warning for nothing: {notes}");
     uninstall(cluster)
 }
 

@@ -1,10 +1,13 @@
 //! `helm lint`, and wrong values that are refused with a sentence that names them.
 
-use anyhow::{Result, ensure};
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::harness::say;
 use crate::helm::{chart, helm, try_template};
+use crate::support::repository::repository;
 use crate::values::{every_flag, least, matrix, with};
 
 #[test]
@@ -26,7 +29,14 @@ fn helm_finds_nothing_to_complain_about() -> Result<()> {
 #[ignore = "needs Helm"]
 fn wrong_values_are_refused_by_name() -> Result<()> {
     let cases = [
-        (json!({}), "clusterName is required"),
+        (
+            json!({"image": {"repository": "localhost/global-dns"}}),
+            "clusterName is required",
+        ),
+        (
+            json!({"clusterName": "hub"}),
+            "image.repository is required",
+        ),
         (json!({"clusterName": "Hub"}), "at '/clusterName': 'Hub'"),
         (
             json!({"clusterName": 7}),
@@ -95,6 +105,14 @@ fn wrong_values_are_refused_by_name() -> Result<()> {
             "at '/encrypted/httpsPath': 'dns-query'",
         ),
         (
+            with(json!({"apiHosts": ["dns.example.com:9154"]})),
+            "at '/apiHosts/0': 'dns.example.com:9154'",
+        ),
+        (
+            with(json!({"cookies": {"secretKey": "../tls"}})),
+            "at '/cookies/secretKey': '../tls'",
+        ),
+        (
             with(json!({"log": {"format": "xml"}})),
             "at '/log/format': value must be one of 'text', 'json'",
         ),
@@ -111,6 +129,78 @@ fn wrong_values_are_refused_by_name() -> Result<()> {
             "at '/service/internalTrafficPolicy'",
         ),
         (
+            with(json!({"service": {"type": "ExternalName"}})),
+            "at '/service/type': value must be one of 'ClusterIP', 'NodePort', 'LoadBalancer'",
+        ),
+        (
+            with(json!({"service": {"loadBalancerIP": "dns.example.com"}})),
+            "at '/service/loadBalancerIP': 'dns.example.com'",
+        ),
+        (
+            with(json!({"service": {"externalIPs": ["*"]}})),
+            "at '/service/externalIPs/0': '*'",
+        ),
+        (
+            with(json!({"service": {"externalTrafficPolicy": "local"}})),
+            "at '/service/externalTrafficPolicy'",
+        ),
+        (
+            with(json!({"service": {"trafficDistribution": "Near"}})),
+            "at '/service/trafficDistribution'",
+        ),
+        (
+            with(json!({"service": {"loadBalancerSourceRanges": ["everybody"]}})),
+            "at '/service/loadBalancerSourceRanges/0': 'everybody'",
+        ),
+        (
+            with(json!({"commonLabels": {"team": 7}})),
+            "at '/commonLabels/team': got number, want string",
+        ),
+        (
+            with(json!({"updateStrategy": {"maxSurge": 1}})),
+            "at '/updateStrategy': additional properties 'maxSurge' not allowed",
+        ),
+        (
+            with(json!({"podSecurityContext": {"runAsRoot": true}})),
+            "at '/podSecurityContext': additional properties 'runAsRoot' not allowed",
+        ),
+        (
+            with(json!({"securityContext": {"readOnly": true}})),
+            "at '/securityContext': additional properties 'readOnly' not allowed",
+        ),
+        (
+            with(json!({"livenessProbe": {"httpGet": {"path": "/"}}})),
+            "at '/livenessProbe': additional properties 'httpGet' not allowed",
+        ),
+        (
+            with(json!({"readinessProbe": {"periodSeconds": 0}})),
+            "at '/readinessProbe/periodSeconds': minimum: got 0, want 1",
+        ),
+        (
+            with(json!({"extraEnv": [{"value": "without a name"}]})),
+            "at '/extraEnv/0': missing property 'name'",
+        ),
+        (
+            with(json!({"dnsPolicy": "Cluster"})),
+            "at '/dnsPolicy': value must be one of",
+        ),
+        (
+            with(json!({"hostNetwork": "yes"})),
+            "at '/hostNetwork': got string, want boolean",
+        ),
+        (
+            with(json!({"topologySpreadConstraints": [{"topologyKey": "rack"}]})),
+            "at '/topologySpreadConstraints/0': missing properties 'maxSkew', 'whenUnsatisfiable'",
+        ),
+        (
+            with(json!({"revisionHistoryLimit": -1})),
+            "at '/revisionHistoryLimit': minimum: got -1, want 0",
+        ),
+        (
+            with(json!({"graceSeconds": 30, "terminationGracePeriodSeconds": 39})),
+            "terminationGracePeriodSeconds is 39; with graceSeconds 30 it must be at least 40",
+        ),
+        (
             with(json!({"networkPolicy": {"egress": true}})),
             "at '/networkPolicy/egress': got boolean",
         ),
@@ -121,6 +211,10 @@ fn wrong_values_are_refused_by_name() -> Result<()> {
         (
             with(json!({"prometheusRule": {"ignoredConflicts": ["all"]}})),
             "at '/prometheusRule/ignoredConflicts/0'",
+        ),
+        (
+            with(json!({"scrapeAnnotations": "yes"})),
+            "at '/scrapeAnnotations': got string, want boolean",
         ),
         (
             with(json!({"serviceMonitor": {"enabled": "yes"}})),
@@ -149,5 +243,47 @@ fn wrong_values_are_refused_by_name() -> Result<()> {
         "{} wrong values, each refused by name",
         cases.len()
     ));
+    Ok(())
+}
+
+/// Whoever copies the commands gets the image that the commands have built.
+#[test]
+#[ignore = "needs Helm"]
+fn the_readme_installs_the_image_that_it_builds() -> Result<()> {
+    let readme = fs::read_to_string(repository("README.md"))?.replace("\\\n", " ");
+    let mut built = String::new();
+    let mut installed = 0;
+    for line in readme.lines().filter_map(|line| line.strip_prefix("$ ")) {
+        let command = line.split_once(" #").map_or(line, |(command, _)| command);
+        let words: Vec<&str> = command.split_whitespace().collect();
+        match words.as_slice() {
+            ["docker", "build", "-t", image, "."] => built = (*image).to_owned(),
+            // To the registry, or into the nodes.
+            ["docker", "push", image] | ["kind", "load", "docker-image", image] => {
+                ensure!(built == *image, "{line}: {built} was built");
+            }
+            ["helm", "install", name, place, flags @ ..] => {
+                let folder = repository(place);
+                let folder = folder.to_str().context("a path")?;
+                let flags: Vec<&str> = flags
+                    .iter()
+                    .copied()
+                    .filter(|flag| *flag != "--create-namespace")
+                    .collect();
+                let arguments = ["template", name, folder, "--kube-version", "1.33.0"];
+                let output = helm(&[&arguments[..], &flags].concat(), &json!({}))?;
+                let error = String::from_utf8_lossy(&output.stderr);
+                ensure!(output.status.success(), "{line}: {error}");
+                let text = String::from_utf8_lossy(&output.stdout);
+                ensure!(
+                    text.contains(&format!("image: \"{built}\"")),
+                    "{line}: not {built}"
+                );
+                installed += 1;
+            }
+            _ => {}
+        }
+    }
+    ensure!(installed == 2, "{installed} installations in the README");
     Ok(())
 }

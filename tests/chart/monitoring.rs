@@ -104,6 +104,7 @@ fn rules_and_dashboard_name_only_what_the_server_exports() -> Result<()> {
         "limited_requests_total",
         "snapshot_write_failures_total",
         "table_expired",
+        "table_hash",
         "table_stale",
         "worker_panics_total",
     ] {
@@ -121,6 +122,62 @@ fn rules_and_dashboard_name_only_what_the_server_exports() -> Result<()> {
         used.len(),
         unseen.join(" ")
     ));
+    Ok(())
+}
+
+/// The expressions of the rules, by their alerts.
+fn expressions(values: Value) -> Result<BTreeMap<String, String>> {
+    let rendered = template(&with(values))?;
+    let groups = rendered.only("PrometheusRule")?["spec"]["groups"].as_array();
+    let rules = groups.context("no groups")?.iter();
+    let rules = rules.flat_map(|group| group["rules"].as_array().into_iter().flatten());
+    let text = |value: &Value| Some(value.as_str()?.to_owned());
+    let expressions = rules.map(|rule| Some((text(&rule["alert"])?, text(&rule["expr"])?)));
+    expressions
+        .collect::<Option<_>>()
+        .context("a rule without a name or expression")
+}
+
+#[test]
+#[ignore = "needs Helm"]
+fn replicas_are_compared_by_the_hash_of_their_answers() -> Result<()> {
+    let expressions = expressions(json!({"prometheusRule": {"enabled": true}}))?;
+    let expression = &expressions["GlobalDnsReplicasDiffer"];
+    let of = "{job=\"global-dns\",namespace=\"dns\"}";
+    let expected = format!(
+        "max(global_dns_table_hash{of}) != min(global_dns_table_hash{of}) \
+         and min(changes(global_dns_table_hash{of}[10m])) == 0"
+    );
+    ensure!(*expression == expected, "{expression}");
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs Helm"]
+fn a_contested_short_name_has_an_alert_of_its_own_unless_that_is_ignored() -> Result<()> {
+    const OWN: &str = "GlobalDnsShortNameContested";
+    let others = |expressions: &BTreeMap<String, String>| {
+        let expression = &expressions["GlobalDnsConflicts"];
+        let kinds = expression.split_once("kind!~\"").context("no kinds")?.1;
+        let kinds = kinds.split('"').next().context("no kinds")?;
+        anyhow::Ok(kinds.to_owned())
+    };
+    let alerts = expressions(json!({"prometheusRule": {"enabled": true}}))?;
+    ensure!(alerts[OWN].contains("kind=\"short-name\""), "{alerts:?}");
+    ensure!(others(&alerts)? == "short-name", "{alerts:?}");
+    for (ignored, kinds, has_own) in [
+        (json!(["headless"]), "short-name|headless", true),
+        (
+            json!(["headless", "short-name"]),
+            "short-name|headless",
+            false,
+        ),
+    ] {
+        let values = json!({"prometheusRule": {"enabled": true, "ignoredConflicts": ignored}});
+        let alerts = expressions(values)?;
+        ensure!(alerts.contains_key(OWN) == has_own, "{ignored}");
+        ensure!(others(&alerts)? == kinds, "{ignored}: {alerts:?}");
+    }
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::cluster::Cluster;
 use crate::harness::{eventually, say};
 use crate::helm::{NAMESPACE, RELEASE, template};
-use crate::installation::install;
+use crate::installation::{install, service_address};
 use crate::steps::Steps;
 use crate::support::command::global_dns;
 use crate::support::http::get;
@@ -159,13 +159,15 @@ fn no_verb_can_be_left_out(cluster: &Cluster) -> Result<()> {
 }
 
 /// Starts the server as the pod would be, but for where it listens and how it reaches the API server.
-fn serve(cluster: &Cluster, values: &Value) -> Result<Running> {
+pub fn serve(cluster: &Cluster, values: &Value) -> Result<Running> {
     let mut values = values.clone();
     for listener in ["listen", "adminListen", "apiListen"] {
         values[listener] = json!(["127.0.0.1:0"]);
     }
     values["log"] = json!({"format": "json"});
-    let arguments = template(&values)?.arguments()?;
+    // There is no volume for it.
+    values["snapshot"] = json!({"enabled": false});
+    let arguments = template(&values)?.passed_arguments(&service_address(cluster)?)?;
     // The kubeconfig of the admin, with the token of the account in the place of the admin's.
     let token = cluster.token(NAMESPACE, RELEASE)?;
     let kubeconfig = fs::read_to_string(&cluster.kubeconfig)?;

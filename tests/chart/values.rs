@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// The least that an installation needs.
 pub fn least() -> Value {
-    json!({"clusterName": "hub"})
+    json!({"clusterName": "hub", "image": {"repository": "registry.example.com/dns/global-dns"}})
 }
 
 /// The least, and these.
@@ -19,15 +19,18 @@ pub fn with(further: Value) -> Value {
 /// Every flag that goes together with watching this cluster, each with a value other than its default.
 pub fn every_flag() -> Map<String, Value> {
     let values = json!({
-        "clusterName": "hub", "zones": ["global.internal", "svc.example.com"],
+        "clusterName": "hub", "image": {"repository": "registry.example.com/dns/global-dns"},
+        "zones": ["global.internal", "svc.example.com"],
         "reverseZones": ["96.10.in-addr.arpa"], "clusterAliases": {"link-west": "west"}, "excludeClusters": ["old"],
         "ttl": 7, "ttlMax": 60, "negativeTtl": 9,
         "shortNames": {"which": "pinned", "defaultNamespace": "prod", "pinned": {"db": "prod", "cache": "shop"}},
         "gatewayDown": "include", "localMembers": "exported", "order": "stable", "nsAddresses": ["192.0.2.1", "2001:db8::1"],
         "udpMax": 4096, "udpWorkers": 2, "tcpConnections": 9, "tcpConnectionsPerAddress": 3,
         "allow": ["10.0.0.0/8", "2001:db8::/32"], "trusted": ["10.244.0.0/16", "2001:db8::1"], "rateLimit": 50,
+        "cookies": {"secretName": "global-dns-cookies", "secretKey": "secrets"},
         "serverId": "$(POD_NAME)", "versionBind": "a \"quoted\" text: {yes}",
         "listen": ["0.0.0.0:1053", "[::]:1053"], "adminListen": ["0.0.0.0:8080"], "apiListen": ["[::1]:9154"],
+        "apiHosts": ["dns.example.com", "2001:db8::1"],
         "encrypted": {"secretName": "global-dns-tls", "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"],
             "httpsPath": "/ask"},
         "namespaces": ["prod", "shop"],
@@ -76,9 +79,103 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
+            "a DaemonSet without tolerations of its own",
+            with(
+                json!({"kind": "DaemonSet", "updateStrategy": {"type": "OnDelete"}, "revisionHistoryLimit": 0,
+            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "example.com/rack",
+                "whenUnsatisfiable": "ScheduleAnyway"}]}),
+            ),
+        ),
+        (
+            "a load balancer",
+            with(
+                json!({"service": {"type": "LoadBalancer", "loadBalancerIP": "192.0.2.53",
+            "loadBalancerClass": "example.com/internal", "loadBalancerSourceRanges": ["192.0.2.0/24", "198.51.100.0/24"],
+            "externalTrafficPolicy": "Cluster", "annotations": {"example.com/scheme": "internal"}},
+            "serviceMonitor": {"enabled": true}}),
+            ),
+        ),
+        (
+            "node ports",
+            with(
+                json!({"service": {"type": "NodePort"}, "encrypted": {"secretName": "global-dns-tls",
+            "tlsListen": ["[::]:5853"]}}),
+            ),
+        ),
+        (
+            "addresses outside of the cluster",
+            with(json!({"service": {"externalIPs": ["192.0.2.53"]}})),
+        ),
+        (
+            "pods nearby",
+            with(json!({"service": {"trafficDistribution": "PreferClose"}})),
+        ),
+        (
+            "labels and annotations everywhere",
+            with(
+                json!({"commonLabels": {"example.com/team": "dns", "app.kubernetes.io/name": "not-this"},
+            "commonAnnotations": {"example.com/owner": "dns", "linkerd.io/inject": "enabled"},
+            "workloadAnnotations": {"example.com/reload": "true"}, "podLabels": {"example.com/team": "pods"},
+            "service": {"annotations": {"example.com/owner": "network"}}, "namespaces": ["prod"],
+            "serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}, "dashboard": {"enabled": true}}),
+            ),
+        ),
+        (
+            "a user of one's own",
+            with(
+                json!({"podSecurityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000},
+            "securityContext": {"capabilities": {"add": ["NET_BIND_SERVICE"]}}}),
+            ),
+        ),
+        (
+            "patient probes",
+            with(
+                json!({"livenessProbe": {"initialDelaySeconds": 5, "periodSeconds": 20, "failureThreshold": 6},
+            "readinessProbe": {"timeoutSeconds": 1, "successThreshold": 2}}),
+            ),
+        ),
+        (
+            "another life",
+            with(
+                json!({"updateStrategy": {"type": "Recreate"}, "terminationGracePeriodSeconds": 60, "graceSeconds": 50,
+            "revisionHistoryLimit": 3}),
+            ),
+        ),
+        (
+            "a quick update",
+            with(
+                json!({"updateStrategy": {"rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 1}}}),
+            ),
+        ),
+        (
+            "another environment",
+            with(
+                json!({"extraEnv": [{"name": "GLOBAL_DNS_VERSION_BIND", "value": "from the environment"},
+                {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+            "dnsPolicy": "None", "dnsConfig": {"nameservers": ["192.0.2.54"], "searches": ["example.com"],
+                "options": [{"name": "ndots", "value": "1"}]}}),
+            ),
+        ),
+        (
+            "the node's network",
+            with(json!({"hostNetwork": true, "listen": ["0.0.0.0:1053"], "replicas": 3})),
+        ),
+        (
+            "a DaemonSet on the node's network",
+            with(json!({"hostNetwork": true, "kind": "DaemonSet"})),
+        ),
+        (
+            "spread by rack",
+            with(json!({"topologySpreadConstraints": [
+                {"maxSkew": 2, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+                    "minDomains": 2, "matchLabelKeys": ["pod-template-hash"]},
+                {"maxSkew": 1, "topologyKey": "example.com/rack", "whenUnsatisfiable": "ScheduleAnyway",
+                    "labelSelector": {"matchLabels": {"example.com/team": "dns"}}}]})),
+        ),
+        (
             "a single replica",
             with(
-                json!({"replicas": 1, "shrinkGuard": false, "topologySpread": {"nodes": "", "zones": ""}}),
+                json!({"replicas": 1, "shrinkGuard": false, "snapshot": {"enabled": false}, "scrapeAnnotations": false, "topologySpread": {"nodes": "", "zones": ""}}),
             ),
         ),
         (
@@ -114,6 +211,10 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
                 json!({"encrypted": {"secretName": "global-dns-tls", "tlsListen": ["[::]:5853"]},
             "prometheusRule": {"enabled": true}}),
             ),
+        ),
+        (
+            "cookies that replicas share",
+            with(json!({"cookies": {"secretName": "global-dns-cookies"}})),
         ),
         (
             "DNS over HTTPS",

@@ -7,7 +7,7 @@
 //! Index:
 //!
 //! - `rfc1034_1035`: DNS itself: answers, the apex, header, question, classes, message size
-//! - `rfc2181`: RRsets, their TTLs, truncation, octets in labels
+//! - `rfc2181`: the source address of replies; RRsets, their TTLs, truncation, octets in labels
 //! - `rfc2308`: negative answers
 //! - `rfc2782`: SRV
 //! - `rfc3225_6891`: EDNS, the DO bit, sizes

@@ -1,9 +1,30 @@
 //! RFC 2181: clarifications.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{SocketAddr, UdpSocket};
+
+use serde_json::json;
+
 use crate::support::{
-    Over, answer, case, check, decode, members, nodata, nxdomain, query, sample, serve,
-    serve_objects,
+    LocalService, Over, PATIENCE, answer, case, check, decode, endpoint, members, nodata, nxdomain,
+    query, sample, serve, serve_objects,
 };
+
+/// On Linux every address of 127.0.0.0/8 is one of the host.
+#[test]
+fn s4_1_a_reply_leaves_from_the_address_that_was_asked() {
+    let server = serve(&["--listen", "0.0.0.0:0"]);
+    for client in ["127.0.0.1:0", "127.0.0.9:0"] {
+        let socket = UdpSocket::bind(client).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        for last in [1, 2, 3, 4, 2, 1] {
+            let asked = SocketAddr::from(([127, 0, 0, last], server.dns.port()));
+            socket.send_to(&query("global. SOA").0, asked).unwrap();
+            let (_, from) = socket.recv_from(&mut [0; 512]).unwrap();
+            assert_eq!(from, asked, "{client}");
+        }
+    }
+}
 
 #[test]
 fn s5_1_a_record_occurs_once() {
@@ -115,6 +136,62 @@ fn s9_tc_says_that_the_answer_is_cut_and_nothing_else() {
         (is_cut, message.answer.len(), message.additional.len()),
         (false, 60, 60)
     );
+}
+
+/// Each host has three addresses of each family: slices that somebody wrote by hand, a case that is reported.
+fn hosts_with_many_addresses() -> String {
+    let ports = json!([{"name": "sql", "port": 26257, "protocol": "TCP"}]);
+    let service = LocalService {
+        namespace: "prod",
+        name: "many",
+        ports: &ports,
+    };
+    let mut items = vec![service.service(true, json!({}))];
+    for (family, prefix) in [("IPv4", "10.96.0."), ("IPv6", "2001:db8::")] {
+        let endpoints = (10..40).map(|n| {
+            let host = format!("h-{}", n % 10);
+            endpoint(&format!("{prefix}{n}"), true, Some(&host), None)
+        });
+        let name = format!("many-{}", family.to_lowercase());
+        items.push(service.slice(&name, family, endpoints.collect()));
+    }
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
+
+/// Counts the records of each RRset.
+fn rrsets(records: &[String]) -> BTreeMap<(&str, &str), usize> {
+    let mut counts = BTreeMap::new();
+    for record in records {
+        let fields: Vec<&str> = record.split(' ').collect();
+        *counts.entry((fields[0], fields[3])).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn s9_an_rrset_of_the_additional_section_is_whole_or_absent() {
+    let addresses = (1..=20).map(|n| format!("192.0.2.{n},2001:db8::{n}"));
+    let addresses = addresses.collect::<Vec<_>>().join(",");
+    let server = serve_objects(&hosts_with_many_addresses(), &["--ns-address", &addresses]);
+    for (asked, answers) in [("many.prod.global. SRV", 10), ("global. NS", 1)] {
+        let whole = server.ask(&query(asked), Over::Tcp).unwrap();
+        let whole = decode(&whole);
+        let all = rrsets(&whole.additional);
+        let mut seen = BTreeSet::new();
+        for size in (512..=1232).step_by(4) {
+            let question = query(&format!("{asked} +bufsize={size}"));
+            let reply = server.ask(&question, Over::Udp).unwrap();
+            let message = decode(&reply);
+            let is_cut = reply[2] & 0x02 != 0;
+            assert_eq!(is_cut, message.answer.len() < answers, "{asked}, {size}");
+            let rrsets = rrsets(&message.additional);
+            for (rrset, count) in &rrsets {
+                assert_eq!(all[rrset], *count, "{asked}, {size} octets: {rrset:?}");
+            }
+            seen.insert(rrsets.len());
+        }
+        assert!(seen.len() > 1, "{asked}: {seen:?}");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! RFC 2782: SRV.
 
 use crate::support::{
-    Over, answer, case, check, decode, nodata, nxdomain, query, sample, wire_name,
+    Over, answer, case, check, decode, members, nodata, nxdomain, query, sample, serve_objects,
+    wire_name,
 };
 
 #[test]
@@ -135,6 +136,35 @@ fn targets_resolve_to_the_addresses_beside_them_and_are_no_aliases() {
         additional.sort();
         resolved.sort();
         assert_eq!(additional, resolved, "{name}");
+    }
+}
+
+/// Each record takes 18 octets and its target, so that a message of 65,535 octets holds a number of them that is known.
+#[test]
+fn more_targets_than_a_message_holds_are_cut_over_tcp_too() {
+    let octets = |count: usize| {
+        let target = |n: usize| wire_name(&format!("h-{n}.hub.s{count}.prod.global.")).len();
+        let question = wire_name(&format!("s{count}.prod.global.")).len() + 4;
+        let records: usize = (1..=count).map(|n| 18 + target(n)).sum();
+        12 + question + records + 11
+    };
+    let most = (1000..9999).take_while(|count| octets(*count) <= 65_535);
+    let most = most.last().unwrap();
+    assert_eq!(most, 1387);
+    let server = serve_objects(&members(&[most, most + 1]), &["--order=stable"]);
+    for (count, is_cut) in [(most, false), (most + 1, true)] {
+        let question = query(&format!("s{count}.prod.global. SRV +edns"));
+        let reply = server.ask(&question, Over::Tcp).unwrap();
+        assert_eq!(reply[2] & 0x02 != 0, is_cut, "{count}");
+        let message = decode(&reply);
+        assert_eq!(message.answer.len(), most);
+        assert!(message.opt.is_some());
+        // There is room for the address of one target.
+        let additional = if is_cut { 0 } else { 1 };
+        assert_eq!(message.additional.len(), additional);
+        if !is_cut {
+            assert_eq!(reply.len(), octets(count) + 16);
+        }
     }
 }
 

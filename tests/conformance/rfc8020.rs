@@ -1,6 +1,6 @@
 //! RFC 8020: NXDOMAIN means that there is nothing below, and a name with something below exists.
 
-use crate::support::{answer, case, check, nodata, nxdomain, sample};
+use crate::support::{answer, case, check, nodata, nxdomain, sample, serve};
 
 #[test]
 fn s2_nothing_is_below_a_name_that_does_not_exist() {
@@ -63,6 +63,28 @@ fn s2_empty_non_terminals_exist() {
             case("a protocol of a short name", "_tcp.db.global. A", nodata()),
             case("UDP", "_udp.web.shop.global. A", nodata()),
             case("not a namespace", "nope.global. A", nxdomain()),
+        ],
+    );
+}
+
+/// The apex of another zone that is served is a name below, too (RFC 4592 section 2.2.2).
+#[test]
+fn s2_names_above_the_apex_of_another_zone_exist() {
+    const APEX: &str = "a.b.c.global. 5 IN SOA ns.dns.a.b.c.global. hostmaster.a.b.c.global. SERIAL 7200 1800 86400 5";
+    check(
+        &serve(&["--zone", "global", "--zone", "a.b.c.global"]),
+        &[
+            case("the apex", "a.b.c.global. SOA", answer(APEX)),
+            case("above it", "b.c.global. A", nodata()),
+            case("for every type", "b.c.global. NS", nodata()),
+            case("the next one", "c.global. A", nodata()),
+            case("beside them", "x.c.global. A", nxdomain()),
+            case("below that", "a.x.c.global. A", nxdomain()),
+            case(
+                "below the apex",
+                "x.a.b.c.global. A",
+                nxdomain().authority(APEX),
+            ),
         ],
     );
 }

@@ -27,6 +27,7 @@ pub use case::{
     SOA, answer, badvers, case, check, dropped, empty, formerr, nodata, notimp, nxdomain, raw,
     refused, servfail,
 };
+pub use local_objects::{LocalService, endpoint};
 pub use question::{Packet, octets, query, wire_name};
 pub use reply::decode;
 pub use server::{

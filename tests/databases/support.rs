@@ -6,6 +6,7 @@ pub mod environment;
 pub mod local_objects;
 #[path = "../support/mirror_objects.rs"]
 pub mod mirror_objects;
+#[allow(dead_code, reason = "other suites use the rest")]
 #[path = "../support/networks.rs"]
 pub mod networks;
 #[path = "../support/ports.rs"]

@@ -5,6 +5,7 @@
 mod front;
 mod objects;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
@@ -14,7 +15,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use front::{Front, shipped, stanza};
-use objects::{binding, grant, link, link_definition, needed, probe_service};
+use objects::{
+    binding, failing_link, grant, link, link_definition, needed, odd_service, plain_service,
+    probe_service,
+};
 
 use crate::cluster::Cluster;
 use crate::clusters_come_and_go::state_after_the_recordings;
@@ -44,6 +48,10 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step(
         "check_is_green_with_what_the_chart_grants_and_links",
         || healthy_is_green(cluster),
+    );
+    steps.step(
+        "check_tells_what_links_labels_and_lists_of_headless_mirrors_say",
+        || links_labels_and_lists_are_read(cluster),
     );
     steps.step("check_names_each_verb_that_is_missing", || {
         each_verb_is_missed(cluster)
@@ -93,7 +101,12 @@ fn healthy_is_green(cluster: &Cluster) -> Result<()> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "linkerd-multicluster"}});
     cluster.put(&namespace)?;
     cluster.put(&probe_service())?;
-    let flags = [front.server_flag(), front.resolver_flag()];
+    // Somebody has decided which ports of the recorded `nginx` are opaque.
+    for mut mirror in headless_mirrors()? {
+        mirror["metadata"]["annotations"]["config.linkerd.io/opaque-ports"] = json!("26257");
+        cluster.put(&mirror)?;
+    }
+    let flags = [front.server_flag(), front.resolver_flag(), front.api_flag()];
     let checkup = Checkup::wait(cluster, &flags, |checkup| {
         ensure!(
             checkup.report["yellow"] == 0 && checkup.report["red"] == 0,
@@ -119,6 +132,14 @@ fn healthy_is_green(cluster: &Cluster) -> Result<()> {
         ("headless-mirroring", "headless mirroring is on"),
         ("orphaned-mirrors", "every mirror's cluster has a Link"),
         (
+            "identity",
+            "the server has seen no mirror become one of something else",
+        ),
+        (
+            "endpoint-mirrors",
+            "every headless mirror has endpoint mirrors",
+        ),
+        (
             "versions",
             "Linkerd's multicluster extension by linkerd/helm edge-26.8.3",
         ),
@@ -135,6 +156,69 @@ fn healthy_is_green(cluster: &Cluster) -> Result<()> {
         checkup.sentences("green", "forwarding").join("; ")
     ));
     Ok(())
+}
+
+/// The headless mirrors of `nginx`, as the recordings have them.
+fn headless_mirrors() -> Result<Vec<Value>> {
+    let written = state_after_the_recordings()?.into_iter();
+    let services = written.filter(|event| event.kind() == "Service");
+    // Of an object that changed, the last version.
+    let last: BTreeMap<String, Value> = services
+        .map(|event| (event.name().to_owned(), event.object))
+        .filter(|(_, object)| object["spec"]["clusterIP"] == "None")
+        .collect();
+    Ok(last.into_values().collect())
+}
+
+fn links_labels_and_lists_are_read(cluster: &Cluster) -> Result<()> {
+    cluster.delete(&link("west"))?;
+    cluster.put(&failing_link())?;
+    cluster.put(&plain_service())?;
+    cluster.put(&odd_service())?;
+    // The mirror goes, and what Linkerd listed stays.
+    let lost = state_after_the_recordings()?.into_iter();
+    let mut lost =
+        lost.filter(|event| event.kind() == "Service" && event.name() == "nginx-set-0-east");
+    let lost = lost.next().context("recording 10 has changed")?;
+    cluster.delete(&lost.object)?;
+    let checkup = Checkup::wait(
+        cluster,
+        &["--default-namespace=nowhere".to_owned()],
+        |checkup| {
+            let start = "namespaces that do not exist here: 'nowhere', of web in cluster 'west'";
+            checkup.has("yellow", "namespaces", start)?;
+            let sentence =
+                "1 host without endpoint mirror: Service/default/nginx-east lists nginx-set-0";
+            checkup.has("yellow", "endpoint-mirrors", sentence)
+        },
+    )?;
+    let sentence =
+        "Links report that mirroring fails: default/web of cluster 'west' (Error: as it says)";
+    checkup.has("yellow", "link-status", sentence)?;
+    let sentence = "1 object left out for the value of label mirror.linkerd.io/mirrored-service: \
+                    Service/default/odd-east ('True')";
+    checkup.has("yellow", "mirror-labels", sentence)?;
+    // An administrator may list namespaces, and is told which a flag has wrong.
+    let flags = ["--default-namespace=nowere", "--short-name=nginx=default"].map(str::to_owned);
+    let by_admin = Checkup::by(cluster, "admin", &flags)?;
+    let sentence = "namespaces that do not exist here: 'nowere', which a flag names, 'nowhere', of web in cluster 'west'";
+    by_admin.has("yellow", "namespaces", sentence)?;
+    // A Service that no watch selects is found by the command, with the rights of serve.
+    let mut explain = command(Path::new(env!("CARGO_BIN_EXE_global-dns")));
+    explain.args(["explain", "plain.default.global", "--context", USER]);
+    let output = explain
+        .arg("--kubeconfig")
+        .arg(&cluster.kubeconfig)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let note = "Service/default/plain of this cluster is not headless";
+    ensure!(text.contains(note), "explain printed: {text}");
+    for object in [plain_service(), odd_service()] {
+        cluster.delete(&object)?;
+    }
+    cluster.delete(&failing_link())?;
+    cluster.put(&link("west"))?;
+    cluster.become_state(&state_after_the_recordings()?)
 }
 
 fn each_verb_is_missed(cluster: &Cluster) -> Result<()> {

@@ -13,14 +13,17 @@ use crate::standin::{Manner, StandIn};
 use crate::steps::Steps;
 use crate::support::mirror_objects::HeadlessMirror;
 
-/// More than ten, which is what a table needs to be guarded.
+/// More than ten, of which no list may drop most.
 const SERVICES: usize = 20;
+/// Few, of which a list may drop some.
+const FEW: usize = 2;
 /// What is held is confirmed within this time, and a list takes a moment.
 const CONFIRMATION: Duration = Duration::from_secs(30);
 const HELD: &str = "global_dns_held_lists";
 
 pub fn run(steps: &mut Steps) {
     steps.step("an_empty_list_is_held_until_a_good_one_comes", good_again);
+    steps.step("an_empty_list_is_held_however_small_the_table_is", few);
     steps.step(
         "an_empty_list_that_is_confirmed_is_applied",
         really_all_gone,
@@ -29,14 +32,14 @@ pub fn run(steps: &mut Steps) {
 }
 
 fn good_again() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &mirrors())?;
+    let standin = StandIn::start(Manner::Good, &mirrors(SERVICES))?;
     let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "30s"]);
     let observers = observe(&server)?;
     let never_lost = || {
         watched(&standin)?;
         standin.behave(Manner::ListsNothing);
         standin.lose_history();
-        is_held(&server)?;
+        is_held(&server, SERVICES)?;
         // Events go on meanwhile.
         standin.put(&headless(SERVICES + 1).service(Map::new()));
         standin.put(&endpoint(SERVICES + 1));
@@ -45,7 +48,8 @@ fn good_again() -> Result<()> {
         })?;
         standin.behave(Manner::Good);
         standin.lose_history();
-        eventually("the good list", FOLLOW, || {
+        // The second time that history is lost, lists wait for some seconds.
+        eventually("the good list", FOLLOW * 2, || {
             let held = server.metric(HELD)?;
             ensure!(held == 0.0, "{held} lists are held");
             Ok(())
@@ -60,15 +64,41 @@ fn good_again() -> Result<()> {
     server.with_log(never_lost())
 }
 
+fn few() -> Result<()> {
+    let standin = StandIn::start(Manner::Good, &mirrors(FEW))?;
+    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "30s"]);
+    let observer = Observer::start(server.dns, &name(1), PAUSE)?;
+    let never_lost = || {
+        watched(&standin)?;
+        standin.behave(Manner::ListsNothing);
+        standin.lose_history();
+        is_held(&server, FEW)?;
+        // What is left of the true list is no reason to hold it.
+        for object in [headless(FEW).service(Map::new()), endpoint(FEW)] {
+            standin.delete_quietly(&object);
+        }
+        standin.behave(Manner::Good);
+        standin.lose_history();
+        eventually("the good list", FOLLOW, || {
+            missing(server.dns, &name(FEW))?;
+            let held = server.metric(HELD)?;
+            ensure!(held == 0.0, "{held} lists are held");
+            Ok(())
+        })?;
+        observer.has_seen(&[Seen::addresses(&[&[&address(1)]])])
+    };
+    server.with_log(never_lost())
+}
+
 fn really_all_gone() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &mirrors())?;
+    let standin = StandIn::start(Manner::Good, &mirrors(SERVICES))?;
     let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "30s"]);
     let observer = Observer::start(server.dns, &name(1), PAUSE)?;
     let gone = || {
         watched(&standin)?;
         standin.behave(Manner::ListsNothing);
         standin.lose_history();
-        let held = is_held(&server)?;
+        let held = is_held(&server, SERVICES)?;
         let nothing = Seen::nothing("NXDomain");
         let took = observer
             .wait_for(&nothing, CONFIRMATION)?
@@ -88,7 +118,7 @@ fn really_all_gone() -> Result<()> {
 }
 
 fn off() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &mirrors())?;
+    let standin = StandIn::start(Manner::Good, &mirrors(SERVICES))?;
     let further = ["--watch-timeout", "30s", "--shrink-guard", "off"];
     let server = Server::start_ready(&standin.kubeconfig, &further);
     let gone = || {
@@ -102,7 +132,7 @@ fn off() -> Result<()> {
 }
 
 /// Waits until the empty list has come, and looks whether that is told.
-fn is_held(server: &Server) -> Result<std::time::Instant> {
+fn is_held(server: &Server, services: usize) -> Result<std::time::Instant> {
     eventually("the empty list to be held", FOLLOW, || {
         let held = server.metric(HELD)?;
         ensure!(held == 1.0, "{held} lists are held");
@@ -110,16 +140,16 @@ fn is_held(server: &Server) -> Result<std::time::Instant> {
     })?;
     let held = std::time::Instant::now();
     let (status, text) = server.readyz()?;
-    let told = format!("mirror-services: a list that would leave 0 of {SERVICES} services is held");
+    let told = format!("mirror-services: a list that would leave 0 of {services} services is held");
     ensure!(status == 200 && text.contains(&told), "{status}: {text}");
     eventually("the warning", FOLLOW, || {
         let is_told = |fields: &Value| {
             let of_the_list = fields["feed"] == "mirror-services" && fields["left"] == 0;
-            of_the_list && fields["services"] == SERVICES
+            of_the_list && fields["services"] == services
         };
         server.log().find(is_told).context("it is not in the log")
     })?;
-    for number in 1..=SERVICES {
+    for number in 1..=services {
         sees(server, number)?;
     }
     Ok(held)
@@ -159,8 +189,8 @@ fn sees(server: &Server, number: usize) -> Result<()> {
 // === Objects ===
 
 /// Services of another cluster, with one endpoint each.
-fn mirrors() -> Vec<Value> {
-    (1..=SERVICES)
+fn mirrors(services: usize) -> Vec<Value> {
+    (1..=services)
         .flat_map(|number| [headless(number).service(Map::new()), endpoint(number)])
         .collect()
 }

@@ -76,6 +76,9 @@ impl Replicas<'_> {
             let sets = [self.set(0, name, *kind)?, self.set(1, name, *kind)?];
             ensure!(sets[0] == sets[1], "{name} {kind}: {sets:?}");
         }
+        let hash = |pod: usize| self.pod(pod)?.metric("global_dns_table_hash");
+        let hashes = [hash(0)?, hash(1)?];
+        ensure!(hashes[0] == hashes[1], "{hashes:?}");
         say(&format!("replicas: {} equal sets", names.len()));
         Ok(())
     }

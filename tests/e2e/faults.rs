@@ -116,11 +116,11 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// How long a fault lasts: longer than it takes to notice that a watch is silent.
 const LASTS: Duration = Duration::from_secs(9);
 /// Requests within that time, at most: five watches, each with pauses that grow. Whoever is in trouble is left alone.
-const MOST_ASKED: usize = 120;
+const MOST_ASKED: usize = 60;
 /// How long the truth may take afterwards: a token or a certificate is read again within a minute.
 const PATIENCE: Duration = Duration::from_secs(100);
 const WATCHES: usize = 5;
-/// The pauses of the watches are five seconds at most, and a silent list is given up after thirty.
+/// A silent list is given up after thirty seconds.
 const FOLLOWS: Duration = Duration::from_secs(45);
 
 pub fn run(steps: &mut Steps) {

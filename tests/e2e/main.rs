@@ -29,8 +29,12 @@
 //!
 //! - `node`: cluster IPs as kube-proxy plays them, and CoreDNS as its pod finds it
 //! - `recipes`: CoreDNS with the very text of `coredns/`
-//! - `resolvers`: unbound and dnsmasq with the text of `coredns/`
+//! - `resolvers`: unbound and dnsmasq with the text of `coredns/`; unbound and BIND that follow the zone's NS record
 //! - `failover`: two replicas behind one cluster IP
+//!
+//! Scenarios on API servers of their own:
+//!
+//! - `streamed_lists`: with the feature gate `WatchList` and without
 //!
 //! Scenarios on the stand-in:
 //!
@@ -75,6 +79,7 @@ mod shutdown;
 mod standin;
 mod start_up;
 mod steps;
+mod streamed_lists;
 mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -131,6 +136,15 @@ fn in_a_network_of_their_own() {
         }
         steps.finish();
     });
+}
+
+#[test]
+#[ignore = "needs a real API server"]
+fn with_streamed_lists_and_without() {
+    let _turn = turn();
+    let mut steps = Steps::new("with streamed lists and without");
+    streamed_lists::run(&mut steps);
+    steps.finish();
 }
 
 #[test]

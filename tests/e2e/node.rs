@@ -18,10 +18,11 @@ pub const CLUSTER_DNS: &str = "10.96.0.10";
 pub const GLOBAL_DNS: &str = "10.96.0.53";
 /// The address of a cache on the node.
 pub const NODE_CACHE: &str = "169.254.20.10";
-/// For further resolvers: CoreDNS behind the node's cache, unbound, dnsmasq, and a root server.
+/// For further resolvers: CoreDNS behind the node's cache, unbound, dnsmasq, BIND, and a root server.
 pub const BEHIND_THE_CACHE: &str = "10.96.0.11";
 pub const UNBOUND: &str = "10.96.0.12";
 pub const DNSMASQ: &str = "10.96.0.13";
+pub const BIND: &str = "10.96.0.14";
 pub const ROOT: &str = "192.0.2.1";
 /// Pods of global-dns.
 pub const PODS: [&str; 2] = ["10.244.0.53", "10.244.0.54"];
@@ -43,6 +44,7 @@ impl Node {
             BEHIND_THE_CACHE,
             UNBOUND,
             DNSMASQ,
+            BIND,
             NODE_CACHE,
             ROOT,
         ]

@@ -15,7 +15,7 @@ use crate::clusters_come_and_go::{
     EAST_REPAIRED, NGINX, NORTH_AGAIN, WEST_LAST, state_after_the_recordings,
 };
 use crate::harness::{eventually, say};
-use crate::node::{BEHIND_THE_CACHE, CLUSTER_DNS, NODE_CACHE, Node, PODS, dns};
+use crate::node::{BEHIND_THE_CACHE, CLUSTER_DNS, GLOBAL_DNS, NODE_CACHE, Node, PODS, dns};
 use crate::server::Server;
 use crate::steps::Steps;
 use crate::support::repository::repository;
@@ -112,11 +112,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
     });
     steps.step("global_dns_runs_behind_its_cluster_ip", || {
         cluster.become_state(&state_after_the_recordings()?)?;
-        let listen = format!("{}:5353", PODS[0]);
-        server = Some(Server::start_ready(
-            &cluster.kubeconfig,
-            &["--listen", &listen],
-        ));
+        server = Some(start(cluster, 0, &["--ns-address", GLOBAL_DNS]));
         node.point_to(&[0])
     });
     for recipe in &RECIPES {
@@ -124,7 +120,14 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
         steps.step(&fact, || recipe_works(recipe, cluster, node));
     }
     steps.step("the_dns_operator_of_openshift_is_told_the_same", openshift);
-    crate::resolvers::run(steps, node);
+    crate::resolvers::run(steps, cluster, node);
+}
+
+/// Starts global-dns in a pod, ready, with further flags.
+pub fn start(cluster: &Cluster, pod: usize, further: &[&str]) -> Server {
+    let listen = format!("{}:5353", PODS[pod]);
+    let flags = [&["--listen", &listen], further].concat();
+    Server::start_ready(&cluster.kubeconfig, &flags)
 }
 
 fn recipe_works(recipe: &Recipe, cluster: &Cluster, node: &Node) -> Result<()> {

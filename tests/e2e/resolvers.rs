@@ -1,5 +1,6 @@
 //! Other kinds of forwarders, with the text of `coredns/resolvers.md` and of GKE's stub domains: unbound, which
-//! validates, below a root that is signed as the real one is; and dnsmasq, which is what kube-dns is made of.
+//! validates, below a root that is signed as the real one is; and dnsmasq, which is what kube-dns is made of. Then those
+//! that follow the zone's NS record, which forwarders ignore: unbound with `stub-prime`, and BIND with a stub zone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,11 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::ask::{Dug, Over, dig_recursively};
+use crate::ask::{Dug, Over, dig, dig_recursively};
+use crate::cluster::Cluster;
 use crate::clusters_come_and_go::NGINX;
 use crate::harness::{Process, eventually};
-use crate::node::{DNSMASQ, Node, ROOT, UNBOUND, dns};
-use crate::recipes::{comes_through, page};
+use crate::node::{BIND, DNSMASQ, GLOBAL_DNS, Node, PODS, ROOT, UNBOUND, dns};
+use crate::recipes::{comes_through, page, start};
 use crate::steps::Steps;
 use crate::support::networks::finish;
 
@@ -19,7 +21,7 @@ const START: Duration = Duration::from_secs(30);
 /// A name of the root that shows that validation works.
 const SIGNED: &str = "signed.example";
 
-pub fn run(steps: &mut Steps, node: &Node) {
+pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
     let mut root = None;
     steps.step("a_root_server_has_a_signed_delegation_of_the_zone", || {
         root = Some(Root::start(node)?);
@@ -42,6 +44,36 @@ pub fn run(steps: &mut Steps, node: &Node) {
         let root = root.as_ref().context("there is no root server")?;
         let _unbound = unbound(node, root, &without("unbound", "private-domain:")?)?;
         nothing_comes_through(UNBOUND)
+    });
+    steps.step("unbound_follows_the_ns_record_with_stub_prime", || {
+        let root = root.as_ref().context("there is no root server")?;
+        let _unbound = unbound(node, root, &primed_recipe()?)?;
+        comes_through(node, dns(UNBOUND))
+    });
+    steps.step("bind_follows_the_ns_record_of_a_stub_zone", || {
+        let root = root.as_ref().context("there is no root server")?;
+        let _bind = bind(node, root)?;
+        comes_through(node, dns(BIND))
+    });
+    steps.step("a_name_server_that_nobody_reaches_fails_them", || {
+        let root = root.as_ref().context("there is no root server")?;
+        // The pod's address, at whose port 53 nobody is.
+        let _server = start(cluster, 1, &["--ns-address", PODS[1]]);
+        node.point_to(&[1])?;
+        let led_astray = || -> Result<()> {
+            let _unbound = unbound(node, root, &primed_recipe()?)?;
+            let _bind = bind(node, root)?;
+            for server in [UNBOUND, BIND] {
+                // No reply within dig's patience is none, either.
+                if let Ok(dug) = dig_recursively(dns(server), Over::Udp, NGINX, "A") {
+                    ensure!(dug.answer.is_empty(), "{server}: {dug:?}");
+                }
+            }
+            Ok(())
+        };
+        let result = led_astray();
+        node.point_to(&[0])?;
+        result
     });
     steps.step("dnsmasq_answers_by_the_recipe", || {
         let recipe = page("resolvers.md")?.text("dnsmasq", 0)?.to_owned();
@@ -76,6 +108,17 @@ fn nothing_comes_through(server: &str) -> Result<()> {
     let dug = dig_recursively(dns(server), Over::Udp, NGINX, "A")?;
     ensure!(dug.answer.is_empty(), "{dug:?}");
     Ok(())
+}
+
+/// The recipe, with a resolver that asks for the zone's name servers and then asks them.
+fn primed_recipe() -> Result<String> {
+    let page = page("resolvers.md")?;
+    let recipe = page.text("unbound", 0)?;
+    ensure!(
+        recipe.trim_end().ends_with("stub-addr: 10.96.0.53"),
+        "{recipe}"
+    );
+    Ok(format!("{recipe}    stub-prime: yes\n"))
 }
 
 /// The recipe without one of its lines.
@@ -177,6 +220,37 @@ fn unbound(node: &Node, root: &Root, recipe: &str) -> Result<Process> {
         dug.flags.split(' ').any(|flag| flag == "ad")
     })?;
     Ok(unbound)
+}
+
+/// BIND with a stub zone; returns when it has the zone's NS record.
+fn bind(node: &Node, root: &Root) -> Result<Process> {
+    let folder = node.directory().join("bind");
+    fs::create_dir_all(&folder)?;
+    let conf = folder.join("named.conf");
+    let (path, hints) = (folder.display(), root.hints.display());
+    fs::write(
+        &conf,
+        format!(
+            "options {{ directory \"{path}\"; listen-on {{ {BIND}; }}; listen-on-v6 {{ none; }}; recursion yes; \
+             allow-recursion {{ any; }}; dnssec-validation no; pid-file none; session-keyfile none; lock-file none; }};\n\
+             controls {{ }};\nzone \".\" {{ type hint; file \"{hints}\"; }};\n\
+             zone \"global\" {{ type stub; primaries {{ {GLOBAL_DNS}; }}; }};\n"
+        ),
+    )?;
+    let mut named = node.command("named")?;
+    named.arg("-g").arg("-c").arg(&conf);
+    let mut named = Process::start("named-stub", named, node.directory())?;
+    // Without recursion: else it would ask the root, and remember another name server of the zone.
+    let loaded = eventually("the stub zone", START, || {
+        named.check()?;
+        let dug = dig(dns(BIND), Over::Udp, NGINX, "A")?;
+        let is_ns =
+            |record: &String| record.starts_with("global. ") && record.ends_with(" ns.dns.global.");
+        ensure!(dug.authority.iter().any(is_ns), "{dug:?}");
+        Ok(())
+    });
+    loaded.with_context(|| named.last_words())?;
+    Ok(named)
 }
 
 /// dnsmasq with a recipe as its configuration, which asks nobody else and suspects rebinding.

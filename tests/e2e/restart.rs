@@ -118,9 +118,10 @@ fn ended_in_a_relist() -> Result<()> {
         let before = lists();
         standin.behave(Manner::EndlessLists);
         standin.lose_history();
-        eventually("every feed to be listed anew", FOLLOW, || {
+        // One after the other.
+        eventually("a feed to be listed anew", FOLLOW, || {
             let anew = lists() - before;
-            ensure!(anew >= 5, "{anew} are");
+            ensure!(anew >= 1, "none is");
             Ok(())
         })?;
         let asked = Instant::now();
@@ -142,7 +143,7 @@ fn ended_in_a_relist() -> Result<()> {
             }
         })?;
         say(&format!(
-            "SIGTERM in the middle of five lists: exit code 0 after {:.2} s, with a grace of 1 s",
+            "SIGTERM in the middle of a list: exit code 0 after {:.2} s, with a grace of 1 s",
             took.as_secs_f64()
         ));
         Ok(())

@@ -93,6 +93,11 @@ impl Server {
         Ok(value.trim().parse()?)
     }
 
+    /// Where `/api/v1` is.
+    pub fn api(&self) -> SocketAddr {
+        self.running.address("api")
+    }
+
     /// `/api/v1/table`.
     pub fn table(&self) -> Result<Value> {
         let Page { status, body } = get(self.running.address("api"), "/api/v1/table")?;

@@ -1,7 +1,8 @@
 //! An API server that misbehaves on request: lists and watches of Services and EndpointSlices over plain HTTP.
 //!
 //! It behaves as a real one does in what the server under test can see (selectors, resource versions, items without a
-//! kind, watches that end after `timeoutSeconds`), and it keeps a list of what it was asked.
+//! kind, watches that end after `timeoutSeconds`, no streamed lists as Kubernetes 1.33), and it keeps a list of what it
+//! was asked.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
@@ -88,6 +89,8 @@ pub struct StandIn {
 pub struct Asked {
     pub at: Instant,
     pub watch: bool,
+    /// A list, as events of a watch.
+    pub streamed: bool,
     /// One object is enough.
     pub probe: bool,
     /// `services` or `endpointslices`
@@ -450,6 +453,11 @@ async fn answer(
             ];
             return (StatusCode::TOO_MANY_REQUESTS, head, text).into_response();
         }
+        _ if asked.streamed => {
+            let text = "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is \
+                        forbidden for watch unless the WatchList feature gate is enabled";
+            return refuse(422, "Invalid", text);
+        }
         // By turns; the event comes from `Book::watch`.
         Manner::ForgetsAtOnce if asked.watch && book.asked.len().is_multiple_of(2) => {
             return refuse(410, "Expired", "too old resource version");
@@ -588,9 +596,11 @@ impl Asked {
             _ => return None,
         };
         let parameter = |name: &str| query.get(name).cloned().unwrap_or_default();
+        let streamed = parameter("sendInitialEvents") == "true";
         Some(Self {
             at: Instant::now(),
-            watch: matches!(parameter("watch").as_str(), "true" | "1"),
+            watch: matches!(parameter("watch").as_str(), "true" | "1") && !streamed,
+            streamed,
             probe: parameter("limit") == "1",
             resource: resource.to_owned(),
             labels: parameter("labelSelector"),

@@ -185,6 +185,21 @@ fn the_soft_limit_of_open_files_is_raised() {
 }
 
 #[test]
+fn a_small_limit_of_connections_is_no_want_of_open_files() {
+    for flags in [
+        &["--tcp-connections=2"][..],
+        &["--tcp-connections=8", "--tcp-connections-per-address=9"],
+        &["--tcp-connections=1", "--udp-workers=1"],
+    ] {
+        let server = Server::of(sample(), &[flags, &["--grace=10ms"]].concat());
+        server.signal("TERM");
+        server.log.wait(0, "Stopped"); // what is logged comes in order
+        let said = |event: &serde_json::Value| event["fields"]["message"] == TOO_FEW;
+        assert!(!server.log.events().iter().any(said), "{flags:?}");
+    }
+}
+
+#[test]
 fn connections_are_no_more_than_the_hard_limit_of_open_files_allows() {
     let server = start_limited("64:500");
     let fields = server.log.wait(0, TOO_FEW);

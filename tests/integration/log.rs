@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Write as _, pipe};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::support::ask::question;
 use crate::support::binary::{get, global_dns, run};
+use crate::support::encrypted::{issue_good, serve};
 use crate::support::metrics::metric;
 use crate::support::objects::{Manifest, mirror, objects};
 use crate::support::signal::signal;
@@ -142,6 +143,42 @@ fn what_was_logged_before_an_error_is_printed_before_it() {
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].contains("Listening"), "{lines:?}");
     assert!(lines[1].starts_with("error: binding the admin listener"));
+}
+
+#[test]
+fn no_query_is_logged_at_any_level_nor_who_asked() {
+    const SECRET: &str = "what-nobody-is-told";
+    let issued = issue_good();
+    let mut server = serve(sample(1), &issued, &["--log-level=trace", "--grace=100ms"]);
+    let (tls, https) = (server.address("tls"), server.address("https"));
+    let packet = |name: &str, rtype: &str| question(&format!("{name} {rtype}")).packet();
+    let mut malformed = packet(&format!("{SECRET}.global"), "A");
+    malformed.push(0);
+    for packet in [
+        packet(&format!("{SECRET}.db.prod.global"), "A"),
+        packet(&format!("{SECRET}.example"), "SRV"),
+        malformed,
+    ] {
+        // From an address of its own.
+        let socket = UdpSocket::bind("127.0.0.77:0").unwrap();
+        socket.connect(server.dns).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.send(&packet).unwrap();
+        socket.recv(&mut [0; 512]).unwrap();
+        exchange(server.dns, &packet, Over::Tcp, PATIENCE).unwrap();
+        issued.ask_tls(tls, &packet).unwrap();
+        issued.ask_https(https, &packet);
+    }
+    server.signal("TERM");
+    server.log.wait(0, "Stopped");
+    assert_eq!(server.end(), Some(0));
+    for line in server.log.lines() {
+        let told = line.to_lowercase();
+        assert!(
+            !told.contains(SECRET) && !told.contains("127.0.0.77"),
+            "{line}"
+        );
+    }
 }
 
 #[test]

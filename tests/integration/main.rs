@@ -8,10 +8,13 @@
 //! - `house`: the doors of DESIGN 2, read from the source text
 //! - `answers`: every name of DESIGN 4 and every situation of DESIGN 5, over UDP and TCP
 //! - `access`: `--allow`, and how fast those that are not trusted are answered
+//! - `api_host`: which `Host` the API answers
+//! - `cookies`: whose cookies are accepted: secrets in a file, replicas, restarts
 //! - `connections`: TCP: too many connections, slow clients, no descriptors left
 //! - `encrypted`: DNS over TLS and HTTPS: the same answers; what hickory-server does on its own; the certificate
 //! - `log`: a log that cannot be written
 //! - `members`: whose endpoints a name has: gateways, local members, clusters, TTLs, short names, zones
+//! - `udp`: where replies leave from on a host with several addresses; forged ICMP messages
 //! - `zone_file`: the printed zone in Knot, NSD and BIND; a running Knot answers like we do
 //! - `support`: Kubernetes objects, the binary as a child process, questions
 
@@ -27,13 +30,16 @@
 
 mod access;
 mod answers;
+mod api_host;
 mod check;
 mod command_line;
 mod connections;
+mod cookies;
 mod encrypted;
 mod file_source;
 mod house;
 mod log;
 mod members;
 mod support;
+mod udp;
 mod zone_file;

@@ -20,6 +20,9 @@ pub mod local_objects;
 pub mod metrics;
 #[path = "../support/mirror_objects.rs"]
 pub mod mirror_objects;
+#[allow(dead_code, reason = "other suites use the rest")]
+#[path = "../support/networks.rs"]
+pub mod networks;
 #[path = "../support/ports.rs"]
 pub mod ports;
 #[path = "../support/repository.rs"]
@@ -28,6 +31,8 @@ pub mod repository;
 pub mod running;
 #[path = "../support/signal.rs"]
 pub mod signal;
+#[path = "../support/tools.rs"]
+pub mod tools;
 #[path = "../support/wait.rs"]
 pub mod wait;
 #[path = "../support/wire.rs"]

@@ -48,7 +48,7 @@ fn server() -> Server {
 #[test]
 fn every_srv_target_resolves_and_lies_in_the_domain_that_was_asked() {
     let (manifest, _) = table::manifest();
-    let server = Server::of(&manifest, &[]);
+    let server = Server::of(&manifest, &["--default-namespace=db"]);
     let mut zone = global_dns();
     zone.args(["table", "--output=zone", "--server"]);
     zone.arg(format!("http://{}", server.api));

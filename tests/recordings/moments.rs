@@ -6,7 +6,7 @@ use global_dns::mirror::{GatewayDown, SkipReason};
 use global_dns::table::LocalMembers;
 use global_dns::table::report::{Report, State};
 
-use crate::replay::{Replay, hub_rules, zones};
+use crate::replay::{Recording, Replay, hub_rules, zones};
 
 /// Asserts a whole answer, in any order.
 #[track_caller]
@@ -26,6 +26,26 @@ const WEST: [&str; 3] = ["10.96.200.190", "10.96.46.26", "10.96.139.176"];
 const EAST: [&str; 3] = ["10.96.146.197", "10.96.48.116", "10.96.33.115"];
 const NXDOMAIN: [&str; 1] = ["NXDOMAIN"];
 const NODATA: [&str; 1] = ["NODATA"];
+
+/// The hosts that headless mirrors list without an endpoint mirror.
+fn missing(replay: &Replay) -> Vec<String> {
+    let now = replay.reader.load();
+    let services = now.table.as_ref().unwrap().sorted_services().into_iter();
+    let hosts = services.flat_map(|service| service.missing.iter());
+    hosts
+        .map(|host| format!("{} of {}", host.hostname, host.mirror.key.name))
+        .collect()
+}
+
+/// Linkerd's lists and its endpoint mirrors agree when it has come to rest.
+#[test]
+fn no_host_is_missing_when_a_recording_is_over() {
+    for number in Recording::numbers() {
+        let mut replay = Replay::of(&number);
+        replay.finish();
+        assert_eq!(missing(&replay), [""; 0], "recording {number}");
+    }
+}
 
 #[test]
 fn r02_scale_up_adds_each_endpoint_with_its_service() {
@@ -99,7 +119,10 @@ fn r03_scale_down_drops_an_address_while_the_headless_slice_still_lists_it() {
         ]
         .concat(),
     );
+    assert_eq!(missing(&replay), [""; 0]);
     replay.until("DELETED", "nginx-set-4-east");
+    // Which is what a lost mirror looks like, for a moment.
+    assert_eq!(missing(&replay), ["nginx-set-4 of nginx-east"]);
     expect(
         &replay,
         "nginx.default.global A",

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::{CloneFlags, setns, unshare};
 
 use super::tools::find;
 
@@ -59,6 +59,20 @@ impl Network {
         network.wait_until_it_is_new()?;
         network.ip("link set lo up")?;
         Ok(network)
+    }
+
+    /// Does something in a thread that is in it, a network with a process of its own. Sockets stay where they were opened.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        let holder = self.holder.as_ref();
+        let holder = holder.context("the thread is in this network already")?;
+        let network = fs::File::open(format!("/proc/{}/ns/net", holder.id()))?;
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                setns(network, CloneFlags::CLONE_NEWNET)?;
+                Ok(work())
+            });
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
     }
 
     /// A command that runs in it, with other files than the machine's, and dies with the thread that starts it.

@@ -32,22 +32,43 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: server
 {{- end }}
 
-{{- define "global-dns.commonLabels" -}}
+{{- define "global-dns.chartLabels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
+{{/*
+Labels of an object, from a dict: `root`, the `labels` that are given for this object, and `component` if it is no server.
+The chart's own labels win, because selectors need them; then those of the object; then those of every object.
+*/}}
 {{- define "global-dns.labels" -}}
-{{ include "global-dns.selectorLabels" . }}
-{{ include "global-dns.commonLabels" . }}
+{{- $own := dict "app.kubernetes.io/component" (default "server" .component) -}}
+{{- $own = merge $own (include "global-dns.selectorLabels" .root | fromYaml) (include "global-dns.chartLabels" .root | fromYaml) -}}
+{{- toYaml (merge $own (default dict .labels) .root.Values.commonLabels) -}}
+{{- end }}
+
+{{/*
+Metadata of an object, from the same dict. Further keys: `name`, else that of the release; `namespace`, else that of the
+release, and empty for an object of the cluster; `annotations`.
+*/}}
+{{- define "global-dns.metadata" -}}
+name: {{ .name | default (include "global-dns.fullname" .root) }}
+{{- with ternary .namespace .root.Release.Namespace (hasKey . "namespace") }}
+namespace: {{ . }}
+{{- end }}
+labels: {{- include "global-dns.labels" . | nindent 2 }}
+{{- with merge dict (default dict .annotations) .root.Values.commonAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- define "global-dns.image" -}}
+{{- required "image.repository is required: the repository that you pushed the image to, such as registry.example.com/dns/global-dns" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 {{- end }}
 
@@ -61,24 +82,50 @@ refuses. A namespace's annotation must not turn it on either, so it is said here
 linkerd.io/inject: disabled
 {{- end }}
 
-{{/*
-Pod security `restricted`. No user: the image has a numeric one, and platforms that give each namespace users of its own
-(OpenShift) refuse any other.
-*/}}
-{{- define "global-dns.podSecurity" -}}
-runAsNonRoot: true
-seccompProfile: {type: RuntimeDefault}
+{{/* What the server needs wins over what is given, and that over what it is found by. */}}
+{{- define "global-dns.podAnnotations" -}}
+{{- $scrape := dict -}}
+{{- if and .Values.scrapeAnnotations (not .Values.serviceMonitor.enabled) -}}
+{{- $port := include "global-dns.adminPort" . -}}
+{{- $scrape = dict "prometheus.io/scrape" "true" "prometheus.io/port" $port "prometheus.io/path" "/metrics" -}}
+{{- end -}}
+{{- toYaml (merge (include "global-dns.mesh" . | fromYaml) .Values.podAnnotations $scrape) -}}
 {{- end }}
 
-{{- define "global-dns.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{/* Whether anybody outside the cluster may reach the Service. */}}
+{{- define "global-dns.isReachableFromOutside" -}}
+{{- if or (ne .Values.service.type "ClusterIP") .Values.service.externalIPs }}true{{ end -}}
+{{- end }}
+
+{{- define "global-dns.tolerations" -}}
+{{- if not (kindIs "invalid" .Values.tolerations) -}}
+{{ toYaml .Values.tolerations }}
+{{- else if eq .Values.kind "DaemonSet" -}}
+- {key: node-role.kubernetes.io/control-plane, operator: Exists}
+- {key: CriticalAddonsOnly, operator: Exists}
+{{- end -}}
+{{- end }}
+
+{{- define "global-dns.terminationGracePeriod" -}}
+{{- $grace := int64 .Values.graceSeconds -}}
+{{- $given := .Values.terminationGracePeriodSeconds -}}
+{{- if kindIs "invalid" $given -}}
+{{ add $grace 15 }}
+{{- else if lt (int64 $given) (add $grace 10) -}}
+{{ fail (printf "terminationGracePeriodSeconds is %d; with graceSeconds %d it must be at least %d" (int64 $given) $grace (add $grace 10)) }}
+{{- else -}}
+{{ int64 $given }}
+{{- end -}}
 {{- end }}
 
 {{/* Whether this cluster's API server is what is watched. */}}
 {{- define "global-dns.watchesThisCluster" -}}
 {{- if not (or .Values.source.files .Values.source.kubeconfig) }}true{{ end -}}
+{{- end }}
+
+{{/* Whether there is a snapshot: `serve` refuses one of files. */}}
+{{- define "global-dns.hasSnapshot" -}}
+{{- if and .Values.snapshot.enabled (not .Values.source.files) }}true{{ end -}}
 {{- end }}
 
 {{/* Ports: that of the first address, or what the server does by itself. */}}
@@ -93,6 +140,16 @@ capabilities: {drop: [ALL]}
 
 {{- define "global-dns.adminPort" -}}
 {{ include "global-dns.port" (dict "addresses" .Values.adminListen "default" "9153") }}
+{{- end }}
+
+{{/* The environment variable that Kubernetes makes of the Service's address, in pods with enableServiceLinks. */}}
+{{- define "global-dns.serviceVariable" -}}
+{{ include "global-dns.fullname" . | upper | replace "-" "_" }}_SERVICE_HOST
+{{- end }}
+
+{{/* Whether the pods learn the Service's address by that variable. */}}
+{{- define "global-dns.needsServiceVariable" -}}
+{{- if not (or .Values.nsAddresses .Values.service.clusterIP) }}true{{ end -}}
 {{- end }}
 
 {{/* Flags of `serve` and of `check`: where objects come from, and the model. */}}
@@ -142,8 +199,12 @@ capabilities: {drop: [ALL]}
 {{- define "global-dns.serveArgs" -}}
 {{- $v := .Values -}}
 - --order={{ $v.order }}
-{{- range $v.nsAddresses }}
+{{- if include "global-dns.needsServiceVariable" . }}
+- --ns-address=$({{ include "global-dns.serviceVariable" . }})
+{{- else }}
+{{- range $v.nsAddresses | default (list $v.service.clusterIP) }}
 - {{ printf "--ns-address=%s" . | quote }}
+{{- end }}
 {{- end }}
 - --udp-max={{ int64 $v.udpMax }}
 {{- with $v.udpWorkers }}
@@ -158,6 +219,11 @@ capabilities: {drop: [ALL]}
 - {{ printf "--trusted=%s" . | quote }}
 {{- end }}
 - --rate-limit={{ int64 $v.rateLimit }}
+{{- with $v.cookies }}
+{{- if .secretName }}
+- {{ printf "--cookie-secret-file=/etc/global-dns/cookies/%s" .secretKey | quote }}
+{{- end }}
+{{- end }}
 {{- with $v.serverId }}
 - {{ printf "--server-id=%s" . | quote }}
 {{- end }}
@@ -172,6 +238,9 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- range $v.apiListen }}
 - {{ printf "--api-listen=%s" . | quote }}
+{{- end }}
+{{- range $v.apiHosts }}
+- {{ printf "--api-host=%s" . | quote }}
 {{- end }}
 {{- with $v.encrypted }}
 {{- range .tlsListen }}
@@ -188,7 +257,7 @@ capabilities: {drop: [ALL]}
 {{- end }}
 - --relist={{ $v.relist }}
 - --watch-timeout={{ $v.watchTimeout }}
-{{- if $v.snapshot.enabled }}
+{{- if include "global-dns.hasSnapshot" . }}
 - --snapshot=/var/lib/global-dns/snapshot.json
 - --snapshot-max-age={{ $v.snapshot.maxAge }}
 {{- end }}

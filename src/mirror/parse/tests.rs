@@ -29,6 +29,7 @@ fn reason(object: &Object) -> Option<SkipReason> {
         | Object::EndpointMirror(_)
         | Object::LocalService(_)
         | Object::GatewaySlice(_)
+        | Object::ListedHosts(_)
         | Object::Slice(_) => None,
     }
 }
@@ -131,8 +132,33 @@ fn addresses_that_no_client_can_be_sent_to_are_bad() {
         let object = endpoint_mirror_of(|s| s["spec"]["clusterIPs"] = json!([ip]));
         assert_eq!(reason(&object), Some(SkipReason::BadAddress), "{ip}");
     }
-    let none = endpoint_mirror_of(|s| s["spec"]["clusterIPs"] = json!([]));
-    assert_eq!(reason(&none), Some(SkipReason::BadAddress));
+    for ips in [json!([]), json!(null)] {
+        let none = endpoint_mirror_of(|s| s["spec"] = json!({"clusterIPs": ips}));
+        assert_eq!(reason(&none), Some(SkipReason::BadAddress));
+    }
+}
+
+#[test]
+fn a_cluster_ip_is_an_address_without_the_list_of_all() {
+    let addresses = |ip: &str, ips: Value| {
+        let object =
+            endpoint_mirror_of(|s| s["spec"] = json!({"clusterIP": ip, "clusterIPs": ips}));
+        let Object::EndpointMirror(mirror) = object else {
+            panic!("{object:?}")
+        };
+        mirror.addresses.to_vec()
+    };
+    let one: IpAddr = "10.96.0.7".parse().unwrap();
+    for ips in [json!(null), json!([]), json!(["10.96.0.7"])] {
+        assert_eq!(addresses("10.96.0.7", ips), [one]);
+    }
+    // The list says more than its first entry.
+    let two = addresses("10.96.0.7", json!(["10.96.0.7", "2001:db8::7"]));
+    assert_eq!(two, [one, "2001:db8::7".parse().unwrap()]);
+    for ip in ["None", "", "127.0.0.1"] {
+        let object = endpoint_mirror_of(|s| s["spec"] = json!({"clusterIP": ip}));
+        assert_eq!(reason(&object), Some(SkipReason::BadAddress), "{ip}");
+    }
 }
 
 #[test]
@@ -303,17 +329,6 @@ fn an_object_is_found_by_the_watch_that_selects_it() {
 }
 
 #[test]
-fn the_age_of_an_object_is_read_in_seconds() {
-    let created = |time: &str| {
-        let object = json!({"metadata": {"creationTimestamp": time}}).to_string();
-        created(&KubeObject::read(&object))
-    };
-    assert_eq!(created("2026-06-01T00:00:00Z"), Some(1_780_272_000));
-    assert_eq!(created("1969-12-31T23:59:00Z"), Some(-60));
-    assert_eq!(created("yesterday"), None);
-}
-
-#[test]
 fn ports_are_those_that_an_srv_record_can_name() {
     let ports = |ports: Value| {
         let object = endpoint_mirror_of(|s| s["spec"]["ports"] = ports);
@@ -386,6 +401,55 @@ fn a_gateway_is_up_if_one_address_is_ready() {
         (&[false, false], Some(false)),
     ] {
         assert_eq!(ready(conditions), expected, "{conditions:?}");
+    }
+}
+
+#[test]
+fn a_slice_of_a_headless_mirror_is_reduced_to_what_it_lists() {
+    let slice = |labels: Value, endpoints: Value| {
+        let mut slice = json!({
+            "metadata": {"namespace": "prod", "name": "db-east-x", "labels": labels},
+            "addressType": "IPv4", "ports": [{"name": "sql", "port": 15432}], "endpoints": endpoints,
+        });
+        slice["metadata"]["labels"][key::SERVICE_NAME] = json!("db-east");
+        object(Watch::MirrorSlices, &slice)
+    };
+    let headless = || json!({key::MIRRORED_SERVICE: "true", key::CLUSTER_NAME: "east"});
+    let host = |host: &str, ip: &str| json!({"addresses": [ip], "hostname": host, "conditions": {"ready": false}});
+    let listed = |hostname: &str, address: Option<&str>| ListedHost {
+        hostname: hostname.parse().unwrap(),
+        address: address.map(|ip| ip.parse().unwrap()),
+    };
+    let (zero, one) = (host("db-0", "10.96.0.1"), host("db-1", "10.96.0.2"));
+    let both = Object::ListedHosts(Box::new(ListedHosts {
+        mirror: intern("db-east"),
+        hosts: [
+            listed("db-0", Some("10.96.0.1")),
+            listed("db-1", Some("10.96.0.2")),
+        ]
+        .into(),
+    }));
+    // In any order, and each once.
+    assert_eq!(slice(headless(), json!([zero, one])), both);
+    assert_eq!(slice(headless(), json!([one, zero, one])), both);
+    let Object::ListedHosts(odd) = slice(
+        headless(),
+        json!([host("db-0", "127.0.0.1"), host("DB", "10.96.0.3"), {"addresses": ["198.51.100.10"]}]),
+    ) else {
+        panic!()
+    };
+    assert_eq!(*odd.hosts, [listed("db-0", None)]);
+    // Overwritten with a gateway's address, or of an endpoint mirror, or of one with a cluster IP.
+    let of_endpoint = json!({key::MIRRORED_SERVICE: "true", key::HEADLESS_MIRROR: "db-east"});
+    let gateway = json!([{"addresses": ["198.51.100.10"], "conditions": {"ready": false}}]);
+    for (labels, endpoints, ready) in [
+        (headless(), gateway, Some(false)),
+        (headless(), json!([]), None),
+        (of_endpoint, json!([zero]), Some(false)),
+    ] {
+        let mirror = intern("db-east");
+        let expected = Object::GatewaySlice(GatewaySlice { mirror, ready });
+        assert_eq!(slice(labels, endpoints), expected);
     }
 }
 

@@ -157,8 +157,9 @@ impl Message {
         message
     }
 
-    /// Leaves out what may not fit, as our own writer does: OPT first, whole records, TC if and only if the answer
-    /// section is incomplete. Left to itself, hickory loses OPT, and sets TC for an additional record, too.
+    /// Leaves out what may not fit, as our own writer does: OPT first, whole records, whole RRsets of the additional
+    /// section, TC if and only if the answer section is incomplete. Left to itself, hickory loses OPT, and sets TC for an
+    /// additional record, too.
     fn cut(&mut self, mut room: usize) {
         // No record of ours takes more than an SOA record's three names of 255 octets, and some.
         const LONGEST: usize = 3 * 255 + 10 + 20;
@@ -172,28 +173,37 @@ impl Message {
         }
         let opt = self.edns.as_ref().map(|edns| octets(&Record::from(edns)));
         room = room.saturating_sub(opt.unwrap_or(0));
-        self.is_truncated = keep_fitting(answers, &mut room);
+        self.is_truncated = keep_fitting(answers, &mut room, |_, _| false);
         if self.is_truncated {
             additionals.clear();
         }
-        keep_fitting(soa, &mut room);
-        keep_fitting(additionals, &mut room);
+        keep_fitting(soa, &mut room, |_, _| false);
+        keep_fitting(additionals, &mut room, is_one_rrset);
     }
 }
 
-/// Keeps the records that fit, up to the first that does not. Returns whether some are lost.
-fn keep_fitting(records: &mut Vec<Record>, room: &mut usize) -> bool {
-    let fits = |record: &&Record| match room.checked_sub(octets(record)) {
-        Some(rest) => {
-            *room = rest;
-            true
-        }
-        None => false,
+/// Keeps the records that fit, up to the first that does not: those that are `together` whole or not at all. Returns
+/// whether some are lost.
+fn keep_fitting(
+    records: &mut Vec<Record>,
+    room: &mut usize,
+    together: impl FnMut(&Record, &Record) -> bool,
+) -> bool {
+    let fits = |part: &&[Record]| {
+        let mut octets = part.iter().map(octets);
+        let rest = octets.try_fold(*room, usize::checked_sub);
+        *room = rest.unwrap_or(*room);
+        rest.is_some()
     };
-    let fitting = records.iter().take_while(fits).count();
+    let fitting = records.chunk_by(together).take_while(fits);
+    let fitting: usize = fitting.map(<[Record]>::len).sum();
     let is_cut = fitting < records.len();
     records.truncate(fitting);
     is_cut
+}
+
+fn is_one_rrset(one: &Record, other: &Record) -> bool {
+    one.name == other.name && one.record_type() == other.record_type()
 }
 
 /// Octets of a record that is written without compression: the most that it takes. hickory compresses some.
@@ -228,4 +238,76 @@ fn opt(edns: &ReplyEdns<'_>) -> Edns {
         opt.options_mut().options.extend(value);
     }
     opt
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::net::IpAddr;
+
+    use hickory_proto::rr::{Name, RData};
+
+    use super::*;
+
+    fn address(owner: &str, ip: &str) -> Record {
+        let data = match ip.parse().unwrap() {
+            IpAddr::V4(ip) => RData::A(ip.into()),
+            IpAddr::V6(ip) => RData::AAAA(ip.into()),
+        };
+        Record::from_rdata(Name::from_ascii(owner).unwrap(), 5, data)
+    }
+
+    #[test]
+    fn an_rrset_of_the_additional_section_is_whole_or_absent() {
+        let additionals = || {
+            vec![
+                address("a.test.", "192.0.2.1"),
+                address("a.test.", "192.0.2.2"),
+                address("a.test.", "2001:db8::1"),
+                address("a.test.", "2001:db8::2"),
+                address("b.test.", "2001:db8::3"),
+                address("c.test.", "192.0.2.3"),
+                address("c.test.", "192.0.2.4"),
+            ]
+        };
+        let answers = || vec![address("x.test.", "192.0.2.9")];
+        let count = |records: &[Record]| {
+            let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+            for record in records {
+                let rrset = (record.name.to_string(), record.record_type());
+                *counts.entry(rrset).or_default() += 1;
+            }
+            counts
+        };
+        let whole = count(&additionals());
+        let mut seen = std::collections::BTreeSet::new();
+        for room in 0..400 {
+            let mut message = Message {
+                rcode: ResponseCode::NoError,
+                authoritative: true,
+                has_question: true,
+                edns: None,
+                sections: Sections {
+                    answers: answers(),
+                    soa: Vec::new(),
+                    additionals: additionals(),
+                },
+                is_truncated: false,
+            };
+            message.cut(room);
+            let Sections {
+                answers: kept,
+                additionals,
+                ..
+            } = &message.sections;
+            assert_eq!(message.is_truncated, kept.is_empty(), "{room}");
+            let rrsets = count(additionals);
+            assert!(!message.is_truncated || rrsets.is_empty(), "{room}");
+            for (rrset, count) in &rrsets {
+                assert_eq!(whole[rrset], *count, "{rrset:?} of {room} octets");
+            }
+            seen.insert(rrsets.len());
+        }
+        assert_eq!(seen, (0..=4).collect());
+    }
 }

@@ -1,12 +1,10 @@
 //! The certificate of the encrypted listeners: read from two PEM files, and read again when they change.
 //!
-//! Contents are compared, not times: Kubernetes changes a mounted Secret by swapping a symbolic link above the files. A
-//! change is taken when two reads a moment apart agree; one that cannot be used leaves the last good one in place.
+//! A change that cannot be used leaves the last good one in place.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject as _};
@@ -17,13 +15,10 @@ use tracing::{info, warn};
 use x509_cert::Certificate as X509;
 use x509_cert::der::Decode as _;
 
+use crate::server::contents::{Content, content, look};
 use crate::source::unix_seconds;
 use crate::telemetry::sentence;
 
-/// Between two looks at the files: nobody waits for a new certificate as for a changed endpoint.
-const POLL: Duration = Duration::from_secs(2);
-/// Between the two reads that must agree.
-const SETTLE: Duration = Duration::from_millis(100);
 /// The last part of a certificate's life, in which it should have been replaced: a week, or of a short life the last
 /// fifth. What renews certificates by itself does so with a third left, as a rule.
 const LAST_DAYS: u64 = 7 * 24 * 60 * 60;
@@ -96,8 +91,8 @@ enum Age {
     Expired,
 }
 
-/// What the two files hold: certificate, key. Kept to be compared, errors too.
-type Contents = [Result<Vec<u8>, (io::ErrorKind, String)>; 2];
+/// What the two files hold: certificate, key.
+type Contents = [Content; 2];
 
 // === impl Certificate ===
 
@@ -131,17 +126,10 @@ impl Certificate {
         let mut age = Age::Good;
         loop {
             self.warn_of_age(&mut age);
-            let now = self.files.read();
-            if seen.as_ref() != Some(&now) {
-                tokio::time::sleep(SETTLE).await;
-                if self.files.read() != now {
-                    continue; // still being written
-                }
-                self.take(&now);
-                seen = Some(now);
-                continue;
+            if let Some(new) = look(|| self.files.read(), seen.as_ref()).await {
+                self.take(&new);
+                seen = Some(new);
             }
-            tokio::time::sleep(POLL).await;
         }
     }
 
@@ -197,12 +185,11 @@ impl ResolvesServerCert for Certificate {
 
 impl Files {
     fn read(&self) -> Contents {
-        [&self.certificate, &self.key]
-            .map(|path| std::fs::read(path).map_err(|error| (error.kind(), error.to_string())))
+        [&self.certificate, &self.key].map(|path| content(path))
     }
 
     fn parse(&self, [certificate, key]: &Contents) -> Result<Shown, CertificateError> {
-        let read = |path: &PathBuf, content: &Result<Vec<u8>, (io::ErrorKind, String)>| {
+        let read = |path: &PathBuf, content: &Content| {
             let failed =
                 |(kind, text)| CertificateError::Read(path.clone(), io::Error::new(kind, text));
             content.clone().map_err(failed)

@@ -30,6 +30,32 @@ fn lists_may_be_within_each_other_but_not_without_end() {
 }
 
 #[test]
+fn an_empty_list_says_that_there_is_nothing_and_other_texts_say_nothing() {
+    for text in [
+        "apiVersion: v1\nitems: []\nkind: List\nmetadata: {resourceVersion: ''}\n",
+        r#"{"apiVersion": "v1", "kind": "List", "items": []}"#,
+        "kind: ServiceList\nitems: null\n",
+        "kind: EndpointSliceList\nitems: []\n",
+        "kind: List\nitems: [{kind: ServiceList, items: []}]\n",
+        "kind: List\nitems: []\n---\nkind: Pod\nmetadata: {name: p}\n",
+    ] {
+        let lists = parsed(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert!(lists.values().all(Objects::is_empty), "{text}");
+        assert_eq!(lists.len(), Watch::ALL.len(), "{text}");
+    }
+    for text in [
+        "",
+        "---\n",
+        "kind: Pod\nmetadata: {name: p}\n",
+        "kind: PodList\nitems: []\n",
+        "kind: List\nitems: [{kind: Pod, metadata: {name: p}}]\n",
+    ] {
+        let told = "a.yaml: holds no Kubernetes object of kind Service or EndpointSlice";
+        assert_eq!(parsed(text).err().as_deref(), Some(told), "{text}");
+    }
+}
+
+#[test]
 fn a_list_that_is_none_is_an_error_and_not_lost() {
     let good = format!(
         "{}\n---\n",

@@ -19,13 +19,17 @@ struct Followed {
 
 impl Followed {
     fn new(percent: Option<u8>, namespaces: &[&str]) -> Self {
+        Self::guarded(ShrinkGuard::new(percent), namespaces)
+    }
+
+    fn guarded(shrink_guard: ShrinkGuard, namespaces: &[&str]) -> Self {
         let namespaces: Vec<_> = namespaces.iter().map(|n| n.parse().unwrap()).collect();
         let feeds = Feeds::new(&namespaces);
         let publisher = Publisher::default();
         let reader = publisher.reader();
         let policy = Policy {
             rules: rules(),
-            shrink_guard: ShrinkGuard::new(percent),
+            shrink_guard,
             snapshot: None,
             max_stale: None,
         };
@@ -40,7 +44,11 @@ impl Followed {
 
     /// Starts with a complete list of mirrors, and empty ones of everything else.
     async fn with(percent: Option<u8>, mirrors: &[Value]) -> Self {
-        let followed = Self::new(percent, &[]);
+        Self::guarded_with(ShrinkGuard::new(percent), mirrors).await
+    }
+
+    async fn guarded_with(shrink_guard: ShrinkGuard, mirrors: &[Value]) -> Self {
+        let followed = Self::guarded(shrink_guard, &[]);
         for watch in Watch::ALL {
             let is_mirrors = watch == Watch::MirrorServices;
             followed
@@ -97,14 +105,41 @@ fn more_than_the_share_of_more_than_ten_services_is_too_much() {
         (Some(90), 19, 20, true),
         (Some(90), 18, 20, false), // the share itself may go
         (Some(90), 11, 11, true),
-        (Some(90), 10, 10, false),
+        (Some(90), 9, 10, false),
         (Some(50), 10, 20, false),
         (Some(50), 11, 20, true),
+        (Some(1), 1, 2, false),
+        (Some(1), 9, 10, false),
+        (Some(90), 0, 0, false),
+        (Some(90), 0, 1, false),
         (None, 20, 20, false),
+        (None, 1, 1, false),
+    ] {
+        let case = format!("{lost} of {there} with {percent:?}");
+        for guard in [
+            ShrinkGuard::new(percent),
+            ShrinkGuard::new(percent).of_files(),
+        ] {
+            assert_eq!(guard.is_too_much(lost, there), is_too_much, "{case}");
+        }
+    }
+}
+
+#[test]
+fn none_left_of_any_number_is_too_much_of_the_api_servers_and_of_ten_not_of_a_files() {
+    for (percent, there, of_api_server, of_file) in [
+        (Some(90), 10, true, false),
+        (Some(90), 1, true, false),
+        (Some(99), 1, true, false),
+        (None, 10, false, false),
     ] {
         let guard = ShrinkGuard::new(percent);
-        let case = format!("{lost} of {there} with {percent:?}");
-        assert_eq!(guard.is_too_much(lost, there), is_too_much, "{case}");
+        assert_eq!(guard.is_too_much(there, there), of_api_server, "{there}");
+        assert_eq!(
+            guard.of_files().is_too_much(there, there),
+            of_file,
+            "{there}"
+        );
     }
 }
 
@@ -149,12 +184,89 @@ async fn a_list_that_says_otherwise_is_applied_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn lists_that_drop_less_are_not_held() {
-    for (percent, before, after) in [(Some(90), 20, 2), (Some(90), 10, 0), (None, 20, 0)] {
-        let followed = Followed::with(percent, &mirrors(before)).await;
+    let of_api_server = ShrinkGuard::new;
+    let of_file = |percent| ShrinkGuard::new(percent).of_files();
+    for (guard, before, after) in [
+        (of_api_server(Some(90)), 20, 2),
+        (of_api_server(Some(90)), 10, 1),
+        (of_api_server(Some(90)), 2, 1),
+        (of_api_server(None), 20, 0),
+        (of_api_server(None), 1, 0),
+        (of_file(Some(90)), 10, 0),
+        (of_file(Some(90)), 1, 0),
+    ] {
+        let followed = Followed::guarded_with(guard, &mirrors(before)).await;
         followed.list(MIRRORS, &mirrors(after)).await;
         followed.wait("the list", |f| f.answered() == after).await;
         assert_eq!(followed.feeds.held(), 0);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_leaves_none_is_held_however_few_there_were() {
+    for before in [1, 2, 10] {
+        let followed = Followed::with(Some(90), &mirrors(before)).await;
+        let generation = followed.reader.load().generation;
+        followed.list(MIRRORS, &[]).await;
+        followed.wait("the hold", |f| f.feeds.held() == 1).await;
+        assert_eq!(followed.answered(), before);
+        assert_eq!(followed.reader.load().generation, generation);
+        // One that leaves some is true at once.
+        followed.list(MIRRORS, &mirrors(before)[..2]).await;
+        let is_taken = |f: &Followed| f.feeds.held() == 0 && f.answered() == 1;
+        followed.wait("the list", is_taken).await;
+        followed.list(MIRRORS, &[]).await;
+        followed.wait("the hold", |f| f.feeds.held() == 1).await;
+        tokio::time::sleep(2 * PAUSE).await;
+        assert_eq!(followed.answered(), 1);
+        followed.list(MIRRORS, &[]).await;
+        followed.wait("the end", |f| f.answered() == 0).await;
+        assert_eq!(followed.feeds.held(), 0);
+    }
+}
+
+/// Whatever is left beside them: mirrors that have no place here, and Services that do not join.
+#[tokio::test(start_paused = true)]
+async fn what_answers_nothing_does_not_hide_that_none_is_left() {
+    let mut flat = mirror("prod", "flat", "west");
+    flat["spec"]["clusterIP"] = "10.0.0.9".into();
+    let beside = [flat, mirror("prod", "empty", "west")];
+    let followed = Followed::with(Some(90), &[mirrors(3), beside.to_vec()].concat()).await;
+    followed.list(MIRRORS, &beside).await;
+    followed.wait("the hold", |f| f.feeds.held() == 1).await;
+    assert_eq!(followed.answered(), 3);
+}
+
+/// The slices that are listed are those that were seen: emptied.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_empties_what_it_leaves_is_held_too() {
+    let of = |pods: &[(&str, &str, bool)]| {
+        let [mut service, slice] = local("prod", "cache", pods);
+        service["metadata"]["labels"]["mirror.linkerd.io/exported"] = "true".into();
+        (service, slice)
+    };
+    let followed = Followed::new(Some(90), &[]);
+    let (service, slice) = of(&[("a", "192.0.2.1", true)]);
+    for watch in Watch::ALL {
+        let own = [
+            (Watch::LocalServices, &service),
+            (Watch::LocalSlices, &slice),
+        ];
+        let own = own.into_iter().filter(|(of, _)| *of == watch);
+        let list: Vec<Value> = own.map(|(_, object)| object.clone()).collect();
+        followed.list(watch, &list).await;
+    }
+    followed.wait("the table", |f| f.answered() == 1).await;
+    // Other endpoints are none fewer.
+    let (_, moved) = of(&[("a", "192.0.2.2", true)]);
+    let generation = followed.reader.load().generation;
+    followed.list(Watch::LocalSlices, &[moved]).await;
+    let has_moved = |f: &Followed| f.reader.load().generation > generation;
+    followed.wait("the other address", has_moved).await;
+    let (_, emptied) = of(&[]);
+    followed.list(Watch::LocalSlices, &[emptied]).await;
+    followed.wait("the hold", |f| f.feeds.held() == 1).await;
+    assert_eq!(followed.answered(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,76 +1,84 @@
-//! What can go wrong with a list or a watch, and what it means for the watcher.
+//! What can go wrong with a list or a watch, what it means for the watcher, and how long to wait then.
 
 use std::time::Duration;
 
 use kube::core::Status;
 
+use super::super::backoff::{Backoff, LONGEST};
 use super::list::ListError;
 use crate::telemetry::sentence;
 
-/// How long the server may tell us to stay away: longer, and nobody would know that it is back.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The first pause after a list that failed, and how pauses grow from there: three lists in the first minute, and less
+/// than one in five minutes later.
+pub(super) const LIST_PAUSE: Duration = Duration::from_secs(5);
+/// Each pause is the one before, times this.
+pub(super) const LIST_GROWTH: u32 = 3;
 
-/// Why listing or watching stopped.
+/// The first pause after a watch that failed. Each is twice the one before.
+pub(super) const WATCH_PAUSE: Duration = Duration::from_millis(200);
+
+/// The longest pause while the server cannot be reached: what is not there cannot be overloaded, and that it is back is to
+/// be noticed soon.
+pub(super) const LONGEST_UNREACHABLE: Duration = Duration::from_secs(15);
+
+/// The longest pause while one feed is denied what it asks for: that costs the server little, and somebody who has just
+/// granted a permission waits for it.
+const LONGEST_DENIED: Duration = Duration::from_secs(60);
+
+/// Why watching stopped.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Stopped {
-    /// The server ended the watch in good order, or everything is to be listed anew.
+    /// The server, or something on the way to it, ended the watch without an error.
     #[error("the watch ended")]
     Ended,
-    /// The last list is held: another one must say the same.
-    #[error("the last list is not confirmed")]
-    Unconfirmed,
     /// The version is too old to go on from, or an event was lost.
     #[error("the resource version is gone: {0}")]
     Gone(String),
-    /// Nothing was heard for too long.
-    #[error("nothing was heard from the API server for {} s", .0.as_secs())]
-    Silent(Duration),
-    /// The server or the way to it failed.
-    #[error("{0}")]
-    Failed(String),
-    /// The server has no time for us, and says how long to stay away.
-    #[error("{0}")]
-    Busy(String, Duration),
+    /// It could not be opened, or broke.
+    #[error(transparent)]
+    Failed(Failure),
     /// Nobody listens to us any more.
     #[error("shutting down")]
     Closed,
 }
 
-/// What a request met with.
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// The server said no: HTTP status and message.
+    #[error("the API server says {0}: {1}")]
     Refused(u16, String),
-    /// The same, not now: and when to come again.
+    /// The same, and when to come again.
+    #[error("the API server says {0}: {1}")]
     Later(u16, String, Duration),
     /// No answer in time.
+    #[error("nothing was heard from the API server for {} s", .0.as_secs())]
     Silent(Duration),
     /// A list that goes on and on.
+    #[error("a list did not end within {} s", .0.as_secs())]
     Endless(Duration),
-    /// Everything else.
+    /// A streamed list ended, or fell silent, before it was complete.
+    #[error("a streamed list was not completed: {0}")]
+    Unfinished(&'static str),
+    /// The server cannot be reached.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The answer broke off, or cannot be read.
+    #[error("{0}")]
     Broken(String),
 }
 
 // === impl Stopped ===
 
 impl Stopped {
-    /// Tells whether the connection broke, or was never made.
-    pub(super) fn is_break(&self) -> bool {
+    /// Returns how long to wait before the next watch.
+    pub(super) fn pause(&self, backoff: &mut Backoff) -> Duration {
         match self {
-            Self::Silent(_) | Self::Failed(_) | Self::Busy(..) => true,
-            Self::Ended | Self::Unconfirmed | Self::Gone(_) | Self::Closed => false,
-        }
-    }
-
-    /// Returns how long the server asked us to stay away.
-    pub(super) fn pause(&self) -> Duration {
-        match self {
-            Self::Busy(_, pause) => *pause,
-            Self::Ended
-            | Self::Unconfirmed
-            | Self::Gone(_)
-            | Self::Silent(_)
-            | Self::Failed(_)
-            | Self::Closed => Duration::ZERO,
+            Self::Failed(failure @ (Failure::Refused(..) | Failure::Later(..))) => {
+                failure.pause(backoff)
+            }
+            Self::Ended | Self::Failed(_) => backoff.next(LONGEST_UNREACHABLE),
+            Self::Gone(_) | Self::Closed => Duration::ZERO,
         }
     }
 }
@@ -96,9 +104,51 @@ impl Failure {
             ..
         } = status;
         let seconds = details.map_or(0, |details| details.retry_after_seconds);
-        match Duration::from_secs(seconds.into()).min(LONGEST_PAUSE) {
+        // Longer than the longest pause of our own, and nobody would know that it is back.
+        match Duration::from_secs(seconds.into()).min(LONGEST) {
             Duration::ZERO => Self::Refused(code, message),
             pause => Self::Later(code, message, pause),
+        }
+    }
+
+    /// Tells whether the server or the way to it is the cause, so that other requests would fail as well. The other
+    /// causes are of one feed: permissions, for instance.
+    pub(super) fn is_of_the_server(&self) -> bool {
+        match self {
+            Self::Refused(code, _) => !matches!(code, 400..=499) || matches!(code, 408 | 429),
+            Self::Later(..)
+            | Self::Silent(_)
+            | Self::Endless(_)
+            | Self::Unfinished(_)
+            | Self::Unreachable(_)
+            | Self::Broken(_) => true,
+        }
+    }
+
+    /// Tells whether a streamed list failed because this server, or what is between, does not do that. A server that is
+    /// too busy, or that does not let us, says something else.
+    pub(super) fn is_of_streaming(&self) -> bool {
+        match self {
+            Self::Refused(code, _) => {
+                matches!(code, 400..=499) && !matches!(code, 401 | 403 | 408 | 410 | 429)
+            }
+            Self::Unfinished(_) | Self::Endless(_) => true,
+            Self::Later(..) | Self::Silent(_) | Self::Unreachable(_) | Self::Broken(_) => false,
+        }
+    }
+
+    /// Returns how long to wait before the next list.
+    pub(super) fn pause(&self, backoff: &mut Backoff) -> Duration {
+        match self {
+            Self::Later(_, _, asked) => *asked + backoff.next(LONGEST),
+            // Credentials rotate, and are read again within a minute.
+            Self::Unreachable(_) | Self::Refused(401, _) => backoff.next(LONGEST_UNREACHABLE),
+            Self::Refused(..) if !self.is_of_the_server() => backoff.next(LONGEST_DENIED),
+            Self::Refused(..)
+            | Self::Silent(_)
+            | Self::Endless(_)
+            | Self::Unfinished(_)
+            | Self::Broken(_) => backoff.next(LONGEST),
         }
     }
 }
@@ -108,7 +158,14 @@ impl From<kube::Error> for Failure {
         if let kube::Error::Api(status) = error {
             return Self::refused(*status);
         }
-        Self::Broken(sentence(&error))
+        let has_begun = matches!(
+            error,
+            kube::Error::ReadEvents(_) | kube::Error::SerdeError(_)
+        );
+        match has_begun {
+            true => Self::Broken(sentence(&error)),
+            false => Self::Unreachable(sentence(&error)),
+        }
     }
 }
 
@@ -120,19 +177,9 @@ impl From<ListError> for Failure {
 
 impl From<Failure> for Stopped {
     fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Refused(410, why) => Self::Gone(why),
-            Failure::Refused(code, why) => {
-                Self::Failed(format!("the API server says {code}: {why}"))
-            }
-            Failure::Later(code, why, pause) => {
-                Self::Busy(format!("the API server says {code}: {why}"), pause)
-            }
-            Failure::Silent(after) => Self::Silent(after),
-            Failure::Endless(after) => {
-                Self::Failed(format!("a list did not end within {} s", after.as_secs()))
-            }
-            Failure::Broken(why) => Self::Failed(why),
+        if let Failure::Refused(410, reason) = failure {
+            return Self::Gone(reason);
         }
+        Self::Failed(failure)
     }
 }

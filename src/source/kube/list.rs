@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 /// Octets of an object, or of what is around objects, that are accepted. etcd holds no object of more than 1.5 MiB by
 /// default, and this is more than JSON makes of one.
-const LONGEST: usize = 16 << 20;
+pub(super) const LONGEST: usize = 16 << 20;
 
 /// Objects of a list that are accepted: ten times what was ever measured. A list that never ends must not fill memory.
-const MOST: usize = 1_000_000;
+pub(super) const MOST: usize = 1_000_000;
 
 /// Cuts objects out of a list.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::api::{ListParams, PostParams};
@@ -19,7 +19,7 @@ use super::Cluster;
 use super::list::ListReader;
 use crate::check::objects::LINKS_GROUP;
 use crate::check::permissions::Right;
-use crate::mirror::{Kind, Namespace};
+use crate::mirror::{Kind, Namespace, ServiceKey};
 use crate::telemetry::sentence;
 
 /// How long one answer may take.
@@ -86,10 +86,10 @@ impl Cluster {
         let preferred = group.preferred_version.map(|version| version.group_version);
         let version = preferred.or_else(|| Some(group.versions.first()?.group_version.clone()));
         match version {
-            Some(version) => self
-                .list(&format!("/apis/{version}/links"), "")
-                .await
-                .map(Some),
+            Some(version) => {
+                let path = format!("/apis/{version}/links");
+                self.list(&path, ListParams::default()).await.map(Some)
+            }
             None => Ok(None),
         }
     }
@@ -115,17 +115,36 @@ impl Cluster {
         };
         let mut objects = Vec::new();
         for path in paths {
-            objects.extend(self.list(&path, selector).await?);
+            let params = ListParams::default().labels(selector);
+            objects.extend(self.list(&path, params).await?);
         }
         Ok(objects)
     }
 
+    /// Lists one Service, as its JSON; `None` if there is none. To list is all that `serve` may.
+    ///
+    /// # Errors
+    ///
+    /// If it may not be read, or there is no answer.
+    pub async fn service(&self, name: &ServiceKey) -> Result<Option<String>, String> {
+        let path = Service::url_path(&(), Some(name.namespace.as_str()));
+        let params = ListParams::default().fields(&format!("metadata.name={}", name.service));
+        Ok(self.list(&path, params).await?.pop())
+    }
+
+    /// Tells whether a namespace exists.
+    ///
+    /// # Errors
+    ///
+    /// If namespaces may not be listed, or there is no answer.
+    pub async fn has_namespace(&self, namespace: &Namespace) -> Result<bool, String> {
+        let path = KubeNamespace::url_path(&(), None);
+        let params = ListParams::default().fields(&format!("metadata.name={namespace}"));
+        Ok(!self.list(&path, params).await?.is_empty())
+    }
+
     /// Lists what is at a path. It comes whole, or not at all.
-    async fn list(&self, path: &str, selector: &str) -> Result<Vec<String>, String> {
-        let mut params = ListParams::default();
-        if !selector.is_empty() {
-            params = params.labels(selector);
-        }
+    async fn list(&self, path: &str, params: ListParams) -> Result<Vec<String>, String> {
         let request = Request::new(path).list(&params);
         let request = request.map_err(|error| sentence(&error))?;
         let text = answer(self.client.request_text(request)).await?;

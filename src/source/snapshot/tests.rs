@@ -23,7 +23,6 @@ fn objects() -> Vec<Value> {
     service["metadata"]["annotations"] =
         json!({"global-dns/ttl": "7", "global-dns/gateway-down": "include"});
     service["metadata"]["labels"]["mirror.linkerd.io/exported"] = "true".into();
-    service["metadata"]["creationTimestamp"] = "2026-01-02T03:04:05Z".into();
     let mut flat = mirror("prod", "flat", "west");
     flat["spec"]["clusterIP"] = "10.0.0.9".into();
     vec![

@@ -1,10 +1,11 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mirror::SkipReason;
-use crate::mirror::Watch;
-use crate::table::Conflict;
-use crate::testing::{endpoint, gateway, inputs, local, mirror, reduced, rules, table, table_by};
+use crate::mirror::{ObjectKey, SkipReason, Watch};
+use crate::table::{Conflict, NoOwner};
+use crate::testing::{
+    endpoint, gateway, inputs, listing, local, mirror, reduced, rules, table, table_by,
+};
 
 /// A small shop: `prod/db` in east and west.
 fn shop() -> Vec<Value> {
@@ -95,7 +96,7 @@ fn two_namespaces_with_one_service_contest_its_short_name() {
     let expected = conflict(
         "short-name",
         "db",
-        "claimed by namespaces prod, shop; answered for 'prod'",
+        "claimed by namespaces prod, shop; no flag decides, so it is NXDOMAIN",
     );
     assert_eq!(conflicts(&table(&objects)), expected);
     let pinned = [("db".parse().unwrap(), "shop".parse().unwrap())].into();
@@ -107,7 +108,7 @@ fn two_namespaces_with_one_service_contest_its_short_name() {
     assert_eq!(conflicts(&table), Vec::new());
     assert_eq!(
         table.short_name("db").unwrap().owner,
-        Some("shop".parse().unwrap())
+        Ok("shop".parse().unwrap())
     );
 }
 
@@ -139,62 +140,65 @@ fn a_service_without_endpoints_that_hides_a_short_name_moves_answers() {
 }
 
 #[test]
-fn the_oldest_mirror_owns_a_contested_short_name() {
-    let aged = |object: Value, time: &str| with(object, "/metadata/creationTimestamp", json!(time));
-    let mut objects = vec![
-        aged(mirror("a", "db", "east"), "2026-02-01T00:00:00Z"),
-        aged(mirror("b", "db", "east"), "2026-01-01T00:00:00Z"),
-        mirror("c", "db", "east"),
-    ];
+fn a_short_name_belongs_to_its_pin_the_default_namespace_or_the_only_claimant() {
+    let objects = ["a", "b", "c"].map(|namespace| mirror(namespace, "db", "east"));
     let owner = |rules: &Rules, objects: &[Value]| {
-        table_by(rules, objects)
-            .short_name("db")
-            .and_then(|short| short.owner.clone())
+        let table = table_by(rules, objects);
+        table.short_name("db").unwrap().owner.clone()
     };
-    assert_eq!(owner(&rules(), &objects), Some("b".parse().unwrap()));
-    objects.remove(1);
-    assert_eq!(owner(&rules(), &objects), Some("a".parse().unwrap()));
-    let default = Rules {
-        default_namespace: Some("c".parse().unwrap()),
+    let namespace = |name: &str| -> Namespace { name.parse().unwrap() };
+    let default = |name| Rules {
+        default_namespace: Some(namespace(name)),
         ..rules()
     };
-    assert_eq!(owner(&default, &objects), Some("c".parse().unwrap()));
-    let elsewhere = Rules {
-        default_namespace: Some("z".parse().unwrap()),
-        ..rules()
+    let pinned = |name, rules: Rules| Rules {
+        pinned_names: [("db".parse().unwrap(), namespace(name))].into(),
+        ..rules
     };
-    assert_eq!(owner(&elsewhere, &objects), Some("a".parse().unwrap()));
-    // A pin to a namespace that lacks the service is no name, never a fallback.
-    let pinned = [("db".parse().unwrap(), "z".parse().unwrap())].into();
-    assert_eq!(
-        owner(
-            &Rules {
-                pinned_names: pinned,
-                ..default.clone()
-            },
-            &objects
+    let only = |short_names, rules: Rules| Rules {
+        short_names,
+        ..rules
+    };
+    for (case, rules, expected) in [
+        ("several", rules(), Err(NoOwner::Contested)),
+        ("the default namespace", default("c"), Ok(namespace("c"))),
+        (
+            "a default namespace that lacks it",
+            default("z"),
+            Err(NoOwner::Contested),
         ),
-        None
-    );
-    let only_pinned = Rules {
-        short_names: ShortNames::Pinned,
-        ..rules()
-    };
-    assert_eq!(owner(&only_pinned, &objects), None);
-    let pinned_default = Rules {
-        short_names: ShortNames::Pinned,
-        ..default.clone()
-    };
-    assert_eq!(owner(&pinned_default, &objects), Some("c".parse().unwrap()));
-    assert_eq!(
-        owner(
-            &Rules {
-                short_names: ShortNames::Off,
-                ..default
-            },
-            &objects
+        (
+            "a pin before the default",
+            pinned("b", default("c")),
+            Ok(namespace("b")),
         ),
-        None
+        (
+            "a pin that lacks it, with a default that has it",
+            pinned("z", default("c")),
+            Err(NoOwner::Pinned(namespace("z"))),
+        ),
+        (
+            "pinned ones only",
+            only(ShortNames::Pinned, rules()),
+            Err(NoOwner::Unpinned),
+        ),
+        (
+            "pinned ones only, by default",
+            only(ShortNames::Pinned, default("c")),
+            Ok(namespace("c")),
+        ),
+        (
+            "off",
+            only(ShortNames::Off, pinned("b", default("c"))),
+            Err(NoOwner::Off),
+        ),
+    ] {
+        assert_eq!(owner(&rules, &objects), expected, "{case}");
+    }
+    assert_eq!(owner(&rules(), &objects[1..2]), Ok(namespace("b")));
+    assert_eq!(
+        owner(&only(ShortNames::Pinned, rules()), &objects[1..2]),
+        Err(NoOwner::Unpinned)
     );
 }
 
@@ -251,6 +255,80 @@ fn an_excluded_cluster_is_left_out_by_its_name_after_aliases() {
 }
 
 #[test]
+fn an_excluded_cluster_takes_no_local_member_with_it() {
+    let pods = [("db-0", "192.0.2.1", true)];
+    let objects = |exported: bool| {
+        let [mut service, slice] = local("prod", "db", &pods);
+        if exported {
+            service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
+        }
+        [shop(), vec![service, slice]].concat()
+    };
+    let clusters = |excluded: &[&str], local_members: LocalMembers, exported: bool| {
+        let rules = Rules {
+            excluded_clusters: excluded.iter().map(|name| name.parse().unwrap()).collect(),
+            local_members,
+            ..rules()
+        };
+        let table = table_by(&rules, &objects(exported));
+        let service = table.service("prod", "db").unwrap();
+        let clusters = service
+            .clusters()
+            .map(|cluster| cluster.as_str().to_owned());
+        clusters.collect::<Vec<_>>()
+    };
+    let all = &["east", "west"];
+    for (excluded, local_members, exported, expected) in [
+        (
+            &["west"][..],
+            LocalMembers::Matching,
+            false,
+            &["east", "hub"][..],
+        ),
+        // Mirrors of it exist all the same.
+        (all, LocalMembers::Matching, false, &["hub"]),
+        (all, LocalMembers::Matching, true, &["hub"]),
+        (all, LocalMembers::Exported, true, &["hub"]),
+        (all, LocalMembers::Exported, false, &[]),
+        (all, LocalMembers::Off, true, &[]),
+        // A link that has this cluster's name goes, and not what it stands for.
+        (
+            &["hub"],
+            LocalMembers::Matching,
+            false,
+            &["east", "hub", "west"],
+        ),
+    ] {
+        let found = clusters(excluded, local_members, exported);
+        assert_eq!(found, expected, "{excluded:?} {local_members:?} {exported}");
+    }
+}
+
+#[test]
+fn an_exported_local_member_stays_when_the_last_mirror_goes() {
+    let pods = [("db-0", "192.0.2.1", true)];
+    for (exported, left) in [(true, 1), (false, 0)] {
+        let [mut service, slice] = local("prod", "db", &pods);
+        if exported {
+            service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
+        }
+        let mut inputs = inputs(&[shop(), vec![service, slice]].concat());
+        let mut table = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
+        // One after the other, headless mirrors first and last.
+        for name in ["db-east", "db-0-east", "db-0-west", "db-west"] {
+            let dirty = inputs.delete(Watch::MirrorServices, ObjectKey::new("prod", name));
+            table = build(&table, &inputs, &dirty, &rules()).table;
+            let service = table.service("prod", "db");
+            let hub = service.map_or(0, |service| service.in_cluster("hub").len());
+            assert!(hub == 1 || (name == "db-west" && hub == left), "{name}");
+        }
+        let service = table.service("prod", "db");
+        assert_eq!(service.map_or(0, |service| service.endpoints.len()), left);
+        assert_eq!(table.short_service("db").is_some(), exported);
+    }
+}
+
+#[test]
 fn annotations_that_disagree_or_make_no_sense_are_reported() {
     let asks =
         |ttl: &str, cluster: &str| annotated(mirror("prod", "db", cluster), "global-dns/ttl", ttl);
@@ -298,6 +376,84 @@ fn headless_in_one_cluster_and_not_in_another_is_reported() {
     assert_eq!(conflicts(&table(&objects[4..])), Vec::new());
 }
 
+/// The hosts that are listed without an endpoint mirror: `db-1 of east at 10.96.0.9, not Service/prod/db-1-east`.
+fn missing(table: &Table) -> Vec<String> {
+    let services = table.sorted_services().into_iter();
+    let missing = services.flat_map(|service| service.missing.iter());
+    missing
+        .map(|host| {
+            let address = host.address.map_or("?".to_owned(), |ip| ip.to_string());
+            let (hostname, cluster, mirror) = (&host.hostname, &host.cluster, &host.mirror);
+            format!(
+                "{mirror}: {hostname} of {cluster} at {address}, not {}",
+                host.expected
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn hosts_that_are_listed_without_an_endpoint_mirror_are_missing() {
+    let listed = [
+        ("db-0", "10.96.0.1"),
+        ("db-1", "10.96.0.9"),
+        ("db-2", "127.0.0.1"),
+    ];
+    let mut objects = shop();
+    assert_eq!(missing(&table(&objects)), [""; 0]);
+    objects.push(listing("prod", "db-east", &listed));
+    let one = "Service/prod/db-east: db-1 of east at 10.96.0.9, not Service/prod/db-1-east";
+    let two = "Service/prod/db-east: db-2 of east at ?, not Service/prod/db-2-east";
+    assert_eq!(missing(&table(&objects)), [one, two]);
+    // Nothing of it is answered, and what is stays.
+    assert_eq!(
+        table(&objects)
+            .service("prod", "db")
+            .unwrap()
+            .endpoints
+            .len(),
+        2
+    );
+    // A name is unique in its namespace; the mirror may be of another service, or not be usable.
+    objects.push(endpoint("prod", "cache", "east", "db-1", &["10.96.0.9"]));
+    objects.push(endpoint("prod", "db", "east", "db-2", &["0.0.0.0"]));
+    assert_eq!(missing(&table(&objects)), [one, two]);
+    objects.truncate(5);
+    objects.push(endpoint("prod", "db", "east", "db-1", &["10.96.0.9"]));
+    assert_eq!(missing(&table(&objects)), [two]);
+    // Another namespace's list, one of nothing, and one of a mirror that is not there.
+    let mut objects = shop();
+    objects.push(listing("shop", "db-east", &listed));
+    objects.push(listing("prod", "db-west", &[("", "198.51.100.10")]));
+    objects.push(listing("prod", "db-north", &listed));
+    assert_eq!(missing(&table(&objects)), [""; 0]);
+}
+
+#[test]
+fn missing_hosts_follow_aliases_and_excluded_clusters() {
+    let mut objects = shop();
+    objects.push(listing("prod", "db-east", &[("db-1", "10.96.0.9")]));
+    let mut rules = rules();
+    let pair = ("east".parse().unwrap(), "oregon".parse().unwrap());
+    rules.cluster_aliases.extend([pair]);
+    // Linkerd knows no aliases.
+    let one = "Service/prod/db-east: db-1 of oregon at 10.96.0.9, not Service/prod/db-1-east";
+    assert_eq!(missing(&table_by(&rules, &objects)), [one]);
+    rules.excluded_clusters.insert("oregon".parse().unwrap());
+    assert_eq!(missing(&table_by(&rules, &objects)), [""; 0]);
+}
+
+#[test]
+fn what_a_headless_mirror_lists_does_not_say_whether_a_gateway_is_up() {
+    let mut objects = shop();
+    let mut listed = listing("prod", "db-east", &[("db-0", "10.96.0.1")]);
+    listed["endpoints"][0]["conditions"]["ready"] = json!(false);
+    objects.push(listed);
+    let alive = table(&objects);
+    let alive = alive.service("prod", "db").unwrap().endpoints.iter();
+    assert!(alive.into_iter().all(|endpoint| endpoint.alive));
+}
+
 #[test]
 fn a_local_member_that_is_not_exported_is_reported() {
     let mut objects = shop();
@@ -308,7 +464,18 @@ fn a_local_member_that_is_not_exported_is_reported() {
         conflicts(&table(&objects)),
         conflict("not-exported", "prod/db", detail)
     );
-    service["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
+    let exported_as = |value: &str| json!({"mirror.linkerd.io/exported": value});
+    // Flat mirroring knows no headless Services. Another value is for a Link with a selector of its own.
+    objects[4]["metadata"]["labels"] = exported_as("remote-discovery");
+    let detail = "cluster 'hub' is a member here only: its Service is exported as remote-discovery, which Linkerd \
+                  does not do for headless Services";
+    assert_eq!(
+        conflicts(&table(&objects)),
+        conflict("not-exported", "prod/db", detail)
+    );
+    objects[4]["metadata"]["labels"] = exported_as("to-west");
+    assert_eq!(conflicts(&table(&objects)), Vec::new());
+    service["metadata"]["labels"] = exported_as("true");
     objects[4] = service.clone();
     assert_eq!(conflicts(&table(&objects)), Vec::new());
     // Exported, it is a service of its own; not exported and without a mirror, it is none.
@@ -506,6 +673,31 @@ fn one_of_five_thousand_endpoints_changes_alone() {
     assert_eq!((before.len(), after.len()), (5_000, 5_000));
     let gone: Vec<&IpAddr> = before.difference(&after).collect();
     assert_eq!(gone, [&"10.0.17.1".parse::<IpAddr>().unwrap()]);
+}
+
+/// Whoever writes Services chooses how many ports there are. Looking for each port at each endpoint would take minutes.
+#[test]
+fn what_names_omit_is_found_in_time_that_follows_the_ports() {
+    let ports = |host: usize| -> Value {
+        let port = |port: usize| json!({"name": format!("p{host}-{port}"), "port": port + 1});
+        (0..60).map(port).collect()
+    };
+    let mut objects = vec![
+        mirror("prod", "db", "east"),
+        gateway("prod", "h-0-east", false),
+    ];
+    for host in 0..1_000 {
+        let ip = format!("10.96.{}.{}", host / 250, host % 250 + 1);
+        let name = format!("h-{host}");
+        let mirror = endpoint("prod", "db", "east", &name, &[&ip]);
+        objects.push(with(mirror, "/spec/ports", ports(host)));
+    }
+    let table = table(&objects);
+    let started = std::time::Instant::now();
+    // At the names of the service and of the cluster; the names of its own ports keep it.
+    let omitted = omitted(table.service("prod", "db").unwrap());
+    assert_eq!(omitted, [0, 61_000]);
+    assert!(started.elapsed() < std::time::Duration::from_secs(60));
 }
 
 #[test]

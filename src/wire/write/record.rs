@@ -1,14 +1,18 @@
 //! Single records, each written whole or not at all.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::ControlFlow;
 
 use super::super::query::{CLASS_IN, HEADER};
-use super::{ADDITIONAL, ANSWER, Message, QNAME};
+use super::{ADDITIONAL, ANSWER, Message, OPT, QNAME};
 use crate::mirror::ServiceKey;
 use crate::table::Endpoint;
 use crate::zone::answer::rtype_of;
 use crate::zone::print::{SOA_TIMERS, SRV_WEIGHT};
-use crate::zone::{RecordType, Targets, View, Zone, ZoneKind};
+use crate::zone::{Name, RecordType, RowData, Targets, View, Zone, ZoneKind};
+
+/// Octets of a record before its data, if its owner name is a pointer.
+const HEAD: usize = 12;
 
 /// The last octet that a pointer can lead to.
 const POINTABLE: usize = 0x3fff;
@@ -94,18 +98,28 @@ impl Message<'_> {
         ttl: u32,
         length: usize,
     ) -> Option<&mut [u8]> {
-        let end = self.length + 12 + length;
+        let end = self.length + HEAD + length;
         if end > self.limit {
             return None;
         }
         let ([t1, t2], [a, b, c, d]) = (rtype.0.to_be_bytes(), ttl.to_be_bytes());
         let [l1, l2] = (length as u16).to_be_bytes(); // names and addresses: some 300 octets at most
         let record = &mut self.out[self.length..end];
-        let (head, data) = record.split_at_mut(12);
+        let (head, data) = record.split_at_mut(HEAD);
         head.copy_from_slice(&[owner[0], owner[1], t1, t2, 0, 1, a, b, c, d, l1, l2]);
         self.length = end;
         self.counts[section] += 1;
         Some(data)
+    }
+
+    /// Writes an RRset whole, or nothing of it; `records` returns `false` if one does not fit.
+    pub(super) fn put_rrset(&mut self, records: impl FnOnce(&mut Self) -> bool) -> bool {
+        let (length, counts) = (self.length, self.counts);
+        let is_whole = records(self);
+        if !is_whole {
+            (self.length, self.counts) = (length, counts);
+        }
+        is_whole
     }
 
     /// Writes an address of an SRV target whose name is at `target_at`.
@@ -239,6 +253,23 @@ impl Message<'_> {
         }
         fits
     }
+}
+
+/// Returns the octets of a message that answers with all rows of a view: header, question, the rows, and an OPT record
+/// without options.
+pub fn whole_answer(view: &View<'_>, rtype: RecordType, name: &Name) -> usize {
+    let tail = view.target_tail(name).len();
+    let mut octets = HEADER + name.wire().len() + 4 + OPT;
+    let _ = view.visit_rows(rtype, &mut |row| {
+        octets += HEAD
+            + match row.data {
+                RowData::Address(IpAddr::V4(_)) => 4,
+                RowData::Address(IpAddr::V6(_)) => 16,
+                RowData::Srv(_) => 6 + host_length(row.endpoint) + tail,
+            };
+        ControlFlow::Continue(())
+    });
+    octets
 }
 
 /// Octets of the labels `H.C` of an endpoint.

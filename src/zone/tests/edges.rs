@@ -143,6 +143,28 @@ fn a_zone_file_begins_with_what_the_zone_itself_owns() {
     );
 }
 
+/// BIND, Knot and NSD refuse a zone whose name server has no address.
+#[test]
+fn a_zone_file_has_an_address_of_its_name_server_even_if_none_is_known() {
+    let known = zones(&["global"]);
+    let unknown = known.iter().cloned().map(|zone| Zone {
+        ns_addresses: Vec::new(),
+        ..zone
+    });
+    let unknown = Zones::new(unknown.collect());
+    let now = published(shop());
+    let [with, without] =
+        [&known, &unknown].map(|zones| print::zone_file(zones, zones.iter().next().unwrap(), &now));
+    assert_eq!(
+        with.replace("\tA\t192.0.2.53\n", "\tA\t127.0.0.1\n"),
+        without
+    );
+    let name = Name::from_text("ns.dns.global").unwrap();
+    let table = now.table.as_ref().unwrap();
+    let answered = answer(read(&unknown, table, &name), RecordType::A);
+    assert!(matches!(answered, Answer::NoData(_)), "{answered:?}");
+}
+
 #[test]
 fn types_are_written_as_in_a_zone_file() {
     for (rtype, text) in [

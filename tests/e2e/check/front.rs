@@ -63,6 +63,10 @@ impl Front {
         format!("--server={}", self.server.dns)
     }
 
+    pub fn api_flag(&self) -> String {
+        format!("--api=http://{}", self.server.api())
+    }
+
     pub fn resolver_flag(&self) -> String {
         format!("--resolver={}", self.address)
     }

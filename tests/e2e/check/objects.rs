@@ -61,6 +61,44 @@ pub fn link(cluster: &str) -> Value {
     })
 }
 
+/// The Link of west, which could not mirror two of its Services, and reports a headless one as all of them.
+pub fn failing_link() -> Value {
+    let condition = |namespace: &str, name: &str, reason: &str| {
+        json!({
+            "controllerName": "linkerd.io/service-mirror",
+            "remoteRef": {"group": "core", "kind": "Service", "namespace": namespace, "name": name},
+            "conditions": [{"type": "Mirrored", "status": "False", "reason": reason, "message": "as it says"}],
+        })
+    };
+    let mut link = link("west");
+    link["status"] = json!({"mirrorServices": [
+        condition("default", "nginx", "InvalidService"),
+        condition("default", "web", "Error"),
+        condition("nowhere", "web", "MissingNamespace"),
+    ]});
+    link
+}
+
+/// A Service of namespace default: neither headless nor mirrored.
+pub fn plain_service() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "plain", "namespace": "default"},
+        "spec": {"ports": [{"port": 80}]},
+    })
+}
+
+/// A Service whose label is neither that of a mirror nor absent.
+pub fn odd_service() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "name": "odd-east", "namespace": "default",
+            "labels": {"mirror.linkerd.io/mirrored-service": "True"},
+        },
+        "spec": {"clusterIP": "None", "ports": [{"port": 80}]},
+    })
+}
+
 /// A gateway's probe Service, as Linkerd's chart makes it.
 pub fn probe_service() -> Value {
     json!({

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use global_dns::explain::explain;
+use global_dns::explain::{Context, Observer, explain};
 use global_dns::mirror::GatewayDown;
 use global_dns::table::report::Report;
 use global_dns::table::{ConflictKind, Endpoint, Published, Service, Table};
@@ -13,6 +13,12 @@ use global_dns::zone::{Name, ZoneKind, print, reverse};
 use super::foreign::{self, Decoded};
 use super::messages::{self, SETTINGS};
 use super::world::Seen;
+
+/// Who explains.
+const SERVER: Context<'_> = Context {
+    watched: &[],
+    observer: Observer::Server,
+};
 
 pub const A: u16 = 1;
 const PTR: u16 = 12;
@@ -112,7 +118,7 @@ fn check_name(now: &Published, name: &str, seen: &mut Seen) -> Vec<String> {
     }
     seen.names += usize::from(owns);
     let name = Name::from_text(name).unwrap();
-    let explanation = explain(&SETTINGS.zones, now, &[], &name).unwrap();
+    let explanation = explain(&SETTINGS.zones, now, &SERVER, &name).unwrap();
     assert!(!explanation.to_text().is_empty() && (!owns || explanation.exists));
     targets
 }

@@ -38,7 +38,7 @@ pub fn decode(reply: &[u8], over: &str) -> Decoded {
     one
 }
 
-/// Checks that a reply holds such records, section by section; of the additional ones those that fit.
+/// Checks that a reply holds such records, section by section; of the additional ones those RRsets that fit.
 pub fn check_same_records(reply: &[u8], sections: [&[Record]; 3]) {
     let message = Message::from_vec(reply).unwrap();
     let texts = |records: &[Record]| -> Vec<String> {
@@ -53,6 +53,15 @@ pub fn check_same_records(reply: &[u8], sections: [&[Record]; 3]) {
         found.iter().all(|record| additionals.contains(record)),
         "{found:?}"
     );
+    // Whole or absent (RFC 2181 section 9).
+    let rrset = |record: &Record| (record.name.to_lowercase(), record.record_type());
+    for record in &message.additionals {
+        let count = |records: &[Record]| {
+            let own = records.iter().filter(|other| rrset(other) == rrset(record));
+            own.count()
+        };
+        assert_eq!(count(&message.additionals), count(sections[2]), "{found:?}");
+    }
 }
 
 fn by_hickory(reply: &[u8]) -> Result<Decoded, String> {

@@ -10,15 +10,18 @@ use global_dns::source::file::parse_texts;
 use global_dns::table::{
     Inputs, LocalMembers, Published, Publisher, Rules, ShortNames, Table, build,
 };
+use global_dns::wire::cookie::Cookie;
 use global_dns::wire::{
-    Access, Arrival, CookieSecret, Order, RateLimit, Reject, Settings, Transport, parse, records,
-    respond, write,
+    Access, Arrival, Order, RateLimit, Reject, Settings, Transport, parse, records, respond, write,
 };
 use global_dns::zone::{Zone, ZoneKind, Zones};
 
 use super::choices::Choices;
 use super::foreign::{self, Decoded};
 use super::memory::allocates_at_most;
+
+/// What a client that sends a cookie gets.
+const COOKIE: Cookie = [9; 24];
 
 /// A zone and a reverse zone.
 pub static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
@@ -44,7 +47,6 @@ pub static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
         server_id: Some("replica-1".to_owned()),
         version_bind: Some("a DNS server".to_owned()),
         tcp_idle: Duration::from_secs(30),
-        cookie_secret: CookieSecret([7; 16]),
     }
 });
 
@@ -243,7 +245,7 @@ fn written(
         client,
         rate_limit,
         turn: 3,
-        time: 1,
+        cookie: Some(COOKIE),
     };
     let query = parse(packet);
     let mut reply = respond(&SETTINGS, now, &query, &arrival)?;
@@ -270,7 +272,7 @@ fn check_records(now: &Published, packet: &[u8]) {
         client: CLIENT,
         rate_limit: RateLimit::Within,
         turn: 3,
-        time: 1,
+        cookie: Some(COOKIE),
     };
     let (Some(mut reply), Ok(asked)) = (respond(&SETTINGS, now, &query, &arrival), &query) else {
         return;

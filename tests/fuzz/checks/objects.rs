@@ -156,8 +156,11 @@ fn other_mirror(choices: &mut Choices<'_>) -> Value {
 }
 
 fn gateway_slice(choices: &mut Choices<'_>) -> Value {
-    let [namespace, _, cluster] = place(choices);
+    let [namespace, service, cluster] = place(choices);
     let (host, octet) = (choices.pick(HOSTS), choices.octet());
+    if octet / 8 % 4 == 3 {
+        return headless_slice([namespace, service, cluster], host, octet);
+    }
     let endpoints = match octet % 4 {
         0 | 1 => json!([{"addresses": ["198.51.100.10"], "conditions": {"ready": false}}]),
         2 => json!([{"addresses": ["198.51.100.10"], "conditions": {"ready": true}}]),
@@ -168,8 +171,33 @@ fn gateway_slice(choices: &mut Choices<'_>) -> Value {
             "namespace": namespace,
             "name": format!("{host}-{cluster}-{}", octet / 4 % 2),
             "labels": {
+                key::MIRRORED_SERVICE: "true",
                 key::SERVICE_NAME: format!("{host}-{cluster}"),
                 key::HEADLESS_MIRROR: "parent",
+            },
+        },
+        "addressType": "IPv4",
+        "endpoints": endpoints,
+    })
+}
+
+/// The slice of a headless mirror: two hosts, or what Linkerd overwrites it with.
+fn headless_slice([namespace, service, cluster]: [&str; 3], host: &str, octet: u8) -> Value {
+    let endpoints = match octet % 4 {
+        0 => json!([{"addresses": ["198.51.100.10"], "conditions": {"ready": true}}]),
+        1 => json!([{"addresses": ["10.96.0.1"], "hostname": host}]),
+        _ => json!([
+            {"addresses": ["10.96.0.2"], "hostname": "db-1"},
+            {"addresses": ["10.96.0.1"], "hostname": host},
+        ]),
+    };
+    json!({
+        "metadata": {
+            "namespace": namespace,
+            "name": format!("{service}-{cluster}-{}", octet / 4 % 2),
+            "labels": {
+                key::MIRRORED_SERVICE: "true",
+                key::SERVICE_NAME: format!("{service}-{cluster}"),
             },
         },
         "addressType": "IPv4",

@@ -78,18 +78,21 @@ pub fn selected(kind: Kind, object: &Value) -> Option<Watch> {
     let label = |key: &str| object["metadata"]["labels"][key].as_str();
     let is_mirror = label(key::MIRRORED_SERVICE) == Some("true");
     let is_marked = label(key::MIRRORED_SERVICE).is_some();
-    let of_mirror = label(key::HEADLESS_MIRROR).is_some();
+    let is_of_others = label(key::MCS_SERVICE).is_some()
+        || label(key::SOURCE_CLUSTER).is_some()
+        || label(key::MANAGED_BY) == Some("endpointslice-mesh-controller.cilium.io");
     match kind {
         Kind::Service if is_mirror => Some(Watch::MirrorServices),
         Kind::Service => {
             let is_headless = object["spec"]["clusterIP"].as_str() == Some("None");
             (is_headless && !is_marked).then_some(Watch::LocalServices)
         }
-        Kind::EndpointSlice if of_mirror => Some(Watch::MirrorSlices),
+        Kind::EndpointSlice if is_mirror => Some(Watch::MirrorSlices),
+        Kind::EndpointSlice if is_marked || is_of_others => None,
         Kind::EndpointSlice if label(key::HEADLESS).is_some() => Some(Watch::LocalSlices),
         Kind::EndpointSlice => {
             let is_managed = label(key::MANAGED_BY) == Some("endpointslice-controller.k8s.io");
-            (!is_marked && !is_managed).then_some(Watch::ForeignSlices)
+            (!is_managed).then_some(Watch::ForeignSlices)
         }
     }
 }

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::{checkup, finding, findings};
 use crate::support::binary::{global_dns, run, run_command};
-use crate::support::objects::{Gateway, Manifest, local, mirror, objects};
+use crate::support::objects::{Gateway, Manifest, listing, local, mirror, objects};
 use crate::support::repository;
 
 fn file_of(text: &str) -> (TempDir, String) {
@@ -25,9 +25,13 @@ fn check_of(manifest: impl Into<Manifest>, flags: &[&str]) -> (Value, Option<i32
 }
 
 fn healthy() -> Manifest {
+    let db = |cluster: &str, address: &str| {
+        let mirror = mirror("prod", "db", cluster).endpoint("db-0", &[address]);
+        mirror.annotation("config.linkerd.io/opaque-ports", "26257")
+    };
     objects()
-        .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
-        .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]))
+        .with(db("east", "10.96.1.1"))
+        .with(db("west", "10.96.2.1"))
         .with(link("east"))
         .with(link("west"))
 }
@@ -98,6 +102,11 @@ fn files_of_a_healthy_cluster_have_no_red_line_and_say_what_only_an_api_server_c
             "orphaned-mirrors",
             "green: every mirror's cluster has a Link",
         ),
+        ("link-status", "green: no Link reports that mirroring fails"),
+        (
+            "namespaces",
+            "green: every namespace that Links and flags name exists",
+        ),
         (
             "endpoint-mirrors",
             "green: every headless mirror has endpoint mirrors",
@@ -106,10 +115,30 @@ fn files_of_a_healthy_cluster_have_no_red_line_and_say_what_only_an_api_server_c
             "clobbered-mirrors",
             "green: no headless mirror lists a gateway's address",
         ),
+        (
+            "identity",
+            "yellow: mirrors that two Links write: not checked, only a running server can know it, and --api is not given",
+        ),
+        (
+            "mirror-labels",
+            "green: every mirrored-service label is 'true'",
+        ),
+        (
+            "long-names",
+            "green: no mirror has a name of more than 63 characters",
+        ),
+        (
+            "opaque-ports",
+            "green: no port of a headless mirror has to be marked opaque",
+        ),
         ("gateways", "green: no gateway is down"),
-        ("short-names", "green: no short name has several claimants"),
+        ("short-names", "green: no short name is contested"),
         ("conflicts", "green: nothing else contradicts"),
         ("skipped-objects", "green: every object can be used"),
+        (
+            "answer-sizes",
+            "green: every answer fits a message of 65,535 octets",
+        ),
         (
             "server",
             "yellow: the server of global.: not checked, --server is not given",
@@ -134,6 +163,11 @@ fn each_ailment_is_found_in_files() {
     let skipped = mirror("prod", "db", "east").endpoint("db-7", &["0.0.0.0"]);
     let skipped = Manifest::from(skipped).0.remove(1);
     let here = local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
+    // One more than fits: 48 octets for each, and 45 for header, question and OPT.
+    let wide = (0..1365).fold(mirror("prod", "wide", "east"), |wide, number| {
+        let address = format!("10.97.{}.{}", number / 250, number % 250 + 1);
+        wide.endpoint(&format!("w-{number:04}"), &[&address])
+    });
     for (part, check, expected, exit) in [
         (
             Manifest::from(bare),
@@ -150,7 +184,7 @@ fn each_ailment_is_found_in_files() {
         (
             contested.into(),
             "short-names",
-            "red: 'db' is claimed by namespaces prod, shop; answered for 'prod'",
+            "red: 'db' is claimed by namespaces prod, shop; no flag decides, so it is NXDOMAIN",
             1,
         ),
         (
@@ -163,6 +197,12 @@ fn each_ailment_is_found_in_files() {
             skipped.into(),
             "skipped-objects",
             "yellow: 1 object left out: Service/prod/db-7-east (bad-address)",
+            0,
+        ),
+        (
+            wide.into(),
+            "answer-sizes",
+            "yellow: longer than a message of 65,535 octets: wide.prod.global. SRV (65565 octets)",
             0,
         ),
         (
@@ -179,6 +219,147 @@ fn each_ailment_is_found_in_files() {
 }
 
 #[test]
+fn hosts_that_linkerd_lists_without_an_endpoint_mirror_are_named_by_check_and_explain() {
+    let hosts = [("db-0", "10.96.1.1"), ("db-1", "10.96.1.2")];
+    let manifest = healthy().with(listing("prod", "db-east", &hosts));
+    let (checkup, code) = check_of(manifest.clone(), &[]);
+    let expected = "yellow: 1 host without endpoint mirror: Service/prod/db-east lists db-1";
+    assert_eq!(finding(&checkup, "endpoint-mirrors"), expected);
+    assert_eq!(code, Some(0));
+    let (_folder, file) = file_of(&manifest.text());
+    for (name, exit) in [("db.prod.global", 0), ("db-1.east.db.prod.global", 3)] {
+        let ended = run(&["explain", name, &file]);
+        assert_eq!(ended.code, Some(exit), "{name}");
+        let note =
+            "Service/prod/db-east lists hosts that have no endpoint mirror: db-1 (10.96.1.2);";
+        assert!(ended.stdout.contains(note), "{}", ended.stdout);
+    }
+    // As the real controller writes it, when one mirror is gone.
+    let mut state = state_after("02-scale-up-east.jsonl");
+    let (checkup, _) = check_of(state.clone(), &[]);
+    let complete = "green: every headless mirror has endpoint mirrors";
+    assert_eq!(finding(&checkup, "endpoint-mirrors"), complete);
+    let is_lost = |object: &Value| {
+        object["kind"] == "Service" && object["metadata"]["name"] == "nginx-set-1-east"
+    };
+    state.0.retain(|object| !is_lost(object));
+    let (checkup, _) = check_of(state, &[]);
+    let expected =
+        "yellow: 1 host without endpoint mirror: Service/default/nginx-east lists nginx-set-1";
+    assert_eq!(finding(&checkup, "endpoint-mirrors"), expected);
+}
+
+#[test]
+fn what_linkerd_cannot_mirror_is_found_in_files() {
+    let failing = |namespace: &str, name: &str, reason: &str| {
+        let mut link = link("west");
+        link["metadata"]["name"] = json!("another-link-to-west");
+        link["status"] = json!({"mirrorServices": [{
+            "remoteRef": {"kind": "Service", "namespace": namespace, "name": name},
+            "conditions": [{"type": "Mirrored", "status": "False", "reason": reason, "message": "see the log"}],
+        }]});
+        link
+    };
+    let mut odd = Manifest::from(mirror("prod", "cache", "east"));
+    odd.0[0]["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] = json!("True");
+    let mut odd_slice =
+        Manifest::from(mirror("prod", "cache", "east").endpoint("c-0", &["10.96.1.9"]));
+    odd_slice.0.drain(..2);
+    odd_slice.0[0]["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] = json!("yes");
+    let ports =
+        mirror("prod", "nats", "east").ports(&[("client", "TCP", 4222), ("http", "TCP", 8222)]);
+    let long = "h".repeat(60);
+    let here = local("prod", "web")
+        .exported()
+        .endpoint(Some(&long), "192.0.2.1", true);
+    let no_flags: &[&str] = &[];
+    for (part, flags, check, expected) in [
+        (
+            Manifest::from(failing("prod", "web", "Error")),
+            no_flags,
+            "link-status",
+            "yellow: Links report that mirroring fails: prod/web of cluster 'west' (Error: see the log)",
+        ),
+        (
+            failing("prod", "db", "InvalidService").into(),
+            no_flags,
+            "link-status",
+            "green: no Link reports that mirroring fails",
+        ),
+        (
+            failing("shop", "web", "Error").into(),
+            &["--namespace=prod"],
+            "link-status",
+            "green: no Link reports that mirroring fails",
+        ),
+        (
+            failing("shop", "cart", "MissingNamespace").into(),
+            no_flags,
+            "namespaces",
+            "yellow: namespaces that do not exist here: 'shop', of cart in cluster 'west'",
+        ),
+        (
+            Manifest::default(),
+            &["--namespace=prod,prdo", "--short-name=db=porod"],
+            "namespaces",
+            "yellow: namespaces that do not exist here: 'porod', which a flag names, 'prdo', which a flag names",
+        ),
+        (
+            json!({"kind": "Namespace", "metadata": {"name": "empty"}}).into(),
+            &["--default-namespace=empty"],
+            "namespaces",
+            "green: every namespace that Links and flags name exists",
+        ),
+        (
+            odd,
+            no_flags,
+            "mirror-labels",
+            "yellow: 1 object left out for the value of label mirror.linkerd.io/mirrored-service: \
+             Service/prod/cache-east ('True')",
+        ),
+        (
+            odd_slice,
+            no_flags,
+            "mirror-labels",
+            "yellow: 1 object left out for the value of label mirror.linkerd.io/mirrored-service: \
+             EndpointSlice/prod/c-0-east-7xk2p ('yes')",
+        ),
+        (
+            ports.into(),
+            no_flags,
+            "opaque-ports",
+            "yellow: not marked opaque: Service/prod/nats-east 4222 (client)",
+        ),
+        (
+            here.into(),
+            no_flags,
+            "long-names",
+            &format!(
+                "yellow: mirrors that Kubernetes refuses, with names of more than 63 characters: Service/prod/{long}-hub \
+                 in other clusters"
+            ),
+        ),
+    ] {
+        let flags = [flags, &["--cluster-name=hub"]].concat();
+        let (checkup, code) = check_of(healthy().with(part), &flags);
+        assert_eq!(finding(&checkup, check), expected);
+        assert_eq!(code, Some(0), "{check}");
+    }
+}
+
+#[test]
+fn links_with_a_selector_of_their_own_do_not_make_not_exported() {
+    let here = local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
+    let mut own = link("north");
+    own["spec"]["selector"] = json!({"matchLabels": {"team.example/global": "yes"}});
+    let manifest = healthy().with(here).with(own);
+    let (checkup, _) = check_of(manifest, &["--cluster-name=hub"]);
+    let expected = "green: nothing else contradicts; the Link of cluster 'north' selects exported Services by other \
+                    labels, so that not-exported is not judged";
+    assert_eq!(finding(&checkup, "conflicts"), expected);
+}
+
+#[test]
 fn flags_of_the_model_decide_as_they_do_for_the_server() {
     let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
     let manifest = healthy().with(contested);
@@ -190,10 +371,7 @@ fn flags_of_the_model_decide_as_they_do_for_the_server() {
     ] {
         let (checkup, code) = check_of(manifest.clone(), flags);
         let found = finding(&checkup, "short-names");
-        assert_eq!(
-            found, "green: no short name has several claimants",
-            "{flags:?}"
-        );
+        assert_eq!(found, "green: no short name is contested", "{flags:?}");
         assert_eq!(code, Some(0), "{flags:?}");
     }
     let (checkup, _) = check_of(manifest, &["--exclude-cluster=west"]);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::forwarder::{NXDOMAIN, REFUSED, SERVFAIL, code, forward, start};
 use super::{checkup, finding, findings, json_of};
-use crate::support::binary::{Await, Server, global_dns, run_command};
+use crate::support::binary::{Await, Server, global_dns, run, run_command};
 use crate::support::free_port;
 use crate::support::objects::{Manifest, mirror, objects};
 
@@ -65,6 +65,43 @@ fn variables_name_the_server_and_the_resolver() {
         let found = finding(&checkup, check);
         assert!(found.starts_with("green: "), "{found}");
     }
+}
+
+#[test]
+fn mirrors_that_two_links_write_are_asked_of_the_server_where_its_api_is_given() {
+    let server = server();
+    let file = format!("--file={}", server.file.display());
+    let api = format!("--api=http://{}", server.api);
+    let identity = |flags: &[&str]| {
+        let (checkup, exit) = checkup(&[&[file.as_str()], flags].concat());
+        assert_eq!(exit, Some(0), "{checkup:#}");
+        finding(&checkup, "identity")
+    };
+    let none = "green: the server has seen no mirror become one of something else";
+    assert_eq!(identity(&[&api]), none);
+    // The object stays, and is the mirror of something else.
+    let mut written = sample("10.96.1.1");
+    let remote = "mirror.linkerd.io/remote-svc-fq-name";
+    written.0[1]["metadata"]["annotations"][remote] = "db-7.db.prod.svc.cluster.local".into();
+    server.rewrite(&written.text());
+    server.wait_for_outcome("db-7.east.db.prod.global. A", "10.96.1.1");
+    let changed = "yellow: Service/prod/db-0-east was the mirror of 'db-0' of prod/db in cluster 'east', is now of 'db-7' of \
+                   prod/db in cluster 'east': do two links write it?";
+    assert_eq!(identity(&[&api]), changed);
+    // Who reads the same objects once does not see it, and says so.
+    let unknown = "yellow: mirrors that two Links write: not checked, only a running server can know it, and --api is not \
+                   given";
+    assert_eq!(identity(&[]), unknown);
+    let explain = |source: &str| run(&["explain", "db.prod.global", source]).stdout;
+    let asked = explain(&format!("--server=http://{}", server.api));
+    assert!(asked.contains("do two links write it?"), "{asked}");
+    let read = explain(&file);
+    assert!(read.contains("only a running server can know"), "{read}");
+    assert!(!read.contains("do two links write it?"), "{read}");
+    // An API that is not there is no finding of its own.
+    let found = identity(&[&format!("--api=http://127.0.0.1:{}", free_port())]);
+    let start = "yellow: mirrors that two Links write: not checked, asking http://127.0.0.1:";
+    assert!(found.starts_with(start), "{found}");
 }
 
 #[test]

@@ -74,6 +74,26 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
         (&["--zone", ""], &["''", "'--zone <ZONE>'"]),
         (&["--zone", "a..b"], &["'a..b'", "'--zone <ZONE>'"]),
         (
+            &["--zone=global", "--zone=Global."],
+            &["zone global. is given twice"],
+        ),
+        (&["--zone=a.test,a.test"], &["zone a.test. is given twice"]),
+        (
+            &[
+                "--reverse-zone=10.in-addr.arpa",
+                "--reverse-zone=10.in-addr.arpa",
+            ],
+            &["zone 10.in-addr.arpa. is given twice"],
+        ),
+        (
+            &["--zone=10.in-addr.arpa", "--reverse-zone=10.in-addr.arpa"],
+            &["zone 10.in-addr.arpa. is given by --zone and by --reverse-zone"],
+        ),
+        (
+            &["--zone=global", "--zone=dns.global"],
+            &["zone dns.global. holds the name of the server of zone global."],
+        ),
+        (
             &["--ttl", "0"],
             &["'0'", "'--ttl <SECONDS>'", "between 1 and"],
         ),

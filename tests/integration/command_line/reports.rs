@@ -40,10 +40,11 @@ fn json_of(ended: &Ended) -> Value {
 }
 
 /// Names of every reading: with records, without, missing, outside.
-const NAMES: [(&str, i32); 16] = [
+const NAMES: [(&str, i32); 17] = [
     ("db.prod.global", 0),
     ("DB.Prod.GLOBAL.", 0),
-    ("db.global", 0),
+    ("db.global", 3),
+    ("idle.global", 3),
     ("east.db.prod.global", 0),
     ("db-0.hub.db.prod.global", 0),
     ("_sql._tcp.db.prod.global", 0),
@@ -57,6 +58,19 @@ const NAMES: [(&str, i32); 16] = [
     ("south.db.prod.global", 3),
     ("idle.shop.global", 3),
     ("www.example.org", 3),
+];
+
+/// Those of them that are about services with mirrors.
+const MIRRORED: [&str; 9] = [
+    "db.prod.global",
+    "DB.Prod.GLOBAL.",
+    "db.global",
+    "east.db.prod.global",
+    "db-0.hub.db.prod.global",
+    "_sql._tcp.db.prod.global",
+    "_tcp.db.prod.global",
+    "south.db.prod.global",
+    "idle.shop.global",
 ];
 
 #[test]
@@ -86,7 +100,55 @@ fn explain_says_the_same_offline_by_a_server_and_by_its_api() {
         let api = server.api(&format!("/api/v1/explain?name={name}"));
         for source in [offline(&server), format!("--server=http://{}", server.api)] {
             let ended = run(&[&["explain", name, &source, "--output=json"][..], &FLAGS].concat());
-            assert_eq!(json_of(&ended), api, "{name}");
+            let mut explanation = json_of(&ended);
+            let notes = explanation["notes"].as_array_mut().unwrap();
+            // But for what a file cannot tell.
+            let is_only_of_files =
+                |note: &Value| note.as_str().unwrap().contains("(conflict identity)");
+            let is_told = notes.iter().any(is_only_of_files);
+            let is_mirrored = source.starts_with("--file") && MIRRORED.contains(&name);
+            assert_eq!(is_told, is_mirrored, "{name} {source}: {notes:?}");
+            notes.retain(|note| !is_only_of_files(note));
+            assert_eq!(explanation, api, "{name}");
+        }
+    }
+}
+
+#[test]
+fn explain_says_why_a_service_of_this_cluster_is_no_member() {
+    let mut flat = Manifest::from(local("prod", "flat").endpoint(Some("f-0"), "192.0.2.2", true));
+    flat.0[0]["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "remote-discovery"});
+    let mut web = Manifest::from(local("prod", "web"));
+    web.0[0]["spec"] = json!({"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"]});
+    let manifest = sample()
+        .with(local("prod", "plain").endpoint(Some("p-0"), "192.0.2.1", true))
+        .with(flat)
+        .with(web);
+    let server = Server::of(manifest, &FLAGS);
+    let url = format!("--server=http://{}", server.api);
+    for (name, mends, is_known_to_the_server) in [
+        (
+            "plain.prod.global",
+            "kubectl label service plain --namespace prod mirror.linkerd.io/exported=true",
+            true,
+        ),
+        (
+            "flat.prod.global",
+            "kubectl label service flat --namespace prod --overwrite mirror.linkerd.io/exported=true",
+            true,
+        ),
+        (
+            "web.prod.global",
+            "kubectl expose service web --namespace prod",
+            false,
+        ),
+    ] {
+        for source in [offline(&server).as_str(), &url] {
+            let ended = run(&["explain", name, source]);
+            assert_eq!(ended.code, Some(3), "{}", ended.stdout);
+            let is_told = ended.stdout.contains(mends);
+            let is_expected = is_known_to_the_server || source != url;
+            assert_eq!(is_told, is_expected, "{name}: {}", ended.stdout);
         }
     }
 }
@@ -185,7 +247,7 @@ fn table_prints_services_skipped_objects_and_conflicts_for_people() {
         .collect();
     let head = "CLUSTER HOST ADDRESSES PORTS STATE OBJECT";
     let expected = [
-        "db.prod ttl 7, also by its short name",
+        "db.prod ttl 7",
         head,
         "east db-0 10.96.1.1 2001:db8::1 http:8080 sql:26257 answered Service/prod/db-0-east",
         "east db-1 10.96.1.2 http:8080 sql:26257 gateway-down Service/prod/db-1-east",
@@ -198,7 +260,7 @@ fn table_prints_services_skipped_objects_and_conflicts_for_people() {
         "skipped objects: 1",
         "Service/prod/db-0-north bad-address '0.0.0.0' is no host's address",
         "conflicts: 1",
-        "short-name db claimed by namespaces prod, shop; answered for 'prod'",
+        "short-name db claimed by namespaces prod, shop; no flag decides, so it is NXDOMAIN",
     ];
     assert_eq!(lines, expected);
 }

@@ -69,8 +69,8 @@ fn a_file_that_cannot_be_used_is_an_error_at_start() {
             "error: a.yaml: holds no Kubernetes object of kind Service or EndpointSlice\n",
         ),
         (
-            "a list without items",
-            Some("apiVersion: v1\nkind: List\nitems: []\n"),
+            "another kind's list without items",
+            Some("apiVersion: v1\nkind: PodList\nitems: []\n"),
             "error: a.yaml: holds no Kubernetes object of kind Service or EndpointSlice\n",
         ),
         (

@@ -144,6 +144,21 @@ fn a_broken_or_empty_file_keeps_the_answers_says_why_and_recovers() {
     assert_eq!(server.generation_and_serial().0, before.0 + 1);
 }
 
+/// What `kubectl get services,endpointslices -A -o yaml` prints of an empty cluster.
+const NOTHING: &str = "apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n";
+
+#[test]
+fn an_empty_list_is_a_cluster_without_services() {
+    let server = Server::with_text(NOTHING, &[]);
+    assert_eq!(server.admin("/readyz").body, "ok\n");
+    assert_eq!(server.outcome("db.prod.global. A"), "NXDOMAIN");
+    server.rewrite(&one_endpoint().text());
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1");
+    server.rewrite(NOTHING);
+    server.wait_for_outcome("db.prod.global. A", "NXDOMAIN");
+    assert_eq!(server.admin("/readyz").body, "ok\n");
+}
+
 #[test]
 fn a_file_that_disappears_keeps_the_answers_until_it_is_back() {
     let server = Server::of(one_endpoint(), &[]);
@@ -243,7 +258,8 @@ fn the_namespace_flag_filters() {
         .with(mirror("shop", "cache", "west").endpoint("cache-0", &["10.96.2.1"]))
         .with(mirror("test", "db", "west").endpoint("db-0", &["10.96.3.1"]));
     let cases: [(&[&str], [&str; 4]); 3] = [
-        (&[], ["10.96.1.1", "10.96.2.1", "10.96.3.1", "10.96.1.1"]),
+        // Two namespaces have a `db`: nobody's short name.
+        (&[], ["10.96.1.1", "10.96.2.1", "10.96.3.1", "NXDOMAIN"]),
         (
             &["--namespace=prod"],
             ["10.96.1.1", "NXDOMAIN", "NXDOMAIN", "10.96.1.1"],

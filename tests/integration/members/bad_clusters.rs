@@ -190,30 +190,6 @@ fn cases() -> Vec<Case> {
             Some(("prod/db", "endpoint")),
         ),
         case(
-            "a creation time in the future",
-            mirror("prod", "db", "west")
-                .created("9999-12-31T23:59:59Z")
-                .endpoint("db-0", &["10.96.2.1"]),
-            ("db.prod.global. A", "10.96.1.1 10.96.2.1"),
-            None,
-        ),
-        case(
-            "a creation time before there were clusters",
-            mirror("prod", "db", "west")
-                .created("0001-01-01T00:00:00Z")
-                .endpoint("db-0", &["10.96.2.1"]),
-            ("db.prod.global. A", "10.96.1.1 10.96.2.1"),
-            None,
-        ),
-        case(
-            "a creation time that is none",
-            mirror("prod", "db", "west")
-                .created("yesterday")
-                .endpoint("db-0", &["10.96.2.1"]),
-            ("db.prod.global. A", "10.96.1.1 10.96.2.1"),
-            None,
-        ),
-        case(
             "an annotation of 200 KB",
             mirror("prod", "db", "west")
                 .annotation(

@@ -125,6 +125,33 @@ fn an_excluded_cluster_is_left_out_and_counted() {
 }
 
 #[test]
+fn an_excluded_cluster_takes_no_local_member_with_it() {
+    // Not exported: it joins because of a mirror.
+    let manifest = objects()
+        .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]))
+        .with(local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true));
+    for (name, excluded, all) in [
+        ("hub", "west", "192.0.2.1"),
+        ("hub", "hub", "10.96.2.1 192.0.2.1"),
+        ("west", "west", "192.0.2.1"),
+    ] {
+        let name_flag = format!("--cluster-name={name}");
+        let excluded_flag = format!("--exclude-cluster={excluded}");
+        let server = Server::of(manifest.clone(), &[&name_flag, &excluded_flag]);
+        let cluster = format!("{name}.db.prod.global. A");
+        check_outcomes(
+            &server,
+            excluded,
+            &[
+                ("db.prod.global. A", all),
+                (&cluster, "192.0.2.1"),
+                ("db.global. A", all),
+            ],
+        );
+    }
+}
+
+#[test]
 fn an_endpoint_mirror_needs_a_parent_of_its_own_cluster_and_service() {
     let mut manifest = Manifest::from(
         mirror("prod", "db", "east")

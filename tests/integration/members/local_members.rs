@@ -102,6 +102,25 @@ fn a_mirror_without_endpoints_makes_a_local_service_join() {
 }
 
 #[test]
+fn an_exported_member_stays_when_the_last_remote_one_is_unexported() {
+    let own = || local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
+    let remote = || mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]);
+    for (own, alone) in [(own().exported(), "192.0.2.1"), (own(), "NXDOMAIN")] {
+        let own = Manifest::from(own);
+        let flags = ["--cluster-name=hub"];
+        let server = Server::of(objects().with(remote()).with(own.clone()), &flags);
+        let names = ["db.prod.global. A", "db.global. A"];
+        for name in names {
+            assert_eq!(server.outcome(name), "10.96.1.1 192.0.2.1");
+        }
+        server.rewrite(&own.text());
+        for name in names {
+            server.wait_for_outcome(name, alone);
+        }
+    }
+}
+
+#[test]
 fn a_service_with_a_cluster_ip_never_joins() {
     let mut manifest = Manifest::from(local("prod", "db").exported().endpoint(
         Some("db-0"),
@@ -173,6 +192,52 @@ fn slices_of_a_service_without_selector_count_too() {
             .endpoint(Some("db-0"), "192.0.2.1", true);
     let server = Server::of(manifest, &["--cluster-name=hub"]);
     assert_eq!(server.outcome("db-0.hub.db.prod.global. A"), "192.0.2.1");
+}
+
+#[test]
+fn slices_that_list_endpoints_of_other_clusters_are_no_local_members() {
+    let manager = "endpointslice.kubernetes.io/managed-by";
+    let cilium = (manager, "endpointslice-mesh-controller.cilium.io");
+    let submariner = (manager, "lighthouse-agent.submariner.io");
+    let source = ("multicluster.kubernetes.io/source-cluster", "north");
+    let mcs = ("multicluster.kubernetes.io/service-name", "db");
+    // Cilium copies the headless label of the Service, as Kubernetes does; others do not.
+    for has_selector in [true, false] {
+        let own = || {
+            let own = local("prod", "db").exported();
+            let own = own.endpoint(Some("db-0"), "192.0.2.1", true);
+            Manifest::from(match has_selector {
+                true => own,
+                false => own.without_selector(),
+            })
+        };
+        for labels in [
+            &[cilium][..],
+            &[cilium, source],
+            &[submariner, source],
+            &[submariner, mcs],
+            &[mcs],
+            &[source],
+        ] {
+            let mut manifest = own();
+            let mut foreign = manifest.0[1].clone();
+            foreign["metadata"]["name"] = json!("db-of-north");
+            foreign["endpoints"][0]["addresses"] = json!(["203.0.113.9"]);
+            for (name, value) in labels {
+                foreign["metadata"]["labels"][name] = json!(value);
+            }
+            manifest.0.push(foreign);
+            let server = Server::of(manifest, &["--cluster-name=hub"]);
+            let outcome = server.outcome("db.prod.global. A");
+            assert_eq!(outcome, "192.0.2.1", "selector {has_selector}, {labels:?}");
+            assert_eq!(server.api("/api/v1/conflicts"), json!([]), "{labels:?}");
+        }
+        // Any other controller's slices are this cluster's own.
+        let mut manifest = own();
+        manifest.0[1]["metadata"]["labels"][manager] = json!("somebody.example");
+        let server = Server::of(manifest, &["--cluster-name=hub"]);
+        assert_eq!(server.outcome("db.prod.global. A"), "192.0.2.1");
+    }
 }
 
 #[test]

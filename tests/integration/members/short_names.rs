@@ -1,95 +1,59 @@
 //! The short family: who owns `S.Z`, and what hides it.
 
 use super::{check_outcomes, conflicts, expected};
-use crate::support::binary::Server;
+use crate::support::binary::{Server, run};
 use crate::support::objects::{Manifest, mirror, objects};
 
 const PROD: &str = "10.96.1.1";
 const SHOP: &str = "10.96.2.1";
 
-/// `db` in `prod` and in `shop`, created at these times.
-fn two(prod: &str, shop: &str) -> Manifest {
-    objects()
-        .with(
-            mirror("prod", "db", "east")
-                .created(prod)
-                .endpoint("db-0", &[PROD]),
-        )
-        .with(
-            mirror("shop", "db", "west")
-                .created(shop)
-                .endpoint("db-0", &[SHOP]),
-        )
+fn in_prod() -> Manifest {
+    mirror("prod", "db", "east")
+        .endpoint("db-0", &[PROD])
+        .into()
 }
 
-const OLD: &str = "2026-01-01T00:00:00Z";
-const NEW: &str = "2026-06-01T00:00:00Z";
-const UNPINNED: [(&str, &str); 1] = [("short-name", "db")];
+fn in_shop() -> Manifest {
+    mirror("shop", "db", "west")
+        .endpoint("db-0", &[SHOP])
+        .into()
+}
+
+/// `db` in `prod` and in `shop`.
+fn two() -> Manifest {
+    in_prod().with(in_shop())
+}
+
+const CONTESTED: [(&str, &str); 1] = [("short-name", "db")];
 
 #[test]
-fn the_owner_follows_pin_default_age_and_name_in_this_order() {
-    let cases: &[(&str, Manifest, &[&str], &str, bool)] = &[
-        ("the oldest", two(OLD, NEW), &[], PROD, true),
-        (
-            "the oldest, the other way round",
-            two(NEW, OLD),
-            &[],
-            SHOP,
-            true,
-        ),
-        ("by name, if equally old", two(OLD, OLD), &[], PROD, true),
-        (
-            "the default namespace",
-            two(OLD, NEW),
-            &["--default-namespace=shop"],
-            SHOP,
-            false,
-        ),
-        (
-            "a default namespace that lacks the service",
-            two(NEW, OLD),
-            &["--default-namespace=test"],
-            SHOP,
-            true,
-        ),
-        (
-            "a pin",
-            two(OLD, NEW),
-            &["--short-name=db=shop"],
-            SHOP,
-            false,
-        ),
+fn the_owner_follows_pin_and_default_in_this_order() {
+    let cases: &[(&str, &[&str], &str)] = &[
+        ("the default namespace", &["--default-namespace=shop"], SHOP),
+        ("a pin", &["--short-name=db=shop"], SHOP),
         (
             "a pin before the default",
-            two(OLD, NEW),
             &["--short-name=db=shop", "--default-namespace=prod"],
             SHOP,
-            false,
         ),
         (
-            "a pin of another name",
-            two(NEW, OLD),
-            &["--short-name=cache=prod"],
-            SHOP,
-            true,
+            "a pin of another name, and a default",
+            &["--short-name=cache=shop", "--default-namespace=prod"],
+            PROD,
         ),
         (
             "pinned alone: by default namespace",
-            two(OLD, NEW),
             &["--short-names=pinned", "--default-namespace=shop"],
             SHOP,
-            false,
         ),
         (
             "pinned alone: by pin",
-            two(OLD, NEW),
-            &["--short-names=pinned", "--short-name=db=shop"],
-            SHOP,
-            false,
+            &["--short-names=pinned", "--short-name=db=prod"],
+            PROD,
         ),
     ];
-    for (what, manifest, flags, owner, is_conflict) in cases {
-        let server = Server::of(manifest.clone(), flags);
+    for (what, flags, owner) in cases {
+        let server = Server::of(two(), flags);
         let (cluster, other) = if *owner == PROD {
             ("east", "west")
         } else {
@@ -115,39 +79,55 @@ fn the_owner_follows_pin_default_age_and_name_in_this_order() {
                 ("db.shop.global. A", SHOP),
             ],
         );
-        let reported = if *is_conflict { &UNPINNED[..] } else { &[] };
-        assert_eq!(conflicts(&server), expected(reported), "{what}");
+        assert_eq!(conflicts(&server), expected(&[]), "{what}");
     }
 }
 
 #[test]
 fn a_name_without_owner_does_not_exist() {
-    for (what, flags) in [
+    let cases: &[(&str, &[&str], bool)] = &[
+        ("several namespaces, and no flag", &[], true),
+        (
+            "a default namespace that lacks the service",
+            &["--default-namespace=test"],
+            true,
+        ),
+        ("a pin of another name", &["--short-name=cache=prod"], true),
         (
             "a pin to a namespace that lacks the service",
-            &["--short-name=db=test"][..],
+            &["--short-name=db=test"],
+            false,
         ),
         (
-            "a pin is no wish: there is no fallback",
+            "a pin is no preference: there is no fallback",
             &["--short-name=db=test", "--default-namespace=prod"],
+            false,
         ),
-        ("pinned, and no flag says whose", &["--short-names=pinned"]),
+        (
+            "pinned, and no flag says whose",
+            &["--short-names=pinned"],
+            false,
+        ),
         (
             "pinned, and the default namespace lacks it",
             &["--short-names=pinned", "--default-namespace=test"],
+            false,
         ),
-        ("off", &["--short-names=off"]),
+        ("off", &["--short-names=off"], false),
         (
             "off, in spite of a pin",
             &["--short-names=off", "--short-name=db=prod"],
+            false,
         ),
-    ] {
-        let server = Server::of(two(OLD, NEW), flags);
+    ];
+    for (what, flags, is_conflict) in cases {
+        let server = Server::of(two(), flags);
         check_outcomes(
             &server,
             what,
             &[
                 ("db.global. A", "NXDOMAIN"),
+                ("db.global. SRV", "NXDOMAIN"),
                 ("east.db.global. A", "NXDOMAIN"),
                 ("db-0.west.db.global. A", "NXDOMAIN"),
                 ("_sql._tcp.db.global. SRV", "NXDOMAIN"),
@@ -155,48 +135,93 @@ fn a_name_without_owner_does_not_exist() {
                 ("db.shop.global. A", SHOP),
             ],
         );
+        let reported = if *is_conflict { &CONTESTED[..] } else { &[] };
+        assert_eq!(conflicts(&server), expected(reported), "{what}");
+        let metric = server.metric("global_dns_conflicts{kind=\"short-name\"}");
+        assert_eq!(metric, f64::from(u8::from(*is_conflict)), "{what}");
+    }
+}
+
+#[test]
+fn explain_says_why_a_short_name_has_no_owner() {
+    let server = Server::of(two(), &[]);
+    let file = format!("--file={}", server.file.display());
+    for source in [file, format!("--server=http://{}", server.api)] {
+        for name in ["db.global", "east.db.global"] {
+            let ended = run(&["explain", name, &source]);
+            assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+            for part in [
+                "is a short name that belongs to no namespace",
+                "namespaces prod, shop have a service 'db', and no flag says whose the short name is",
+                "--short-name db=NAMESPACE",
+                "short-name  db  claimed by namespaces prod, shop",
+            ] {
+                assert!(ended.stdout.contains(part), "{}", ended.stdout);
+            }
+        }
     }
 }
 
 #[test]
 fn the_only_namespace_that_has_it_owns_it() {
-    let one = mirror("shop", "db", "west").endpoint("db-0", &[SHOP]);
-    let server = Server::of(one, &[]);
+    let server = Server::of(in_shop(), &[]);
     assert_eq!(server.outcome("db.global. A"), SHOP);
     assert_eq!(conflicts(&server), expected(&[]));
 }
 
 #[test]
-fn a_later_export_never_takes_a_short_name_over() {
-    let shop = || {
-        mirror("shop", "db", "west")
-            .created(NEW)
-            .endpoint("db-0", &[SHOP])
-    };
-    let server = Server::of(shop(), &[]);
+fn a_later_export_takes_a_short_name_away_and_never_over() {
+    let server = Server::of(in_shop(), &[]);
     assert_eq!(server.outcome("db.global. A"), SHOP);
-    // Older and first by name, but later here: the incumbent stays.
-    server.rewrite(&two(OLD, NEW).text());
+    server.rewrite(&two().text());
     server.wait_for_outcome("db.prod.global. A", PROD);
-    assert_eq!(server.outcome("db.global. A"), SHOP);
-    assert_eq!(conflicts(&server), expected(&UNPINNED));
-    // As long as it has the service, be it without an endpoint: nobody is sent to another namespace.
-    let empty = objects()
-        .with(
-            mirror("prod", "db", "east")
-                .created(OLD)
-                .endpoint("db-0", &[PROD]),
-        )
-        .with(mirror("shop", "db", "west").created(NEW));
+    assert_eq!(server.outcome("db.global. A"), "NXDOMAIN");
+    assert_eq!(conflicts(&server), expected(&CONTESTED));
+    // A service without an endpoint has the name, too: nobody is sent to another namespace.
+    let empty = in_prod().with(mirror("shop", "db", "west"));
     server.rewrite(&empty.text());
     server.wait_for_outcome("db.shop.global. A", "NXDOMAIN");
     assert_eq!(server.outcome("db.global. A"), "NXDOMAIN");
-    // Gone for good: the next one follows.
-    let prod = mirror("prod", "db", "east")
-        .created(OLD)
-        .endpoint("db-0", &[PROD]);
-    server.rewrite(&Manifest::from(prod).text());
+    // What cannot be used is no service: an endpoint mirror without its headless mirror contests nothing.
+    let orphan = Manifest(in_shop().0.split_off(1)).with(in_prod());
+    server.rewrite(&orphan.text());
     server.wait_for_outcome("db.global. A", PROD);
+    assert_eq!(conflicts(&server), expected(&[]));
+}
+
+#[test]
+fn a_pinned_short_name_cannot_be_taken_away() {
+    for flag in ["--short-name=db=shop", "--default-namespace=shop"] {
+        let server = Server::of(in_shop(), &[flag]);
+        server.rewrite(&two().text());
+        server.wait_for_outcome("db.prod.global. A", PROD);
+        assert_eq!(server.outcome("db.global. A"), SHOP);
+        assert_eq!(conflicts(&server), expected(&[]));
+    }
+}
+
+/// Two replicas that saw the same objects in another order, and one that was started later.
+#[test]
+fn replicas_and_restarts_agree_whatever_came_before() {
+    let hash = |server: &Server| server.metric("global_dns_table_hash");
+    let mut seen = Vec::new();
+    for before in [in_prod(), in_shop()] {
+        let server = Server::of(before, &[]);
+        let one = hash(&server);
+        server.rewrite(&two().text());
+        server.wait_for_outcome("db.prod.global. A", PROD);
+        server.wait_for_outcome("db.shop.global. A", SHOP);
+        assert_eq!(server.outcome("db.global. A"), "NXDOMAIN");
+        seen.push((one, hash(&server)));
+    }
+    let restarted = Server::of(two(), &[]);
+    assert_eq!(restarted.outcome("db.global. A"), "NXDOMAIN");
+    let both = hash(&restarted);
+    let (prod, shop) = (seen[0], seen[1]);
+    assert_eq!((prod.1, shop.1), (both, both));
+    assert!(prod.0 != shop.0 && prod.0 != both && shop.0 != both);
+    // A number of 53 bits.
+    assert!(both.fract() == 0.0 && both > 0.0 && both < 2.0_f64.powi(53));
 }
 
 #[test]
@@ -205,7 +230,7 @@ fn an_empty_non_terminal_yields_to_a_short_name() {
         .with(mirror("prod", "kafka", "west").endpoint("kafka-0", &["10.96.1.1"]))
         .with(mirror("kafka", "broker", "west").endpoint("broker-0", &["10.96.2.1"]))
         .with(mirror("prod", "dns", "west").endpoint("dns-0", &["10.96.3.1"]));
-    let server = Server::of(manifest, &[]);
+    let server = Server::of(manifest, &["--ns-address=192.0.2.53"]);
     check_outcomes(
         &server,
         "names with two meanings",
@@ -215,7 +240,7 @@ fn an_empty_non_terminal_yields_to_a_short_name() {
             ("broker.kafka.global. A", "10.96.2.1"),
             ("kafka.global. AAAA", "NODATA"),
             ("dns.global. A", "10.96.3.1"),
-            ("ns.dns.global. A", "127.0.0.1"),
+            ("ns.dns.global. A", "192.0.2.53"),
             ("prod.global. A", "NODATA"),
         ],
     );
@@ -271,7 +296,7 @@ fn the_zones_own_names_hide_short_ones_and_that_is_reported_too() {
     let manifest = objects()
         .with(mirror("prod", "dns-version", "west").endpoint("v-0", &["10.96.1.1"]))
         .with(mirror("prod", "dns", "ns").endpoint("dns-0", &["10.96.2.1"]));
-    let server = Server::of(manifest, &[]);
+    let server = Server::of(manifest, &["--ns-address=192.0.2.53"]);
     check_outcomes(
         &server,
         "hidden by the zone",
@@ -279,7 +304,7 @@ fn the_zones_own_names_hide_short_ones_and_that_is_reported_too() {
             ("dns-version.global. TXT", "1.1.0"),
             ("dns-version.global. A", "NODATA"),
             ("dns-version.prod.global. A", "10.96.1.1"),
-            ("ns.dns.global. A", "127.0.0.1"),
+            ("ns.dns.global. A", "192.0.2.53"),
             ("ns.dns.prod.global. A", "10.96.2.1"),
             ("dns.global. A", "10.96.2.1"),
         ],

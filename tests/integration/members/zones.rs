@@ -95,3 +95,59 @@ fn of_nested_zones_the_longest_match_decides() {
         );
     }
 }
+
+#[test]
+fn names_above_a_zone_within_a_zone_exist() {
+    let manifest = sample().with(mirror("prod", "six", "east").endpoint("six-0", &["2001:db8::1"]));
+    let flags = [
+        "--zone=global",
+        "--zone=a.b.c.global",
+        "--reverse-zone=10.in-addr.arpa",
+        "--reverse-zone=3.2.1.10.in-addr.arpa",
+        "--reverse-zone=ip6.arpa",
+        "--reverse-zone=1.0.0.f.ip6.arpa",
+    ];
+    let server = Server::of(manifest, &flags);
+    let v4 = "10.in-addr.arpa.";
+    let v6 = "ip6.arpa.";
+    check(
+        server.dns,
+        &[
+            ("just above", "b.c.global. A", nodata()),
+            ("two above", "c.global. A", nodata()),
+            ("every type", "c.global. SRV", nodata()),
+            ("beside it", "d.global. A", nxdomain()),
+            ("beside the names above", "x.c.global. A", nxdomain()),
+            ("the same label lower", "a.c.global. A", nxdomain()),
+            (
+                "the inner apex",
+                "a.b.c.global. A",
+                Expect::NoData("a.b.c.global."),
+            ),
+            (
+                "below the inner apex",
+                "x.a.b.c.global. A",
+                Expect::NxDomain("a.b.c.global."),
+            ),
+            (
+                "an inner name",
+                "db.prod.a.b.c.global. A",
+                rrset("db.prod.a.b.c.global.", "5 A", &["10.96.1.1"]),
+            ),
+            // Reverse zones: without an address there.
+            ("IPv4", "2.1.10.in-addr.arpa. PTR", Expect::NoData(v4)),
+            ("IPv4, above", "1.10.in-addr.arpa. PTR", Expect::NoData(v4)),
+            (
+                "IPv4, beside",
+                "2.10.in-addr.arpa. PTR",
+                Expect::NxDomain(v4),
+            ),
+            ("IPv6", "0.0.f.ip6.arpa. PTR", Expect::NoData(v6)),
+            ("IPv6, above", "f.ip6.arpa. PTR", Expect::NoData(v6)),
+            ("IPv6, beside", "e.ip6.arpa. PTR", Expect::NxDomain(v6)),
+            // And with one.
+            ("IPv4, used", "96.10.in-addr.arpa. PTR", Expect::NoData(v4)),
+            ("IPv6, used", "2.ip6.arpa. PTR", Expect::NoData(v6)),
+        ],
+    );
+}

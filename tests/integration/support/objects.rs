@@ -18,7 +18,6 @@ pub struct Mirror {
     ports: Vec<Value>,
     endpoints: Vec<(String, Vec<String>, Gateway)>,
     annotations: Map<String, Value>,
-    created: Option<String>,
 }
 
 /// What the slice of an endpoint mirror says of its gateway.
@@ -58,7 +57,6 @@ pub fn mirror(namespace: &str, service: &str, cluster: &str) -> Mirror {
         ports: vec![port("sql", "TCP", 26257)],
         endpoints: Vec::new(),
         annotations: Map::new(),
-        created: None,
     }
 }
 
@@ -73,6 +71,26 @@ pub fn local(namespace: &str, service: &str) -> Local {
         endpoints: Vec::new(),
         annotations: Map::new(),
     }
+}
+
+/// The slice of a headless mirror: the hosts that Linkerd lists, with the addresses of their endpoint mirrors.
+pub fn listing(namespace: &str, headless_mirror: &str, hosts: &[(&str, &str)]) -> Value {
+    let host = |(host, address): &(&str, &str)| json!({"addresses": [address], "hostname": host, "conditions": {"ready": true}});
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {
+            "namespace": namespace, "name": format!("{headless_mirror}-9qz4d"),
+            "labels": {
+                "mirror.linkerd.io/mirrored-service": "true",
+                "mirror.linkerd.io/cluster-name": "east",
+                "kubernetes.io/service-name": headless_mirror,
+                "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io",
+            },
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": "sql", "protocol": "TCP", "port": 15432}],
+        "endpoints": hosts.iter().map(host).collect::<Vec<_>>(),
+    })
 }
 
 /// A port of a Service or a slice.
@@ -136,13 +154,6 @@ impl Mirror {
         self.annotations.insert(name.to_owned(), Value::from(value));
         self
     }
-
-    /// Sets the headless mirror's creation time.
-    #[must_use]
-    pub fn created(mut self, time: &str) -> Self {
-        self.created = Some(time.to_owned());
-        self
-    }
 }
 
 impl From<Mirror> for Manifest {
@@ -154,11 +165,7 @@ impl From<Mirror> for Manifest {
             service: &mirror.service,
             ports: &Value::from(mirror.ports),
         };
-        let mut headless = of_all.service(mirror.annotations);
-        if let Some(created) = mirror.created {
-            headless["metadata"]["creationTimestamp"] = Value::from(created);
-        }
-        let mut manifest = Self(vec![headless]);
+        let mut manifest = Self(vec![of_all.service(mirror.annotations)]);
         for (host, addresses, gateway) in mirror.endpoints {
             let name = format!("{host}-{}", mirror.cluster);
             manifest.0.push(of_all.endpoint(&name, &host, &addresses));

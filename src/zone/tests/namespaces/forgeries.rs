@@ -132,17 +132,10 @@ fn any_metadata() -> impl Strategy<Value = Value> {
         ),
     )
         .prop_map(|(a, b, c)| map([a, b, c]));
-    let created = select(vec![
-        "1970-01-01T00:00:00Z",
-        "2026-01-01T00:00:00Z",
-        "9999-01-01T00:00:00Z",
-        "x",
-    ]);
-    (any_namespace(), any_label(), labels, annotations, created).prop_map(
-        |(namespace, name, labels, annotations, created)| {
+    (any_namespace(), any_label(), labels, annotations).prop_map(
+        |(namespace, name, labels, annotations)| {
             json!({
                 "namespace": namespace, "name": name, "labels": labels, "annotations": annotations,
-                "creationTimestamp": created,
             })
         },
     )
@@ -360,14 +353,6 @@ pub(super) fn forgeries() -> Vec<(&'static str, Vec<Value>)> {
         (
             "remote-discovery",
             not_headless(Some(key::REMOTE_DISCOVERY)),
-        ),
-        (
-            "creationTimestamp",
-            vec![set(
-                evil("db", "north"),
-                "creationTimestamp",
-                json!("1970-01-01T00:00:00Z"),
-            )],
         ),
     ]
 }

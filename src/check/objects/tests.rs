@@ -1,0 +1,168 @@
+use super::*;
+use serde_json::json;
+
+fn slice(labels: serde_json::Value) -> String {
+    json!({
+        "metadata": {"namespace": "prod", "name": "db-east-x", "labels": labels},
+        "endpoints": [
+            {"addresses": ["10.96.1.1"], "hostname": "db-0"},
+            {"addresses": ["198.51.100.10"]},
+        ],
+    })
+    .to_string()
+}
+
+#[test]
+fn addresses_without_a_hostname_are_told_from_the_others() {
+    let text = slice(json!({
+        "kubernetes.io/service-name": "db-east",
+        "mirror.linkerd.io/mirrored-service": "true",
+    }));
+    let expected = HeadlessSlice {
+        namespace: "prod".to_owned(),
+        service: "db-east".to_owned(),
+        nameless: vec!["198.51.100.10".to_owned()],
+    };
+    assert_eq!(headless_slice(&text), Some(expected));
+}
+
+#[test]
+fn slices_of_endpoint_mirrors_and_of_others_are_none() {
+    let of_endpoint_mirror = slice(json!({
+        "kubernetes.io/service-name": "db-0-east",
+        "mirror.linkerd.io/mirrored-service": "true",
+        "mirror.linkerd.io/headless-mirror-svc-name": "db-east",
+    }));
+    let of_others = slice(json!({"kubernetes.io/service-name": "db"}));
+    for text in [of_endpoint_mirror.as_str(), &of_others, "{}", "no JSON"] {
+        assert_eq!(headless_slice(text), None, "{text}");
+    }
+}
+
+#[test]
+fn links_name_their_clusters() {
+    let text = json!({"metadata": {"name": "a-link"}, "spec": {"targetClusterName": "east"}});
+    let east = Link {
+        cluster: "east".to_owned(),
+        has_own_selector: false,
+        services: Vec::new(),
+    };
+    assert_eq!(link(&text.to_string()), Some(east));
+    assert_eq!(link("{}"), None);
+}
+
+#[test]
+fn a_selector_of_a_link_is_told_from_the_one_by_default() {
+    let exported = "mirror.linkerd.io/exported";
+    let one_of = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+    for (selector, is_own) in [
+        (json!(null), false),
+        (json!({"matchLabels": {exported: "true"}}), false),
+        (one_of(exported, "In", &["true"]), false),
+        (json!({"matchLabels": {exported: "to-west"}}), true),
+        (json!({"matchLabels": {"team.example/global": "yes"}}), true),
+        (
+            json!({"matchLabels": {exported: "true", "tier": "db"}}),
+            true,
+        ),
+        (one_of(exported, "In", &["true", "to-west"]), true),
+        (one_of(exported, "NotIn", &["true"]), true),
+        (one_of(exported, "Exists", &[]), true),
+        (json!({}), true),
+    ] {
+        let text = json!({"spec": {"targetClusterName": "east", "selector": selector}});
+        let link = link(&text.to_string()).unwrap();
+        assert_eq!(link.has_own_selector, is_own, "{text}");
+    }
+}
+
+#[test]
+fn links_tell_which_services_are_not_mirrored_and_why() {
+    let service = |name: &str, conditions: serde_json::Value| {
+        json!({
+            "controllerName": "linkerd.io/service-mirror", "conditions": conditions,
+            "remoteRef": {"group": "core", "kind": "Service", "namespace": "prod", "name": name},
+        })
+    };
+    let condition = |kind: &str, status: &str| json!([{"type": kind, "status": status, "reason": "MissingNamespace", "message": "there is none"}]);
+    let services = [
+        service("lost", condition("Mirrored", "False")),
+        service("good", condition("Mirrored", "True")),
+        service("other", condition("Other", "False")),
+        service("new", json!([])),
+    ];
+    let text =
+        json!({"spec": {"targetClusterName": "east"}, "status": {"mirrorServices": services}});
+    let services = link(&text.to_string()).unwrap().services;
+    let failures: Vec<_> = services
+        .iter()
+        .map(|one| {
+            (
+                one.name.as_str(),
+                one.failure.as_ref().map(|f| f.reason.as_str()),
+            )
+        })
+        .collect();
+    let expected = [
+        ("lost", Some("MissingNamespace")),
+        ("good", None),
+        ("other", None),
+        ("new", None),
+    ];
+    assert_eq!(failures, expected);
+}
+
+#[test]
+fn tcp_ports_of_unknown_protocol_are_unmarked_unless_an_annotation_decides() {
+    let unmarked = |annotations: serde_json::Value, cluster_ip: &str| {
+        let service = json!({
+            "metadata": {
+                "namespace": "prod", "name": "db-east", "annotations": annotations,
+                "labels": {"mirror.linkerd.io/mirrored-service": "true"},
+            },
+            "spec": {"clusterIP": cluster_ip, "selector": null, "ports": [
+                {"name": "sql", "port": 26257, "protocol": "TCP"},
+                {"port": 4222},
+                {"name": "http", "port": 80},
+                {"name": "http-admin", "port": 8080},
+                {"name": "grpc", "port": 9000},
+                {"name": "x", "port": 9001, "appProtocol": "kubernetes.io/h2c"},
+                {"name": "postgres", "port": 5432},
+                {"name": "dns", "port": 53, "protocol": "UDP"},
+            ]},
+        });
+        mirror_ports(&service.to_string()).map(|mirror| mirror.unmarked)
+    };
+    let both = ["26257 (sql)", "4222"].map(str::to_owned).to_vec();
+    assert_eq!(unmarked(json!({}), "None"), Some(both));
+    for value in ["26257,4222", "", "1-65535"] {
+        let annotations = json!({"config.linkerd.io/opaque-ports": value});
+        assert_eq!(unmarked(annotations, "None"), Some(Vec::new()), "{value}");
+    }
+    assert_eq!(unmarked(json!({}), "10.96.0.7"), None);
+}
+
+#[test]
+fn objects_that_no_watch_selects_are_named_with_their_label() {
+    let service = |value: serde_json::Value| {
+        let labels = json!({"mirror.linkerd.io/mirrored-service": value});
+        let labels = if value.is_null() { json!({}) } else { labels };
+        let metadata = json!({"namespace": "prod", "name": "db-east", "labels": labels});
+        odd_label(Kind::Service, &json!({"metadata": metadata}).to_string())
+    };
+    let odd = Some("Service/prod/db-east ('True')".to_owned());
+    assert_eq!(service(json!("True")), odd);
+    assert_eq!(service(json!("true")), None);
+    assert_eq!(service(json!(null)), None);
+}
+
+#[test]
+fn only_probe_services_tell_who_made_them() {
+    let service = |labels: serde_json::Value| {
+        let annotations = json!({"linkerd.io/created-by": "linkerd/helm edge-26.8.3"});
+        json!({"metadata": {"labels": labels, "annotations": annotations}}).to_string()
+    };
+    let probe = service(json!({"mirror.linkerd.io/mirrored-gateway": "true"}));
+    assert_eq!(maker(&probe).as_deref(), Some("linkerd/helm edge-26.8.3"));
+    assert_eq!(maker(&service(json!({}))), None);
+}

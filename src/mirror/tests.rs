@@ -1,0 +1,77 @@
+use super::*;
+use crate::testing::{endpoint, gateway, listing, local, mirror};
+
+/// What `--snapshot` saves is what a process that starts from it reads.
+#[test]
+fn objects_are_read_as_they_were_saved() {
+    let mut objects = vec![
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]),
+        gateway("prod", "db-0-east", false),
+        listing(
+            "prod",
+            "db-east",
+            &[("db-0", "10.96.0.1"), ("db-1", "0.0.0.0")],
+        ),
+    ];
+    let pods = [("db-0", "192.0.2.1", true), ("db_1", "192.0.2.2", false)];
+    objects.extend(local("prod", "db", &pods));
+    objects.push(serde_json::json!({"metadata": {"name": "x", "labels": {"a": 7}}}));
+    for object in objects {
+        let kind = match object["addressType"].is_null() {
+            true => Kind::Service,
+            false => Kind::EndpointSlice,
+        };
+        let json = object.to_string();
+        let (watch, object) = parse::found(kind, &KubeObject::read(&json)).unwrap();
+        let saved = serde_json::to_string(&(watch, &object)).unwrap();
+        let read: (Watch, Object) = serde_json::from_str(&saved).unwrap();
+        assert_eq!(read, (watch, object), "{saved}");
+    }
+}
+
+#[test]
+fn rules_and_reasons_are_called_as_flags_logs_and_metrics_call_them() {
+    for (value, rule) in [
+        ("last-resort", Some(GatewayDown::LastResort)),
+        ("include", Some(GatewayDown::Include)),
+        ("exclude", Some(GatewayDown::Exclude)),
+        ("Exclude", None),
+        ("", None),
+    ] {
+        assert_eq!(GatewayDown::from_value(value), rule, "{value}");
+    }
+    let reasons = SkipReason::ALL.map(|reason| reason.to_string());
+    let expected = [
+        "undecodable",
+        "no-parent",
+        "namespace-mismatch",
+        "bad-name",
+        "bad-address",
+        "not-headless",
+        "excluded-cluster",
+    ];
+    assert_eq!(reasons, expected);
+    let key = ObjectKey::new("prod", "db-0-west");
+    let kinds = [Kind::Service, Kind::EndpointSlice];
+    let named = kinds.map(|kind| {
+        ObjectRef {
+            kind,
+            key: key.clone(),
+        }
+        .to_string()
+    });
+    assert_eq!(
+        named,
+        ["Service/prod/db-0-west", "EndpointSlice/prod/db-0-west"]
+    );
+    let watches = Watch::ALL.map(|watch| watch.to_string());
+    let expected = [
+        "mirror-services",
+        "local-services",
+        "mirror-slices",
+        "local-slices",
+        "foreign-slices",
+    ];
+    assert_eq!(watches, expected);
+}

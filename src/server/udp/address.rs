@@ -1,0 +1,144 @@
+//! The addresses of a datagram, in one family: the client's, and the one of this host that it came to. The reply leaves
+//! from the latter (RFC 2181 section 4.1): clients ignore a reply from another address, and address translation does not
+//! recognize it.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::AsFd;
+
+use nix::cmsg_space;
+use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, RecvMsg, SockaddrIn, SockaddrIn6, SockaddrLike,
+    setsockopt, sockopt,
+};
+
+/// The address of a client. Its family decides on the form of everything else.
+pub(super) trait Address: SockaddrLike + Copy {
+    /// An address of this host.
+    type Local: Copy + Ord;
+    /// The same, in the form of the kernel.
+    type PacketInfo;
+    /// No address: the kernel chooses one.
+    const UNSPECIFIED: Self::Local;
+
+    /// Returns the client's address in the form of the standard library.
+    fn socket_address(self) -> SocketAddr;
+
+    /// Returns a buffer with room for the control message of one datagram.
+    fn control_buffer() -> Vec<u8>;
+
+    /// Reads the address that a datagram came to, if the control message holds it.
+    fn read_local(message: &ControlMessageOwned) -> Option<Self::Local>;
+
+    /// Makes what [`Self::control_message`] refers to.
+    fn packet_info(local: Self::Local) -> Self::PacketInfo;
+
+    /// Makes the control message that sets the source address of a datagram.
+    fn control_message(info: &Self::PacketInfo) -> ControlMessage<'_>;
+}
+
+/// Requests control messages with the address that each datagram came to, if the socket is to have every address of this
+/// host. Called before the socket is bound: for datagrams that are queued earlier, the kernel does not know the address.
+///
+/// # Errors
+///
+/// If the system refuses.
+pub(in crate::server) fn request_local_addresses(
+    socket: &impl AsFd,
+    address: SocketAddr,
+) -> io::Result<()> {
+    match address.ip() {
+        ip if !ip.is_unspecified() => {}
+        IpAddr::V4(_) => setsockopt(socket, sockopt::Ipv4PacketInfo, &true)?,
+        IpAddr::V6(_) => setsockopt(socket, sockopt::Ipv6RecvPacketInfo, &true)?,
+    }
+    Ok(())
+}
+
+/// Returns the address that a datagram came to.
+pub(super) fn local_address<A: Address>(message: &RecvMsg<'_, '_, A>) -> A::Local {
+    let mut messages = message.cmsgs().into_iter().flatten();
+    let local = messages.find_map(|message| A::read_local(&message));
+    local.unwrap_or(A::UNSPECIFIED)
+}
+
+impl Address for SockaddrIn {
+    type Local = Ipv4Addr;
+    type PacketInfo = in_pktinfo;
+    const UNSPECIFIED: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+
+    fn socket_address(self) -> SocketAddr {
+        SocketAddr::V4(SocketAddrV4::from(self))
+    }
+
+    fn control_buffer() -> Vec<u8> {
+        cmsg_space!(in_pktinfo)
+    }
+
+    /// The kernel says which address the reply leaves from: the one that the query came to, or, if that was a broadcast or
+    /// multicast address, one of this host.
+    fn read_local(message: &ControlMessageOwned) -> Option<Ipv4Addr> {
+        let ControlMessageOwned::Ipv4PacketInfo(info) = message else {
+            return None;
+        };
+        Some(Ipv4Addr::from(u32::from_be(info.ipi_spec_dst.s_addr)))
+    }
+
+    fn packet_info(local: Ipv4Addr) -> in_pktinfo {
+        in_pktinfo {
+            ipi_ifindex: 0, // the routing table decides
+            ipi_spec_dst: in_addr {
+                s_addr: u32::from(local).to_be(),
+            },
+            ipi_addr: in_addr { s_addr: 0 },
+        }
+    }
+
+    fn control_message(info: &in_pktinfo) -> ControlMessage<'_> {
+        ControlMessage::Ipv4PacketInfo(info)
+    }
+}
+
+impl Address for SockaddrIn6 {
+    /// A link-local address is one of an interface (RFC 4007 section 6). For others the interface is 0: the routing
+    /// table decides.
+    type Local = (Ipv6Addr, u32);
+    type PacketInfo = in6_pktinfo;
+    const UNSPECIFIED: (Ipv6Addr, u32) = (Ipv6Addr::UNSPECIFIED, 0);
+
+    fn socket_address(self) -> SocketAddr {
+        SocketAddr::V6(SocketAddrV6::from(self))
+    }
+
+    fn control_buffer() -> Vec<u8> {
+        cmsg_space!(in6_pktinfo)
+    }
+
+    fn read_local(message: &ControlMessageOwned) -> Option<(Ipv6Addr, u32)> {
+        let ControlMessageOwned::Ipv6PacketInfo(info) = message else {
+            return None;
+        };
+        let address = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+        Some(if address.is_multicast() {
+            Self::UNSPECIFIED // no valid source address
+        } else if address.is_unicast_link_local() {
+            (address, info.ipi6_ifindex)
+        } else {
+            (address, 0)
+        })
+    }
+
+    fn packet_info((address, interface): (Ipv6Addr, u32)) -> in6_pktinfo {
+        in6_pktinfo {
+            ipi6_addr: in6_addr {
+                s6_addr: address.octets(),
+            },
+            ipi6_ifindex: interface,
+        }
+    }
+
+    fn control_message(info: &in6_pktinfo) -> ControlMessage<'_> {
+        ControlMessage::Ipv6PacketInfo(info)
+    }
+}

@@ -1,0 +1,58 @@
+//! Headless Services of this cluster: which of them join, and why others do not (rule M5).
+
+use super::build::{LocalMembers, Rules};
+use super::inputs::Inputs;
+use super::{Conflict, ConflictKind};
+use crate::mirror::{Export, LocalService, ServiceKey};
+
+/// Why a headless Service of this cluster is no member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NonMember {
+    /// Links do not select it by default, and no mirror of its name makes it join.
+    NotExported(Export),
+    /// `--local-members=off`.
+    Off,
+}
+
+/// Tells why the headless Service of this cluster with a service's name is no member; `None` if it is one, or if there
+/// is no such Service.
+pub(super) fn non_member_of(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<NonMember> {
+    let is_matching = inputs.headless_mirrors(key).next().is_some();
+    non_member(inputs.local_service(key)?, is_matching, rules)
+}
+
+/// Tells why a headless Service is no member, if it is none. `is_matching`: a mirror of it exists, of an excluded cluster
+/// too.
+pub(super) fn non_member(
+    local: &LocalService,
+    is_matching: bool,
+    rules: &Rules,
+) -> Option<NonMember> {
+    let joins = match rules.local_members {
+        LocalMembers::Matching => is_matching || local.is_exported(),
+        LocalMembers::Exported => local.is_exported(),
+        LocalMembers::Off => return Some(NonMember::Off),
+    };
+    (!joins).then_some(NonMember::NotExported(local.export))
+}
+
+/// Reports a member of this cluster that other clusters lack.
+pub(super) fn export_conflict(
+    key: &ServiceKey,
+    local: &LocalService,
+    rules: &Rules,
+) -> Option<Conflict> {
+    let why = match local.export {
+        Export::No => "its Service is not exported",
+        Export::RemoteDiscovery => {
+            "its Service is exported as remote-discovery, which Linkerd does not do for headless Services"
+        }
+        Export::Gateway | Export::Other => return None,
+    };
+    let cluster = &rules.cluster_name;
+    Some(Conflict {
+        kind: ConflictKind::NotExported,
+        name: key.to_string(),
+        detail: format!("cluster '{cluster}' is a member here only: {why}"),
+    })
+}

@@ -1,0 +1,66 @@
+//! Endpoints that Linkerd lists in a headless mirror, and has no endpoint mirror of.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::build::Rules;
+use super::inputs::Inputs;
+use crate::mirror::{ClusterName, Hostname, Kind, ObjectKey, ObjectRef, ServiceKey, Text};
+
+/// A host that a headless mirror lists, without an endpoint mirror.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingHost {
+    /// The cluster that the host is in, after aliases.
+    pub cluster: ClusterName,
+    /// Its hostname.
+    pub hostname: Hostname,
+    /// The address that is listed. It may belong to another Service by now.
+    pub address: Option<IpAddr>,
+    /// The headless mirror that lists it.
+    pub mirror: ObjectRef,
+    /// What Linkerd calls its endpoint mirror.
+    pub expected: ObjectRef,
+}
+
+/// Compares what the headless mirrors of a service list with its endpoint mirrors.
+pub(super) fn missing_hosts(
+    key: &ServiceKey,
+    inputs: &Inputs,
+    rules: &Rules,
+) -> Box<[MissingHost]> {
+    let mut listed: BTreeMap<(&Text, &ClusterName, &Hostname), Option<IpAddr>> = BTreeMap::new();
+    for (object, mirror) in inputs.headless_mirrors(key) {
+        if rules
+            .excluded_clusters
+            .contains(&rules.name_of(&mirror.cluster))
+        {
+            continue;
+        }
+        for host in inputs.listed_hosts(object) {
+            let place = (&object.name, &mirror.cluster, &host.hostname);
+            listed.entry(place).or_insert(host.address);
+        }
+    }
+    if listed.is_empty() {
+        return Box::default();
+    }
+    let made: BTreeSet<(&Text, &ClusterName, &Hostname)> = inputs
+        .endpoint_mirrors(key)
+        .map(|(_, mirror)| (&mirror.parent, &mirror.cluster, &mirror.hostname))
+        .collect();
+    let service = |name: &str| ObjectRef {
+        kind: Kind::Service,
+        key: ObjectKey::new(key.namespace.as_str(), name),
+    };
+    let missing = listed
+        .into_iter()
+        .filter(|(place, _)| !made.contains(place));
+    let missing = missing.map(|((mirror, link, hostname), address)| MissingHost {
+        cluster: rules.name_of(link),
+        hostname: hostname.clone(),
+        address,
+        mirror: service(mirror),
+        expected: service(&format!("{hostname}-{link}")),
+    });
+    missing.collect()
+}

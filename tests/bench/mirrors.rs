@@ -1,0 +1,91 @@
+//! Memory as users have it: endpoint mirrors with a slice each on a real API server, settled, and while they are listed anew.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use crate::cluster::Cluster;
+use crate::data::Services;
+use crate::memory::{resident, settle};
+use crate::processes::Process;
+use crate::report::{Figure, Report};
+use crate::start::{objects_to_write, our_command, write_all};
+use crate::{Effort, say};
+
+/// Endpoints of a service, in all clusters.
+const ENDPOINTS: usize = 10;
+/// The goals are for so many.
+const ALL: usize = 100_000;
+/// How often a watch is listed anew: far more often than anybody would.
+const RELIST: &str = "--relist=10s";
+/// With a line for each list.
+const LOG_LEVEL: &str = "warn,global_dns::source=debug";
+/// The watches, each of which is listed once before the peak is read.
+const WATCHES: usize = 5;
+
+/// Starts the server once for each round, on an API server with so many endpoint mirrors.
+///
+/// # Errors
+///
+/// If a part is missing, or does not become ready.
+pub(crate) fn measure(mirrors: usize, effort: Effort, report: &mut Report) -> Result<()> {
+    ensure!(
+        (ENDPOINTS..=ALL).contains(&mirrors),
+        "{mirrors} mirrors: at least {ENDPOINTS}, and at most {ALL}"
+    );
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    // As large as a range may be; the last of a flag counts.
+    let cluster = Cluster::start_with(&["--service-cluster-ip-range=10.96.0.0/12".to_owned()])?;
+    let services = Services {
+        prefix: "db",
+        count: mirrors / ENDPOINTS,
+        clusters: 2,
+        endpoints: ENDPOINTS / 2,
+        ports: &[("sql", 26_257), ("http", 8_080)],
+    };
+    write_all(&cluster, &objects_to_write(&services, folder)?)?;
+    let (mut ready, mut settled, mut peak, mut after) = (vec![], vec![], vec![], vec![]);
+    for round in 1..=effort.rounds {
+        let (mut command, _, page) = our_command(&cluster.kubeconfig, LOG_LEVEL)?;
+        command.arg(RELIST);
+        let began = Instant::now();
+        let mut process = Process::start("global-dns", command, folder)?;
+        process.wait_until_ready(page)?;
+        ready.push(began.elapsed().as_secs_f64());
+        settled.push(settle(&process)?);
+        process.forget_peak()?;
+        let lists = |process: &Process| process.log().matches("Listed").count();
+        let before = lists(&process);
+        let began = Instant::now();
+        while lists(&process) < before + WATCHES {
+            ensure!(began.elapsed().as_secs() < 300, "no relist of each watch");
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+        peak.push(resident(&process, "VmHWM")?);
+        after.push(resident(&process, "VmRSS")?);
+        let all = [&ready, &settled, &peak, &after].map(|values| values[values.len() - 1]);
+        let [ready, settled, peak, after] = all;
+        say(&format!(
+            "mirrors: round {round} of {}: ready after {ready:.2} s; {settled:.1} MiB, {peak:.1} MiB at the peak of \
+             relists, {after:.1} MiB after them",
+            effort.rounds
+        ));
+    }
+    let name = |what: &str| format!("{mirrors} endpoint mirrors with a slice each: {what}");
+    let is_all = mirrors == ALL;
+    let goal = |figure: Figure, most: f64| if is_all { figure.at_most(most) } else { figure };
+    report.figures.extend([
+        Figure::new(&name("from start to ready"), ready, "s"),
+        goal(
+            Figure::new(&name("resident, settled"), settled, "MiB"),
+            64.0,
+        ),
+        goal(
+            Figure::new(&name("resident, during relists"), peak, "MiB"),
+            80.0,
+        ),
+        Figure::new(&name("resident, after relists"), after, "MiB"),
+    ]);
+    Ok(())
+}

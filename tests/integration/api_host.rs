@@ -1,0 +1,168 @@
+//! Which `Host` the API answers: against web pages whose names lead here (DNS rebinding).
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use crate::support::PATIENCE;
+use crate::support::binary::{Server, run};
+use crate::support::objects::{Manifest, mirror, objects};
+
+const PATHS: [&str; 5] = [
+    "/api/v1/table",
+    "/api/v1/table?output=zone",
+    "/api/v1/conflicts",
+    "/api/v1/explain?name=db.prod.global",
+    "/no-such-page",
+];
+
+fn sample() -> Manifest {
+    objects().with(mirror("prod", "db", "east").endpoint("db-0", &["192.0.2.1"]))
+}
+
+/// Sends the head of a request as it is; returns the status and the whole response.
+fn send(server: SocketAddr, lines: &[&str]) -> (u16, String) {
+    let mut stream = TcpStream::connect(server).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = lines.iter().map(|line| format!("{line}\r\n"));
+    let head: String = head.chain(["\r\n".to_owned()]).collect();
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let status = text.split(' ').nth(1).and_then(|code| code.parse().ok());
+    (status.unwrap_or_else(|| panic!("{lines:?}: {text}")), text)
+}
+
+#[test]
+fn a_page_whose_name_leads_here_reads_nothing() {
+    let server = Server::of(sample(), &[]);
+    let port = server.api.port();
+    for host in [
+        "attacker.example".to_owned(),
+        format!("attacker.example:{port}"),
+        format!("127.0.0.1.attacker.example:{port}"),
+        format!("localhost.attacker.example:{port}"),
+        format!("192.0.2.1:{port}"),
+    ] {
+        for path in PATHS {
+            let head = format!("GET {path} HTTP/1.1");
+            let (status, text) = send(server.api, &[&head, &format!("Host: {host}")]);
+            assert_eq!(status, 421, "{host} {path}: {text}");
+            // Neither what is served nor what was sent.
+            for word in ["prod", "192.0.2.1", "attacker"] {
+                assert!(!text.contains(word), "{host} {path}: {text}");
+            }
+        }
+    }
+    // The kubelet and Prometheus ask by whatever address they like.
+    let probe = ["GET /readyz HTTP/1.1", "Host: attacker.example"];
+    assert_eq!(send(server.admin, &probe).0, 200);
+    assert_eq!(send(server.admin, &["GET /livez HTTP/1.0"]).0, 200);
+}
+
+/// A port-forward leads any port of the user's machine to this one.
+#[test]
+fn a_port_forward_and_local_programs_read_everything() {
+    let server = Server::of(sample(), &[]);
+    let own = server.api.to_string();
+    for host in [
+        &*own,
+        "localhost",
+        "localhost:19154",
+        "LOCALHOST:19154",
+        "127.0.0.1:19154",
+        "[::1]:19154",
+    ] {
+        for path in PATHS {
+            let head = format!("GET {path} HTTP/1.1");
+            let (status, text) = send(server.api, &[&head, &format!("Host: {host}")]);
+            let expected = if path == "/no-such-page" { 404 } else { 200 };
+            assert_eq!(status, expected, "{host} {path}: {text}");
+        }
+    }
+    let url = format!("--server=http://localhost:{}", server.api.port());
+    assert_eq!(run(&["explain", "db.prod.global", &url]).code, Some(0));
+}
+
+#[test]
+fn every_way_to_name_a_host_is_looked_at() {
+    let server = Server::of(sample(), &[]);
+    for (lines, status) in [
+        (&["GET /api/v1/table HTTP/1.1"][..], 400),
+        (&["GET /api/v1/table HTTP/1.0"], 200),
+        (&["GET /api/v1/table HTTP/1.0", "Host: localhost"], 200),
+        (
+            &["GET /api/v1/table HTTP/1.0", "Host: attacker.example"],
+            421,
+        ),
+        (&["GET /api/v1/table HTTP/1.1", "Host:"], 400),
+        (&["GET /api/v1/table HTTP/1.1", "Host: localhost:http"], 400),
+        (&["GET /api/v1/table HTTP/1.1", "Host: a@localhost"], 400),
+        (&["GET /api/v1/table HTTP/1.1", "Host: ::1"], 400),
+        (
+            &[
+                "GET /api/v1/table HTTP/1.1",
+                "Host: localhost",
+                "Host: attacker.example",
+            ],
+            400,
+        ),
+        (
+            &[
+                "GET http://localhost/api/v1/table HTTP/1.1",
+                "Host: localhost",
+            ],
+            200,
+        ),
+        // The target counts (RFC 9112 section 3.2.2).
+        (
+            &[
+                "GET http://attacker.example/api/v1/table HTTP/1.1",
+                "Host: localhost",
+            ],
+            421,
+        ),
+        (&["GET http://localhost/api/v1/table HTTP/1.1"], 400),
+        (
+            &[
+                "POST /api/v1/table HTTP/1.1",
+                "Host: attacker.example",
+                "Content-Length: 0",
+            ],
+            421,
+        ),
+        (&["OPTIONS * HTTP/1.1", "Host: attacker.example"], 421),
+    ] {
+        let (got, text) = send(server.api, lines);
+        assert_eq!(got, status, "{lines:?}: {text}");
+    }
+}
+
+#[test]
+fn hosts_that_a_flag_names_are_answered_too() {
+    let flags = [
+        "--api-host=dns.example.com,2001:db8::1",
+        "--api-host=192.0.2.9",
+    ];
+    let server = Server::of(sample(), &flags);
+    for (host, status) in [
+        ("dns.example.com", 200),
+        ("DNS.example.com.:8080", 200),
+        ("[2001:db8::1]:443", 200),
+        ("192.0.2.9", 200),
+        ("localhost", 200),
+        ("a.dns.example.com", 421),
+        ("192.0.2.8", 421),
+    ] {
+        let lines = ["GET /api/v1/conflicts HTTP/1.1", &format!("Host: {host}")];
+        assert_eq!(send(server.api, &lines).0, status, "{host}");
+    }
+    for wrong in ["dns.example.com:80", "http://dns.example.com", "*", "[::1]"] {
+        let ended = run(&["serve", &format!("--api-host={wrong}")]);
+        assert_eq!(ended.code, Some(2), "{wrong}");
+        assert!(
+            ended
+                .stderr
+                .contains("a host is a name or an IP address, without a port")
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! Replies leave from the address that was asked (RFC 2181 section 4.1).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::mem::take;
+use std::net::{SocketAddr, UdpSocket};
+
+use super::{
+    CABLE, LOOPBACK, Networks, PORT, add, bound, counters, dns, in_networks, ip, link_local, query,
+    receive, replier, serve,
+};
+use crate::support::binary::Server;
+use crate::support::wait_for;
+
+/// A client's socket, and the addresses that it asks.
+struct Client {
+    socket: UdpSocket,
+    asks: Vec<SocketAddr>,
+    /// It asks these, too, and the node loses them before it replies.
+    loses: Vec<SocketAddr>,
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn replies_leave_from_the_address_that_was_asked() {
+    in_networks(|networks| {
+        let _server = serve(&[]);
+        for client in clients(networks) {
+            for asked in client.asks {
+                assert_eq!(replier(&client.socket, asked), asked);
+            }
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn replies_of_one_batch_leave_from_the_addresses_that_were_asked() {
+    in_networks(|networks| {
+        for workers in ["--udp-workers=1", "--udp-workers=2"] {
+            let server = serve(&[workers]);
+            ask_at_once(&server, &clients(networks), 6, || ());
+        }
+    });
+}
+
+/// Nothing may leave from the address of a group, so an address of the host replies (RFC 2181 section 4.1).
+#[test]
+#[ignore = "needs root and iproute2"]
+fn replies_to_a_group_leave_from_an_address_of_the_host() {
+    in_networks(|networks| {
+        let _server = serve(&[]);
+        let ask = || {
+            let host = link_local("eth0");
+            let SocketAddr::V6(mut group) = host else {
+                panic!("{host} is not of IPv6")
+            };
+            group.set_ip("ff02::1".parse().unwrap());
+            assert_eq!(replier(&bound("[::]:0"), group.into()), host);
+            let broadcast = dns("192.0.2.255");
+            assert_eq!(replier(&bound("0.0.0.0:0"), broadcast), dns(CABLE[0]));
+        };
+        networks.client.enter(ask).unwrap();
+    });
+}
+
+/// Between queries and replies the host loses addresses, and an interface.
+#[test]
+#[ignore = "needs root and iproute2"]
+fn a_reply_whose_address_is_gone_keeps_no_other_waiting() {
+    in_networks(|networks| {
+        let server = serve(&["--udp-workers=1"]);
+        let gone = [(CABLE[1], 24), (CABLE[4], 64)];
+        let is_gone = |asked: &SocketAddr| {
+            let ip = asked.ip().to_canonical();
+            gone.iter().any(|(address, _)| dns(address).ip() == ip)
+        };
+        let mut clients = clients(networks);
+        for client in &mut clients {
+            (client.loses, client.asks) = take(&mut client.asks).into_iter().partition(is_gone);
+        }
+        // The last one is on the cable that is taken away.
+        let neighbor = clients.last_mut().unwrap();
+        neighbor.loses.append(&mut neighbor.asks);
+        let lost = clients
+            .iter()
+            .map(|client| client.loses.len())
+            .sum::<usize>();
+        let rounds = 5;
+        ask_at_once(&server, &clients, rounds, || {
+            for (address, length) in gone {
+                let arguments = format!("address del {address}/{length} dev eth0");
+                ip(&networks.node, &arguments);
+            }
+            ip(&networks.node, "link del eth1");
+        });
+        wait_for("every lost reply to be counted", || {
+            let unsent = server.metric("global_dns_unsent_responses_total");
+            (unsent == (rounds * lost) as f64).then_some(())
+        });
+        // What comes back is used again.
+        for (address, _) in gone {
+            add(&networks.node, address, "eth0");
+        }
+        clients.pop();
+        for client in &clients {
+            for asked in client.asks.iter().chain(&client.loses) {
+                assert_eq!(replier(&client.socket, *asked), *asked);
+            }
+        }
+    });
+}
+
+/// As kube-proxy does it: a reply that leaves from another address than the one that was asked is not translated back.
+#[test]
+#[ignore = "needs root, iproute2 and nftables"]
+fn replies_find_the_way_back_through_address_translation() {
+    in_networks(|networks| {
+        let _server = serve(&[]);
+        let (v4, v6) = (CABLE[2], CABLE[5]);
+        let translate = format!(
+            "ip daddr 10.96.0.53 udp dport 53 dnat ip to {v4}:{PORT}
+             ip6 daddr fd00:96::53 udp dport 53 dnat ip6 to [{v6}]:{PORT}"
+        );
+        let chain =
+            |hook| format!("chain {hook} {{ type nat hook {hook} priority -100\n {translate}\n }}");
+        let chains = ["prerouting", "output"].map(chain).join("\n");
+        let table = format!("table inet kube-proxy {{\n {chains}\n }}");
+        networks.node.nft(&table).unwrap();
+        let services = ["10.96.0.53:53", "[fd00:96::53]:53"].map(|a| a.parse().unwrap());
+        let ask = || {
+            for (socket, service) in ["0.0.0.0:0", "[::]:0"].map(bound).iter().zip(services) {
+                assert_eq!(replier(socket, service), service);
+            }
+        };
+        networks.client.enter(ask).unwrap();
+        ask(); // from the node itself
+    });
+}
+
+/// Clients of every address of the node, in both families, on its cables and on itself; the last is its neighbor.
+fn clients(networks: &Networks) -> Vec<Client> {
+    let own: Vec<SocketAddr> = CABLE.iter().chain(&LOOPBACK).map(|a| dns(a)).collect();
+    let (v4, v6): (Vec<_>, Vec<_>) = own.into_iter().partition(SocketAddr::is_ipv4);
+    let client = |from: &str, asks: &[SocketAddr]| Client {
+        socket: bound(from),
+        asks: asks.to_vec(),
+        loses: Vec::new(),
+    };
+    // Addresses of IPv4 as a socket for both families has them: `::ffff:192.0.2.11`.
+    let mapped = v4.iter().map(|address| match address {
+        SocketAddr::V4(v4) => SocketAddr::from((v4.ip().to_ipv6_mapped(), v4.port())),
+        SocketAddr::V6(_) => *address,
+    });
+    let mapped: Vec<SocketAddr> = mapped.collect();
+    let far = networks.client.enter(|| {
+        let link_local = [link_local("eth0")];
+        [
+            client("0.0.0.0:0", &v4),
+            client("[::]:0", &v6),
+            client("[::]:0", &mapped),
+            client("[::]:0", &link_local),
+            client("[2001:db8::1]:0", &link_local),
+        ]
+    });
+    let here = ["127.0.0.1", "127.0.0.2", "127.8.8.8"].map(dns);
+    let near = [
+        client("0.0.0.0:0", &[&v4[..], &here].concat()),
+        client("[::]:0", &[&v6[..], &[dns("::1")]].concat()),
+    ];
+    let neighbor = networks
+        .neighbor
+        .enter(|| client("[::]:0", &[link_local("eth0")]));
+    let mut clients = Vec::from(far.unwrap());
+    clients.extend(near);
+    clients.push(neighbor.unwrap());
+    clients
+}
+
+/// Puts the queries of all clients into the queues of the server while it is stopped, so that it answers them in batches,
+/// and checks where replies come from. `meanwhile` happens in between.
+fn ask_at_once(server: &Server, clients: &[Client], rounds: usize, meanwhile: impl FnOnce()) {
+    // Everybody knows the way to everybody from now on, so that queries arrive in the order in which they are sent.
+    for client in clients {
+        for asked in client.asks.iter().chain(&client.loses) {
+            replier(&client.socket, *asked);
+        }
+    }
+    stop(server);
+    let delivered = || counters()["Ip:InDelivers"] + counters()["Ip6InDelivers"];
+    let before = delivered();
+    let mut expected = vec![BTreeMap::new(); clients.len()];
+    let mut sent = 0;
+    for _ in 0..rounds {
+        for (client, expected) in clients.iter().zip(&mut expected) {
+            let all = client.asks.iter().chain(&client.loses);
+            for (number, asked) in all.enumerate() {
+                sent += 1;
+                client.socket.send_to(&query(sent), asked).unwrap();
+                if number < client.asks.len() {
+                    expected.insert(sent, *asked);
+                }
+            }
+        }
+    }
+    wait_for("the queries to be in the queues", || {
+        (delivered() >= before + u64::from(sent)).then_some(())
+    });
+    meanwhile();
+    server.signal("CONT");
+    for (client, expected) in clients.iter().zip(&expected) {
+        let replies = expected.iter().map(|_| receive(&client.socket));
+        let replies: BTreeMap<u16, SocketAddr> = replies.map(|(id, _, from)| (id, from)).collect();
+        assert_eq!(replies, *expected);
+    }
+}
+
+/// Stops a server, every thread of it.
+fn stop(server: &Server) {
+    server.signal("STOP");
+    let threads = format!("/proc/{}/task", server.process());
+    wait_for("the server to stop", || {
+        let mut threads = fs::read_dir(&threads).unwrap();
+        let is_stopped = |stat: String| stat.rsplit_once(") ").unwrap().1.starts_with('T');
+        let all = threads.all(|thread| {
+            let stat = thread.unwrap().path().join("stat");
+            is_stopped(fs::read_to_string(stat).unwrap())
+        });
+        all.then_some(())
+    });
+}
