@@ -124,7 +124,7 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_VERSION_BIND", value_name = "TEXT", value_parser = parse_text)]
     pub version_bind: Option<String>,
 
-    /// How often, about, one of the watches, in turn, is listed anew
+    /// How often, about, one of the watches, in turn, is relisted
     #[arg(long, env = "GLOBAL_DNS_RELIST", value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
     pub relist: Duration,
 

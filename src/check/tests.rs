@@ -435,7 +435,7 @@ fn services_that_links_say_are_not_mirrored_are_yellow_unless_they_are() {
         ("web", "Error", true),
         ("web", "InvalidService", true),
         ("db", "Error", true),
-        // What every headless Service is told, although it is mirrored.
+        // What holds for every headless Service, although it is mirrored.
         ("db", "InvalidService", false),
         // A check of its own.
         ("web", "MissingNamespace", false),

@@ -70,7 +70,7 @@ impl Cookies {
         current.clone()
     }
 
-    /// Replaces the secrets for ever: when the file changes, or every day.
+    /// Replaces the secrets until the process ends: when the file changes, or every day.
     pub async fn follow(self: Arc<Self>) {
         match &self.file {
             Some(path) => self.follow_file(path).await,

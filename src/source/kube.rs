@@ -32,7 +32,7 @@ use crate::telemetry::sentence;
 pub struct Timing {
     /// How long the server is asked to keep a watch open. Silence for longer means a dead connection.
     pub watch_timeout: Duration,
-    /// About how often one of the watches, in turn, is listed anew.
+    /// About how often one of the watches, in turn, is relisted.
     pub relist: Duration,
 }
 
@@ -157,7 +157,7 @@ impl Cluster {
     }
 }
 
-/// Watches every feed of an API server, for ever.
+/// Watches every feed of an API server until the process ends.
 async fn watch(client: Client, timing: Timing, feeds: &Feeds, updates: &Updates) {
     let server = Arc::new(ApiServer::new(client));
     let watches = feeds.all().into_iter().map(|feed| {

@@ -8,7 +8,7 @@
 //!
 //! Short names never merge namespaces: two tenants' databases would join each other. Nor does history decide: the owner
 //! is a function of the flags and of which namespaces have the service, so that replicas agree and a restart changes
-//! nothing. Whoever may export a headless Service can so take an unpinned short name away, which is reported, but never
+//! nothing. Anybody who may export a headless Service can so take an unpinned short name away, which is reported, but never
 //! take it over.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,7 +6,7 @@
 //! - `udp`: queries per second, and CPU time per query, which decides where the load's core is the limit; listeners of one
 //!   address and of every address
 //! - `memory`: a hundred thousand endpoint mirrors in a file: resident memory, time to ready; the size of the binary
-//! - `mirrors`: the same with a slice each on a real API server, and while they are listed anew
+//! - `mirrors`: the same with a slice each on a real API server, and while they are relisted
 //! - `tcp`: pipelined queries, and one query for each connection
 //! - `start`: from start to ready on a real API server, and memory, beside CoreDNS
 //! - `freshness`: from an acknowledged write to the changed answer, beside CoreDNS
@@ -138,7 +138,7 @@ enum Section {
     Udp,
     /// Resident memory with 100,000 endpoint mirrors, time to ready; size of the binary
     Memory,
-    /// Resident memory with 100,000 endpoint mirrors and slices on a real API server, and while they are listed anew
+    /// Resident memory with 100,000 endpoint mirrors and slices on a real API server, and while they are relisted
     Mirrors,
     /// Queries per second over TCP, pipelined and with one query for each connection, beside Knot and NSD
     Tcp,

@@ -1,4 +1,4 @@
-//! Memory as users have it: endpoint mirrors with a slice each on a real API server, settled, and while they are listed anew.
+//! Memory as users have it: endpoint mirrors with a slice each on a real API server, settled, and while they are relisted.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::{Effort, say};
 const ENDPOINTS: usize = 10;
 /// The goals are for so many.
 const ALL: usize = 100_000;
-/// How often a watch is listed anew: far more often than anybody would.
+/// How often a watch is relisted: far more often than anybody would.
 const RELIST: &str = "--relist=10s";
 /// With a line for each list.
 const LOG_LEVEL: &str = "warn,global_dns::source=debug";

@@ -246,7 +246,7 @@ fn wrong_values_are_refused_by_name() -> Result<()> {
     Ok(())
 }
 
-/// Whoever copies the commands gets the image that the commands have built.
+/// A reader who copies the commands gets the image that the commands have built.
 #[test]
 #[ignore = "needs Helm"]
 fn the_readme_installs_the_image_that_it_builds() -> Result<()> {

@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::ZERO;
 const RATE: f64 = 100.0;
 /// How old the table is to become before the API server may return: no relist that is refused meanwhile makes it young.
 const STALE_SECONDS: f64 = 8.0;
-/// When everything is listed anew: several times in the outage.
+/// When everything is relisted: several times in the outage.
 const RELIST: &str = "2s";
 /// Watches end after 3 s, so that this long before the outage one was heard for the last time, if it was quiet.
 const QUIET_SECONDS: f64 = 3.5;

@@ -119,7 +119,7 @@ fn ended_in_a_relist() -> Result<()> {
         standin.behave(Manner::EndlessLists);
         standin.lose_history();
         // One after the other.
-        eventually("a feed to be listed anew", FOLLOW, || {
+        eventually("a feed to be relisted", FOLLOW, || {
             let anew = lists() - before;
             ensure!(anew >= 1, "none is");
             Ok(())

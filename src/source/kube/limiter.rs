@@ -14,7 +14,7 @@ use super::failure::{Failure, LIST_GROWTH, LIST_PAUSE};
 #[derive(Debug)]
 pub(super) struct ListLimiter(Mutex<Turn>);
 
-/// What whoever has the turn holds.
+/// Held by the watch whose turn it is to list.
 #[derive(Debug)]
 struct Turn {
     not_before: Instant,

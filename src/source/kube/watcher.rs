@@ -12,7 +12,7 @@
 //!   server says that the version is gone or yet to come, or if an event could not be read;
 //! - lists go through one [limiter](super::limiter). Versions that are gone again and again are listed again with growing
 //!   pauses, too, although each list succeeds;
-//! - every `relist`, jittered, the next of the watches is listed anew, which heals gaps that nobody noticed. The watch goes
+//! - every `relist`, jittered, the next of the watches is relisted, which heals gaps that nobody noticed. The watch goes
 //!   on meanwhile, whatever becomes of the list, and what comes on it is newer than the list ([`Overlap`]);
 //! - a list that is held (`--shrink-guard`) is followed by another one when [`Feeds`] says so;
 //! - signs of life are a list that came whole, a watch that was opened, and what comes on it. What is refused, breaks off
@@ -138,7 +138,7 @@ impl Watcher {
         }
     }
 
-    /// Lists anew when it is time to, for ever. The watch goes on meanwhile.
+    /// Relists when it is time to, until the process ends. The watch goes on meanwhile.
     async fn relists(&self, after: Duration) -> Stopped {
         let mut due = Instant::now() + jittered(after);
         loop {

@@ -675,7 +675,7 @@ fn one_of_five_thousand_endpoints_changes_alone() {
     assert_eq!(gone, [&"10.0.17.1".parse::<IpAddr>().unwrap()]);
 }
 
-/// Whoever writes Services chooses how many ports there are. Looking for each port at each endpoint would take minutes.
+/// The writer of a Service chooses how many ports there are. Looking for each port at each endpoint would take minutes.
 #[test]
 fn what_names_omit_is_found_in_time_that_follows_the_ports() {
     let ports = |host: usize| -> Value {
