@@ -212,7 +212,7 @@ enum Found<'t> {
     Nothing(Why),
 }
 
-/// Finds the same for the namespace that owns the short name `service`.
+/// Finds a name of the short family: what [`find`] finds, for the namespace that owns the short name.
 fn find_short<'t>(
     table: &'t Table,
     service: &str,
