@@ -125,12 +125,12 @@ impl Failure {
         }
     }
 
-    /// Tells whether a streamed list failed because this server, or what is between, does not do that. A server that is
-    /// too busy, or that does not let us, says something else.
+    /// Tells whether a streamed list failed because this server, or what is between, does not do that, or does not let us: a
+    /// list may be allowed where a watch is not. A server that is too busy says something else.
     pub(super) fn is_of_streaming(&self) -> bool {
         match self {
             Self::Refused(code, _) => {
-                matches!(code, 400..=499) && !matches!(code, 401 | 403 | 408 | 410 | 429)
+                matches!(code, 400..=499) && !matches!(code, 401 | 408 | 410 | 429)
             }
             Self::Unfinished(_) | Self::Endless(_) => true,
             Self::Later(..) | Self::Silent(_) | Self::Unreachable(_) | Self::Broken(_) => false,
