@@ -1,7 +1,7 @@
 //! The whole table as a zone file (RFC 1035 section 5) that Knot, NSD and BIND load without a complaint.
 //!
 //! Which names there are is listed here; what each one owns is [`read()`] and answered like any question, so the file
-//! cannot differ from the answers. The one exception is the address of `ns.dns.Z` if it is not known: [`NS_STAND_IN`].
+//! cannot differ from the answers. The one exception is the address of `ns.dns.Z` if it is not known: `NS_STAND_IN`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
