@@ -68,8 +68,8 @@ pub(super) enum Verb {
 pub(super) struct Asked {
     pub(super) at: Instant,
     pub(super) verb: Verb,
-    /// What tells feeds apart.
-    pub(super) selector: String,
+    /// As [`feed`] names it.
+    pub(super) feed: String,
 }
 
 #[derive(Clone)]
@@ -82,7 +82,7 @@ struct State {
     manner: Manner,
     streaming: Streaming,
     asked: Vec<Asked>,
-    /// Items of every list whose selector is this.
+    /// Items of the lists of a feed.
     items: HashMap<String, Vec<Value>>,
     /// Further events of a streamed list, before its end.
     events: Vec<Value>,
@@ -128,9 +128,9 @@ impl Scripted {
         self.held.notify_waiters();
     }
 
-    /// What lists of a selector hold.
-    pub(super) fn put(&self, selector: &str, items: Vec<Value>) {
-        self.state().items.insert(selector.to_owned(), items);
+    /// What lists of a feed hold.
+    pub(super) fn put(&self, feed: &str, items: Vec<Value>) {
+        self.state().items.insert(feed.to_owned(), items);
     }
 
     /// What comes in a streamed list after its items.
@@ -138,11 +138,11 @@ impl Scripted {
         self.state().events = events;
     }
 
-    /// Sends an event to the open watches of a selector.
-    pub(super) fn tell(&self, selector: &str, kind: &str, object: &Value) {
+    /// Sends an event to the open watches of a feed.
+    pub(super) fn tell(&self, feed: &str, kind: &str, object: &Value) {
         let line = line(kind, object);
         let state = self.state();
-        let open = state.watches.iter().filter(|(of, _)| of == selector);
+        let open = state.watches.iter().filter(|(of, _)| of == feed);
         for (_, sender) in open {
             // Fails if that watch has ended.
             let _ = sender.send(line.clone());
@@ -168,7 +168,7 @@ impl Scripted {
         self.state().asked.push(Asked {
             at: Instant::now(),
             verb: query.verb,
-            selector: query.selector.clone(),
+            feed: query.feed.clone(),
         });
         let (manner, streaming) = {
             let state = self.state();
@@ -209,7 +209,7 @@ impl Scripted {
             | Manner::HoldsLists
             | Manner::DeniesSlices => {}
         }
-        let items = self.state().items.get(&query.selector).cloned();
+        let items = self.state().items.get(&query.feed).cloned();
         let items = items.unwrap_or_default();
         match (query.verb, streaming) {
             (Verb::List | Verb::Check, _) => {
@@ -250,7 +250,7 @@ impl Scripted {
     ) -> Answer {
         let mut state = self.state();
         state.watches.retain(|(_, sender)| !sender.is_closed());
-        state.watches.push((query.selector, sender));
+        state.watches.push((query.feed, sender));
         let end = Instant::now() + query.lasts;
         let frames = stream::unfold(receiver, move |mut receiver| async move {
             match timeout_at(end, receiver.recv()).await {
@@ -269,7 +269,7 @@ impl Scripted {
 /// The query of a URL.
 struct Query {
     verb: Verb,
-    selector: String,
+    feed: String,
     lasts: Duration,
 }
 
@@ -290,20 +290,21 @@ impl Query {
             (false, _) => Verb::List,
         };
         let seconds = pairs.get("timeoutSeconds").map(|text| text.parse());
+        let selector = pairs.get("labelSelector").copied().unwrap_or_default();
+        let selector = selector.replace("%2F", "/").replace("%3D", "=");
+        let selector = selector.replace("%2C", ",").replace("%21", "!");
+        let resource = uri.path().rsplit('/').next().unwrap_or_default();
         Self {
             verb,
-            selector: pairs
-                .get("labelSelector")
-                .map(|text| {
-                    text.replace("%2F", "/")
-                        .replace("%3D", "=")
-                        .replace("%2C", ",")
-                        .replace("%21", "!")
-                })
-                .unwrap_or_default(),
+            feed: feed(resource, &selector),
             lasts: Duration::from_secs(seconds.map_or(0, Result::unwrap)),
         }
     }
+}
+
+/// Names a feed: Services and EndpointSlices are selected by the same labels.
+pub(super) fn feed(resource: &str, selector: &str) -> String {
+    format!("{resource} {selector}")
 }
 
 fn line(kind: &str, object: &Value) -> String {

@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::scripted::{Asked, Manner, Scripted, Streaming, VERSION, Verb};
+use super::scripted::{Asked, Manner, Scripted, Streaming, VERSION, Verb, feed};
 use super::*;
 use crate::mirror::{Kind, Watch};
 use crate::source::Update;
@@ -16,7 +16,15 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 /// Far beyond every test.
 const NEVER: Duration = Duration::from_secs(1000 * 24 * 60 * 60);
-const MIRRORS: &str = "mirror.linkerd.io/mirrored-service=true";
+const MIRRORS: &str = "services mirror.linkerd.io/mirrored-service=true";
+
+fn feed_of(watch: Watch) -> String {
+    let resource = match watch.kind() {
+        Kind::Service => "services",
+        Kind::EndpointSlice => "endpointslices",
+    };
+    feed(resource, &watch.label_selector())
+}
 
 /// A replica that watches a scripted API server.
 struct Replica {
@@ -191,7 +199,7 @@ async fn an_overloaded_server_is_asked_for_at_most_three_lists_in_50_seconds() {
                 if case == "with 410 before" {
                     let gone = json!({"kind": "Status", "code": 410, "message": "gone"});
                     for watch in Watch::ALL {
-                        server.tell(&watch.label_selector(), "ERROR", &gone);
+                        server.tell(&feed_of(watch), "ERROR", &gone);
                     }
                 }
                 server.behave(manner);
@@ -248,7 +256,7 @@ async fn retry_after_is_kept_to_and_replicas_do_not_come_in_step() {
     let mut last: BTreeMap<String, Instant> = BTreeMap::new();
     let mut pauses = Vec::new();
     for asked in server.asked_since(began) {
-        if let Some(last) = last.insert(asked.selector, asked.at) {
+        if let Some(last) = last.insert(asked.feed, asked.at) {
             pauses.push(asked.at - last);
         }
     }
@@ -366,7 +374,7 @@ async fn each_relist_is_one_of_the_watches_in_turn() {
         let asked = server.asked_since(began);
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for asked in asked.iter().filter(|asked| asked.verb == verb) {
-            *counts.entry(&asked.selector).or_default() += 1;
+            *counts.entry(&asked.feed).or_default() += 1;
         }
         let sum: usize = counts.values().sum();
         assert!((90..=110).contains(&sum), "{counts:?}");
