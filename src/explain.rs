@@ -5,6 +5,7 @@
 
 mod context;
 mod missing;
+mod nearest;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use context::{Context, Observer, PlainService};
 use missing::{missing, unready};
+use nearest::nearest;
 
 use crate::mirror::{ObjectRef, ServiceKey, Skip, SkipReason};
 use crate::table::report::{EndpointReport, SkipReport, State, write_rows};
@@ -56,9 +58,6 @@ pub struct AnswerReport {
     /// Type and data of each record, as in a zone file.
     pub records: Vec<String>,
 }
-
-/// Names that are shown to somebody who asked for one that does not exist.
-const NEAREST: usize = 5;
 
 /// Returns the service whose canonical name, or a name below it, a name may be.
 pub fn service_of(zones: &Zones, name: &Name) -> Option<ServiceKey> {
@@ -371,27 +370,6 @@ fn skipped(table: &Table, about: &[&Service], zones: &Zones, name: &Name) -> Vec
         detail: skip.detail.clone(),
     };
     concerned.map(report).collect()
-}
-
-/// Finds names that exist and are like one that does not.
-fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> {
-    let Some(zone) = zones.of(name).or_else(|| zones.iter().next()) else {
-        return Vec::new();
-    };
-    let asked = name.to_string();
-    let is_srv = asked.starts_with('_');
-    let names = owner_names(zone, table)
-        .into_iter()
-        .filter(|known| known.starts_with('_') == is_srv);
-    let mut ranked: Vec<(usize, String)> = names
-        .map(|known| (strsim::levenshtein(&asked, &known), known))
-        .collect();
-    ranked.sort();
-    ranked
-        .into_iter()
-        .take(NEAREST)
-        .map(|(_, known)| known)
-        .collect()
 }
 
 // === impl Explanation ===

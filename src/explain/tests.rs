@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 
+use super::nearest::NEAREST;
 use super::*;
 use crate::mirror::Namespace;
 use crate::table::{LocalMembers, Rules, ShortNames};

@@ -32,12 +32,7 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
         let version = format_args!("TXT\t\"{DNS_VERSION}\"");
         line(&format!("dns-version.{apex}"), zone.ttl, version);
     }
-    let unknown = [NS_STAND_IN];
-    let ns_addresses: &[IpAddr] = match zone.ns_addresses.as_slice() {
-        [] => &unknown,
-        known => known,
-    };
-    for address in ns_addresses {
+    for address in ns_addresses(zone) {
         let rtype = rtype_of(*address);
         line(
             &format!("ns.dns.{apex}"),
@@ -49,7 +44,7 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
     for child in zones.children(zone) {
         let ns = format!("ns.dns.{}", child.name);
         line(child.name.as_str(), child.ttl, format_args!("NS\t{ns}"));
-        for address in &child.ns_addresses {
+        for address in ns_addresses(child) {
             let data = format_args!("{}\t{address}", rtype_of(*address));
             line(&ns, child.ttl, data);
         }
@@ -126,6 +121,14 @@ const NS_STAND_IN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Timers of the SOA record, for secondaries that do not exist: two hours, half an hour, a day.
 pub const SOA_TIMERS: (u32, u32, u32) = (7200, 1800, 86400);
+
+/// Returns the addresses of a zone's name server, or the one that stands in for them.
+fn ns_addresses(zone: &Zone) -> &[IpAddr] {
+    match zone.ns_addresses.as_slice() {
+        [] => &[NS_STAND_IN],
+        known => known,
+    }
+}
 
 fn soa(zone: &Zone, serial: u32) -> String {
     let (apex, minimum) = (&zone.name, zone.negative_ttl);

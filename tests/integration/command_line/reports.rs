@@ -61,10 +61,9 @@ const NAMES: [(&str, i32); 17] = [
 ];
 
 /// Those of them that are about services with mirrors.
-const MIRRORED: [&str; 9] = [
+const MIRRORED: [&str; 8] = [
     "db.prod.global",
     "DB.Prod.GLOBAL.",
-    "db.global",
     "east.db.prod.global",
     "db-0.hub.db.prod.global",
     "_sql._tcp.db.prod.global",
