@@ -20,7 +20,7 @@ use crate::mirror::{ObjectRef, ServiceKey, Skip, SkipReason};
 use crate::table::report::{EndpointReport, SkipReport, State, write_rows};
 use crate::table::{Conflict, ConflictKind, Origin, Published, Service, Table};
 use crate::zone::answer::{addresses_of, answer_question};
-use crate::zone::print::{owner_names, rows_text};
+use crate::zone::print::rows_text;
 use crate::zone::{Answer, Name, Reading, RecordType, Scope, View, Why, Zones, read};
 
 /// What became of a name, and why.

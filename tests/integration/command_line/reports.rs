@@ -61,7 +61,7 @@ const NAMES: [(&str, i32); 17] = [
 ];
 
 /// Those of them that are about services with mirrors.
-const MIRRORED: [&str; 8] = [
+const MIRRORED: [&str; 9] = [
     "db.prod.global",
     "DB.Prod.GLOBAL.",
     "east.db.prod.global",
@@ -70,6 +70,7 @@ const MIRRORED: [&str; 8] = [
     "_tcp.db.prod.global",
     "south.db.prod.global",
     "idle.shop.global",
+    "idle.global",
 ];
 
 #[test]
