@@ -7,18 +7,23 @@ mod path_mtu;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::AtomicU16;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use nix::net::if_::if_nametoindex;
 
-use crate::support::PATIENCE;
 use crate::support::ask::question;
 use crate::support::binary::{Await, Server, global_dns};
 use crate::support::networks::{Network, in_a_network_of_its_own};
 use crate::support::objects::{mirror, objects};
+use crate::support::{PATIENCE, wait_for};
 
 /// `db.prod.global` has so many addresses: 1,400 octets of records, which a datagram of Ethernet holds.
 const ENDPOINTS: usize = 87;
 const NAME: &str = "db.prod.global. A";
+/// After this time without a reply a client asks again.
+const AGAIN: Duration = Duration::from_secs(2);
 /// The port of the default listeners.
 const PORT: u16 = 5353;
 
@@ -95,13 +100,23 @@ fn receive(socket: &UdpSocket) -> (u16, usize, SocketAddr) {
     (u16::from_be_bytes([reply[0], reply[1]]), length, from)
 }
 
-/// Asks, and returns where the reply came from.
+/// Asks until there is a reply, as clients do, and returns where it came from.
 fn replier(socket: &UdpSocket, asked: SocketAddr) -> SocketAddr {
-    socket
-        .send_to(&query(7), asked)
-        .unwrap_or_else(|error| panic!("asking {asked}: {error}"));
-    let (id, _, from) = receive(socket);
-    assert_eq!(id, 7);
+    static NEXT: AtomicU16 = AtomicU16::new(1000);
+    socket.set_read_timeout(Some(AGAIN)).unwrap();
+    let from = wait_for(&format!("a reply of {asked}"), || {
+        let id = NEXT.fetch_add(1, Relaxed);
+        socket.send_to(&query(id), asked).ok()?;
+        let mut reply = [0; 65_535];
+        loop {
+            let (_, from) = socket.recv_from(&mut reply).ok()?;
+            // Others are late ones.
+            if reply[..2] == id.to_be_bytes() {
+                return Some(from);
+            }
+        }
+    });
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     from
 }
 
