@@ -16,8 +16,8 @@ use crate::telemetry::sentence;
 use crate::wire::cookie::{InvalidSecrets, OLDEST};
 use crate::wire::{CookieSecret, CookieSecrets};
 
-/// How long a secret makes cookies, at most, and at least: jitter takes away up to two fifths, so that nobody knows when,
-/// and replicas do not do it together.
+/// How long a secret makes cookies, at most, and at least: jitter takes away up to two fifths, so that the
+/// time cannot be predicted and replicas do not do it together.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const SHORTEST_DAY: f64 = 0.6;
 /// How long the cookies of a replaced secret are accepted: as long as any cookie.
@@ -187,7 +187,7 @@ mod tests {
         }
         let sound = DAY.mul_f64(SHORTEST_DAY) - KEPT..=DAY + minute;
         assert!(intervals.iter().all(|interval| sound.contains(interval)));
-        // Nobody knows when.
+        // The time cannot be predicted.
         let (least, most) = (intervals.iter().min(), intervals.iter().max());
         assert!(
             *most.unwrap() - *least.unwrap() > 10 * minute,

@@ -41,9 +41,9 @@ struct State {
 struct Signs {
     last_life: Option<Instant>,
     is_listed: bool,
-    /// What ails its watch, or its file.
+    /// The problem of its watch, or of its file.
     problem: Option<String>,
-    /// Why its last list failed. A watch that goes on all the same is a sign of life, and no end of this.
+    /// Why its last list failed. A watch that goes on keeps the feed alive, but does not end this.
     list_problem: Option<String>,
     /// What ailed it since it was last well, each once.
     told: Vec<String>,
@@ -252,7 +252,7 @@ impl Feeds {
 // === impl Signs ===
 
 impl Signs {
-    /// Returns what ails the feed. What was listed once and cannot be listed again is said to be so.
+    /// Returns the problem of the feed. One that was listed once and cannot be listed again is named as such.
     fn problems(&self) -> Vec<String> {
         let of_list = self.list_problem.as_ref().map(|problem| {
             let prefix = if self.is_listed {

@@ -19,7 +19,7 @@ use super::inputs::Dirty;
 use super::{Conflict, ConflictKind, Contested, NoOwner, Service, ShortName, Table};
 use crate::mirror::{ClusterName, Namespace, ServiceKey, ServiceName};
 
-/// Assigns anew the owners of the names of services that changed; tells whether that moves an answer.
+/// Reassigns the owners of the short names of services that changed; returns whether that changes an answer.
 pub(super) fn assign(last: &Table, table: &mut Table, dirty: &Dirty, rules: &Rules) -> bool {
     let mut claimants: BTreeMap<&ServiceName, BTreeSet<Namespace>> = BTreeMap::new();
     for key in dirty {

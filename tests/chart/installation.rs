@@ -76,7 +76,7 @@ fn notes_have_the_chosen_address(cluster: &Cluster) -> Result<()> {
     uninstall(cluster)
 }
 
-/// Every replica names the address that the Service has, whoever chose it.
+/// Every replica answers the address of the Service, also if Kubernetes chose it.
 fn name_server_is_the_service(cluster: &Cluster) -> Result<()> {
     for service in [json!({}), json!({"clusterIP": "10.96.0.53"})] {
         let values = with(json!({"service": service}));

@@ -198,7 +198,7 @@ fn links_labels_and_lists_are_read(cluster: &Cluster) -> Result<()> {
     let sentence = "1 object left out for the value of label mirror.linkerd.io/mirrored-service: \
                     Service/default/odd-east ('True')";
     checkup.has("yellow", "mirror-labels", sentence)?;
-    // An administrator may list namespaces, and is told which a flag has wrong.
+    // An administrator may list namespaces: `check` names the wrong one of a flag.
     let flags = ["--default-namespace=nowere", "--short-name=nginx=default"].map(str::to_owned);
     let by_admin = Checkup::by(cluster, "admin", &flags)?;
     let sentence = "namespaces that do not exist here: 'nowere', which a flag names, 'nowhere', of web in cluster 'west'";

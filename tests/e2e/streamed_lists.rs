@@ -64,7 +64,7 @@ impl AuditLog {
     }
 
     fn of<'l>(&'l self, verb: &'l str) -> impl Iterator<Item = &'l Value> {
-        // What has ended: a request that is long is told of at its start, too.
+        // Completed requests alone: a long one is logged at its start, too.
         let is_end =
             move |event: &&Value| event["verb"] == verb && event["stage"] == "ResponseComplete";
         self.0.iter().filter(is_end)

@@ -4,7 +4,7 @@
 //! hickory takes nothing but a listener, and says neither how many connections it has nor lets any of them end. What it
 //! costs is two more descriptors for each, and a copy. hickory sees connections from loopback; whose they are is noted
 //! under the address that each has there. One that is not noted is not from us, and gets no answer; but nothing limits how
-//! many of them whoever shares the loopback opens.
+//! many of them a process on the same loopback opens.
 
 use std::collections::HashMap;
 use std::io;

@@ -233,7 +233,7 @@ impl Requests {
     ///
     /// # Errors
     ///
-    /// [`Failure::Refused`] with 410 if it has not, and every other failure if nobody knows.
+    /// [`Failure::Refused`] with 410 if it has not, and every other failure if that cannot be found out.
     pub(super) async fn check(&self, version: &str) -> Result<(), Failure> {
         let params = ListParams::default().limit(1).at(version);
         let params = params.matching(VersionMatch::NotOlderThan);
@@ -304,7 +304,7 @@ async fn in_time(list: impl Future<Output = Result<Listed, Failure>>) -> Result<
     listed.unwrap_or(Err(Failure::Endless(LIST_TIMEOUT)))
 }
 
-/// Waits for more of a list. None of it is a sign of life of the feed before it is whole: a refusal, or a list that
+/// Waits for more of a list. None of it counts as activity of the feed before it is whole: a refusal, or a list that
 /// breaks off or never ends, says nothing of what became of the objects.
 async fn heard<T>(waiting: impl Future<Output = T>) -> Result<T, Failure> {
     let heard = timeout(LIST_SILENCE, waiting).await;

@@ -1,4 +1,4 @@
-//! An API server in memory, for tests with paused time: it answers as it is told to, and keeps what it was asked.
+//! An API server in memory, for tests with paused time: its answers are set by the test, and it records every request.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

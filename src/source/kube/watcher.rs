@@ -233,7 +233,7 @@ impl Watcher {
     }
 
     /// Follows a watch from `version`, which moves along, until it stops. If it `is_doubtful` whether the server has come
-    /// as far as `version`, asks; the watch is no sign of life before.
+    /// as far as `version`, asks; the watch does not count as activity before.
     async fn watch(&self, version: &mut String, is_doubtful: &mut bool) -> Stopped {
         let silence = self.timing.watch_timeout + WATCH_GRACE;
         let seconds = u32::try_from(self.asked_to_last().as_secs()).unwrap_or(u32::MAX);
