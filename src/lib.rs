@@ -39,6 +39,8 @@ pub mod telemetry;
 pub mod wire;
 pub mod zone;
 
+mod random;
+
 #[cfg(test)]
 pub(crate) mod testing;
 

@@ -87,9 +87,7 @@ fn query(recursion: Recursion, name: &str, rtype: RecordType) -> Result<Message,
 
 /// Returns what no forger of a reply can know (RFC 5452 section 9.2).
 fn random_id() -> io::Result<u16> {
-    let mut id = [0; 2];
-    getrandom::fill(&mut id)?;
-    Ok(u16::from_ne_bytes(id))
+    crate::random::octets().map(u16::from_ne_bytes)
 }
 
 async fn over_udp(server: SocketAddr, packet: &[u8], query: &Message) -> Result<Message, String> {

@@ -144,10 +144,7 @@ fn random_day() -> Duration {
 }
 
 fn random<const LENGTH: usize>() -> Result<[u8; LENGTH], CookieError> {
-    let mut octets = [0; LENGTH];
-    let filled = getrandom::fill(&mut octets);
-    filled.map_err(|error| CookieError::Random(error.into()))?;
-    Ok(octets)
+    crate::random::octets().map_err(CookieError::Random)
 }
 
 #[cfg(test)]

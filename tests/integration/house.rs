@@ -296,9 +296,8 @@ fn each_outside_crate_comes_in_by_one_door() {
             "nix",
             &["server/accept", "server/descriptors", "server/udp"],
         ),
-        ("rustix", &["server/bind"]),
+        ("rustix", &["server/bind", "random"]),
         ("foldhash", &["table/shared"]),
-        ("getrandom", &["server/cookies", "check/ask"]),
         ("ipnet", &["wire/access"]),
         ("arcstr", &["mirror/interned"]),
         ("triomphe", &["mirror/interned"]),
@@ -328,7 +327,6 @@ fn each_outside_crate_comes_in_by_one_door() {
         "nix",
         "rustix",
         "foldhash",
-        "getrandom",
         "ipnet",
         "arcstr",
         "triomphe",
@@ -338,7 +336,7 @@ fn each_outside_crate_comes_in_by_one_door() {
     assert_none(&differences);
 }
 
-/// Its numbers can be told from a few of them. Secrets and identifiers are the operating system's (`getrandom`).
+/// Its numbers can be told from a few of them. Secrets and identifiers are the kernel's (`src/random.rs`).
 #[test]
 fn fastrand_makes_nothing_that_nobody_may_guess() {
     // Where rotations start, shuffles, pauses; tests want the same numbers each time.
