@@ -24,11 +24,12 @@ RUN case "${TARGETARCH:=$(dpkg --print-architecture)}" in \
      && rustup target add "$rust"; }; }
 
 COPY . .
-# The C library is linked in, so that the image needs none. Kernels for arm64 have pages of up to 64 KiB, which the
+# The C library is linked in, so that the image needs none. A library that looks for its `getrandom` by name does not
+# find it then, and would read /dev/urandom, which need not be there: it is told to call it. Kernels for arm64 have pages of up to 64 KiB, which the
 # allocator has to know.
 RUN target=$(cat /target) \
  && case "$target" in aarch64-*) export JEMALLOC_SYS_WITH_LG_PAGE=16 ;; esac \
- && export RUSTFLAGS="-C target-feature=+crt-static" \
+ && export RUSTFLAGS='-C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"' \
     CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=x86_64-linux-gnu-gcc \
  && cargo build --profile dist --features jemalloc --locked --bin global-dns --target "$target" \

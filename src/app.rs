@@ -162,8 +162,8 @@ async fn serve(
         total: tcp_connections as usize,
         per_address: tcp_connections_per_address as usize,
     };
-    // Over TCP, and as many encrypted ones.
-    let per_connection = 1 + encrypted.as_ref().map_or(0, |_| Encrypted::DESCRIPTORS);
+    // Over TCP, and as many over TLS and HTTPS.
+    let per_connection = 1 + encrypted.as_ref().map_or(0, Encrypted::descriptors);
     let workers = udp_workers.map_or_else(cpus, usize::from);
     let limits = descriptors::grant(limits, per_connection, dns.len() * workers)
         .context("reading the limit of open files")?;
@@ -180,7 +180,7 @@ async fn serve(
         tasks.spawn(server.serve_http(listener, routes));
     }
     if let Some(encrypted) = encrypted {
-        tasks.spawn(encrypted.certificate().follow());
+        tasks.spawn(encrypted.follow());
         server.start_encrypted(encrypted, &answerers, limits);
     }
     ready(&bound)?;

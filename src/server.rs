@@ -1,5 +1,5 @@
 //! The listeners of the DNS port: worker threads on UDP and tasks on TCP around one function, `Answerer::answer`. DNS
-//! over TLS and over HTTPS come in through [`encrypted`].
+//! over TLS, HTTPS and QUIC come in through [`encrypted`].
 //!
 //! Nothing is decided here: a message goes to [`wire`], what comes back is sent. A listener survives
 //! failing `accept` and failing `send`; a query never takes the process down.
@@ -338,7 +338,7 @@ impl DnsServer {
         })
     }
 
-    /// Starts answering on the encrypted listeners, which together have as many connections as TCP.
+    /// Starts answering on the encrypted listeners. TLS and HTTPS together have as many connections as TCP.
     pub fn start_encrypted(&mut self, listeners: Encrypted, answerers: &Answerers, limits: Limits) {
         let answerer = Arc::new(answerers.add());
         let connections = Connections::new(limits, answerer.counters.clone());

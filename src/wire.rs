@@ -19,7 +19,7 @@ pub use cookie::{CookieSecret, CookieSecrets};
 pub use order::Order;
 pub use query::{Edns, Query, Reject, parse};
 pub use records::{Sections, records};
-pub use respond::{Arrival, Body, RateLimit, Reply, Settings, Transport, respond};
+pub use respond::{Arrival, Body, PADDING_BLOCK, RateLimit, Reply, Settings, Transport, respond};
 pub use write::{Written, whole_answer, write};
 
 /// A response code (RFC 1035 section 4.1.1, RFC 6891 section 6.1.3), as its number.

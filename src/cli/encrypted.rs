@@ -1,4 +1,4 @@
-//! Flags of DNS over TLS and over HTTPS.
+//! Flags of DNS over TLS, HTTPS and QUIC.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use clap::{ArgGroup, Args};
 use super::values::parse_https_path;
 use crate::server::encrypted::Options;
 
-/// DNS over TLS and over HTTPS. The default is what `demo` has: none.
+/// DNS over TLS, HTTPS and QUIC. The default is what `demo` has: none.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Encrypted listeners")]
-#[command(group = ArgGroup::new("encrypted").args(["tls_listen", "https_listen"]).multiple(true))]
+#[command(group = ArgGroup::new("encrypted").args(["tls_listen", "https_listen", "quic_listen"]).multiple(true))]
 pub struct EncryptedArgs {
     /// DNS over TLS, at an address such as 0.0.0.0:5853 (repeatable) [default: none]
     #[arg(
@@ -33,6 +33,17 @@ pub struct EncryptedArgs {
     )]
     pub https_listen: Vec<SocketAddr>,
 
+    /// DNS over QUIC, at an address such as 0.0.0.0:5853 (repeatable). Experimental: handshakes are done one after another,
+    /// a connection carries 100 queries, replies are not padded, and connections are not limited [default: none]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_QUIC_LISTEN",
+        value_name = "ADDRESS",
+        value_delimiter = ',',
+        requires_all = ["tls_cert", "tls_key"]
+    )]
+    pub quic_listen: Vec<SocketAddr>,
+
     /// PEM file of the certificate and those that it was issued by, as in a Secret's tls.crt; reloaded when it changes
     #[arg(
         long,
@@ -51,6 +62,16 @@ pub struct EncryptedArgs {
     )]
     pub tls_key: Option<PathBuf>,
 
+    /// PEM file of certificate authorities, as in a Secret's ca.crt: every client over TLS, HTTPS and QUIC must then have a
+    /// certificate of one of them; reloaded when it changes
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_TLS_CLIENT_CA",
+        value_name = "FILE",
+        requires = "encrypted"
+    )]
+    pub tls_client_ca: Option<PathBuf>,
+
     /// Path of DNS over HTTPS
     #[arg(long, env = "GLOBAL_DNS_HTTPS_PATH", value_name = "PATH", default_value = "/dns-query", value_parser = parse_https_path)]
     pub https_path: String,
@@ -62,8 +83,10 @@ impl EncryptedArgs {
         let Self {
             tls_listen,
             https_listen,
+            quic_listen,
             tls_cert,
             tls_key,
+            tls_client_ca,
             https_path,
         } = self;
         // With a listener there are both files: anything else is wrong usage.
@@ -73,9 +96,11 @@ impl EncryptedArgs {
         Some(Options {
             tls: tls_listen,
             https: https_listen,
+            quic: quic_listen,
             https_path,
             certificate,
             key,
+            client_ca: tls_client_ca,
         })
     }
 }

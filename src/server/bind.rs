@@ -33,7 +33,7 @@ pub enum Addresses {
 #[derive(Debug, thiserror::Error)]
 #[error("binding the {listener} listener on {address}")]
 pub struct BindError {
-    /// What it is for: `dns`, `admin`, `api`, `tls`, `https`.
+    /// What it is for: `dns`, `admin`, `api`, `tls`, `https`, `quic`.
     pub listener: &'static str,
     /// The address asked for.
     pub address: SocketAddr,
@@ -101,6 +101,19 @@ impl Addresses {
         Ok(bound)
     }
 
+    /// Binds UDP sockets.
+    ///
+    /// # Errors
+    ///
+    /// If an address cannot be had.
+    pub fn bind_udp(&self, listener: &'static str) -> Result<Vec<UdpSocket>, BindError> {
+        let bound = self.bind(listener, plain_udp)?;
+        for address in bound.iter().filter_map(|bound| bound.local_addr().ok()) {
+            info!(listener, %address, "Listening");
+        }
+        Ok(bound)
+    }
+
     /// Binds UDP and TCP at one port each.
     ///
     /// # Errors
@@ -135,6 +148,17 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
     prepare(&socket, address)?;
     socket.listen(1024)?;
     TcpListener::from_std(socket.into())
+}
+
+/// Binds UDP for a library that sets what options it wants.
+fn plain_udp(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
+    prepare(&socket, address)?;
+    Ok(socket.into())
 }
 
 /// Binds UDP. One socket for all workers: whoever is free takes what waits, also where all queries come from a few ports

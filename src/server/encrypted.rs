@@ -1,38 +1,38 @@
-//! DNS over TLS (RFC 7858) and over HTTPS (RFC 8484), off by default; the only door to hickory-server and rustls.
+//! DNS over TLS (RFC 7858), over HTTPS (RFC 8484) and over QUIC (RFC 9250), off by default; the only door to rustls, to
+//! HTTP/2 and to hickory-server.
 //!
-//! hickory-server does the transports: TLS, framing, HTTP/2. Connections come to it by the `relay`, because it has no
-//! limit on them. What a message means and what it gets is decided where it is for UDP and TCP, behind the `adapter`.
-//! What hickory does on its own stays as it is, and is listed in the README and in `tests/integration/encrypted`: it
-//! reads a message before we see it, answers FORMERR to what it cannot read, knows no GET, and resets a stream instead
-//! of an HTTP error.
+//! TLS lies between the accepted connection and what serves it, which is [`tcp`](super::tcp) for DNS over TLS, and `https`.
+//! QUIC is hickory-server's, which brings limits of its own.
 
-mod adapter;
 mod certificate;
-mod relay;
+mod client_ca;
+mod https;
+mod quic;
+pub mod request;
+mod tls;
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hickory_server::Server;
 use rustls::ServerConfig;
-use rustls::crypto::ring;
-use rustls::server::ResolvesServerCert;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
 
 pub use certificate::{Certificate, CertificateError};
 
+use super::Answerer;
 use super::accept::accept;
 use super::bind::{Addresses, BindError};
-use super::connections::Connections;
-use super::{Answerer, TCP_IDLE};
-use adapter::Adapter;
-use relay::{Clients, carry};
+use super::connections::{Connections, Place};
+use super::tcp::{self, Connection};
+use crate::wire::Transport;
+use client_ca::ClientCa;
+use https::Exchange;
+use tls::{OVER_QUIC, OVER_TCP, handshake};
 
 /// What is served encrypted.
 #[derive(Clone, Debug)]
@@ -41,31 +41,28 @@ pub struct Options {
     pub tls: Vec<SocketAddr>,
     /// Addresses of DNS over HTTPS.
     pub https: Vec<SocketAddr>,
+    /// Addresses of DNS over QUIC.
+    pub quic: Vec<SocketAddr>,
     /// Path of DNS over HTTPS.
     pub https_path: String,
     /// PEM file of the certificate chain.
     pub certificate: PathBuf,
     /// PEM file of the private key.
     pub key: PathBuf,
+    /// PEM file of the authorities that clients must have a certificate of.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// A certificate that can be used, and where it will be shown.
 pub struct Encrypted {
     options: Options,
     certificate: Arc<Certificate>,
-    listeners: Vec<Listener>,
+    client_ca: Option<Arc<ClientCa>>,
+    /// What is offered over TLS, HTTPS and QUIC.
+    configs: [Arc<ServerConfig>; 3],
+    listeners: Vec<(Kind, TcpListener)>,
+    quic: Vec<UdpSocket>,
 }
-
-/// An address of clients, and the one on loopback where hickory gets their connections.
-struct Listener {
-    kind: Kind,
-    outer: TcpListener,
-    inner: TcpListener,
-    inner_address: SocketAddr,
-}
-
-/// Where hickory listens.
-const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// What is inside TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,23 +71,45 @@ enum Kind {
     Http,
 }
 
+/// What serves the connections of a listener.
+#[derive(Clone)]
+struct Service {
+    kind: Kind,
+    acceptor: TlsAcceptor,
+    answerer: Arc<Answerer>,
+    /// `--https-path`.
+    path: Arc<str>,
+    stop: CancellationToken,
+}
+
 // === impl Encrypted ===
 
 impl Encrypted {
-    /// Descriptors of a connection: the client's, and both ends of the one on loopback.
-    pub const DESCRIPTORS: usize = 3;
-
-    /// Reads the certificate.
+    /// Reads the certificate, and the authorities of clients.
     ///
     /// # Errors
     ///
-    /// If it cannot be used.
+    /// If one of them cannot be used.
     pub fn open(options: Options) -> Result<Self, CertificateError> {
         let certificate = Certificate::open(&options.certificate, &options.key)?;
+        let certificate = Arc::new(certificate);
+        let client_ca = options.client_ca.as_deref().map(ClientCa::open);
+        let client_ca = client_ca.transpose()?.map(Arc::new);
+        let config = |protocols, versions| {
+            tls::config(protocols, versions, &certificate, client_ca.as_ref())
+        };
+        let configs = [
+            config(&[b"dot"], OVER_TCP)?,
+            config(&[b"h2", b"http/1.1"], OVER_TCP)?,
+            config(&[b"doq"], OVER_QUIC)?,
+        ];
         Ok(Self {
             options,
-            certificate: Arc::new(certificate),
+            certificate,
+            client_ca,
+            configs,
             listeners: Vec::new(),
+            quic: Vec::new(),
         })
     }
 
@@ -105,16 +124,17 @@ impl Encrypted {
             ("https", Kind::Http, &self.options.https),
         ];
         for (name, kind, addresses) in wanted {
-            for outer in Addresses::Given(addresses.clone()).bind_tcp(name)? {
-                let listener = Listener::new(kind, outer).map_err(|source| BindError {
-                    listener: name,
-                    address: LOOPBACK,
-                    source,
-                })?;
-                self.listeners.push(listener);
-            }
+            let bound = Addresses::Given(addresses.clone()).bind_tcp(name)?;
+            let bound = bound.into_iter().map(|listener| (kind, listener));
+            self.listeners.extend(bound);
         }
+        self.quic = Addresses::Given(self.options.quic.clone()).bind_udp("quic")?;
         Ok(self)
+    }
+
+    /// Returns how many descriptors are needed for each connection that is allowed: one, if there can be any.
+    pub fn descriptors(&self) -> usize {
+        usize::from(!self.listeners.is_empty())
     }
 
     /// Returns the certificate, which changes when its files do.
@@ -122,107 +142,75 @@ impl Encrypted {
         self.certificate.clone()
     }
 
-    /// Makes two tasks for each listener, which end after `stop`, or when a listener does.
+    /// Follows the files for ever.
+    pub fn follow(&self) -> impl Future<Output = ()> + use<> {
+        let certificate = self.certificate.clone().follow();
+        let client_ca = self.client_ca.clone().map(ClientCa::follow);
+        async move {
+            match client_ca {
+                None => certificate.await,
+                Some(client_ca) => {
+                    tokio::join!(certificate, client_ca);
+                }
+            }
+        }
+    }
+
+    /// Makes a task for each listener, which ends after `stop`, or when the listener does.
     pub(super) fn start(
         self,
         answerer: &Arc<Answerer>,
         connections: &Connections,
         stop: &CancellationToken,
     ) -> Vec<BoxFuture<'static, ()>> {
-        let clients = Clients::default();
+        let [dns, http, quic] = self.configs;
+        let path = Arc::from(self.options.https_path);
         let mut tasks = Vec::new();
-        for listener in self.listeners {
-            // A server of its own for each, because a server ends when its last listener does.
-            let mut server = Server::new(Adapter::new(answerer.clone(), clients.clone()));
-            let registered = register(
-                &mut server,
-                listener.inner,
-                listener.kind,
-                self.certificate.clone(),
-                self.options.https_path.clone(),
-            );
-            tasks.push(serve(server, registered, stop.clone()).boxed());
-            let (counters, clients) = (answerer.counters.clone(), clients.clone());
-            let to = listener.inner_address;
-            let carry = move |stream, client, place| {
-                carry(stream, client, place, to, clients.clone(), counters.clone())
+        for (kind, listener) in self.listeners {
+            let (over, config) = match kind {
+                Kind::Dns => (Transport::Tls, &dns),
+                Kind::Http => (Transport::Https, &http),
             };
-            let note_end = |ended: Result<(), _>| {
-                if let Err(error) = ended {
-                    warn!(%error, "An encrypted connection ended in an error");
-                }
+            let service = Service {
+                kind,
+                acceptor: TlsAcceptor::from(config.clone()),
+                answerer: answerer.clone(),
+                path: Arc::clone(&path),
+                stop: stop.clone(),
             };
+            let serve = move |stream, client, place| service.clone().serve(stream, client, place);
+            let answerer = answerer.clone();
+            let note_end = move |ended| tcp::note_end(&answerer, over, ended);
             let (connections, stop) = (connections.clone(), stop.clone());
-            tasks.push(accept(listener.outer, connections, stop, carry, note_end).boxed());
+            tasks.push(accept(listener, connections, stop, serve, note_end).boxed());
+        }
+        for socket in self.quic {
+            let serving = quic::serve(socket, quic.clone(), answerer.clone(), stop.clone());
+            tasks.push(serving.boxed());
         }
         tasks
     }
 }
 
-// === impl Listener ===
+// === impl Service ===
 
-impl Listener {
-    fn new(kind: Kind, outer: TcpListener) -> io::Result<Self> {
-        let inner = std::net::TcpListener::bind(LOOPBACK)?;
-        inner.set_nonblocking(true)?;
-        Ok(Self {
-            kind,
-            outer,
-            inner_address: inner.local_addr()?,
-            inner: TcpListener::from_std(inner)?,
-        })
-    }
-}
-
-fn register(
-    server: &mut Server<Adapter>,
-    listener: TcpListener,
-    kind: Kind,
-    certificate: Arc<Certificate>,
-    path: String,
-) -> io::Result<()> {
-    // One time limit is all that hickory takes: for the handshake, and for a connection that is idle.
-    match kind {
-        Kind::Dns => {
-            let tls = tls_config(b"dot", certificate)?;
-            server.register_tls_listener_with_tls_config(listener, TCP_IDLE, tls)
-        }
-        Kind::Http => {
-            let tls = tls_config(b"h2", certificate)?;
-            // Requests may name us as they like: the certificate says who we are.
-            server.register_https_listener_with_tls_config(listener, TCP_IDLE, tls, None, path)
-        }
-    }
-}
-
-/// TLS 1.2 and 1.3, with ring.
-fn tls_config(
-    protocol: &[u8],
-    certificate: Arc<dyn ResolvesServerCert>,
-) -> io::Result<Arc<ServerConfig>> {
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_no_client_auth()
-        .with_cert_resolver(certificate);
-    config.alpn_protocols = vec![protocol.to_vec()];
-    Ok(Arc::new(config))
-}
-
-/// Runs one server. Ending although nobody stopped it is for the caller to notice.
-async fn serve(mut server: Server<Adapter>, registered: io::Result<()>, stop: CancellationToken) {
-    if let Err(error) = registered {
-        warn!(%error, "An encrypted listener could not start");
-        return;
-    }
-    tokio::select! {
-        ended = server.block_until_done() => {
-            let error = ended.err().map(|error| error.to_string());
-            warn!(error, "An encrypted listener ended");
-        }
-        () = stop.cancelled() => {
-            if let Err(error) = server.shutdown_gracefully().await {
-                warn!(%error, "An encrypted listener had ended in an error");
+impl Service {
+    /// Serves a connection to its end, and counts that.
+    async fn serve(self, stream: TcpStream, client: SocketAddr, place: Place) {
+        let stream = match handshake(&self.acceptor, stream, &place, &self.stop).await {
+            Ok(stream) => stream,
+            Err(ended) => return self.answerer.counters.count_ended(ended),
+        };
+        match self.kind {
+            Kind::Dns => {
+                let (answerer, stop) = (self.answerer, self.stop);
+                let connection =
+                    Connection::new(stream, Transport::Tls, client, place, answerer, stop);
+                connection.serve().await;
+            }
+            Kind::Http => {
+                let exchange = Exchange::new(self.answerer, client, place, self.path);
+                https::serve(stream, exchange, self.stop).await;
             }
         }
     }

@@ -1,4 +1,5 @@
-//! TCP (RFC 7766): any number of queries on a connection, pipelined if the client likes, answered in order.
+//! TCP (RFC 7766): any number of queries on a connection, pipelined if the client likes, answered in order. DNS over TLS
+//! (RFC 7858) is the same [`Connection`] over another [`Stream`].
 //!
 //! What has arrived is answered with one write, however many queries it holds. A connection holds a few kilobytes while
 //! it waits; replies wait for a slow client up to [`OUTBOX`](super::framing::OUTBOX) octets, and no more is read until they
@@ -9,8 +10,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use socket2::SockRef;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinError;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -25,15 +27,15 @@ use crate::telemetry::{Ended, replaced};
 use crate::wire::Transport;
 
 /// How long a client may take for its first query: it opened the connection in order to ask, and soon.
-const FIRST: Duration = Duration::from_secs(15);
+pub(super) const FIRST: Duration = Duration::from_secs(15);
 /// How long a client may take for the rest of a message that it began, and to take a reply.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a connection is kept at most: clients of ours open another when they like, and none can stay for ever.
-const LIFE: Duration = Duration::from_secs(3600);
+pub(super) const LIFE: Duration = Duration::from_secs(3600);
 /// How long a connection may be idle once the server is to stop; after that it ends as soon as no query waits.
-const LEAVE: Duration = Duration::from_millis(100);
+pub(super) const LEAVE: Duration = Duration::from_millis(100);
 /// How long a client that never pauses can keep the server from stopping.
-const LONGEST_LEAVE: Duration = Duration::from_secs(2);
+pub(super) const LONGEST_LEAVE: Duration = Duration::from_secs(2);
 
 /// Serves connections until `stop`; those that are open then end after what their clients have
 /// sent.
@@ -44,32 +46,37 @@ pub(super) async fn serve(
     stop: CancellationToken,
 ) {
     let serve = |stream, client, place| {
-        let connection = Connection {
-            place,
-            answerer: answerer.clone(),
-            stop: stop.clone(),
-            framing: Framing::default(),
-            stopped: None,
-            stream,
-            client,
-        };
-        connection.serve()
+        let (answerer, stop) = (answerer.clone(), stop.clone());
+        Connection::new(stream, Transport::Tcp, client, place, answerer, stop).serve()
     };
-    let note_end = |ended| note_end(&answerer, ended);
+    let note_end = |ended| note_end(&answerer, Transport::Tcp, ended);
     accept(listener, connections, stop.clone(), serve, note_end).await;
 }
 
 /// Counts a connection whose task panicked, which ends it and no other.
-fn note_end(answerer: &Answerer, ended: Result<(), JoinError>) {
+pub(super) fn note_end(answerer: &Answerer, over: Transport, ended: Result<(), JoinError>) {
     if ended.is_err_and(|error| error.is_panic()) {
-        answerer.counters.count_panic(Transport::Tcp);
+        answerer.counters.count_panic(over);
         answerer.counters.count_ended(Ended::Broken);
     }
 }
 
+/// What messages come through: a TCP connection, alone or with TLS on it.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {
+    /// Returns the TCP connection.
+    fn socket(&self) -> &TcpStream;
+}
+
+impl Stream for TcpStream {
+    fn socket(&self) -> &TcpStream {
+        self
+    }
+}
+
 /// A connection that is being served.
-struct Connection {
-    stream: TcpStream,
+pub(super) struct Connection<S> {
+    stream: S,
+    over: Transport,
     client: SocketAddr,
     place: Place,
     answerer: Arc<Answerer>,
@@ -81,8 +88,29 @@ struct Connection {
 
 // === impl Connection ===
 
-impl Connection {
-    async fn serve(mut self) {
+impl<S: Stream> Connection<S> {
+    pub(super) fn new(
+        stream: S,
+        over: Transport,
+        client: SocketAddr,
+        place: Place,
+        answerer: Arc<Answerer>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            stream,
+            over,
+            client,
+            place,
+            answerer,
+            stop,
+            stopped: None,
+            framing: Framing::default(),
+        }
+    }
+
+    /// Serves the connection to its end, and counts that.
+    pub(super) async fn serve(mut self) {
         let ended = match self.converse().await {
             Ok(ended) => ended,
             Err(error) => {
@@ -90,12 +118,15 @@ impl Connection {
                 Ended::Broken
             }
         };
+        // Before the client sees it.
         self.answerer.counters.count_ended(ended);
+        // TLS says that nothing is missing, if that can be said at once (RFC 8446 section 6.1).
+        let _ = self.stream.shutdown().now_or_never();
     }
 
     /// Answers until the client is done, or takes too long.
     async fn converse(&mut self) -> io::Result<Ended> {
-        self.stream.set_nodelay(true)?;
+        self.stream.socket().set_nodelay(true)?;
         let started = Instant::now();
         let (mut since, mut patience, mut too_long) = (started, FIRST, Ended::Idle);
         loop {
@@ -112,7 +143,10 @@ impl Connection {
                 let pause = replaced(|| self.answer_some());
                 if !self.framing.replies().is_empty() {
                     has_answered = true;
-                    let writing = self.stream.write_all(self.framing.replies());
+                    let writing = async {
+                        self.stream.write_all(self.framing.replies()).await?;
+                        self.stream.flush().await
+                    };
                     tokio::select! {
                         written = timeout(PATIENCE, writing) => match written {
                             Ok(written) => written?,
@@ -145,23 +179,24 @@ impl Connection {
     /// Waits for octets. Otherwise says why the connection ends; by [`Ended::Idle`], that it is `deadline`.
     async fn receive(&mut self, deadline: Instant) -> io::Result<Option<Ended>> {
         loop {
-            match self.stream.try_read_buf(self.framing.room()) {
-                Ok(0) => return Ok(Some(Ended::Done)),
-                Ok(_) => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
             let until = match self.stopped {
                 None => deadline,
                 Some(at) if at.elapsed() > LONGEST_LEAVE => return Ok(Some(Ended::Stopped)),
-                Some(at) if at.elapsed() > LEAVE && !self.has_octets() => {
-                    return Ok(Some(Ended::Stopped));
-                }
+                // What TLS holds already is read even so.
+                Some(at) if at.elapsed() > LEAVE && !self.has_octets() => Instant::now(),
                 Some(_) => deadline.min(Instant::now() + LEAVE),
             };
+            let reading = self.stream.read_buf(self.framing.room());
             tokio::select! {
-                ready = timeout_at(until, self.stream.readable()) => match ready {
-                    Ok(ready) => ready?,
+                biased; // what has arrived is read without a look at the rest
+                read = timeout_at(until, reading) => match read {
+                    Ok(Ok(0)) => return Ok(Some(Ended::Done)),
+                    Ok(Ok(_)) => return Ok(None),
+                    // Many clients end TLS without a word. Lengths tell whether a message is missing.
+                    Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                        return Ok(Some(Ended::Done));
+                    }
+                    Ok(Err(error)) => return Err(error),
                     Err(_) if self.stopped.is_some() => return Ok(Some(Ended::Stopped)),
                     Err(_) => return Ok(Some(Ended::Idle)),
                 },
@@ -180,7 +215,7 @@ impl Connection {
         let moment = self.answerer.moment(1);
         let (pause, count) = self.framing.answer(|packet, out| {
             self.answerer
-                .answer(&moment, packet, Transport::Tcp, self.client, out)
+                .answer(&moment, packet, self.over, self.client, out)
         });
         if count > 0 {
             self.answerer.counters.count_time(count, started.elapsed());
@@ -192,7 +227,7 @@ impl Connection {
     /// Tells whether something waits, in the inbox or in the kernel. What tokio remembers of the socket may be older.
     fn has_octets(&self) -> bool {
         let mut octet = [std::mem::MaybeUninit::uninit()];
-        let peeked = SockRef::from(&self.stream).peek(&mut octet);
+        let peeked = SockRef::from(self.stream.socket()).peek(&mut octet);
         self.framing.has_begun() || peeked.is_ok_and(|length| length > 0)
     }
 }

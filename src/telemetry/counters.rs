@@ -47,6 +47,8 @@ pub struct Tallies(Arc<Mutex<Vec<Arc<Counters>>>>);
 pub enum Ended {
     /// The client closed it.
     Done,
+    /// The TLS handshake failed or took too long.
+    Handshake,
     /// No query came for too long.
     Idle,
     /// The rest of a query did not come in time, or a reply was not taken.
@@ -63,7 +65,7 @@ pub enum Ended {
     Stopped,
 }
 
-pub(super) const PROTOS: [&str; 4] = ["udp", "tcp", "tls", "https"];
+pub(super) const PROTOS: [&str; 5] = ["udp", "tcp", "tls", "https", "quic"];
 pub(super) const TYPES: [(RecordType, &str); 7] = [
     (RecordType::A, "A"),
     (RecordType::AAAA, "AAAA"),
@@ -188,8 +190,9 @@ impl Tallies {
 
 impl Ended {
     /// Every way, in the order of their discriminants.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Done,
+        Self::Handshake,
         Self::Idle,
         Self::Slow,
         Self::Old,
@@ -203,6 +206,7 @@ impl Ended {
     pub fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
+            Self::Handshake => "handshake",
             Self::Idle => "idle",
             Self::Slow => "slow",
             Self::Old => "old",
@@ -220,5 +224,6 @@ fn proto(over: Transport) -> usize {
         Transport::Tcp => 1,
         Transport::Tls => 2,
         Transport::Https => 3,
+        Transport::Quic => 4,
     }
 }

@@ -33,6 +33,8 @@ pub struct Edns {
     pub wants_nsid: bool,
     /// The client asks how long its TCP connection may be idle (RFC 7828).
     pub wants_keepalive: bool,
+    /// The client pads, and so wants a padded reply (RFC 7830 section 4).
+    pub wants_padding: bool,
     /// The client's half of a cookie (RFC 7873).
     pub cookie: Option<ClientCookie>,
     /// The other half, which some server gave it, if it has the length of ours.
@@ -206,6 +208,7 @@ impl Edns {
             dnssec_ok: flags & 0x80 != 0,
             wants_nsid: false,
             wants_keepalive: false,
+            wants_padding: false,
             cookie: None,
             server_cookie: None,
         }
@@ -223,6 +226,7 @@ impl Edns {
             match u16::from_be_bytes([*c1, *c2]) {
                 option::NSID => self.wants_nsid = true,
                 option::KEEPALIVE => self.wants_keepalive = true,
+                option::PADDING => self.wants_padding = true,
                 // Only the first cookie counts (RFC 7873 section 5.2).
                 option::COOKIE if self.cookie.is_none() => {
                     let (client, server) = cookie(value)?;
@@ -250,6 +254,8 @@ pub mod option {
     pub const COOKIE: u16 = 10;
     /// Idle timeout of a TCP connection (RFC 7828).
     pub const KEEPALIVE: u16 = 11;
+    /// Padding (RFC 7830).
+    pub const PADDING: u16 = 12;
     /// Extended DNS Error (RFC 8914).
     pub const ERROR: u16 = 15;
 }

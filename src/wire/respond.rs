@@ -42,6 +42,8 @@ pub enum Transport {
     Tls,
     /// An HTTP exchange for each message of up to 65,535 octets (RFC 8484).
     Https,
+    /// A QUIC stream for each message of up to 65,535 octets (RFC 9250).
+    Quic,
 }
 
 /// Where and when a query arrived: what the policy looks at besides the message.
@@ -117,6 +119,8 @@ pub struct ReplyEdns<'t> {
     pub cookie: Option<Cookie>,
     /// How long the TCP or TLS connection may be idle, in tenths of a second, for who asks.
     pub keepalive: Option<u16>,
+    /// The reply is filled up to a multiple of [`PADDING_BLOCK`] octets.
+    pub is_padded: bool,
     /// Extended DNS Error, where it helps (RFC 8914).
     pub error: Option<ExtendedError>,
 }
@@ -138,6 +142,9 @@ pub enum ExtendedError {
 
 /// What a client takes over UDP at least (RFC 1035 section 4.2.1), and without EDNS at most.
 const UDP_PLAIN: u16 = 512;
+
+/// Padded replies take a multiple of so many octets (RFC 8467 section 4.1).
+pub const PADDING_BLOCK: usize = 468;
 
 /// Applies the policy. `None`: nothing is sent.
 pub fn respond<'t>(
@@ -275,7 +282,7 @@ fn code<'t>(
         edns: edns.map(|edns| reply_edns(settings, edns, arrival)),
         limit: match arrival.over {
             Transport::Udp => payload,
-            Transport::Tcp | Transport::Tls | Transport::Https => u16::MAX,
+            Transport::Tcp | Transport::Tls | Transport::Https | Transport::Quic => u16::MAX,
         },
         order: settings.order,
         turn: mix(arrival.turn),
@@ -285,6 +292,8 @@ fn code<'t>(
 fn reply_edns<'t>(settings: &'t Settings, edns: &Edns, arrival: &Arrival) -> ReplyEdns<'t> {
     // How long an HTTP connection may be idle is a matter of HTTP.
     let has_idle_time = matches!(arrival.over, Transport::Tcp | Transport::Tls);
+    // Where everybody can read the message, padding hides nothing (RFC 7830 section 6). Over QUIC hickory encodes.
+    let can_pad = matches!(arrival.over, Transport::Tls | Transport::Https);
     let tenths = u16::try_from(settings.tcp_idle.as_millis() / 100).unwrap_or(u16::MAX);
     ReplyEdns {
         payload: settings.udp_max,
@@ -296,7 +305,29 @@ fn reply_edns<'t>(settings: &'t Settings, edns: &Edns, arrival: &Arrival) -> Rep
             .map(String::as_bytes),
         cookie: edns.cookie.and(arrival.cookie),
         keepalive: (edns.wants_keepalive && has_idle_time).then_some(tenths),
+        is_padded: edns.wants_padding && can_pad,
         error: None,
+    }
+}
+
+// === impl Reply ===
+
+impl Reply<'_> {
+    /// Returns for how many seconds the reply may be kept: the smallest TTL of its answer section; without one, that of
+    /// its SOA record (RFC 8484 section 5.1). `None`: nothing says so.
+    pub fn max_age(&self) -> Option<u32> {
+        let Body::Answer(answer) = &self.body else {
+            return None;
+        };
+        match answer {
+            Answer::Data(_, view, _) => Some(view.service.ttl),
+            Answer::Ns(zone) | Answer::Address(zone, _) | Answer::Text(zone) => Some(zone.ttl),
+            Answer::Pointers(_, pointers) => Some(pointers.ttl()),
+            Answer::Soa(zone) | Answer::NoData(zone) | Answer::NxDomain(zone) => {
+                Some(zone.negative_ttl)
+            }
+            Answer::Refused | Answer::NotReady | Answer::Expired => None,
+        }
     }
 }
 

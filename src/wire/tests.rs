@@ -403,7 +403,12 @@ fn a_reply_is_as_long_as_client_server_and_transport_allow() {
     ] {
         assert_eq!(limit(payload, Transport::Udp), expected, "{payload:?}");
     }
-    for over in [Transport::Tcp, Transport::Tls, Transport::Https] {
+    for over in [
+        Transport::Tcp,
+        Transport::Tls,
+        Transport::Https,
+        Transport::Quic,
+    ] {
         assert_eq!(limit(None, over), 65_535);
     }
 }
@@ -429,6 +434,43 @@ fn idle_times_are_told_where_a_connection_has_one() {
     assert_eq!(keepalive(Transport::Tcp, false), None);
     assert_eq!(keepalive(Transport::Udp, true), None);
     assert_eq!(keepalive(Transport::Https, true), None);
+}
+
+#[test]
+fn replies_say_how_long_they_may_be_kept() {
+    let zone = crate::zone::Zone {
+        name: "global".parse().unwrap(),
+        ttl: 7,
+        negative_ttl: 3,
+        ns_addresses: Vec::new(),
+        kind: crate::zone::ZoneKind::Forward,
+    };
+    let settings = Settings {
+        zones: crate::zone::Zones::new(vec![zone]),
+        ..settings()
+    };
+    let age = |now: &Published, name: &'static str, rtype: u16| {
+        let asked = Asked {
+            name,
+            rtype,
+            ..ASKED
+        };
+        let query = parse(&packet(asked));
+        respond(&settings, now, &query, &ARRIVAL).unwrap().max_age()
+    };
+    let now = published(shop());
+    for (name, rtype, expected) in [
+        ("db.prod.global", 1, Some(5)),
+        ("db.prod.global", 16, Some(3)),
+        ("nope.prod.global", 1, Some(3)),
+        ("global", 6, Some(3)),
+        ("global", 2, Some(7)),
+        ("dns-version.global", 16, Some(7)),
+        ("example.org", 1, None),
+    ] {
+        assert_eq!(age(&now, name, rtype), expected, "{name} {rtype}");
+    }
+    assert_eq!(age(&Published::default(), "db.prod.global", 1), None);
 }
 
 /// The hosts of the rows of `db.prod.global` in an order.

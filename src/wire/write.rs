@@ -15,7 +15,7 @@ use record::{host_length, pointer};
 
 use super::order::{Order, visit_rows};
 use super::query::{CLASS_CH, CLASS_IN, HEADER, Query, Reject, option};
-use super::respond::{Body, Reply, ReplyEdns};
+use super::respond::{Body, PADDING_BLOCK, Reply, ReplyEdns};
 use crate::zone::answer::addresses_of;
 use crate::zone::print::DNS_VERSION;
 use crate::zone::{Answer, RecordType, RowData, View};
@@ -184,6 +184,7 @@ impl Message<'_> {
     fn put_opt(&mut self, edns: &ReplyEdns<'_>, reply: &Reply<'_>) {
         let high = (reply.rcode.0 >> 4 & 0xff) as u8; // masked to eight bits
         let flags = if edns.dnssec_ok { 0x80 } else { 0 };
+        let padding = edns.is_padded.then(|| self.padding(edns));
         let ttl = u32::from_be_bytes([high, 0, flags, 0]);
         self.put_record(
             ADDITIONAL,
@@ -204,9 +205,19 @@ impl Message<'_> {
                 if let Some(error) = edns.error {
                     data.put_option(option::ERROR, &error.code().to_be_bytes());
                 }
+                if let Some(octets) = padding {
+                    data.put_option(option::PADDING, &[0; PADDING_BLOCK][..octets]);
+                }
                 true
             },
         );
+    }
+
+    /// Returns how many octets of padding fill the message up, as far as there is room. What comes before OPT is there.
+    fn padding(&self, edns: &ReplyEdns<'_>) -> usize {
+        let length = self.length + opt_length(edns);
+        let missing = length.next_multiple_of(PADDING_BLOCK) - length;
+        missing.min(self.limit - length)
     }
 
     /// Writes the header, last, when the counts are known.
@@ -227,13 +238,14 @@ impl Message<'_> {
     }
 }
 
-/// Octets of our OPT record.
+/// Octets of our OPT record, without what fills a padded message up.
 fn opt_length(edns: &ReplyEdns<'_>) -> usize {
     let option = |length: Option<usize>| length.map_or(0, |length| 4 + length);
     OPT + option(edns.nsid.map(<[u8]>::len))
         + option(edns.cookie.map(|cookie| cookie.len()))
         + option(edns.keepalive.map(|_| 2))
         + option(edns.error.map(|_| 2))
+        + option(edns.is_padded.then_some(0))
 }
 
 /// Returns by how much rows are rotated, if that is all that becomes of their order.

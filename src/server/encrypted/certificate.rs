@@ -9,7 +9,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tracing::{info, warn};
 use x509_cert::Certificate as X509;
@@ -52,6 +51,12 @@ pub enum CertificateError {
         /// What TLS says.
         reason: rustls::Error,
     },
+    /// A certificate authority cannot be used.
+    #[error("{}: cannot be used as certificate authorities: {}", .0.display(), .1)]
+    Authority(PathBuf, String),
+    /// TLS cannot be set up.
+    #[error("setting up TLS")]
+    Tls(#[source] rustls::Error),
 }
 
 /// The certificate that is in use; its files are followed.
@@ -169,15 +174,14 @@ impl Certificate {
         }
     }
 
+    /// Returns the certificate in use, with its key.
+    pub(super) fn key(&self) -> Arc<CertifiedKey> {
+        self.shown().key
+    }
+
     fn shown(&self) -> Shown {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         current.clone()
-    }
-}
-
-impl ResolvesServerCert for Certificate {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.shown().key)
     }
 }
 
@@ -190,9 +194,7 @@ impl Files {
 
     fn parse(&self, [certificate, key]: &Contents) -> Result<Shown, CertificateError> {
         let read = |path: &PathBuf, content: &Content| {
-            let failed =
-                |(kind, text)| CertificateError::Read(path.clone(), io::Error::new(kind, text));
-            content.clone().map_err(failed)
+            content.clone().map_err(|failed| read_error(path, failed))
         };
         let (certificate, key) = (read(&self.certificate, certificate)?, read(&self.key, key)?);
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&certificate).collect();
@@ -219,6 +221,11 @@ impl Files {
             life,
         })
     }
+}
+
+/// Says that a file cannot be read.
+pub(super) fn read_error(path: &Path, (kind, text): (io::ErrorKind, String)) -> CertificateError {
+    CertificateError::Read(path.to_path_buf(), io::Error::new(kind, text))
 }
 
 // === impl Life ===

@@ -18,6 +18,7 @@ const PLAIN: Edns = Edns {
     dnssec_ok: false,
     wants_nsid: false,
     wants_keepalive: false,
+    wants_padding: false,
     cookie: None,
     server_cookie: None,
 };
@@ -228,15 +229,15 @@ fn malformed_opt_records() {
 
 #[test]
 fn options_are_read_and_unknown_ones_ignored() {
-    let opt = b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x1c\
-        \x00\x0a\x00\x0812345678\x00\x03\x00\x00\x00\x0b\x00\x00\xff\xff\x00\x04abcd";
+    let opt = b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x22\
+        \x00\x0a\x00\x0812345678\x00\x03\x00\x00\x00\x0b\x00\x00\xff\xff\x00\x04abcd\x00\x0c\x00\x02\x00\x00";
     let packet = message(0, [1, 0, 0, 1], &[QUESTION, &opt[..]].concat());
     let (wants_nsid, wants_keepalive, cookie) = (true, true, Some(*b"12345678"));
     let edns = Edns {
         wants_nsid,
         wants_keepalive,
+        wants_padding: true,
         cookie,
-        server_cookie: None,
         ..PLAIN
     };
     assert_eq!(parsed(&packet).map(|query| query.3), Ok(Some(edns)));

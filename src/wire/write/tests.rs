@@ -147,6 +147,62 @@ fn reply(
     (out, written)
 }
 
+/// A query of a client that pads.
+fn padded_query(name: &str, rtype: u16) -> Vec<u8> {
+    let mut packet = query(name, rtype, Some(1232));
+    let end = packet.len();
+    packet[end - 1] = 4 + 3;
+    packet.extend([0, 12, 0, 3, 0, 0, 0]);
+    packet
+}
+
+#[test]
+fn who_pads_gets_a_reply_of_whole_blocks_where_nobody_else_can_read_it() {
+    let settings = settings(Order::Stable);
+    for count in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 100] {
+        let now = published(&[count]);
+        for rtype in [1, 28, 33, 16] {
+            let packet = padded_query("db0.prod.global", rtype);
+            let ask = |over| reply(&settings, &now, &packet, over, 0).0;
+            let plain = ask(Transport::Tcp);
+            for over in [Transport::Tls, Transport::Https] {
+                let padded = ask(over);
+                assert_eq!(padded.len() % 468, 0, "{count} {rtype}");
+                // Four octets are the option's own.
+                let least = plain.len() + 4;
+                assert!((least..least + 468).contains(&padded.len()));
+                let message = HickoryMessage::from_vec(&padded).unwrap();
+                let plain = HickoryMessage::from_vec(&plain).unwrap();
+                assert_eq!(message.answers, plain.answers);
+                assert_eq!(message.additionals, plain.additionals);
+            }
+            assert_eq!(ask(Transport::Quic).len(), plain.len());
+            let who_does_not = query("db0.prod.global", rtype, Some(1232));
+            let (own, _) = reply(&settings, &now, &who_does_not, Transport::Tls, 0);
+            assert_eq!(own.len(), plain.len());
+        }
+    }
+}
+
+#[test]
+fn padding_ends_where_the_message_must() {
+    let (settings, now) = (settings(Order::Stable), published(&[1]));
+    let packet = padded_query("db0.prod.global", 1);
+    let parsed = parse(&packet);
+    let whole = respond(&settings, &now, &parsed, &arrival(Transport::Tls, 0)).unwrap();
+    for limit in 200..500 {
+        let reply = Reply {
+            limit,
+            ..whole.clone()
+        };
+        let mut out = vec![0; 65_535];
+        let written = write(&reply, &parsed, &packet, &mut out);
+        assert_eq!(written.length, usize::from(limit.min(468)), "{limit}");
+        assert!(!written.is_truncated);
+        HickoryMessage::from_vec(&out[..written.length]).unwrap();
+    }
+}
+
 /// hickory's own encoding of the same records, with owner names as they were asked for.
 fn hickory_encoding(settings: &Settings, now: &Published, packet: &[u8], turn: u32) -> Vec<u8> {
     let parsed = parse(packet);

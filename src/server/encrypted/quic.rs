@@ -1,6 +1,10 @@
-//! The adapter to hickory-server: raw bytes to *our* parser and policy, records back. It decides nothing.
+//! DNS over QUIC (RFC 9250), experimental: hickory-server does the transport. Messages go to *our* parser and policy, and
+//! records come back, which hickory writes. Nothing is decided here.
+//!
+//! What hickory does on its own stays as it is: handshakes are done one after another, a connection carries a hundred
+//! queries, and a message that cannot be read is answered before we see it.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,24 +14,24 @@ use hickory_proto::op::{Edns, Header, HeaderCounts, MessageType, Metadata, Respo
 use hickory_proto::rr::Record;
 use hickory_proto::rr::rdata::opt::{EdnsCode, EdnsOption};
 use hickory_proto::serialize::binary::{BinDecoder, BinEncodable, BinEncoder};
+use hickory_server::Server;
+use hickory_server::net::NetError;
 use hickory_server::net::runtime::Time;
-use hickory_server::net::xfer::Protocol;
 use hickory_server::server::{Request, RequestHandler, ResponseHandler, ResponseInfo};
 use hickory_server::zone_handler::{MessageResponseBuilder, Queries};
-use tracing::debug;
+use rustls::ServerConfig;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
 
-use super::relay::Clients;
-use crate::server::Answerer;
+use crate::server::{Answerer, TCP_IDLE};
 use crate::telemetry::replaced;
 use crate::wire::query::{HEADER, option};
 use crate::wire::respond::ReplyEdns;
 use crate::wire::{self, Query, Reject, Reply, Sections, Transport};
 
 /// Answers what hickory-server hands over.
-pub(super) struct Adapter {
+struct Adapter {
     answerer: Arc<Answerer>,
-    /// Whose the connections are.
-    clients: Clients,
 }
 
 /// A reply that no longer borrows the table.
@@ -40,29 +44,58 @@ struct Message {
     is_truncated: bool,
 }
 
-impl Adapter {
-    pub(super) fn new(answerer: Arc<Answerer>, clients: Clients) -> Self {
-        Self { answerer, clients }
+/// Serves a socket until `stop`. Ending although nobody stopped it is for the caller to notice.
+pub(super) async fn serve(
+    socket: UdpSocket,
+    config: Arc<ServerConfig>,
+    answerer: Arc<Answerer>,
+    stop: CancellationToken,
+) {
+    let mut server = Server::new(Adapter { answerer });
+    if let Err(error) = register(&mut server, socket, config) {
+        warn!(%error, "A QUIC listener could not start");
+        return;
     }
+    tokio::select! {
+        ended = server.block_until_done() => {
+            let error = ended.err().map(|error| error.to_string());
+            warn!(error, "A QUIC listener ended");
+        }
+        () = stop.cancelled() => {
+            if let Err(error) = server.shutdown_gracefully().await {
+                warn!(%error, "A QUIC listener had ended in an error");
+            }
+        }
+    }
+}
 
+fn register(
+    server: &mut Server<Adapter>,
+    socket: UdpSocket,
+    config: Arc<ServerConfig>,
+) -> Result<(), NetError> {
+    let socket = tokio::net::UdpSocket::from_std(socket)?;
+    server.register_quic_listener_and_tls_config(socket, TCP_IDLE, config)
+}
+
+impl Adapter {
     /// Makes the reply to a message; `None`: nothing is sent. The same steps as for UDP and TCP, another writer.
-    fn reply(&self, packet: &[u8], over: Transport, client: SocketAddr) -> Option<Message> {
+    fn reply(&self, packet: &[u8], client: SocketAddr) -> Option<Message> {
         let answerer = &self.answerer;
         // hickory would end the connection, and tell nobody.
-        let made = catch_unwind(AssertUnwindSafe(|| {
-            replaced(|| self.make(packet, over, client))
-        }));
+        let made = catch_unwind(AssertUnwindSafe(|| replaced(|| self.make(packet, client))));
         made.unwrap_or_else(|_| {
-            answerer.counters.count_panic(over);
+            answerer.counters.count_panic(Transport::Quic);
             None
         })
     }
 
-    fn make(&self, packet: &[u8], over: Transport, client: SocketAddr) -> Option<Message> {
+    fn make(&self, packet: &[u8], client: SocketAddr) -> Option<Message> {
         let started = Instant::now();
         let answerer = &self.answerer;
         let moment = answerer.moment(1);
-        let message = answerer.reply(&moment, packet, over, client, |reply, query| {
+        let quic = Transport::Quic;
+        let message = answerer.reply(&moment, packet, quic, client, |reply, query| {
             let message = Message::of(reply, query);
             let is_truncated = message.is_truncated;
             (message, is_truncated)
@@ -79,12 +112,6 @@ impl RequestHandler for Adapter {
         request: &Request,
         mut handle: R,
     ) -> ResponseInfo {
-        // Nothing else is registered.
-        let over = if request.protocol() == Protocol::Tls {
-            Transport::Tls
-        } else {
-            Transport::Https
-        };
         // RA, AD and CD are clear.
         let mut metadata = Metadata::new(
             request.metadata.id,
@@ -92,11 +119,8 @@ impl RequestHandler for Adapter {
             request.metadata.op_code,
         );
         metadata.recursion_desired = request.metadata.recursion_desired;
-        // Nothing is sent for what must not be answered: hickory goes on with a TLS connection, and resets the stream of
-        // an HTTP request that it has no response to.
-        let client = self.clients.of(request.src());
-        let reply = |client| self.reply(request.as_slice(), over, client);
-        let Some(message) = client.and_then(reply) else {
+        // Nothing is sent for what must not be answered: hickory resets the stream.
+        let Some(message) = self.reply(request.as_slice(), request.src()) else {
             return unsent(metadata);
         };
         metadata.response_code = message.rcode;

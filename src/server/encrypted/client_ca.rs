@@ -1,0 +1,146 @@
+//! Client certificates: which certificate authorities they must be issued by, read from a PEM file that is followed.
+//!
+//! A file that cannot be used leaves the last good one in place.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
+use tracing::{info, warn};
+
+use super::certificate::{CertificateError, read_error};
+use crate::server::contents::{Content, content, look};
+use crate::telemetry::sentence;
+
+/// The certificate authorities of clients, which change when their file does.
+#[derive(Debug)]
+pub(super) struct ClientCa {
+    file: PathBuf,
+    current: RwLock<Trusted>,
+}
+
+/// What a file says.
+#[derive(Clone, Debug)]
+struct Trusted {
+    authorities: Vec<CertificateDer<'static>>,
+    verifier: Arc<dyn ClientCertVerifier>,
+}
+
+impl ClientCa {
+    /// Reads the file for the first time.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be used.
+    pub(super) fn open(file: &Path) -> Result<Self, CertificateError> {
+        Ok(Self {
+            file: file.to_path_buf(),
+            current: RwLock::new(parse(file, &content(file))?),
+        })
+    }
+
+    /// Follows the file for ever, and warns once of each trouble.
+    pub(super) async fn follow(self: Arc<Self>) {
+        let mut seen = None;
+        loop {
+            if let Some(new) = look(|| content(&self.file), seen.as_ref()).await {
+                self.take(&new);
+                seen = Some(new);
+            }
+        }
+    }
+
+    fn take(&self, content: &Content) {
+        match parse(&self.file, content) {
+            Ok(new) if new.authorities == self.trusted().authorities => {}
+            Ok(new) => {
+                let count = new.authorities.len();
+                *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
+                let file = self.file.display();
+                info!(%file, authorities = count, "Reloaded the certificate authorities of clients");
+            }
+            Err(error) => {
+                let problem = sentence(&error);
+                warn!(
+                    error = problem,
+                    "Kept the last certificate authorities of clients: the file cannot be used"
+                );
+            }
+        }
+    }
+
+    fn trusted(&self) -> Trusted {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.clone()
+    }
+}
+
+fn parse(file: &Path, content: &Content) -> Result<Trusted, CertificateError> {
+    let text = content.clone();
+    let text = text.map_err(|failed| read_error(file, failed))?;
+    let authorities: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let authorities =
+        authorities.map_err(|error| CertificateError::Pem(file.to_path_buf(), error))?;
+    if authorities.is_empty() {
+        return Err(CertificateError::NoCertificate(file.to_path_buf()));
+    }
+    let unusable = |reason: String| CertificateError::Authority(file.to_path_buf(), reason);
+    let mut roots = RootCertStore::empty();
+    for authority in &authorities {
+        let added = roots.add(authority.clone());
+        added.map_err(|error| unusable(error.to_string()))?;
+    }
+    let provider = Arc::new(ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    Ok(Trusted {
+        authorities,
+        verifier: verifier.map_err(|error| unusable(error.to_string()))?,
+    })
+}
+
+impl ClientCertVerifier for ClientCa {
+    /// None: a client that has a certificate for us is told so by its configuration, and the list may change.
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        let verifier = self.trusted().verifier;
+        verifier.verify_client_cert(certificate, intermediates, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let verifier = self.trusted().verifier;
+        verifier.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let verifier = self.trusted().verifier;
+        verifier.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.trusted().verifier.supported_verify_schemes()
+    }
+}
