@@ -1,10 +1,12 @@
 //! `helm install` and `helm upgrade` in a real API server, and the notes that they print.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::helm::{NAMESPACE, RELEASE, chart, helm, helm_without_values};
+use crate::helm::{NAMESPACE, RELEASE, chart, helm, helm_without_values, template};
 use crate::permissions::serve;
 use crate::steps::Steps;
 use crate::support::http::get;
@@ -22,6 +24,9 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         "the_zones_name_server_is_the_address_of_the_service",
         || name_server_is_the_service(cluster),
     );
+    steps.step("upgrades_turn_listeners_on_and_off", || {
+        upgrades_turn_listeners_on_and_off(cluster)
+    });
     steps.step(
         "the_notes_of_a_daemonset_say_how_many_nodes_suit_it",
         || notes_of_a_daemonset(cluster),
@@ -30,11 +35,16 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
 
 /// Installs the chart, or brings the installation to these values; returns the notes.
 pub fn install(cluster: &Cluster, values: &Value) -> Result<String> {
+    upgrade(cluster, values, &[])
+}
+
+/// The same, with flags for Helm.
+fn upgrade(cluster: &Cluster, values: &Value, flags: &[&str]) -> Result<String> {
     let kubeconfig = cluster.kubeconfig.display().to_string();
     let chart = chart();
     let what = ["upgrade", "--install", RELEASE, &chart, "--output", "json"];
     let place = ["--namespace", NAMESPACE, "--kubeconfig", &kubeconfig];
-    let output = helm(&[&what[..], &place].concat(), values)?;
+    let output = helm(&[&what[..], &place, flags].concat(), values)?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "helm upgrade --install: {error}");
     let release: Value = serde_json::from_slice(&output.stdout)?;
@@ -147,6 +157,78 @@ fn notes_of_a_daemonset(cluster: &Cluster) -> Result<()> {
     let notes = install(cluster, &least())?;
     ensure!(!said(&notes), "a warning for nothing: {notes}");
     uninstall(cluster)
+}
+
+/// Helm 3 merges lists of ports by number. Where one number has two protocols, the notes say that `--force` is needed.
+fn upgrades_turn_listeners_on_and_off(cluster: &Cluster) -> Result<()> {
+    let tls = json!({"tlsListen": ["0.0.0.0:5853"]});
+    let https = json!({"tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"]});
+    let all = json!({"tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"], "quicListen": ["0.0.0.0:8853"]});
+    let quic = json!({"quicListen": ["0.0.0.0:8853"]});
+    let (usual, other) = (json!([]), json!(["0.0.0.0:1053", "[::]:1053"]));
+    for (encrypted, listen, needs_force) in [
+        (&json!({}), &usual, false),
+        (&tls, &usual, false),
+        (&https, &usual, false),
+        (&all, &usual, true),
+        (&all, &usual, false),
+        (&tls, &usual, true),
+        (&quic, &usual, false),
+        (&quic, &other, true),
+        (&all, &usual, true),
+        (&quic, &usual, true),
+        (&json!({}), &usual, false),
+    ] {
+        let mut values = with(json!({"encrypted": encrypted, "listen": listen}));
+        values["encrypted"]["secretName"] = json!("certificate");
+        let flags: &[&str] = if needs_force { &["--force"] } else { &[] };
+        let notes = upgrade(cluster, &values, flags)?;
+        ensure!(
+            notes.contains("--force") == needs_force,
+            "{values}: {notes}"
+        );
+        has_the_ports(cluster, &values).with_context(|| format!("{values}"))?;
+    }
+    // Once Helm does better, the notes need not say it.
+    let values = |encrypted: &Value| {
+        let mut values = with(json!({"encrypted": encrypted}));
+        values["encrypted"]["secretName"] = json!("certificate");
+        values
+    };
+    upgrade(cluster, &values(&tls), &[])?;
+    let done = upgrade(cluster, &values(&all), &[]);
+    let done = done.and_then(|_| has_the_ports(cluster, &values(&all)));
+    ensure!(done.is_err(), "--force is not needed");
+    uninstall(cluster)
+}
+
+/// Service and workload have the ports that the chart gives them.
+fn has_the_ports(cluster: &Cluster, values: &Value) -> Result<()> {
+    let rendered = template(values)?;
+    for wanted in [rendered.service()?, rendered.workload()?] {
+        let found = cluster.get(wanted)?.context("it is not there")?;
+        let (found, wanted) = (all_ports(&found.data), all_ports(wanted));
+        ensure!(found == wanted, "{found:?}, not {wanted:?}");
+    }
+    Ok(())
+}
+
+/// Names, numbers and protocols of the ports of a Service, or of the container of a workload.
+fn all_ports(object: &Value) -> BTreeSet<(String, u64, String)> {
+    let spec = &object["spec"];
+    let of_service = spec["ports"].as_array();
+    let of_container = || spec["template"]["spec"]["containers"][0]["ports"].as_array();
+    let ports = of_service.or_else(of_container).into_iter().flatten();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let port = |port: &Value| {
+        let number = port["port"].as_u64().or(port["containerPort"].as_u64());
+        (
+            text(&port["name"]),
+            number.unwrap_or_default(),
+            text(&port["protocol"]),
+        )
+    };
+    ports.map(port).collect()
 }
 
 /// The stanza that users copy, with another address.

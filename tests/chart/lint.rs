@@ -101,6 +101,23 @@ fn wrong_values_are_refused_by_name() -> Result<()> {
             "encrypted.secretName is required",
         ),
         (
+            with(json!({"encrypted": {"quicListen": ["0.0.0.0:5853"]}})),
+            "encrypted.secretName is required",
+        ),
+        (
+            with(json!({"encrypted": {"secretName": "tls", "clientCASecretName": "ca"}})),
+            "encrypted.clientCASecretName needs a listener: \
+             set encrypted.tlsListen, encrypted.httpsListen or encrypted.quicListen",
+        ),
+        (
+            with(json!({"encrypted": {"clientCASecretName": ["ca"]}})),
+            "at '/encrypted/clientCASecretName': got array, want string",
+        ),
+        (
+            with(json!({"encrypted": {"quicListen": ["853"]}})),
+            "at '/encrypted/quicListen/0': '853'",
+        ),
+        (
             with(json!({"encrypted": {"httpsPath": "dns-query"}})),
             "at '/encrypted/httpsPath': 'dns-query'",
         ),

@@ -6,7 +6,8 @@
 //! - `values`: the matrix of values
 //! - `lint`: `helm lint`, and wrong values that are refused with a sentence
 //! - `flags`: every flag of `serve` has a value; defaults are those of `serve`
-//! - `objects`: what no API server checks: the mesh, security, selectors, ports
+//! - `objects`: what no API server checks: the mesh, security, selectors, permissions
+//! - `listeners`: ports of the Service, the pod and the NetworkPolicy; Secrets of the encrypted listeners
 //! - `monitoring`: rules and dashboard name only what the server exports
 //! - `admission`: each object, and the pod of each template, in a real API server; spoilt copies
 //! - `installation`: `helm install`, and the notes that it prints
@@ -29,6 +30,7 @@ mod flags;
 mod helm;
 mod installation;
 mod lint;
+mod listeners;
 mod monitoring;
 mod objects;
 mod permissions;

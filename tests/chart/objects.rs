@@ -1,8 +1,9 @@
-//! What no API server checks: the mesh, security, selectors, ports, permissions.
+//! What no API server checks: the mesh, security, selectors, permissions.
 
 use serde_json::{Value, json};
 
 use crate::helm::{NAMESPACE, RELEASE, Rendered, arguments, kind, name, template, template_of};
+use crate::listeners;
 use crate::values::with;
 
 /// Every kubelet that an API server admits has to know the fields: all addresses of a node only since 1.29.
@@ -391,66 +392,9 @@ pub fn check(case: &str, rendered: &Rendered) {
         let job = json!([{"targetLabel": "job", "replacement": name(workload)}]);
         assert_eq!(endpoint["relabelings"], job, "{case}");
     }
-    check_ports(case, rendered, &template["spec"]["containers"][0]);
+    listeners::check(case, rendered);
     check_life(case, rendered, &template["spec"]);
     check_permissions(case, rendered);
-}
-
-/// Every port of a Service leads to a port of the container, which is one that the server listens on.
-fn check_ports(case: &str, rendered: &Rendered, container: &Value) {
-    let arguments = rendered.arguments().unwrap();
-    let listened = |flag: &str, default: u64| -> Vec<u64> {
-        let given = arguments
-            .iter()
-            .filter_map(|argument| argument.strip_prefix(flag));
-        let ports: Vec<u64> = given
-            .map(|a| a.rsplit(':').next().unwrap().parse().unwrap())
-            .collect();
-        if ports.is_empty() {
-            vec![default]
-        } else {
-            ports
-        }
-    };
-    let policy = rendered.all("NetworkPolicy").next();
-    let services = rendered.all("Service");
-    let ports = services.flat_map(|service| service["spec"]["ports"].as_array().unwrap());
-    let ports: Vec<&Value> = ports.collect();
-    for port in &ports {
-        let container_port = has_port(container, "name", &port["targetPort"]);
-        assert_eq!(
-            container_port["protocol"], port["protocol"],
-            "{case}: {port}"
-        );
-        let number = container_port["containerPort"].as_u64().unwrap();
-        let (flag, default, public) = match port["name"].as_str().unwrap() {
-            "dns" | "dns-tcp" => ("--listen=", 5353, 53),
-            "dns-tls" => ("--tls-listen=", 0, 853),
-            "dns-https" => ("--https-listen=", 0, 443),
-            "metrics" => ("--admin-listen=", 9153, 9153),
-            other => panic!("{case}: port {other}"),
-        };
-        assert!(
-            listened(flag, default).contains(&number),
-            "{case}: {port} leads to {number}"
-        );
-        assert_eq!(port["port"], public, "{case}: {port}");
-        if let Some(policy) = policy {
-            let rules = policy["spec"]["ingress"].as_array().unwrap();
-            let allowed = rules
-                .iter()
-                .flat_map(|rule| rule["ports"].as_array().unwrap());
-            let wanted = json!({"port": number, "protocol": port["protocol"]});
-            assert!(
-                allowed.clone().any(|allowed| *allowed == wanted),
-                "{case}: {wanted} is shut out"
-            );
-        }
-    }
-    let is_encrypted = |flag| arguments.iter().any(|argument| argument.starts_with(flag));
-    let encrypted = ["--tls-listen=", "--https-listen="].map(is_encrypted);
-    let expected = 3 + encrypted.iter().filter(|is| **is).count();
-    assert_eq!(ports.len(), expected, "{case}: {ports:?}");
 }
 
 /// A pod is given the time that it wants to end in, and is asked the right questions.
@@ -474,41 +418,6 @@ fn check_life(case: &str, rendered: &Rendered, pod: &Value) {
             "{case}"
         );
     }
-}
-
-/// What a flag reads from a Secret is mounted where the flag says.
-#[test]
-fn secrets_are_mounted_where_the_flags_say() {
-    let rendered = template(&with(json!({
-        "cookies": {"secretName": "shared", "secretKey": "secrets"},
-        "encrypted": {"secretName": "certificate", "tlsListen": ["0.0.0.0:5853"]},
-    })));
-    let rendered = rendered.unwrap();
-    let pod = &rendered.workload().unwrap()["spec"]["template"]["spec"];
-    let of_flag = |flag: &str| -> String {
-        let arguments = rendered.arguments().unwrap();
-        let paths = arguments.iter().filter_map(|a| a.strip_prefix(flag));
-        let path = paths.map(str::to_owned).next().unwrap();
-        let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
-        let is_above = |mount: &&Value| {
-            let folder = mount["mountPath"].as_str().unwrap();
-            path.rsplit_once('/').unwrap().0 == folder && mount["readOnly"] == true
-        };
-        let mount = mounts.iter().find(is_above).unwrap();
-        let volumes = pod["volumes"].as_array().unwrap().iter();
-        let volume = { volumes }.find(|volume| volume["name"] == mount["name"]);
-        let secret = &volume.unwrap()["secret"]["secretName"];
-        let file = path.rsplit_once('/').unwrap().1;
-        format!("{}/{file}", secret.as_str().unwrap())
-    };
-    assert_eq!(of_flag("--cookie-secret-file="), "shared/secrets");
-    assert_eq!(of_flag("--tls-cert="), "certificate/tls.crt");
-    assert_eq!(of_flag("--tls-key="), "certificate/tls.key");
-    // Neither is asked for by itself.
-    let least = template(&with(json!({}))).unwrap();
-    let pod = &least.workload().unwrap()["spec"]["template"]["spec"];
-    let mut volumes = pod["volumes"].as_array().unwrap().iter();
-    assert!(volumes.all(|volume| volume["secret"].is_null()));
 }
 
 /// `list` and `watch`, on two kinds, for the account that the pod has; nothing where no API server is watched.
@@ -565,7 +474,7 @@ fn check_permissions(case: &str, rendered: &Rendered) {
 }
 
 /// The port of an object whose field is this; null if there is none.
-fn has_port<'o>(object: &'o Value, field: &str, value: &Value) -> &'o Value {
+pub fn has_port<'o>(object: &'o Value, field: &str, value: &Value) -> &'o Value {
     let of_spec = object["spec"]["ports"].as_array();
     let ports = of_spec.or_else(|| object["ports"].as_array());
     let mut ports = ports.unwrap().iter();

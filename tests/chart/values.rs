@@ -31,7 +31,8 @@ pub fn every_flag() -> Map<String, Value> {
         "serverId": "$(POD_NAME)", "versionBind": "a \"quoted\" text: {yes}",
         "listen": ["0.0.0.0:1053", "[::]:1053"], "adminListen": ["0.0.0.0:8080"], "apiListen": ["[::1]:9154"],
         "apiHosts": ["dns.example.com", "2001:db8::1"],
-        "encrypted": {"secretName": "global-dns-tls", "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"],
+        "encrypted": {"secretName": "global-dns-tls", "clientCASecretName": "global-dns-clients",
+            "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"], "quicListen": ["0.0.0.0:8853"],
             "httpsPath": "/ask"},
         "namespaces": ["prod", "shop"],
         "relist": "5m", "watchTimeout": "1m30s", "shrinkGuard": 50,
@@ -220,6 +221,28 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             "DNS over HTTPS",
             with(
                 json!({"encrypted": {"secretName": "global-dns-tls", "httpsListen": ["0.0.0.0:8443"]}}),
+            ),
+        ),
+        (
+            "DNS over QUIC",
+            with(
+                json!({"encrypted": {"secretName": "global-dns-tls", "quicListen": ["0.0.0.0:5853"]},
+            "prometheusRule": {"enabled": true}}),
+            ),
+        ),
+        (
+            "certificates of clients, and ports of both families",
+            with(
+                json!({"encrypted": {"secretName": "global-dns-tls", "clientCASecretName": "global-dns-tls",
+            "tlsListen": ["0.0.0.0:5853", "[::]:5854"], "httpsListen": ["0.0.0.0:8443", "[::]:8443"]},
+            "listen": ["0.0.0.0:1053", "[::]:1054"], "adminListen": ["0.0.0.0:8080", "[::]:8081"]}),
+            ),
+        ),
+        (
+            "a load balancer of every listener",
+            with(
+                json!({"service": {"type": "LoadBalancer"}, "encrypted": {"secretName": "global-dns-tls",
+            "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"], "quicListen": ["0.0.0.0:5853"]}}),
             ),
         ),
         ("every flag", Value::Object(every_flag())),

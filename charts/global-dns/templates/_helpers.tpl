@@ -128,18 +128,63 @@ linkerd.io/inject: disabled
 {{- if and .Values.snapshot.enabled (not .Values.source.files) }}true{{ end -}}
 {{- end }}
 
-{{/* Ports: that of the first address, or what the server does by itself. */}}
+{{/* The ports of `addresses`, each once, as a JSON list; without addresses, the one that the server uses by default. */}}
+{{- define "global-dns.ports" -}}
+{{- $ports := list -}}
+{{- range .addresses -}}
+{{- $ports = append $ports (regexFind "[0-9]+$" . | int) -}}
+{{- end -}}
+{{ $ports | default (list .default) | uniq | toJson }}
+{{- end }}
 
+{{/* The port that the Service leads to: that of the first address. */}}
 {{- define "global-dns.port" -}}
-{{- with first .addresses -}}{{ regexFind "[0-9]+$" . }}{{- else -}}{{ .default }}{{- end -}}
+{{ include "global-dns.ports" . | fromJsonArray | first }}
 {{- end }}
 
 {{- define "global-dns.dnsPort" -}}
-{{ include "global-dns.port" (dict "addresses" .Values.listen "default" "5353") }}
+{{ include "global-dns.port" (dict "addresses" .Values.listen "default" 5353) }}
 {{- end }}
 
 {{- define "global-dns.adminPort" -}}
-{{ include "global-dns.port" (dict "addresses" .Values.adminListen "default" "9153") }}
+{{ include "global-dns.port" (dict "addresses" .Values.adminListen "default" 9153) }}
+{{- end }}
+
+{{/* The encrypted listeners that are on, as a YAML list: name and port of the Service's port, protocol, addresses. */}}
+{{- define "global-dns.encryptedListeners" -}}
+{{- $tls := dict "name" "dns-tls" "port" 853 "protocol" "TCP" "addresses" .Values.encrypted.tlsListen -}}
+{{- $https := dict "name" "dns-https" "port" 443 "protocol" "TCP" "addresses" .Values.encrypted.httpsListen -}}
+{{- $quic := dict "name" "dns-quic" "port" 853 "protocol" "UDP" "addresses" .Values.encrypted.quicListen -}}
+{{- range list $tls $https $quic -}}
+{{- if .addresses }}
+- {{ toJson . }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/*
+Whether an upgrade changes a list of ports in which one number has two protocols. Helm 3 sends a strategic merge patch,
+whose key is the number alone: one of the two ports is lost. With --force it replaces the objects.
+*/}}
+{{- define "global-dns.needsForce" -}}
+{{- $name := include "global-dns.fullname" . -}}
+{{- with lookup "v1" "Service" .Release.Namespace $name -}}
+{{- $before := list -}}
+{{- range .spec.ports -}}
+{{- if eq (int .port) 853 -}}{{- $before = append $before .protocol -}}{{- end -}}
+{{- end -}}
+{{- $after := list -}}
+{{- range include "global-dns.encryptedListeners" $ | fromYamlArray -}}
+{{- if eq (int .port) 853 -}}{{- $after = append $after .protocol -}}{{- end -}}
+{{- end -}}
+{{- $isChanged := ne (sortAlpha $before | join " ") (sortAlpha $after | join " ") -}}
+{{- if and $isChanged $after (or (gt (len $before) 1) (gt (len $after) 1)) -}}true{{- end -}}
+{{- end -}}
+{{- with lookup "apps/v1" .Values.kind .Release.Namespace $name -}}
+{{- range (first .spec.template.spec.containers).ports -}}
+{{- if and (eq .name "dns") (ne (toString .containerPort) (include "global-dns.dnsPort" $)) -}}true{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{/* The environment variable that Kubernetes makes of the Service's address, in pods with enableServiceLinks. */}}
@@ -249,10 +294,16 @@ linkerd.io/inject: disabled
 {{- range .httpsListen }}
 - {{ printf "--https-listen=%s" . | quote }}
 {{- end }}
-{{- if or .tlsListen .httpsListen }}
+{{- range .quicListen }}
+- {{ printf "--quic-listen=%s" . | quote }}
+{{- end }}
+{{- if include "global-dns.tlsSecret" $ }}
 - --tls-cert=/etc/global-dns/tls/tls.crt
 - --tls-key=/etc/global-dns/tls/tls.key
 - {{ printf "--https-path=%s" .httpsPath | quote }}
+{{- end }}
+{{- if include "global-dns.clientCASecret" $ }}
+- --tls-client-ca=/etc/global-dns/client-ca/ca.crt
 {{- end }}
 {{- end }}
 - --relist={{ $v.relist }}
@@ -275,9 +326,18 @@ linkerd.io/inject: disabled
 
 {{/* The Secret that encrypted listeners need. */}}
 {{- define "global-dns.tlsSecret" -}}
-{{- with .Values.encrypted -}}
-{{- if or .tlsListen .httpsListen -}}
-{{ required "encrypted.secretName is required with encrypted.tlsListen or encrypted.httpsListen: a Secret of type kubernetes.io/tls" .secretName }}
+{{- if include "global-dns.encryptedListeners" . -}}
+{{ required "encrypted.secretName is required with encrypted.tlsListen, encrypted.httpsListen or encrypted.quicListen: a Secret of type kubernetes.io/tls" .Values.encrypted.secretName }}
+{{- end -}}
+{{- end }}
+
+{{/* The Secret with the CAs of clients. Without a listener it would protect nothing: nobody meant that. */}}
+{{- define "global-dns.clientCASecret" -}}
+{{- with .Values.encrypted.clientCASecretName -}}
+{{- if include "global-dns.encryptedListeners" $ -}}
+{{ . }}
+{{- else -}}
+{{ fail "encrypted.clientCASecretName needs a listener: set encrypted.tlsListen, encrypted.httpsListen or encrypted.quicListen" }}
 {{- end -}}
 {{- end -}}
 {{- end }}
