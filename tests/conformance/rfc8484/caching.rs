@@ -64,18 +64,3 @@ fn s5_1_only_the_answer_section_counts() {
     let reply = decode(&response.message());
     assert!(!reply.answer.is_empty() && !reply.additional.is_empty());
 }
-
-#[test]
-fn s5_1_refusals_of_http_are_not_kept() {
-    let server = encrypted(&[]);
-    for (request, status) in [
-        (get("/nope", &[]), 404),
-        (get(PATH, &[]), 400),
-        (get(PATH, &[0; 5_000]), 414),
-    ] {
-        let response = ask(&server, &request, &[]);
-        assert_eq!(response.status, status);
-        // 404 and 414 may be kept by heuristics (RFC 9110 section 15.1), unless that is said.
-        assert_eq!(response.header("cache-control"), Some("no-store"));
-    }
-}

@@ -12,7 +12,7 @@ use crate::support::{Encrypted, decode, encrypted, query};
 /// The longest query that is taken, and one more.
 const LONGEST: usize = 4096;
 
-/// Fails unless a response is this refusal: a sentence, which no cache keeps.
+/// Fails unless a response is this refusal: a code, with a sentence.
 fn assert_refused(response: &Response, status: u16, what: &str) {
     assert_eq!(response.status, status, "{what}: {response:?}");
     let kind = response.header("content-type").unwrap_or_default();
@@ -166,7 +166,7 @@ fn s4_1_a_body_longer_than_any_query_is_too_large() {
 #[test]
 fn s4_1_a_body_that_is_announced_too_large_is_not_waited_for() {
     let server = encrypted(&[]);
-    for length in ["4097", "1000000000", "18446744073709551615"] {
+    for length in ["4097", "1000000000", "9223372036854775807"] {
         let request = with(post(PATH), "content-length", length);
         let mut connection = server.http1();
         let head = format!(
@@ -175,9 +175,6 @@ fn s4_1_a_body_that_is_announced_too_large_is_not_waited_for() {
         connection.write(head.as_bytes()).unwrap();
         let response = connection.receive(&Method::POST).unwrap();
         assert_refused(&response, 413, length);
-        if length == "18446744073709551615" {
-            continue; // HTTP/2 knows no such length
-        }
         let mut connection = server.http2();
         let upload = connection.begin(&request).unwrap();
         let response = connection.end(upload).unwrap();
