@@ -134,7 +134,10 @@ fn r7830_s3_any_padding_asks_for_padding() {
 #[test]
 fn r7830_s4_nobody_is_padded_who_does_not_pad() {
     let server = encrypted(&["--server-id=replica-1"]);
-    for text in QUESTIONS.into_iter().chain(["db.prod.global. A", "nope.global. A"]) {
+    for text in QUESTIONS
+        .into_iter()
+        .chain(["db.prod.global. A", "nope.global. A"])
+    {
         for (over, reply) in ask(&server, &query(text)) {
             assert_eq!(padding(&decode(&reply)), None, "{text} over {over}");
         }
@@ -159,7 +162,9 @@ fn r7830_s6_nothing_is_padded_in_cleartext() {
 fn r7830_s4_a_long_reply_is_padded_as_far_as_messages_go() {
     const LONGEST: usize = 65_535;
     // Replies of about 140 blocks, which is the most that a message holds.
-    let counts = [4_060, 4_085, 4_088, 4_089, 4_090, 4_091, 4_092, 4_093, 4_094];
+    let counts = [
+        4_060, 4_085, 4_088, 4_089, 4_090, 4_091, 4_092, 4_093, 4_094,
+    ];
     let server = encrypted_objects(&members(&counts), &["--order=stable"]);
     let (mut whole, mut others) = (0, 0);
     for count in counts {

@@ -208,15 +208,17 @@ impl Http1 {
 
 impl Http2 {
     pub fn connect(client: &Client, server: SocketAddr) -> io::Result<Self> {
-        Self::with(client, server, &h2::client::Builder::new())
+        Self::with(client, server, h2::client::Builder::new())
     }
 
     /// Connects with settings of its own.
     pub fn with(
         client: &Client,
         server: SocketAddr,
-        settings: &h2::client::Builder,
+        mut settings: h2::client::Builder,
     ) -> io::Result<Self> {
+        // Until the server has said how many it takes.
+        settings.initial_max_send_streams(1);
         // One thread, which answers what the server asks while nobody here waits.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

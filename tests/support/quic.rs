@@ -53,7 +53,7 @@ impl Quic {
             endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(config)));
             let connection = endpoint.connect(server, "localhost").unwrap();
             let connection = patiently(connection).await?;
-            Ok((endpoint, connection))
+            Ok::<_, ConnectionError>((endpoint, connection))
         };
         let (endpoint, connection) = runtime.block_on(connecting)?;
         Ok(Self {
@@ -120,7 +120,9 @@ impl Quic {
         let opening = self.connection.open_uni();
         // A server that allows none never says so.
         let wait = std::time::Duration::from_millis(200);
-        let opened = self.runtime.block_on(async { timeout(wait, opening).await });
+        let opened = self
+            .runtime
+            .block_on(async { timeout(wait, opening).await });
         opened.ok()?.ok()
     }
 

@@ -104,12 +104,20 @@ fn s5_cleartext_is_not_answered() {
 fn s5_2_one_connection_has_many_streams() {
     let server = encrypted(&[]);
     let mut connection = server.http2();
-    let texts = ["db.prod.global. A", "nope.global. A", "db.prod.global. SRV", "www.example. A"];
+    let texts = [
+        "db.prod.global. A",
+        "nope.global. A",
+        "db.prod.global. SRV",
+        "www.example. A",
+    ];
     let questions: Vec<_> = (0..300).map(|n| query(texts[n % texts.len()])).collect();
-    let requests = questions.iter().enumerate().map(|(n, question)| match n % 2 {
-        0 => (post(PATH), question.0.clone()),
-        _ => (get(PATH, &question.0), Vec::new()),
-    });
+    let requests = questions
+        .iter()
+        .enumerate()
+        .map(|(n, question)| match n % 2 {
+            0 => (post(PATH), question.0.clone()),
+            _ => (get(PATH, &question.0), Vec::new()),
+        });
     let requests: Vec<_> = requests.collect();
     let responses = connection.send_all(&requests);
     for (response, question) in responses.into_iter().zip(&questions) {
@@ -124,7 +132,9 @@ fn s5_2_one_connection_has_many_streams() {
 fn s5_2_a_hundred_streams_are_open_at_a_time() {
     let server = encrypted(&[]);
     let mut connection = server.http2();
-    connection.send(&post(PATH), &query("global. SOA").0).unwrap();
+    connection
+        .send(&post(PATH), &query("global. SOA").0)
+        .unwrap();
     assert_eq!(connection.streams(), 100);
     // One more waits its turn, while the others' bodies are on their way.
     let question = query("global. SOA").0;
@@ -161,7 +171,12 @@ fn s5_2_a_malformed_request_ends_its_stream_alone() {
 fn s5_2_a_connection_of_http_1_1_takes_several_requests() {
     let server = encrypted(&[]);
     let mut connection = server.http1();
-    for text in ["db.prod.global. A", "nope.global. A", "global. SOA +edns", "www.example. A"] {
+    for text in [
+        "db.prod.global. A",
+        "nope.global. A",
+        "global. SOA +edns",
+        "www.example. A",
+    ] {
         let question = query(text);
         for (request, body) in [(post(PATH), &question.0[..]), (get(PATH, &question.0), &[])] {
             let reply = connection.send(&request, body).unwrap().message();
@@ -180,7 +195,12 @@ fn s5_2_a_connection_of_http_1_1_takes_several_requests() {
 fn s5_2_requests_of_http_1_1_may_be_pipelined() {
     let server = encrypted(&[]);
     let mut connection = server.http1();
-    let texts = ["db.prod.global. A", "nope.global. A", "db.prod.global. SRV", "www.example. A"];
+    let texts = [
+        "db.prod.global. A",
+        "nope.global. A",
+        "db.prod.global. SRV",
+        "www.example. A",
+    ];
     let questions: Vec<_> = (0..100).map(|n| query(texts[n % texts.len()])).collect();
     let mut all = Vec::new();
     for (n, question) in questions.iter().enumerate() {
@@ -284,7 +304,10 @@ fn s5_2_what_is_no_http_1_1_is_a_bad_request() {
         // It may be closed before all of it is through.
         let _ = connection.write(bad.as_bytes());
         let status = connection.receive_head().map(|(status, _)| status);
-        assert!(matches!(status, Ok(400 | 505) | Err(_)), "{bad:?}: {status:?}");
+        assert!(
+            matches!(status, Ok(400 | 505) | Err(_)),
+            "{bad:?}: {status:?}"
+        );
     }
     server.assert_well();
 }

@@ -104,7 +104,15 @@ fn s4_2_1_a_message_that_is_never_answered_is_a_bad_request() {
 fn s4_1_another_path_is_not_found() {
     let server = encrypted(&[]);
     let question = query("global. SOA").0;
-    for path in ["/", "/dns-query/", "/DNS-QUERY", "/dns-query/x", "/dns-queryx", "/resolve", "//dns-query"] {
+    for path in [
+        "/",
+        "/dns-query/",
+        "/DNS-QUERY",
+        "/dns-query/x",
+        "/dns-queryx",
+        "/resolve",
+        "//dns-query",
+    ] {
         assert_refused(&ask(&server, &post(path), &question), 404, path);
         assert_refused(&ask(&server, &get(path, &question), &[]), 404, path);
         // What is not there has no methods either.
@@ -117,7 +125,9 @@ fn s4_1_another_path_is_not_found() {
 fn s4_1_another_method_is_not_allowed() {
     let server = encrypted(&[]);
     let question = query("global. SOA").0;
-    for method in ["PUT", "DELETE", "PATCH", "TRACE", "PROPFIND", "get", "QUERY"] {
+    for method in [
+        "PUT", "DELETE", "PATCH", "TRACE", "PROPFIND", "get", "QUERY",
+    ] {
         for body in [&[][..], &question] {
             let request = with(request(method, PATH), "content-type", MEDIA_TYPE);
             let response = ask(&server, &request, body);
@@ -242,7 +252,11 @@ fn s4_2_1_a_refusal_does_not_end_the_connection() {
     for (request, body, status) in [
         (post("/nope"), &question[..], 404),
         (request("PUT", PATH), &[], 405),
-        (with(post(PATH), "content-type", "text/plain"), &question, 415),
+        (
+            with(post(PATH), "content-type", "text/plain"),
+            &question,
+            415,
+        ),
         (post(PATH), &question[..5], 400),
         (get_of("?dns=!"), &[], 400),
     ] {

@@ -115,13 +115,21 @@ fn target(choices: &mut Choices<'_>) -> Vec<u8> {
                 target.extend(b"dns=");
                 let length = choices.below(40);
                 encode(choices.take(length), &mut target);
-                target.extend(choices.pick(&["", "", "=", "==", "A", "%3D", "+", "/"]).bytes());
+                target.extend(
+                    choices
+                        .pick(&["", "", "=", "==", "A", "%3D", "+", "/"])
+                        .bytes(),
+                );
             }
             6 => {
                 target.extend(b"dns=");
                 target.extend(raw(choices));
             }
-            7 => target.extend(choices.pick(&["dns", "DNS=AAAA", "dnss=AAAA", "dns==", "xdns=", ""]).bytes()),
+            7 => target.extend(
+                choices
+                    .pick(&["dns", "DNS=AAAA", "dnss=AAAA", "dns==", "xdns=", ""])
+                    .bytes(),
+            ),
             8 => target.extend(b"ct=application/dns-message"),
             _ => target.extend(raw(choices)),
         }

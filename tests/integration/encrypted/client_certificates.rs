@@ -41,7 +41,12 @@ fn serve(authorities: &[&Authority]) -> Guarded {
     let files = files(folder.path(), small(), &issued);
     std::fs::write(folder.path().join("ca.crt"), bundle(authorities)).unwrap();
     let ca = format!("--tls-client-ca={}/ca.crt", folder.path().display());
-    let listen = ["--tls-listen=127.0.0.1:0", "--https-listen=127.0.0.1:0", QUIC, &ca];
+    let listen = [
+        "--tls-listen=127.0.0.1:0",
+        "--https-listen=127.0.0.1:0",
+        QUIC,
+        &ca,
+    ];
     let files = files.each_ref().map(String::as_str);
     let server = Server::start(folder, &[&files[..], &listen].concat(), Await::Ready);
     Guarded { server, issued }
@@ -265,7 +270,12 @@ fn the_first_file_must_be_good() {
     let flag = format!("--tls-client-ca={}", ca.display());
     let start = || {
         let files = files.each_ref().map(String::as_str);
-        let listen = ["serve", "--tls-listen=127.0.0.1:0", "--listen=127.0.0.1:0", &flag];
+        let listen = [
+            "serve",
+            "--tls-listen=127.0.0.1:0",
+            "--listen=127.0.0.1:0",
+            &flag,
+        ];
         let ended = run(&[&listen[..], &files].concat());
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         let named = ca.display().to_string();

@@ -58,7 +58,11 @@ fn no_query_fails_while_certificates_change() {
     let first = authority.issue_server();
     let folder = tempfile::tempdir().unwrap();
     let files = files(folder.path(), small(), &first);
-    let listen = ["--tls-listen=127.0.0.1:0", "--https-listen=127.0.0.1:0", QUIC];
+    let listen = [
+        "--tls-listen=127.0.0.1:0",
+        "--https-listen=127.0.0.1:0",
+        QUIC,
+    ];
     let flags = files.each_ref().map(String::as_str);
     let server = Server::start(folder, &[&flags[..], &listen].concat(), Await::Ready);
     let (tls, https) = (server.address("tls"), server.address("https"));

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use hickory_proto::op::Message;
 use hickory_proto::rr::Record;
 
-use crate::support::assert_none;
 use crate::support::ask::question;
+use crate::support::assert_none;
 use crate::support::binary::{Server, get};
 use crate::support::encrypted::{QUIC, issue_good, post, request, serve};
 use crate::support::objects::{Gateway, Manifest, local, mirror, objects};
@@ -45,7 +45,11 @@ fn sample() -> Manifest {
     const PORTS: [&[(&str, &str, u16)]; 4] = [
         &[("sql", "TCP", 26257)],
         &[("sql", "TCP", 26257), ("http", "TCP", 8080)],
-        &[("dns", "UDP", 53), ("dns", "TCP", 53), ("diameter", "SCTP", 3868)],
+        &[
+            ("dns", "UDP", 53),
+            ("dns", "TCP", 53),
+            ("diameter", "SCTP", 3868),
+        ],
         &[],
     ];
     let mut all = objects();
@@ -136,7 +140,15 @@ fn every_transport_gives_the_same_reply_and_an_oracle_the_same_records() {
     assert_none(&differences);
     assert!(judged > MESSAGES / 4, "{judged} messages were judged");
     // What all agree on is not only that nothing can be read.
-    for code in ["Plain: 0", "Plain: 3", "Plain: 5", "Odd: 0", "Odd: 4", "Broken: 1", "Broken: 0"] {
+    for code in [
+        "Plain: 0",
+        "Plain: 3",
+        "Plain: 5",
+        "Odd: 0",
+        "Odd: 4",
+        "Broken: 1",
+        "Broken: 0",
+    ] {
         assert!(codes.contains(code), "{code} in {codes:?}");
     }
 }
@@ -149,20 +161,25 @@ fn rcode(reply: &[u8]) -> u8 {
 fn differing(asked: &Asked, replies: &Replies) -> Vec<String> {
     let tcp = Normal::of(&replies.tcp, &asked.packet);
     let mut differences = Vec::new();
-    let mut note = |over: &str, what: &str, one: &dyn std::fmt::Debug, other: &dyn std::fmt::Debug| {
-        let packet = hex(&asked.packet);
-        differences.push(format!(
-            "{} {packet}\n over {over}: {what}\n  {one:?}\n over TCP\n  {other:?}",
-            asked.what
-        ));
-    };
+    let mut note =
+        |over: &str, what: &str, one: &dyn std::fmt::Debug, other: &dyn std::fmt::Debug| {
+            let packet = hex(&asked.packet);
+            differences.push(format!(
+                "{} {packet}\n over {over}: {what}\n  {one:?}\n over TCP\n  {other:?}",
+                asked.what
+            ));
+        };
     for (over, reply) in &replies.streams {
         let normal = Normal::of(reply, &asked.packet);
         if normal.octets[2..] != tcp.octets[2..] {
             note(over, "octets", &hex(reply), &hex(&replies.tcp));
         }
         // The identifier is the query's, even where that is zero.
-        let id: &[u8] = if *over == "HTTP/2 GET" { &[0, 0] } else { &asked.packet[..2] };
+        let id: &[u8] = if *over == "HTTP/2 GET" {
+            &[0, 0]
+        } else {
+            &asked.packet[..2]
+        };
         if reply[..2] != *id {
             note(over, "identifier", &&reply[..2], &id);
         }
@@ -199,7 +216,10 @@ fn differing(asked: &Asked, replies: &Replies) -> Vec<String> {
 /// Whether a reply over UDP is what fits of the one over TCP (RFC 2181 section 9): records that are missing from the
 /// answer are told by TC, and those of the additional section are a courtesy.
 fn is_shortened(asked: &Asked, udp: &Normal, tcp: &Normal) -> bool {
-    if asked.udp_limit.is_some_and(|limit| tcp.octets.len() <= limit) {
+    if asked
+        .udp_limit
+        .is_some_and(|limit| tcp.octets.len() <= limit)
+    {
         return false;
     }
     let read = |normal: &Normal| Message::from_vec(&normal.octets);
@@ -297,7 +317,11 @@ fn what_no_message_holds_is_cut_alike() {
         let asked = Asked::plain(asked, packet);
         let replies = transports.ask(std::slice::from_ref(&asked)).remove(0);
         let tcp = Message::from_vec(&replies.tcp).unwrap();
-        assert!(tcp.metadata.truncation && tcp.edns.is_some(), "{}", asked.what);
+        assert!(
+            tcp.metadata.truncation && tcp.edns.is_some(),
+            "{}",
+            asked.what
+        );
         assert!(tcp.answers.len() > 1_000, "{}", tcp.answers.len());
         for (over, reply) in &replies.streams {
             assert_eq!(reply[2..], replies.tcp[2..], "{} over {over}", asked.what);
@@ -308,7 +332,13 @@ fn what_no_message_holds_is_cut_alike() {
         assert!(quic.answers.len() > 500, "{}", quic.answers.len());
     }
     let of = |proto: &str| format!("global_dns_truncated_responses_total{{proto=\"{proto}\"}}");
-    for (proto, count) in [("udp", 2.0), ("tcp", 2.0), ("tls", 2.0), ("https", 8.0), ("quic", 2.0)] {
+    for (proto, count) in [
+        ("udp", 2.0),
+        ("tcp", 2.0),
+        ("tls", 2.0),
+        ("https", 8.0),
+        ("quic", 2.0),
+    ] {
         assert_eq!(server.metric(&of(proto)), count, "{proto}");
     }
 }

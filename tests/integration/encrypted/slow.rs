@@ -8,9 +8,7 @@ use super::small;
 use crate::connections::wait_for_end;
 use crate::support::PATIENCE;
 use crate::support::ask::question;
-use crate::support::encrypted::{
-    Http1, Http2, Issued, PATH, get, issue_good, post, send, serve,
-};
+use crate::support::encrypted::{Http1, Http2, Issued, PATH, get, issue_good, post, send, serve};
 use crate::support::tls::{End, end_of, localhost};
 use crate::support::wire::frame;
 
@@ -73,7 +71,9 @@ fn a_handshake_that_takes_too_long_ends() {
     });
     // Nobody waits for them.
     issued.ask_tls(server.address("tls"), &packet()).unwrap();
-    issued.ask_https(server.address("https"), &packet()).message();
+    issued
+        .ask_https(server.address("https"), &packet())
+        .message();
     for stream in &mut waiting {
         // The answer to a whole hello comes first.
         let _ = std::io::copy(stream, &mut std::io::sink());
@@ -179,14 +179,16 @@ fn a_client_of_http_2_that_opens_no_window_is_let_go() {
     let mut settings = h2::client::Builder::new();
     settings.initial_window_size(0);
     let client = issued.client(&["h2"]);
-    let deaf = Http2::with(&client, server.address("https"), &settings);
+    let deaf = Http2::with(&client, server.address("https"), settings);
     let mut deaf = deaf.unwrap();
     let requests = vec![(post(PATH), packet()); 50];
     for response in deaf.send_all(&requests) {
         assert!(response.is_err(), "{response:?}");
     }
     server.wait_for_ended("slow", 1);
-    issued.ask_https(server.address("https"), &packet()).message();
+    issued
+        .ask_https(server.address("https"), &packet())
+        .message();
 }
 
 /// Those that end by themselves are no trouble.

@@ -61,8 +61,22 @@ const PAYLOADS: [u16; 9] = [0, 511, 512, 513, 1_000, 1_231, 1_232, 4_096, 65_535
 
 /// Labels that turn one name into another, or into none.
 const LABELS: [&str; 16] = [
-    "x", "east", "west", "hub", "db", "prod", "kafka", "_tcp", "_udp", "_sql", "*", "global", "ns", "dns",
-    "north-1", "10-96-0-1",
+    "x",
+    "east",
+    "west",
+    "hub",
+    "db",
+    "prod",
+    "kafka",
+    "_tcp",
+    "_udp",
+    "_sql",
+    "*",
+    "global",
+    "ns",
+    "dns",
+    "north-1",
+    "10-96-0-1",
 ];
 
 /// Makes so many messages about a zone with these owner names.
@@ -107,7 +121,11 @@ fn parts(rng: &mut Rng, owners: &[&str], is_odd: bool) -> Parts {
             2 => parts.bits |= rng.u16(..) & 0x7800, // opcode
             3 => parts.bits |= rng.u16(..) & 0x06cf, // AA, TC, RA, Z, RCODE
             4 => {
-                let names = [&["version", "bind"][..], &["id", "server"], &["hostname", "bind"]];
+                let names = [
+                    &["version", "bind"][..],
+                    &["id", "server"],
+                    &["hostname", "bind"],
+                ];
                 let name = choose(rng, &names).iter();
                 parts.labels = name.map(|label| label.as_bytes().to_vec()).collect();
                 (parts.class, parts.rtype) = (3, *choose(rng, &[16, 16, 255, 1]));
@@ -280,7 +298,11 @@ impl Parts {
         let header = [0, self.bits].into_iter().chain(counts);
         let mut octets: Vec<u8> = header.flat_map(u16::to_be_bytes).collect();
         octets.extend(wire(&self.labels));
-        octets.extend([self.rtype, self.class].into_iter().flat_map(u16::to_be_bytes));
+        octets.extend(
+            [self.rtype, self.class]
+                .into_iter()
+                .flat_map(u16::to_be_bytes),
+        );
         if let Some(opt) = &self.opt {
             octets.extend([0, 0, 41]);
             octets.extend(opt.payload.to_be_bytes());

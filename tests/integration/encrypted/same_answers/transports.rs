@@ -54,7 +54,10 @@ impl Transports {
 
     /// Asks all messages, each way.
     pub fn ask(&mut self, batch: &[Asked]) -> Vec<Replies> {
-        let framed: Vec<u8> = batch.iter().flat_map(|asked| frame(&asked.packet)).collect();
+        let framed: Vec<u8> = batch
+            .iter()
+            .flat_map(|asked| frame(&asked.packet))
+            .collect();
         // Whoever does not take its replies is let go: each is read before the next is asked.
         self.tcp.write_all(&framed).unwrap();
         let tcp = batch.iter().map(|_| read_framed(&mut self.tcp).unwrap());
@@ -71,25 +74,33 @@ impl Transports {
         let got = self.second.send_all(&gets);
         let quic = self.ask_quic(batch);
 
-        let streams = tcp.into_iter().zip(tls).zip(posted.into_iter().zip(got)).zip(quic);
-        let replies = batch.iter().zip(streams).map(|(asked, (((tcp, tls), (posted, got)), quic))| {
-            let name = |error: h2::Error| panic!("{}: {error}", asked.what);
-            let by_get = self.http1(&Http1::text(&get(PATH, &asked.packet), &[]));
-            let by_post = self.http1(&Http1::text(&post(PATH), &asked.packet));
-            self.udp.send(&asked.packet).unwrap();
-            Replies {
-                udp: read_datagram(&self.udp).unwrap(),
-                tcp,
-                streams: vec![
-                    ("TLS", tls),
-                    ("HTTP/1.1 GET", by_get),
-                    ("HTTP/1.1 POST", by_post),
-                    ("HTTP/2 GET", got.unwrap_or_else(name).message()),
-                    ("HTTP/2 POST", posted.unwrap_or_else(name).message()),
-                ],
-                quic,
-            }
-        });
+        let streams = tcp
+            .into_iter()
+            .zip(tls)
+            .zip(posted.into_iter().zip(got))
+            .zip(quic);
+        let replies =
+            batch
+                .iter()
+                .zip(streams)
+                .map(|(asked, (((tcp, tls), (posted, got)), quic))| {
+                    let name = |error: h2::Error| panic!("{}: {error}", asked.what);
+                    let by_get = self.http1(&Http1::text(&get(PATH, &asked.packet), &[]));
+                    let by_post = self.http1(&Http1::text(&post(PATH), &asked.packet));
+                    self.udp.send(&asked.packet).unwrap();
+                    Replies {
+                        udp: read_datagram(&self.udp).unwrap(),
+                        tcp,
+                        streams: vec![
+                            ("TLS", tls),
+                            ("HTTP/1.1 GET", by_get),
+                            ("HTTP/1.1 POST", by_post),
+                            ("HTTP/2 GET", got.unwrap_or_else(name).message()),
+                            ("HTTP/2 POST", posted.unwrap_or_else(name).message()),
+                        ],
+                        quic,
+                    }
+                });
         replies.collect()
     }
 
