@@ -1,7 +1,5 @@
 //! `--tls-client-ca`: clients that show a certificate of one of these authorities, and no others.
 
-use std::net::SocketAddr;
-
 use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, HandshakeKind};
 

@@ -6,13 +6,13 @@ use hickory_proto::op::{Message, ResponseCode};
 
 use super::small;
 use crate::connections::{TOO_FEW, start_limited};
-use crate::support::PATIENCE;
 use crate::support::ask::question;
 use crate::support::encrypted::{
     Http1, PATH, QUIC, Quic, Stream, ask, connect_from, files, get, issue_good, post, serve,
 };
 use crate::support::tls::{End, end_of};
 use crate::support::wire::read_framed;
+use crate::support::{PATIENCE, wait_for};
 
 const OPEN: &str = "global_dns_tcp_connections";
 
@@ -113,21 +113,25 @@ fn who_has_not_said_a_word_goes_before_those_that_ask() {
     let server = serve(small(), &issued, &["--tcp-connections=4"]);
     let (tls, https) = (server.address("tls"), server.address("https"));
     let (mut first, mut second) = (issued.tls(tls), issued.http1(https));
-    let mut silent = Vec::new();
+    let mut silent: Vec<TcpStream> = Vec::new();
     for round in 0..10 {
+        let displaced = std::mem::take(&mut silent);
         for listener in [tls, https] {
             let stream = TcpStream::connect(listener).unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
             silent.push(stream);
         }
-        // The two last of them are at the limit; those before have gone.
+        // When those before have gone, these have come.
+        displaced.into_iter().for_each(|mut stream| {
+            crate::connections::wait_for_end(&mut stream);
+        });
+        wait_for("four connections", || {
+            (server.metric(OPEN) == 4.0).then_some(())
+        });
         assert!(is_answered(&mut first), "round {round}");
         assert!(is_answered_by_http(&mut second), "round {round}");
     }
-    let kept = silent.split_off(silent.len() - 2);
-    silent.iter_mut().for_each(crate::connections::wait_for_end);
-    assert_eq!(server.metric(OPEN), 4.0);
-    drop(kept);
+    server.wait_for_ended("displaced", 18);
 }
 
 #[test]

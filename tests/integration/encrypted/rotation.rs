@@ -72,51 +72,52 @@ fn no_query_fails_while_certificates_change() {
     let client = |protocol| Client::new(&first, Offer::of(&[protocol]));
 
     let seen = Seen::default();
+    let (seen, client, packet, of_quic) = (&seen, &client, &packet, &of_quic);
+    let quic = server.address("quic");
     thread::scope(|scope| {
-        let end = End(&seen);
+        let end = End(seen);
         let clients: [(&str, Box<dyn FnMut() -> Vec<u8> + Send>); 7] = [
             ("TLS, kept", {
                 let mut stream = client("dot").connect(tls).unwrap();
-                Box::new(|| ask(&mut stream, &packet).unwrap())
+                Box::new(move || ask(&mut stream, packet).unwrap())
             }),
             (
                 "TLS, new",
-                Box::new(|| {
+                Box::new(move || {
                     let mut stream = client("dot").connect(tls).unwrap();
                     seen.note(&stream.conn.peer_certificates().unwrap()[0]);
-                    ask(&mut stream, &packet).unwrap()
+                    ask(&mut stream, packet).unwrap()
                 }),
             ),
             ("TLS, resumed", {
                 let client = client("dot");
-                Box::new(move || client.ask(tls, &packet).unwrap())
+                Box::new(move || client.ask(tls, packet).unwrap())
             }),
             ("HTTP/1.1, kept", {
                 let mut connection = Http1::connect(&client("http/1.1"), https).unwrap();
-                Box::new(|| connection.send(&post(PATH), &packet).unwrap().message())
+                Box::new(move || connection.send(&post(PATH), packet).unwrap().message())
             }),
             ("HTTP/2, kept", {
                 let mut connection = Http2::connect(&client("h2"), https).unwrap();
-                Box::new(|| connection.send(&get(PATH, &packet), &[]).unwrap().message())
+                Box::new(move || connection.send(&get(PATH, packet), &[]).unwrap().message())
             }),
             (
                 "HTTP/2, new",
-                Box::new(|| {
+                Box::new(move || {
                     let connection = Http2::connect(&client("h2"), https);
-                    let sent = connection.unwrap().send(&post(PATH), &packet);
+                    let sent = connection.unwrap().send(&post(PATH), packet);
                     sent.unwrap().message()
                 }),
             ),
             (
                 "QUIC, new",
-                Box::new(|| {
-                    let connection = Quic::connect(&client("doq"), server.address("quic"));
-                    connection.unwrap().ask(&of_quic).unwrap()
+                Box::new(move || {
+                    let connection = Quic::connect(&client("doq"), quic);
+                    connection.unwrap().ask(of_quic).unwrap()
                 }),
             ),
         ];
         for (what, ask) in clients {
-            let seen = &seen;
             scope.spawn(move || {
                 let _end = End(seen);
                 seen.repeat(what, ask);
