@@ -1,6 +1,8 @@
 //! RFC 7828: edns-tcp-keepalive.
 
-use crate::support::{answer, case, check, nxdomain, refused, sample};
+use crate::support::https::{PATH, get, post};
+use crate::support::tls::ask;
+use crate::support::{answer, case, check, decode, encrypted, nxdomain, query, refused, sample};
 
 const WEST: &str = "west.db.prod.global. 5 IN A 10.96.20.1";
 /// 30 seconds, in units of 100 milliseconds (section 3.1).
@@ -30,4 +32,31 @@ fn s3_2_the_timeout_is_told_over_tcp_and_never_over_udp() {
             ),
         ],
     );
+}
+
+/// A connection of TLS carries DNS itself; how long one of HTTP or QUIC lasts is their own matter.
+#[test]
+fn s3_2_the_timeout_is_told_over_tls_and_not_over_https() {
+    let server = encrypted(&[]);
+    for (text, has_answer) in [
+        ("west.db.prod.global. A", true),
+        ("nope.global. A", false),
+        ("www.example. A", false),
+    ] {
+        let question = query(&format!("{text} +keepalive"));
+        let told = |reply: &[u8]| {
+            let reply = decode(reply);
+            assert_eq!(!reply.answer.is_empty(), has_answer, "{text}");
+            let mut options = reply.opt.unwrap().options.into_iter();
+            options.find(|(code, _)| *code == 11)
+        };
+        let tls = ask(&mut server.tls(), &question.0).unwrap();
+        assert_eq!(told(&tls), Some((11, "012c".to_owned())), "{text}");
+        let by_post = server.http2().send(&post(PATH), &question.0).unwrap();
+        assert_eq!(told(&by_post.message()), None, "{text}");
+        let by_get = server.http1().send(&get(PATH, &question.0), &[]).unwrap();
+        assert_eq!(told(&by_get.message()), None, "{text}");
+        let plain = ask(&mut server.tls(), &query(&format!("{text} +edns")).0);
+        assert_eq!(told(&plain.unwrap()), None, "{text}");
+    }
 }

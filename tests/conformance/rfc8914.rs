@@ -10,7 +10,7 @@ use crate::support::{
 fn s4_15_not_ready() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     check(
-        &serve_nothing_yet(silent.local_addr().unwrap()),
+        &serve_nothing_yet(silent.local_addr().unwrap(), &[]),
         &[
             case(
                 "a name",

@@ -2,8 +2,9 @@
 //!
 //! | targets | from | to |
 //! |---|---|---|
-//! | `reply`, `question` | [`messages`]: octets, or a question that nearly makes sense | replies over UDP and TCP |
-//! | `framing` | [`framing`]: a stream, however it is cut | the stream that is sent back |
+//! | `reply`, `question` | [`messages`]: octets, or a question that nearly makes sense | replies over every transport |
+//! | `framing` | [`framing`]: a stream of TCP or TLS, however it is cut | the stream that is sent back |
+//! | `request` | [`requests`]: the head of an HTTP request | the message that it asks for, or a status code |
 //! | `objects` | [`world`]: what a cluster holds, made by [`objects`] | inputs, [`tables`], [`answers`] |
 //! | `objects_raw` | [`raw`]: any text as an object | what is kept of it, or a reason |
 //! | `manifest`, `manifest_raw` | [`manifest`]: a file | inputs, or an error |
@@ -35,6 +36,8 @@ pub mod messages;
 pub mod objects;
 #[path = "checks/raw.rs"]
 pub mod raw;
+#[path = "checks/requests.rs"]
+pub mod requests;
 #[path = "checks/tables.rs"]
 pub mod tables;
 #[path = "checks/world.rs"]

@@ -13,7 +13,9 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use checks::requests::{self, Outcome};
 use checks::{answers, foreign, framing, manifest, memory, messages, raw, world};
+use global_dns::server::encrypted::request::Asked;
 
 #[path = "checks.rs"]
 mod checks;
@@ -49,6 +51,11 @@ fn the_corpus_of_questions_is_answered_as_it_should_be() {
 #[test]
 fn the_corpus_of_streams_is_answered_however_it_is_cut() {
     replay("framing", framing::check);
+}
+
+#[test]
+fn the_corpus_of_requests_is_read_as_it_should_be() {
+    replay("request", requests::check);
 }
 
 #[test]
@@ -106,6 +113,35 @@ fn the_checks_see_streams_of_every_kind() {
     }
     let full = outcome("pipelined-wide-fills-the-outbox");
     assert!(full.times_full > 0 && full.sent.len() > 16 * 1024);
+    let padded = outcome("asks-for-padding");
+    assert!(padded.sent.len() > 2 && padded.padded > padded.sent.len());
+}
+
+#[test]
+fn the_checks_see_requests_of_every_kind() {
+    let outcome = |name: &str| requests::check(&input("request", name));
+    for name in ["get", "head", "get-4096", "get-second-parameter"] {
+        let outcome = outcome(name);
+        assert!(
+            matches!(&outcome, Outcome::Asks(Asked::Message(message)) if message.len() >= 12),
+            "{name}: {outcome:?}"
+        );
+    }
+    assert_eq!(outcome("post"), Outcome::Asks(Asked::Body));
+    assert_eq!(outcome("options"), Outcome::Asks(Asked::Methods));
+    for (name, status) in [
+        ("get-none", 400),
+        ("get-two", 400),
+        ("get-padding", 400),
+        ("another-path", 404),
+        ("put", 405),
+        ("get-4097", 414),
+        ("post-no-type", 415),
+        ("post-text", 415),
+    ] {
+        assert_eq!(outcome(name), Outcome::Refused(status), "{name}");
+    }
+    assert_eq!(outcome("no-uri"), Outcome::NoRequest);
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! TCP connections: who has to go when there are too many, what a slow client may take, and what nobody can make us lose.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::ask::question;
 use crate::support::binary::{Await, Server, global_dns};
+use crate::support::encrypted::connect_from;
 use crate::support::objects::{Manifest, mirror, objects};
 use crate::support::wire::{frame, read_framed};
 
@@ -30,18 +32,12 @@ fn ask(stream: &mut TcpStream) -> Option<Vec<u8>> {
 }
 
 /// Waits until the server closes the connection.
-fn wait_for_end(stream: &mut TcpStream) {
+pub fn wait_for_end(stream: &mut TcpStream) {
     match stream.read(&mut [0]) {
         Ok(0) => {}
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
         other => panic!("still open: {other:?}"),
     }
-}
-
-fn ended(server: &Server, reason: &str) -> f64 {
-    server.metric(&format!(
-        "global_dns_tcp_connections_ended_total{{reason=\"{reason}\"}}"
-    ))
 }
 
 #[test]
@@ -54,7 +50,7 @@ fn one_more_than_the_limit_takes_the_place_of_the_longest_idle() {
     wait_for_end(&mut second);
     assert!(ask(&mut third).is_some());
     assert!(ask(&mut first).is_some());
-    assert_eq!(ended(&server, "displaced"), 1.0);
+    assert_eq!(server.ended("displaced"), 1.0);
     assert_eq!(server.metric("global_dns_tcp_connections"), 2.0);
 }
 
@@ -63,12 +59,7 @@ fn who_hoards_connections_loses_its_own() {
     let server = Server::of(sample(), &["--tcp-connections-per-address=3"]);
     let dns = server.address("dns");
     let from = |host: u8| {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-        let socket = socket.unwrap();
-        let own = SocketAddr::from(([127, 0, 0, host], 0));
-        socket.bind(&own.into()).unwrap();
-        socket.connect(&dns.into()).unwrap();
-        let stream = TcpStream::from(socket);
+        let stream = connect_from([127, 0, 0, host].into(), dns);
         stream.set_read_timeout(Some(LONG)).unwrap();
         stream
     };
@@ -100,7 +91,7 @@ fn a_message_that_comes_octet_by_octet_gets_no_more_time_by_it() {
     let sent = sent.count();
     assert!(sent < packet.len(), "the whole message was taken");
     assert!(started.elapsed() >= Duration::from_secs(5));
-    assert_eq!(ended(&server, "slow"), 1.0);
+    assert_eq!(server.ended("slow"), 1.0);
 }
 
 #[test]
@@ -137,7 +128,7 @@ fn a_client_that_takes_no_replies_is_let_go() {
         matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
         "{kind}"
     );
-    assert_eq!(ended(&server, "slow"), 1.0);
+    assert_eq!(server.ended("slow"), 1.0);
 }
 
 /// Changes what a running server may open: soft and hard limit.
@@ -148,8 +139,8 @@ fn limit_open_files(server: &Server, limits: &str) {
     assert!(command.status().unwrap().success());
 }
 
-/// Starts a server under limits of open files.
-fn start_limited(limits: &str) -> Server {
+/// Starts a server under limits of open files; `more` writes what it needs to a folder and returns flags.
+pub fn start_limited(limits: &str, more: impl FnOnce(&Path) -> Vec<String>) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("objects.yaml");
     std::fs::write(&file, sample().text()).unwrap();
@@ -164,16 +155,16 @@ fn start_limited(limits: &str) -> Server {
         "--udp-workers=2",
         "--file",
     ]);
-    command.arg(file);
+    command.arg(file).args(more(folder.path()));
     Server::start_command(folder, command, Await::Ready)
 }
 
-const TOO_FEW: &str =
+pub const TOO_FEW: &str =
     "The system grants too few open files for --tcp-connections: fewer are served";
 
 #[test]
 fn the_soft_limit_of_open_files_is_raised() {
-    let server = start_limited("64:2000");
+    let server = start_limited("64:2000", |_| Vec::new());
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.process())).unwrap();
     let limits = limits
         .lines()
@@ -201,7 +192,7 @@ fn a_small_limit_of_connections_is_no_want_of_open_files() {
 
 #[test]
 fn connections_are_no_more_than_the_hard_limit_of_open_files_allows() {
-    let server = start_limited("64:500");
+    let server = start_limited("64:500", |_| Vec::new());
     let fields = server.log.wait(0, TOO_FEW);
     assert_eq!(
         [

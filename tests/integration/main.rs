@@ -11,7 +11,7 @@
 //! - `api_host`: which `Host` the API answers
 //! - `cookies`: whose cookies are accepted: secrets in a file, replicas, restarts
 //! - `connections`: TCP: too many connections, slow clients, no descriptors left
-//! - `encrypted`: DNS over TLS and HTTPS: the same answers; what hickory-server does on its own; the certificate
+//! - `encrypted`: DNS over TLS, HTTPS and QUIC: the same answers; certificates of servers and clients; connections, limits
 //! - `log`: a log that cannot be written
 //! - `members`: whose endpoints a name has: gateways, local members, clusters, TTLs, short names, zones
 //! - `udp`: where replies leave from on a host with several addresses; forged ICMP messages

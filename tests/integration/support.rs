@@ -4,8 +4,11 @@ pub mod ask;
 pub mod binary;
 pub mod encrypted;
 pub mod objects;
+pub mod sockets;
 
 // Shared with other suites.
+#[path = "../support/certificates.rs"]
+pub mod certificates;
 #[path = "../support/command.rs"]
 pub mod command;
 #[path = "../support/differences.rs"]
@@ -14,6 +17,9 @@ pub mod differences;
 pub mod environment;
 #[path = "../support/http.rs"]
 pub mod http;
+#[allow(dead_code, reason = "other suites use the rest")]
+#[path = "../support/https.rs"]
+pub mod https;
 #[path = "../support/local_objects.rs"]
 pub mod local_objects;
 #[path = "../support/metrics.rs"]
@@ -25,12 +31,18 @@ pub mod mirror_objects;
 pub mod networks;
 #[path = "../support/ports.rs"]
 pub mod ports;
+#[allow(dead_code, reason = "other suites use the rest")]
+#[path = "../support/quic.rs"]
+pub mod quic;
 #[path = "../support/repository.rs"]
 pub mod repository;
 #[path = "../support/running.rs"]
 pub mod running;
 #[path = "../support/signal.rs"]
 pub mod signal;
+#[allow(dead_code, reason = "other suites use the rest")]
+#[path = "../support/tls.rs"]
+pub mod tls;
 #[path = "../support/tools.rs"]
 pub mod tools;
 #[path = "../support/wait.rs"]
@@ -43,7 +55,7 @@ use std::collections::BTreeSet;
 pub use differences::assert_none;
 pub use ports::free_port;
 pub use repository::repository;
-pub use wait::{PATIENCE, wait_for};
+pub use wait::{PATIENCE, wait_for, wait_for_ok};
 
 /// The sorted set of texts.
 pub fn set<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> BTreeSet<String> {

@@ -4,6 +4,7 @@
 //! more is answered until they are taken; bodies are as long as queries, and few are read at a time.
 
 mod exchange;
+mod watched;
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -26,6 +27,7 @@ use crate::server::tcp::{LEAVE, LONGEST_LEAVE};
 use crate::telemetry::Ended;
 
 pub(super) use exchange::Exchange;
+use watched::Watched;
 
 /// Requests of an HTTP/2 connection at a time (RFC 9113 section 6.5.2 recommends no fewer).
 const STREAMS: u32 = 100;
@@ -48,7 +50,8 @@ pub(super) async fn serve(
         })
     };
     let builder = builder();
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let stream = TokioIo::new(Watched::new(stream, exchange.clone()));
+    let mut connection = pin!(builder.serve_connection(stream, service));
     // When the server began to stop; until when the client may go in good order, and why it is to go.
     let (mut stopped, mut leaving) = (None, None);
     let ended = loop {

@@ -15,7 +15,7 @@ use super::wait::PATIENCE;
 use super::wire::{self, Over, exchange, read_datagram, read_framed};
 
 /// What every server here serves, unless it says otherwise.
-const SAMPLE: &str = include_str!("../sample.yaml");
+pub const SAMPLE: &str = include_str!("../sample.yaml");
 /// `global-dns serve`, running; killed when dropped.
 pub struct Server {
     running: Running,
@@ -45,7 +45,7 @@ pub fn serve_objects(yaml: &str, flags: &[&str]) -> Server {
 }
 
 /// Serves a cluster whose API server never answers, so that there is no table.
-pub fn serve_nothing_yet(api_server: SocketAddr) -> Server {
+pub fn serve_nothing_yet(api_server: SocketAddr, flags: &[&str]) -> Server {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("kubeconfig");
     let kubeconfig = format!(
@@ -54,8 +54,8 @@ pub fn serve_nothing_yet(api_server: SocketAddr) -> Server {
          clusters: [{{name: k, cluster: {{server: 'http://{api_server}'}}}}]}}"
     );
     std::fs::write(&file, kubeconfig).unwrap();
-    let flags = ["--kubeconfig", file.to_str().unwrap()];
-    Server::start(folder, &flags)
+    let fixed = ["--kubeconfig", file.to_str().unwrap()];
+    Server::start(folder, &[&fixed, flags].concat())
 }
 
 // === impl Server ===
@@ -73,6 +73,11 @@ impl Server {
             running,
             _folder: folder,
         }
+    }
+
+    /// Where a listener is: `tls`, `https`, `quic`.
+    pub fn address(&self, listener: &str) -> SocketAddr {
+        self.running.address(listener)
     }
 
     /// Connects over TCP.
@@ -140,7 +145,7 @@ pub fn frame(packet: &Packet) -> Vec<u8> {
 }
 
 /// Reads a message; `None` at the end of the stream.
-pub fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
+pub fn receive(stream: &mut impl io::Read) -> Option<Vec<u8>> {
     let mut length = [0; 2];
     match stream.read_exact(&mut length) {
         Ok(()) => {}

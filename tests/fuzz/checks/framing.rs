@@ -1,4 +1,4 @@
-//! What holds of a stream of messages over TCP, however it is cut.
+//! What holds of a stream of messages over TCP or inside TLS, however it is cut.
 
 use global_dns::server::framing::{Framing, MESSAGE, OUTBOX, PREFIX, Pause, QUERY};
 use global_dns::wire::Transport;
@@ -14,27 +14,44 @@ pub struct Outcome {
     pub is_closed: bool,
     /// How often replies had to be written before more could be answered.
     pub times_full: usize,
+    /// Octets that are sent inside TLS, where replies are padded for who asks.
+    pub padded: usize,
 }
 
 /// What the target cuts: at most so much, because it is cut in single octets, too.
 const LONGEST: usize = 16 * 1024;
+/// Octets of the longest record of TLS (RFC 8446 section 5.1).
+const RECORD: usize = 16 * 1024;
 
 /// Makes a stream out of choices and cuts it in several ways.
 pub fn check(octets: &[u8]) -> Outcome {
     let choices = &mut Choices::new(octets);
     let steps = [choices.octet(), choices.octet(), choices.octet()].map(usize::from);
     let stream = stream(choices);
-    let expected = expected(&stream);
-    let cuts: [&[usize]; 4] = [&[stream.len().max(1)], &[1], &[1, 2, 4096], &steps];
-    for cut in cuts {
-        let found = converse(&stream, cut);
-        assert_eq!(
-            (&found.sent, found.is_closed),
-            (&expected.sent, expected.is_closed),
-            "cut after {cut:?}"
-        );
-    }
-    converse(&stream, cuts[0])
+    let cuts: [&[usize]; 6] = [
+        &[stream.len().max(1)],
+        &[1],
+        &[1, 2, 4096],
+        &steps,
+        // Records, of which a part is read when there is no room for all of it; empty ones, too.
+        &[RECORD],
+        &[steps[0] * 64, 0, steps[1]],
+    ];
+    let [mut over_tcp, over_tls] = [Transport::Tcp, Transport::Tls].map(|over| {
+        let expected = expected(&stream, over);
+        for cut in cuts {
+            let found = converse(&stream, cut, over);
+            assert_eq!(
+                (&found.sent, found.is_closed),
+                (&expected.sent, expected.is_closed),
+                "cut after {cut:?}, {over:?}"
+            );
+        }
+        converse(&stream, cuts[0], over)
+    });
+    assert_eq!(over_tcp.is_closed, over_tls.is_closed);
+    over_tcp.padded = over_tls.sent.len();
+    over_tcp
 }
 
 /// Makes messages with their lengths, most of which are questions.
@@ -80,7 +97,7 @@ fn frame(stream: &mut Vec<u8>, message: &[u8]) {
 }
 
 /// What is to be sent back: one reply to each message in order, until one is none of a client's.
-fn expected(mut stream: &[u8]) -> Outcome {
+fn expected(mut stream: &[u8], over: Transport) -> Outcome {
     let (mut sent, mut out) = (Vec::new(), vec![0; MESSAGE]);
     let mut is_closed = false;
     while let Some((length, rest)) = stream.split_first_chunk() {
@@ -91,7 +108,7 @@ fn expected(mut stream: &[u8]) -> Outcome {
         }
         let (message, rest) = rest.split_at(length);
         let is_query = message.len() >= 12 && message[2] & 0x80 == 0;
-        let written = reply_into(message, Transport::Tcp, &mut out);
+        let written = reply_into(message, over, &mut out);
         assert_eq!(written.is_some(), is_query);
         is_closed = !is_query;
         let Some(length) = written else { break };
@@ -103,11 +120,12 @@ fn expected(mut stream: &[u8]) -> Outcome {
         sent,
         is_closed,
         times_full: 0,
+        padded: 0,
     }
 }
 
-/// Sends a stream in pieces, as the connection's task takes them from the kernel.
-fn converse(stream: &[u8], cut: &[usize]) -> Outcome {
+/// Sends a stream in pieces, as the connection's task takes them from the kernel, or out of records of TLS.
+fn converse(stream: &[u8], cut: &[usize], over: Transport) -> Outcome {
     // The reply on top of a full outbox; a vector that grows has room for twice what is in it.
     const MOST: usize = PREFIX + QUERY + 2 * (OUTBOX + PREFIX + MESSAGE);
     let mut framing = Framing::default();
@@ -115,14 +133,20 @@ fn converse(stream: &[u8], cut: &[usize]) -> Outcome {
         sent: Vec::new(),
         is_closed: false,
         times_full: 0,
+        padded: 0,
     };
     let (mut rest, mut pieces) = (stream, cut.iter().cycle());
+    // What is left of a piece; the lengths may all be zero.
+    let mut piece = 0;
     while !rest.is_empty() && !outcome.is_closed {
         let room = framing.room();
         let free = room.capacity() - room.len();
         assert!(free > 0, "there is always room for the rest of a query");
-        let piece = *pieces.next().unwrap();
-        let (arrived, later) = rest.split_at(piece.clamp(1, free).min(rest.len()));
+        if piece == 0 {
+            piece = (*pieces.next().unwrap()).max(1);
+        }
+        let (arrived, later) = rest.split_at(piece.min(free).min(rest.len()));
+        piece -= arrived.len();
         room.extend_from_slice(arrived);
         assert!(room.capacity() <= PREFIX + QUERY, "one query is held");
         rest = later;
@@ -130,7 +154,7 @@ fn converse(stream: &[u8], cut: &[usize]) -> Outcome {
             // The room for one message is made once for a thread.
             let held = (2 * MOST) as u64;
             let (pause, _) = holds_at_most(held, "answering", || {
-                framing.answer(|message, out| reply_into(message, Transport::Tcp, out))
+                framing.answer(|message, out| reply_into(message, over, out))
             });
             assert!(framing.held() <= MOST, "{} octets are held", framing.held());
             outcome.sent.extend_from_slice(framing.replies());

@@ -11,6 +11,7 @@ use global_dns::table::{
     Inputs, LocalMembers, Published, Publisher, Rules, ShortNames, Table, build,
 };
 use global_dns::wire::cookie::Cookie;
+use global_dns::wire::respond::PADDING_BLOCK;
 use global_dns::wire::{
     Access, Arrival, Order, RateLimit, Reject, Settings, Transport, parse, records, respond, write,
 };
@@ -127,6 +128,7 @@ pub fn check(packet: &[u8]) {
     };
     check_small(packet);
     check_records(&now, packet);
+    check_encrypted(&now, packet, &tcp);
     let edns = match parse(packet) {
         Ok(query) => query.edns,
         Err(Reject::With { edns, .. }) => edns,
@@ -264,11 +266,38 @@ fn order_of(packet: &[u8]) -> Order {
     orders[usize::from(packet[1] % 4)]
 }
 
-/// Over TLS and HTTPS a library writes the reply, out of records that are made apart: they are the same.
+/// Inside TLS a reply is what it is over TCP, and padded for who asks.
+fn check_encrypted(now: &Published, packet: &[u8], tcp: &[u8]) {
+    let edns = match parse(packet) {
+        Ok(query) => query.edns,
+        Err(Reject::With { edns, .. }) => edns,
+        Err(Reject::Drop) => None,
+    };
+    let says_keepalive = edns.is_some_and(|edns| edns.wants_keepalive);
+    let is_padded = edns.is_some_and(|edns| edns.wants_padding);
+    for over in [Transport::Tls, Transport::Https] {
+        let own = reply(now, packet, over).expect("a reply, as over TCP");
+        // HTTP has no keepalive of DNS.
+        let is_shorter = over == Transport::Https && says_keepalive;
+        let length = tcp.len() - if is_shorter { 6 } else { 0 };
+        if is_padded {
+            let padded = (length + 4).next_multiple_of(PADDING_BLOCK);
+            assert_eq!(own.len(), padded, "{over:?}: whole blocks");
+            let (own, tcp) = (foreign::decode(&own, "TLS"), foreign::decode(tcp, "TCP"));
+            assert_eq!(own, tcp, "{over:?}: the rest is the same");
+        } else if is_shorter {
+            assert_eq!(own.len(), length, "{over:?}");
+        } else {
+            assert_eq!(own, tcp, "{over:?}");
+        }
+    }
+}
+
+/// Over QUIC a library writes the reply, out of records that are made apart: they are the same.
 fn check_records(now: &Published, packet: &[u8]) {
     let query = parse(packet);
     let arrival = Arrival {
-        over: Transport::Tls,
+        over: Transport::Quic,
         client: CLIENT,
         rate_limit: RateLimit::Within,
         turn: 3,

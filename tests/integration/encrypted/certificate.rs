@@ -6,34 +6,31 @@ use std::path::Path;
 use super::small;
 use crate::support::ask::question;
 use crate::support::binary::{Server, run};
-use crate::support::encrypted::{Issued, issue, issue_good, serve};
+use crate::support::encrypted::{Issued, PATH, QUIC, Quic, ask, issue, issue_good, post, serve};
 use crate::support::wait_for;
 
 const DAY: i64 = 24 * 3_600;
 const KEPT: &str = "Kept the last certificate: a file cannot be used";
 
+/// Whether every listener shows a certificate.
 fn is_shown(issued: &Issued, server: &Server) -> bool {
-    ["tls", "https"].map(|listener| {
-        let protocol = if listener == "tls" { "dot" } else { "h2" };
-        issued.connect(server.address(listener), protocol).is_ok()
-    }) == [true, true]
-}
-
-fn count(server: &Server, message: &str) -> usize {
-    let events = server.log.events();
-    let of_message = events
-        .iter()
-        .filter(|event| event["fields"]["message"] == message);
-    of_message.count()
+    let (tls, https) = (server.address("tls"), server.address("https"));
+    let quic = Quic::connect(&issued.client(&["doq"]), server.address("quic"));
+    [
+        issued.client(&["dot"]).connect(tls).is_ok(),
+        issued.client(&["h2"]).connect(https).is_ok(),
+        quic.is_ok(),
+    ] == [true; 3]
 }
 
 #[test]
 fn a_new_certificate_is_shown_and_open_connections_stay() {
     let (old, new) = (issue_good(), issue(-60, 90 * DAY));
-    let server = serve(small(), &old, &[]);
+    let server = serve(small(), &old, &[QUIC]);
     assert!(is_shown(&old, &server) && !is_shown(&new, &server));
     let before = server.metric("global_dns_certificate_expiry_timestamp_seconds");
-    let mut stream = old.connect(server.address("tls"), "dot").unwrap();
+    let mut stream = old.tls(server.address("tls"));
+    let mut pages = old.http2(server.address("https"));
     let mark = server.log.mark();
     new.write(server.folder());
     server.log.wait(mark, "Reloaded the certificate");
@@ -44,9 +41,9 @@ fn a_new_certificate_is_shown_and_open_connections_stay() {
         "{before} {after}"
     );
     let packet = question("db.prod.global. A").packet();
-    crate::support::encrypted::send(&mut stream, &packet).unwrap();
-    crate::support::wire::read_framed(&mut stream).unwrap();
-    assert_eq!(count(&server, KEPT), 0);
+    ask(&mut stream, &packet).unwrap();
+    pages.send(&post(PATH), &packet).unwrap().message();
+    assert_eq!(server.count_logged(KEPT), 0);
 }
 
 #[test]
@@ -70,7 +67,7 @@ fn a_secret_that_kubernetes_swaps_is_noticed() {
         "--tls-listen=127.0.0.1:0".to_owned(),
     ];
     let server = Server::of(small(), &flags.each_ref().map(String::as_str));
-    old.connect(server.address("tls"), "dot").unwrap();
+    old.tls(server.address("tls"));
     let mark = server.log.mark();
     version("..2", &new);
     symlink("..2", folder.path().join("..data_tmp")).unwrap();
@@ -80,13 +77,13 @@ fn a_secret_that_kubernetes_swaps_is_noticed() {
     )
     .unwrap();
     server.log.wait(mark, "Reloaded the certificate");
-    new.connect(server.address("tls"), "dot").unwrap();
+    new.tls(server.address("tls"));
 }
 
 #[test]
 fn a_broken_certificate_keeps_the_last_one_and_is_told_once() {
     let (old, other) = (issue_good(), issue_good());
-    let server = serve(small(), &old, &[]);
+    let server = serve(small(), &old, &[QUIC]);
     let file = |name: &str| server.folder().join(name);
     let (certificate, key) = (file("tls.crt"), file("tls.key"));
     let cases: [(&str, &Path, Option<&str>, &str); 5] = [
@@ -125,7 +122,7 @@ fn a_broken_certificate_keeps_the_last_one_and_is_told_once() {
             "{what}: {error}"
         );
         assert!(is_shown(&old, &server), "{what}");
-        assert_eq!(count(&server, KEPT), index + 1, "{what}");
+        assert_eq!(server.count_logged(KEPT), index + 1, "{what}");
         // Good again: nothing to tell, and the next trouble is a new one.
         old.write(server.folder());
     }
@@ -178,7 +175,7 @@ fn a_certificate_that_is_not_valid_is_shown_all_the_same_and_warned_of_once() {
         (-30 * DAY, DAY, "The certificate expires soon"),
         (DAY, 30 * DAY, "The certificate is not valid yet"),
     ] {
-        let server = serve(small(), &issue(begins, ends), &[]);
+        let server = serve(small(), &issue(begins, ends), &[QUIC]);
         let fields = server.log.wait(0, said);
         assert!(fields["file"].as_str().unwrap().ends_with("tls.crt"));
         let good = issue_good();
@@ -187,6 +184,6 @@ fn a_certificate_that_is_not_valid_is_shown_all_the_same_and_warned_of_once() {
         wait_for("the new certificate", || {
             is_shown(&good, &server).then_some(())
         });
-        assert_eq!(count(&server, said), 1, "{said}");
+        assert_eq!(server.count_logged(said), 1, "{said}");
     }
 }

@@ -1,44 +1,64 @@
 //! Connections: whose they are, and who has to go when there are too many.
 
-use std::io::Read as _;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, TcpStream};
 
 use hickory_proto::op::{Message, ResponseCode};
-use socket2::{Domain, Socket, Type};
 
 use super::small;
+use crate::connections::{TOO_FEW, start_limited};
 use crate::support::ask::question;
-use crate::support::binary::Server;
-use crate::support::encrypted::{Issued, Stream, issue_good, send, serve};
-use crate::support::wait::PATIENCE;
+use crate::support::encrypted::{
+    Http1, PATH, QUIC, Quic, Stream, ask, connect_from, files, get, issue_good, post, serve,
+};
+use crate::support::tls::{End, end_of};
 use crate::support::wire::read_framed;
+use crate::support::{PATIENCE, wait_for};
+
+const OPEN: &str = "global_dns_tcp_connections";
 
 fn packet() -> Vec<u8> {
     question("db.prod.global. A").packet()
 }
 
-fn ask(stream: &mut Stream) -> Option<Message> {
-    send(stream, &packet()).ok()?;
-    Message::from_vec(&read_framed(stream).ok()?).ok()
+fn is_answered(stream: &mut Stream) -> bool {
+    ask(stream, &packet()).is_ok()
 }
 
-fn connect(issued: &Issued, server: &Server, listener: &str) -> Stream {
-    let protocol = if listener == "tls" { "dot" } else { "h2" };
-    issued.connect(server.address(listener), protocol).unwrap()
+fn is_answered_by_http(connection: &mut Http1) -> bool {
+    connection
+        .send(&post(PATH), &packet())
+        .is_ok_and(|response| response.status == 200)
 }
 
 #[test]
 fn a_client_has_its_own_address() {
     let issued = issue_good();
-    let server = serve(small(), &issued, &["--allow=127.0.0.5"]);
+    let server = serve(small(), &issued, &["--allow=127.0.0.5", QUIC]);
+    let address = |listener| server.address(listener);
     for (host, wanted) in [(5, ResponseCode::NoError), (1, ResponseCode::Refused)] {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let own = SocketAddr::from(([127, 0, 0, host], 0));
-        socket.bind(&own.into()).unwrap();
-        socket.connect(&server.address("tls").into()).unwrap();
-        let mut stream = issued.begin(TcpStream::from(socket), "dot").unwrap();
-        let reply = ask(&mut stream).unwrap();
-        assert_eq!(reply.metadata.response_code, wanted, "127.0.0.{host}");
+        let own = IpAddr::from([127, 0, 0, host]);
+        let connect = |listener, protocol| {
+            let stream = connect_from(own, address(listener));
+            issued.client(&[protocol]).begin(stream).unwrap()
+        };
+        let tls = ask(&mut connect("tls", "dot"), &packet()).unwrap();
+        let mut http = Http1::over(connect("https", "http/1.1"));
+        let by_post = http.send(&post(PATH), &packet()).unwrap().message();
+        let by_get = http.send(&get(PATH, &packet()), &[]).unwrap().message();
+        let quic = Quic::connect_from(&issued.client(&["doq"]), own, address("quic"));
+        let mut of_quic = packet();
+        of_quic[..2].fill(0);
+        let quic = quic.unwrap().ask(&of_quic).unwrap();
+        for (over, reply) in [
+            ("TLS", tls),
+            ("POST", by_post),
+            ("GET", by_get),
+            ("QUIC", quic),
+        ] {
+            let reply = Message::from_vec(&reply).unwrap();
+            let rcode = reply.metadata.response_code;
+            assert_eq!(rcode, wanted, "127.0.0.{host} over {over}");
+        }
     }
 }
 
@@ -46,21 +66,17 @@ fn a_client_has_its_own_address() {
 fn one_more_than_the_limit_takes_the_place_of_the_longest_idle() {
     let issued = issue_good();
     let server = serve(small(), &issued, &["--tcp-connections=2"]);
-    let mut first = connect(&issued, &server, "tls");
-    let mut second = connect(&issued, &server, "https");
-    // HTTP/2 begins with what the server says; it counts as a sign of life.
-    second.sock.set_read_timeout(Some(PATIENCE)).unwrap();
-    assert!(second.read(&mut [0; 1024]).unwrap() > 0);
-    assert!(ask(&mut first).is_some(), "the one that asked last");
-    let mut third = connect(&issued, &server, "tls");
-    // What else it is told, and then the end.
-    let _ = second.sock.read_to_end(&mut Vec::new());
-    assert!(ask(&mut third).is_some());
-    assert!(ask(&mut first).is_some());
-    let metric = |name: &str| server.metric(name);
-    let displaced = "global_dns_tcp_connections_ended_total{reason=\"displaced\"}";
-    assert_eq!(metric(displaced), 1.0);
-    assert_eq!(metric("global_dns_tcp_connections"), 2.0);
+    let (tls, https) = (server.address("tls"), server.address("https"));
+    let mut first = issued.tls(tls);
+    let mut second = issued.http1(https);
+    assert!(is_answered_by_http(&mut second));
+    assert!(is_answered(&mut first), "the one that asked last");
+    let mut third = issued.tls(tls);
+    end_of(second.0.get_mut());
+    assert!(is_answered(&mut third) && is_answered(&mut first));
+    server.wait_for_ended("displaced", 1);
+    assert_eq!(server.metric(OPEN), 2.0);
+
     // They take none from those that come without TLS.
     for _ in 0..2 {
         assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
@@ -69,47 +85,106 @@ fn one_more_than_the_limit_takes_the_place_of_the_longest_idle() {
         std::io::Write::write_all(&mut plain, &framed).unwrap();
         assert!(read_framed(&mut plain).is_ok());
     }
-    assert!(ask(&mut first).is_some() && ask(&mut third).is_some());
+    assert!(is_answered(&mut first) && is_answered(&mut third));
+}
+
+/// A request over HTTPS is a sign of life like a query over TLS.
+#[test]
+fn requests_of_http_count_as_queries() {
+    let issued = issue_good();
+    let server = serve(small(), &issued, &["--tcp-connections=3"]);
+    let (tls, https) = (server.address("tls"), server.address("https"));
+    let (mut first, mut second) = (issued.http1(https), issued.http2(https));
+    let mut third = issued.tls(tls);
+    assert!(is_answered(&mut third));
+    assert!(is_answered_by_http(&mut first));
+    second.send(&get(PATH, &packet()), &[]).unwrap().message();
+    let mut fourth = issued.http1(https);
+    assert_eq!(end_of(&mut third), End::CloseNotify);
+    assert!(is_answered_by_http(&mut fourth));
+    assert!(is_answered_by_http(&mut first));
+    second.send(&post(PATH), &packet()).unwrap().message();
+    server.wait_for_ended("displaced", 1);
 }
 
 #[test]
-fn only_what_came_by_an_open_listener_is_answered() {
+fn who_has_not_said_a_word_goes_before_those_that_ask() {
     let issued = issue_good();
-    let server = serve(small(), &issued, &[]);
-    let known = ["tls", "https"].map(|listener| server.address(listener).port());
-    let others = [server.dns, server.admin, server.api].map(|address| address.port());
-    let mut inner = 0;
-    for port in listening_on_loopback(&server) {
-        if known.contains(&port) || others.contains(&port) {
-            continue;
+    let server = serve(small(), &issued, &["--tcp-connections=4"]);
+    let (tls, https) = (server.address("tls"), server.address("https"));
+    let (mut first, mut second) = (issued.tls(tls), issued.http1(https));
+    let mut silent: Vec<TcpStream> = Vec::new();
+    for round in 0..10 {
+        let displaced = std::mem::take(&mut silent);
+        for listener in [tls, https] {
+            let stream = TcpStream::connect(listener).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            silent.push(stream);
         }
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        // The other one speaks HTTP/2.
-        let Ok(mut stream) = issued.connect(address, "dot") else {
-            continue;
-        };
-        inner += 1;
-        send(&mut stream, &packet()).unwrap();
-        let patience = std::time::Duration::from_millis(500);
-        stream.sock.set_read_timeout(Some(patience)).unwrap();
-        assert!(read_framed(&mut stream).is_err());
+        // When those before have gone, these have come.
+        displaced.into_iter().for_each(|mut stream| {
+            crate::connections::wait_for_end(&mut stream);
+        });
+        wait_for("four connections", || {
+            (server.metric(OPEN) == 4.0).then_some(())
+        });
+        assert!(is_answered(&mut first), "round {round}");
+        assert!(is_answered_by_http(&mut second), "round {round}");
     }
-    assert_eq!(inner, 1);
+    server.wait_for_ended("displaced", 18);
 }
 
-/// The ports of 127.0.0.1 on which a server listens, by what the kernel says of its sockets.
-fn listening_on_loopback(server: &Server) -> Vec<u16> {
-    let process = format!("/proc/{}", server.process());
-    let links = std::fs::read_dir(format!("{process}/fd")).unwrap();
-    let links = links.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
-    let sockets: Vec<String> = links.map(|link| link.display().to_string()).collect();
-    let table = std::fs::read_to_string(format!("{process}/net/tcp")).unwrap();
-    let port = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let port = fields[1].strip_prefix("0100007F:")?;
-        let own = format!("socket:[{}]", fields[9]);
-        let is_ours = fields[3] == "0A" && sockets.contains(&own);
-        is_ours.then(|| u16::from_str_radix(port, 16).unwrap())
+#[test]
+fn who_hoards_connections_loses_its_own() {
+    let issued = issue_good();
+    let server = serve(small(), &issued, &["--tcp-connections-per-address=3"]);
+    let (tls, https) = (server.address("tls"), server.address("https"));
+    let from = |host: u8, listener, protocol| {
+        let stream = connect_from([127, 0, 0, host].into(), listener);
+        issued.client(&[protocol]).begin(stream).unwrap()
     };
-    table.lines().skip(1).filter_map(port).collect()
+    let mut other = from(2, tls, "dot");
+    let mut hoard = Vec::new();
+    for round in 0..12 {
+        hoard.push(match round % 2 {
+            0 => from(3, tls, "dot"),
+            _ => from(3, https, "http/1.1"),
+        });
+    }
+    for (round, stream) in hoard[..9].iter_mut().enumerate() {
+        let end = end_of(stream);
+        // HTTP has its own ends of messages.
+        assert!(round % 2 == 1 || end == End::CloseNotify, "{end:?}");
+    }
+    assert!(is_answered(&mut other), "the other client lost its own");
+    assert_eq!(server.metric(OPEN), 4.0);
+}
+
+#[test]
+fn connections_are_no_more_than_the_limit_of_open_files_allows() {
+    const OTHERS: u64 = 384 + 2; // as many UDP workers
+    let issued = issue_good();
+    let server = start_limited("64:500", |folder| {
+        let [_, certificate, key] = files(folder, small(), &issued);
+        let listen = ["--tls-listen=127.0.0.1:0", "--https-listen=127.0.0.1:0"];
+        let listen = listen.map(str::to_owned);
+        [&[certificate, key][..], &listen].concat()
+    });
+    let fields = server.log.wait(0, TOO_FEW);
+    // Over TCP, and as many encrypted ones.
+    let wanted = [500, OTHERS + 2 * 1024, (500 - OTHERS) / 2];
+    let names = ["open_files", "needed", "connections"];
+    assert_eq!(names.map(|name| fields[name].as_u64().unwrap()), wanted);
+    let (tls, https) = (server.address("tls"), server.address("https"));
+    let hoard: Vec<_> = (0..400)
+        .map(|round| TcpStream::connect(if round % 2 == 0 { tls } else { https }).unwrap())
+        .collect();
+    // What is left is enough for all else.
+    assert_eq!(server.admin("/livez").status, 200);
+    assert!(is_answered(&mut issued.tls(tls)));
+    assert!(is_answered_by_http(&mut issued.http1(https)));
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert!(server.metric(OPEN) <= wanted[2] as f64);
+    assert_eq!(server.metric("global_dns_tcp_accept_failures_total"), 0.0);
+    drop(hoard);
 }

@@ -1,165 +1,248 @@
-//! The same messages over TCP, TLS and HTTPS get the same replies.
+//! One question, one reply: the same octets over UDP, TCP, TLS and HTTPS, however HTTP carries them, and the same records
+//! over QUIC. Beside them answers hickory-server, out of the printed zone: it shares no code with what answers here.
 
-use hickory_proto::op::{Edns, Message, OpCode, Query};
-use hickory_proto::rr::rdata::opt::{EdnsCode, EdnsOption};
-use hickory_proto::rr::{DNSClass, Name, Record, RecordType};
-use hickory_proto::serialize::binary::{BinEncodable, BinEncoder};
+mod messages;
+mod normal;
+mod oracle;
+mod transports;
 
-use super::{sample, small};
-use crate::support::PATIENCE;
-use crate::support::ask::{Question, question};
+use std::collections::BTreeSet;
+
+use hickory_proto::op::Message;
+use hickory_proto::rr::Record;
+
+use crate::support::ask::question;
 use crate::support::assert_none;
-use crate::support::binary::Server;
-use crate::support::encrypted::{Issued, issue_good, send, serve};
-use crate::support::wire::{Over, exchange, read_framed};
+use crate::support::binary::{Server, get};
+use crate::support::encrypted::{QUIC, issue_good, post, request, serve};
+use crate::support::objects::{Gateway, Manifest, local, mirror, objects};
+use crate::support::tls::{End, end_of};
+use crate::support::wire::{Over, exchange};
+use crate::support::{PATIENCE, set};
+use messages::{Asked, Kind};
+use normal::Normal;
+use oracle::Oracle;
+use transports::{Replies, Transports};
 
-const FLAGS: [&str; 4] = [
+const FLAGS: [&str; 6] = [
     "--cluster-name=hub",
     "--order=stable",
     "--server-id=replica-1",
     "--version-bind=a DNS server",
+    "--ns-address=192.0.2.53,2001:db8::53",
+    QUIC,
 ];
 
-const NSID: u16 = 3;
-const COOKIE: u16 = 10;
-const KEEPALIVE: u16 = 11;
+/// How many messages are asked.
+const MESSAGES: usize = 4_000;
+/// How many are under way at a time; QUIC takes a hundred on a connection.
+const BATCH: usize = 50;
+const SEED: u64 = 0x5eed_0016;
 
-/// A question of class IN with EDNS options.
-fn with_options(name: &str, rtype: RecordType, options: &[(u16, &[u8])]) -> Vec<u8> {
-    let mut message = Message::query();
-    message.add_query(Query::query(Name::from_ascii(name).unwrap(), rtype));
-    let mut edns = Edns::new();
-    edns.set_max_payload(1232);
-    for (code, value) in options {
-        let option = EdnsOption::Unknown(*code, value.to_vec());
-        edns.options_mut()
-            .options
-            .push((EdnsCode::from(*code), option));
+/// Services of every form: one to three clusters, both families, ports of all kinds, gateways that are down, local
+/// members, some that no datagram holds, and one name in two namespaces.
+fn sample() -> Manifest {
+    const PORTS: [&[(&str, &str, u16)]; 4] = [
+        &[("sql", "TCP", 26257)],
+        &[("sql", "TCP", 26257), ("http", "TCP", 8080)],
+        &[
+            ("dns", "UDP", 53),
+            ("dns", "TCP", 53),
+            ("diameter", "SCTP", 3868),
+        ],
+        &[],
+    ];
+    let mut all = objects();
+    for index in 0..24 {
+        let namespace = ["prod", "shop", "kafka"][index % 3];
+        let service = match index {
+            0 => "db".to_owned(),
+            1 | 2 => "twice".to_owned(),
+            3 => "db-east".to_owned(),
+            _ => format!("service-{index}"),
+        };
+        for (number, cluster) in ["east", "west", "north-1"].iter().enumerate() {
+            if number > index % 3 {
+                continue;
+            }
+            let ports = PORTS[(index + number) % 4];
+            let mut member = mirror(namespace, &service, cluster).ports(ports);
+            if index % 5 == 0 {
+                member = member.annotation("global-dns/ttl", "17");
+            }
+            for host in 0..1 + (index + number) % 3 {
+                let v4 = format!("10.{}.{index}.{}", 96 + number, host + 1);
+                let v6 = format!("2001:db8:{number:x}::{index:x}:{host:x}");
+                let addresses: &[&str] = match index % 4 {
+                    0 => &[&v4, &v6],
+                    1 => &[&v6],
+                    _ => &[&v4],
+                };
+                let gateway = match (index + number + host) % 7 {
+                    0 => Gateway::Down,
+                    _ => Gateway::Up,
+                };
+                member = member.endpoint_behind(gateway, &format!("{service}-{host}"), addresses);
+            }
+            all = all.with(member);
+        }
+        if index % 6 == 0 {
+            let own = local(namespace, &service)
+                .endpoint(Some("own-0"), &format!("192.0.2.{}", index + 1), true)
+                .endpoint(None, &format!("192.0.2.{}", index + 2), true)
+                .endpoint(None, &format!("2001:db8:ffff::{index:x}"), true);
+            all = all.with(own);
+        }
     }
-    message.set_edns(edns);
-    message.to_vec().unwrap()
-}
-
-fn of_class(asked: &str, class: DNSClass) -> Vec<u8> {
-    let class = u16::from(class);
-    Question {
-        class,
-        ..question(asked).edns(1232)
+    for (service, count) in [("some", 28_u32), ("many", 90)] {
+        let mut wide = mirror("prod", service, "east");
+        for host in 0..count {
+            let address = format!("10.99.{}.{host}", count % 256);
+            wide = wide.endpoint(&format!("{service}-{host}"), &[&address]);
+        }
+        all = all.with(wide);
     }
-    .packet()
+    all.with(mirror("prod", "idle", "west"))
 }
 
-fn changed(asked: &str, change: impl FnOnce(&mut Question)) -> Vec<u8> {
-    let mut question = question(asked).edns(1232);
-    change(&mut question);
-    question.packet()
+fn zone_of(server: &Server) -> String {
+    let page = get(server.api, "/api/v1/table?output=zone").unwrap();
+    assert_eq!(page.status, 200, "{}", page.body);
+    page.body
 }
 
-fn patched(asked: &str, at: usize, octet: u8) -> Vec<u8> {
-    let mut packet = question(asked).packet();
-    packet[at] = octet;
-    packet
+#[test]
+fn every_transport_gives_the_same_reply_and_an_oracle_the_same_records() {
+    let issued = issue_good();
+    let server = serve(sample(), &issued, &FLAGS);
+    let zone = zone_of(&server);
+    let oracle = Oracle::start(&zone);
+    let owners = zone.lines().map(|line| line.split('\t').next().unwrap());
+    let owners: BTreeSet<&str> = owners.collect();
+    let all = messages::generate(SEED, &owners.into_iter().collect::<Vec<_>>(), MESSAGES);
+
+    let mut transports = Transports::connect(&server, &issued);
+    let (mut differences, mut codes, mut judged) = (Vec::new(), BTreeSet::new(), 0);
+    for batch in all.chunks(BATCH) {
+        for (asked, replies) in batch.iter().zip(transports.ask(batch)) {
+            differences.extend(differing(asked, &replies));
+            codes.insert(format!("{:?}: {}", asked.kind, rcode(&replies.tcp)));
+            if asked.kind == Kind::Plain {
+                judged += 1;
+                differences.extend(oracle.judge(asked, &replies.tcp));
+            }
+        }
+        // One difference is seldom alone.
+        if differences.len() > 20 {
+            break;
+        }
+    }
+    assert_none(&differences);
+    assert!(judged > MESSAGES / 4, "{judged} messages were judged");
+    // What all agree on is not only that nothing can be read.
+    for code in [
+        "Plain: 0",
+        "Plain: 3",
+        "Plain: 5",
+        "Odd: 0",
+        "Odd: 4",
+        "Broken: 1",
+        "Broken: 0",
+    ] {
+        assert!(codes.contains(code), "{code} in {codes:?}");
+    }
 }
 
-/// Everything that a message gets decided about.
-fn cases() -> Vec<(&'static str, Vec<u8>)> {
-    let plain = |asked: &str| question(asked).packet();
-    let edns = |asked: &str| question(asked).edns(1232).packet();
-    let cookie: &[(u16, &[u8])] = &[(COOKIE, &[1, 2, 3, 4, 5, 6, 7, 8])];
-    let everything: &[(u16, &[u8])] = &[(NSID, &[]), cookie[0], (KEEPALIVE, &[])];
-    let mut no_question = with_options("global.", RecordType::A, cookie);
-    no_question[5] = 0; // QDCOUNT
-    no_question.drain(12..12 + 12); // the question
-    vec![
-        ("A without EDNS", plain("db.prod.global. A")),
-        ("A", edns("db.prod.global. A")),
-        ("AAAA", edns("db.prod.global. AAAA")),
-        ("SRV, with addresses", edns("_sql._tcp.db.prod.global. SRV")),
-        ("200 addresses", plain("many.prod.global. A")),
-        ("200 SRV records", edns("many.prod.global. SRV")),
-        ("a short name", edns("db.global. A")),
-        ("upper and lower case", edns("dB.pRoD.gLoBaL. A")),
-        ("SOA", edns("global. SOA")),
-        ("NS", edns("global. NS")),
-        ("TXT", edns("dns-version.global. TXT")),
-        ("ANY", edns("db.prod.global. ANY")),
-        ("an unknown type", edns("db.prod.global. TYPE666")),
-        ("NODATA", edns("db.prod.global. MX")),
-        ("NODATA without EDNS", plain("prod.global. A")),
-        ("NXDOMAIN", edns("nope.prod.global. A")),
-        ("NXDOMAIN without EDNS", plain("nope.prod.global. A")),
-        ("REFUSED with an extended error", edns("www.example.org. A")),
-        ("REFUSED without EDNS", plain("www.example.org. A")),
-        ("a transfer", edns("global. AXFR")),
-        ("a meta type", edns("global. TYPE251")),
-        (
-            "CHAOS",
-            of_class("version.bind. TXT", DNSClass::CH),
-        ),
-        ("CHAOS, another name", of_class("db.prod.global. TXT", DNSClass::CH)),
-        ("another class", of_class("db.prod.global. A", DNSClass::HS)),
-        ("any class", of_class("db.prod.global. A", DNSClass::ANY)),
-        (
-            "BADVERS",
-            changed("db.prod.global. A", |asked| asked.edns_version = 1),
-        ),
-        ("DO", changed("db.prod.global. A", |asked| asked.dnssec_ok = true)),
-        (
-            "RD, AD and CD",
-            changed("db.prod.global. A", |asked| {
-                asked.recursion_desired = true;
-                asked.authentic_data = true;
-                asked.checking_disabled = true;
-            }),
-        ),
-        (
-            "STATUS",
-            changed("db.prod.global. A", |asked| asked.opcode = 2),
-        ),
-        (
-            "NOTIFY",
-            changed("global. SOA", |asked| asked.opcode = u8::from(OpCode::Notify)),
-        ),
-        (
-            "UPDATE",
-            changed("global. SOA", |asked| asked.opcode = u8::from(OpCode::Update)),
-        ),
-        ("an unknown operation", changed("global. SOA", |asked| asked.opcode = 9)),
-        ("no question", b"\x12\x34\x01\0\0\0\0\0\0\0\0\0".to_vec()),
-        ("no question, but a cookie", no_question),
-        ("RCODE and TC in a query", patched("db.prod.global. A", 3, 0x03)),
-        (
-            "two questions",
-            b"\x12\x34\x01\0\0\x02\0\0\0\0\0\0\x01a\0\0\x01\0\x01\x01b\0\0\x01\0\x01".to_vec(),
-        ),
-        (
-            "a question's name with a pointer",
-            b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x01a\xc0\x04\0\x01\0\x01".to_vec(),
-        ),
-        (
-            "an answer in a query",
-            b"\x12\x34\x01\0\0\x01\0\x01\0\0\0\0\x01a\0\0\x01\0\x01\x01a\0\0\x01\0\x01\0\0\0\x05\0\x04\x0a\0\0\x01"
-                .to_vec(),
-        ),
-        (
-            "an option without a length",
-            b"\x12\x34\x01\0\0\x01\0\0\0\0\0\x01\x01a\0\0\x01\0\x01\0\0\x29\x04\xd0\0\0\0\0\0\x02\0\x03".to_vec(),
-        ),
-        ("a cookie", with_options("db.prod.global.", RecordType::A, cookie)),
-        ("a cookie that is too short", with_options("db.prod.global.", RecordType::A, &[(COOKIE, &[1, 2])])),
-        ("NSID", with_options("db.prod.global.", RecordType::A, &[(NSID, &[])])),
-        ("every option", with_options("nope.prod.global.", RecordType::A, everything)),
-        ("an unknown option", with_options("db.prod.global.", RecordType::A, &[(65_001, b"?")])),
-    ]
+fn rcode(reply: &[u8]) -> u8 {
+    reply[3] & 0x0f
 }
 
-/// A reply in lines that can be compared; its order, its time and its compression aside.
+/// What is different, where nothing should be.
+fn differing(asked: &Asked, replies: &Replies) -> Vec<String> {
+    let tcp = Normal::of(&replies.tcp, &asked.packet);
+    let mut differences = Vec::new();
+    let mut note =
+        |over: &str, what: &str, one: &dyn std::fmt::Debug, other: &dyn std::fmt::Debug| {
+            let packet = hex(&asked.packet);
+            differences.push(format!(
+                "{} {packet}\n over {over}: {what}\n  {one:?}\n over TCP\n  {other:?}",
+                asked.what
+            ));
+        };
+    for (over, reply) in &replies.streams {
+        let normal = Normal::of(reply, &asked.packet);
+        if normal.octets[2..] != tcp.octets[2..] {
+            note(over, "octets", &hex(reply), &hex(&replies.tcp));
+        }
+        // The identifier is the query's, even where that is zero.
+        let id: &[u8] = if *over == "HTTP/2 GET" {
+            &[0, 0]
+        } else {
+            &asked.packet[..2]
+        };
+        if reply[..2] != *id {
+            note(over, "identifier", &&reply[..2], &id);
+        }
+        let has_keepalive = *over == "TLS" && tcp.keepalive.is_some();
+        if normal.keepalive.is_some() != has_keepalive {
+            note(over, "keepalive", &normal.keepalive, &tcp.keepalive);
+        }
+        let asks = asked.asks_for_padding;
+        if asks.is_some_and(|asks| asks != normal.is_padded(reply.len())) {
+            note(over, "padding", &normal.padding, &asks);
+        }
+    }
+    let udp = Normal::of(&replies.udp, &asked.packet);
+    for (over, normal) in [("UDP", &udp), ("TCP", &tcp)] {
+        if normal.padding.is_some() {
+            note(over, "padding", &normal.padding, &"none in cleartext");
+        }
+    }
+    if udp.keepalive.is_some() {
+        note("UDP", "keepalive", &udp.keepalive, &"not over UDP");
+    }
+    if udp.octets != tcp.octets && !is_shortened(asked, &udp, &tcp) {
+        note("UDP", "octets", &hex(&replies.udp), &hex(&replies.tcp));
+    }
+    if let Some(quic) = &replies.quic {
+        let (quic, tcp) = (seen(quic), seen(&replies.tcp));
+        if quic != tcp {
+            note("QUIC", "records", &quic, &tcp);
+        }
+    }
+    differences
+}
+
+/// Whether a reply over UDP is what fits of the one over TCP (RFC 2181 section 9): records that are missing from the
+/// answer are told by TC, and those of the additional section are a courtesy.
+fn is_shortened(asked: &Asked, udp: &Normal, tcp: &Normal) -> bool {
+    if asked
+        .udp_limit
+        .is_some_and(|limit| tcp.octets.len() <= limit)
+    {
+        return false;
+    }
+    let read = |normal: &Normal| Message::from_vec(&normal.octets);
+    let (Ok(udp), Ok(tcp)) = (read(udp), read(tcp)) else {
+        return false;
+    };
+    let is_whole = udp.answers == tcp.answers && udp.authorities == tcp.authorities;
+    udp.metadata.truncation != is_whole
+        && tcp.answers.starts_with(&udp.answers)
+        && tcp.additionals.starts_with(&udp.additionals)
+        && (udp.metadata.response_code, &udp.queries) == (tcp.metadata.response_code, &tcp.queries)
+        && udp.edns == tcp.edns
+}
+
+/// A reply in lines that can be compared: its compression, the order of its records and its identifier aside.
 fn seen(reply: &[u8]) -> Vec<String> {
-    let message = Message::from_vec(reply).unwrap();
+    let normal = Normal::of(reply, &[]);
+    let message = Message::from_vec(&normal.octets).unwrap();
     let bits = u16::from_be_bytes([reply[2], reply[3]]);
     let mut lines = vec![
         format!("bits {bits:#06x}, {}", message.metadata.response_code),
         format!("questions {:?}", message.queries),
+        format!("OPT {:?}", message.edns),
     ];
     let sections = [
         ("answer", &message.answers),
@@ -167,138 +250,95 @@ fn seen(reply: &[u8]) -> Vec<String> {
         ("additional", &message.additionals),
     ];
     for (name, records) in sections {
-        let mut texts: Vec<String> = records.iter().map(record_text).collect();
-        texts.sort();
+        let texts = set(records.iter().map(text));
         lines.extend(texts.into_iter().map(|text| format!("{name}: {text}")));
-    }
-    if let Some(edns) = &message.edns {
-        let (payload, version) = (edns.max_payload(), edns.version());
-        let dnssec_ok = edns.flags().dnssec_ok;
-        lines.push(format!("OPT: {payload} {version} {dnssec_ok}"));
-        let option = |(code, option): &(EdnsCode, EdnsOption)| {
-            let code = u16::from(*code);
-            let mut value = Vec::new();
-            option.emit(&mut BinEncoder::new(&mut value)).unwrap();
-            // The server's half of a cookie holds the time and the client's port has no part in it.
-            let value = if code == COOKIE {
-                &value[..12]
-            } else {
-                &value[..]
-            };
-            format!("option {code}: {value:?}")
-        };
-        lines.extend(edns.options().options.iter().map(option));
     }
     lines
 }
 
-fn record_text(record: &Record) -> String {
+fn text(record: &Record) -> String {
     record.to_string().to_lowercase()
 }
 
-fn over_tcp(server: &Server, packet: &[u8]) -> Vec<u8> {
-    exchange(server.dns, packet, Over::Tcp, PATIENCE).unwrap()
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
-fn over_tls(server: &Server, issued: &Issued, packet: &[u8]) -> Vec<u8> {
-    issued.ask_tls(server.address("tls"), packet).unwrap()
-}
-
-fn over_https(server: &Server, issued: &Issued, packet: &[u8]) -> Vec<u8> {
-    issued.ask_https(server.address("https"), packet).message()
-}
-
+/// Nobody gets a word who does not ask: over a stream that is its end, over HTTP a bad request.
 #[test]
-fn every_transport_gives_the_same_reply() {
+fn what_is_never_answered_is_answered_by_nobody() {
     let issued = issue_good();
     let server = serve(sample(), &issued, &FLAGS);
-    let mut differences = Vec::new();
-    for (what, packet) in cases() {
-        let tcp = seen(&over_tcp(&server, &packet));
-        let tls = seen(&over_tls(&server, &issued, &packet));
-        if tls != tcp {
-            differences.push(format!("{what}, TLS:\n  {tls:#?}\n  TCP:\n  {tcp:#?}"));
-        }
-        // RFC 7828 is about TCP connections of DNS itself.
-        let keepalive = format!("option {KEEPALIVE}: ");
-        let tcp: Vec<_> = { tcp }
-            .into_iter()
-            .filter(|line| !line.starts_with(&keepalive))
-            .collect();
-        let https = seen(&over_https(&server, &issued, &packet));
-        if https != tcp {
-            differences.push(format!("{what}, HTTPS:\n  {https:#?}\n  TCP:\n  {tcp:#?}"));
-        }
-    }
-    assert_none(&differences);
-}
-
-#[test]
-fn keepalive_is_told_over_tls_and_not_over_https() {
-    let issued = issue_good();
-    let server = serve(small(), &issued, &FLAGS);
-    let packet = with_options("db.prod.global.", RecordType::A, &[(KEEPALIVE, &[])]);
-    let told = "option 11: [1, 44]".to_owned(); // 300 tenths of a second
-    assert!(seen(&over_tcp(&server, &packet)).contains(&told));
-    assert!(seen(&over_tls(&server, &issued, &packet)).contains(&told));
-    assert!(!seen(&over_https(&server, &issued, &packet)).contains(&told));
-}
-
-#[test]
-fn what_no_message_holds_is_cut_at_whole_records_and_keeps_its_opt_record() {
-    let issued = issue_good();
-    let server = serve(sample(), &issued, &FLAGS);
-    let packet = question("huge.prod.global. SRV").edns(1232).packet();
-    let tcp = Message::from_vec(&over_tcp(&server, &packet)).unwrap();
-    for reply in [
-        over_tls(&server, &issued, &packet),
-        over_https(&server, &issued, &packet),
+    let (tls, https) = (server.address("tls"), server.address("https"));
+    let query = question("db.prod.global. A").packet();
+    let mut response = query.clone();
+    response[2] |= 0x80;
+    for (what, packet) in [
+        ("a response", &response[..]),
+        ("a response that cannot be read", &response[..13]),
+        ("half a header", &query[..6]),
+        ("one octet less than a header", &query[..11]),
     ] {
-        let reply = Message::from_vec(&reply).unwrap();
-        assert!(reply.metadata.truncation);
-        assert!(reply.edns.is_some() && reply.additionals.is_empty());
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(server.dns).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.send(packet).unwrap();
+        let mut another = query.clone();
+        another[..2].copy_from_slice(b"ab");
+        socket.send(&another).unwrap();
+        let mut reply = [0; 512];
+        socket.recv(&mut reply).unwrap();
+        assert_eq!(&reply[..2], b"ab", "{what} over UDP");
+        assert!(exchange(server.dns, packet, Over::Tcp, PATIENCE).is_err());
+        let mut stream = issued.tls(tls);
+        crate::support::tls::send(&mut stream, packet).unwrap();
+        assert_eq!(end_of(&mut stream), End::CloseNotify, "{what} over TLS");
+        let by_post = issued.request(https, &post("/dns-query"), packet);
+        assert_eq!(by_post.status, 400, "{what} by POST");
+        let encoded = crate::support::https::base64url(packet);
+        let by_get = request("GET", &format!("/dns-query?dns={encoded}"));
+        assert_eq!(issued.request(https, &by_get, &[]).status, 400, "{what}");
+    }
+}
+
+/// A service that no message holds: whole records that fit, TC, the OPT record; and a log line.
+#[test]
+fn what_no_message_holds_is_cut_alike() {
+    let mut huge = local("prod", "huge").exported();
+    for index in 0..5_000_u32 {
+        let address = std::net::Ipv4Addr::from(0x0a60_1001 + index).to_string();
+        huge = huge.endpoint(None, &address, true);
+    }
+    let issued = issue_good();
+    let server = serve(objects().with(huge), &issued, &FLAGS);
+    let mut transports = Transports::connect(&server, &issued);
+    for asked in ["huge.prod.global. A", "huge.prod.global. SRV"] {
+        let packet = question(asked).edns(1232).packet();
+        let asked = Asked::plain(asked, packet);
+        let replies = transports.ask(std::slice::from_ref(&asked)).remove(0);
+        let tcp = Message::from_vec(&replies.tcp).unwrap();
         assert!(
-            (500..3_000).contains(&reply.answers.len()),
+            tcp.metadata.truncation && tcp.edns.is_some(),
             "{}",
-            reply.answers.len()
+            asked.what
         );
-        let texts = |message: &Message| message.answers.iter().map(record_text).collect::<Vec<_>>();
-        let (some, all) = (texts(&reply), texts(&tcp));
-        assert!(all.starts_with(&some) || some.starts_with(&all));
-    }
-    // Names are compressed less than over TCP, so that fewer records fit.
-    let packet = question("huge.prod.global. A").packet();
-    for (reply, least) in [
-        (over_tcp(&server, &packet), 3_000),
-        (over_tls(&server, &issued, &packet), 2_000),
-        (over_https(&server, &issued, &packet), 2_000),
-    ] {
-        let reply = Message::from_vec(&reply).unwrap();
-        assert!(reply.answers.len() >= least, "{}", reply.answers.len());
-        assert_eq!(reply.metadata.truncation, reply.answers.len() < 3_000);
+        assert!(tcp.answers.len() > 1_000, "{}", tcp.answers.len());
+        for (over, reply) in &replies.streams {
+            assert_eq!(reply[2..], replies.tcp[2..], "{} over {over}", asked.what);
+        }
+        // Over QUIC names are compressed less, so that fewer records fit.
+        let quic = Message::from_vec(&replies.quic.unwrap()).unwrap();
+        assert!(quic.metadata.truncation && quic.edns.is_some());
+        assert!(quic.answers.len() > 500, "{}", quic.answers.len());
     }
     let of = |proto: &str| format!("global_dns_truncated_responses_total{{proto=\"{proto}\"}}");
-    assert_eq!(server.metric(&of("tls")), 2.0);
-    assert_eq!(server.metric(&of("https")), 2.0);
-}
-
-#[test]
-fn a_tls_connection_takes_queries_in_a_row_and_answers_in_order() {
-    let issued = issue_good();
-    let server = serve(small(), &issued, &FLAGS);
-    let mut stream = issued.connect(server.address("tls"), "dot").unwrap();
-    for _ in 0..3 {
-        let packets = [1_u8, 2, 3].map(|id| {
-            let mut packet = question("db.prod.global. A").packet();
-            packet[0] = id;
-            packet
-        });
-        for packet in &packets {
-            send(&mut stream, packet).unwrap();
-        }
-        for packet in &packets {
-            let reply = read_framed(&mut stream).unwrap();
-            assert_eq!(reply[..2], packet[..2]);
-        }
+    for (proto, count) in [
+        ("udp", 2.0),
+        ("tcp", 2.0),
+        ("tls", 2.0),
+        ("https", 8.0),
+        ("quic", 2.0),
+    ] {
+        assert_eq!(server.metric(&of(proto)), count, "{proto}");
     }
 }

@@ -51,7 +51,12 @@ pub(in crate::server::encrypted) struct Exchange {
     done_at: AtomicU64,
     /// Milliseconds from the start to when a reply was taken, or began to wait alone.
     moved_at: AtomicU64,
+    /// Milliseconds from the start to when the client began not to take what is written; [`NOT_BLOCKED`]: it takes it.
+    blocked_at: AtomicU64,
 }
+
+/// Later than any connection lasts.
+const NOT_BLOCKED: u64 = u64::MAX;
 
 /// A request from its arrival to when the client has taken the reply.
 struct Underway {
@@ -95,12 +100,27 @@ impl Exchange {
             waiting: AtomicUsize::new(0),
             done_at: AtomicU64::new(0),
             moved_at: AtomicU64::new(0),
+            blocked_at: AtomicU64::new(NOT_BLOCKED),
         })
     }
 
     /// Waits until the connection is to make room for another.
     pub(super) async fn displaced(&self) {
         self.place.displaced().await;
+    }
+
+    /// Notes that something written waits for the client.
+    pub(super) fn note_blocked(&self) {
+        // Since it began.
+        let now = self.now();
+        let _ = self
+            .blocked_at
+            .compare_exchange(NOT_BLOCKED, now, Relaxed, Relaxed);
+    }
+
+    /// Notes that nothing written waits.
+    pub(super) fn note_flushed(&self) {
+        self.blocked_at.store(NOT_BLOCKED, Relaxed);
     }
 
     pub(super) fn count_ended(&self, how: Ended) {
@@ -110,18 +130,18 @@ impl Exchange {
     /// Returns until when the connection may go on, and how it ends then. Time passes, and requests come, so that it is
     /// to be asked again.
     pub(super) fn deadline(&self) -> (Instant, Ended) {
-        let at = |milliseconds: &AtomicU64| {
-            self.started + Duration::from_millis(milliseconds.load(Relaxed))
-        };
+        let at = |milliseconds| self.started + Duration::from_millis(milliseconds);
         let old = (self.started + LIFE, Ended::Old);
-        let next = if self.waiting.load(Relaxed) > 0 {
-            (at(&self.moved_at) + PATIENCE, Ended::Slow)
-        } else if self.open.load(Relaxed) > 0 {
-            old // a body has a time limit of its own
-        } else if self.has_asked.load(Relaxed) {
-            (at(&self.done_at) + TCP_IDLE, Ended::Idle)
-        } else {
-            (self.started + FIRST, Ended::Idle)
+        let next = match self.blocked_at.load(Relaxed) {
+            NOT_BLOCKED if self.waiting.load(Relaxed) > 0 => {
+                (at(self.moved_at.load(Relaxed)) + PATIENCE, Ended::Slow)
+            }
+            NOT_BLOCKED if self.open.load(Relaxed) > 0 => old, // a body has a time limit of its own
+            NOT_BLOCKED if self.has_asked.load(Relaxed) => {
+                (at(self.done_at.load(Relaxed)) + TCP_IDLE, Ended::Idle)
+            }
+            NOT_BLOCKED => (self.started + FIRST, Ended::Idle),
+            since => (at(since) + PATIENCE, Ended::Slow),
         };
         if next.0 < old.0 { next } else { old }
     }

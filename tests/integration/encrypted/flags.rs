@@ -1,10 +1,9 @@
-//! Flags, metrics, shutdown.
+//! Flags, metrics, log lines.
 
 use super::small;
 use crate::support::ask::question;
 use crate::support::binary::{Await, Server, global_dns, run, run_command};
-use crate::support::encrypted::{issue_good, post, serve};
-use crate::support::wait_for;
+use crate::support::encrypted::{PATH, QUIC, get, issue_good, post, request, serve};
 
 const METRIC: &str = "global_dns_certificate_expiry_timestamp_seconds";
 
@@ -24,7 +23,7 @@ fn encrypted_listeners_are_off_until_asked_for() {
 
 #[test]
 fn a_listener_needs_both_files_and_the_files_need_a_listener() {
-    let cases: [(&[&str], &[&str]); 6] = [
+    let cases: [(&[&str], &[&str]); 9] = [
         (
             &["--tls-listen=127.0.0.1:0"],
             &["--tls-cert <FILE>", "--tls-key <FILE>"],
@@ -38,8 +37,21 @@ fn a_listener_needs_both_files_and_the_files_need_a_listener() {
             &["--tls-key <FILE>"],
         ),
         (
+            &["--quic-listen=127.0.0.1:0"],
+            &["--tls-cert <FILE>", "--tls-key <FILE>"],
+        ),
+        (
             &["--tls-cert=c", "--tls-key=k"],
-            &["--tls-listen <ADDRESS>", "--https-listen <ADDRESS>"],
+            &[
+                "--tls-listen <ADDRESS>",
+                "--https-listen <ADDRESS>",
+                "--quic-listen <ADDRESS>",
+            ],
+        ),
+        (&["--tls-client-ca=ca"], &["--tls-listen <ADDRESS>"]),
+        (
+            &["--tls-listen=127.0.0.1:0", "--tls-client-ca=ca"],
+            &["--tls-cert <FILE>", "--tls-key <FILE>"],
         ),
         (&["--tls-listen=853"], &["'853'", "--tls-listen <ADDRESS>"]),
         (
@@ -73,8 +85,10 @@ fn an_address_in_use_is_an_error_that_names_the_listener() {
     let objects = folder.path().join("objects.yaml");
     std::fs::write(&objects, small().text()).unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap();
-    for listener in ["tls", "https"] {
+    let taken_too = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (tcp, udp) = (taken.local_addr(), taken_too.local_addr());
+    for (listener, address) in [("tls", &tcp), ("https", &tcp), ("quic", &udp)] {
+        let address = address.as_ref().unwrap();
         let flags = [
             format!("--file={}", objects.display()),
             format!("--tls-cert={}/tls.crt", folder.path().display()),
@@ -117,52 +131,88 @@ fn everything_can_be_said_by_variables() {
     }
     let server = Server::start_command(folder, command, Await::Ready);
     let packet = question("db.prod.global. A").packet();
-    let reply = issued.request(server.address("https"), post("/ask"), &packet);
+    let reply = issued.request(server.address("https"), &post("/ask"), &packet);
     assert!(reply.message().len() > 12);
+}
+
+fn requests(server: &Server, proto: &str, rtype: &str) -> f64 {
+    server.metric(&format!(
+        "global_dns_requests_total{{proto=\"{proto}\",type=\"{rtype}\"}}"
+    ))
 }
 
 #[test]
 fn queries_are_counted_by_transport() {
     let issued = issue_good();
-    let server = serve(small(), &issued, &[]);
+    let server = serve(small(), &issued, &[QUIC]);
+    let (tls, https) = (server.address("tls"), server.address("https"));
     let packet = question("db.prod.global. A").packet();
-    for times in 1..=3 {
-        issued.ask_tls(server.address("tls"), &packet).unwrap();
-        for (proto, count) in [
-            ("udp", 0.0),
-            ("tcp", 0.0),
-            ("tls", f64::from(times)),
-            ("https", 0.0),
-        ] {
-            let name = format!("global_dns_requests_total{{proto=\"{proto}\",type=\"A\"}}");
-            assert_eq!(server.metric(&name), count, "{proto}");
-        }
+    let of_quic = [&[0, 0], &packet[2..]].concat();
+    for _ in 0..3 {
+        issued.ask_tls(tls, &packet).unwrap();
     }
-    issued.ask_https(server.address("https"), &packet).message();
-    let name = "global_dns_requests_total{proto=\"https\",type=\"A\"}";
-    assert_eq!(server.metric(name), 1.0);
-    assert_eq!(
-        server.metric("global_dns_responses_total{rcode=\"NOERROR\"}"),
-        4.0
-    );
+    issued.ask_https(https, &packet).message();
+    let mut first = issued.http1(https);
+    first.send(&get(PATH, &packet), &[]).unwrap().message();
+    for _ in 0..4 {
+        issued.quic(server.address("quic")).ask(&of_quic).unwrap();
+    }
+    for (proto, count) in [
+        ("udp", 0.0),
+        ("tcp", 0.0),
+        ("tls", 3.0),
+        ("https", 2.0),
+        ("quic", 4.0),
+    ] {
+        assert_eq!(requests(&server, proto, "A"), count, "{proto}");
+    }
+    let answered = "global_dns_responses_total{rcode=\"NOERROR\"}";
+    assert_eq!(server.metric(answered), 9.0);
 }
 
 #[test]
-fn answers_go_on_during_the_grace_period_and_the_end_is_clean() {
+fn what_cannot_be_read_is_counted_and_what_is_no_query_is_not() {
     let issued = issue_good();
-    let mut server = serve(small(), &issued, &["--grace=2s"]);
-    let mut idle = issued.connect(server.address("tls"), "dot").unwrap();
-    server.signal("TERM");
-    wait_for("503", || {
-        Some(server.admin("/readyz")).filter(|page| page.status == 503)
-    });
-    let packet = question("db.prod.global. A").packet();
-    issued.ask_tls(server.address("tls"), &packet).unwrap();
-    issued.ask_https(server.address("https"), &packet).message();
-    crate::support::encrypted::send(&mut idle, &packet).unwrap();
-    crate::support::wire::read_framed(&mut idle).unwrap();
-    assert!(!server.has_ended());
-    // An idle connection does not keep it.
-    assert_eq!(server.end(), Some(0));
-    server.log.wait(0, "Stopped");
+    let server = serve(small(), &issued, &[]);
+    let (tls, https) = (server.address("tls"), server.address("https"));
+    let unreadable = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x02a";
+    issued.ask_tls(tls, unreadable).unwrap();
+    issued.ask_https(https, unreadable).message();
+    let refused = issued.request(https, &request("PUT", PATH), &[]);
+    assert_eq!(refused.status, 405);
+    for proto in ["tls", "https"] {
+        assert_eq!(requests(&server, proto, "other"), 1.0, "{proto}");
+        assert_eq!(requests(&server, proto, "A"), 0.0, "{proto}");
+    }
+    let answered = "global_dns_responses_total{rcode=\"FORMERR\"}";
+    assert_eq!(server.metric(answered), 2.0);
+}
+
+#[test]
+fn neither_queries_nor_what_clients_get_wrong_are_logged() {
+    let issued = issue_good();
+    let server = serve(small(), &issued, &[QUIC]);
+    let (tls, https) = (server.address("tls"), server.address("https"));
+    server.log.wait(0, "Published table"); // it may come after the server is ready
+    let mark = server.log.mark();
+    let packet = question("db.prod.global. A").edns(1232).packet();
+    let no_length: &[u8] =
+        b"\x12\x34\x01\0\0\x01\0\0\0\0\0\x01\x01a\0\0\x01\0\x01\0\0\x29\x04\xd0\0\0\0\0\0\x02\0\x03";
+    let cut: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x02a";
+    for packet in [&packet, no_length, cut] {
+        issued.ask_tls(tls, packet).unwrap();
+        issued.ask_https(https, packet).message();
+        let of_quic = [&[0, 0], &packet[2..]].concat();
+        let _ = issued.quic(server.address("quic")).ask(&of_quic);
+    }
+    issued.request(https, &post("/nothing"), &packet);
+    issued.request(https, &post(PATH), &[]);
+    for protocol in ["h2", "dot"] {
+        let stranger = issue_good();
+        for listener in [tls, https] {
+            let _ = issued.client(&[protocol]).connect(listener);
+            assert!(stranger.client(&[protocol]).connect(listener).is_err());
+        }
+    }
+    assert_eq!(server.log.lines()[mark..], [] as [String; 0]);
 }

@@ -1,0 +1,79 @@
+//! A stream that notes since when the client does not take what is written to it: HTTP/1.1 copies replies, so that what
+//! became of them says nothing.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::Exchange;
+
+/// The stream of a connection.
+pub(super) struct Watched<S> {
+    stream: S,
+    exchange: Arc<Exchange>,
+}
+
+// === impl Watched ===
+
+impl<S: AsyncWrite + Unpin> Watched<S> {
+    pub(super) fn new(stream: S, exchange: Arc<Exchange>) -> Self {
+        Self { stream, exchange }
+    }
+
+    fn note<T>(&self, polled: Poll<T>) -> Poll<T> {
+        if polled.is_pending() {
+            self.exchange.note_blocked();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.note(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.note(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        // What TLS has taken, the client may not have.
+        if flushed.is_ready() {
+            self.exchange.note_flushed();
+        }
+        self.note(flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

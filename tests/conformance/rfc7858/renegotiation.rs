@@ -1,0 +1,113 @@
+//! Renegotiation, which TLS 1.2 has and no DNS needs (RFC 9325 section 3.5). The client library here cannot ask for it:
+//! once the handshake is done, its keys are taken over, and records are written one by one.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use rustls::crypto::cipher::{
+    InboundOpaqueMessage, MessageDecrypter, MessageEncrypter, OutboundChunks, OutboundPlainMessage,
+};
+use rustls::version::TLS12;
+use rustls::{ConnectionTrafficSecrets, ContentType, ProtocolVersion, SupportedCipherSuite};
+
+use super::client_hello;
+use crate::support::tls::{Client, Offer, Stream};
+use crate::support::{encrypted, frame, query};
+
+/// A TLS 1.2 connection, record by record.
+struct Records {
+    stream: TcpStream,
+    encrypter: Box<dyn MessageEncrypter>,
+    decrypter: Box<dyn MessageDecrypter>,
+    sent: u64,
+    received: u64,
+}
+
+#[test]
+fn s3_2_renegotiation_is_refused() {
+    const WARNING: u8 = 1;
+    const NO_RENEGOTIATION: u8 = 100;
+    let server = encrypted(&[]);
+    let client = server.client(Offer::of(&["dot"]).only(&&TLS12));
+    let mut config = rustls::ClientConfig::clone(&client.0);
+    config.enable_secret_extraction = true;
+    let stream = Client(config.into()).connect(server.address("tls"));
+    let mut records = Records::take_over(stream.unwrap());
+
+    let question = query("global. SOA");
+    records.send(ContentType::ApplicationData, &frame(&question));
+    let (kind, reply) = records.receive().unwrap();
+    assert_eq!(kind, ContentType::ApplicationData, "the keys are right");
+    assert_eq!(reply[2..4], question.0[..2]);
+
+    records.send(ContentType::Handshake, &client_hello([3, 3]));
+    let refused = (ContentType::Alert, vec![WARNING, NO_RENEGOTIATION]);
+    assert_eq!(records.receive(), Some(refused));
+
+    // One that insists makes us work, and for nothing.
+    for _ in 0..16 {
+        records.send(ContentType::Handshake, &client_hello([3, 3]));
+    }
+    while let Some((kind, _)) = records.receive() {
+        assert_eq!(kind, ContentType::Alert);
+    }
+    server.assert_well();
+}
+
+// === impl Records ===
+
+impl Records {
+    /// Takes the keys of a connection whose handshake is done.
+    fn take_over(stream: Stream) -> Self {
+        let Some(SupportedCipherSuite::Tls12(suite)) = stream.conn.negotiated_cipher_suite() else {
+            panic!("no cipher suite of TLS 1.2");
+        };
+        let (stream, secrets) = (stream.sock, stream.conn.dangerous_extract_secrets());
+        let secrets = secrets.unwrap();
+        let keys = |secrets| match secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv }
+            | ConnectionTrafficSecrets::Aes256Gcm { key, iv }
+            | ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (key, iv),
+            _ => panic!("a cipher that is not known here"),
+        };
+        let shape = suite.aead_alg.key_block_shape();
+        let ((sent, ours), (received, theirs)) = (secrets.tx, secrets.rx);
+        let ((our_key, our_iv), (their_key, their_iv)) = (keys(ours), keys(theirs));
+        let (fixed, explicit) = our_iv.as_ref().split_at(shape.fixed_iv_len);
+        let explicit = &explicit[..shape.explicit_nonce_len];
+        let encrypter = suite.aead_alg.encrypter(our_key, fixed, explicit);
+        let fixed = &their_iv.as_ref()[..shape.fixed_iv_len];
+        Self {
+            stream,
+            encrypter,
+            decrypter: suite.aead_alg.decrypter(their_key, fixed),
+            sent,
+            received,
+        }
+    }
+
+    /// Writes a record. The server may have closed the connection.
+    fn send(&mut self, typ: ContentType, payload: &[u8]) {
+        let message = OutboundPlainMessage {
+            typ,
+            version: ProtocolVersion::TLSv1_2,
+            payload: OutboundChunks::Single(payload),
+        };
+        let record = self.encrypter.encrypt(message, self.sent).unwrap();
+        self.sent += 1;
+        let _ = self.stream.write_all(&record.encode());
+    }
+
+    /// Reads a record; `None` at the end.
+    fn receive(&mut self) -> Option<(ContentType, Vec<u8>)> {
+        let mut head = [0; 5];
+        self.stream.read_exact(&mut head).ok()?;
+        let mut payload = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
+        self.stream.read_exact(&mut payload).ok()?;
+        let typ = ContentType::from(head[0]);
+        let record = InboundOpaqueMessage::new(typ, ProtocolVersion::TLSv1_2, &mut payload);
+        let message = self.decrypter.decrypt(record, self.received).unwrap();
+        self.received += 1;
+        Some((typ, message.payload.to_vec()))
+    }
+}

@@ -1,0 +1,66 @@
+//! How long caches of HTTP keep a reply (RFC 8484 section 5.1).
+
+use super::ask;
+use crate::support::https::{PATH, get, post};
+use crate::support::{decode, encrypted, query};
+
+/// What a reply's records allow: the smallest TTL of its answers, or what its SOA record says of what is not there
+/// (RFC 2308 section 5). Nothing of both: nobody may keep it.
+fn allowed(reply: &[u8]) -> Option<u32> {
+    let reply = decode(reply);
+    let field = |record: &str, at: usize| record.split(' ').nth(at).unwrap().parse().unwrap();
+    let ttl = |record: &String| -> u32 { field(record, 1) };
+    if !reply.answer.is_empty() {
+        return reply.answer.iter().map(ttl).min();
+    }
+    let soa = reply.authority.iter();
+    let soa = soa.filter(|record| record.contains(" SOA "));
+    soa.map(|record| ttl(record).min(field(record, 10))).min()
+}
+
+#[test]
+fn s5_1_a_reply_is_kept_no_longer_than_its_records() {
+    let server = encrypted(&["--ttl=7", "--negative-ttl=3", "--order=stable"]);
+    for (text, seconds) in [
+        ("db.prod.global. A", Some(7)),
+        ("db.prod.global. SRV", Some(7)),
+        ("slow.prod.global. A", Some(20)), // its own annotation
+        ("slow.prod.global. SRV", Some(20)),
+        ("db.prod.global. ANY", Some(7)),
+        ("global. NS", Some(7)),
+        ("global. SOA", Some(3)),
+        ("dns-version.global. TXT", Some(7)),
+        ("ns.dns.global. A", Some(7)),
+        ("db.prod.global. AAAA", Some(3)), // NODATA
+        ("prod.global. A +edns", Some(3)),
+        ("nope.global. A", Some(3)), // NXDOMAIN
+        ("nope.global. A +edns", Some(3)),
+        ("www.example. A", None), // REFUSED
+        ("www.example. A +edns", None),
+        ("global. AXFR", None),
+        ("global. OPT", None),                // NOTIMP
+        ("global. SOA +edns=1", None),        // BADVERS
+        ("global. SOA +opcode=5", None),      // NOTIMP
+        ("global. SOA +ednsopt=10:00", None), // FORMERR
+    ] {
+        let question = query(text);
+        for (request, body) in [(post(PATH), &question.0[..]), (get(PATH, &question.0), &[])] {
+            let response = ask(&server, &request, body);
+            let control = response.header("cache-control").map(str::to_owned);
+            let reply = response.message();
+            assert_eq!(allowed(&reply), seconds, "{text}: the records");
+            let wanted = seconds.map_or("no-store".to_owned(), |s| format!("max-age={s}"));
+            assert_eq!(control, Some(wanted), "{text}");
+        }
+    }
+}
+
+/// Section 5.1: the additional section does not count.
+#[test]
+fn s5_1_only_the_answer_section_counts() {
+    let server = encrypted(&["--negative-ttl=1", "--order=stable"]);
+    let response = ask(&server, &post(PATH), &query("db.prod.global. SRV").0);
+    assert_eq!(response.header("cache-control"), Some("max-age=5"));
+    let reply = decode(&response.message());
+    assert!(!reply.answer.is_empty() && !reply.additional.is_empty());
+}

@@ -1,0 +1,151 @@
+//! Certificates that change while clients ask: not one query fails.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::small;
+use crate::support::ask::question;
+use crate::support::binary::{Await, Server};
+use crate::support::encrypted::{
+    Authority, Client, Http1, Http2, Issued, Offer, PATH, QUIC, Quic, ask, files, get, post,
+};
+use crate::support::wait_for;
+
+const ROTATIONS: usize = 20;
+/// Between two queries of one client: there are several, and the server has other things to do.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What clients have seen.
+#[derive(Default)]
+struct Seen {
+    is_over: AtomicBool,
+    answers: AtomicUsize,
+    certificates: Mutex<BTreeSet<Vec<u8>>>,
+}
+
+// === impl Seen ===
+
+impl Seen {
+    /// Asks until it is over. Any failure is a failure of the test.
+    fn repeat(&self, what: &str, mut ask: impl FnMut() -> Vec<u8>) {
+        while !self.is_over.load(Relaxed) {
+            let reply = ask();
+            assert_eq!(reply[6..8], [0, 1], "{what}: {reply:?}");
+            self.answers.fetch_add(1, Relaxed);
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn note(&self, certificate: &[u8]) {
+        let seen = self.certificates.lock();
+        let mut seen = seen.unwrap_or_else(PoisonError::into_inner);
+        seen.insert(certificate.to_vec());
+    }
+
+    fn has_seen(&self, issued: &Issued) -> bool {
+        let seen = self.certificates.lock();
+        let seen = seen.unwrap_or_else(PoisonError::into_inner);
+        seen.contains(&issued.der().to_vec())
+    }
+}
+
+#[test]
+fn no_query_fails_while_certificates_change() {
+    let authority = Authority::new("authority");
+    let first = authority.issue_server();
+    let folder = tempfile::tempdir().unwrap();
+    let files = files(folder.path(), small(), &first);
+    let listen = [
+        "--tls-listen=127.0.0.1:0",
+        "--https-listen=127.0.0.1:0",
+        QUIC,
+    ];
+    let flags = files.each_ref().map(String::as_str);
+    let server = Server::start(folder, &[&flags[..], &listen].concat(), Await::Ready);
+    let (tls, https) = (server.address("tls"), server.address("https"));
+    let packet = question("db.prod.global. A").packet();
+    let of_quic = [&[0, 0], &packet[2..]].concat();
+    // A session would spare the client the certificate: each has none but its own.
+    let client = |protocol| Client::new(&first, Offer::of(&[protocol]));
+
+    let seen = Seen::default();
+    let (seen, client, packet, of_quic) = (&seen, &client, &packet, &of_quic);
+    let quic = server.address("quic");
+    thread::scope(|scope| {
+        let end = End(seen);
+        let clients: [(&str, Box<dyn FnMut() -> Vec<u8> + Send>); 7] = [
+            ("TLS, kept", {
+                let mut stream = client("dot").connect(tls).unwrap();
+                Box::new(move || ask(&mut stream, packet).unwrap())
+            }),
+            (
+                "TLS, new",
+                Box::new(move || {
+                    let mut stream = client("dot").connect(tls).unwrap();
+                    seen.note(&stream.conn.peer_certificates().unwrap()[0]);
+                    ask(&mut stream, packet).unwrap()
+                }),
+            ),
+            ("TLS, resumed", {
+                let client = client("dot");
+                Box::new(move || client.ask(tls, packet).unwrap())
+            }),
+            ("HTTP/1.1, kept", {
+                let mut connection = Http1::connect(&client("http/1.1"), https).unwrap();
+                Box::new(move || connection.send(&post(PATH), packet).unwrap().message())
+            }),
+            ("HTTP/2, kept", {
+                let mut connection = Http2::connect(&client("h2"), https).unwrap();
+                Box::new(move || connection.send(&get(PATH, packet), &[]).unwrap().message())
+            }),
+            (
+                "HTTP/2, new",
+                Box::new(move || {
+                    let connection = Http2::connect(&client("h2"), https);
+                    let sent = connection.unwrap().send(&post(PATH), packet);
+                    sent.unwrap().message()
+                }),
+            ),
+            (
+                "QUIC, new",
+                Box::new(move || {
+                    let connection = Quic::connect(&client("doq"), quic);
+                    connection.unwrap().ask(of_quic).unwrap()
+                }),
+            ),
+        ];
+        for (what, ask) in clients {
+            scope.spawn(move || {
+                let _end = End(seen);
+                seen.repeat(what, ask);
+            });
+        }
+        for _ in 0..ROTATIONS {
+            let next = authority.issue_server();
+            // Two files, one after the other: between the two they do not belong together.
+            next.write(server.folder());
+            wait_for("the next certificate", || {
+                let is_over = seen.is_over.load(Relaxed);
+                (is_over || seen.has_seen(&next)).then_some(())
+            });
+        }
+        drop(end);
+    });
+    let certificates = seen.certificates.lock().unwrap().len();
+    assert_eq!(certificates, ROTATIONS + 1, "each was seen by a client");
+    let answers = seen.answers.load(Relaxed);
+    assert!(answers > 7 * ROTATIONS, "{answers} answers");
+    assert_eq!(server.ended("handshake"), 0.0);
+}
+
+/// Ends all clients when it is dropped: when the certificates are through, or when one client failed.
+struct End<'s>(&'s Seen);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Relaxed);
+    }
+}

@@ -1,0 +1,342 @@
+//! Messages to ask: questions about what is there and what nearly is, with everything that a client can say beside them,
+//! and messages that are broken. The same at every run.
+
+use fastrand::Rng;
+
+/// What a message is, as far as that decides who can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A question of class IN for a type of data: everybody answers it out of the zone alone.
+    Plain,
+    /// Whole, but with an opcode, a class, a type, a version or options of its own.
+    Odd,
+    /// Changed octet by octet.
+    Broken,
+}
+
+/// A message, and what is known of the reply.
+pub struct Asked {
+    pub what: String,
+    pub packet: Vec<u8>,
+    pub kind: Kind,
+    /// Octets of a reply over UDP; `None`: not known.
+    pub udp_limit: Option<usize>,
+    /// Whether the message has a padding option that can be read; `None`: not known.
+    pub asks_for_padding: Option<bool>,
+}
+
+/// A message as it is put together.
+#[derive(Default)]
+struct Parts {
+    bits: u16,
+    labels: Vec<Vec<u8>>,
+    rtype: u16,
+    class: u16,
+    opt: Option<Opt>,
+}
+
+/// An OPT record.
+struct Opt {
+    payload: u16,
+    rcode: u8,
+    version: u8,
+    flags: u16,
+    options: Vec<(u16, Vec<u8>)>,
+}
+
+const NSID: u16 = 3;
+const SUBNET: u16 = 8;
+const COOKIE: u16 = 10;
+const KEEPALIVE: u16 = 11;
+const PADDING: u16 = 12;
+
+/// The common ones come up more often.
+const TYPES: [u16; 20] = [
+    1, 1, 1, 28, 28, 33, 33, 33, 6, 2, 16, 12, 15, 5, 43, 64, 65, 257, 666, 65_280,
+];
+/// What is no type of data, or asks for several.
+const META_TYPES: [u16; 10] = [0, 41, 249, 250, 251, 252, 253, 254, 255, 65_535];
+const CLASSES: [u16; 7] = [0, 2, 3, 4, 254, 255, 999];
+const PAYLOADS: [u16; 9] = [0, 511, 512, 513, 1_000, 1_231, 1_232, 4_096, 65_535];
+
+/// Labels that turn one name into another, or into none.
+const LABELS: [&str; 16] = [
+    "x",
+    "east",
+    "west",
+    "hub",
+    "db",
+    "prod",
+    "kafka",
+    "_tcp",
+    "_udp",
+    "_sql",
+    "*",
+    "global",
+    "ns",
+    "dns",
+    "north-1",
+    "10-96-0-1",
+];
+
+/// Makes so many messages about a zone with these owner names.
+pub fn generate(seed: u64, owners: &[&str], count: usize) -> Vec<Asked> {
+    let mut rng = Rng::with_seed(seed);
+    let of_index = |index: usize| {
+        let parts = parts(&mut rng, owners, index % 3 == 2);
+        let mut asked = parts.asked();
+        if index % 4 == 3 {
+            let before = asked.packet.clone();
+            break_it(&mut rng, &mut asked.packet);
+            if asked.packet[2..] != before[2..] {
+                asked.kind = Kind::Broken;
+                (asked.udp_limit, asked.asks_for_padding) = (None, None);
+            }
+        }
+        asked.packet[..2].copy_from_slice(&rng.u16(..).to_be_bytes());
+        asked.what = format!("message {index} ({:?})", asked.kind);
+        asked
+    };
+    (0..count).map(of_index).collect()
+}
+
+// === Whole messages ===
+
+fn parts(rng: &mut Rng, owners: &[&str], is_odd: bool) -> Parts {
+    let mut parts = Parts {
+        labels: name(rng, owners),
+        rtype: *choose(rng, &TYPES),
+        class: 1,
+        ..Parts::default()
+    };
+    // RD, AD and CD are everybody's.
+    parts.bits = rng.u16(..) & 0x0130;
+    if rng.u8(..3) > 0 {
+        parts.opt = Some(opt(rng, is_odd));
+    }
+    if is_odd {
+        match rng.u8(..6) {
+            0 => parts.rtype = *choose(rng, &META_TYPES),
+            1 => parts.class = *choose(rng, &CLASSES),
+            2 => parts.bits |= rng.u16(..) & 0x7800, // opcode
+            3 => parts.bits |= rng.u16(..) & 0x06cf, // AA, TC, RA, Z, RCODE
+            4 => {
+                let names = [
+                    &["version", "bind"][..],
+                    &["id", "server"],
+                    &["hostname", "bind"],
+                ];
+                let name = choose(rng, &names).iter();
+                parts.labels = name.map(|label| label.as_bytes().to_vec()).collect();
+                (parts.class, parts.rtype) = (3, *choose(rng, &[16, 16, 255, 1]));
+            }
+            _ => {}
+        }
+    }
+    parts
+}
+
+fn opt(rng: &mut Rng, is_odd: bool) -> Opt {
+    let mut opt = Opt {
+        payload: *choose(rng, &PAYLOADS),
+        rcode: 0,
+        version: 0,
+        flags: if rng.u8(..3) == 0 { 0x8000 } else { 0 },
+        options: Vec::new(),
+    };
+    if is_odd {
+        for _ in 0..rng.u8(..4) {
+            opt.options.push(option(rng));
+        }
+        match rng.u8(..6) {
+            0 => opt.version = rng.u8(..),
+            1 => opt.rcode = rng.u8(..),
+            2 => opt.flags = rng.u16(..),
+            _ => {}
+        }
+    }
+    opt
+}
+
+fn option(rng: &mut Rng) -> (u16, Vec<u8>) {
+    let any = |rng: &mut Rng, length: usize| (0..length).map(|_| rng.u8(..)).collect();
+    match rng.u8(..9) {
+        0 | 1 => {
+            let length = rng.usize(..200);
+            (PADDING, vec![0; length])
+        }
+        2 => (NSID, Vec::new()),
+        3 => (COOKIE, any(rng, 8)),
+        // Somebody else's server cookie, and lengths that no cookie has.
+        4 => {
+            let length = *choose(rng, &[24, 16, 40, 7, 9, 15, 41, 0]);
+            (COOKIE, any(rng, length))
+        }
+        5 => (KEEPALIVE, vec![0; 2 * rng.usize(..2)]),
+        6 => (SUBNET, vec![0, 1, 24, 0, 192, 0, 2]),
+        7 => (NSID, vec![1, 2, 3]),
+        _ => {
+            let (code, length) = (65_001 + rng.u16(..3), rng.usize(..9));
+            (code, any(rng, length))
+        }
+    }
+}
+
+fn name(rng: &mut Rng, owners: &[&str]) -> Vec<Vec<u8>> {
+    let owner = choose(rng, owners);
+    let labels = owner.split('.').filter(|label| !label.is_empty());
+    let mut labels: Vec<Vec<u8>> = labels.map(|label| label.as_bytes().to_vec()).collect();
+    let label = choose(rng, &LABELS).as_bytes().to_vec();
+    let at = rng.usize(..labels.len());
+    match rng.u8(..20) {
+        0..9 => {}
+        // Above it.
+        9 | 10 => drop(labels.drain(..at)),
+        11 => drop(labels.remove(at)),
+        12 => labels.insert(at, label),
+        13 => labels.insert(0, label),
+        14 => labels[at] = label,
+        15 => labels[at].push(b'x'),
+        // As a search list leaves it, and of others.
+        16 => labels.extend([b"svc".to_vec(), b"global".to_vec()]),
+        17 => labels = vec![b"www".to_vec(), b"example".to_vec()],
+        // What no name of a host has.
+        18 => {
+            let length = 1 + rng.usize(..63);
+            labels[at] = (0..length).map(|_| rng.u8(..)).collect();
+        }
+        _ => labels.clear(),
+    }
+    if rng.u8(..3) == 0 {
+        for octet in labels.iter_mut().flatten().filter(|_| rng.bool()) {
+            octet.make_ascii_uppercase();
+        }
+    }
+    while wire(&labels).len() > 255 {
+        labels.pop();
+    }
+    labels
+}
+
+fn wire(labels: &[Vec<u8>]) -> Vec<u8> {
+    let mut wire = Vec::new();
+    for label in labels {
+        wire.push(label.len() as u8);
+        wire.extend_from_slice(label);
+    }
+    wire.push(0);
+    wire
+}
+
+fn choose<'c, T>(rng: &mut Rng, from: &'c [T]) -> &'c T {
+    &from[rng.usize(..from.len())]
+}
+
+// === Broken ones ===
+
+/// Changes a message that it stays a query with a header: those get a reply, whatever the rest of them is.
+fn break_it(rng: &mut Rng, packet: &mut Vec<u8>) {
+    for _ in 0..1 + rng.usize(..3) {
+        let at = rng.usize(2..packet.len());
+        match rng.u8(..9) {
+            0 | 1 => packet[at] = rng.u8(..),
+            2 => packet.truncate(at.max(12)),
+            3 => packet.extend((0..rng.usize(..40)).map(|_| rng.u8(..))),
+            4 => {
+                // One of the counts.
+                let count = 4 + 2 * rng.usize(..4);
+                packet[count + 1] = rng.u8(..4);
+                packet[count] = if rng.u8(..8) == 0 { rng.u8(..) } else { 0 };
+            }
+            // Once more what is there, so that there are two of it.
+            5 => packet.extend_from_within(at.max(12)..),
+            6 => packet.insert(at.max(12), 0xc0),
+            7 => drop(packet.remove(packet.len() - 1)),
+            _ => {
+                let other = rng.usize(2..packet.len());
+                packet.swap(at, other);
+            }
+        }
+        packet.resize(packet.len().clamp(12, 4_096), 0);
+        packet[2] &= 0x7f;
+    }
+}
+
+// === impl Parts ===
+
+impl Parts {
+    fn asked(&self) -> Asked {
+        let is_data = !META_TYPES.contains(&self.rtype);
+        let is_plain_opt = |opt: &Opt| {
+            let fields = (opt.rcode, opt.version, opt.flags & 0x7fff);
+            fields == (0, 0, 0) && opt.options.is_empty()
+        };
+        let is_plain = is_data
+            && self.class == 1
+            && self.bits & !0x0130 == 0
+            && self.opt.as_ref().is_none_or(is_plain_opt);
+        // What other versions' options are is not known; a cookie that is none spoils them all.
+        let options = self.opt.as_ref().filter(|opt| opt.version == 0);
+        let is_cookie = |value: &[u8]| matches!(value.len(), 8 | 16..=40);
+        let is_readable = options.is_some_and(|opt| {
+            let mut cookies = opt.options.iter().filter(|(code, _)| *code == COOKIE);
+            cookies.next().is_none_or(|(_, first)| is_cookie(first))
+        });
+        let asks = options.is_some_and(|opt| opt.options.iter().any(|(code, _)| *code == PADDING));
+        let limit = |opt: &Opt| usize::from(opt.payload.clamp(512, 1_232));
+        Asked {
+            what: String::new(),
+            packet: self.octets(),
+            kind: if is_plain { Kind::Plain } else { Kind::Odd },
+            udp_limit: Some(self.opt.as_ref().map_or(512, limit)),
+            asks_for_padding: (self.opt.is_none() || is_readable).then_some(asks),
+        }
+    }
+
+    fn octets(&self) -> Vec<u8> {
+        let counts = [1, 0, 0, u16::from(self.opt.is_some())];
+        let header = [0, self.bits].into_iter().chain(counts);
+        let mut octets: Vec<u8> = header.flat_map(u16::to_be_bytes).collect();
+        octets.extend(wire(&self.labels));
+        octets.extend(
+            [self.rtype, self.class]
+                .into_iter()
+                .flat_map(u16::to_be_bytes),
+        );
+        if let Some(opt) = &self.opt {
+            octets.extend([0, 0, 41]);
+            octets.extend(opt.payload.to_be_bytes());
+            octets.extend([opt.rcode, opt.version]);
+            octets.extend(opt.flags.to_be_bytes());
+            let mut data = Vec::new();
+            for (code, value) in &opt.options {
+                data.extend(code.to_be_bytes());
+                data.extend((value.len() as u16).to_be_bytes());
+                data.extend_from_slice(value);
+            }
+            octets.extend((data.len() as u16).to_be_bytes());
+            octets.extend(data);
+        }
+        octets
+    }
+}
+
+// === impl Asked ===
+
+impl Asked {
+    /// A message of which nothing but its octets is known.
+    pub fn plain(what: &str, packet: Vec<u8>) -> Self {
+        Self {
+            what: what.to_owned(),
+            packet,
+            kind: Kind::Plain,
+            udp_limit: None,
+            asks_for_padding: None,
+        }
+    }
+
+    /// The same message as a client of QUIC sends it (RFC 9250 section 4.2.1).
+    pub fn with_id_zero(&self) -> Vec<u8> {
+        [&[0, 0], &self.packet[2..]].concat()
+    }
+}

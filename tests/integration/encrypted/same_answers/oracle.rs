@@ -1,0 +1,104 @@
+//! hickory-server, serving the printed zone.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hickory_proto::op::Message;
+use hickory_proto::rr::{LowerName, Name};
+use hickory_proto::serialize::txt::Parser;
+use hickory_server::Server;
+use hickory_server::store::in_memory::InMemoryZoneHandler;
+use hickory_server::zone_handler::{AxfrPolicy, Catalog, ZoneType};
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::runtime::Runtime;
+
+use super::messages::Asked;
+use super::{hex, text};
+use crate::support::wire::{Over, exchange};
+use crate::support::{PATIENCE, set};
+
+/// Connections of the tests may wait longer for their turn than clients do.
+const IDLE: Duration = Duration::from_secs(300);
+/// How many replies a connection may have waiting.
+const WAITING: usize = 32;
+
+/// A running name server, which ends when it is dropped.
+pub struct Oracle {
+    address: SocketAddr,
+    _server: Server<Catalog>,
+    _runtime: Runtime,
+}
+
+impl Oracle {
+    /// Serves a zone file of `global.`
+    pub fn start(zone: &str) -> Self {
+        let origin = Name::from_ascii("global.").unwrap();
+        let parser = Parser::new(zone, None, Some(origin.clone()));
+        let (_, records) = parser.parse().unwrap();
+        let handler =
+            InMemoryZoneHandler::<hickory_server::net::runtime::TokioRuntimeProvider>::new(
+                origin.clone(),
+                records,
+                ZoneType::Primary,
+                AxfrPolicy::Deny,
+            );
+        let mut catalog = Catalog::new();
+        catalog.upsert(LowerName::from(origin), vec![Arc::new(handler.unwrap())]);
+
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let context = runtime.enter();
+        let mut server = Server::new(catalog);
+        let (udp, tcp) = runtime.block_on(async {
+            // The port is free over TCP, most likely; if not, there is another.
+            loop {
+                let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+                let address = udp.local_addr().unwrap();
+                if let Ok(tcp) = TcpListener::bind(address).await {
+                    return (udp, tcp);
+                }
+            }
+        });
+        let address = udp.local_addr().unwrap();
+        server.register_socket(udp);
+        server.register_listener(tcp, IDLE, WAITING);
+        drop(context);
+        Self {
+            address,
+            _server: server,
+            _runtime: runtime,
+        }
+    }
+
+    /// Says what is wrong with a reply, if anything is: its code, AA, and the records of its answer.
+    pub fn judge(&self, asked: &Asked, reply: &[u8]) -> Option<String> {
+        // Over UDP as far as that goes.
+        let mut theirs = self.ask(asked, Over::Udp);
+        if theirs.metadata.truncation {
+            theirs = self.ask(asked, Over::Tcp);
+        }
+        let ours = Message::from_vec(reply).unwrap();
+        let seen = |message: &Message| {
+            (
+                message.metadata.response_code,
+                message.metadata.authoritative,
+                set(message.answers.iter().map(text)),
+            )
+        };
+        (seen(&ours) != seen(&theirs)).then(|| {
+            let (ours, theirs) = (seen(&ours), seen(&theirs));
+            let (what, packet) = (&asked.what, hex(&asked.packet));
+            format!("{what} {packet}\n we\n  {ours:?}\n hickory-server\n  {theirs:?}")
+        })
+    }
+
+    fn ask(&self, asked: &Asked, over: Over) -> Message {
+        let reply = exchange(self.address, &asked.packet, over, PATIENCE);
+        let reply = reply.unwrap_or_else(|error| panic!("{} over {over:?}: {error}", asked.what));
+        Message::from_vec(&reply).unwrap()
+    }
+}

@@ -1,0 +1,126 @@
+//! Every way to ask: connections that are kept, many messages at a time.
+
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+
+use hickory_proto::op::Message;
+use http::Method;
+
+use super::messages::Asked;
+use crate::support::PATIENCE;
+use crate::support::binary::Server;
+use crate::support::encrypted::{Client, Http1, Http2, Issued, PATH, Quic, Stream, get, post};
+use crate::support::wire::{frame, read_datagram, read_framed};
+
+/// One connection of each kind.
+pub struct Transports {
+    udp: UdpSocket,
+    tcp: TcpStream,
+    tls: Stream,
+    first: Http1,
+    second: Http2,
+    doq: Client,
+    quic: SocketAddr,
+}
+
+/// What one message got.
+pub struct Replies {
+    pub udp: Vec<u8>,
+    pub tcp: Vec<u8>,
+    /// Over TLS and HTTPS, each way; the GET of HTTP/2 has the identifier 0.
+    pub streams: Vec<(&'static str, Vec<u8>)>,
+    /// If the library of that listener can read the message at all: it answers the others by itself.
+    pub quic: Option<Vec<u8>>,
+}
+
+impl Transports {
+    pub fn connect(server: &Server, issued: &Issued) -> Self {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        udp.connect(server.dns).unwrap();
+        udp.set_read_timeout(Some(PATIENCE)).unwrap();
+        let tcp = TcpStream::connect(server.dns).unwrap();
+        tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+        tcp.set_nodelay(true).unwrap();
+        Self {
+            udp,
+            tcp,
+            tls: issued.tls(server.address("tls")),
+            first: issued.http1(server.address("https")),
+            second: issued.http2(server.address("https")),
+            doq: issued.client(&["doq"]),
+            quic: server.address("quic"),
+        }
+    }
+
+    /// Asks all messages, each way.
+    pub fn ask(&mut self, batch: &[Asked]) -> Vec<Replies> {
+        let framed: Vec<u8> = batch
+            .iter()
+            .flat_map(|asked| frame(&asked.packet))
+            .collect();
+        // Whoever does not take its replies is let go: each is read before the next is asked.
+        self.tcp.write_all(&framed).unwrap();
+        let tcp = batch.iter().map(|_| read_framed(&mut self.tcp).unwrap());
+        let tcp: Vec<_> = tcp.collect();
+        self.tls.write_all(&framed).unwrap();
+        self.tls.flush().unwrap();
+        let tls = batch.iter().map(|_| read_framed(&mut self.tls).unwrap());
+        let tls: Vec<_> = tls.collect();
+        let posts = batch.iter().map(|asked| (post(PATH), asked.packet.clone()));
+        let posts: Vec<_> = posts.collect();
+        let gets = batch.iter().map(|asked| get(PATH, &asked.with_id_zero()));
+        let gets: Vec<_> = gets.map(|get| (get, Vec::new())).collect();
+        let posted = self.second.send_all(&posts);
+        let got = self.second.send_all(&gets);
+        let quic = self.ask_quic(batch);
+
+        let streams = tcp
+            .into_iter()
+            .zip(tls)
+            .zip(posted.into_iter().zip(got))
+            .zip(quic);
+        let replies =
+            batch
+                .iter()
+                .zip(streams)
+                .map(|(asked, (((tcp, tls), (posted, got)), quic))| {
+                    let name = |error: h2::Error| panic!("{}: {error}", asked.what);
+                    let by_get = self.http1(&Http1::text(&get(PATH, &asked.packet), &[]));
+                    let by_post = self.http1(&Http1::text(&post(PATH), &asked.packet));
+                    self.udp.send(&asked.packet).unwrap();
+                    Replies {
+                        udp: read_datagram(&self.udp).unwrap(),
+                        tcp,
+                        streams: vec![
+                            ("TLS", tls),
+                            ("HTTP/1.1 GET", by_get),
+                            ("HTTP/1.1 POST", by_post),
+                            ("HTTP/2 GET", got.unwrap_or_else(name).message()),
+                            ("HTTP/2 POST", posted.unwrap_or_else(name).message()),
+                        ],
+                        quic,
+                    }
+                });
+        replies.collect()
+    }
+
+    fn http1(&mut self, request: &[u8]) -> Vec<u8> {
+        self.first.write(request).unwrap();
+        self.first.receive(&Method::GET).unwrap().message()
+    }
+
+    /// Asks what can be asked over QUIC, over a connection of its own.
+    fn ask_quic(&self, batch: &[Asked]) -> Vec<Option<Vec<u8>>> {
+        let is_readable = |asked: &Asked| Message::from_vec(&asked.packet).is_ok();
+        let asked: Vec<bool> = batch.iter().map(is_readable).collect();
+        let readable = batch.iter().zip(&asked).filter(|(_, is_asked)| **is_asked);
+        let packets: Vec<_> = readable.map(|(one, _)| one.with_id_zero()).collect();
+        let connection = Quic::connect(&self.doq, self.quic).unwrap();
+        let mut replies = connection.ask_all(&packets).into_iter();
+        let replies = asked.iter().map(|is_asked| {
+            let reply = is_asked.then(|| replies.next().unwrap());
+            reply.map(|reply| reply.unwrap())
+        });
+        replies.collect()
+    }
+}

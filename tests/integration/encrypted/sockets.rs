@@ -1,0 +1,183 @@
+//! What is open: no listener but those that flags ask for, and one descriptor for each connection.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{SocketAddr, TcpListener};
+
+use super::small;
+use crate::support::ask::question;
+use crate::support::binary::{Await, Server};
+use crate::support::encrypted::{PATH, QUIC, files, issue_good, post, serve};
+use crate::support::sockets::Socket;
+use crate::support::wire::Over;
+use crate::support::{set, wait_for, wait_for_ok};
+
+/// Every address that the log names, by listener.
+fn listeners(server: &Server) -> BTreeMap<String, BTreeSet<SocketAddr>> {
+    let mut listeners: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for event in server.log.events() {
+        let fields = &event["fields"];
+        if fields["message"] == "Listening" {
+            let field = |name: &str| fields[name].as_str().unwrap().to_owned();
+            let address = field("address").parse().unwrap();
+            listeners
+                .entry(field("listener"))
+                .or_default()
+                .insert(address);
+        }
+    }
+    listeners
+}
+
+/// The sockets of these listeners.
+fn expected(listeners: &BTreeMap<String, BTreeSet<SocketAddr>>) -> BTreeSet<Socket> {
+    let sockets = listeners.iter().flat_map(|(listener, addresses)| {
+        let transports = match listener.as_str() {
+            "dns" => &["tcp", "udp"][..],
+            "quic" => &["udp"],
+            _ => &["tcp"],
+        };
+        let of_listener = move |local: &SocketAddr| {
+            let local = *local;
+            transports.iter().map(move |transport| Socket {
+                transport,
+                local,
+                peer: None,
+            })
+        };
+        addresses.iter().flat_map(of_listener)
+    });
+    sockets.collect()
+}
+
+/// Waits until the listeners are all that is open: a connection's end takes its time.
+fn wait_until_alone(server: &Server, expected: &BTreeSet<Socket>) {
+    wait_for_ok("nothing but listeners", || {
+        let open = server.sockets();
+        (open == *expected)
+            .then_some(())
+            .ok_or_else(|| format!("open: {open:#?}, expected: {expected:#?}"))
+    });
+}
+
+#[test]
+fn nothing_listens_that_no_flag_asked_for() {
+    let issued = issue_good();
+    let packet = question("db.prod.global. A").packet();
+    let has_v6 = TcpListener::bind("[::1]:0").is_ok();
+    for chosen in 0..8 {
+        let folder = tempfile::tempdir().unwrap();
+        let files = files(folder.path(), small(), &issued);
+        let kinds = ["tls", "https", "quic"];
+        let kinds = kinds.into_iter().enumerate();
+        let kinds: Vec<&str> = kinds
+            .filter(|(bit, _)| chosen >> bit & 1 == 1)
+            .map(|(_, kind)| kind)
+            .collect();
+        let mut flags: Vec<String> = Vec::new();
+        for kind in ["", "admin-", "api-"] {
+            flags.extend(has_v6.then(|| format!("--{kind}listen=[::1]:0")));
+        }
+        for kind in &kinds {
+            flags.push(format!("--{kind}-listen=127.0.0.1:0"));
+            flags.extend(has_v6.then(|| format!("--{kind}-listen=[::1]:0")));
+        }
+        // Without such a listener, a certificate is wrong usage.
+        let used = if kinds.is_empty() { 1 } else { 3 };
+        flags.extend_from_slice(&files[..used]);
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let server = Server::start(folder, &flags, Await::Ready);
+
+        let listeners = listeners(&server);
+        let named = set(listeners.keys());
+        assert_eq!(named, set(["dns", "admin", "api"].iter().chain(&kinds)));
+        for (listener, addresses) in &listeners {
+            assert_eq!(addresses.len(), 1 + usize::from(has_v6), "{listener}");
+        }
+        let expected = expected(&listeners);
+        wait_until_alone(&server, &expected);
+
+        // Nor does any query make it open something for good.
+        for kind in &kinds {
+            for address in &listeners[*kind] {
+                match *kind {
+                    "tls" => drop(issued.ask_tls(*address, &packet).unwrap()),
+                    "https" => drop(issued.ask_https(*address, &packet).message()),
+                    _ if address.is_ipv6() => {} // the client here has IPv4 only
+                    _ => drop(issued.quic(*address).ask(&packet_of_quic(&packet)).unwrap()),
+                }
+            }
+        }
+        for address in listeners["dns"].iter().filter(|address| address.is_ipv4()) {
+            question("db.prod.global. A").resolve(*address);
+            question("db.prod.global. A").ask(*address, Over::Tcp);
+        }
+        wait_until_alone(&server, &expected);
+    }
+}
+
+fn packet_of_quic(packet: &[u8]) -> Vec<u8> {
+    [&[0, 0], &packet[2..]].concat()
+}
+
+#[test]
+fn a_connection_takes_one_descriptor() {
+    let issued = issue_good();
+    let server = serve(small(), &issued, &[QUIC]);
+    let (tls, https) = (server.address("tls"), server.address("https"));
+    let packet = question("db.prod.global. A").packet();
+    wait_until_alone(&server, &expected(&listeners(&server)));
+    let before = server.descriptors();
+
+    let mut streams: Vec<_> = (0..20).map(|_| issued.tls(tls)).collect();
+    let mut first: Vec<_> = (0..20).map(|_| issued.http1(https)).collect();
+    let mut second: Vec<_> = (0..10).map(|_| issued.http2(https)).collect();
+    for stream in &mut streams {
+        crate::support::tls::ask(stream, &packet).unwrap();
+    }
+    for connection in &mut first {
+        connection.send(&post(PATH), &packet).unwrap().message();
+    }
+    for connection in &mut second {
+        connection.send(&post(PATH), &packet).unwrap().message();
+    }
+    assert_eq!(server.descriptors() - before, 50);
+
+    // All of QUIC goes through one socket.
+    let quic: Vec<_> = (0..10)
+        .map(|_| issued.quic(server.address("quic")))
+        .collect();
+    for connection in &quic {
+        connection.ask(&packet_of_quic(&packet)).unwrap();
+    }
+    assert_eq!(server.descriptors() - before, 50);
+
+    drop((streams, first, second, quic));
+    wait_for("the descriptors of before", || {
+        (server.descriptors() == before).then_some(())
+    });
+}
+
+/// Half of a connection is one, too, and what cannot become one is none.
+#[test]
+fn a_handshake_takes_one_descriptor_and_gives_it_back() {
+    let issued = issue_good();
+    let server = serve(small(), &issued, &[]);
+    wait_until_alone(&server, &expected(&listeners(&server)));
+    let before = server.descriptors();
+    let silent: Vec<_> = ["tls", "https"]
+        .iter()
+        .flat_map(|listener| [server.address(listener); 10])
+        .map(|address| std::net::TcpStream::connect(address).unwrap())
+        .collect();
+    wait_for("a descriptor for each", || {
+        (server.descriptors() == before + silent.len()).then_some(())
+    });
+    for listener in ["tls", "https"] {
+        let refused = issued.client(&["smtp"]).connect(server.address(listener));
+        assert!(refused.is_err());
+    }
+    drop(silent);
+    wait_for("the descriptors of before", || {
+        (server.descriptors() == before).then_some(())
+    });
+}
