@@ -1,11 +1,14 @@
 //! The rules of clients, each asked for by the client itself where it is to be had: targets that resolve and stay in
 //! their domain, no foreign TXT, quick negatives, the whole set every time.
 
+mod encrypted;
 mod etcd;
 mod go;
 mod mongodb;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -22,7 +25,7 @@ const ADDRESSES: usize = 5;
 const APP: usize = 100;
 
 /// `db`, a database in three clusters, and `app`, which has no port `mongodb`.
-fn server() -> Server {
+fn manifest() -> Manifest {
     let mut manifest = Manifest::default();
     let db = ("prod", "db");
     let ports = [(Some("mongodb"), "TCP", 27017), (Some("http"), "TCP", 8080)];
@@ -42,7 +45,24 @@ fn server() -> Server {
         .collect();
     let http = [(Some("http"), "TCP", 8080)];
     manifest.mirror("east", member(("prod", "app"), &http, &app));
-    Server::of(&manifest, &[])
+    manifest
+}
+
+/// Serves it.
+fn server() -> Server {
+    Server::of(&manifest(), &[])
+}
+
+/// Finds a Python that has these modules.
+fn python(modules: &str) -> PathBuf {
+    let program = std::env::var_os("GLOBAL_DNS_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let mut command = Command::new(&program);
+    let has_them = command.args(["-c", &format!("import {modules}")]).output();
+    assert!(
+        has_them.is_ok_and(|output| output.status.success()),
+        "{program:?} lacks one of {modules}: run tests/run peers, which installs them"
+    );
+    program.into()
 }
 
 #[test]

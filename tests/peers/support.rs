@@ -19,6 +19,9 @@ pub mod local_objects;
 pub mod metrics;
 #[path = "../support/mirror_objects.rs"]
 pub mod mirror_objects;
+#[allow(dead_code, reason = "other suites use the rest")]
+#[path = "../support/networks.rs"]
+pub mod networks;
 #[path = "../support/ports.rs"]
 pub mod ports;
 #[path = "../support/repository.rs"]

@@ -13,6 +13,8 @@ declare -A package_of=(
     [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux [chrt]=util-linux [nft]=nftables [nsenter]=util-linux
     [buildah]=buildah [debootstrap]=debootstrap [qemu-aarch64-static]=qemu-user-static [readelf]=binutils
     [unshare]=util-linux [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
+    [kdig]=knot-dnsutils [curl]=curl [openssl]=openssl [dnsdist]=dnsdist [kresd]=knot-resolver [stubby]=stubby
+    [chromium]=chromium [certutil]=libnss3-tools
 )
 
 # Installs the Debian packages of those commands that are missing.

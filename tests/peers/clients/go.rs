@@ -1,8 +1,11 @@
 //! Go's own resolver: SRV at bare names and at prefixed ones, hosts, and both families.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::{APP, server};
 use crate::support::process::{run, tool};
@@ -61,10 +64,14 @@ fn sorted(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     texts
 }
 
-#[test]
-#[ignore = "needs Go"]
-fn go_finds_every_record_at_bare_and_at_prefixed_names() {
-    let server = server();
+/// `tests/tools/golookup`, built.
+pub struct Lookup {
+    program: PathBuf,
+    _folder: TempDir,
+}
+
+/// Builds it.
+pub fn build() -> Lookup {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("golookup");
     let mut build = Command::new(tool("go"));
@@ -74,12 +81,29 @@ fn go_finds_every_record_at_bare_and_at_prefixed_names() {
         .arg(".");
     build.env("GOWORK", "off").env("CGO_ENABLED", "0");
     run(build.current_dir(repository("tests/tools/golookup")));
+    Lookup {
+        program,
+        _folder: folder,
+    }
+}
 
+impl Lookup {
+    /// Asks a server; returns what the program printed.
+    pub fn look(&self, server: SocketAddr, flags: &[String], questions: &[&str]) -> Value {
+        let mut command = Command::new(&self.program);
+        command.args(flags).arg(server.to_string()).args(questions);
+        serde_json::from_str(&run(&mut command)).unwrap()
+    }
+}
+
+#[test]
+#[ignore = "needs Go"]
+fn go_finds_every_record_at_bare_and_at_prefixed_names() {
+    let server = server();
     let cases = cases();
-    let mut command = Command::new(&program);
-    command.arg(server.dns.to_string());
-    command.args(cases.iter().map(|(question, _)| question));
-    let answers: Vec<Value> = serde_json::from_str(&run(&mut command)).unwrap();
+    let questions: Vec<&str> = cases.iter().map(|(question, _)| *question).collect();
+    let found = build().look(server.dns, &[], &questions);
+    let answers = found["answers"].as_array().unwrap();
     assert_eq!(answers.len(), cases.len());
     for (answer, (question, records)) in answers.iter().zip(&cases) {
         assert_eq!(answer["question"], *question);

@@ -1,38 +1,17 @@
 //! MongoDB's driver: SRV at `_mongodb._tcp.HOST`, every target in HOST's domain, and no TXT record that it would take
 //! for options.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{ADDRESSES, server};
-use crate::support::process::{Server, outcome, run};
+use super::{ADDRESSES, python, server};
+use crate::support::process::{Server, run};
 use crate::support::repository;
-
-/// Finds an interpreter that has the driver.
-fn python() -> PathBuf {
-    let program = std::env::var_os("GLOBAL_DNS_TEST_PYTHON").unwrap_or_else(|| "python3".into());
-    let mut command = Command::new(&program);
-    command.args(["-c", "import dns, pymongo"]);
-    let (has_driver, _, _) = match which(&program) {
-        true => outcome(&mut command),
-        false => (false, String::new(), String::new()),
-    };
-    assert!(
-        has_driver,
-        "{program:?} has no dnspython and pymongo: run tests/run peers, which installs them"
-    );
-    program.into()
-}
-
-fn which(program: &std::ffi::OsStr) -> bool {
-    Command::new(program).arg("--version").output().is_ok()
-}
 
 fn look(server: &Server, hosts: &[&str]) -> Vec<Value> {
     let (ip, port) = (server.dns.ip().to_string(), server.dns.port().to_string());
-    let mut command = Command::new(python());
+    let mut command = Command::new(python("dns, pymongo"));
     command
         .arg("-I")
         .arg(repository("tests/peers/clients/mongodb.py"));

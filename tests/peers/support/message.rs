@@ -85,7 +85,8 @@ impl Question {
         self
     }
 
-    fn packet(&self, id: u16) -> Vec<u8> {
+    /// Writes it.
+    pub fn packet(&self, id: u16) -> Vec<u8> {
         let rd = u16::from(self.recursion_desired) << 8;
         let counts = [1, 0, 0, u16::from(self.edns.is_some())];
         let mut packet: Vec<u8> = [&[id, rd][..], &counts]

@@ -130,11 +130,34 @@ impl Server {
         }
     }
 
+    /// Where a listener is: `tls`, `https`, `quic`.
+    pub fn address(&self, listener: &str) -> SocketAddr {
+        self.running.address(listener)
+    }
+
+    /// The page of metrics.
+    fn metrics(&self) -> String {
+        get(self.running.address("admin"), "/metrics").unwrap().body
+    }
+
     /// A metric's value.
     pub fn metric(&self, name_and_labels: &str) -> u64 {
-        let page = get(self.running.address("admin"), "/metrics").unwrap().body;
+        let page = self.metrics();
         let value = metric(&page, name_and_labels);
         let value = value.unwrap_or_else(|| panic!("no {name_and_labels} in:\n{page}"));
         value.parse().unwrap()
+    }
+
+    /// The sum of all counters that begin like this.
+    pub fn sum(&self, start: &str) -> u64 {
+        let page = self.metrics();
+        let lines = page.lines().filter(|line| line.starts_with(start));
+        let count = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+        lines.map(count).sum()
+    }
+
+    /// Queries that came by a transport.
+    pub fn requests(&self, proto: &str) -> u64 {
+        self.sum(&format!("global_dns_requests_total{{proto=\"{proto}\""))
     }
 }

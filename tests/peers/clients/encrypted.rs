@@ -1,0 +1,220 @@
+//! Clients of DNS over TLS, HTTPS and QUIC ask a running server. Each prints one line: the method, the client, and what
+//! the client read. The server's counters prove that the questions came by that method and by no other.
+
+mod browser;
+mod certificates;
+mod curl;
+mod dig;
+mod forwarders;
+mod go;
+mod openssl;
+mod python;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use self::certificates::Certificates;
+use super::{APP, manifest};
+use crate::support::message::{A, AAAA, Message, SRV, TXT};
+use crate::support::process::Server;
+
+/// The name in the server's certificate, beside `localhost` and 127.0.0.1.
+const NAME: &str = "dns.example.net";
+
+/// An encrypted transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    Tls,
+    Https,
+    Quic,
+}
+
+// === impl Method ===
+
+impl Method {
+    const ALL: [Self; 3] = [Self::Tls, Self::Https, Self::Quic];
+
+    /// Its name in log events and metrics.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tls => "tls",
+            Self::Https => "https",
+            Self::Quic => "quic",
+        }
+    }
+}
+
+/// What a client read in a reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Reading {
+    status: String,
+    /// Data of the answer section.
+    records: BTreeSet<String>,
+}
+
+/// A question and its answer.
+struct Case {
+    name: &'static str,
+    rtype: &'static str,
+    number: u16,
+    reading: Reading,
+}
+
+/// One question of each sort; `app` has more addresses than a datagram holds.
+fn cases() -> Vec<Case> {
+    let case = |name, rtype, number, status: &str, records: Vec<String>| Case {
+        name,
+        rtype,
+        number,
+        reading: Reading {
+            status: status.to_owned(),
+            records: records.into_iter().collect(),
+        },
+    };
+    let db = ["10.96.1.1", "10.96.1.2", "10.96.2.1", "192.0.2.1"].map(str::to_owned);
+    let targets = [
+        ("27017", "db-0.east"),
+        ("27017", "db-1.east"),
+        ("27017", "db-0.hub"),
+        ("27018", "db-0.west"),
+    ];
+    let targets = targets.map(|(port, target)| format!("0 10 {port} {target}.db.prod.global."));
+    let app = (1..=APP).map(|n| format!("10.97.0.{n}")).collect();
+    vec![
+        case("db.prod.global.", "A", A, "NOERROR", db.into()),
+        case("db.prod.global.", "AAAA", AAAA, "NOERROR", vec!["2001:db8::1:1".to_owned()]),
+        case("_mongodb._tcp.db.prod.global.", "SRV", SRV, "NOERROR", targets.into()),
+        case("app.prod.global.", "A", A, "NOERROR", app),
+        case("db.prod.global.", "TXT", TXT, "NOERROR", Vec::new()),
+        case("nope.prod.global.", "A", A, "NXDOMAIN", Vec::new()),
+    ]
+}
+
+// === impl Reading ===
+
+impl From<Message> for Reading {
+    fn from(message: Message) -> Self {
+        let status = match message.rcode {
+            0 => "NOERROR".to_owned(),
+            2 => "SERVFAIL".to_owned(),
+            3 => "NXDOMAIN".to_owned(),
+            other => other.to_string(),
+        };
+        let records = message.data().into_iter().map(str::to_owned).collect();
+        Self { status, records }
+    }
+}
+
+/// `global-dns serve` with all encrypted listeners.
+struct Encrypted {
+    server: Server,
+    files: Certificates,
+}
+
+// === impl Encrypted ===
+
+impl Encrypted {
+    /// Starts one that answers everybody.
+    fn start() -> Self {
+        Self::with(Certificates::issue(), &[])
+    }
+
+    /// Starts one that demands a client certificate.
+    fn with_client_certificates() -> Self {
+        let files = Certificates::issue();
+        let flag = format!("--tls-client-ca={}", files.path("clients-ca.crt"));
+        Self::with(files, &[&flag])
+    }
+
+    fn with(files: Certificates, further: &[&str]) -> Self {
+        let certificate = format!("--tls-cert={}", files.path("server.crt"));
+        let key = format!("--tls-key={}", files.path("server.key"));
+        let flags = [
+            "--tls-listen=127.0.0.1:0",
+            "--https-listen=127.0.0.1:0",
+            "--quic-listen=127.0.0.1:0",
+            &certificate,
+            &key,
+        ];
+        let server = Server::of(&manifest(), &[&flags, further].concat());
+        Self { server, files }
+    }
+
+    fn address(&self, method: Method) -> SocketAddr {
+        self.server.address(method.name())
+    }
+
+    /// Replaces what a client's options and configuration need to know: `{tls}`, `{https}` and `{quic}` by addresses,
+    /// `{tls-port}` and so on by ports, `{name}`, and `{ca}`, `{certificate}` and `{key}` by files.
+    fn fill(&self, template: &str) -> String {
+        let mut text = template.replace("{name}", NAME);
+        for method in Method::ALL {
+            let (name, address) = (method.name(), self.address(method));
+            text = text.replace(&format!("{{{name}}}"), &address.to_string());
+            text = text.replace(&format!("{{{name}-port}}"), &address.port().to_string());
+        }
+        for (word, file) in [
+            ("{ca}", "ca.crt"),
+            ("{certificate}", "client.crt"),
+            ("{key}", "client.key"),
+            ("{stranger-certificate}", "stranger.crt"),
+            ("{stranger-key}", "stranger.key"),
+        ] {
+            text = text.replace(word, &self.files.path(file));
+        }
+        text
+    }
+
+    /// Has a client ask every question. Fails unless each answer is right and every question came by this method.
+    fn check(&self, method: Method, client: &str, ask: impl FnOnce(&[Case]) -> Vec<Reading>) {
+        let requests = || {
+            let transports = ["udp", "tcp", "tls", "https", "quic"];
+            transports.map(|transport| (transport, self.server.requests(transport)))
+        };
+        let before = requests();
+        let cases = cases();
+        let readings = ask(&cases);
+        assert_eq!(readings.len(), cases.len(), "{client}: {readings:?}");
+        for (case, reading) in cases.iter().zip(&readings) {
+            assert_eq!(*reading, case.reading, "{client}: {} {}", case.name, case.rtype);
+        }
+        for ((transport, before), (_, after)) in before.into_iter().zip(requests()) {
+            let came = after - before;
+            match transport == method.name() {
+                // Some ask more than they have to: for the health of the server, for instance.
+                true => assert!(came >= cases.len() as u64, "{client}: {came} over {transport}"),
+                false => assert_eq!(came, 0, "{client}: over {transport}"),
+            }
+        }
+        let told = cases.iter().zip(&readings).map(|(case, reading)| {
+            match reading.status.as_str() {
+                "NOERROR" => format!("{} {}", reading.records.len(), case.rtype),
+                status => status.to_owned(),
+            }
+        });
+        row(method, client, &told.collect::<Vec<_>>().join(", "));
+    }
+
+    /// Counts the TCP, TLS and HTTPS connections that have ended, once none is open.
+    fn ended_connections(&self) -> u64 {
+        crate::support::wait_for("the end of all connections", || {
+            let open = self.server.metric("global_dns_tcp_connections");
+            let ended = self.server.sum("global_dns_tcp_connections_ended_total{");
+            (open == 0 && ended > 0).then_some(ended)
+        })
+    }
+}
+
+/// Prints a line of the table.
+fn row(method: Method, client: &str, told: &str) {
+    println!("peers: {:<5} | {client:<46} | {told}", method.name());
+}
+
+/// A file below the folder of a client, with this content.
+fn file(folder: &tempfile::TempDir, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.path().join(name);
+    fs::write(&path, content).unwrap();
+    path
+}

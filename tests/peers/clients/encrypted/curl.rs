@@ -1,0 +1,189 @@
+//! curl: messages by POST and GET with what curl accepts by default, and names of web servers with `--doh-url`.
+
+use std::process::Command;
+
+use super::Method::Https;
+use super::{Case, Encrypted, Reading, cases, file, row};
+use crate::clients::encrypted::certificates::Certificates;
+use crate::support::message::{Message, question};
+use crate::support::networks::{Network, in_a_network_of_its_own};
+use crate::support::objects::{Manifest, endpoint, member};
+use crate::support::process::{Server, outcome, tool};
+
+/// An address that a mirror may publish, unlike one of loopback.
+pub const ENDPOINT: &str = "10.96.7.1";
+
+/// A response as `--write-out` tells it, and the message.
+struct Response {
+    told: String,
+    body: Vec<u8>,
+}
+
+const WRITE_OUT: &str = "%{stderr}HTTP/%{http_version} %{response_code} %{content_type} %header{cache-control}";
+
+/// Asks one question: by POST, or by GET.
+fn ask(server: &Encrypted, options: &[&str], is_get: bool, case: &Case) -> Response {
+    let folder = tempfile::tempdir().unwrap();
+    // Zero, so that equal questions have equal URLs (RFC 8484 section 4.1).
+    let query = question(case.name, case.number).packet(0);
+    let mut url = server.fill("https://localhost:{https-port}/dns-query");
+    let mut command = Command::new(tool("curl"));
+    command.args(["--silent", "--show-error", "--ipv4", "--write-out", WRITE_OUT]);
+    command.args(["--cacert", &server.files.path("ca.crt")]).args(options);
+    if is_get {
+        url = format!("{url}?dns={}", base64url(&query));
+    } else {
+        let query = file(&folder, "query", &query);
+        command.arg("--data-binary").arg(format!("@{}", query.display()));
+        command.args(["--header", "content-type: application/dns-message"]);
+    }
+    let reply = folder.path().join("reply");
+    let (succeeded, _, told) = outcome(command.arg("--output").arg(&reply).arg(url));
+    assert!(succeeded, "{}: {told}", case.name);
+    Response { told, body: std::fs::read(reply).unwrap() }
+}
+
+/// Encodes as RFC 4648 section 5 has it, without padding.
+fn base64url(octets: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let text = octets.chunks(3).flat_map(|chunk| {
+        let octet = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
+        let bits = octet(0) << 16 | octet(1) << 8 | octet(2);
+        let digits = [18, 12, 6, 0].map(|shift| DIGITS[(bits >> shift & 63) as usize]);
+        digits.into_iter().take(chunk.len() + 1)
+    });
+    text.map(char::from).collect()
+}
+
+#[test]
+fn base64url_is_that_of_rfc_4648() {
+    // The example of RFC 8484 section 4.1.1, its end, and all lengths of a last group.
+    for (octets, text) in [
+        (&b"\0\0\x01\0\0\x01"[..], "AAABAAAB"),
+        (b"www", "d3d3"),
+        (b"ww", "d3c"),
+        (b"w", "dw"),
+        (b"\xfb\xff", "-_8"),
+        (b"", ""),
+    ] {
+        assert_eq!(base64url(octets), text);
+    }
+}
+
+#[test]
+#[ignore = "needs curl"]
+fn curl_reads_every_answer_by_post_and_by_get() {
+    let server = Encrypted::start();
+    for (version, number) in [("--http2", "2"), ("--http1.1", "1.1")] {
+        for is_get in [false, true] {
+            let way = if is_get { "GET" } else { "POST" };
+            server.check(Https, &format!("curl {version} {way}, accept: */*"), |cases| {
+                let reading = cases.iter().map(|case| {
+                    let response = ask(&server, &[version], is_get, case);
+                    // Data and negative answers live as long here.
+                    let wanted = format!("HTTP/{number} 200 application/dns-message max-age=5");
+                    assert_eq!(response.told, wanted, "{}", case.name);
+                    Reading::from(Message::read(&response.body).unwrap())
+                });
+                reading.collect()
+            });
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs curl"]
+fn curl_without_an_accept_header_is_answered() {
+    let server = Encrypted::start();
+    server.check(Https, "curl --http2 POST, no accept", |cases| {
+        let options = ["--http2", "--header", "accept:"];
+        let reply = |case| ask(&server, &options, false, case).body;
+        let reading = |case| Reading::from(Message::read(&reply(case)).unwrap());
+        cases.iter().map(reading).collect()
+    });
+}
+
+#[test]
+#[ignore = "needs curl"]
+fn curl_shows_a_client_certificate() {
+    let server = Encrypted::with_client_certificates();
+    let path = |name: &str| server.files.path(name);
+    let own = ["--cert", &path("client.crt"), "--key", &path("client.key")];
+    server.check(Https, "curl --cert --key", |cases| {
+        let reply = |case| ask(&server, &own, false, case).body;
+        let reading = |case| Reading::from(Message::read(&reply(case)).unwrap());
+        cases.iter().map(reading).collect()
+    });
+    let strange = ["--cert", &path("stranger.crt"), "--key", &path("stranger.key")];
+    for (which, options) in [("no certificate", &[][..]), ("a stranger's certificate", &strange)] {
+        let mut command = Command::new(tool("curl"));
+        command.args(["--silent", "--show-error", "--ipv4", "--cacert", &path("ca.crt")]);
+        command.args(options).arg(server.fill("https://localhost:{https-port}/dns-query?dns=AAAB"));
+        let (succeeded, stdout, stderr) = outcome(&mut command);
+        assert!(!succeeded && stdout.is_empty(), "{which}: {stdout}");
+        row(Https, &format!("curl, {which}"), &format!("refused: {}", stderr.trim()));
+    }
+    assert_eq!(server.server.requests("https"), cases().len() as u64);
+}
+
+/// A server in a network of its own, which is behind a name of its zone itself: its admin listener is on the address
+/// that `db.prod.global` has.
+pub struct Website {
+    pub server: Server,
+    pub files: Certificates,
+    /// Where the page is.
+    pub url: String,
+}
+
+impl Website {
+    /// Starts it; only in [`in_a_network_of_its_own`].
+    pub fn start() -> Self {
+        let network = Network::of_this_thread();
+        network.ip(&format!("address add {ENDPOINT}/32 dev lo")).unwrap();
+        let mut manifest = Manifest::default();
+        let http = [(Some("http"), "TCP", 8080)];
+        manifest.mirror("west", member(("prod", "db"), &http, &[endpoint("db-0", &[ENDPOINT])]));
+        let files = Certificates::issue();
+        let flags = [
+            "--https-listen=127.0.0.1:443".to_owned(),
+            format!("--admin-listen={ENDPOINT}:8080"),
+            format!("--tls-cert={}", files.path("server.crt")),
+            format!("--tls-key={}", files.path("server.key")),
+        ];
+        let server = Server::of(&manifest, &flags.each_ref().map(String::as_str));
+        let url = "http://db.prod.global:8080/livez".to_owned();
+        Self { server, files, url }
+    }
+}
+
+#[test]
+#[ignore = "needs root and curl"]
+fn curl_finds_a_web_server_by_its_name_with_doh_url() {
+    in_a_network_of_its_own(|| {
+        let website = Website::start();
+        let ask = |options: &[&str]| {
+            let mut command = Command::new(tool("curl"));
+            command.args(["--silent", "--show-error", "--write-out", "%{remote_ip}"]);
+            outcome(command.args(options).arg(&website.url))
+        };
+        // No other name server is in reach.
+        let (succeeded, _, error) = ask(&[]);
+        assert!(!succeeded && error.contains("Could not resolve host"), "{error}");
+        let url = "https://127.0.0.1/dns-query";
+        let ca = website.files.path("ca.crt");
+        for (client, options) in [
+            ("curl --doh-url --cacert", &["--doh-url", url, "--cacert", &ca][..]),
+            ("curl --doh-url --doh-insecure", &["--doh-url", url, "--doh-insecure"]),
+        ] {
+            let before = website.server.requests("https");
+            let (succeeded, page, error) = ask(options);
+            assert!(succeeded, "{client}: {error}");
+            assert_eq!(page, format!("ok\n{ENDPOINT}"), "{client}");
+            assert!(website.server.requests("https") > before, "{client}");
+            row(Https, client, &format!("{} from {ENDPOINT}: ok", website.url));
+        }
+        let (succeeded, _, error) = ask(&["--doh-url", url]);
+        assert!(!succeeded, "an authority that curl does not know");
+        row(Https, "curl --doh-url, an unknown authority", &format!("refused: {}", error.trim()));
+    });
+}

@@ -1,0 +1,187 @@
+//! kdig and dig: over TLS and HTTPS, with padding, with one connection for several questions, with client certificates.
+
+use std::process::Command;
+
+use super::Method::{self, Https, Tls};
+use super::{Case, Encrypted, Reading, cases, row};
+use crate::support::process::{outcome, tool};
+
+/// A way to call one of them: program, method, what the line of the table says, options.
+type Way = (&'static str, Method, &'static str, &'static [&'static str]);
+
+const VERIFIED: [&str; 2] = ["+tls-ca={ca}", "+tls-hostname={name}"];
+
+const WAYS: [Way; 12] = [
+    ("kdig", Tls, "+tls", &["+tls"]),
+    ("kdig", Tls, "+tls-ca +tls-hostname", &["+tls", VERIFIED[0], VERIFIED[1]]),
+    ("kdig", Tls, "+nopadding", &["+tls", "+nopadding"]),
+    ("kdig", Https, "+https", &["+https"]),
+    ("kdig", Https, "+https +tls-ca +tls-hostname", &["+https", VERIFIED[0], VERIFIED[1]]),
+    ("kdig", Https, "+https +https-get", &["+https", "+https-get"]),
+    ("dig", Tls, "+tls", &["+tls"]),
+    ("dig", Tls, "+tls-ca +tls-hostname", &["+tls", VERIFIED[0], VERIFIED[1]]),
+    ("dig", Https, "+https", &["+https"]),
+    ("dig", Https, "+https +tls-ca +tls-hostname", &["+https", VERIFIED[0], VERIFIED[1]]),
+    ("dig", Https, "+https-get", &["+https-get"]),
+    ("dig", Https, "+https-get +padding", &["+https-get", "+padding=128"]),
+];
+
+/// Asks all questions with one process: whether it succeeded, and what it printed.
+fn run(server: &Encrypted, way: &Way, cases: &[Case]) -> (bool, String) {
+    let (program, method, _, options) = way;
+    let address = server.address(*method);
+    let mut command = Command::new(tool(program));
+    command.arg(format!("@{}", address.ip()));
+    command.arg("-p").arg(address.port().to_string());
+    command.args(["+noauthority", "+noadditional"]);
+    command.args(options.iter().map(|option| server.fill(option)));
+    for case in cases {
+        command.args([case.name, case.rtype]);
+    }
+    let (succeeded, stdout, stderr) = outcome(&mut command);
+    (succeeded, stdout + &stderr)
+}
+
+/// Reads what one of them prints.
+fn readings(printed: &str) -> Vec<Reading> {
+    let replies = printed.split(";; ->>HEADER<<-").skip(1);
+    let reading = |reply: &str| {
+        let status = reply.split("status: ").nth(1).unwrap();
+        let lines = reply.lines().skip(1);
+        let records = lines.filter(|line| !line.is_empty() && !line.starts_with(';'));
+        let data = |line: &str| {
+            let fields: Vec<&str> = line.split_whitespace().skip(4).collect();
+            fields.join(" ")
+        };
+        Reading {
+            status: status.split([',', ';']).next().unwrap().to_owned(),
+            records: records.map(data).collect(),
+        }
+    };
+    replies.map(reading).collect()
+}
+
+/// Octets of each reply.
+fn sizes(printed: &str) -> Vec<usize> {
+    let words = printed.split_whitespace().collect::<Vec<_>>();
+    let sizes = words.windows(2).filter_map(|pair| match pair[0] {
+        "Received" | "rcvd:" => pair[1].parse().ok(),
+        _ => None,
+    });
+    sizes.collect()
+}
+
+fn client(way: &Way) -> String {
+    format!("{} {}", way.0, way.2)
+}
+
+#[test]
+#[ignore = "needs dig and kdig"]
+fn dig_and_kdig_read_every_answer_over_tls_and_https() {
+    let server = Encrypted::start();
+    for way in WAYS {
+        server.check(way.1, &client(&way), |cases| {
+            let (succeeded, printed) = run(&server, &way, cases);
+            assert!(succeeded, "{}: {printed}", client(&way));
+            readings(&printed)
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs dig and kdig"]
+fn dig_and_kdig_reject_a_certificate_for_another_name() {
+    let server = Encrypted::start();
+    let ways: [Way; 4] = [
+        ("kdig", Tls, "", &["+tls", "+tls-ca={ca}", "+tls-hostname=other.example.net"]),
+        ("kdig", Https, "", &["+https", "+tls-ca={ca}", "+tls-hostname=other.example.net"]),
+        ("dig", Tls, "", &["+tls", "+tls-ca={ca}", "+tls-hostname=other.example.net"]),
+        ("dig", Https, "", &["+https", "+tls-ca={ca}", "+tls-hostname=other.example.net"]),
+    ];
+    for way in ways {
+        let (succeeded, printed) = run(&server, &way, &cases()[..1]);
+        assert!(!succeeded, "{} {:?}: {printed}", way.0, way.1);
+        assert_eq!(readings(&printed), [], "{} {:?}", way.0, way.1);
+    }
+    assert_eq!(server.server.requests("tls") + server.server.requests("https"), 0);
+}
+
+#[test]
+#[ignore = "needs dig and kdig"]
+fn one_connection_serves_several_questions_with_keepopen() {
+    let ways: [Way; 3] = [
+        ("kdig", Tls, "+tls +keepopen", &["+tls", "+keepopen"]),
+        ("kdig", Https, "+https +keepopen", &["+https", "+keepopen"]),
+        ("dig", Tls, "+tls +keepopen", &["+tls", "+keepopen"]),
+    ];
+    for way in ways {
+        let server = Encrypted::start();
+        server.check(way.1, &client(&way), |cases| readings(&run(&server, &way, cases).1));
+        assert_eq!(server.ended_connections(), 1, "{}", client(&way));
+    }
+    // The neighbor: without the option each question has a connection of its own.
+    let server = Encrypted::start();
+    let way: Way = ("kdig", Tls, "+tls", &["+tls"]);
+    assert_eq!(readings(&run(&server, &way, &cases()).1).len(), cases().len());
+    assert_eq!(server.ended_connections(), cases().len() as u64);
+}
+
+#[test]
+#[ignore = "needs dig and kdig"]
+fn replies_are_padded_for_clients_that_pad() {
+    /// Replies are multiples of it (RFC 8467 section 4.1).
+    const BLOCK: usize = 468;
+    let server = Encrypted::start();
+    let ways: [(Way, bool); 8] = [
+        (("kdig", Tls, "+tls +padding", &["+tls", "+padding"]), true),
+        (("kdig", Tls, "+tls +padding=64", &["+tls", "+padding=64"]), true),
+        (("kdig", Tls, "+tls +nopadding", &["+tls", "+nopadding"]), false),
+        (("kdig", Https, "+https +padding", &["+https", "+padding"]), true),
+        (("kdig", Https, "+https +nopadding", &["+https", "+nopadding"]), false),
+        (("dig", Tls, "+tls +padding=128", &["+tls", "+padding=128"]), true),
+        (("dig", Tls, "+tls +padding=0", &["+tls", "+padding=0"]), false),
+        (("dig", Https, "+https +padding=128", &["+https", "+padding=128"]), true),
+    ];
+    for (way, is_padded) in ways {
+        let (succeeded, printed) = run(&server, &way, &cases());
+        let sizes = sizes(&printed);
+        assert!(succeeded && sizes.len() == cases().len(), "{}: {printed}", client(&way));
+        for (case, size) in cases().iter().zip(&sizes) {
+            let is_block = size.is_multiple_of(BLOCK);
+            assert_eq!(is_block, is_padded, "{}: {} {size}", client(&way), case.name);
+        }
+        let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+        row(way.1, &client(&way), &format!("replies of {} octets", sizes.join(", ")));
+    }
+}
+
+#[test]
+#[ignore = "needs dig and kdig"]
+fn dig_and_kdig_show_a_client_certificate() {
+    let server = Encrypted::with_client_certificates();
+    const OWN: [&str; 2] = ["+tls-certfile={certificate}", "+tls-keyfile={key}"];
+    const STRANGE: [&str; 2] = [
+        "+tls-certfile={stranger-certificate}",
+        "+tls-keyfile={stranger-key}",
+    ];
+    for program in ["kdig", "dig"] {
+        for method in [Tls, Https] {
+            let on = if method == Tls { "+tls" } else { "+https" };
+            let with = |certificate: [&'static str; 2]| {
+                let options = [&[on][..], &VERIFIED, &certificate].concat();
+                let options: &'static [&'static str] = options.leak();
+                (program, method, "", options)
+            };
+            let way = with(OWN);
+            let label = format!("{program} {on} +tls-certfile +tls-keyfile");
+            server.check(method, &label, |cases| readings(&run(&server, &way, cases).1));
+            let without: Way = (program, method, "", if method == Tls { &["+tls"] } else { &["+https"] });
+            for (way, which) in [(without, "no certificate"), (with(STRANGE), "a stranger's certificate")] {
+                let (succeeded, printed) = run(&server, &way, &cases()[..1]);
+                assert!(!succeeded, "{label}, {which}: {printed}");
+                assert_eq!(readings(&printed), [], "{label}, {which}");
+                row(method, &format!("{program} {on}, {which}"), "refused");
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+"""Asks over TLS, HTTPS or QUIC with dnspython, and prints what came back as JSON: a list of statuses and records.
+
+Usage: encrypted.py METHOD PORT CA [--get] [--http 1|2] [--certificate FILE --key FILE] NAME/TYPE…
+"""
+
+import argparse
+import json
+import ssl
+import sys
+
+import aioquic
+import dns.message
+import dns.query
+import dns.quic
+import dns.rcode
+import dns.version
+import httpx
+from aioquic.quic.configuration import QuicConfiguration
+
+ADDRESS = "127.0.0.1"
+NAME = "localhost"
+SECONDS = 60
+
+
+def context(options):
+    """A TLS context that trusts the CA, and has the client's certificate if there is one."""
+    made = ssl.create_default_context(cafile=options.ca)
+    if options.certificate:
+        made.load_cert_chain(options.certificate, options.key)
+    return made
+
+
+def over_tls(options, queries):
+    """One connection for each question."""
+    for query in queries:
+        yield dns.query.tls(
+            query, ADDRESS, SECONDS, options.port, ssl_context=context(options), server_hostname=NAME
+        )
+
+
+def over_https(options, queries):
+    url = f"https://{NAME}:{options.port}/dns-query"
+    version = {1: dns.query.HTTPVersion.H1, 2: dns.query.HTTPVersion.H2}[options.http]
+    kind = {"post": not options.get, "http_version": version}
+    if options.certificate:
+        is_2 = options.http == 2
+        session = httpx.Client(http1=not is_2, http2=is_2, verify=context(options))
+        with session:
+            for query in queries:
+                yield dns.query.https(query, url, SECONDS, session=session, bootstrap_address=ADDRESS, **kind)
+        return
+    for query in queries:
+        yield dns.query.https(query, url, SECONDS, verify=options.ca, bootstrap_address=ADDRESS, **kind)
+
+
+def over_quic(options, queries):
+    """One connection for all questions."""
+    configuration = QuicConfiguration(alpn_protocols=["doq"], server_name=NAME)
+    configuration.load_verify_locations(options.ca)
+    if options.certificate:
+        configuration.load_cert_chain(options.certificate, options.key)
+    with dns.quic.SyncQuicManager(configuration) as manager:
+        connection = manager.connect(ADDRESS, options.port)
+        for query in queries:
+            yield dns.query.quic(query, ADDRESS, SECONDS, options.port, connection=connection)
+
+
+def reading(reply):
+    records = [data.to_text() for rrset in reply.answer for data in rrset]
+    return {"status": dns.rcode.to_text(reply.rcode()), "records": records}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("method", choices=["tls", "https", "quic"])
+    parser.add_argument("port", type=int)
+    parser.add_argument("ca")
+    parser.add_argument("questions", nargs="+")
+    parser.add_argument("--get", action="store_true")
+    parser.add_argument("--http", type=int, choices=[1, 2], default=2)
+    parser.add_argument("--certificate")
+    parser.add_argument("--key")
+    options = parser.parse_args()
+    asked = [question.split("/") for question in options.questions]
+    queries = [dns.message.make_query(name, rtype, use_edns=0) for name, rtype in asked]
+    over = {"tls": over_tls, "https": over_https, "quic": over_quic}[options.method]
+    print(json.dumps([reading(reply) for reply in over(options, queries)]))
+    versions = f"dnspython {dns.version.version}, httpx {httpx.__version__}, aioquic {aioquic.__version__}"
+    print(versions, file=sys.stderr)
+
+
+main()

@@ -1,0 +1,230 @@
+//! Forwarders in front of the encrypted listeners: CoreDNS, unbound, dnsdist, Knot Resolver, stubby. Each is in a network
+//! of its own, so that none asks anybody else; what they answer is read over UDP, and over TCP where they truncate.
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::Method::{self, Https, Quic, Tls};
+use super::{Encrypted, Reading, file, row};
+use crate::support::free_port;
+use crate::support::message::{SOA, question};
+use crate::support::networks::in_a_network_of_its_own;
+use crate::support::process::{Daemon, tool};
+
+/// How a forwarder is started. In the texts, `{front}` and `{port}` are where it listens, `{configuration}` is the path
+/// of its file, `{folder}` one of its own; the rest is as [`Encrypted::fill`] has it.
+struct Recipe {
+    method: Method,
+    client: &'static str,
+    program: &'static str,
+    arguments: &'static [&'static str],
+    configuration: String,
+}
+
+/// A forwarder, running.
+struct Front {
+    address: SocketAddr,
+    daemon: Daemon,
+    _folder: TempDir,
+}
+
+// === impl Front ===
+
+impl Front {
+    /// Starts it, and waits until it answers anything at all.
+    fn start(server: &Encrypted, recipe: &Recipe) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let path = folder.path().display().to_string();
+        let fill = |text: &str| {
+            let text = server.fill(text).replace("{front}", &address.to_string());
+            let text = text.replace("{port}", &address.port().to_string());
+            text.replace("{folder}", &path)
+        };
+        let configuration = file(&folder, "configuration", fill(&recipe.configuration));
+        let configuration = configuration.display().to_string();
+        let mut command = Command::new(tool(recipe.program));
+        command.current_dir(folder.path()).env("HOME", folder.path());
+        command.args(recipe.arguments.iter().map(|argument| {
+            fill(&argument.replace("{configuration}", &configuration))
+        }));
+        let mut daemon = Daemon::start(recipe.program, command, folder.path());
+        daemon.wait_for("a reply", |_| question("global.", SOA).try_ask(address));
+        Self { address, daemon, _folder: folder }
+    }
+}
+
+/// Starts it in front of a server, and asks every question.
+fn check(server: &Encrypted, recipe: &Recipe) {
+    let mut front = Front::start(server, recipe);
+    front.daemon.wait_for("an answer", |_| {
+        let reply = question("global.", SOA).try_ask(front.address)?;
+        (reply.answers.len() == 1).then_some(())
+    });
+    server.check(recipe.method, recipe.client, |cases| {
+        let reading = cases.iter().map(|case| {
+            let asked = question(case.name, case.number).edns(Some(1232));
+            Reading::from(asked.resolve(front.address))
+        });
+        reading.collect()
+    });
+}
+
+/// CoreDNS with this address and these lines in the block of `forward`.
+fn coredns(method: Method, client: &'static str, to: &str, lines: &[&str]) -> Recipe {
+    let lines = lines.join("\n        ");
+    Recipe {
+        method,
+        client,
+        program: "coredns",
+        arguments: &["-conf", "{configuration}"],
+        configuration: format!(
+            "global:{{port}} {{\n    bind 127.0.0.1\n    errors\n    forward . {to} {{\n        {lines}\n    }}\n}}\n"
+        ),
+    }
+}
+
+const VERIFIED: [&str; 2] = ["tls {ca}", "tls_servername {name}"];
+const CERTIFIED: [&str; 2] = ["tls {certificate} {key} {ca}", "tls_servername {name}"];
+const STRANGE: [&str; 2] = [
+    "tls {stranger-certificate} {stranger-key} {ca}",
+    "tls_servername {name}",
+];
+
+#[test]
+#[ignore = "needs root and CoreDNS"]
+fn coredns_forwards_over_tls_https_and_quic() {
+    in_a_network_of_its_own(|| {
+        let server = Encrypted::start();
+        let get = [VERIFIED[0], VERIFIED[1], "doh_method GET"];
+        for recipe in [
+            coredns(Tls, "CoreDNS forward . tls://", "tls://{tls}", &VERIFIED),
+            coredns(Https, "CoreDNS forward . https:// (POST)", "https://{https}", &VERIFIED),
+            coredns(Https, "CoreDNS forward . https://, doh_method GET", "https://{https}", &get),
+            coredns(Quic, "CoreDNS forward . quic://", "quic://{quic}", &VERIFIED),
+        ] {
+            check(&server, &recipe);
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root and CoreDNS"]
+fn coredns_shows_a_client_certificate() {
+    in_a_network_of_its_own(|| {
+        let server = Encrypted::with_client_certificates();
+        for (method, client, to) in [
+            (Tls, "CoreDNS forward . tls://, client certificate", "tls://{tls}"),
+            (Https, "CoreDNS forward . https://, client certificate", "https://{https}"),
+            (Quic, "CoreDNS forward . quic://, client certificate", "quic://{quic}"),
+        ] {
+            check(&server, &coredns(method, client, to, &CERTIFIED));
+            for (which, lines) in [
+                ("no certificate", VERIFIED),
+                ("a stranger's certificate", STRANGE),
+            ] {
+                let before = server.server.requests(method.name());
+                // Once is enough to fail.
+                let lines = [lines[0], lines[1], "max_connect_attempts 1"];
+                let front = Front::start(&server, &coredns(method, client, to, &lines));
+                let asked = question("db.prod.global.", super::A).edns(Some(1232));
+                let reading = Reading::from(asked.resolve(front.address));
+                assert_eq!(reading.status, "SERVFAIL", "{client}, {which}: {}", front.daemon.log());
+                assert_eq!(server.server.requests(method.name()), before, "{client}, {which}");
+                let scheme = method.name();
+                row(method, &format!("CoreDNS {scheme}://, {which}"), "refused: SERVFAIL to whom it answers");
+            }
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root and unbound"]
+fn unbound_forwards_over_tls() {
+    // It has no client certificate for servers that demand one.
+    in_a_network_of_its_own(|| {
+        let configuration = "server:\n  directory: \"{folder}\"\n  username: \"\"\n  chroot: \"\"\n  pidfile: \"\"\n  \
+             use-syslog: no\n  do-daemonize: no\n  logfile: \"\"\n  interface: 127.0.0.1@{port}\n  \
+             access-control: 127.0.0.0/8 allow\n  do-not-query-localhost: no\n  module-config: \"iterator\"\n  \
+             tls-cert-bundle: \"{ca}\"\nforward-zone:\n  name: \".\"\n  forward-tls-upstream: yes\n  \
+             forward-addr: 127.0.0.1@{tls-port}#{name}\nremote-control:\n  control-enable: no\n";
+        let recipe = Recipe {
+            method: Tls,
+            client: "unbound forward-tls-upstream",
+            program: "unbound",
+            arguments: &["-d", "-c", "{configuration}"],
+            configuration: configuration.to_owned(),
+        };
+        check(&Encrypted::start(), &recipe);
+    });
+}
+
+#[test]
+#[ignore = "needs root and dnsdist"]
+fn dnsdist_forwards_over_tls_and_https() {
+    in_a_network_of_its_own(|| {
+        let server = Encrypted::start();
+        for (method, client, to) in [
+            (Tls, "dnsdist newServer tls=openssl", "address='{tls}', tls='openssl'"),
+            (Tls, "dnsdist newServer tls=gnutls", "address='{tls}', tls='gnutls'"),
+            (
+                Https,
+                "dnsdist newServer tls=openssl, dohPath",
+                "address='{https}', tls='openssl', dohPath='/dns-query'",
+            ),
+        ] {
+            let configuration = format!(
+                "setLocal('{{front}}')\nsetSecurityPollSuffix('')\nnewServer({{{to}, caStore='{{ca}}', \
+                 subjectName='{{name}}', checkName='global.', checkType='SOA', mustResolve=true}})\n"
+            );
+            let recipe = Recipe {
+                method,
+                client,
+                program: "dnsdist",
+                arguments: &["--supervised", "--disable-syslog", "-C", "{configuration}"],
+                configuration,
+            };
+            check(&server, &recipe);
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root and Knot Resolver"]
+fn knot_resolver_forwards_over_tls() {
+    in_a_network_of_its_own(|| {
+        let configuration = "net.listen('127.0.0.1', {port}, { kind = 'dns' })\nmodules.unload('priming')\n\
+             modules.unload('ta_update')\ntrust_anchors.remove('.')\ncache.size = 10 * MB\n\
+             policy.add(policy.all(policy.TLS_FORWARD({{'127.0.0.1@{tls-port}', hostname='{name}', ca_file='{ca}'}})))\n";
+        let recipe = Recipe {
+            method: Tls,
+            client: "Knot Resolver policy.TLS_FORWARD",
+            program: "kresd",
+            arguments: &["-n", "-c", "{configuration}", "{folder}"],
+            configuration: configuration.to_owned(),
+        };
+        check(&Encrypted::start(), &recipe);
+    });
+}
+
+#[test]
+#[ignore = "needs root and stubby"]
+fn stubby_forwards_over_tls() {
+    in_a_network_of_its_own(|| {
+        let configuration = "resolution_type: GETDNS_RESOLUTION_STUB\ndns_transport_list:\n  - GETDNS_TRANSPORT_TLS\n\
+             tls_authentication: GETDNS_AUTHENTICATION_REQUIRED\ntls_ca_file: \"{ca}\"\n\
+             tls_query_padding_blocksize: 128\nappdata_dir: \"{folder}\"\nlisten_addresses:\n  - 127.0.0.1@{port}\n\
+             upstream_recursive_servers:\n  - address_data: 127.0.0.1\n    tls_port: {tls-port}\n    \
+             tls_auth_name: \"{name}\"\n";
+        let recipe = Recipe {
+            method: Tls,
+            client: "stubby",
+            program: "stubby",
+            arguments: &["-C", "{configuration}"],
+            configuration: configuration.to_owned(),
+        };
+        check(&Encrypted::start(), &recipe);
+    });
+}

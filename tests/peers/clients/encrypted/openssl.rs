@@ -1,0 +1,143 @@
+//! OpenSSL's `s_client`: versions of TLS, sessions that are resumed, and a renegotiation that is refused.
+
+use std::fs::File;
+use std::process::{Child, Command, Stdio};
+
+use super::Method::Tls;
+use super::{Encrypted, NAME, Reading, row};
+use crate::support::message::{Message, question};
+use crate::support::process::{outcome, tool};
+use crate::support::wait_for;
+use crate::support::wire::{frame, read_framed};
+
+/// `s_client` with these options, which trusts the server's authority.
+fn command(server: &Encrypted, options: &[&str]) -> Command {
+    let mut command = Command::new(tool("openssl"));
+    command.args(["s_client", "-verify_return_error", "-alpn", "dot", "-servername", NAME]);
+    command.args(["-verify_hostname", NAME, "-CAfile", &server.files.path("ca.crt")]);
+    command.arg("-connect").arg(server.address(Tls).to_string());
+    command.args(options);
+    command
+}
+
+/// Connects, and ends at once: whether there was a connection, and what was printed.
+fn connect(server: &Encrypted, options: &[&str]) -> (bool, String) {
+    let (succeeded, stdout, stderr) = outcome(&mut command(server, options));
+    (succeeded, stdout + &stderr)
+}
+
+/// Ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Asks every question over one connection, and keeps the session in a file.
+fn ask(server: &Encrypted, version: &str, session: &str) {
+    server.check(Tls, &format!("openssl s_client {version}"), |cases| {
+        let mut command = command(server, &[version, "-quiet", "-sess_out", session]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut client = Running(command.stderr(Stdio::null()).spawn().unwrap());
+        let mut stdin = client.0.stdin.take().unwrap();
+        let mut stdout = client.0.stdout.take().unwrap();
+        let reading = cases.iter().map(|case| {
+            let packet = question(case.name, case.number).packet(7);
+            std::io::Write::write_all(&mut stdin, &frame(&packet)).unwrap();
+            let reply = read_framed(&mut stdout).unwrap();
+            Reading::from(Message::read(&reply).unwrap())
+        });
+        reading.collect()
+    });
+}
+
+#[test]
+#[ignore = "needs openssl"]
+fn openssl_resumes_sessions_of_tls_1_2_and_1_3() {
+    let server = Encrypted::start();
+    for (version, name) in [("-tls1_2", "TLSv1.2"), ("-tls1_3", "TLSv1.3")] {
+        let session = server.files.path(name);
+        ask(&server, version, &session);
+        let (succeeded, first) = connect(&server, &[version]);
+        assert!(succeeded && first.contains(&format!("New, {name}")), "{first}");
+        assert!(first.contains("ALPN protocol: dot"), "{first}");
+        let (succeeded, again) = connect(&server, &[version, "-sess_in", &session]);
+        assert!(succeeded && again.contains(&format!("Reused, {name}")), "{again}");
+        row(Tls, &format!("openssl s_client {version} -sess_in"), &format!("Reused, {name}"));
+    }
+    let (succeeded, five) = connect(&server, &["-tls1_2", "-reconnect"]);
+    assert!(succeeded, "{five}");
+    let count = |what: &str| five.matches(what).count();
+    assert_eq!((count("New, TLSv1.2"), count("Reused, TLSv1.2")), (1, 5), "{five}");
+    row(Tls, "openssl s_client -tls1_2 -reconnect", "Reused, TLSv1.2, five times");
+}
+
+#[test]
+#[ignore = "needs openssl"]
+fn openssl_gets_neither_an_old_version_nor_another_protocol() {
+    let server = Encrypted::start();
+    let (succeeded, said) = connect(&server, &["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"]);
+    assert!(!succeeded && said.contains("alert protocol version"), "{said}");
+    row(Tls, "openssl s_client -tls1_1", "refused: alert protocol version");
+    let (succeeded, said) = connect(&server, &["-alpn", "h2"]);
+    assert!(!succeeded && said.contains("alert no application protocol"), "{said}");
+    row(Tls, "openssl s_client -alpn h2", "refused: alert no application protocol");
+}
+
+#[test]
+#[ignore = "needs openssl"]
+fn openssl_is_refused_a_renegotiation() {
+    let server = Encrypted::start();
+    let log = server.files.path("renegotiation.log");
+    let file = File::create(&log).unwrap();
+    let mut command = command(&server, &["-tls1_2"]);
+    command.stdout(file.try_clone().unwrap()).stderr(file);
+    let mut client = Running(command.stdin(Stdio::piped()).spawn().unwrap());
+    // Open until it ends: it would leave at the end of its input.
+    let mut stdin = client.0.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, b"R\n").unwrap();
+    let status = wait_for("the end of s_client", || client.0.try_wait().unwrap());
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(said.contains("RENEGOTIATING"), "{said}");
+    assert!(!status.success() && said.contains("no renegotiation"), "{status} {said}");
+    row(Tls, "openssl s_client -tls1_2, R", "refused: no renegotiation");
+    // Whoever comes next is answered.
+    ask(&server, "-tls1_2", &server.files.path("session"));
+}
+
+#[test]
+#[ignore = "needs openssl"]
+fn openssl_shows_a_client_certificate() {
+    let server = Encrypted::with_client_certificates();
+    let file = |name: &str| server.files.path(name);
+    let of = |name: &str| {
+        let (certificate, key) = (file(&format!("{name}.crt")), file(&format!("{name}.key")));
+        ["-cert".to_owned(), certificate, "-key".to_owned(), key]
+    };
+    // TLS 1.2: with 1.3 the client is done before the server has seen its certificate.
+    let cases: [(&str, &[String], Option<&str>); 3] = [
+        ("client certificate", &of("client"), None),
+        ("no certificate", &[], Some("alert")),
+        ("a stranger's certificate", &of("stranger"), Some("alert")),
+    ];
+    for (which, options, refusal) in cases {
+        let mut options: Vec<&str> = options.iter().map(String::as_str).collect();
+        options.push("-tls1_2");
+        let (succeeded, said) = connect(&server, &options);
+        assert_eq!(succeeded, refusal.is_none(), "{which}: {said}");
+        let told = match refusal {
+            None => "New, TLSv1.2".to_owned(),
+            Some(word) => {
+                let alert = said.lines().find(|line| line.contains(word));
+                let alert = alert.unwrap_or_else(|| panic!("{which}: {said}"));
+                let alert = alert.split(word).nth(1).unwrap().split(':').next().unwrap();
+                format!("refused: alert{alert}")
+            }
+        };
+        row(Tls, &format!("openssl s_client -tls1_2, {which}"), &told);
+    }
+}

@@ -1,0 +1,80 @@
+//! dnspython: over TLS with Python's ssl, over HTTPS with httpx, over QUIC with aioquic.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::Method::{self, Https, Quic, Tls};
+use super::{Case, Encrypted, Reading, cases, row};
+use crate::clients::python;
+use crate::support::process::outcome;
+use crate::support::repository;
+
+const WAYS: [(Method, &str, &[&str]); 6] = [
+    (Tls, "dnspython query.tls", &[]),
+    (Https, "dnspython query.https POST, HTTP/2", &["--http=2"]),
+    (Https, "dnspython query.https GET, HTTP/2", &["--http=2", "--get"]),
+    (Https, "dnspython query.https POST, HTTP/1.1", &["--http=1"]),
+    (Https, "dnspython query.https GET, HTTP/1.1", &["--http=1", "--get"]),
+    (Quic, "dnspython query.quic (aioquic)", &[]),
+];
+
+const OWN: [&str; 2] = ["--certificate={certificate}", "--key={key}"];
+const STRANGE: [&str; 2] = ["--certificate={stranger-certificate}", "--key={stranger-key}"];
+
+/// Asks all questions with one process: the replies, or what it said instead.
+fn ask(
+    server: &Encrypted,
+    method: Method,
+    options: &[&str],
+    cases: &[Case],
+) -> Result<Vec<Reading>, String> {
+    let mut command = Command::new(python("dns, httpx, h2, aioquic"));
+    command.arg("-I").arg(repository("tests/peers/clients/encrypted/encrypted.py"));
+    command.arg(method.name());
+    command.arg(server.address(method).port().to_string());
+    command.arg(server.files.path("ca.crt"));
+    command.args(options.iter().map(|option| server.fill(option)));
+    command.args(cases.iter().map(|case| format!("{}/{}", case.name, case.rtype)));
+    let (succeeded, stdout, stderr) = outcome(&mut command);
+    if !succeeded {
+        return Err(stderr);
+    }
+    let readings: Vec<Value> = serde_json::from_str(&stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let reading = |value: &Value| Reading {
+        status: text(&value["status"]),
+        records: value["records"].as_array().unwrap().iter().map(text).collect(),
+    };
+    Ok(readings.iter().map(reading).collect())
+}
+
+#[test]
+#[ignore = "needs Python with dnspython, httpx and aioquic"]
+fn dnspython_reads_every_answer_over_tls_https_and_quic() {
+    let server = Encrypted::start();
+    for (method, client, options) in WAYS {
+        server.check(method, client, |cases| ask(&server, method, options, cases).unwrap());
+    }
+}
+
+#[test]
+#[ignore = "needs Python with dnspython, httpx and aioquic"]
+fn dnspython_shows_a_client_certificate() {
+    let server = Encrypted::with_client_certificates();
+    for (method, client) in [
+        (Tls, "dnspython query.tls"),
+        (Https, "dnspython query.https"),
+        (Quic, "dnspython query.quic (aioquic)"),
+    ] {
+        let label = format!("{client}, client certificate");
+        server.check(method, &label, |cases| ask(&server, method, &OWN, cases).unwrap());
+        let refused: [(&str, &[&str]); 2] =
+            [("no certificate", &[]), ("a stranger's certificate", &STRANGE)];
+        for (which, options) in refused {
+            let error = ask(&server, method, options, &cases()[..1]).unwrap_err();
+            let last = error.lines().last().unwrap_or_default();
+            row(method, &format!("{client}, {which}"), &format!("refused: {last}"));
+        }
+    }
+}
