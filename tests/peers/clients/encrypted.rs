@@ -7,6 +7,7 @@ mod curl;
 mod dig;
 mod forwarders;
 mod go;
+mod hickory;
 mod openssl;
 mod python;
 
@@ -84,8 +85,20 @@ fn cases() -> Vec<Case> {
     let app = (1..=APP).map(|n| format!("10.97.0.{n}")).collect();
     vec![
         case("db.prod.global.", "A", A, "NOERROR", db.into()),
-        case("db.prod.global.", "AAAA", AAAA, "NOERROR", vec!["2001:db8::1:1".to_owned()]),
-        case("_mongodb._tcp.db.prod.global.", "SRV", SRV, "NOERROR", targets.into()),
+        case(
+            "db.prod.global.",
+            "AAAA",
+            AAAA,
+            "NOERROR",
+            vec!["2001:db8::1:1".to_owned()],
+        ),
+        case(
+            "_mongodb._tcp.db.prod.global.",
+            "SRV",
+            SRV,
+            "NOERROR",
+            targets.into(),
+        ),
         case("app.prod.global.", "A", A, "NOERROR", app),
         case("db.prod.global.", "TXT", TXT, "NOERROR", Vec::new()),
         case("nope.prod.global.", "A", A, "NXDOMAIN", Vec::new()),
@@ -178,22 +191,31 @@ impl Encrypted {
         let readings = ask(&cases);
         assert_eq!(readings.len(), cases.len(), "{client}: {readings:?}");
         for (case, reading) in cases.iter().zip(&readings) {
-            assert_eq!(*reading, case.reading, "{client}: {} {}", case.name, case.rtype);
+            assert_eq!(
+                *reading, case.reading,
+                "{client}: {} {}",
+                case.name, case.rtype
+            );
         }
         for ((transport, before), (_, after)) in before.into_iter().zip(requests()) {
             let came = after - before;
             match transport == method.name() {
                 // Some ask more than they have to: for the health of the server, for instance.
-                true => assert!(came >= cases.len() as u64, "{client}: {came} over {transport}"),
+                true => assert!(
+                    came >= cases.len() as u64,
+                    "{client}: {came} over {transport}"
+                ),
                 false => assert_eq!(came, 0, "{client}: over {transport}"),
             }
         }
-        let told = cases.iter().zip(&readings).map(|(case, reading)| {
-            match reading.status.as_str() {
-                "NOERROR" => format!("{} {}", reading.records.len(), case.rtype),
-                status => status.to_owned(),
-            }
-        });
+        let told =
+            cases
+                .iter()
+                .zip(&readings)
+                .map(|(case, reading)| match reading.status.as_str() {
+                    "NOERROR" => format!("{} {}", reading.records.len(), case.rtype),
+                    status => status.to_owned(),
+                });
         row(method, client, &told.collect::<Vec<_>>().join(", "));
     }
 

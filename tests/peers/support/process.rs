@@ -16,7 +16,7 @@ use super::objects::Manifest;
 use super::running::Running;
 use super::signal::signal;
 use super::tools::find;
-use super::wait_for;
+use super::wait::wait_for_ok;
 
 /// Finds a program, or says how to get it.
 pub fn tool(name: &str) -> PathBuf {
@@ -72,11 +72,14 @@ impl Daemon {
 
     /// Waits for something; fails at once if the program ends.
     pub fn wait_for<T>(&mut self, what: &str, mut attempt: impl FnMut(&str) -> Option<T>) -> T {
-        wait_for(&format!("{}: {what}", self.name), || {
+        wait_for_ok(&format!("{}: {what}", self.name), || {
+            let log = self.log();
             if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("{} ended, {status}: {}", self.name, self.log());
+                panic!("{} ended, {status}: {log}", self.name);
             }
-            attempt(&self.log())
+            let end = log.len().saturating_sub(2000);
+            attempt(&log)
+                .ok_or_else(|| String::from_utf8_lossy(&log.as_bytes()[end..]).into_owned())
         })
     }
 }
@@ -145,7 +148,7 @@ impl Server {
         let page = self.metrics();
         let value = metric(&page, name_and_labels);
         let value = value.unwrap_or_else(|| panic!("no {name_and_labels} in:\n{page}"));
-        value.parse().unwrap()
+        value.parse::<f64>().unwrap() as u64
     }
 
     /// The sum of all counters that begin like this.

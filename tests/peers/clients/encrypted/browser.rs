@@ -21,7 +21,9 @@ fn open(website: &Website, template: &str, trusts_the_authority: bool) -> (bool,
     fs::create_dir_all(&database).unwrap();
     let database = format!("sql:{}", database.display());
     let certutil = |arguments: &[&str]| {
-        run(Command::new(tool("certutil")).args(["-d", &database]).args(arguments))
+        run(Command::new(tool("certutil"))
+            .args(["-d", &database])
+            .args(arguments))
     };
     certutil(&["-N", "--empty-password"]);
     if trusts_the_authority {
@@ -33,8 +35,16 @@ fn open(website: &Website, template: &str, trusts_the_authority: bool) -> (bool,
     fs::write(profile.join("Local State"), state.to_string()).unwrap();
     let mut command = Command::new(tool("chromium"));
     command.env("HOME", home.path()).env_remove("DISPLAY");
-    command.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
-    command.args(["--disable-background-networking", "--disable-component-update"]);
+    command.args([
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+    ]);
+    command.args([
+        "--disable-background-networking",
+        "--disable-component-update",
+    ]);
     command.arg(format!("--user-data-dir={}", profile.display()));
     let (succeeded, stdout, stderr) = outcome(command.arg("--dump-dom").arg(&website.url));
     (succeeded && stdout.contains(">ok\n"), stdout + &stderr)
@@ -46,20 +56,34 @@ fn chromium_opens_a_page_by_a_name_from_dns_over_https() {
     in_a_network_of_its_own(|| {
         let website = Website::start();
         for (client, template) in [
-            ("Chromium, template without {?dns} (POST)", "https://127.0.0.1/dns-query"),
-            ("Chromium, template with {?dns} (GET)", "https://127.0.0.1/dns-query{?dns}"),
+            (
+                "Chromium, template without {?dns} (POST)",
+                "https://127.0.0.1/dns-query",
+            ),
+            (
+                "Chromium, template with {?dns} (GET)",
+                "https://127.0.0.1/dns-query{?dns}",
+            ),
         ] {
             let before = website.server.requests("https");
             let (is_open, said) = open(&website, template, true);
             assert!(is_open, "{client}: {said}");
             let asked = website.server.requests("https") - before;
             assert!(asked > 0, "{client}");
-            row(Https, client, &format!("{}: ok, {asked} queries", website.url));
+            row(
+                Https,
+                client,
+                &format!("{}: ok, {asked} queries", website.url),
+            );
         }
         let (is_open, said) = open(&website, "https://127.0.0.1/dns-query", false);
         assert!(!is_open, "{said}");
         assert!(said.contains("ERR_NAME_NOT_RESOLVED"), "{said}");
-        row(Https, "Chromium, an unknown authority", "refused: ERR_NAME_NOT_RESOLVED");
+        row(
+            Https,
+            "Chromium, an unknown authority",
+            "refused: ERR_NAME_NOT_RESOLVED",
+        );
         let others = ["udp", "tcp"].map(|transport| website.server.requests(transport));
         assert_eq!(others, [0, 0]);
     });

@@ -26,10 +26,25 @@ impl Certificates {
         let clients = issued.authority("clients-ca");
         let strangers = issued.authority("strangers-ca");
         let names = [NAME, "localhost", "127.0.0.1"];
-        issued.leaf("server", &names, ExtendedKeyUsagePurpose::ServerAuth, &servers);
+        issued.leaf(
+            "server",
+            &names,
+            ExtendedKeyUsagePurpose::ServerAuth,
+            &servers,
+        );
         let client = ["client.example.net"];
-        issued.leaf("client", &client, ExtendedKeyUsagePurpose::ClientAuth, &clients);
-        issued.leaf("stranger", &client, ExtendedKeyUsagePurpose::ClientAuth, &strangers);
+        issued.leaf(
+            "client",
+            &client,
+            ExtendedKeyUsagePurpose::ClientAuth,
+            &clients,
+        );
+        issued.leaf(
+            "stranger",
+            &client,
+            ExtendedKeyUsagePurpose::ClientAuth,
+            &strangers,
+        );
         issued
     }
 
@@ -57,7 +72,9 @@ impl Certificates {
         issuer: &Issuer<'static, KeyPair>,
     ) {
         let mut params = valid_for_a_month(subjects);
-        params.distinguished_name.push(DnType::CommonName, subjects[0]);
+        params
+            .distinguished_name
+            .push(DnType::CommonName, subjects[0]);
         // Strict clients want the key identifier of the authority, too.
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -76,7 +93,10 @@ impl Certificates {
 /// Parameters of a certificate for these names and addresses.
 fn valid_for_a_month(subjects: &[&str]) -> CertificateParams {
     const HOUR: u64 = 3_600;
-    let subjects: Vec<String> = subjects.iter().map(|subject| (*subject).to_owned()).collect();
+    let subjects: Vec<String> = subjects
+        .iter()
+        .map(|subject| (*subject).to_owned())
+        .collect();
     let mut params = CertificateParams::new(subjects).unwrap();
     params.distinguished_name = rcgen::DistinguishedName::new();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

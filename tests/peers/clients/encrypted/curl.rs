@@ -22,7 +22,8 @@ struct Response {
     body: Vec<u8>,
 }
 
-const WRITE_OUT: &str = "%{stderr}HTTP/%{http_version} %{response_code} %{content_type} %header{cache-control}";
+const WRITE_OUT: &str =
+    "%{stderr}HTTP/%{http_version} %{response_code} %{content_type} %header{cache-control}";
 
 /// Asks one question: by POST, or by GET.
 fn ask(server: &Encrypted, options: &[&str], is_get: bool, case: &Case) -> Response {
@@ -31,19 +32,32 @@ fn ask(server: &Encrypted, options: &[&str], is_get: bool, case: &Case) -> Respo
     let query = question(case.name, case.number).packet(0);
     let mut url = server.fill("https://localhost:{https-port}/dns-query");
     let mut command = Command::new(tool("curl"));
-    command.args(["--silent", "--show-error", "--ipv4", "--write-out", WRITE_OUT]);
-    command.args(["--cacert", &server.files.path("ca.crt")]).args(options);
+    command.args([
+        "--silent",
+        "--show-error",
+        "--ipv4",
+        "--write-out",
+        WRITE_OUT,
+    ]);
+    command
+        .args(["--cacert", &server.files.path("ca.crt")])
+        .args(options);
     if is_get {
         url = format!("{url}?dns={}", URL_SAFE_NO_PAD.encode(&query));
     } else {
         let query = file(&folder, "query", &query);
-        command.arg("--data-binary").arg(format!("@{}", query.display()));
+        command
+            .arg("--data-binary")
+            .arg(format!("@{}", query.display()));
         command.args(["--header", "content-type: application/dns-message"]);
     }
     let reply = folder.path().join("reply");
     let (succeeded, _, told) = outcome(command.arg("--output").arg(&reply).arg(url));
     assert!(succeeded, "{}: {told}", case.name);
-    Response { told, body: std::fs::read(reply).unwrap() }
+    Response {
+        told,
+        body: std::fs::read(reply).unwrap(),
+    }
 }
 
 #[test]
@@ -53,16 +67,20 @@ fn curl_reads_every_answer_by_post_and_by_get() {
     for (version, number) in [("--http2", "2"), ("--http1.1", "1.1")] {
         for is_get in [false, true] {
             let way = if is_get { "GET" } else { "POST" };
-            server.check(Https, &format!("curl {version} {way}, accept: */*"), |cases| {
-                let reading = cases.iter().map(|case| {
-                    let response = ask(&server, &[version], is_get, case);
-                    // Data and negative answers live as long here.
-                    let wanted = format!("HTTP/{number} 200 application/dns-message max-age=5");
-                    assert_eq!(response.told, wanted, "{}", case.name);
-                    Reading::from(Message::read(&response.body).unwrap())
-                });
-                reading.collect()
-            });
+            server.check(
+                Https,
+                &format!("curl {version} {way}, accept: */*"),
+                |cases| {
+                    let reading = cases.iter().map(|case| {
+                        let response = ask(&server, &[version], is_get, case);
+                        // Data and negative answers live as long here.
+                        let wanted = format!("HTTP/{number} 200 application/dns-message max-age=5");
+                        assert_eq!(response.told, wanted, "{}", case.name);
+                        Reading::from(Message::read(&response.body).unwrap())
+                    });
+                    reading.collect()
+                },
+            );
         }
     }
 }
@@ -90,14 +108,34 @@ fn curl_shows_a_client_certificate() {
         let reading = |case| Reading::from(Message::read(&reply(case)).unwrap());
         cases.iter().map(reading).collect()
     });
-    let strange = ["--cert", &path("stranger.crt"), "--key", &path("stranger.key")];
-    for (which, options) in [("no certificate", &[][..]), ("a stranger's certificate", &strange)] {
+    let strange = [
+        "--cert",
+        &path("stranger.crt"),
+        "--key",
+        &path("stranger.key"),
+    ];
+    for (which, options) in [
+        ("no certificate", &[][..]),
+        ("a stranger's certificate", &strange),
+    ] {
         let mut command = Command::new(tool("curl"));
-        command.args(["--silent", "--show-error", "--ipv4", "--cacert", &path("ca.crt")]);
-        command.args(options).arg(server.fill("https://localhost:{https-port}/dns-query?dns=AAAB"));
+        command.args([
+            "--silent",
+            "--show-error",
+            "--ipv4",
+            "--cacert",
+            &path("ca.crt"),
+        ]);
+        command
+            .args(options)
+            .arg(server.fill("https://localhost:{https-port}/dns-query?dns=AAAB"));
         let (succeeded, stdout, stderr) = outcome(&mut command);
         assert!(!succeeded && stdout.is_empty(), "{which}: {stdout}");
-        row(Https, &format!("curl, {which}"), &format!("refused: {}", stderr.trim()));
+        row(
+            Https,
+            &format!("curl, {which}"),
+            &format!("refused: {}", stderr.trim()),
+        );
     }
     assert_eq!(server.server.requests("https"), cases().len() as u64);
 }
@@ -115,10 +153,15 @@ impl Website {
     /// Starts it; only in [`in_a_network_of_its_own`].
     pub fn start() -> Self {
         let network = Network::of_this_thread();
-        network.ip(&format!("address add {ENDPOINT}/32 dev lo")).unwrap();
+        network
+            .ip(&format!("address add {ENDPOINT}/32 dev lo"))
+            .unwrap();
         let mut manifest = Manifest::default();
         let http = [(Some("http"), "TCP", 8080)];
-        manifest.mirror("west", member(("prod", "db"), &http, &[endpoint("db-0", &[ENDPOINT])]));
+        manifest.mirror(
+            "west",
+            member(("prod", "db"), &http, &[endpoint("db-0", &[ENDPOINT])]),
+        );
         let files = Certificates::issue();
         let flags = [
             "--https-listen=127.0.0.1:443".to_owned(),
@@ -144,22 +187,39 @@ fn curl_finds_a_web_server_by_its_name_with_doh_url() {
         };
         // No other name server is in reach.
         let (succeeded, _, error) = ask(&[]);
-        assert!(!succeeded && error.contains("Could not resolve host"), "{error}");
+        assert!(
+            !succeeded && error.contains("Could not resolve host"),
+            "{error}"
+        );
         let url = "https://127.0.0.1/dns-query";
         let ca = website.files.path("ca.crt");
         for (client, options) in [
-            ("curl --doh-url --cacert", &["--doh-url", url, "--cacert", &ca][..]),
-            ("curl --doh-url --doh-insecure", &["--doh-url", url, "--doh-insecure"]),
+            (
+                "curl --doh-url --cacert",
+                &["--doh-url", url, "--cacert", &ca][..],
+            ),
+            (
+                "curl --doh-url --doh-insecure",
+                &["--doh-url", url, "--doh-insecure"],
+            ),
         ] {
             let before = website.server.requests("https");
             let (succeeded, page, error) = ask(options);
             assert!(succeeded, "{client}: {error}");
             assert_eq!(page, format!("ok\n{ENDPOINT}"), "{client}");
             assert!(website.server.requests("https") > before, "{client}");
-            row(Https, client, &format!("{} from {ENDPOINT}: ok", website.url));
+            row(
+                Https,
+                client,
+                &format!("{} from {ENDPOINT}: ok", website.url),
+            );
         }
         let (succeeded, _, error) = ask(&["--doh-url", url]);
         assert!(!succeeded, "an authority that curl does not know");
-        row(Https, "curl --doh-url, an unknown authority", &format!("refused: {}", error.trim()));
+        row(
+            Https,
+            "curl --doh-url, an unknown authority",
+            &format!("refused: {}", error.trim()),
+        );
     });
 }

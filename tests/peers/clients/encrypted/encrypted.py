@@ -1,6 +1,7 @@
 """Asks over TLS, HTTPS or QUIC with dnspython, and prints what came back as JSON: a list of statuses and records.
 
-Usage: encrypted.py METHOD PORT CA [--get] [--http 1|2] [--certificate FILE --key FILE] NAME/TYPE…
+Usage: encrypted.py METHOD PORT CA [--get] [--http 1|2] [--patience SECONDS] [--certificate FILE --key FILE]
+       NAME/TYPE…
 """
 
 import argparse
@@ -9,6 +10,7 @@ import ssl
 import sys
 
 import aioquic
+import dns.exception
 import dns.message
 import dns.query
 import dns.quic
@@ -19,7 +21,6 @@ from aioquic.quic.configuration import QuicConfiguration
 
 ADDRESS = "127.0.0.1"
 NAME = "localhost"
-SECONDS = 60
 
 
 def context(options):
@@ -34,7 +35,7 @@ def over_tls(options, queries):
     """One connection for each question."""
     for query in queries:
         yield dns.query.tls(
-            query, ADDRESS, SECONDS, options.port, ssl_context=context(options), server_hostname=NAME
+            query, ADDRESS, options.patience, options.port, ssl_context=context(options), server_hostname=NAME
         )
 
 
@@ -47,10 +48,10 @@ def over_https(options, queries):
         session = httpx.Client(http1=not is_2, http2=is_2, verify=context(options))
         with session:
             for query in queries:
-                yield dns.query.https(query, url, SECONDS, session=session, bootstrap_address=ADDRESS, **kind)
+                yield dns.query.https(query, url, options.patience, session=session, bootstrap_address=ADDRESS, **kind)
         return
     for query in queries:
-        yield dns.query.https(query, url, SECONDS, verify=options.ca, bootstrap_address=ADDRESS, **kind)
+        yield dns.query.https(query, url, options.patience, verify=options.ca, bootstrap_address=ADDRESS, **kind)
 
 
 def over_quic(options, queries):
@@ -62,7 +63,11 @@ def over_quic(options, queries):
     with dns.quic.SyncQuicManager(configuration) as manager:
         connection = manager.connect(ADDRESS, options.port)
         for query in queries:
-            yield dns.query.quic(query, ADDRESS, SECONDS, options.port, connection=connection)
+            try:
+                yield dns.query.quic(query, ADDRESS, options.patience, options.port, connection=connection)
+            except dns.exception.Timeout:
+                # dnspython does not tell that the server closed the connection; aioquic does.
+                sys.exit(f"closed: {connection._connection._close_event}")
 
 
 def reading(reply):
@@ -78,6 +83,7 @@ def main():
     parser.add_argument("questions", nargs="+")
     parser.add_argument("--get", action="store_true")
     parser.add_argument("--http", type=int, choices=[1, 2], default=2)
+    parser.add_argument("--patience", type=float, default=60, help="seconds for each question")
     parser.add_argument("--certificate")
     parser.add_argument("--key")
     options = parser.parse_args()
