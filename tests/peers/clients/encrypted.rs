@@ -11,7 +11,6 @@ mod hickory;
 mod openssl;
 mod python;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,8 +50,8 @@ impl Method {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reading {
     status: String,
-    /// Data of the answer section.
-    records: BTreeSet<String>,
+    /// Data of the answer section, sorted.
+    records: Vec<String>,
 }
 
 /// A question and its answer.
@@ -69,10 +68,7 @@ fn cases() -> Vec<Case> {
         name,
         rtype,
         number,
-        reading: Reading {
-            status: status.to_owned(),
-            records: records.into_iter().collect(),
-        },
+        reading: Reading::new(status, records),
     };
     let db = ["10.96.1.1", "10.96.1.2", "10.96.2.1", "192.0.2.1"].map(str::to_owned);
     let targets = [
@@ -105,18 +101,34 @@ fn cases() -> Vec<Case> {
     ]
 }
 
+/// The name of a response code.
+fn status(rcode: u16) -> String {
+    match rcode {
+        0 => "NOERROR".to_owned(),
+        2 => "SERVFAIL".to_owned(),
+        3 => "NXDOMAIN".to_owned(),
+        other => other.to_string(),
+    }
+}
+
 // === impl Reading ===
+
+impl Reading {
+    fn new(status: impl Into<String>, records: impl IntoIterator<Item = String>) -> Self {
+        let mut records: Vec<String> = records.into_iter().collect();
+        records.sort();
+        Self {
+            status: status.into(),
+            records,
+        }
+    }
+}
 
 impl From<Message> for Reading {
     fn from(message: Message) -> Self {
-        let status = match message.rcode {
-            0 => "NOERROR".to_owned(),
-            2 => "SERVFAIL".to_owned(),
-            3 => "NXDOMAIN".to_owned(),
-            other => other.to_string(),
-        };
-        let records = message.data().into_iter().map(str::to_owned).collect();
-        Self { status, records }
+        let status = status(message.rcode);
+        let records = message.data().into_iter().map(str::to_owned);
+        Self::new(status, records)
     }
 }
 
@@ -231,7 +243,7 @@ impl Encrypted {
 
 /// Prints a line of the table.
 fn row(method: Method, client: &str, told: &str) {
-    println!("peers: {:<5} | {client:<46} | {told}", method.name());
+    println!("peers: {:<5} | {client:<56} | {told}", method.name());
 }
 
 /// A file below the folder of a client, with this content.

@@ -91,10 +91,7 @@ fn readings(printed: &str) -> Vec<Reading> {
             let fields: Vec<&str> = line.split_whitespace().skip(4).collect();
             fields.join(" ")
         };
-        Reading {
-            status: status.split([',', ';']).next().unwrap().to_owned(),
-            records: records.map(data).collect(),
-        }
+        Reading::new(status.split([',', ';']).next().unwrap(), records.map(data))
     };
     replies.map(reading).collect()
 }

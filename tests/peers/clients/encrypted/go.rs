@@ -104,10 +104,7 @@ fn check(server: &Encrypted, lookup: &Lookup, client: &str, further: &[String]) 
                     true => case.reading.status.clone(),
                     false => answer["error"].to_string(),
                 };
-                Reading {
-                    status,
-                    records: records.map(record).collect(),
-                }
+                Reading::new(status, records.map(record))
             })
             .collect()
     });

@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
 use super::Method::{self, Quic, Tls};
-use super::{Case, Encrypted, NAME, Reading, cases, row};
+use super::{Case, Encrypted, NAME, Reading, cases, row, status};
 use crate::support::PATIENCE;
 
 /// Trusts the server's authority, and shows this certificate, if any.
@@ -82,18 +82,11 @@ fn ask(
             let name = Name::from_str(case.name).unwrap();
             let rtype = RecordType::from(case.number);
             let reply = client.query(name, DNSClass::IN, rtype).await?;
-            readings.push(Reading {
-                status: match u16::from(reply.metadata.response_code) {
-                    0 => "NOERROR".to_owned(),
-                    3 => "NXDOMAIN".to_owned(),
-                    other => other.to_string(),
-                },
-                records: reply
-                    .answers
-                    .iter()
-                    .map(|record| record.data.to_string())
-                    .collect(),
-            });
+            let records = reply.answers.iter();
+            readings.push(Reading::new(
+                status(reply.metadata.response_code.into()),
+                records.map(|record| record.data.to_string()),
+            ));
         }
         Ok(readings)
     })

@@ -59,14 +59,9 @@ fn ask(
     }
     let readings: Vec<Value> = serde_json::from_str(&stdout).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let reading = |value: &Value| Reading {
-        status: text(&value["status"]),
-        records: value["records"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(text)
-            .collect(),
+    let reading = |value: &Value| {
+        let records = value["records"].as_array().unwrap().iter();
+        Reading::new(text(&value["status"]), records.map(text))
     };
     Ok(readings.iter().map(reading).collect())
 }
