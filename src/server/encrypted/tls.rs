@@ -1,11 +1,14 @@
 //! TLS for every encrypted listener: what is offered, and the handshake.
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::crypto::ring::{self, Ticketer};
 use rustls::server::{NoServerSessionStorage, ServerConfig};
 use rustls::version::{TLS12, TLS13};
 use rustls::{SupportedProtocolVersion, server::ClientHello, server::ResolvesServerCert};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -24,6 +27,9 @@ use crate::telemetry::Ended;
 pub(super) const OVER_TCP: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
 /// Versions inside QUIC (RFC 9001 section 4.2).
 pub(super) const OVER_QUIC: &[&SupportedProtocolVersion] = &[&TLS13];
+
+/// How long a client may take to read why its handshake failed.
+const ALERT: Duration = Duration::from_secs(1);
 
 /// Makes what a listener offers: these protocols by ALPN (RFC 7301), or none.
 ///
@@ -70,7 +76,7 @@ pub(super) async fn handshake(
         sleep(LONGEST_LEAVE).await;
     };
     let done = tokio::select! {
-        done = timeout(PATIENCE, acceptor.accept(stream)) => done,
+        done = timeout(PATIENCE, acceptor.accept(stream).into_fallible()) => done,
         () = place.displaced() => return Err(Ended::Displaced),
         () = stopped => return Err(Ended::Stopped),
     };
@@ -80,12 +86,25 @@ pub(super) async fn handshake(
             stream.get_mut().1.set_buffer_limit(Some(OUTBOX));
             Ok(stream)
         }
-        Ok(Err(error)) => {
+        Ok(Err((error, stream))) => {
             debug!(%error, "A TLS handshake failed");
+            tokio::select! {
+                _ = timeout(ALERT, let_the_alert_arrive(stream)) => {}
+                () = place.displaced() => {}
+            }
             Err(Ended::Handshake)
         }
         Err(_) => Err(Ended::Handshake),
     }
+}
+
+/// Reads what the client still sends, until it has closed its side. A socket that is closed with unread octets resets the
+/// connection, and a client that is about to send its first query then sees the reset in place of the alert.
+async fn let_the_alert_arrive(mut stream: TcpStream) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut octets = [0; 1024];
+    while stream.read(&mut octets).await? > 0 {}
+    Ok(())
 }
 
 impl Stream for TlsStream<TcpStream> {
