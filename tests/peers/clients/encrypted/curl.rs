@@ -114,9 +114,9 @@ fn curl_shows_a_client_certificate() {
         "--key",
         &path("stranger.key"),
     ];
-    for (which, options) in [
-        ("no certificate", &[][..]),
-        ("a stranger's certificate", &strange),
+    for (which, options, alert) in [
+        ("no certificate", &[][..], "alert certificate required"),
+        ("a stranger's certificate", &strange, "alert unknown ca"),
     ] {
         let mut command = Command::new(tool("curl"));
         command.args([
@@ -131,6 +131,8 @@ fn curl_shows_a_client_certificate() {
             .arg(server.fill("https://localhost:{https-port}/dns-query?dns=AAAB"));
         let (succeeded, stdout, stderr) = outcome(&mut command);
         assert!(!succeeded && stdout.is_empty(), "{which}: {stdout}");
+        // curl sends before it knows, and is told all the same.
+        assert!(stderr.contains(alert), "{which}: {stderr}");
         row(
             Https,
             &format!("curl, {which}"),

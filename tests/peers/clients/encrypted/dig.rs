@@ -281,12 +281,12 @@ fn dig_and_kdig_show_a_client_certificate() {
         ] {
             let (_, printed) = run(&server, &way, &cases()[..1]);
             assert_eq!(readings(&printed), [], "{label}, {which}");
-            let said = printed.lines().find(|line| line.starts_with(";; "));
-            let said = said.unwrap_or_else(|| panic!("{label}, {which}: {printed}"));
+            // dig may print nothing at all.
+            let said = printed.lines().find_map(|line| line.strip_prefix(";; "));
             row(
                 method,
                 &format!("{program} {on}, {which}"),
-                &format!("refused: {}", &said[3..]),
+                &format!("refused: {}", said.unwrap_or("no answer")),
             );
         }
     }
