@@ -40,9 +40,14 @@ fn s3_2_renegotiation_is_refused() {
     assert_eq!(kind, ContentType::ApplicationData, "the keys are right");
     assert_eq!(reply[2..4], question.0[..2]);
 
+    // What is refused goes with the next reply, and the keys are the same as before.
     records.send(ContentType::Handshake, &client_hello([3, 3]));
+    records.send(ContentType::ApplicationData, &frame(&question));
     let refused = (ContentType::Alert, vec![WARNING, NO_RENEGOTIATION]);
     assert_eq!(records.receive(), Some(refused));
+    let (kind, reply) = records.receive().unwrap();
+    assert_eq!(kind, ContentType::ApplicationData);
+    assert_eq!(reply[2..4], question.0[..2]);
 
     // One that insists makes us work, and for nothing.
     for _ in 0..16 {

@@ -166,9 +166,14 @@ fn s4_1_a_body_longer_than_any_query_is_too_large() {
     let server = encrypted(&[]);
     let taken = ask(&server, &post(PATH), &long(LONGEST)).message();
     assert_eq!(decode(&taken).answer.len(), 1);
-    for length in [LONGEST + 1, 8_000, 65_535, 65_536, 200_000] {
+    for length in [LONGEST + 1, 8_000] {
         let response = ask(&server, &post(PATH), &long(length));
         assert_refused(&response, 413, &length.to_string());
+    }
+    // A client of HTTP/1.1 that goes on sending may find the connection closed before it has read why.
+    for length in [65_535, 65_536, 200_000] {
+        let response = server.http2().send(&post(PATH), &long(length));
+        assert_refused(&response.unwrap(), 413, &length.to_string());
     }
     server.assert_well();
 }
