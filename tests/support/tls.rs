@@ -78,10 +78,10 @@ fn cut(error: &io::Error) -> End {
 
 /// What the server said is wrong.
 pub fn alert(error: &io::Error) -> Option<AlertDescription> {
-    match error.get_ref()?.downcast_ref()? {
-        rustls::Error::AlertReceived(alert) => Some(*alert),
-        _ => None,
-    }
+    let rustls::Error::AlertReceived(alert) = error.get_ref()?.downcast_ref()? else {
+        return None;
+    };
+    Some(*alert)
 }
 
 // === impl Offer ===

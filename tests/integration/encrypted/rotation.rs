@@ -18,6 +18,9 @@ const ROTATIONS: usize = 20;
 /// Between two queries of one client: there are several, and the server has other things to do.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// Asks one question, and returns the reply.
+type Asking<'s> = Box<dyn FnMut() -> Vec<u8> + Send + 's>;
+
 /// What clients have seen.
 #[derive(Default)]
 struct Seen {
@@ -76,7 +79,7 @@ fn no_query_fails_while_certificates_change() {
     let quic = server.address("quic");
     thread::scope(|scope| {
         let end = End(seen);
-        let clients: [(&str, Box<dyn FnMut() -> Vec<u8> + Send>); 7] = [
+        let clients: [(&str, Asking<'_>); 7] = [
             ("TLS, kept", {
                 let mut stream = client("dot").connect(tls).unwrap();
                 Box::new(move || ask(&mut stream, packet).unwrap())

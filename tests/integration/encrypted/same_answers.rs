@@ -34,7 +34,7 @@ const FLAGS: [&str; 6] = [
 ];
 
 /// How many messages are asked.
-const MESSAGES: usize = 4_000;
+const MESSAGES: usize = 3_000;
 /// How many are under way at a time; QUIC takes a hundred on a connection.
 const BATCH: usize = 50;
 const SEED: u64 = 0x5eed_0016;
