@@ -50,7 +50,7 @@ pub struct Http2 {
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let [_, length @ ..] = (payload.len() as u32).to_be_bytes();
     let head = [&length[..], &[kind, flags], &stream.to_be_bytes()].concat();
-    [&head, payload].concat()
+    [&head[..], payload].concat()
 }
 
 /// Writes settings.
