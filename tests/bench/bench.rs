@@ -53,6 +53,7 @@ mod coredns;
 #[path = "../e2e/credentials.rs"]
 mod credentials;
 mod data;
+mod encrypted;
 #[allow(
     dead_code,
     unreachable_pub,

@@ -68,7 +68,10 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let mut table = Table::new("encrypted", title, Goals::HalfOfCoreDns);
     for round in 1..=effort.rounds {
         for way in ways() {
-            let mut line = format!("encrypted: round {round} of {}, {}:", effort.rounds, way.name);
+            let mut line = format!(
+                "encrypted: round {round} of {}, {}:",
+                effort.rounds, way.name
+            );
             for one in &servers {
                 let measured = way.run(one, &asked[0].file, &issued, effort.seconds)?;
                 line += &measured.text(one.server.name);
@@ -119,7 +122,13 @@ fn ways() -> Vec<Way> {
 // === impl Way ===
 
 impl Way {
-    fn run(&self, one: &Encrypted, questions: &Path, issued: &Issued, seconds: u32) -> Result<Round> {
+    fn run(
+        &self,
+        one: &Encrypted,
+        questions: &Path,
+        issued: &Issued,
+        seconds: u32,
+    ) -> Result<Round> {
         let server = match self.protocol {
             Protocol::Tls => one.tls,
             Protocol::Post | Protocol::Get | Protocol::Http1 => one.https,
@@ -171,7 +180,10 @@ impl Encrypted {
     /// CoreDNS with the same records and the same certificate.
     fn coredns(served: &Served, issued: &Issued, folder: &Path) -> Result<Self> {
         let (address, tls, https) = (free_address(), free_address(), free_address());
-        let zone = format!("    file {} {{\n        reload 0\n    }}", served.zone.display());
+        let zone = format!(
+            "    file {} {{\n        reload 0\n    }}",
+            served.zone.display()
+        );
         let certificate = format!(
             "    tls {} {}",
             issued.certificate.display(),
@@ -179,7 +191,9 @@ impl Encrypted {
         );
         let block = |scheme: &str, address: SocketAddr, certificate: &str| {
             let (ip, port) = (address.ip(), address.port());
-            format!("{scheme}global.:{port} {{\n    bind {ip}\n    errors\n{certificate}\n{zone}\n}}\n")
+            format!(
+                "{scheme}global.:{port} {{\n    bind {ip}\n    errors\n{certificate}\n{zone}\n}}\n"
+            )
         };
         let corefile = folder.join("Corefile");
         let blocks = [

@@ -238,7 +238,12 @@ impl Table {
                 &["rate ÷ best", "CPU ÷ best", "CPU ÷ floor"]
             }
         };
-        let head = [&["kind", "server", "k queries/s", "CPU µs/query"], own, &["lost"]].concat();
+        let head = [
+            &["kind", "server", "k queries/s", "CPU µs/query"],
+            own,
+            &["lost"],
+        ]
+        .concat();
         let mut cells = vec![head.into_iter().map(str::to_owned).collect()];
         for row in &self.rows {
             let first = [
@@ -276,7 +281,9 @@ impl Table {
         let theirs = self.row(&row.kind, COREDNS).map(|row| row.cpu().median);
         let latency = |quantile: fn(&Latency) -> f64| {
             let rounds = row.rounds.iter();
-            let values: Vec<f64> = rounds.filter_map(|round| Some(quantile(round.latency.as_ref()?))).collect();
+            let values: Vec<f64> = rounds
+                .filter_map(|round| Some(quantile(round.latency.as_ref()?)))
+                .collect();
             match values.is_empty() {
                 true => "–".to_owned(),
                 false => Spread::of(values).scaled(1.0, 0),

@@ -86,7 +86,9 @@ fn in_threads<const N: usize>(threads: u32, attack: impl Fn(u32) -> [u64; N] + S
         let mut sum = [0; N];
         for thread in threads {
             let counts = thread.join().unwrap();
-            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            sum.iter_mut()
+                .zip(counts)
+                .for_each(|(sum, count)| *sum += count);
         }
         sum
     })

@@ -174,7 +174,10 @@ pub(crate) fn ask(load: &Load) -> Result<()> {
     });
     let clients = (0..load.clients).map(|number| Shared::converse(shared.clone(), number));
     let all = LocalSet::new();
-    let all = all.run_until(tokio::time::timeout(length + PATIENCE, try_join_all(clients)));
+    let all = all.run_until(tokio::time::timeout(
+        length + PATIENCE,
+        try_join_all(clients),
+    ));
     let seen = runtime.block_on(all).context("the load does not end")??;
     let took = started.elapsed();
     let lost = seen.iter().map(|seen| seen.lost).sum();
@@ -195,7 +198,10 @@ pub(crate) fn ask(load: &Load) -> Result<()> {
 
 fn queries(questions: &Path) -> Result<Vec<Vec<u8>>> {
     let questions = read_questions(questions)?;
-    questions.iter().map(|question| query(question, 0)).collect()
+    questions
+        .iter()
+        .map(|question| query(question, 0))
+        .collect()
 }
 
 /// TLS 1.3 with one cipher suite and one group, and trust in one certificate.
@@ -225,7 +231,9 @@ impl Shared {
         while Instant::now() < shared.deadline {
             let asked = match shared.protocol {
                 Protocol::Tls => shared.ask_tls(&mut next, &mut seen).await,
-                Protocol::Post | Protocol::Get => Self::ask_http2(&shared, &mut next, &mut seen).await,
+                Protocol::Post | Protocol::Get => {
+                    Self::ask_http2(&shared, &mut next, &mut seen).await
+                }
                 Protocol::Http1 => shared.ask_http1(&mut next, &mut seen).await,
             };
             if let Err(error) = asked {
@@ -270,7 +278,10 @@ impl Shared {
             stream.write_all(&outbox).await?;
             stream.flush().await?;
             outbox.clear();
-            ensure!(stream.read_buf(&mut inbox).await? > 0, "the connection ends");
+            ensure!(
+                stream.read_buf(&mut inbox).await? > 0,
+                "the connection ends"
+            );
             let mut done = 0;
             while let Some((length, rest)) = inbox[done..].split_first_chunk::<2>() {
                 let length = usize::from(u16::from_be_bytes(*length));
@@ -427,7 +438,9 @@ fn check(reply: &[u8]) -> Result<()> {
 fn base64url(octets: &[u8]) -> String {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let letters = octets.chunks(3).flat_map(|three| {
-        let bits = three.iter().fold(0_u32, |bits, octet| bits << 8 | u32::from(*octet));
+        let bits = three
+            .iter()
+            .fold(0_u32, |bits, octet| bits << 8 | u32::from(*octet));
         let bits = bits << (8 * (3 - three.len()));
         let letter = move |index: usize| ALPHABET[(bits >> (18 - 6 * index)) as usize & 63];
         (0..=three.len()).map(letter)

@@ -21,7 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Both listeners of TLS, with the protocol of each.
 fn listeners(server: &Server) -> [(SocketAddr, &'static str); 2] {
-    [(server.address("tls"), "dot"), (server.address("https"), "h2")]
+    [
+        (server.address("tls"), "dot"),
+        (server.address("https"), "h2"),
+    ]
 }
 
 #[test]
@@ -64,8 +67,8 @@ fn whole_handshakes() {
 fn hellos_replayed() {
     flood_encrypted("TLS: replayed hellos", |server, until| {
         // The server's part of a handshake is the expensive one: a client that is gone does none of its own.
-        let clients =
-            listeners(server).map(|(to, protocol)| (to, tls::hello(&tls::config(protocol, &TLS13))));
+        let clients = listeners(server)
+            .map(|(to, protocol)| (to, tls::hello(&tls::config(protocol, &TLS13))));
         let [answered, failed] = in_threads(THREADS, |thread| {
             let (to, hello) = &clients[thread as usize % 2];
             let (mut answered, mut failed) = (0, 0);
@@ -83,7 +86,10 @@ fn hellos_replayed() {
             [answered, failed]
         });
         let failures = ended(server, "handshake");
-        assert!(answered > CONNECTIONS && failures > 0, "{answered}, {failures}");
+        assert!(
+            answered > CONNECTIONS && failures > 0,
+            "{answered}, {failures}"
+        );
         format!(
             "{} a second, answered and left; {failed} failed, {failures} ended in the handshake",
             answered / 8
@@ -137,6 +143,38 @@ fn handshakes_octet_by_octet() {
         let failures = ended(server, "handshake");
         assert_eq!(failures, u64::from(WITHIN));
         format!("{WITHIN} connections, an octet each 100 ms; {failures} ended in the handshake")
+    });
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn hellos_that_promise_64_kib() {
+    flood_encrypted("TLS: large hellos", |server, until| {
+        let listeners = listeners(server);
+        // Records of 16 KiB that hold a message of 64 KiB (RFC 8446 sections 4 and 5.1), but for its end.
+        let message = [&[1, 0, 0xff, 0xff, 3, 3][..], &[7; 60_000]].concat();
+        let records = message.chunks(16_384).flat_map(|part| {
+            let length = (part.len() as u16).to_be_bytes();
+            [&[22, 3, 1][..], &length, part].concat()
+        });
+        let records: Vec<u8> = records.collect();
+        let [opened] = in_threads(THREADS, |thread| {
+            let numbers = thread * EACH..thread * EACH + WITHIN / THREADS;
+            let open = numbers.filter_map(|number| {
+                let (to, _) = listeners[number as usize % 2];
+                let mut stream = open(to, attacker(number), PATIENCE).ok()?;
+                stream.write_all(&records).ok()?;
+                Some(stream)
+            });
+            let open: Vec<TcpStream> = open.collect();
+            await_failures(server, u64::from(WITHIN), until);
+            [open.len() as u64]
+        });
+        let failures = ended(server, "handshake");
+        assert_eq!(failures, u64::from(WITHIN));
+        format!(
+            "{opened} connections took 60 KiB of one message; {failures} ended in the handshake"
+        )
     });
 }
 

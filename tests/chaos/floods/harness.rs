@@ -169,6 +169,19 @@ pub fn query(name: &str) -> Vec<u8> {
     packet
 }
 
+/// The same, with padding (RFC 7830) up to the longest query that is accepted.
+pub fn long_query(name: &str) -> Vec<u8> {
+    const LONGEST: usize = 4096;
+    let mut packet = query(name);
+    let option = LONGEST - packet.len();
+    let length = packet.len() - 2;
+    packet[length..].copy_from_slice(&(option as u16).to_be_bytes());
+    packet.extend(12_u16.to_be_bytes());
+    packet.extend((option as u16 - 4).to_be_bytes());
+    packet.resize(LONGEST, 0);
+    packet
+}
+
 // === A flood ===
 
 /// What is started, and what it is called.
@@ -260,7 +273,11 @@ impl<'f> Flood<'f> {
                 figures.slowest_livez().as_millis()
             ));
             for (way, tally) in &figures.ways {
-                say(&format!("{:<28} honest client, {}: {tally}", "", way.name()));
+                say(&format!(
+                    "{:<28} honest client, {}: {tally}",
+                    "",
+                    way.name()
+                ));
             }
             assert!(!server.running.has_ended());
             self.hold(&figures, before, peak);
@@ -288,7 +305,9 @@ impl<'f> Flood<'f> {
                 thread::sleep(Duration::from_millis(40));
             }
             let ways = ways.into_iter();
-            figures.ways = ways.map(|(way, asked)| (way, asked.join().unwrap())).collect();
+            figures.ways = ways
+                .map(|(way, asked)| (way, asked.join().unwrap()))
+                .collect();
             figures
         })
     }

@@ -166,9 +166,7 @@ impl<'s> Client<'s> {
                 self.kept_https = Some(client);
                 Ok(reply)
             }
-            Way::NewHttps => {
-                Http2::begin(self.connect("https")?, &self.https, &[])?.ask(&packet)
-            }
+            Way::NewHttps => Http2::begin(self.connect("https")?, &self.https, &[])?.ask(&packet),
             Way::Quic => quic::ask(server.address("quic"), &packet, PATIENCE),
         }
     }

@@ -98,7 +98,12 @@ fn text(text: &str) -> Vec<u8> {
 pub fn get(packet: &[u8]) -> Vec<u8> {
     let path = format!("/dns-query?dns={}", base64url(packet));
     // :method GET, :scheme https
-    [&[0x82, 0x87][..], &field(":authority", "localhost"), &field(":path", &path)].concat()
+    [
+        &[0x82, 0x87][..],
+        &field(":authority", "localhost"),
+        &field(":path", &path),
+    ]
+    .concat()
 }
 
 /// The fields of a POST.
@@ -117,7 +122,9 @@ pub fn post() -> Vec<u8> {
 pub fn base64url(octets: &[u8]) -> String {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let letters = octets.chunks(3).flat_map(|three| {
-        let bits = three.iter().fold(0_u32, |bits, octet| bits << 8 | u32::from(*octet));
+        let bits = three
+            .iter()
+            .fold(0_u32, |bits, octet| bits << 8 | u32::from(*octet));
         let bits = bits << (8 * (3 - three.len()));
         let letter = move |index: usize| ALPHABET[(bits >> (18 - 6 * index)) as usize & 63];
         (0..=three.len()).map(letter)

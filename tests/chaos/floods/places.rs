@@ -76,7 +76,9 @@ fn connections_without_descriptors() {
         }
         let refused = failures(server);
         assert!(refused > 0, "no want of descriptors");
-        format!("{count} connections to a process that may have 64 files; {refused} times none was left")
+        format!(
+            "{count} connections to a process that may have 64 files; {refused} times none was left"
+        )
     });
 }
 

@@ -66,12 +66,17 @@ fn initial(suite: Suite, destination: [u8; 8], hello: &[u8]) -> Vec<u8> {
     let length = two_octets(NUMBER + payload.len() + TAG);
     let mut header = [&before_length[..], &length, &[0; NUMBER]].concat();
     let keys = suite.keys(&destination, Side::Client, Version::V1).local;
-    let tag = keys.packet.encrypt_in_place(0, &header, &mut payload).unwrap();
+    let tag = keys
+        .packet
+        .encrypt_in_place(0, &header, &mut payload)
+        .unwrap();
     payload.extend(tag.as_ref());
     let (first, number) = header.split_at_mut(1);
     let number_at = number.len() - NUMBER;
     let sample = &payload[..SAMPLE]; // four octets after the beginning of the number
-    let masked = keys.header.encrypt_in_place(sample, &mut first[0], &mut number[number_at..]);
+    let masked = keys
+        .header
+        .encrypt_in_place(sample, &mut first[0], &mut number[number_at..]);
     masked.unwrap();
     [header, payload].concat()
 }
@@ -90,7 +95,10 @@ pub fn ask(server: SocketAddr, packet: &[u8], patience: Duration) -> io::Result<
         let packet = [&[0, 0], &packet[2..]].concat();
         sender.write_all(&frame(&packet)).await?;
         sender.finish().map_err(io::Error::other)?;
-        let reply = receiver.read_to_end(65_537).await.map_err(io::Error::other)?;
+        let reply = receiver
+            .read_to_end(65_537)
+            .await
+            .map_err(io::Error::other)?;
         connection.close(0_u32.into(), &[]);
         let reply = reply.get(2..).ok_or(io::ErrorKind::UnexpectedEof)?;
         Ok(reply.to_vec())
@@ -126,7 +134,10 @@ fn quic_handshakes_never_answered() {
     Flood::of(Listeners::Quic, "QUIC: initial flood").run(|server, until| {
         let to = server.address("quic");
         let sent = send_initials(to, 1 << 20, Duration::from_millis(1), until);
-        format!("{} first datagrams a second from a million addresses", sent / 8)
+        format!(
+            "{} first datagrams a second from a million addresses",
+            sent / 8
+        )
     });
 }
 
@@ -136,6 +147,9 @@ fn quic_handshakes_that_stall() {
     Flood::of(Listeners::Quic, "QUIC: stalled handshakes").run(|server, until| {
         let to = server.address("quic");
         let sent = send_initials(to, 1, Duration::from_secs(1), until);
-        format!("{} first datagrams a second from one address, no second one", sent / 8)
+        format!(
+            "{} first datagrams a second from one address, no second one",
+            sent / 8
+        )
     });
 }

@@ -50,7 +50,9 @@ fn renegotiation() {
         });
         assert!(connections > 100, "{connections}");
         assert_eq!(granted, 0);
-        format!("{connections} connections, {asked} hellos inside them; {granted} began a handshake")
+        format!(
+            "{connections} connections, {asked} hellos inside them; {granted} began a handshake"
+        )
     });
 }
 
@@ -60,7 +62,10 @@ fn read_to_end(from: &mut impl io::Read) -> Vec<u8> {
     let ended = from.read_to_end(&mut octets);
     // A reset is an end, too.
     let is_end = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionReset;
-    assert!(ended.as_ref().is_ok() || ended.as_ref().is_err_and(is_end), "{ended:?}");
+    assert!(
+        ended.as_ref().is_ok() || ended.as_ref().is_err_and(is_end),
+        "{ended:?}"
+    );
     octets
 }
 
@@ -93,7 +98,10 @@ fn key_updates() {
                 // A query, so that they are not counted as fruitless; each update takes the server a new key.
                 while Instant::now() < until {
                     let sent = (0..20).try_for_each(|_| {
-                        stream.conn.refresh_traffic_keys().map_err(io::Error::other)?;
+                        stream
+                            .conn
+                            .refresh_traffic_keys()
+                            .map_err(io::Error::other)?;
                         stream.conn.write_tls(&mut stream.sock).map(drop)
                     });
                     let asked = sent.and_then(|()| stream.write_all(&packet));
@@ -124,7 +132,8 @@ fn records_without_content() {
                 };
                 connections += 1;
                 while Instant::now() < until {
-                    let some = (0..100).flat_map(|_| forger.record(ContentType::ApplicationData, &[]));
+                    let some =
+                        (0..100).flat_map(|_| forger.record(ContentType::ApplicationData, &[]));
                     let some: Vec<u8> = some.collect();
                     if forger.stream.write_all(&some).is_err() {
                         break;
@@ -191,7 +200,10 @@ fn large_records_that_promise_long_messages() {
                 if refused <= waiting {
                     let _ = stream.write_all(&long);
                     // Nothing is answered, and the connection ends at once.
-                    assert!(!matches!(stream.read(&mut [0]), Ok(1..)), "a reply to no message");
+                    assert!(
+                        !matches!(stream.read(&mut [0]), Ok(1..)),
+                        "a reply to no message"
+                    );
                     refused += 1;
                 } else {
                     let _ = stream.write_all(&whole);
@@ -205,7 +217,10 @@ fn large_records_that_promise_long_messages() {
             [refused, waiting]
         });
         let (misused, displaced) = (ended(server, "misuse"), ended(server, "displaced"));
-        assert!(refused > 100 && misused >= refused, "{misused} of {refused}");
+        assert!(
+            refused > 100 && misused >= refused,
+            "{misused} of {refused}"
+        );
         format!(
             "{refused} of 65,535 octets, {misused} ended as misuse; {waiting} of 4096 without the last octet, \
              {displaced} displaced"

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustls::version::TLS13;
 
-use super::harness::{MANY, Server, flood_encrypted, query};
+use super::harness::{MANY, Server, flood_encrypted, long_query, query};
 use super::http2::{
     self, CONTINUATION, DATA, END_HEADERS, END_STREAM, FIRST_KEPT, GOAWAY, HEADERS, Http2,
     INITIAL_WINDOW_SIZE, PING, PRIORITY, RST_STREAM, Reading, WINDOW_UPDATE, drain, press,
@@ -76,7 +76,12 @@ fn rapid_reset() {
 #[ignore = "needs minutes and root: tests/chaos/run"]
 fn continuations_without_end() {
     flood_encrypted("HTTP/2: continuations", |server, until| {
-        let start = http2::frame(HEADERS, END_STREAM, 1, &http2::get(&query("db.prod.global")));
+        let start = http2::frame(
+            HEADERS,
+            END_STREAM,
+            1,
+            &http2::get(&query("db.prod.global")),
+        );
         let long = http2::field("x-a", &"a".repeat(FRAME - 16));
         // Frames without anything, with short fields, and with one long field.
         let rest = [vec![], http2::field("x-a", "a").repeat(100), long];
@@ -149,7 +154,11 @@ fn fields_that_grow_when_they_are_read() {
         // 4000 octets that the table keeps, and then one octet for each time that they are named.
         let kept = http2::kept_field("x-a", &"a".repeat(3900));
         let start = [http2::get(&query("db.prod.global")), kept].concat();
-        let bomb = [http2::get(&query("db.prod.global")), vec![FIRST_KEPT; 15 * 1024]].concat();
+        let bomb = [
+            http2::get(&query("db.prod.global")),
+            vec![FIRST_KEPT; 15 * 1024],
+        ]
+        .concat();
         let [bombs, connections] = in_threads(THREADS, |thread| {
             let (mut bombs, mut connections) = (0, 0);
             while Instant::now() < until {
@@ -173,12 +182,11 @@ fn fields_that_grow_when_they_are_read() {
     });
 }
 
-#[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
-fn closed_windows() {
-    flood_encrypted("HTTP/2: closed windows", |server, until| {
-        let fields = http2::get(&query("many.prod.global"));
+/// Opens connections that ask a hundred times at once and take no reply.
+fn close_windows(name: &str, packet: &[u8]) {
+    flood_encrypted(name, |server, until| {
         const EACH: u64 = 125;
+        let fields = http2::get(packet);
         let [requests] = in_threads(THREADS, |thread| {
             let said = [(INITIAL_WINDOW_SIZE, 0)];
             let open = (0..EACH).filter_map(|number| connect(server, thread, number, &said));
@@ -210,6 +218,21 @@ fn closed_windows() {
             u64::from(THREADS) * EACH
         )
     });
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn closed_windows() {
+    close_windows("HTTP/2: closed windows", &query("many.prod.global"));
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn closed_windows_and_long_queries() {
+    close_windows(
+        "HTTP/2: the same, 4 KiB each",
+        &long_query("many.prod.global"),
+    );
 }
 
 #[test]
@@ -246,7 +269,10 @@ fn frames_that_want_an_answer() {
                 [frames, connections]
             });
             assert!(frames > 1000, "{frames}");
-            format!("{} frames a second of six kinds over {connections} connections", frames / 8)
+            format!(
+                "{} frames a second of six kinds over {connections} connections",
+                frames / 8
+            )
         });
     };
     flood("HTTP/2: SETTINGS, PING, …", Reading::All);

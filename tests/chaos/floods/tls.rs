@@ -138,8 +138,10 @@ impl Forger {
         let (client, stream) = begin(stream, &Arc::new(config))?.into_parts();
         let secrets = client.dangerous_extract_secrets();
         let (sequence, secrets) = secrets.map_err(io::Error::other)?.tx;
-        let (ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv }, SupportedCipherSuite::Tls12(suite)) =
-            (secrets, CHACHA20)
+        let (
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv },
+            SupportedCipherSuite::Tls12(suite),
+        ) = (secrets, CHACHA20)
         else {
             panic!("one cipher suite is offered")
         };
