@@ -12,6 +12,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -44,10 +45,7 @@ pub(super) async fn serve(
 ) {
     let service = {
         let exchange = exchange.clone();
-        service_fn(move |request| {
-            let exchange = exchange.clone();
-            async move { Ok::<_, Infallible>(exchange.respond(request).await) }
-        })
+        service_fn(move |request| exchange.clone().respond(request).map(Ok::<_, Infallible>))
     };
     let builder = builder();
     let stream = TokioIo::new(Watched::new(stream, exchange.clone()));

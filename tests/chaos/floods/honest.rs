@@ -84,12 +84,12 @@ impl Way {
     pub fn name(self) -> &'static str {
         match self {
             Self::Udp => "UDP",
-            Self::Tcp => "TCP, a connection each",
-            Self::Tls => "TLS, one connection",
-            Self::NewTls => "TLS, a connection each",
-            Self::Https => "HTTPS, one connection",
-            Self::NewHttps => "HTTPS, a connection each",
-            Self::Quic => "QUIC, a connection each",
+            Self::Tcp => "new TCP",
+            Self::Tls => "kept TLS",
+            Self::NewTls => "new TLS",
+            Self::Https => "kept HTTPS",
+            Self::NewHttps => "new HTTPS",
+            Self::Quic => "new QUIC",
         }
     }
 }
@@ -118,13 +118,15 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} asked, {} of them again, {} failed, {} wrong, slowest {} ms",
+            "{} in {} ms at most",
             self.asked,
-            self.again,
-            self.failed,
-            self.wrong,
             self.slowest.as_millis()
-        )
+        )?;
+        if self.again > 0 || self.wrong > 0 {
+            let (again, failed, wrong) = (self.again, self.failed, self.wrong);
+            write!(f, " ({again} again, {failed} failed, {wrong} wrong)")?;
+        }
+        Ok(())
     }
 }
 
@@ -192,14 +194,12 @@ pub fn ask_until(done: &AtomicBool, server: &Server, way: Way) -> Tally {
     tally
 }
 
-/// Waits for a right answer in each way that there is.
-pub fn ask_once(server: &Server, listeners: Listeners) {
-    for way in Way::of(listeners) {
-        wait_for(way.name(), || {
-            let reply = Client::new(server).ask(*way).ok()?;
-            is_right(&reply).then_some(())
-        });
-    }
+/// Waits for a right answer.
+pub fn ask_once(server: &Server, way: Way) {
+    wait_for(way.name(), || {
+        let reply = Client::new(server).ask(way).ok()?;
+        is_right(&reply).then_some(())
+    });
 }
 
 /// Whether a reply is the answer that the honest client wants: one address, the right one.

@@ -10,6 +10,7 @@ use rustls::ContentType;
 use rustls::version::TLS13;
 
 use super::harness::{MANY, Server, flood_encrypted, query};
+use super::http2::drain;
 use super::tls::{self, Forger, Stream};
 use super::{attacker, ended, in_threads, open, socket};
 use crate::support::wire::{frame, read_framed};
@@ -262,6 +263,39 @@ fn replies_that_are_not_read() {
         assert!(slow > 300, "{slow}");
         format!(
             "{} connections that ask for {MANY} addresses and read nothing; {slow} ended as slow",
+            EACH * THREADS
+        )
+    });
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn a_thousand_tls_connections_that_never_pause() {
+    flood_encrypted("TLS: busy connections", |server, until| {
+        const EACH: u32 = 125;
+        let config = tls::config("dot", &TLS13);
+        let batch = frame(&query("db.prod.global")).repeat(300);
+        let [batches, left] = in_threads(THREADS, |thread| {
+            let numbers = thread * EACH..(thread + 1) * EACH;
+            let open = numbers.map(|number| {
+                let stream = open(server.address("tls"), attacker(number), PATIENCE).unwrap();
+                let stream = tls::begin(stream, &config).unwrap();
+                stream.sock.set_nonblocking(true).unwrap();
+                stream
+            });
+            let mut open: Vec<Stream> = open.collect();
+            let mut batches = 0;
+            while Instant::now() < until {
+                open.retain_mut(|stream| {
+                    batches += 1;
+                    tls::push(stream, &batch) && drain(stream)
+                });
+            }
+            [batches, open.len() as u64]
+        });
+        assert!(batches > 1000, "{batches}");
+        format!(
+            "{batches} batches of queries over {} connections, {left} left",
             EACH * THREADS
         )
     });

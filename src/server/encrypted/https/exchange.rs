@@ -147,42 +147,37 @@ impl Exchange {
     }
 
     /// Answers a request.
-    pub(super) async fn respond(
-        self: &Arc<Self>,
+    ///
+    /// A hundred of these may wait on each connection: the head is read at once, and what the rest needs is little.
+    pub(super) fn respond(
+        self: Arc<Self>,
         request: Request<Incoming>,
-    ) -> Response<Full<Bytes>> {
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send + use<> {
         self.has_asked.store(true, Relaxed);
-        let mut underway = Underway::begin(self.clone());
+        let underway = Underway::begin(self);
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
-        let asked = request::read(&head.method, &head.uri, &head.headers, &self.path);
-        drop(head); // up to 16 KiB
-        let packet = match asked {
-            Ok(Asked::Message(packet)) => Ok(packet),
-            Ok(Asked::Body) => self.read(body).await,
-            Ok(Asked::Methods) => return methods(),
-            Err(problem) => Err(problem),
-        };
-        let message = match packet {
-            Ok(packet) => {
-                let _turn = self.turn.lock().await;
-                self.wait_for_room().await;
-                let message = self.answer(&packet);
-                if let Ok(message) = &message {
-                    underway.hold(message.octets.len());
-                }
-                message
+        let path = &underway.exchange.path;
+        let asked = request::read(&head.method, &head.uri, &head.headers, path);
+        let has_body = matches!(asked, Ok(Asked::Body));
+        let body = has_body.then(|| Box::pin(underway.exchange.clone().read(body)));
+        async move {
+            let packet = match (asked, body) {
+                (Ok(Asked::Methods), _) => return methods(),
+                (Ok(Asked::Message(packet)), _) => Ok(packet),
+                (_, Some(body)) => body.await,
+                (Ok(Asked::Body), None) => Err(request::FAILURE), // it is there
+                (Err(problem), _) => Err(problem),
+            };
+            match packet {
+                Ok(packet) => underway.answer(&packet, is_head).await,
+                Err(problem) => problem_response(problem, is_head),
             }
-            Err(problem) => Err(problem),
-        };
-        match message {
-            Ok(message) => message.into_response(underway, is_head),
-            Err(problem) => problem_response(problem, is_head),
         }
     }
 
     /// Reads the message in a body.
-    async fn read(&self, body: Incoming) -> Result<Vec<u8>, Problem> {
+    async fn read(self: Arc<Self>, body: Incoming) -> Result<Vec<u8>, Problem> {
         // What says that it is too long need not come.
         if body.size_hint().lower() > QUERY as u64 {
             return Err(request::LONG_BODY);
@@ -336,6 +331,20 @@ impl Underway {
         Self {
             exchange,
             octets: 0,
+        }
+    }
+
+    /// Answers a message, when few enough replies wait.
+    async fn answer(mut self, packet: &[u8], is_head: bool) -> Response<Full<Bytes>> {
+        let exchange = self.exchange.clone();
+        let _turn = exchange.turn.lock().await;
+        exchange.wait_for_room().await;
+        match exchange.answer(packet) {
+            Ok(message) => {
+                self.hold(message.octets.len());
+                message.into_response(self, is_head)
+            }
+            Err(problem) => problem_response(problem, is_head),
         }
     }
 
