@@ -6,13 +6,11 @@
 mod exchange;
 mod watched;
 
-use std::convert::Infallible;
 use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -45,7 +43,7 @@ pub(super) async fn serve(
 ) {
     let service = {
         let exchange = exchange.clone();
-        service_fn(move |request| exchange.clone().respond(request).map(Ok::<_, Infallible>))
+        service_fn(move |request| exchange.clone().respond(request))
     };
     let builder = builder();
     let stream = TokioIo::new(Watched::new(stream, exchange.clone()));
