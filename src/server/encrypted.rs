@@ -14,6 +14,7 @@ mod tls;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -79,6 +80,8 @@ struct Service {
     answerer: Arc<Answerer>,
     /// `--https-path`.
     path: Arc<str>,
+    /// Octets that the requests of all connections hold.
+    held: Arc<AtomicUsize>,
     stop: CancellationToken,
 }
 
@@ -165,6 +168,7 @@ impl Encrypted {
     ) -> Vec<BoxFuture<'static, ()>> {
         let [dns, http, quic] = self.configs;
         let path = Arc::from(self.options.https_path);
+        let held = Arc::new(AtomicUsize::new(0));
         let mut tasks = Vec::new();
         for (kind, listener) in self.listeners {
             let (over, config) = match kind {
@@ -176,6 +180,7 @@ impl Encrypted {
                 acceptor: TlsAcceptor::from(config.clone()),
                 answerer: answerer.clone(),
                 path: Arc::clone(&path),
+                held: held.clone(),
                 stop: stop.clone(),
             };
             let serve = move |stream, client, place| service.clone().serve(stream, client, place);
@@ -209,7 +214,7 @@ impl Service {
                 connection.serve().await;
             }
             Kind::Http => {
-                let exchange = Exchange::new(self.answerer, client, place, self.path);
+                let exchange = Exchange::new(self.answerer, client, place, self.path, self.held);
                 https::serve(stream, exchange, self.stop).await;
             }
         }

@@ -8,6 +8,7 @@
 //! - `memory`: a hundred thousand endpoint mirrors in a file: resident memory, time to ready; the size of the binary
 //! - `mirrors`: the same with a slice each on a real API server, and while they are relisted
 //! - `tcp`: pipelined queries, and one query for each connection
+//! - `encrypted`: TLS and HTTPS, with kept connections and with new ones, beside CoreDNS
 //! - `start`: from start to ready on a real API server, and memory, beside CoreDNS
 //! - `freshness`: from an acknowledged write to the changed answer, beside CoreDNS
 //! - `coredns`: queries per second beside CoreDNS with its `kubernetes` plugin on a real API server
@@ -52,6 +53,7 @@ mod coredns;
 #[path = "../e2e/credentials.rs"]
 mod credentials;
 mod data;
+mod encrypted;
 #[allow(
     dead_code,
     unreachable_pub,
@@ -142,6 +144,8 @@ enum Section {
     Mirrors,
     /// Queries per second over TCP, pipelined and with one query for each connection, beside Knot and NSD
     Tcp,
+    /// CPU time per query and latency over TLS and HTTPS, with kept connections and with new ones, beside CoreDNS
+    Encrypted,
     /// From start to ready, and memory, on a real API server with 10,000 endpoint mirrors, beside CoreDNS
     Start,
     /// From the API server's acknowledgement of a change to the changed answer, beside CoreDNS
@@ -191,6 +195,9 @@ enum Part {
         #[arg(long)]
         seconds: u32,
     },
+    /// Asks over TLS or HTTPS
+    #[command(name = "part-encrypted", hide = true)]
+    Encrypted(encrypted::client::Load),
     /// Asks each question in a connection of its own
     #[command(name = "part-connections", hide = true)]
     Connections {
@@ -230,6 +237,7 @@ fn main() -> Result<()> {
             rate,
             seconds,
         }) => flow::send(server, &questions, rate, seconds),
+        Some(Part::Encrypted(load)) => encrypted::client::ask(&load),
         Some(Part::Connections {
             server,
             questions,
@@ -260,6 +268,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
             Section::Memory => memory::measure(effort, &mut report)?,
             Section::Mirrors => mirrors::measure(arguments.mirrors, effort, &mut report)?,
             Section::Tcp => tcp::measure(effort, &mut report)?,
+            Section::Encrypted => encrypted::measure(effort, &mut report)?,
             Section::Start => start::measure(effort, &mut report)?,
             Section::Freshness => freshness::measure(effort, &mut report)?,
             Section::Coredns => coredns::measure(effort, &mut report)?,

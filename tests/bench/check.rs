@@ -22,13 +22,18 @@ const TRUNCATED: u16 = 0x0200;
 /// # Errors
 ///
 /// If two servers differ, a reply is cut, or none comes.
-pub(crate) fn same_answers(servers: &[Server], kinds: &[Kind], over: Over) -> Result<()> {
+pub(crate) fn same_answers<'s>(
+    servers: impl IntoIterator<Item = &'s Server>,
+    kinds: &[Kind],
+    over: Over,
+) -> Result<()> {
+    let servers: Vec<&Server> = servers.into_iter().collect();
     for kind in kinds {
         let mut octets: BTreeMap<&str, usize> = BTreeMap::new();
         let step = (kind.questions.len() / SAMPLE) | 1; // odd, to meet all of what is mixed
         for asked in kind.questions.iter().step_by(step) {
             let mut first: Option<(&str, Seen)> = None;
-            for server in servers {
+            for server in &servers {
                 let (seen, length) = see(server.address, asked, over)
                     .with_context(|| format!("asking {} for {asked:?}", server.name))?;
                 let longest = octets.entry(server.name).or_default();

@@ -45,6 +45,17 @@ pub(crate) struct Round {
     pub(crate) cpu: f64,
     /// Queries without an answer.
     pub(crate) lost: u64,
+    /// How long replies took, where the load measures it.
+    pub(crate) latency: Option<Latency>,
+}
+
+/// How long replies took, in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Latency {
+    /// The median.
+    pub(crate) p50: f64,
+    /// What 99 of 100 took at most.
+    pub(crate) p99: f64,
 }
 
 // === impl Round ===
@@ -52,7 +63,11 @@ pub(crate) struct Round {
 impl Round {
     /// For a line about some servers.
     pub(crate) fn text(&self, server: &str) -> String {
-        format!("  {server} {:.1} k/s {:.2} µs", self.rate / 1e3, self.cpu)
+        let text = format!("  {server} {:.1} k/s {:.2} µs", self.rate / 1e3, self.cpu);
+        match self.latency {
+            None => text,
+            Some(Latency { p50, p99 }) => format!("{text} (p50 {p50:.0}, p99 {p99:.0} µs)"),
+        }
     }
 }
 
@@ -63,7 +78,7 @@ impl Round {
 /// If the load does not run or is not answered, or the server has ended.
 pub(crate) fn run(server: &Server, questions: &Path, seconds: u32, way: Way) -> Result<Round> {
     let address = server.address;
-    let mut loads = match way {
+    let loads = match way {
         Way::Udp => vec![dnsperf(address, questions, seconds, LOAD, UDP)?],
         Way::UdpFromBoth => vec![dnsperf(address, questions, seconds, ANY, UDP_FROM_BOTH)?],
         Way::UdpTo(addresses) => {
@@ -82,6 +97,15 @@ pub(crate) fn run(server: &Server, questions: &Path, seconds: u32, way: Way) -> 
             vec![own]
         }
     };
+    measure(server, loads)
+}
+
+/// Runs programs that ask a server and print figures with dnsperf's words.
+///
+/// # Errors
+///
+/// If one does not run or is not answered, or the server has ended.
+pub(crate) fn measure(server: &Server, mut loads: Vec<Command>) -> Result<Round> {
     let before = server.process.cpu_time()?;
     let texts: Vec<Result<String>> = thread::scope(|scope| {
         let loads = loads.iter_mut().map(|load| scope.spawn(|| output(load)));
@@ -107,10 +131,16 @@ pub(crate) fn run(server: &Server, questions: &Path, seconds: u32, way: Way) -> 
     };
     let answered = figure("Queries completed:")?;
     ensure!(answered > 0.0, "{} answers nothing: {texts:?}", server.name);
+    let has_latency = texts.len() == 1 && texts[0].contains(P50);
+    let latency = has_latency.then(|| {
+        let (p50, p99) = (figure(P50)?, figure(P99)?);
+        Ok::<_, anyhow::Error>(Latency { p50, p99 })
+    });
     Ok(Round {
         rate: figure("Queries per second:")?,
         cpu: cpu.as_secs_f64() * 1e6 / answered,
         lost: text_number(figure("Queries lost:")?),
+        latency: latency.transpose()?,
     })
 }
 
@@ -120,6 +150,10 @@ const UDP: Flags = "-m udp -T 1 -c 32 -q 200";
 const UDP_FROM_BOTH: Flags = "-m udp -T 2 -c 32 -q 200";
 const QUARTER_OF_UDP: Flags = "-m udp -T 1 -c 8 -q 50";
 const PIPELINED: Flags = "-m tcp -T 1 -c 8 -q 200";
+
+/// What a load of our own prints beside them, in microseconds.
+const P50: &str = "Latency p50:";
+const P99: &str = "Latency p99:";
 
 fn dnsperf(
     server: SocketAddr,
@@ -188,9 +222,18 @@ pub(crate) fn ask_in_connections(server: SocketAddr, questions: &Path, seconds: 
         }
         Ok::<_, anyhow::Error>(())
     })?;
-    let rate = f64::from(answered) / started.elapsed().as_secs_f64();
-    println!("Queries completed: {answered}\nQueries lost: {lost}\nQueries per second: {rate:.3}");
+    print_figures(answered.into(), lost.into(), started.elapsed(), None);
     Ok(())
+}
+
+/// Prints what [`measure`] reads.
+pub(crate) fn print_figures(answered: u64, lost: u64, took: Duration, latency: Option<Latency>) {
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let rate = answered as f64 / took.as_secs_f64();
+    println!("Queries completed: {answered}\nQueries lost: {lost}\nQueries per second: {rate:.3}");
+    if let Some(Latency { p50, p99 }) = latency {
+        println!("{P50} {p50:.1}\n{P99} {p99:.1}");
+    }
 }
 
 fn ask_once(server: SocketAddr, query: &[u8], reply: &mut Vec<u8>) -> Result<()> {

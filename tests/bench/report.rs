@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::load::Round;
+use crate::load::{Latency, Round};
 use crate::say;
 use crate::servers::{COREDNS, FLOOR, OURS};
 
@@ -54,7 +54,12 @@ pub(crate) enum Goals {
     RateOfKnot,
     /// Rate at least that of CoreDNS, eight times for A and ten times for SRV.
     RateOfCoreDns,
+    /// CPU time at most half of that of CoreDNS, on connections that are kept. The table has latencies.
+    HalfOfCoreDns,
 }
+
+/// In the name of a kind: its connections are kept.
+pub(crate) const KEPT: &str = "kept";
 
 #[derive(Debug)]
 struct Row {
@@ -227,40 +232,68 @@ impl Table {
     }
 
     fn cells(&self) -> Vec<Vec<String>> {
+        let own: &[&str] = match self.goals {
+            Goals::HalfOfCoreDns => &["CPU ÷ CoreDNS", "p50 µs", "p99 µs"],
+            Goals::None | Goals::CpuAndRate | Goals::RateOfKnot | Goals::RateOfCoreDns => {
+                &["rate ÷ best", "CPU ÷ best", "CPU ÷ floor"]
+            }
+        };
         let head = [
-            "kind",
-            "server",
-            "k queries/s",
-            "CPU µs/query",
-            "rate ÷ best",
-            "CPU ÷ best",
-            "CPU ÷ floor",
-            "lost",
-        ];
-        let mut cells = vec![head.map(str::to_owned).to_vec()];
+            &["kind", "server", "k queries/s", "CPU µs/query"],
+            own,
+            &["lost"],
+        ]
+        .concat();
+        let mut cells = vec![head.into_iter().map(str::to_owned).collect()];
         for row in &self.rows {
-            let (rate, cpu) = (row.rate(), row.cpu());
-            let ratio = |value: f64, to: Option<f64>| {
-                to.map_or("–".to_owned(), |to| format!("{:.2}", value / to))
-            };
-            let best = self.best(&row.kind);
-            let floor = self.row(&row.kind, FLOOR).map(|floor| floor.cpu().median);
-            cells.push(vec![
+            let first = [
                 row.kind.clone(),
                 row.server.to_owned(),
-                rate.scaled(1e-3, 1),
-                cpu.scaled(1.0, 2),
-                ratio(rate.median, best.map(|best| best.1)),
-                ratio(cpu.median, best.map(|best| best.0)),
-                ratio(cpu.median, floor),
-                row.rounds
-                    .iter()
-                    .map(|round| round.lost)
-                    .sum::<u64>()
-                    .to_string(),
-            ]);
+                row.rate().scaled(1e-3, 1),
+                row.cpu().scaled(1.0, 2),
+            ];
+            let own = match self.goals {
+                Goals::HalfOfCoreDns => self.beside_coredns(row),
+                Goals::None | Goals::CpuAndRate | Goals::RateOfKnot | Goals::RateOfCoreDns => {
+                    self.beside_peers(row)
+                }
+            };
+            let lost = row.rounds.iter().map(|round| round.lost).sum::<u64>();
+            cells.push([&first[..], &own, &[lost.to_string()]].concat());
         }
         cells
+    }
+
+    /// Rate and CPU time divided by those of the peers that decide, and by those of the floor.
+    fn beside_peers(&self, row: &Row) -> [String; 3] {
+        let (rate, cpu) = (row.rate().median, row.cpu().median);
+        let best = self.best(&row.kind);
+        let floor = self.row(&row.kind, FLOOR).map(|floor| floor.cpu().median);
+        [
+            ratio(rate, best.map(|best| best.1)),
+            ratio(cpu, best.map(|best| best.0)),
+            ratio(cpu, floor),
+        ]
+    }
+
+    /// CPU time divided by that of CoreDNS; latencies.
+    fn beside_coredns(&self, row: &Row) -> [String; 3] {
+        let theirs = self.row(&row.kind, COREDNS).map(|row| row.cpu().median);
+        let latency = |quantile: fn(&Latency) -> f64| {
+            let rounds = row.rounds.iter();
+            let values: Vec<f64> = rounds
+                .filter_map(|round| Some(quantile(round.latency.as_ref()?)))
+                .collect();
+            match values.is_empty() {
+                true => "–".to_owned(),
+                false => Spread::of(values).scaled(1.0, 0),
+            }
+        };
+        [
+            ratio(row.cpu().median, theirs),
+            latency(|latency| latency.p50),
+            latency(|latency| latency.p99),
+        ]
     }
 
     fn goals(&self) -> Vec<(String, bool)> {
@@ -309,6 +342,17 @@ impl Table {
                     };
                     let least = times * coredns.rate().median * 1e-3;
                     goals.push(goal(&name("rate"), rate, Bound::AtLeast, least, "k/s"));
+                }
+                Goals::HalfOfCoreDns => {
+                    let Some(coredns) = self.row(kind, COREDNS) else {
+                        continue;
+                    };
+                    if !kind.contains(KEPT) {
+                        continue;
+                    }
+                    let most = 0.5 * coredns.cpu().median;
+                    let name = name("CPU time per query");
+                    goals.push(goal(&name, cpu, Bound::AtMost, most, "µs"));
                 }
             }
         }
@@ -387,6 +431,11 @@ fn goal(name: &str, value: f64, bound: Bound, limit: f64, unit: &str) -> (String
         format!("{name} {value:.2} {sign} {limit:.2} {unit}"),
         is_met,
     )
+}
+
+/// A number divided by another, where there is one.
+fn ratio(value: f64, to: Option<f64>) -> String {
+    to.map_or("–".to_owned(), |to| format!("{:.2}", value / to))
 }
 
 /// Columns side by side: the first to the left, the others to the right.

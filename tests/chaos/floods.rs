@@ -1,16 +1,37 @@
 //! Floods and slow peers. Each has a server and a network namespace of its own, where every address of 96.0.0.0/4 is
-//! at home, so that attackers have as many as they like. Meanwhile an honest client asks over UDP and TCP; its failed
-//! queries, and the most memory and descriptors that the server had, are printed and held to bounds.
+//! at home, so that attackers have as many as they like. Meanwhile an honest client asks over UDP, over TCP and over the
+//! encrypted listeners that there are. Its failed queries, the time that `/livez` took, and the most memory and
+//! descriptors that the server had, are printed and held to bounds. Afterwards every connection must be counted back,
+//! the memory must be returned, and the answers must be right.
 //!
 //! The bounds follow from the flags: 1024 connections, each with a query of 4 KiB half read and replies of 16 KiB and a
-//! message waiting. What grows with the flood instead would pass them by far.
+//! message waiting; as much again for what TLS and HTTP/2 hold. What grows with the flood instead would pass them by far.
+//!
+//! Index:
+//!
+//! - here: UDP, TCP and the probes
+//! - `handshakes`: TLS connections that never come to a query
+//! - `records`: what is sent inside TLS: records, queries, replies that are not read
+//! - `places`: more connections than there are places, or descriptors
+//! - `streams`: frames of HTTP/2
+//! - `requests`: HTTP requests, slow, large, endless
+//! - `quic`: QUIC, whose figures are printed and held to no bound
+//! - `harness`: the server, and what a flood is held to; `honest`: the honest client; `tls`, `http2`: clients
 
+mod handshakes;
 mod harness;
+mod honest;
+mod http2;
+mod places;
+mod quic;
+mod records;
+mod requests;
+mod streams;
+mod tls;
 
-use std::io::{IoSlice, Read as _, Write as _};
+use std::io::{self, IoSlice, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,7 +42,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::support::networks::Network;
 use crate::support::wire::{frame, read_framed};
-use harness::{CONNECTIONS, Listeners, MANY, Server, flood, flood_of, query};
+use harness::{CONNECTIONS, MANY, Server, flood, query};
 
 /// The address of an attacker; each has a /24 of its own.
 fn attacker(number: u32) -> Ipv4Addr {
@@ -44,6 +65,33 @@ fn connect_to(server: SocketAddr, from: Ipv4Addr) -> TcpStream {
     socket.connect(&server.into()).unwrap();
     socket.set_nonblocking(true).unwrap();
     socket.into()
+}
+
+/// A connection that blocks, but neither connects, reads nor writes for longer than `patience`.
+fn open(server: SocketAddr, from: Ipv4Addr, patience: Duration) -> io::Result<TcpStream> {
+    let socket = socket(from);
+    socket.connect_timeout(&server.into(), patience)?;
+    socket.set_read_timeout(Some(patience))?;
+    socket.set_write_timeout(Some(patience))?;
+    socket.set_tcp_nodelay(true)?;
+    Ok(socket.into())
+}
+
+/// Has some threads attack, each with its number, and adds up what they count.
+fn in_threads<const N: usize>(threads: u32, attack: impl Fn(u32) -> [u64; N] + Sync) -> [u64; N] {
+    let attack = &attack;
+    thread::scope(|scope| {
+        let threads = (0..threads).map(|number| scope.spawn(move || attack(number)));
+        let threads: Vec<_> = threads.collect();
+        let mut sum = [0; N];
+        for thread in threads {
+            let counts = thread.join().unwrap();
+            sum.iter_mut()
+                .zip(counts)
+                .for_each(|(sum, count)| *sum += count);
+        }
+        sum
+    })
 }
 
 fn ended(server: &Server, reason: &str) -> u64 {
@@ -163,57 +211,6 @@ fn connections_whose_peers_have_vanished() {
             established.len()
         )
     });
-}
-
-/// What a TLS client says first.
-fn client_hello() -> Vec<u8> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider);
-    let config = config.with_safe_default_protocol_versions().unwrap();
-    let mut config = config
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"dot".to_vec(), b"h2".to_vec()];
-    let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
-    let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
-    let mut hello = Vec::new();
-    client.write_tls(&mut hello).unwrap();
-    hello
-}
-
-#[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
-fn connections_to_the_encrypted_listeners() {
-    flood_of(
-        Listeners::Encrypted,
-        "TLS and HTTPS",
-        &[],
-        |server, until| {
-            let hello = client_hello();
-            let listeners = ["tls", "https"].map(|name| server.address(name));
-            let mut open = Vec::new();
-            let mut count = 0;
-            while Instant::now() < until {
-                let from = if count % 4 < 2 { count } else { 1 };
-                let mut stream = connect_to(listeners[count as usize % 2], attacker(from));
-                // One in eight begins a handshake, which takes the server some work, and leaves it there.
-                if count % 8 == 0 {
-                    send(&mut stream, &hello);
-                }
-                open.push(stream);
-                count += 1;
-                if open.len() > 4000 {
-                    open.drain(..1000);
-                }
-                if count % 16 == 0 {
-                    thread::sleep(Duration::from_millis(2));
-                }
-            }
-            let displaced = ended(server, "displaced");
-            assert!(u64::from(count) > 2 * CONNECTIONS && displaced > CONNECTIONS);
-            format!("{count} connections opened and left alone, {displaced} displaced")
-        },
-    );
 }
 
 #[test]

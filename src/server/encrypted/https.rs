@@ -6,7 +6,6 @@
 mod exchange;
 mod watched;
 
-use std::convert::Infallible;
 use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
@@ -44,10 +43,7 @@ pub(super) async fn serve(
 ) {
     let service = {
         let exchange = exchange.clone();
-        service_fn(move |request| {
-            let exchange = exchange.clone();
-            async move { Ok::<_, Infallible>(exchange.respond(request).await) }
-        })
+        service_fn(move |request| exchange.clone().respond(request))
     };
     let builder = builder();
     let stream = TokioIo::new(Watched::new(stream, exchange.clone()));

@@ -10,25 +10,29 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::honest::{self, Tally, Way};
 use crate::harness::say;
 use crate::support::command::global_dns;
 use crate::support::http::get;
 use crate::support::metrics::metric;
 use crate::support::networks::{Network, in_a_network_of_its_own};
 use crate::support::running::Running;
-use crate::support::wire::{Over, exchange};
 
-/// `--tcp-connections`, by default.
+/// `--tcp-connections`, by default. Connections of TLS and HTTPS have as many places of their own.
 pub const CONNECTIONS: u64 = 1024;
 /// Descriptors that are no connections: listeners, the clock, the log, the runtime.
 const OTHER_DESCRIPTORS: u64 = 64;
 /// KiB for each connection: what is half read, 16 KiB of replies, and one more message.
 const PER_CONNECTION: u64 = 4 + 16 + 64;
-/// KiB for all else: a debug build with its table.
+/// KiB more for each encrypted one: TLS holds a record that is half read and records that are not taken yet, HTTP/2
+/// its streams.
+const PER_ENCRYPTION: u64 = 84;
+/// KiB for all else: the server with its table, and what is allocated and freed all the while.
 const REST: u64 = 64 * 1024;
-/// An honest query that takes longer, or that three tries over UDP do not get answered, has failed.
-const PATIENCE: Duration = Duration::from_secs(2);
-const TRIES: usize = 3;
+/// KiB more than before that may stay when the flood is over: what the allocator cannot give back.
+const STAYS: u64 = 32 * 1024;
+/// How long memory and connections may take to come back: longer than a silent client is waited for.
+const COMES_BACK: Duration = Duration::from_secs(60);
 /// How long a flood lasts: longer than the patience for a slow client, 5 s.
 const LASTS: Duration = Duration::from_secs(8);
 
@@ -37,12 +41,13 @@ pub const MANY: usize = 200;
 
 // === The server ===
 
-/// What a server listens on.
+/// What a server listens on beside UDP and TCP. Attackers come there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listeners {
     Plain,
-    /// TLS and HTTPS, too.
+    /// TLS and HTTPS.
     Encrypted,
+    Quic,
 }
 
 pub struct Server {
@@ -85,33 +90,33 @@ fn service(name: &str, endpoints: usize) -> Vec<Value> {
 }
 
 impl Server {
-    fn start(flags: &[&str], listeners: Listeners) -> Self {
+    fn start(flood: &Flood<'_>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("objects.json");
         let items = [service("db", 1), service("many", MANY)].concat();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         fs::write(&file, list.to_string()).unwrap();
-        // What some platforms give a pod, for it to raise as far as it may.
         let mut command = Command::new("prlimit");
         let server = global_dns();
         command
-            .args(["--nofile=256:", "--"])
+            .args([&*format!("--nofile={}", flood.open_files), "--"])
             .arg(server.get_program());
         command.args(["serve", "--listen=127.0.0.1:5353", "--log-format=json"]);
         command.args(["--admin-listen=127.0.0.1:9153", "--api-listen=127.0.0.1:0"]);
         command.args(["--cluster-name=hub", "--file"]).arg(file);
-        command.args(flags);
-        if listeners == Listeners::Encrypted {
+        command.args(flood.flags);
+        let listeners: &[&str] = match flood.listeners {
+            Listeners::Plain => &[],
+            Listeners::Encrypted => &["--tls-listen=127.0.0.1:853", "--https-listen=127.0.0.1:443"],
+            Listeners::Quic => &["--quic-listen=127.0.0.1:853"],
+        };
+        if !listeners.is_empty() {
             let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
             let (cert, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
             fs::write(&cert, issued.cert.pem()).unwrap();
             fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
-            command.args(["--tls-listen=127.0.0.1:853", "--https-listen=127.0.0.1:443"]);
-            command
-                .arg("--tls-cert")
-                .arg(cert)
-                .arg("--tls-key")
-                .arg(key);
+            command.args(listeners).arg("--tls-cert").arg(cert);
+            command.arg("--tls-key").arg(key);
         }
         let running = Running::start(command);
         running.wait_until_ready();
@@ -122,7 +127,7 @@ impl Server {
         }
     }
 
-    /// Where a listener is: `admin`, `api`, `tls`, `https`.
+    /// Where a listener is: `admin`, `api`, `tls`, `https`, `quic`.
     pub fn address(&self, listener: &str) -> SocketAddr {
         self.running.address(listener)
     }
@@ -145,7 +150,7 @@ impl Server {
         (field("VmRSS:"), field("VmHWM:"))
     }
 
-    fn descriptors(&self) -> u64 {
+    pub fn descriptors(&self) -> u64 {
         let descriptors = fs::read_dir(format!("/proc/{}/fd", self.running.child.id()));
         descriptors.unwrap().count() as u64
     }
@@ -164,56 +169,43 @@ pub fn query(name: &str) -> Vec<u8> {
     packet
 }
 
-/// Whether a reply is the answer that the honest client wants: one address, the right one.
-fn is_right(reply: &[u8]) -> bool {
-    let (code, answers) = (reply[3] & 0x0f, &reply[6..8]);
-    let address = [0, 4, 198, 51, 100, 1];
-    code == 0 && answers == [0, 1] && reply.windows(6).any(|octets| octets == address)
+/// The same, with padding (RFC 7830) up to the longest query that is accepted.
+pub fn long_query(name: &str) -> Vec<u8> {
+    const LONGEST: usize = 4096;
+    let mut packet = query(name);
+    let option = LONGEST - packet.len();
+    let length = packet.len() - 2;
+    packet[length..].copy_from_slice(&(option as u16).to_be_bytes());
+    packet.extend(12_u16.to_be_bytes());
+    packet.extend((option as u16 - 4).to_be_bytes());
+    packet.resize(LONGEST, 0);
+    packet
 }
 
-/// What the honest client saw, and what the server took meanwhile.
+// === A flood ===
+
+/// What is started, and what it is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Flood<'f> {
+    pub name: &'f str,
+    pub listeners: Listeners,
+    pub flags: &'f [&'f str],
+    /// Soft and hard limit of open files, as `prlimit` takes them.
+    pub open_files: &'f str,
+    /// Whether the honest client must be answered in this way, and not only asked.
+    pub must_answer: fn(Way) -> bool,
+}
+
+/// What was seen of the server while a flood lasted.
 #[derive(Debug, Default)]
 struct Figures {
-    asked: u64,
-    failed: u64,
-    wrong: u64,
-    slowest: Duration,
-    /// The slowest answer of `/livez`, for which the kubelet waits a second.
-    slowest_livez: Duration,
+    /// Of each way that the honest client asked.
+    ways: Vec<(Way, Tally)>,
+    /// How long `/livez` took, for which the kubelet waits a second.
+    livez: Vec<Duration>,
+    /// How often it did not answer.
+    dead: u64,
     descriptors: u64,
-}
-
-/// Asks until the flood is over: over UDP with repetitions, as resolvers do, and each eighth time over a new TCP
-/// connection.
-fn ask_until(done: &AtomicBool, server: &Server) -> Figures {
-    let packet = query("db.prod.global");
-    let mut figures = Figures::default();
-    while !done.load(Relaxed) {
-        let started = Instant::now();
-        let reply = match figures.asked % 8 {
-            0 => exchange(server.dns, &packet, Over::Tcp, PATIENCE).ok(),
-            _ => (0..TRIES).find_map(|_| {
-                exchange(server.dns, &packet, Over::Udp, PATIENCE / TRIES as u32).ok()
-            }),
-        };
-        figures.asked += 1;
-        figures.slowest = figures.slowest.max(started.elapsed());
-        match reply {
-            None => figures.failed += 1,
-            Some(reply) if !is_right(&reply) => figures.wrong += 1,
-            Some(_) => {}
-        }
-        if figures.asked % 8 == 0 {
-            let started = Instant::now();
-            let is_alive =
-                get(server.address("admin"), "/livez").is_ok_and(|page| page.status == 200);
-            figures.failed += u64::from(!is_alive);
-            figures.slowest_livez = figures.slowest_livez.max(started.elapsed());
-        }
-        figures.descriptors = figures.descriptors.max(server.descriptors());
-        thread::sleep(Duration::from_millis(5));
-    }
-    figures
 }
 
 /// Says that the flood is over, when it is dropped: by a failure, too.
@@ -225,64 +217,169 @@ impl Drop for End<'_> {
     }
 }
 
-/// Runs a flood, and holds what it did to the bounds. `attack` returns what is to be told of it.
+/// Runs a flood on UDP and TCP, and holds what it did to the bounds. `attack` returns what is to be told of it.
 pub fn flood(name: &str, flags: &[&str], attack: impl FnOnce(&Server, Instant) -> String + Send) {
-    flood_of(Listeners::Plain, name, flags, attack);
+    let flood = Flood {
+        flags,
+        ..Flood::of(Listeners::Plain, name)
+    };
+    flood.run(attack);
 }
 
-/// The same with other listeners.
-pub fn flood_of(
-    listeners: Listeners,
-    name: &str,
-    flags: &[&str],
-    attack: impl FnOnce(&Server, Instant) -> String + Send,
-) {
-    // TLS takes its state and its buffers, at both ends of what carries it.
-    let (descriptors, memory) = match listeners {
-        Listeners::Plain => (CONNECTIONS, CONNECTIONS * PER_CONNECTION),
-        Listeners::Encrypted => (4 * CONNECTIONS, 2 * CONNECTIONS * PER_CONNECTION),
-    };
-    in_a_network_of_its_own(|| {
-        let network = Network::of_this_thread();
-        network.ip("route add local 96.0.0.0/4 dev lo").unwrap();
-        let mut server = Server::start(flags, listeners);
-        let (before, _) = server.memory();
-        let done = AtomicBool::new(false);
-        let (told, figures) = thread::scope(|scope| {
-            let honest = scope.spawn(|| ask_until(&done, &server));
-            let told = {
-                let _over = End(&done);
-                attack(&server, Instant::now() + LASTS)
-            };
-            (told, honest.join().unwrap())
+/// The same with TLS and HTTPS.
+pub fn flood_encrypted(name: &str, attack: impl FnOnce(&Server, Instant) -> String + Send) {
+    Flood::of(Listeners::Encrypted, name).run(attack);
+}
+
+// === impl Flood ===
+
+impl<'f> Flood<'f> {
+    /// One without flags.
+    pub fn of(listeners: Listeners, name: &'f str) -> Self {
+        Self {
+            name,
+            listeners,
+            flags: &[],
+            // What some platforms give a pod, for it to raise as far as it may.
+            open_files: "256:",
+            // It is experimental.
+            must_answer: |way| way != Way::Quic,
+        }
+    }
+
+    pub fn run(self, attack: impl FnOnce(&Server, Instant) -> String + Send) {
+        in_a_network_of_its_own(|| {
+            let network = Network::of_this_thread();
+            network.ip("route add local 96.0.0.0/4 dev lo").unwrap();
+            let mut server = Server::start(&self);
+            // What is allocated once, for the first that comes, is no part of the flood.
+            for way in Way::of(self.listeners) {
+                honest::ask_once(&server, *way);
+            }
+            let (before, _) = server.memory();
+            let done = AtomicBool::new(false);
+            let (told, figures) = thread::scope(|scope| {
+                let seen = scope.spawn(|| self.watch(&server, &done));
+                let told = {
+                    let _over = End(&done);
+                    attack(&server, Instant::now() + LASTS)
+                };
+                (told, seen.join().unwrap())
+            });
+            let (_, peak) = server.memory();
+            say(&format!("{:<28} {told}", self.name));
+            say(&format!(
+                "{:<28} memory {} MiB before, {} MiB at most; {} descriptors at most; /livez {} ms in the middle, {} ms \
+                 at most",
+                "",
+                before / 1024,
+                peak / 1024,
+                figures.descriptors,
+                middle(&figures.livez).as_millis(),
+                figures.slowest_livez().as_millis()
+            ));
+            let ways = figures.ways.iter();
+            let ways = ways.map(|(way, tally)| format!("{} {tally}", way.name()));
+            let ways: Vec<String> = ways.collect();
+            say(&format!("{:<28} honest client: {}", "", ways.join(", ")));
+            assert!(!server.running.has_ended());
+            self.hold(&figures, before, peak);
+            self.await_recovery(&server, before);
+            assert!(!server.running.has_ended());
         });
-        let (_, peak) = server.memory();
-        say(&format!("{name:<28} {told}"));
-        say(&format!(
-            "{:<28} memory {} MiB before, {} MiB at most; {} descriptors at most; \
-             honest client: {} asked, {} failed, {} wrong, slowest {} ms, /livez {} ms",
-            "",
-            before / 1024,
-            peak / 1024,
-            figures.descriptors,
-            figures.asked,
-            figures.failed,
-            figures.wrong,
-            figures.slowest.as_millis(),
-            figures.slowest_livez.as_millis()
-        ));
-        assert!(!server.running.has_ended());
-        assert!(figures.asked > 50, "{figures:?}");
-        assert_eq!((figures.failed, figures.wrong), (0, 0), "{figures:?}");
+    }
+
+    /// Has the honest client ask in every way until the flood is over.
+    fn watch(&self, server: &Server, done: &AtomicBool) -> Figures {
+        thread::scope(|scope| {
+            let ways = Way::of(self.listeners).iter().map(|way| {
+                let asked = scope.spawn(|| honest::ask_until(done, server, *way));
+                (*way, asked)
+            });
+            let ways: Vec<_> = ways.collect();
+            let mut figures = Figures::default();
+            while !done.load(Relaxed) {
+                let started = Instant::now();
+                let is_alive =
+                    get(server.address("admin"), "/livez").is_ok_and(|page| page.status == 200);
+                figures.dead += u64::from(!is_alive);
+                figures.livez.push(started.elapsed());
+                figures.descriptors = figures.descriptors.max(server.descriptors());
+                thread::sleep(Duration::from_millis(40));
+            }
+            let ways = ways.into_iter();
+            figures.ways = ways
+                .map(|(way, asked)| (way, asked.join().unwrap()))
+                .collect();
+            figures
+        })
+    }
+
+    /// Holds figures to the bounds. What QUIC takes is printed and nothing more.
+    fn hold(&self, figures: &Figures, before: u64, peak: u64) {
+        let wanted = figures
+            .ways
+            .iter()
+            .filter(|(way, _)| (self.must_answer)(*way));
+        for (way, tally) in wanted {
+            assert!(tally.asked > 20, "{way:?}: {tally}");
+            assert_eq!((tally.failed, tally.wrong), (0, 0), "{way:?}: {tally}");
+        }
+        assert_eq!(figures.dead, 0);
         assert!(
-            figures.slowest_livez < Duration::from_secs(1),
+            figures.slowest_livez() < Duration::from_secs(1),
             "{figures:?}"
         );
-        assert!(peak <= before + REST + memory);
-        assert!(figures.descriptors <= descriptors + OTHER_DESCRIPTORS);
-        for proto in ["udp", "tcp", "tls", "https"] {
+        let memory = match self.listeners {
+            Listeners::Plain => Some(CONNECTIONS * PER_CONNECTION),
+            Listeners::Encrypted => Some(CONNECTIONS * (PER_CONNECTION + PER_ENCRYPTION)),
+            Listeners::Quic => None,
+        };
+        if let Some(memory) = memory {
+            assert!(peak <= before + REST + memory);
+        }
+        assert!(figures.descriptors <= CONNECTIONS + OTHER_DESCRIPTORS);
+    }
+
+    /// Waits until no connection is left and memory is back, and sees that the answers are right.
+    fn await_recovery(&self, server: &Server, before: u64) {
+        let started = Instant::now();
+        let limit = before + STAYS;
+        let (mut open, mut memory) = (u64::MAX, u64::MAX);
+        while started.elapsed() < COMES_BACK && (open > 0 || memory > limit) {
+            open = server.metric("global_dns_tcp_connections");
+            memory = server.memory().0;
+            thread::sleep(Duration::from_millis(50));
+        }
+        say(&format!(
+            "{:<28} afterwards: {open} connections, memory {} MiB, after {:.1} s",
+            "",
+            memory / 1024,
+            started.elapsed().as_secs_f64()
+        ));
+        assert_eq!(open, 0);
+        assert!(memory <= limit || self.listeners == Listeners::Quic);
+        for way in Way::of(self.listeners) {
+            if *way != Way::Quic {
+                honest::ask_once(server, *way);
+            }
+        }
+        for proto in ["udp", "tcp", "tls", "https", "quic"] {
             let panics = format!("global_dns_worker_panics_total{{proto=\"{proto}\"}}");
             assert_eq!(server.metric(&panics), 0);
         }
-    });
+    }
+}
+
+impl Figures {
+    fn slowest_livez(&self) -> Duration {
+        self.livez.iter().copied().max().unwrap_or_default()
+    }
+}
+
+/// The one in the middle.
+fn middle(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
 }

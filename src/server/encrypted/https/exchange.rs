@@ -14,7 +14,7 @@ use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
-use tokio::sync::{Mutex, Notify, Semaphore};
+use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use crate::server::connections::Place;
@@ -27,6 +27,13 @@ use crate::wire::{self, Transport};
 
 /// Bodies of a connection that are read at a time. Those of the other requests wait in the windows of HTTP/2.
 const BODIES: usize = 8;
+/// Octets that all requests hold that are under way, over all connections. Beyond that a connection may have [`FEW`]: who
+/// opens many requests and takes no replies must not take the memory of others.
+const HELD: usize = 16 << 20;
+/// Octets that a request holds beside its message.
+const REQUEST: usize = 1024;
+/// Requests that a connection may always have under way.
+const FEW: usize = 8;
 
 /// What the requests of a connection share.
 pub(in crate::server::encrypted) struct Exchange {
@@ -36,7 +43,9 @@ pub(in crate::server::encrypted) struct Exchange {
     /// `--https-path`.
     path: Arc<str>,
     started: Instant,
-    bodies: Semaphore,
+    /// Octets that the requests of all connections hold.
+    held: Arc<AtomicUsize>,
+    bodies: Arc<Semaphore>,
     /// Who may make the next reply.
     turn: Mutex<()>,
     /// Replies were taken.
@@ -61,6 +70,8 @@ const NOT_BLOCKED: u64 = u64::MAX;
 /// A request from its arrival to when the client has taken the reply.
 struct Underway {
     exchange: Arc<Exchange>,
+    /// Octets that the request holds.
+    held: usize,
     /// Octets of the reply.
     octets: usize,
 }
@@ -69,6 +80,12 @@ struct Underway {
 struct Reply {
     octets: Vec<u8>,
     _underway: Underway,
+}
+
+/// A message from a body, and the right to have read it.
+struct Body {
+    packet: Vec<u8>,
+    _reading: OwnedSemaphorePermit,
 }
 
 /// A DNS message, and for how many seconds it may be kept.
@@ -85,6 +102,7 @@ impl Exchange {
         client: SocketAddr,
         place: Place,
         path: Arc<str>,
+        held: Arc<AtomicUsize>,
     ) -> Arc<Self> {
         Arc::new(Self {
             answerer,
@@ -92,7 +110,8 @@ impl Exchange {
             place,
             path,
             started: Instant::now(),
-            bodies: Semaphore::new(BODIES),
+            held,
+            bodies: Arc::new(Semaphore::new(BODIES)),
             turn: Mutex::default(),
             taken: Notify::new(),
             has_asked: AtomicBool::new(false),
@@ -146,52 +165,58 @@ impl Exchange {
         if next.0 < old.0 { next } else { old }
     }
 
-    /// Answers a request.
-    pub(super) async fn respond(
-        self: &Arc<Self>,
+    /// Answers a request, or refuses it, so that the client may send it again (RFC 9113 section 8.7).
+    ///
+    /// A hundred of these may wait on each connection: the head is read at once, and what the rest needs is little.
+    pub(super) fn respond(
+        self: Arc<Self>,
         request: Request<Incoming>,
-    ) -> Response<Full<Bytes>> {
+    ) -> impl Future<Output = Result<Response<Full<Bytes>>, h2::Error>> + Send + use<> {
         self.has_asked.store(true, Relaxed);
-        let mut underway = Underway::begin(self.clone());
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
         let asked = request::read(&head.method, &head.uri, &head.headers, &self.path);
-        drop(head); // up to 16 KiB
-        let packet = match asked {
-            Ok(Asked::Message(packet)) => Ok(packet),
-            Ok(Asked::Body) => self.read(body).await,
-            Ok(Asked::Methods) => return methods(),
-            Err(problem) => Err(problem),
+        let held = match &asked {
+            Ok(Asked::Message(packet)) => packet.len(),
+            Ok(Asked::Body) => body.size_hint().exact().map_or(QUERY, |size| size as usize),
+            Ok(Asked::Methods) | Err(_) => 0,
         };
-        let message = match packet {
-            Ok(packet) => {
-                let _turn = self.turn.lock().await;
-                self.wait_for_room().await;
-                let message = self.answer(&packet);
-                if let Ok(message) = &message {
-                    underway.hold(message.octets.len());
-                }
-                message
-            }
-            Err(problem) => Err(problem),
-        };
-        match message {
-            Ok(message) => message.into_response(underway, is_head),
-            Err(problem) => problem_response(problem, is_head),
+        let underway = Underway::begin(self.clone(), REQUEST + held.min(QUERY));
+        let has_body = underway.is_some() && matches!(asked, Ok(Asked::Body));
+        let body = has_body.then(|| Box::pin(self.read(body)));
+        async move {
+            let Some(underway) = underway else {
+                return Err(h2::Reason::REFUSED_STREAM.into());
+            };
+            let answered = match (asked, body) {
+                (Ok(Asked::Methods), _) => Ok(methods()),
+                (Ok(Asked::Message(packet)), _) => Ok(underway.answer(&packet, is_head).await),
+                (_, Some(body)) => match body.await {
+                    Ok(body) => Ok(underway.answer(&body.packet, is_head).await),
+                    Err(problem) => Err(problem),
+                },
+                (Ok(Asked::Body), None) => Err(request::FAILURE), // it is there
+                (Err(problem), _) => Err(problem),
+            };
+            Ok(answered.unwrap_or_else(|problem| problem_response(problem, is_head)))
         }
     }
 
     /// Reads the message in a body.
-    async fn read(&self, body: Incoming) -> Result<Vec<u8>, Problem> {
+    async fn read(self: Arc<Self>, body: Incoming) -> Result<Body, Problem> {
         // What says that it is too long need not come.
         if body.size_hint().lower() > QUERY as u64 {
             return Err(request::LONG_BODY);
         }
-        let Ok(_reading) = self.bodies.acquire().await else {
+        let Ok(reading) = self.bodies.clone().acquire_owned().await else {
             return Err(request::FAILURE); // nobody closes it
         };
         let read = timeout(PATIENCE, collect(body)).await;
-        read.unwrap_or(Err(request::SLOW_BODY))
+        let packet = read.unwrap_or(Err(request::SLOW_BODY))?;
+        Ok(Body {
+            packet,
+            _reading: reading,
+        })
     }
 
     /// Waits until few enough replies wait. Who waits has the turn.
@@ -331,11 +356,29 @@ fn cache_control(max_age: Option<u32>) -> HeaderValue {
 // === impl Underway ===
 
 impl Underway {
-    fn begin(exchange: Arc<Exchange>) -> Self {
-        exchange.open.fetch_add(1, Relaxed);
-        Self {
+    /// Notes that a request has come that holds so much; none, if that is too much.
+    fn begin(exchange: Arc<Exchange>, held: usize) -> Option<Self> {
+        let open = exchange.open.fetch_add(1, Relaxed);
+        let by_all = exchange.held.fetch_add(held, Relaxed);
+        let underway = Self {
             exchange,
+            held,
             octets: 0,
+        };
+        (open < FEW || by_all < HELD).then_some(underway)
+    }
+
+    /// Answers a message, when few enough replies wait.
+    async fn answer(mut self, packet: &[u8], is_head: bool) -> Response<Full<Bytes>> {
+        let exchange = self.exchange.clone();
+        let _turn = exchange.turn.lock().await;
+        exchange.wait_for_room().await;
+        match exchange.answer(packet) {
+            Ok(message) => {
+                self.hold(message.octets.len());
+                message.into_response(self, is_head)
+            }
+            Err(problem) => problem_response(problem, is_head),
         }
     }
 
@@ -359,6 +402,7 @@ impl Drop for Underway {
             exchange.taken.notify_waiters();
         }
         exchange.done_at.store(now, Relaxed);
+        exchange.held.fetch_sub(self.held, Relaxed);
         exchange.open.fetch_sub(1, Relaxed);
     }
 }

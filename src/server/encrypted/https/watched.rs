@@ -1,5 +1,5 @@
 //! A stream that notes since when the client does not take what is written to it: HTTP/1.1 copies replies, so that what
-//! became of them says nothing.
+//! became of them says nothing. A client that sends without end has to wait for others now and then.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,18 +9,25 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Exchange;
+use crate::server::tcp::TURN;
 
 /// The stream of a connection.
 pub(super) struct Watched<S> {
     stream: S,
     exchange: Arc<Exchange>,
+    /// Octets that were read in this turn.
+    read: usize,
 }
 
 // === impl Watched ===
 
 impl<S: AsyncWrite + Unpin> Watched<S> {
     pub(super) fn new(stream: S, exchange: Arc<Exchange>) -> Self {
-        Self { stream, exchange }
+        Self {
+            stream,
+            exchange,
+            read: 0,
+        }
     }
 
     fn note<T>(&self, polled: Poll<T>) -> Poll<T> {
@@ -37,7 +44,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        if self.read >= TURN {
+            self.read = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        match read.is_pending() {
+            true => self.read = 0,
+            false => self.read += buf.filled().len() - before,
+        }
+        read
     }
 }
 

@@ -1,0 +1,221 @@
+//! DNS over TLS and over HTTPS, beside a CoreDNS that serves the same zone with its `file` plugin and the same
+//! certificate: CPU time per query and latency, on connections that are kept and on new ones.
+//!
+//! Clients offer one cipher suite (AES-128-GCM) and one group (X25519), so that both servers do the same cryptography.
+//! They are a closed loop of our own: dnsperf knows TLS and HTTPS, but no percentiles.
+
+pub(crate) mod client;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use crate::check::same_answers;
+use crate::data::SMALL;
+use crate::load::{self, Round};
+use crate::processes::{LOAD, Process, SERVER, command};
+use crate::report::{Goals, KEPT, Report, Table};
+use crate::servers::{COREDNS, ONE_CORE, Served, Server, Source, free_address};
+use crate::support::message::{SOA, question};
+use crate::support::wire::Over;
+use crate::{Effort, say};
+use client::{Connections, Protocol};
+
+/// A server with its encrypted listeners.
+struct Encrypted {
+    server: Server,
+    tls: SocketAddr,
+    https: SocketAddr,
+}
+
+/// A certificate that signs itself, in files.
+struct Issued {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+/// What a kind of load is called, and what it does.
+struct Way {
+    name: String,
+    protocol: Protocol,
+    connections: Connections,
+    /// Connections at a time.
+    clients: u32,
+    /// Queries under way on each.
+    depth: u32,
+}
+
+/// Measures every way, each round on both servers.
+///
+/// # Errors
+///
+/// If a server does not start, or answers otherwise than the other.
+pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
+    say("encrypted: starting servers");
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let served = Served::prepare(&[SMALL], folder)?;
+    let asked = &served.kinds[..1];
+    let issued = Issued::write(folder)?;
+    let ours = Encrypted::ours(&served, &issued, folder)?;
+    let theirs = Encrypted::coredns(&served, &issued, folder)?;
+    let mut servers = vec![ours, theirs];
+    same_answers(servers.iter().map(|one| &one.server), asked, Over::Tcp)?;
+
+    let title = "TLS and HTTPS, one core, beside CoreDNS: A, 9 addresses";
+    let mut table = Table::new("encrypted", title, Goals::HalfOfCoreDns);
+    for round in 1..=effort.rounds {
+        for way in ways() {
+            let mut line = format!(
+                "encrypted: round {round} of {}, {}:",
+                effort.rounds, way.name
+            );
+            for one in &servers {
+                let measured = way.run(one, &asked[0].file, &issued, effort.seconds)?;
+                line += &measured.text(one.server.name);
+                table.add(&way.name, one.server.name, measured);
+            }
+            say(&line);
+        }
+        // Neither is always the first.
+        servers.reverse();
+    }
+    report.tables.push(table);
+    Ok(())
+}
+
+/// What is measured: on eight kept connections with eight queries under way on each, on one with one, and with a
+/// connection for each query.
+fn ways() -> Vec<Way> {
+    use Connections::{Kept, New, Resumed};
+    use Protocol::{Get, Http1, Post, Tls};
+    let way = |protocol: Protocol, connections: Connections, (clients, depth): (u32, u32)| {
+        let connected = match connections {
+            Kept => KEPT,
+            New => "new",
+            Resumed => "resumed",
+        };
+        let at_once = clients * depth;
+        Way {
+            name: format!("{} {connected}, {at_once} at once", protocol.name()),
+            protocol,
+            connections,
+            clients,
+            depth,
+        }
+    };
+    vec![
+        way(Tls, Kept, (8, 8)),
+        way(Tls, Kept, (1, 1)),
+        way(Tls, New, (8, 1)),
+        way(Tls, Resumed, (8, 1)),
+        way(Post, Kept, (8, 8)),
+        way(Post, Kept, (1, 1)),
+        way(Post, New, (8, 1)),
+        way(Get, Kept, (8, 8)),
+        way(Http1, Kept, (8, 1)),
+    ]
+}
+
+// === impl Way ===
+
+impl Way {
+    fn run(
+        &self,
+        one: &Encrypted,
+        questions: &Path,
+        issued: &Issued,
+        seconds: u32,
+    ) -> Result<Round> {
+        let server = match self.protocol {
+            Protocol::Tls => one.tls,
+            Protocol::Post | Protocol::Get | Protocol::Http1 => one.https,
+        };
+        let mut own = command(std::env::current_exe()?, LOAD)?;
+        own.arg("part-encrypted");
+        own.arg(format!("--server={server}"));
+        own.arg(format!("--protocol={}", self.protocol.name()));
+        own.arg(format!("--connections={}", self.connections.name()));
+        own.arg(format!("--clients={}", self.clients));
+        own.arg(format!("--depth={}", self.depth));
+        own.arg(format!("--seconds={seconds}"));
+        own.arg("--certificate").arg(&issued.certificate);
+        own.arg("--questions").arg(questions);
+        load::measure(&one.server, vec![own]).with_context(|| self.name.clone())
+    }
+}
+
+// === impl Issued ===
+
+impl Issued {
+    fn write(folder: &Path) -> Result<Self> {
+        let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+        let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
+        fs::write(&certificate, issued.cert.pem())?;
+        fs::write(&key, issued.signing_key.serialize_pem())?;
+        Ok(Self { certificate, key })
+    }
+}
+
+// === impl Encrypted ===
+
+impl Encrypted {
+    fn ours(served: &Served, issued: &Issued, folder: &Path) -> Result<Self> {
+        let (tls, https) = (free_address(), free_address());
+        let flags = [
+            "--log-level=warn".to_owned(),
+            format!("--tls-listen={tls}"),
+            format!("--https-listen={https}"),
+            format!("--tls-cert={}", issued.certificate.display()),
+            format!("--tls-key={}", issued.key.display()),
+        ];
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let source = Source::File(&served.manifest);
+        let (server, _) = Server::ours(source, ONE_CORE, &flags, folder)?;
+        Ok(Self { server, tls, https })
+    }
+
+    /// CoreDNS with the same records and the same certificate.
+    fn coredns(served: &Served, issued: &Issued, folder: &Path) -> Result<Self> {
+        let (address, tls, https) = (free_address(), free_address(), free_address());
+        let zone = format!(
+            "    file {} {{\n        reload 0\n    }}",
+            served.zone.display()
+        );
+        let certificate = format!(
+            "    tls {} {}",
+            issued.certificate.display(),
+            issued.key.display()
+        );
+        let block = |scheme: &str, address: SocketAddr, certificate: &str| {
+            let (ip, port) = (address.ip(), address.port());
+            format!(
+                "{scheme}global.:{port} {{\n    bind {ip}\n    errors\n{certificate}\n{zone}\n}}\n"
+            )
+        };
+        let corefile = folder.join("Corefile");
+        let blocks = [
+            block("", address, ""),
+            block("tls://", tls, &certificate),
+            block("https://", https, &certificate),
+        ];
+        fs::write(&corefile, blocks.concat())?;
+        let mut command = command("coredns", SERVER)?;
+        command.arg("-conf").arg(&corefile);
+        let mut process = Process::start(COREDNS, command, folder)?;
+        let apex = question("global.", SOA);
+        process.wait_for("the zone", || {
+            let reply = apex.try_ask(address)?;
+            (reply.answers.len() == 1).then_some(())
+        })?;
+        let server = Server {
+            name: COREDNS,
+            address,
+            process,
+            admin: None,
+        };
+        Ok(Self { server, tls, https })
+    }
+}

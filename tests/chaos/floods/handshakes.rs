@@ -1,0 +1,186 @@
+//! TLS connections that never come to a query: handshakes as fast as they can be had, half of them, slow ones.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustls::version::TLS13;
+
+use super::harness::{CONNECTIONS, Server, flood_encrypted};
+use super::{attacker, connect_to, ended, in_threads, open, send, tls};
+
+/// Attackers that work at the same time.
+const THREADS: u32 = 8;
+/// Numbers of attackers that each of those has for itself.
+const EACH: u32 = 100_000;
+/// Connections that are open at a time where none is displaced.
+const WITHIN: u32 = 800;
+/// How long an attacker waits for the server.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Both listeners of TLS, with the protocol of each.
+fn listeners(server: &Server) -> [(SocketAddr, &'static str); 2] {
+    [
+        (server.address("tls"), "dot"),
+        (server.address("https"), "h2"),
+    ]
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn whole_handshakes() {
+    flood_encrypted("TLS: whole handshakes", |server, until| {
+        let clients = listeners(server).map(|(to, protocol)| (to, tls::config(protocol, &TLS13)));
+        let [done, failed] = in_threads(THREADS, |thread| {
+            let (to, config) = &clients[thread as usize % 2];
+            let (mut done, mut failed) = (0, 0);
+            let mut kept = Vec::new();
+            while Instant::now() < until {
+                let from = attacker(thread * EACH + (done + failed) as u32 % EACH);
+                let stream = open(*to, from, PATIENCE);
+                match stream.and_then(|stream| tls::begin(stream, config)) {
+                    Ok(stream) => {
+                        done += 1;
+                        kept.push(stream);
+                    }
+                    Err(_) => failed += 1,
+                }
+                // More than there are places, over all threads.
+                if kept.len() > 2 * CONNECTIONS as usize / THREADS as usize {
+                    kept.drain(..kept.len() / 2);
+                }
+            }
+            [done, failed]
+        });
+        let displaced = ended(server, "displaced");
+        assert!(done > CONNECTIONS, "{done}");
+        format!(
+            "{} handshakes a second, never a query; {failed} failed, {displaced} displaced",
+            done / 8
+        )
+    });
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn hellos_replayed() {
+    flood_encrypted("TLS: replayed hellos", |server, until| {
+        // The server's part of a handshake is the expensive one: a client that is gone does none of its own.
+        let clients = listeners(server)
+            .map(|(to, protocol)| (to, tls::hello(&tls::config(protocol, &TLS13))));
+        let [answered, failed] = in_threads(THREADS, |thread| {
+            let (to, hello) = &clients[thread as usize % 2];
+            let (mut answered, mut failed) = (0, 0);
+            while Instant::now() < until {
+                let from = attacker(thread * EACH + (answered + failed) as u32 % EACH);
+                let answer = open(*to, from, PATIENCE).and_then(|mut stream| {
+                    stream.write_all(hello)?;
+                    stream.read_exact(&mut [0])
+                });
+                match answer {
+                    Ok(()) => answered += 1,
+                    Err(_) => failed += 1,
+                }
+            }
+            [answered, failed]
+        });
+        let failures = ended(server, "handshake");
+        assert!(
+            answered > CONNECTIONS && failures > 0,
+            "{answered}, {failures}"
+        );
+        format!(
+            "{} a second, answered and left; {failed} failed, {failures} ended in the handshake",
+            answered / 8
+        )
+    });
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn half_handshakes() {
+    flood_encrypted("TLS: half handshakes", |server, until| {
+        let listeners = listeners(server);
+        let hello = tls::hello(&tls::config("dot", &TLS13));
+        let connect = |number: u32| {
+            let (to, _) = listeners[number as usize % 2];
+            let mut stream = connect_to(to, attacker(number));
+            // Nothing, a hello, half a hello, and what is none.
+            match number / 2 % 4 {
+                0 => {}
+                1 => send(&mut stream, &hello),
+                2 => send(&mut stream, &hello[..hello.len() / 2]),
+                _ => send(&mut stream, b"GET / HTTP/1.1\r\n\r\n"),
+            }
+            stream
+        };
+        let open: Vec<TcpStream> = (0..WITHIN).map(connect).collect();
+        await_failures(server, u64::from(WITHIN), until);
+        let failures = ended(server, "handshake");
+        assert_eq!(failures, u64::from(WITHIN));
+        drop(open);
+        format!("{WITHIN} connections; {failures} ended in the handshake, with an end after 5 s")
+    });
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn handshakes_octet_by_octet() {
+    flood_encrypted("TLS: slow handshakes", |server, until| {
+        let listeners = listeners(server);
+        let hello = tls::hello(&tls::config("dot", &TLS13));
+        let connect = |number: u32| connect_to(listeners[number as usize % 2].0, attacker(number));
+        let mut open: Vec<TcpStream> = (0..WITHIN).map(connect).collect();
+        for octet in &hello {
+            if Instant::now() > until {
+                break;
+            }
+            open.iter_mut().for_each(|stream| send(stream, &[*octet]));
+            thread::sleep(Duration::from_millis(100));
+        }
+        await_failures(server, u64::from(WITHIN), until);
+        let failures = ended(server, "handshake");
+        assert_eq!(failures, u64::from(WITHIN));
+        format!("{WITHIN} connections, an octet each 100 ms; {failures} ended in the handshake")
+    });
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn hellos_that_promise_64_kib() {
+    flood_encrypted("TLS: large hellos", |server, until| {
+        let listeners = listeners(server);
+        // Records of 16 KiB that hold a message of 64 KiB (RFC 8446 sections 4 and 5.1), but for its end.
+        let message = [&[1, 0, 0xff, 0xff, 3, 3][..], &[7; 60_000]].concat();
+        let records = message.chunks(16_384).flat_map(|part| {
+            let length = (part.len() as u16).to_be_bytes();
+            [&[22, 3, 1][..], &length, part].concat()
+        });
+        let records: Vec<u8> = records.collect();
+        let [opened] = in_threads(THREADS, |thread| {
+            let numbers = thread * EACH..thread * EACH + WITHIN / THREADS;
+            let open = numbers.filter_map(|number| {
+                let (to, _) = listeners[number as usize % 2];
+                let mut stream = open(to, attacker(number), PATIENCE).ok()?;
+                stream.write_all(&records).ok()?;
+                Some(stream)
+            });
+            let open: Vec<TcpStream> = open.collect();
+            await_failures(server, u64::from(WITHIN), until);
+            [open.len() as u64]
+        });
+        let failures = ended(server, "handshake");
+        assert_eq!(failures, u64::from(WITHIN));
+        format!(
+            "{opened} connections took 60 KiB of one message; {failures} ended in the handshake"
+        )
+    });
+}
+
+/// Waits until so many handshakes have failed, or the flood is over.
+fn await_failures(server: &Server, count: u64, until: Instant) {
+    while Instant::now() < until && ended(server, "handshake") < count {
+        thread::sleep(Duration::from_millis(100));
+    }
+}

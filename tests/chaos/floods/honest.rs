@@ -1,0 +1,212 @@
+//! The honest client: it asks over every listener that there is, as resolvers do, while a flood lasts.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustls::ClientConfig;
+use rustls::version::TLS13;
+
+use super::harness::{Listeners, Server, query};
+use super::http2::Http2;
+use super::open;
+use super::quic;
+use super::tls::{self, Stream};
+use crate::support::wait::wait_for;
+use crate::support::wire::{Over, exchange, frame, read_framed};
+
+/// A query that takes longer, or that so many tries do not get answered, has failed.
+const PATIENCE: Duration = Duration::from_secs(2);
+const TRIES: usize = 3;
+/// Time between two queries.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// One way of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Udp,
+    /// One query for each connection.
+    Tcp,
+    /// On a connection that is kept.
+    Tls,
+    /// One query for each connection, with a whole handshake.
+    NewTls,
+    /// HTTP/2, on a connection that is kept.
+    Https,
+    NewHttps,
+    /// One query for each connection.
+    Quic,
+}
+
+/// How it went.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub asked: u64,
+    /// Tries after the first one: over UDP the same query again, otherwise on another connection.
+    pub again: u64,
+    pub failed: u64,
+    pub wrong: u64,
+    pub slowest: Duration,
+}
+
+/// Connections that are kept, and how new ones are made.
+struct Client<'s> {
+    server: &'s Server,
+    tls: Arc<ClientConfig>,
+    https: Arc<ClientConfig>,
+    kept_tls: Option<Stream>,
+    kept_https: Option<Http2>,
+}
+
+// === impl Way ===
+
+impl Way {
+    /// Those that a server with these listeners has.
+    pub fn of(listeners: Listeners) -> &'static [Self] {
+        match listeners {
+            Listeners::Plain => &[Self::Udp, Self::Tcp],
+            Listeners::Encrypted => &[
+                Self::Udp,
+                Self::Tcp,
+                Self::Tls,
+                Self::NewTls,
+                Self::Https,
+                Self::NewHttps,
+            ],
+            Listeners::Quic => &[Self::Udp, Self::Tcp, Self::Quic],
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "UDP",
+            Self::Tcp => "new TCP",
+            Self::Tls => "kept TLS",
+            Self::NewTls => "new TLS",
+            Self::Https => "kept HTTPS",
+            Self::NewHttps => "new HTTPS",
+            Self::Quic => "new QUIC",
+        }
+    }
+}
+
+// === impl Tally ===
+
+impl Tally {
+    /// Asks, as often as needed.
+    fn ask(&mut self, mut attempt: impl FnMut() -> io::Result<Vec<u8>>) {
+        let started = Instant::now();
+        let reply = (0..TRIES).find_map(|number| {
+            self.again += u64::from(number > 0);
+            attempt().ok()
+        });
+        self.asked += 1;
+        self.slowest = self.slowest.max(started.elapsed());
+        match reply {
+            None => self.failed += 1,
+            Some(reply) if !is_right(&reply) => self.wrong += 1,
+            Some(_) => {}
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} in {} ms at most",
+            self.asked,
+            self.slowest.as_millis()
+        )?;
+        if self.again > 0 || self.wrong > 0 {
+            let (again, failed, wrong) = (self.again, self.failed, self.wrong);
+            write!(f, " ({again} again, {failed} failed, {wrong} wrong)")?;
+        }
+        Ok(())
+    }
+}
+
+// === impl Client ===
+
+impl<'s> Client<'s> {
+    fn new(server: &'s Server) -> Self {
+        Self {
+            server,
+            tls: tls::config("dot", &TLS13),
+            https: tls::config("h2", &TLS13),
+            kept_tls: None,
+            kept_https: None,
+        }
+    }
+
+    fn ask(&mut self, way: Way) -> io::Result<Vec<u8>> {
+        let packet = query("db.prod.global");
+        let server = self.server;
+        match way {
+            Way::Udp => exchange(server.dns, &packet, Over::Udp, PATIENCE / TRIES as u32),
+            Way::Tcp => exchange(server.dns, &packet, Over::Tcp, PATIENCE),
+            Way::Tls => {
+                let mut stream = match self.kept_tls.take() {
+                    Some(stream) => stream,
+                    None => tls::begin(self.connect("tls")?, &self.tls)?,
+                };
+                let reply = ask_tls(&mut stream, &packet)?;
+                self.kept_tls = Some(stream);
+                Ok(reply)
+            }
+            Way::NewTls => ask_tls(&mut tls::begin(self.connect("tls")?, &self.tls)?, &packet),
+            Way::Https => {
+                let mut client = match self.kept_https.take() {
+                    Some(client) => client,
+                    None => Http2::begin(self.connect("https")?, &self.https, &[])?,
+                };
+                let reply = client.ask(&packet)?;
+                self.kept_https = Some(client);
+                Ok(reply)
+            }
+            Way::NewHttps => Http2::begin(self.connect("https")?, &self.https, &[])?.ask(&packet),
+            Way::Quic => quic::ask(server.address("quic"), &packet, PATIENCE),
+        }
+    }
+
+    fn connect(&self, listener: &str) -> io::Result<TcpStream> {
+        open(self.server.address(listener), Ipv4Addr::LOCALHOST, PATIENCE)
+    }
+}
+
+fn ask_tls(stream: &mut Stream, packet: &[u8]) -> io::Result<Vec<u8>> {
+    io::Write::write_all(stream, &frame(packet))?;
+    read_framed(stream)
+}
+
+/// Asks in one way until the flood is over.
+pub fn ask_until(done: &AtomicBool, server: &Server, way: Way) -> Tally {
+    let mut client = Client::new(server);
+    let mut tally = Tally::default();
+    while !done.load(Relaxed) {
+        tally.ask(|| client.ask(way));
+        thread::sleep(PAUSE);
+    }
+    tally
+}
+
+/// Waits for a right answer.
+pub fn ask_once(server: &Server, way: Way) {
+    wait_for(way.name(), || {
+        let reply = Client::new(server).ask(way).ok()?;
+        is_right(&reply).then_some(())
+    });
+}
+
+/// Whether a reply is the answer that the honest client wants: one address, the right one.
+fn is_right(reply: &[u8]) -> bool {
+    let address = [0, 4, 198, 51, 100, 1];
+    reply.len() > 12
+        && reply[3] & 0x0f == 0
+        && reply[6..8] == [0, 1]
+        && reply.windows(6).any(|octets| octets == address)
+}

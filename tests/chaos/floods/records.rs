@@ -1,0 +1,331 @@
+//! What attackers send inside TLS: records of any size, handshakes that a connection has had already, queries whose
+//! replies they do not read.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::Shutdown;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustls::ContentType;
+use rustls::version::TLS13;
+
+use super::harness::{MANY, Server, flood_encrypted, query};
+use super::http2::drain;
+use super::tls::{self, Forger, Stream};
+use super::{attacker, ended, in_threads, open, socket};
+use crate::support::wire::{frame, read_framed};
+
+const THREADS: u32 = 8;
+/// Numbers of attackers that each of those has for itself.
+const EACH: u32 = 100_000;
+/// How long an attacker waits for the server.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Octets of the largest record.
+const RECORD: usize = 16 * 1024;
+/// The first octet of a record (RFC 8446 section 5.1): `handshake`.
+const HANDSHAKE: u8 = 22;
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn renegotiation() {
+    flood_encrypted("TLS 1.2: renegotiation", |server, until| {
+        // Without the header of its record.
+        let hello = tls::hello(&tls::config("dot", &rustls::version::TLS12))[5..].to_vec();
+        let [connections, asked, granted] = in_threads(THREADS, |thread| {
+            let (mut connections, mut asked, mut granted) = (0, 0, 0);
+            while Instant::now() < until {
+                let from = attacker(thread * EACH + connections as u32);
+                let stream = open(server.address("tls"), from, PATIENCE).unwrap();
+                let Ok(mut forger) = Forger::begin(stream, "dot") else {
+                    continue;
+                };
+                connections += 1;
+                for _ in 0..16 {
+                    let record = forger.record(ContentType::Handshake, &hello);
+                    asked += u64::from(forger.stream.write_all(&record).is_ok());
+                }
+                // An alert, and the end.
+                granted += handshakes(&read_to_end(&mut forger.stream));
+            }
+            [connections, asked, granted]
+        });
+        assert!(connections > 100, "{connections}");
+        assert_eq!(granted, 0);
+        format!(
+            "{connections} connections, {asked} hellos inside them; {granted} began a handshake"
+        )
+    });
+}
+
+/// What comes until the server ends the connection, or nothing comes for long.
+fn read_to_end(from: &mut impl io::Read) -> Vec<u8> {
+    let mut octets = Vec::new();
+    let ended = from.read_to_end(&mut octets);
+    // A reset is an end, too.
+    let is_end = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionReset;
+    assert!(
+        ended.as_ref().is_ok() || ended.as_ref().is_err_and(is_end),
+        "{ended:?}"
+    );
+    octets
+}
+
+/// Counts the records that belong to a handshake.
+fn handshakes(mut octets: &[u8]) -> u64 {
+    let mut count = 0;
+    while let [kind, _, _, high, low, rest @ ..] = octets {
+        count += u64::from(*kind == HANDSHAKE);
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        octets = rest.get(length..).unwrap_or_default();
+    }
+    count
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn key_updates() {
+    flood_encrypted("TLS 1.3: key updates", |server, until| {
+        let config = tls::config("dot", &TLS13);
+        let packet = frame(&query("db.prod.global"));
+        let [updates, connections] = in_threads(THREADS, |thread| {
+            let (mut updates, mut connections) = (0, 0);
+            while Instant::now() < until {
+                connections += 1;
+                let from = attacker(thread * EACH + connections as u32);
+                let stream = open(server.address("tls"), from, PATIENCE).unwrap();
+                let Ok(mut stream) = tls::begin(stream, &config) else {
+                    continue;
+                };
+                // A query, so that they are not counted as fruitless; each update takes the server a new key.
+                while Instant::now() < until {
+                    let sent = (0..20).try_for_each(|_| {
+                        stream
+                            .conn
+                            .refresh_traffic_keys()
+                            .map_err(io::Error::other)?;
+                        stream.conn.write_tls(&mut stream.sock).map(drop)
+                    });
+                    let asked = sent.and_then(|()| stream.write_all(&packet));
+                    if asked.and_then(|()| read_framed(&mut stream)).is_err() {
+                        break;
+                    }
+                    updates += 20;
+                }
+            }
+            [updates, connections]
+        });
+        assert!(updates > 1000, "{updates}");
+        format!("{} a second over {connections} connections", updates / 8)
+    });
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn records_without_content() {
+    flood_encrypted("TLS 1.2: empty records", |server, until| {
+        let [records, connections] = in_threads(THREADS, |thread| {
+            let (mut records, mut connections) = (0, 0);
+            while Instant::now() < until {
+                let from = attacker(thread * EACH + connections as u32);
+                let stream = open(server.address("tls"), from, PATIENCE).unwrap();
+                let Ok(mut forger) = Forger::begin(stream, "dot") else {
+                    continue;
+                };
+                connections += 1;
+                while Instant::now() < until {
+                    let some =
+                        (0..100).flat_map(|_| forger.record(ContentType::ApplicationData, &[]));
+                    let some: Vec<u8> = some.collect();
+                    if forger.stream.write_all(&some).is_err() {
+                        break;
+                    }
+                    records += 100;
+                }
+            }
+            [records, connections]
+        });
+        assert!(records > 1000, "{records}");
+        format!("{records} over {connections} connections")
+    });
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn records_of_one_octet() {
+    flood_encrypted("TLS: tiny records", |server, until| {
+        let config = tls::config("dot", &TLS13);
+        let packet = frame(&query("many.prod.global"));
+        let [answered] = in_threads(THREADS, |thread| {
+            let stream = open(server.address("tls"), attacker(thread), PATIENCE).unwrap();
+            let mut stream = tls::begin(stream, &config).unwrap();
+            let mut answered = 0;
+            while Instant::now() < until {
+                // Each octet is a record, and all of them go with one write.
+                for octet in &packet {
+                    stream.conn.writer().write_all(&[*octet]).unwrap();
+                }
+                let reply = stream.flush().and_then(|()| read_framed(&mut stream));
+                assert_eq!(reply.unwrap()[6..8], (MANY as u16).to_be_bytes());
+                answered += 1;
+            }
+            [answered]
+        });
+        assert!(answered > 100, "{answered}");
+        format!(
+            "{} queries a second, each in {} records, all answered",
+            answered / 8,
+            packet.len()
+        )
+    });
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn large_records_that_promise_long_messages() {
+    flood_encrypted("TLS: promises", |server, until| {
+        let config = tls::config("dot", &TLS13);
+        // A message of 65,535 octets; and one of 4096 behind three queries.
+        let long = vec![0xff; RECORD];
+        let mut whole = frame(&query("many.prod.global")).repeat(3);
+        whole.extend(4096_u16.to_be_bytes());
+        whole.resize(whole.len() + 4095, 0);
+        let [refused, waiting] = in_threads(THREADS, |thread| {
+            let (mut refused, mut waiting) = (0, 0);
+            let mut kept = Vec::new();
+            while Instant::now() < until {
+                let from = attacker(thread * EACH + (refused + waiting) as u32);
+                let stream = open(server.address("tls"), from, PATIENCE).unwrap();
+                let Ok(mut stream) = tls::begin(stream, &config) else {
+                    continue;
+                };
+                if refused <= waiting {
+                    let _ = stream.write_all(&long);
+                    // Nothing is answered, and the connection ends at once.
+                    assert!(
+                        !matches!(stream.read(&mut [0]), Ok(1..)),
+                        "a reply to no message"
+                    );
+                    refused += 1;
+                } else {
+                    let _ = stream.write_all(&whole);
+                    waiting += 1;
+                    kept.push(stream);
+                }
+                if kept.len() > 500 {
+                    kept.drain(..250);
+                }
+            }
+            [refused, waiting]
+        });
+        let (misused, displaced) = (ended(server, "misuse"), ended(server, "displaced"));
+        assert!(
+            refused > 100 && misused >= refused,
+            "{misused} of {refused}"
+        );
+        format!(
+            "{refused} of 65,535 octets, {misused} ended as misuse; {waiting} of 4096 without the last octet, \
+             {displaced} displaced"
+        )
+    });
+}
+
+/// A TLS connection with the smallest window that the kernel has, which blocks no more.
+fn with_small_window(server: &Server, listener: &str, protocol: &str, number: u32) -> Stream {
+    let socket = socket(attacker(number));
+    socket.set_recv_buffer_size(1).unwrap();
+    let to = server.address(listener);
+    socket.connect_timeout(&to.into(), PATIENCE).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let stream = tls::begin(socket.into(), &tls::config(protocol, &TLS13)).unwrap();
+    stream.sock.set_nonblocking(true).unwrap();
+    stream
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn replies_that_are_not_read() {
+    flood_encrypted("TLS: unread replies", |server, until| {
+        let packet = frame(&query("many.prod.global")).repeat(64);
+        const EACH: u32 = 125;
+        in_threads(THREADS, |thread| {
+            let numbers = thread * EACH..(thread + 1) * EACH;
+            let readers = numbers.map(|number| with_small_window(server, "tls", "dot", number));
+            let mut readers: Vec<Stream> = readers.collect();
+            while Instant::now() < until {
+                for stream in &mut readers {
+                    tls::push(stream, &packet);
+                }
+                thread::sleep(Duration::from_secs(1));
+            }
+            [0]
+        });
+        let slow = ended(server, "slow");
+        assert!(slow > 300, "{slow}");
+        format!(
+            "{} connections that ask for {MANY} addresses and read nothing; {slow} ended as slow",
+            EACH * THREADS
+        )
+    });
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn a_thousand_tls_connections_that_never_pause() {
+    flood_encrypted("TLS: busy connections", |server, until| {
+        const EACH: u32 = 125;
+        let config = tls::config("dot", &TLS13);
+        let batch = frame(&query("db.prod.global")).repeat(300);
+        let [batches, left] = in_threads(THREADS, |thread| {
+            let numbers = thread * EACH..(thread + 1) * EACH;
+            let open = numbers.map(|number| {
+                let stream = open(server.address("tls"), attacker(number), PATIENCE).unwrap();
+                let stream = tls::begin(stream, &config).unwrap();
+                stream.sock.set_nonblocking(true).unwrap();
+                stream
+            });
+            let mut open: Vec<Stream> = open.collect();
+            let mut batches = 0;
+            while Instant::now() < until {
+                open.retain_mut(|stream| {
+                    batches += 1;
+                    tls::push(stream, &batch) && drain(stream)
+                });
+            }
+            [batches, open.len() as u64]
+        });
+        assert!(batches > 1000, "{batches}");
+        format!(
+            "{batches} batches of queries over {} connections, {left} left",
+            EACH * THREADS
+        )
+    });
+}
+
+#[test]
+#[ignore = "needs minutes and root: tests/chaos/run"]
+fn thousands_of_queries_on_a_tls_connection() {
+    flood_encrypted("TLS: pipelined queries", |server, until| {
+        let config = tls::config("dot", &TLS13);
+        let batch = frame(&query("many.prod.global")).repeat(200);
+        let [answered] = in_threads(THREADS, |thread| {
+            let stream = open(server.address("tls"), attacker(thread), PATIENCE).unwrap();
+            let mut stream = tls::begin(stream, &config).unwrap();
+            let mut answered = 0;
+            while Instant::now() < until {
+                stream.write_all(&batch).unwrap();
+                for _ in 0..200 {
+                    let reply = read_framed(&mut stream).unwrap();
+                    assert_eq!(reply[6..8], (MANY as u16).to_be_bytes());
+                    answered += 1;
+                }
+            }
+            let _ = stream.sock.shutdown(Shutdown::Both);
+            [answered]
+        });
+        assert!(answered > 5000, "{answered}");
+        format!(
+            "{} queries a second over {THREADS} connections, 200 at once, all answered in order",
+            answered / 8
+        )
+    });
+}

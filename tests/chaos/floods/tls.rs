@@ -1,0 +1,166 @@
+//! Clients of TLS: those that ask, and those that say what no TLS library would.
+
+use std::io::{self, Write as _};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::cipher::{MessageEncrypter, OutboundChunks, OutboundPlainMessage};
+use rustls::crypto::ring;
+use rustls::crypto::ring::cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 as CHACHA20;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::version::TLS12;
+use rustls::{
+    ClientConfig, ClientConnection, ConnectionTrafficSecrets, ContentType, DigitallySignedStruct,
+    Error, ProtocolVersion, SignatureScheme, StreamOwned, SupportedCipherSuite,
+    SupportedProtocolVersion,
+};
+
+/// A TLS connection.
+pub type Stream = StreamOwned<ClientConnection, TcpStream>;
+
+/// Takes any certificate: whose it is does not matter here, and attackers save the work.
+#[derive(Debug)]
+struct AnyCertificate;
+
+/// A connection of TLS 1.2 whose records are made by hand.
+pub struct Forger {
+    pub stream: TcpStream,
+    encrypter: Box<dyn MessageEncrypter>,
+    sequence: u64,
+}
+
+// === impl AnyCertificate ===
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let algorithms = ring::default_provider().signature_verification_algorithms;
+        algorithms.supported_schemes()
+    }
+}
+
+// === Clients ===
+
+/// A client that offers a protocol and a version, and never resumes a session.
+pub fn config(protocol: &str, version: &'static SupportedProtocolVersion) -> Arc<ClientConfig> {
+    let suites = ring::ALL_CIPHER_SUITES.to_vec();
+    Arc::new(config_with(protocol, version, suites))
+}
+
+fn config_with(
+    protocol: &str,
+    version: &'static SupportedProtocolVersion,
+    suites: Vec<SupportedCipherSuite>,
+) -> ClientConfig {
+    let mut provider = ring::default_provider();
+    provider.cipher_suites = suites;
+    let config = ClientConfig::builder_with_provider(Arc::new(provider));
+    let config = config.with_protocol_versions(&[version]).unwrap();
+    let config = config.dangerous();
+    let config = config.with_custom_certificate_verifier(Arc::new(AnyCertificate));
+    let mut config = config.with_no_client_auth();
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    config.resumption = Resumption::disabled();
+    config
+}
+
+/// Does a handshake over a connection that blocks.
+pub fn begin(mut stream: TcpStream, config: &Arc<ClientConfig>) -> io::Result<Stream> {
+    let mut client = client(config);
+    while client.is_handshaking() {
+        client.complete_io(&mut stream)?;
+    }
+    Ok(StreamOwned::new(client, stream))
+}
+
+/// What a client says first.
+pub fn hello(config: &Arc<ClientConfig>) -> Vec<u8> {
+    let mut hello = Vec::new();
+    client(config).write_tls(&mut hello).unwrap();
+    hello
+}
+
+fn client(config: &Arc<ClientConfig>) -> ClientConnection {
+    let name = ServerName::try_from("localhost").unwrap();
+    ClientConnection::new(config.clone(), name).unwrap()
+}
+
+/// Sends as much as a connection that does not block takes. Tells whether it still takes some.
+pub fn push(stream: &mut Stream, octets: &[u8]) -> bool {
+    // What is beyond the limit of the library's own buffer is not sent.
+    let _ = stream.conn.writer().write(octets);
+    while stream.conn.wants_write() {
+        match stream.conn.write_tls(&mut stream.sock) {
+            Ok(_) => {}
+            Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+        }
+    }
+    true
+}
+
+// === impl Forger ===
+
+impl Forger {
+    /// Does a handshake over a connection that blocks.
+    pub fn begin(stream: TcpStream, protocol: &str) -> io::Result<Self> {
+        let mut config = config_with(protocol, &TLS12, vec![CHACHA20]);
+        config.enable_secret_extraction = true;
+        let (client, stream) = begin(stream, &Arc::new(config))?.into_parts();
+        let secrets = client.dangerous_extract_secrets();
+        let (sequence, secrets) = secrets.map_err(io::Error::other)?.tx;
+        let (
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv },
+            SupportedCipherSuite::Tls12(suite),
+        ) = (secrets, CHACHA20)
+        else {
+            panic!("one cipher suite is offered")
+        };
+        Ok(Self {
+            stream,
+            encrypter: suite.aead_alg.encrypter(key, iv.as_ref(), &[]),
+            sequence,
+        })
+    }
+
+    /// The next record.
+    pub fn record(&mut self, typ: ContentType, payload: &[u8]) -> Vec<u8> {
+        let message = OutboundPlainMessage {
+            typ,
+            version: ProtocolVersion::TLSv1_2,
+            payload: OutboundChunks::Single(payload),
+        };
+        let record = self.encrypter.encrypt(message, self.sequence).unwrap();
+        self.sequence += 1;
+        record.encode()
+    }
+}
