@@ -1,7 +1,7 @@
 //! DNS over TLS (RFC 7858), over HTTPS (RFC 8484) and over QUIC (RFC 9250), off by default; the only door to rustls, to
 //! HTTP/2 and to hickory-server.
 //!
-//! TLS lies between the accepted connection and what serves it, which is [`tcp`](super::tcp) for DNS over TLS, and `https`.
+//! TLS lies between the accepted connection and what serves it, which is `tcp` for DNS over TLS, and `https`.
 //! QUIC is hickory-server's, which brings limits of its own.
 
 mod certificate;

@@ -1,4 +1,4 @@
-//! DNS over HTTPS (RFC 8484): hyper speaks HTTP/2 and HTTP/1.1; what a request asks for is read by [`request`](super::request).
+//! DNS over HTTPS (RFC 8484): hyper speaks HTTP/2 and HTTP/1.1; what a request asks for is read by `request`.
 //!
 //! Limits are those of TCP: replies wait for a slow client up to [`OUTBOX`](crate::server::framing::OUTBOX) octets, and no
 //! more is answered until they are taken; bodies are as long as queries, and few are read at a time.
