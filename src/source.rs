@@ -376,9 +376,8 @@ impl Follower<'_> {
         {
             snapshot.note_change();
         }
-        let moved = built.answers_moved || last.table.is_none();
         let now = self.publisher.publish(built, unix_seconds());
-        if moved {
+        if now.generation != last.generation {
             let (generation, serial) = (now.generation, now.serial);
             info!(
                 generation,

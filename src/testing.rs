@@ -170,7 +170,7 @@ pub(crate) fn published(table: Table) -> Published {
     let publisher = Publisher::default();
     let built = crate::table::Built {
         table: table.clone(),
-        answers_moved: true,
+        is_changed: true,
     };
     let now = publisher.publish(built, 1_790_000_000);
     Published {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::inputs::{Dirty, Inputs};
 use super::local::non_member_of;
 use super::members::build_service;
-use super::{Endpoint, Service, Table, short};
-use crate::mirror::{ClusterName, GatewayDown, Namespace, Port, ServiceKey, ServiceName};
+use super::{Service, Table, short};
+use crate::mirror::{ClusterName, GatewayDown, Namespace, ServiceKey, ServiceName};
 
 /// What the operator wants of the model: the flags that decide over membership and names.
 #[derive(Clone, Debug)]
@@ -69,53 +69,45 @@ pub enum ShortNames {
 pub struct Built {
     /// The next table.
     pub table: Table,
-    /// It answers some question otherwise than the one before.
-    pub answers_moved: bool,
+    /// It differs from the one before.
+    pub is_changed: bool,
 }
 
 /// Builds the table that follows `last` after the services in `dirty` changed.
 pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Built {
     let mut table = last.clone();
     table.skipped = inputs.skipped().clone();
-    let mut answers_moved = false;
-    let mut come_or_gone = Vec::new();
+    let mut is_changed = table.skipped != last.skipped;
     for key in dirty {
-        note_non_member(&mut table, key, inputs, rules);
+        is_changed |= note_non_member(&mut table, key, inputs, rules);
         let old = last.service(key.namespace.as_str(), key.service.as_str());
         let new = build_service(key, inputs, rules);
         if old == new.as_ref() {
             continue;
         }
-        answers_moved |= !same_answers(old, new.as_ref());
-        if old.is_some() != new.is_some() {
-            come_or_gone.push(key);
-        }
+        is_changed = true;
         if rules.has_reverse_zones {
             index_addresses(&mut table, key, old, new.as_ref());
         }
         put(&mut table, key, new);
     }
-    answers_moved |= short::assign(last, &mut table, dirty, rules);
+    is_changed |= short::assign(last, &mut table, dirty, rules);
     short::note_conflicts(&mut table, dirty);
-    // Even a service without endpoints hides short names. If what it hides has itself come or gone, answers moved by that.
-    let mut come_or_gone = come_or_gone.into_iter();
-    answers_moved |= come_or_gone.any(|key| short::hides(&table, key));
-    Built {
-        table,
-        answers_moved,
-    }
+    Built { table, is_changed }
 }
 
-/// Notes why the headless Service of this cluster with a service's name is no member, if it is none.
-fn note_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules: &Rules) {
+/// Notes why the headless Service of this cluster with a service's name is no member, if it is none; tells whether that is
+/// news.
+fn note_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> bool {
     let why = non_member_of(key, inputs, rules);
     if table.non_members.get(key) == why.as_ref() {
-        return; // nothing is copied
+        return false; // nothing is copied
     }
     match why {
         Some(why) => table.non_members.insert(key.clone(), why),
         None => table.non_members.remove(key),
     };
+    true
 }
 
 /// Notes which addresses lead to a service now.
@@ -177,71 +169,6 @@ fn put(table: &mut Table, key: &ServiceKey, service: Option<Service>) {
     if !of_namespace.services.is_empty() {
         table.namespaces.insert(key.namespace.clone(), namespace);
     }
-}
-
-// === Whether answers moved ===
-
-/// Tells whether two versions of a service answer every question alike.
-fn same_answers(one: Option<&Service>, other: Option<&Service>) -> bool {
-    let endpoints = |service: Option<&Service>| service.map_or(0, |s| s.endpoints.len());
-    match (one, other) {
-        (Some(one), Some(other)) if !one.endpoints.is_empty() => {
-            one.ttl == other.ttl
-                && one.endpoints.len() == other.endpoints.len()
-                && one
-                    .endpoints
-                    .iter()
-                    .zip(&other.endpoints)
-                    .all(|(a, b)| same_rows(a, b))
-                && (same_liveness(one, other) || omitted(one) == omitted(other))
-        }
-        (one, other) => endpoints(one) == 0 && endpoints(other) == 0,
-    }
-}
-
-fn same_rows(one: &Endpoint, other: &Endpoint) -> bool {
-    let ips = |endpoint: &Endpoint| endpoint.addresses.iter().map(|a| a.ip).collect::<Vec<_>>();
-    one.is_host(other) && one.ports == other.ports && ips(one) == ips(other)
-}
-
-fn same_liveness(one: &Service, other: &Service) -> bool {
-    let pairs = one.endpoints.iter().zip(&other.endpoints);
-    one.gateway_down == other.gateway_down && pairs.into_iter().all(|(a, b)| a.alive == b.alive)
-}
-
-/// Lists what owner names omit of the endpoints that they cover: the service's and the clusters' names, each with and
-/// without each port. It numbers the endpoints of one name after the other.
-pub(super) fn omitted(service: &Service) -> Vec<u32> {
-    if service.endpoints.iter().all(|endpoint| endpoint.alive) {
-        return Vec::new();
-    }
-    let clusters = service
-        .clusters()
-        .map(|cluster| service.in_cluster(cluster.as_str()));
-    let (mut omitted, mut number) = (Vec::new(), 0);
-    for scope in std::iter::once(service.endpoints.as_slice()).chain(clusters) {
-        // By port, so that the work follows the ports that there are: who writes Services chooses how many.
-        let mut names = BTreeMap::from([(None, scope.iter().collect::<Vec<_>>())]);
-        for endpoint in scope {
-            for Port { name, protocol, .. } in &endpoint.ports {
-                if let Some(name) = name {
-                    let name = Some((name, protocol));
-                    names.entry(name).or_default().push(endpoint);
-                }
-            }
-        }
-        for covered in names.values() {
-            let down = service.gateway_down;
-            let shows_dead = down.shows_dead(false, covered.iter().copied());
-            for endpoint in covered {
-                if !endpoint.alive && !shows_dead {
-                    omitted.push(number);
-                }
-                number += 1;
-            }
-        }
-    }
-    omitted
 }
 
 // === impl Rules ===

@@ -5,13 +5,14 @@
 //! numbers are in network byte order and texts follow their length, with a fixed key. So tables that answer alike have
 //! the same hash in every process and in every build. The key is no secret: this tells replicas apart, not forgeries.
 
+use std::collections::BTreeMap;
 use std::hash::Hasher as _;
 use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
-use super::build::omitted;
 use super::{Contested, Endpoint, Service, Table};
+use crate::mirror::Port;
 
 const KEY: [u8; 16] = *b"global-dns table";
 
@@ -57,6 +58,41 @@ fn of_service(service: &Service) -> u64 {
         form.number(row);
     }
     form.hash()
+}
+
+/// Lists what owner names omit of the endpoints that they cover: the service's and the clusters' names, each with and
+/// without each port. It numbers the endpoints of one name after the other.
+fn omitted(service: &Service) -> Vec<u32> {
+    if service.endpoints.iter().all(|endpoint| endpoint.alive) {
+        return Vec::new();
+    }
+    let clusters = service
+        .clusters()
+        .map(|cluster| service.in_cluster(cluster.as_str()));
+    let (mut omitted, mut number) = (Vec::new(), 0);
+    for scope in std::iter::once(service.endpoints.as_slice()).chain(clusters) {
+        // By port, so that the work follows the ports that there are: who writes Services chooses how many.
+        let mut names = BTreeMap::from([(None, scope.iter().collect::<Vec<_>>())]);
+        for endpoint in scope {
+            for Port { name, protocol, .. } in &endpoint.ports {
+                if let Some(name) = name {
+                    let name = Some((name, protocol));
+                    names.entry(name).or_default().push(endpoint);
+                }
+            }
+        }
+        for covered in names.values() {
+            let down = service.gateway_down;
+            let shows_dead = down.shows_dead(false, covered.iter().copied());
+            for endpoint in covered {
+                if !endpoint.alive && !shows_dead {
+                    omitted.push(number);
+                }
+                number += 1;
+            }
+        }
+    }
+    omitted
 }
 
 fn of_texts<const N: usize>(texts: [&str; N]) -> u64 {
@@ -116,6 +152,7 @@ impl Form {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::omitted;
     use crate::table::Table;
     use crate::testing::{endpoint, gateway, mirror, table};
 
@@ -146,5 +183,31 @@ mod tests {
         let hash = table(&shop()).answers_hash();
         assert_eq!((hash as f64) as u64, hash);
         assert!(hash < 1 << 53);
+    }
+
+    /// The writer of a Service chooses how many ports there are. Looking for each port at each endpoint would take minutes.
+    #[test]
+    fn what_names_omit_is_found_in_time_that_follows_the_ports() {
+        let ports = |host: usize| -> Value {
+            let port = |port: usize| json!({"name": format!("p{host}-{port}"), "port": port + 1});
+            (0..60).map(port).collect()
+        };
+        let mut objects = vec![
+            mirror("prod", "db", "east"),
+            gateway("prod", "h-0-east", false),
+        ];
+        for host in 0..1_000 {
+            let ip = format!("10.96.{}.{}", host / 250, host % 250 + 1);
+            let name = format!("h-{host}");
+            let mut mirror = endpoint("prod", "db", "east", &name, &[&ip]);
+            mirror["spec"]["ports"] = ports(host);
+            objects.push(mirror);
+        }
+        let table = table(&objects);
+        let started = std::time::Instant::now();
+        // At the names of the service and of the cluster; the names of its own ports keep it.
+        let omitted = omitted(table.service("prod", "db").unwrap());
+        assert_eq!(omitted, [0, 61_000]);
+        assert!(started.elapsed() < std::time::Duration::from_secs(60));
     }
 }

@@ -14,7 +14,7 @@ use super::{Built, Table};
 pub struct Published {
     /// What is served; `None` before the first complete table.
     pub table: Option<Table>,
-    /// Counts the tables whose answers differ from the one before, from 1.
+    /// Counts the tables that differ from the one before, from 1.
     pub generation: u64,
     /// SOA serial (RFC 1035 section 3.3.13): moves when the generation does.
     pub serial: u32,
@@ -52,8 +52,8 @@ impl Publisher {
         }
     }
 
-    /// Makes a table current. Generation and serial move only if its answers differ from those of the one before; the
-    /// serial is `max(last + 1, now)`, so that it survives a restart. `now` is in Unix seconds.
+    /// Makes a table current. Generation and serial move only if it differs from the one before; the serial is
+    /// `max(last + 1, now)`, so that it survives a restart. `now` is in Unix seconds.
     pub fn publish(&self, built: Built, now: u32) -> Arc<Published> {
         self.swap(built, now, false)
     }
@@ -65,7 +65,7 @@ impl Publisher {
 
     fn swap(&self, built: Built, now: u32, is_stale: bool) -> Arc<Published> {
         let last = self.current.load_full();
-        let moved = built.answers_moved || last.table.is_none();
+        let moved = built.is_changed || last.table.is_none();
         let next = Arc::new(Published {
             table: Some(built.table),
             generation: last.generation + u64::from(moved),
@@ -138,26 +138,26 @@ mod tests {
         assert!(weak.upgrade().is_none(), "never freed");
     }
 
-    fn built(answers_moved: bool) -> Built {
+    fn built(is_changed: bool) -> Built {
         Built {
             table: Table::default(),
-            answers_moved,
+            is_changed,
         }
     }
 
     #[test]
-    fn generation_and_serial_move_only_when_answers_move() {
+    fn generation_and_serial_move_only_when_the_table_changes() {
         let publisher = Publisher::default();
         let reader = publisher.reader();
         assert!(reader.load().table.is_none());
-        for (moved, now, generation, serial) in [
+        for (is_changed, now, generation, serial) in [
             (false, 1000, 1, 1000), // the first table is news, even an empty one
             (false, 2000, 1, 1000),
             (true, 2000, 2, 2000),
             (true, 2000, 3, 2001), // twice within a second
             (true, 1500, 4, 2002), // a clock that goes back
         ] {
-            publisher.publish(built(moved), now);
+            publisher.publish(built(is_changed), now);
             assert_eq!(
                 (reader.load().generation, reader.load().serial),
                 (generation, serial)

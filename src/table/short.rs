@@ -19,7 +19,7 @@ use super::inputs::Dirty;
 use super::{Conflict, ConflictKind, Contested, NoOwner, Service, ShortName, Table};
 use crate::mirror::{ClusterName, Namespace, ServiceKey, ServiceName};
 
-/// Reassigns the owners of the short names of services that changed; returns whether that changes an answer.
+/// Reassigns the owners of the short names of services that changed; tells whether that changes any.
 pub(super) fn assign(last: &Table, table: &mut Table, dirty: &Dirty, rules: &Rules) -> bool {
     let mut claimants: BTreeMap<&ServiceName, BTreeSet<Namespace>> = BTreeMap::new();
     for key in dirty {
@@ -37,32 +37,20 @@ pub(super) fn assign(last: &Table, table: &mut Table, dirty: &Dirty, rules: &Rul
             claimants.remove(&key.namespace);
         }
     }
-    let mut moved = false;
+    let mut is_changed = false;
     for (name, claimants) in claimants {
         let old = last.short_name(name.as_str());
         let new = short_name(name, claimants, rules);
         if old == new.as_ref() {
             continue;
         }
-        let has_new_owner = owner(old) != owner(new.as_ref());
+        is_changed = true;
         match new {
             Some(new) => table.short_names.insert(name.clone(), Arc::new(new)),
             None => table.short_names.remove(name),
         };
-        // A service without endpoints answers no name, so that it owns one moves nothing.
-        moved |= has_new_owner && (has_endpoints(last, name) || has_endpoints(table, name));
     }
-    moved
-}
-
-fn owner(short: Option<&ShortName>) -> Option<&Namespace> {
-    short?.owner.as_ref().ok()
-}
-
-fn has_endpoints(table: &Table, name: &ServiceName) -> bool {
-    table
-        .short_service(name.as_str())
-        .is_some_and(|service| !service.endpoints.is_empty())
+    is_changed
 }
 
 /// Decides whose a short name is; `None` if no namespace has the service.
@@ -168,12 +156,6 @@ fn hidden_by_zone(table: &Table) -> Vec<Conflict> {
         .filter(|(_, service)| service.is_some())
         .map(conflict)
         .collect()
-}
-
-/// Tells whether a service, if there is one of this name, hides the short names of a cluster that is called like it.
-pub(super) fn hides(table: &Table, key: &ServiceKey) -> bool {
-    let hidden = table.short_service(key.namespace.as_str());
-    hidden.is_some_and(|hidden| !hidden.in_cluster(key.service.as_str()).is_empty())
 }
 
 /// Lists the short names that canonical ones of `namespace` hide: where it has the name of a service, and a service in it

@@ -227,11 +227,11 @@ impl World {
             .extend(self.inputs.reset(watch, namespace.as_deref(), list));
     }
 
-    /// Makes the next table. One that is said to answer as the last one does so.
+    /// Makes the next table. One that is said to be as the last one answers alike.
     fn build(&mut self, seen: &mut Seen) {
         let dirty = std::mem::take(&mut self.dirty);
         let built = build(&self.table, &self.inputs, &dirty, &self.rules);
-        if !built.answers_moved {
+        if !built.is_changed {
             seen.unmoved += 1;
             answers::check_same(&self.table, &built.table);
         }
