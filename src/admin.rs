@@ -2,6 +2,7 @@
 //! what is served.
 
 mod host;
+mod metrics;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,13 +17,13 @@ use axum::{Json, Router};
 use serde::Deserialize;
 
 pub use host::{ApiHost, ApiHosts, InvalidHost};
+pub use metrics::Metrics;
 
 use crate::explain::{Context, Observer, explain};
 use crate::mirror::Namespace;
+use crate::report::Report;
 use crate::source::Feeds;
 use crate::table::publish::Reader;
-use crate::table::report::Report;
-use crate::telemetry::Metrics;
 use crate::zone::print::zone_file;
 use crate::zone::{Name, Zone, ZoneKind, ZoneName, Zones};
 

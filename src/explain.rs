@@ -17,7 +17,7 @@ use missing::{missing, unready};
 use nearest::nearest;
 
 use crate::mirror::{ObjectRef, ServiceKey, Skip, SkipReason};
-use crate::table::report::{EndpointReport, SkipReport, State, write_rows};
+use crate::report::{EndpointReport, SkipReport, State, write_rows};
 use crate::table::{Conflict, ConflictKind, Origin, Published, Service, Table};
 use crate::zone::answer::{addresses_of, answer_question};
 use crate::zone::print::rows_text;

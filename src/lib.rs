@@ -31,14 +31,16 @@ pub mod app;
 pub mod check;
 pub mod cli;
 pub mod explain;
+pub mod log;
 pub mod mirror;
+pub mod report;
 pub mod server;
 pub mod source;
 pub mod table;
-pub mod telemetry;
 pub mod wire;
 pub mod zone;
 
+mod clock;
 mod random;
 
 #[cfg(test)]

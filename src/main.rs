@@ -23,6 +23,6 @@ async fn main() -> ExitCode {
 
 /// Prints an error with its causes, if that can be printed.
 fn print_error(error: &anyhow::Error) {
-    let sentence = global_dns::telemetry::sentence(error.as_ref());
+    let sentence = global_dns::log::sentence(error.as_ref());
     let _ = writeln!(std::io::stderr(), "error: {sentence}");
 }

@@ -169,13 +169,13 @@ pub struct Slice {
     pub left_out: Box<[Skip]>,
 }
 
-/// One entry of a slice.
+/// One entry of a slice that a client may be sent to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceEndpoint {
-    /// The first of `addresses`, the only one that consumers use; `None` if a client must not be sent there.
-    pub address: Option<IpAddr>,
-    /// `hostname`, if it is a DNS label.
-    pub hostname: Option<Hostname>,
+    /// The first of `addresses`, the only one that consumers use.
+    pub address: IpAddr,
+    /// `hostname`; the address with dashes where there is none that is a DNS label.
+    pub hostname: Hostname,
     /// `targetRef.uid`: tells one dual-stack pod from two pods with one hostname.
     pub target: Option<Text>,
     /// `conditions.ready`; absent means ready.

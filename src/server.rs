@@ -9,6 +9,7 @@ pub mod bind;
 mod connections;
 mod contents;
 pub mod cookies;
+pub mod counters;
 pub mod descriptors;
 pub mod encrypted;
 pub mod framing;
@@ -38,13 +39,13 @@ pub use encrypted::{Certificate, Encrypted};
 pub use http::LocalAddress;
 
 use connections::Connections;
+use counters::{Counters, Tallies};
 use rate_limit::RateLimiter;
+use udp::{Calls, Kernel};
 
-use crate::source::unix_seconds;
+use crate::clock::unix_seconds;
+use crate::log::OnceAMinute;
 use crate::table::publish::{Current, Reader};
-use crate::telemetry::{Counters, OnceAMinute, Tallies};
-#[cfg(test)]
-use crate::testing::Trap;
 use crate::wire::{
     self, Arrival, Body, CookieSecrets, Edns, Query, RateLimit, Reject, Reply, Settings, Transport,
 };
@@ -61,8 +62,6 @@ pub struct Answerers {
     reader: Reader,
     tallies: Tallies,
     turns: Arc<AtomicU32>,
-    #[cfg(test)]
-    trap: Arc<Trap>,
 }
 
 /// Makes replies out of messages. Every UDP worker has one of its own, so that no two threads write to one counter;
@@ -79,9 +78,6 @@ struct Answerer {
     overflows: OnceAMinute,
     receive_failures: OnceAMinute,
     send_failures: OnceAMinute,
-    /// What a test has set for it to run into.
-    #[cfg(test)]
-    trap: Arc<Trap>,
 }
 
 /// What messages that arrived together are answered from.
@@ -123,8 +119,6 @@ impl Answerers {
             tallies,
             // Replicas that start together must not rotate in step. No secret: every answer tells it.
             turns: Arc::new(AtomicU32::new(fastrand::u32(..))),
-            #[cfg(test)]
-            trap: Arc::default(),
         }
     }
 
@@ -139,8 +133,6 @@ impl Answerers {
             overflows: OnceAMinute::default(),
             receive_failures: OnceAMinute::default(),
             send_failures: OnceAMinute::default(),
-            #[cfg(test)]
-            trap: self.trap.clone(),
         }
     }
 }
@@ -203,8 +195,6 @@ impl Answerer {
             self.counters.count_dropped(); // a forged source that nothing can be sent to
             return None;
         }
-        #[cfg(test)]
-        self.trap.answer();
         let query = wire::parse(packet);
         let rate_limit = self.rate_limit(moment, &query, over, client.ip());
         let cookie = edns(&query).and_then(|edns| edns.cookie);
@@ -315,6 +305,16 @@ impl DnsServer {
         udp_workers: usize,
         limits: Limits,
     ) -> io::Result<Self> {
+        Self::start_with(&Kernel, listeners, answerers, udp_workers, limits)
+    }
+
+    fn start_with(
+        calls: &(impl Calls + Clone),
+        listeners: Vec<DnsListener>,
+        answerers: &Answerers,
+        udp_workers: usize,
+        limits: Limits,
+    ) -> io::Result<Self> {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let over_tcp = Arc::new(answerers.add());
@@ -322,7 +322,8 @@ impl DnsServer {
         for DnsListener { udp, tcp, .. } in listeners {
             for _ in 0..udp_workers {
                 let socket = udp.try_clone()?;
-                tasks.spawn(udp::start(socket, answerers.add(), stop.clone())?);
+                let worker = udp::start(socket, calls.clone(), answerers.add(), stop.clone());
+                tasks.spawn(worker?);
             }
             tasks.spawn(tcp::serve(
                 tcp,

@@ -16,7 +16,7 @@ mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
@@ -30,6 +30,7 @@ pub use guard::ShrinkGuard;
 use guard::{Guard, Shrinkage, Verdict};
 pub use snapshot::{SnapshotOf, Snapshots};
 
+use crate::clock::unix_seconds;
 use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, ServiceKey, Watch};
 use crate::table::inputs::{Dirty, Loss, Objects};
 use crate::table::publish::Reader;
@@ -398,14 +399,6 @@ fn replace(inputs: &mut Inputs, lists: Vec<(Feed, Objects)>) -> Dirty {
 
 fn namespace_of(feed: &Feed) -> Option<&str> {
     feed.namespace.as_ref().map(Namespace::as_str)
-}
-
-/// Seconds since 1970; a clock before that counts as 1970, the serial moves on all the same.
-pub fn unix_seconds() -> u32 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! table speaks DNS: it knows neither a Kubernetes client nor a DNS library.
 
 pub mod build;
+mod conflict;
 mod hash;
 pub mod inputs;
 mod local;
@@ -17,7 +18,7 @@ mod members;
 mod missing;
 mod parts;
 pub mod publish;
-pub mod report;
+mod rules;
 pub mod shared;
 mod short;
 mod wishes;
@@ -28,7 +29,6 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
-use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::mirror::{
@@ -36,12 +36,14 @@ use crate::mirror::{
     ServiceKey, ServiceName, Skip, Watch,
 };
 
-pub use build::{Built, LocalMembers, Rules, ShortNames, build};
+pub use build::{Built, build};
+pub use conflict::{Conflict, ConflictKind};
 pub use inputs::Inputs;
 use inputs::Skipped;
 pub use local::NonMember;
 pub use missing::MissingHost;
 pub use publish::{Published, Publisher};
+pub use rules::{LocalMembers, Rules, ShortNames};
 use shared::SharedMap;
 
 /// Everything that is answered at one moment. Copies are cheap, and share what they have in common.
@@ -185,39 +187,6 @@ pub enum Repeats {
     Service,
     /// An endpoint of the same cluster has it.
     Cluster,
-}
-
-/// Something that contradicts something else. Never silent: logged, counted, listed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Conflict {
-    /// The kind, a metric label.
-    pub kind: ConflictKind,
-    /// The service (`namespace/service`) or the owner name concerned.
-    pub name: String,
-    /// One sentence.
-    pub detail: String,
-}
-
-/// The kinds of conflicts. A closed set, so that it can be a metric label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ConflictKind {
-    /// Several namespaces have a service of the same name, and no flag says whose the short name is: nobody's.
-    ShortName,
-    /// A canonical name hides a short one.
-    Shadowed,
-    /// Two sources of one cluster name (rule M6).
-    ClusterName,
-    /// Two objects claim to be one endpoint.
-    Endpoint,
-    /// A mirror was of something else before (rule M8): two links write one object.
-    Identity,
-    /// Headless in one cluster, and not in another.
-    Headless,
-    /// A Service of this cluster joins here, but is not exported: other clusters lack it.
-    NotExported,
-    /// Members ask for different things by annotation, or for something unreadable.
-    Annotation,
 }
 
 // === impl Table ===
@@ -424,36 +393,6 @@ impl Endpoint {
     /// Tells whether the endpoint has a port of this name and protocol.
     pub fn has_port(&self, name: &str, protocol: &str) -> bool {
         self.ports.iter().any(|port| port.is_named(name, protocol))
-    }
-}
-
-// === impl ConflictKind ===
-
-impl ConflictKind {
-    /// Every kind, for metrics that show zeros too.
-    pub const ALL: [Self; 8] = [
-        Self::ShortName,
-        Self::Shadowed,
-        Self::ClusterName,
-        Self::Endpoint,
-        Self::Identity,
-        Self::Headless,
-        Self::NotExported,
-        Self::Annotation,
-    ];
-
-    /// Returns the kind's name in logs, metrics and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ShortName => "short-name",
-            Self::Shadowed => "shadowed",
-            Self::ClusterName => "cluster-name",
-            Self::Endpoint => "endpoint",
-            Self::Identity => "identity",
-            Self::Headless => "headless",
-            Self::NotExported => "not-exported",
-            Self::Annotation => "annotation",
-        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Objects and rules for the tests beside the code, so that a new field touches one file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 
 use serde_json::{Value, json};
 
@@ -209,41 +208,4 @@ pub(crate) fn mirrors(count: usize) -> Vec<Value> {
         ]
     };
     (1..=count).flat_map(service).collect()
-}
-
-/// What the listeners of a test run into, once each.
-#[derive(Debug, Default)]
-pub(crate) struct Trap {
-    /// Answering the next message panics.
-    pub(crate) panic: AtomicBool,
-    /// Every call to receive panics, before it takes anything.
-    pub(crate) deaf: AtomicBool,
-    /// The next call to receive fails with this, as the kernel numbers its errors.
-    pub(crate) receive: AtomicI32,
-    /// So many calls to send fail, with that.
-    pub(crate) send: [AtomicI32; 2],
-}
-
-// === impl Trap ===
-
-impl Trap {
-    pub(crate) fn answer(&self) {
-        assert!(!self.panic.swap(false, SeqCst), "a trap of a test");
-    }
-
-    pub(crate) fn receive(&self) -> Result<(), i32> {
-        assert!(!self.deaf.load(SeqCst), "a trap of a test");
-        match self.receive.swap(0, SeqCst) {
-            0 => Ok(()),
-            error => Err(error),
-        }
-    }
-
-    pub(crate) fn send(&self) -> Result<(), i32> {
-        let [count, error] = &self.send;
-        match count.fetch_update(SeqCst, SeqCst, |count| (count > 0).then_some(count - 1)) {
-            Ok(_) => Err(error.load(SeqCst)),
-            Err(_) => Ok(()),
-        }
-    }
 }

@@ -20,11 +20,11 @@ use crate::check::objects::{
 use crate::check::permissions::{ApiServer, Review, Right, needed, not_needed};
 use crate::check::{Colours, Facts, Known, NotChecked, check as judge};
 use crate::cli::{CheckArgs, CheckOutput, ModelArgs, SourceArgs};
+use crate::log::sentence;
 use crate::mirror::{Kind, KubeObject, Namespace};
 use crate::source::{file, kube};
 use crate::table::publish::Reader;
 use crate::table::{Conflict, Table};
-use crate::telemetry::sentence;
 use crate::zone::{RecordType, Zone};
 
 /// Where the system says which name server it asks.

@@ -15,10 +15,10 @@ use crate::admin::choose_zone;
 use crate::cli::{ExplainArgs, ExplainOutput, ModelArgs, SourceArgs, TableArgs, TableOutput};
 use crate::explain::{Context, Explanation, Observer, PlainService, explain, service_of};
 use crate::mirror::ServiceKey;
+use crate::report::Report;
 use crate::source::{Feeds, Policy, ShrinkGuard, file, kube};
 use crate::table::Publisher;
 use crate::table::publish::Reader;
-use crate::table::report::Report;
 use crate::zone::Name;
 use crate::zone::print::zone_file;
 

@@ -9,7 +9,7 @@ use super::values::parse_https_path;
 use crate::server::encrypted::Options;
 
 /// DNS over TLS, HTTPS and QUIC. The default is what `demo` has: none.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Encrypted listeners")]
 #[command(group = ArgGroup::new("encrypted").args(["tls_listen", "https_listen", "quic_listen"]).multiple(true))]
 pub struct EncryptedArgs {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use crate::log::LogFormat;
 use crate::mirror::GatewayDown;
 use crate::source::ShrinkGuard;
 use crate::table::{LocalMembers, ShortNames};
-use crate::telemetry::LogFormat;
 use crate::wire::Order;
 use crate::zone::reverse::range_of;
 use crate::zone::{Name, ZoneName};

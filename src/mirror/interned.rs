@@ -8,9 +8,10 @@ use std::collections::HashSet;
 use std::fmt;
 use std::hash::Hash;
 use std::ops::Deref;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 use arcstr::ArcStr;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize, Serializer};
 use triomphe::ThinArc;
 
@@ -19,7 +20,7 @@ use super::Port;
 /// A text that is shared, one pointer wide.
 pub type Text = ArcStr;
 
-/// The ports of an endpoint, shared by all that have the same, one pointer wide.
+/// The ports of an endpoint, sorted by number, name and protocol, each once; one pointer wide.
 #[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(from = "Vec<Port>")]
 pub struct Ports(ThinArc<(), Port>);
@@ -27,7 +28,7 @@ pub struct Ports(ThinArc<(), Port>);
 /// Returns the one copy of a text that is likely to occur again.
 pub fn intern(text: &str) -> Text {
     static TEXTS: LazyLock<Mutex<Pool<Text>>> = LazyLock::new(Mutex::default);
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut texts = TEXTS.lock();
     if let Some(known) = texts.known.get(text) {
         return known.clone();
     }
@@ -87,22 +88,40 @@ impl Held for Ports {
     }
 }
 
-impl FromIterator<Port> for Ports {
-    fn from_iter<I: IntoIterator<Item = Port>>(ports: I) -> Self {
+impl Ports {
+    /// Sorts ports, and shares them with all that have the same, for ports that stay.
+    pub fn interned(ports: impl IntoIterator<Item = Port>) -> Self {
         static PORTS: LazyLock<Mutex<Pool<Ports>>> = LazyLock::new(Mutex::default);
-        let ports: Vec<Port> = ports.into_iter().collect();
-        let ports = Self(ThinArc::from_header_and_iter((), ports.into_iter()));
-        let mut pool = PORTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let ports: Self = ports.into_iter().collect();
+        let mut pool = PORTS.lock();
         if let Some(known) = pool.known.get(&ports) {
             return known.clone();
         }
         pool.add(ports)
     }
+
+    /// Returns the ports of either.
+    pub fn union(&self, other: &Self) -> Self {
+        if self == other {
+            return self.clone();
+        }
+        self.iter().chain(other).cloned().collect()
+    }
 }
 
+impl FromIterator<Port> for Ports {
+    fn from_iter<I: IntoIterator<Item = Port>>(ports: I) -> Self {
+        let mut ports: Vec<Port> = ports.into_iter().collect();
+        ports.sort_unstable();
+        ports.dedup();
+        Self(ThinArc::from_header_and_iter((), ports.into_iter()))
+    }
+}
+
+/// Of what was saved.
 impl From<Vec<Port>> for Ports {
     fn from(ports: Vec<Port>) -> Self {
-        ports.into_iter().collect()
+        Self::interned(ports)
     }
 }
 
@@ -142,7 +161,7 @@ mod tests {
 
     fn ports(number: u16) -> Ports {
         let (name, protocol) = (None, Protocol::Tcp);
-        Ports::from_iter([Port {
+        Ports::interned([Port {
             number,
             name,
             protocol,

@@ -41,6 +41,19 @@ macro_rules! label {
                 &self.0
             }
 
+            /// Makes a label whose text is shared with all that are equal, for labels that stay.
+            ///
+            /// # Errors
+            ///
+            /// If the text is no label.
+            pub fn interned(text: &str) -> Result<Self, InvalidLabel> {
+                Self::of(text, intern)
+            }
+
+            fn of(text: &str, make: fn(&str) -> Text) -> Result<Self, InvalidLabel> {
+                if is_label(text) { Ok(Self(make(text))) } else { Err(InvalidLabel { value: text.into() }) }
+            }
+
             /// Returns the label as a shared text.
             pub fn text(&self) -> &Text {
                 &self.0
@@ -51,15 +64,16 @@ macro_rules! label {
             type Err = InvalidLabel;
 
             fn from_str(text: &str) -> Result<Self, InvalidLabel> {
-                if is_label(text) { Ok(Self(intern(text))) } else { Err(InvalidLabel { value: text.into() }) }
+                Self::of(text, |text| text.into())
             }
         }
 
+        /// Of what was saved.
         impl TryFrom<String> for $name {
             type Error = InvalidLabel;
 
             fn try_from(text: String) -> Result<Self, InvalidLabel> {
-                text.parse()
+                Self::interned(&text)
             }
         }
 
@@ -96,6 +110,13 @@ label! {
 label! {
     /// A port's name; `P` of an owner name is it with an underscore in front (RFC 2782).
     PortName
+}
+
+impl ServiceName {
+    /// Returns the namespace that is called like the service.
+    pub fn as_namespace(&self) -> Namespace {
+        Namespace(self.0.clone())
+    }
 }
 
 impl Hostname {

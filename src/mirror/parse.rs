@@ -14,8 +14,9 @@ use super::object::{KubeEndpoint, KubePort, ServiceSpec, SliceBody};
 use super::watch::{Kind, Watch, key};
 use super::{
     ClusterName, EndpointMirror, Export, FLAT_MIRROR, GatewayDown, GatewaySlice, HeadlessMirror,
-    KubeObject, ListedHost, ListedHosts, LocalService, Namespace, Object, Port, Protocol,
-    ServiceKey, ServiceName, Skip, SkipReason, Slice, SliceEndpoint, Text, Wishes, intern,
+    Hostname, KubeObject, ListedHost, ListedHosts, LocalService, Namespace, Object, Port, PortName,
+    Ports, Protocol, ServiceKey, ServiceName, Skip, SkipReason, Slice, SliceEndpoint, Text, Wishes,
+    intern,
 };
 
 /// Finds the watch that selects an object, and reduces it. An object that no selector can be asked about, because a
@@ -138,12 +139,12 @@ fn endpoint_mirror(
     }
     let ports = spec.ports.iter().flatten();
     Ok(EndpointMirror {
-        hostname: host.parse().map_err(bad_name)?,
+        hostname: Hostname::interned(host).map_err(bad_name)?,
         service: service_key(service, name)?,
         cluster,
         parent: intern(parent),
         addresses,
-        ports: ports.filter_map(port).collect(),
+        ports: Ports::interned(ports.filter_map(port)),
     })
 }
 
@@ -182,7 +183,7 @@ fn listed_hosts(body: &SliceBody<'_>) -> Box<[ListedHost]> {
     let host = |endpoint: &KubeEndpoint<'_>| {
         let first = endpoint.addresses.iter().flatten().next();
         Some(ListedHost {
-            hostname: endpoint.hostname.as_deref()?.parse().ok()?,
+            hostname: Hostname::interned(endpoint.hostname.as_deref()?).ok()?,
             address: first.and_then(|ip| usable_address(ip).ok()),
         })
     };
@@ -198,24 +199,27 @@ fn local_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
         let first = e.addresses.iter().flatten().next();
         let none = || Skip::new(SkipReason::BadAddress, "an endpoint has no address");
         let address = first.ok_or_else(none).and_then(|ip| usable_address(ip));
+        let address = left_out.note(address)?;
         let hostname = e.hostname.as_deref().filter(|host| !host.is_empty());
-        let hostname = hostname.map(|host| host.parse().map_err(bad_name));
-        SliceEndpoint {
-            address: left_out.note(address),
-            hostname: hostname.and_then(|host| left_out.note(host)),
+        let hostname = hostname.map(|host| Hostname::interned(host).map_err(bad_name));
+        let hostname = hostname.and_then(|host| left_out.note(host));
+        Some(SliceEndpoint {
+            address,
+            hostname: hostname.unwrap_or_else(|| Hostname::from_address(address)),
             target: e
                 .target_ref
                 .as_ref()
                 .and_then(|t| t.uid.as_deref())
                 .map(Text::from),
             ready: is_ready(e),
-        }
+        })
     };
-    let endpoints = body.endpoints.iter().flatten().map(&mut endpoint).collect();
+    let endpoints = body.endpoints.iter().flatten();
+    let endpoints = endpoints.filter_map(&mut endpoint).collect();
     Ok(Object::Slice(Box::new(Slice {
         service,
         endpoints,
-        ports: body.ports.iter().flatten().filter_map(port).collect(),
+        ports: Ports::interned(body.ports.iter().flatten().filter_map(port)),
         left_out: left_out.skips(),
     })))
 }
@@ -304,17 +308,14 @@ fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<&'n str, Sk
 }
 
 fn service_key(object: &KubeObject<'_>, service: &str) -> Result<ServiceKey, Skip> {
-    let namespace: Namespace = object.namespace().parse().map_err(bad_name)?;
-    let service: ServiceName = service.parse().map_err(bad_name)?;
+    let namespace = Namespace::interned(object.namespace()).map_err(bad_name)?;
+    let service = ServiceName::interned(service).map_err(bad_name)?;
     Ok(ServiceKey { namespace, service })
 }
 
 fn cluster(service: &KubeObject<'_>) -> Result<ClusterName, Skip> {
-    service
-        .label(key::CLUSTER_NAME)
-        .unwrap_or_default()
-        .parse()
-        .map_err(bad_name)
+    let cluster = service.label(key::CLUSTER_NAME).unwrap_or_default();
+    ClusterName::interned(cluster).map_err(bad_name)
 }
 
 fn bad_name(error: super::InvalidLabel) -> Skip {
@@ -349,7 +350,10 @@ fn usable_address(text: &str) -> Result<IpAddr, Skip> {
 fn port(port: &KubePort<'_>) -> Option<Port> {
     Some(Port {
         number: u16::try_from(port.port?).ok().filter(|n| *n != 0)?,
-        name: port.name.as_deref().and_then(|name| name.parse().ok()),
+        name: port
+            .name
+            .as_deref()
+            .and_then(|name| PortName::interned(name).ok()),
         protocol: match port.protocol.as_deref().unwrap_or("TCP") {
             "TCP" => Protocol::Tcp,
             "UDP" => Protocol::Udp,

@@ -7,15 +7,17 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::source::unix_seconds;
-use crate::telemetry::{Counters, OnceAMinute};
+use crate::clock::unix_seconds;
+use crate::log::OnceAMinute;
+use crate::server::counters::Counters;
 
 /// How many TCP connections are served at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +97,7 @@ impl Connections {
             last_query: AtomicU64::new(self.now()),
             leave: CancellationToken::new(),
         });
-        let mut open = self.lock();
+        let mut open = self.0.open.lock();
         if open.of_address.get(&address) >= Some(&limits.per_address) {
             Self::displace(open.longest_idle(Some(address)));
         } else if open.all.len() >= limits.total {
@@ -131,7 +133,7 @@ impl Connections {
         if let Some(lender) = &self.0.lender {
             return lender.give_way();
         }
-        let longest = self.lock().longest_idle(None);
+        let longest = self.0.open.lock().longest_idle(None);
         Self::displace(longest);
     }
 
@@ -144,11 +146,6 @@ impl Connections {
     /// Microseconds from the start of the server.
     fn now(&self) -> u64 {
         self.0.started.elapsed().as_micros() as u64 // half a million years fit
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        // Nothing panics while it holds the lock, and if it did, the state would still be whole.
-        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -192,7 +189,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut open = self.connections.lock();
+        let mut open = self.connections.0.open.lock();
         open.remove(self.number);
         self.connections.0.counters.set_connections(open.all.len());
     }
@@ -271,6 +268,6 @@ mod tests {
         assert!(is_displaced(&first));
         drop(first);
         assert!(!is_displaced(&second));
-        assert_eq!(connections.lock().all.len(), 1);
+        assert_eq!(connections.0.open.lock().all.len(), 1);
     }
 }

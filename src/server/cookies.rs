@@ -6,13 +6,14 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use tracing::{info, warn};
 
 use super::contents::{Content, content, look};
-use crate::telemetry::sentence;
+use crate::log::sentence;
 use crate::wire::cookie::{InvalidSecrets, OLDEST};
 use crate::wire::{CookieSecret, CookieSecrets};
 
@@ -66,7 +67,7 @@ impl Cookies {
 
     /// Returns the secrets in use.
     pub(super) fn current(&self) -> Arc<CookieSecrets> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         current.clone()
     }
 
@@ -121,7 +122,7 @@ impl Cookies {
     }
 
     fn replace(&self, secrets: CookieSecrets) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(secrets);
+        *self.current.write() = Arc::new(secrets);
     }
 }
 

@@ -14,7 +14,7 @@ mod tls;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -140,9 +140,9 @@ impl Encrypted {
         usize::from(!self.listeners.is_empty())
     }
 
-    /// Returns the certificate, which changes when its files do.
-    pub fn certificate(&self) -> Arc<Certificate> {
-        self.certificate.clone()
+    /// Returns when the certificate in use expires, in Unix seconds: it changes when the files do.
+    pub fn certificate_expiry(&self) -> Arc<AtomicU64> {
+        self.certificate.expiry()
     }
 
     /// Follows the files for ever.

@@ -23,7 +23,8 @@ use super::accept::accept;
 use super::connections::{Connections, Place};
 use super::framing::{Framing, Pause};
 use super::{Answerer, TCP_IDLE};
-use crate::telemetry::{Ended, replaced};
+use crate::log::replaced;
+use crate::server::counters::Ended;
 use crate::wire::Transport;
 
 /// How long a client may take for its first query: it opened the connection in order to ask, and soon.

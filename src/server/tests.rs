@@ -1,10 +1,19 @@
 //! Listeners that run into what a test has set for them.
 
-use std::io::{Read as _, Write as _};
+use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::Ordering::SeqCst;
+use std::os::fd::RawFd;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, MultiResults};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::udp::BATCH;
+use super::udp::address::Address;
 use super::*;
 use crate::table::Publisher;
 use crate::testing::zones;
@@ -19,7 +28,55 @@ const LONG: Duration = Duration::from_secs(10);
 struct Running {
     server: DnsServer,
     answerers: Answerers,
+    faults: Arc<Faults>,
     dns: SocketAddr,
+}
+
+/// What the system calls of UDP workers run into.
+#[derive(Default)]
+struct Faults {
+    /// The next call to receive panics after it has received, as if answering did.
+    panic: AtomicBool,
+    /// Every call to receive panics, before it takes anything.
+    deaf: AtomicBool,
+    /// The next call to receive fails with this, as the kernel numbers its errors.
+    receive: AtomicI32,
+    /// So many calls to send fail, with that.
+    send: [AtomicI32; 2],
+}
+
+impl Calls for Arc<Faults> {
+    fn receive<'b, A: Address>(
+        &self,
+        socket: RawFd,
+        headers: &'b mut MultiHeaders<A>,
+        packets: &'b mut [[IoSliceMut<'b>; 1]; BATCH],
+        flags: MsgFlags,
+    ) -> Result<MultiResults<'b, A>, Errno> {
+        assert!(!self.deaf.load(SeqCst), "a fault of a test");
+        match self.receive.swap(0, SeqCst) {
+            0 => {}
+            error => return Err(Errno::from_raw(error)),
+        }
+        let received = Kernel.receive(socket, headers, packets, flags)?;
+        assert!(!self.panic.swap(false, SeqCst), "a fault of a test");
+        Ok(received)
+    }
+
+    fn send<A: Address>(
+        &self,
+        socket: RawFd,
+        headers: &mut MultiHeaders<A>,
+        replies: &[[IoSlice<'_>; 1]],
+        clients: &[Option<A>],
+        control: &[ControlMessage<'_>],
+    ) -> Result<usize, Errno> {
+        let [count, error] = &self.send;
+        match count.fetch_update(SeqCst, SeqCst, |count| (count > 0).then_some(count - 1)) {
+            Ok(_) => Err(Errno::from_raw(error.load(SeqCst))),
+            Err(_) => Kernel.send(socket, headers, replies, clients, control),
+        }
+    }
 }
 
 impl Running {
@@ -50,10 +107,12 @@ impl Running {
             total: 10,
             per_address: 10,
         };
-        let server = DnsServer::start(listeners, &answerers, udp_workers, limits).unwrap();
+        let faults = Arc::<Faults>::default();
+        let server = DnsServer::start_with(&faults, listeners, &answerers, udp_workers, limits);
         Self {
-            server,
+            server: server.unwrap(),
             answerers,
+            faults,
             dns,
         }
     }
@@ -123,7 +182,7 @@ async fn a_worker_that_panics_is_counted_and_replaced() {
         let running = Running::start(workers);
         let socket = running.socket();
         for round in 1..=5 {
-            running.answerers.trap.panic.store(true, SeqCst);
+            running.faults.panic.store(true, SeqCst);
             socket.send(&query(99)).unwrap(); // lost with its worker
             while running.panics(Transport::Udp) < round {
                 tokio::task::yield_now().await;
@@ -135,13 +194,75 @@ async fn a_worker_that_panics_is_counted_and_replaced() {
     }
 }
 
+/// A connection that panics when it is told to, as if answering did.
+struct Panicking {
+    stream: tokio::net::TcpStream,
+    is_told: Arc<AtomicBool>,
+}
+
+impl tcp::Stream for Panicking {
+    fn socket(&self) -> &tokio::net::TcpStream {
+        &self.stream
+    }
+}
+
+impl AsyncRead for Panicking {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_read(context, to);
+        let has_read = polled.is_ready() && !to.filled().is_empty();
+        assert!(
+            !has_read || !self.is_told.swap(false, SeqCst),
+            "a fault of a test"
+        );
+        polled
+    }
+}
+
+impl AsyncWrite for Panicking {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        octets: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, octets)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_whose_task_panics_ends_alone() {
-    let running = Running::start(1);
+    let mut running = Running::start(1);
+    let is_told = Arc::<AtomicBool>::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    running.dns = listener.local_addr().unwrap();
+    let answerer = Arc::new(running.answerers.add());
+    let (stop, connections) = (
+        running.server.stop.clone(),
+        running.server.connections.clone(),
+    );
+    let of_listener = (answerer.clone(), stop.clone(), is_told.clone());
+    let serve = move |stream, client, place| {
+        let (answerer, stop, is_told) = of_listener.clone();
+        let stream = Panicking { stream, is_told };
+        tcp::Connection::new(stream, Transport::Tcp, client, place, answerer, stop).serve()
+    };
+    let note_end = move |ended| tcp::note_end(&answerer, Transport::Tcp, ended);
+    tokio::spawn(accept::accept(listener, connections, stop, serve, note_end));
     let (mut one, mut other) = (running.connect(), running.connect());
     assert_eq!(ask_by_tcp(&mut one, 1).unwrap(), 1);
     assert_eq!(ask_by_tcp(&mut other, 2).unwrap(), 2);
-    running.answerers.trap.panic.store(true, SeqCst);
+    is_told.store(true, SeqCst);
     assert!(ask_by_tcp(&mut one, 3).is_err(), "the connection ends");
     assert_eq!(ask_by_tcp(&mut other, 4).unwrap(), 4);
     assert_eq!(ask_by_tcp(&mut running.connect(), 5).unwrap(), 5);
@@ -156,22 +277,22 @@ async fn a_connection_whose_task_panics_ends_alone() {
 async fn without_memory_for_sockets_it_waits_and_goes_on() {
     let running = Running::start(1);
     let socket = running.socket();
-    let trap = &running.answerers.trap;
+    let faults = &running.faults;
     for error in [ENOBUFS, ENOMEM] {
         // Receiving fails once: the query waits in the queue.
-        trap.receive.store(error, SeqCst);
-        while trap.receive.load(SeqCst) != 0 {
+        faults.receive.store(error, SeqCst);
+        while faults.receive.load(SeqCst) != 0 {
             tokio::task::yield_now().await;
         }
         assert_eq!(ask(&socket, 1), Some(1));
         // Sending fails once: it is tried again.
-        trap.send[1].store(error, SeqCst);
-        trap.send[0].store(1, SeqCst);
+        faults.send[1].store(error, SeqCst);
+        faults.send[0].store(1, SeqCst);
         assert_eq!(ask(&socket, 2), Some(2));
         // It fails twice: the reply is lost, and the next one is sent.
-        trap.send[0].store(2, SeqCst);
+        faults.send[0].store(2, SeqCst);
         socket.send(&query(3)).unwrap();
-        while trap.send[0].load(SeqCst) != 0 {
+        while faults.send[0].load(SeqCst) != 0 {
             tokio::task::yield_now().await;
         }
         assert_eq!(ask(&socket, 4), Some(4));
@@ -183,9 +304,9 @@ async fn without_memory_for_sockets_it_waits_and_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_panics_again_and_again_does_not_spin() {
     let running = Running::start(1);
-    let (socket, trap) = (running.socket(), &running.answerers.trap);
+    let (socket, faults) = (running.socket(), &running.faults);
     let started = Instant::now();
-    trap.deaf.store(true, SeqCst);
+    faults.deaf.store(true, SeqCst);
     while running.panics(Transport::Udp) < 14 {
         tokio::task::yield_now().await;
     }
@@ -193,7 +314,7 @@ async fn a_worker_that_panics_again_and_again_does_not_spin() {
     // pause is short again.
     let took = started.elapsed();
     assert!(took >= Duration::from_millis(200), "{took:?}");
-    trap.deaf.store(false, SeqCst);
+    faults.deaf.store(false, SeqCst);
     assert_eq!(ask(&socket, 1), Some(1));
     running.server.stop().await;
 }
@@ -212,14 +333,14 @@ async fn what_waits_is_answered_at_the_end_although_receiving_is_interrupted() {
         let socket = running.socket();
         socket.connect((asked, running.dns.port())).unwrap();
         // Nothing is received until the server is to stop; then the queue is full, and the first call fails.
-        running.answerers.trap.deaf.store(true, SeqCst);
+        running.faults.deaf.store(true, SeqCst);
         while running.panics(Transport::Udp) < 10 {
             tokio::task::yield_now().await;
         }
         (0..100).for_each(|id| _ = socket.send(&query(id)).unwrap());
         running.server.stop.cancel();
-        running.answerers.trap.receive.store(error, SeqCst);
-        running.answerers.trap.deaf.store(false, SeqCst);
+        running.faults.receive.store(error, SeqCst);
+        running.faults.deaf.store(false, SeqCst);
         for _ in 0..100 {
             assert!(socket.recv(&mut [0; 512]).is_ok(), "{asked}: errno {error}");
         }
@@ -233,8 +354,8 @@ async fn replies_of_a_batch_leave_from_the_addresses_that_were_asked() {
     const EINVAL: i32 = 22;
     for is_first_lost in [false, true] {
         let running = Running::start_at(Ipv4Addr::UNSPECIFIED, 1);
-        let trap = &running.answerers.trap;
-        trap.deaf.store(true, SeqCst);
+        let faults = &running.faults;
+        faults.deaf.store(true, SeqCst);
         while running.panics(Transport::Udp) < 1 {
             tokio::task::yield_now().await;
         }
@@ -252,10 +373,10 @@ async fn replies_of_a_batch_leave_from_the_addresses_that_were_asked() {
             socket.send_to(&query(id), asked(id)).unwrap();
         }
         if is_first_lost {
-            trap.send[1].store(EINVAL, SeqCst);
-            trap.send[0].store(1, SeqCst);
+            faults.send[1].store(EINVAL, SeqCst);
+            faults.send[0].store(1, SeqCst);
         }
-        trap.deaf.store(false, SeqCst);
+        faults.deaf.store(false, SeqCst);
         // Replies go in the order of the addresses, and the first query went to the first of them.
         let lost = is_first_lost.then_some(0);
         let mut ids: Vec<u8> = (0..100).filter(|id| Some(*id) != lost).collect();

@@ -7,7 +7,7 @@
 //! A reply leaves from the address that its query came to. A socket with one address needs nothing for that. For a socket
 //! with every address of the host, control messages hold the address, and one call sends the replies of one address.
 
-mod address;
+pub(super) mod address;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::UdpSocket;
@@ -17,7 +17,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, recvmmsg, sendmmsg};
+use nix::sys::socket::{
+    ControlMessage, MsgFlags, MultiHeaders, MultiResults, SockaddrIn, SockaddrIn6, recvmmsg,
+    sendmmsg,
+};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -27,12 +30,12 @@ use address::{Address, local_address};
 pub(super) use address::request_local_addresses;
 
 use super::Answerer;
-use crate::source::unix_seconds;
-use crate::telemetry::replaced;
+use crate::clock::unix_seconds;
+use crate::log::replaced;
 use crate::wire::Transport;
 
 /// Datagrams that are taken with one call: enough to make the calls cheap, few enough to stay in the nearest caches.
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 /// Octets of a datagram that are read: a query takes some hundred at most.
 const QUERY: usize = 4096;
 /// Octets of a reply: `--udp-max` is 4096 at most.
@@ -54,11 +57,12 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// If the system grants no thread, or the socket cannot be set up.
-pub(super) fn start(
+pub(super) fn start<C: Calls>(
     socket: UdpSocket,
+    calls: C,
     answerer: Answerer,
     stop: CancellationToken,
-) -> io::Result<impl Future<Output = ()> + use<>> {
+) -> io::Result<impl Future<Output = ()> + use<C>> {
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(WAIT))?;
     let address = socket.local_addr()?;
@@ -66,8 +70,12 @@ pub(super) fn start(
     let (ended, end) = oneshot::channel::<()>();
     let work = move || {
         let run = || match address.is_ipv4() {
-            true => Worker::<SockaddrIn>::new(&socket, is_wildcard, &answerer).run(&stop),
-            false => Worker::<SockaddrIn6>::new(&socket, is_wildcard, &answerer).run(&stop),
+            true => {
+                Worker::<SockaddrIn, C>::new(&socket, &calls, &answerer, is_wildcard).run(&stop)
+            }
+            false => {
+                Worker::<SockaddrIn6, C>::new(&socket, &calls, &answerer, is_wildcard).run(&stop)
+            }
         };
         // What a panic could leave half done is the worker's own, and goes with it; what they share are counters and the
         // table, which is never changed.
@@ -96,9 +104,36 @@ pub(super) fn start(
     })
 }
 
+/// The system calls of a worker: between it and the kernel, tests put failures.
+pub(super) trait Calls: Send + 'static {
+    /// Receives a batch.
+    fn receive<'b, A: Address>(
+        &self,
+        socket: RawFd,
+        headers: &'b mut MultiHeaders<A>,
+        packets: &'b mut [[IoSliceMut<'b>; 1]; BATCH],
+        flags: MsgFlags,
+    ) -> Result<MultiResults<'b, A>, Errno>;
+
+    /// Sends as many replies as go at once; an error is about the first.
+    fn send<A: Address>(
+        &self,
+        socket: RawFd,
+        headers: &mut MultiHeaders<A>,
+        replies: &[[IoSlice<'_>; 1]],
+        clients: &[Option<A>],
+        control: &[ControlMessage<'_>],
+    ) -> Result<usize, Errno>;
+}
+
+/// The calls themselves.
+#[derive(Clone)]
+pub(super) struct Kernel;
+
 /// A socket, and what a batch takes. All datagrams of a socket come from addresses of one family.
-struct Worker<'w, A> {
+struct Worker<'w, A, C> {
     socket: &'w UdpSocket,
+    calls: &'w C,
     /// The socket has every address of this host, and control messages hold a datagram's.
     is_wildcard: bool,
     answerer: &'w Answerer,
@@ -128,13 +163,49 @@ struct Datagram<A: Address> {
     client: A,
 }
 
+/// The replies of a batch that are to be sent.
+struct Outgoing<'r, A: Address> {
+    replies: [[IoSlice<'r>; 1]; BATCH],
+    clients: [Option<A>; BATCH],
+    /// Where each leaves from.
+    locals: [A::Local; BATCH],
+    count: usize,
+}
+
+// === impl Kernel ===
+
+impl Calls for Kernel {
+    fn receive<'b, A: Address>(
+        &self,
+        socket: RawFd,
+        headers: &'b mut MultiHeaders<A>,
+        packets: &'b mut [[IoSliceMut<'b>; 1]; BATCH],
+        flags: MsgFlags,
+    ) -> Result<MultiResults<'b, A>, Errno> {
+        recvmmsg(socket, headers, packets, flags, None)
+    }
+
+    fn send<A: Address>(
+        &self,
+        socket: RawFd,
+        headers: &mut MultiHeaders<A>,
+        replies: &[[IoSlice<'_>; 1]],
+        clients: &[Option<A>],
+        control: &[ControlMessage<'_>],
+    ) -> Result<usize, Errno> {
+        let flags = MsgFlags::MSG_DONTWAIT;
+        Ok(sendmmsg(socket, headers, replies, clients, control, flags)?.count())
+    }
+}
+
 // === impl Worker ===
 
-impl<'w, A: Address> Worker<'w, A> {
-    fn new(socket: &'w UdpSocket, is_wildcard: bool, answerer: &'w Answerer) -> Self {
+impl<'w, A: Address, C: Calls> Worker<'w, A, C> {
+    fn new(socket: &'w UdpSocket, calls: &'w C, answerer: &'w Answerer, is_wildcard: bool) -> Self {
         let headers = || MultiHeaders::preallocate(BATCH, is_wildcard.then(A::control_buffer));
         Self {
             socket,
+            calls,
             is_wildcard,
             answerer,
             received: headers(),
@@ -178,12 +249,51 @@ impl<'w, A: Address> Worker<'w, A> {
 
     /// Receives what waits, one datagram at least, and answers it.
     fn serve_batch(&mut self, flags: MsgFlags) -> Result<(), Errno> {
-        #[cfg(test)]
-        self.answerer.trap.receive().map_err(Errno::from_raw)?;
+        let arrived = self.receive(flags)?;
+        let started = Instant::now();
+        let mut outgoing = Outgoing {
+            replies: [[IoSlice::new(&[])]; BATCH],
+            clients: [None; BATCH],
+            locals: [A::UNSPECIFIED; BATCH],
+            count: 0,
+        };
+        let (answerer, packets) = (self.answerer, &self.packets);
+        let moment = answerer.moment(arrived.iter().flatten().count());
+        let mut rest = self.replies.as_mut_slice();
+        for datagram in arrived.into_iter().flatten() {
+            let packet = &packets[datagram.packet].0[..datagram.length.min(QUERY)];
+            let client = datagram.client.socket_address();
+            let reply =
+                answerer.answer(&moment, packet, Transport::Udp, client, &mut rest[..REPLY]);
+            let Some(length) = reply else { continue };
+            let (reply, behind) = rest.split_at_mut(length);
+            outgoing.push(reply, &datagram);
+            rest = behind;
+        }
+        drop(moment);
+        let took = started.elapsed();
+        answerer.counters.count_time(outgoing.count, took);
+        let socket = self.socket.as_raw_fd();
+        outgoing.send(
+            |replies, clients, local| {
+                let info = self.is_wildcard.then(|| A::packet_info(local));
+                let control = info.as_ref().map(A::control_message);
+                let control = control.as_slice();
+                self.calls
+                    .send(socket, &mut self.sent, replies, clients, control)
+            },
+            answerer,
+        );
+        Ok(())
+    }
+
+    /// Takes what waits in the queue, sorted by the addresses that it came to, and then as it came.
+    fn receive(&mut self, flags: MsgFlags) -> Result<[Option<Datagram<A>>; BATCH], Errno> {
         let socket = self.socket.as_raw_fd();
         let mut slices = self.packets.each_mut().map(|p| [IoSliceMut::new(&mut p.0)]);
-        let messages = recvmmsg(socket, &mut self.received, &mut slices, flags, None)?;
-        let started = Instant::now();
+        let messages = self
+            .calls
+            .receive(socket, &mut self.received, &mut slices, flags)?;
         let mut arrived = [None; BATCH];
         let mut count = 0;
         for (packet, (to, message)) in arrived.iter_mut().zip(messages).enumerate() {
@@ -196,71 +306,11 @@ impl<'w, A: Address> Worker<'w, A> {
             count += 1;
         }
         if self.is_wildcard {
-            // Replies of one address are sent together; otherwise in the order of the queries.
+            // Replies of one address are sent together.
             let key = |datagram: &Option<Datagram<A>>| datagram.map(|d| (d.local, d.packet));
             arrived[..count].sort_unstable_by_key(key);
         }
-
-        let moment = self.answerer.moment(count);
-        let mut rest = self.replies.as_mut_slice();
-        let mut replies = [[IoSlice::new(&[])]; BATCH];
-        let mut clients = [None; BATCH];
-        let mut locals = [A::UNSPECIFIED; BATCH];
-        let mut count = 0;
-        for datagram in arrived.into_iter().flatten() {
-            let (client, local) = (datagram.client, datagram.local);
-            let packet = &self.packets[datagram.packet].0[..datagram.length.min(QUERY)];
-            let from = client.socket_address();
-            let reply =
-                self.answerer
-                    .answer(&moment, packet, Transport::Udp, from, &mut rest[..REPLY]);
-            let Some(length) = reply else { continue };
-            let (reply, behind) = rest.split_at_mut(length);
-            replies[count] = [IoSlice::new(reply)];
-            (clients[count], locals[count]) = (Some(client), local);
-            rest = behind;
-            count += 1;
-        }
-        drop(moment);
-        let counters = &self.answerer.counters;
-        counters.count_time(count, started.elapsed());
-        let (mut replies, mut clients) = (&replies[..count], &clients[..count]);
-        let mut locals = &locals[..count];
-        let mut has_rested = false;
-        while let Some(local) = locals.first() {
-            let run = locals.iter().take_while(|other| *other == local).count();
-            #[cfg(test)]
-            let trapped = self.answerer.trap.send().map_err(Errno::from_raw);
-            #[cfg(not(test))]
-            let trapped = Ok::<_, Errno>(());
-            let sent = trapped.and_then(|()| {
-                let headers = &mut self.sent;
-                let local = self.is_wildcard.then_some(*local);
-                send(socket, headers, &replies[..run], &clients[..run], local)
-            });
-            let taken = match sent {
-                Ok(sent) => sent,
-                // The system may have memory again in a moment. Waiting once is enough: others wait as well.
-                Err(error @ (Errno::ENOBUFS | Errno::ENOMEM)) if !has_rested => {
-                    if self.answerer.send_failures.is_due(unix_seconds()) {
-                        warn!(%error, "Sending over UDP failed");
-                    }
-                    thread::sleep(REST);
-                    has_rested = true;
-                    0
-                }
-                // What cannot be sent is left out: a client that is not reachable, or an address that this host has no
-                // longer, must not keep the others waiting.
-                Err(error) => {
-                    debug!(%error, "A reply could not be sent");
-                    counters.count_unsent();
-                    1
-                }
-            };
-            (replies, clients) = (&replies[taken..], &clients[taken..]);
-            locals = &locals[taken..];
-        }
-        Ok(())
+        Ok(arrived)
     }
 
     /// Connects the socket to itself: what is queued stays, and what comes now is refused instead of being lost between
@@ -274,18 +324,52 @@ impl<'w, A: Address> Worker<'w, A> {
     }
 }
 
-/// Sends as many replies as go at once, all from one address; an error is about the first. Headers with room for control
-/// messages need a local address.
-fn send<A: Address>(
-    socket: RawFd,
-    headers: &mut MultiHeaders<A>,
-    replies: &[[IoSlice<'_>; 1]],
-    clients: &[Option<A>],
-    local: Option<A::Local>,
-) -> Result<usize, Errno> {
-    let info = local.map(A::packet_info);
-    let control = info.as_ref().map(A::control_message);
-    let control = control.as_slice();
-    let flags = MsgFlags::MSG_DONTWAIT;
-    Ok(sendmmsg(socket, headers, replies, clients, control, flags)?.count())
+// === impl Outgoing ===
+
+impl<'r, A: Address> Outgoing<'r, A> {
+    /// Adds the reply to a datagram.
+    fn push(&mut self, reply: &'r [u8], to: &Datagram<A>) {
+        self.replies[self.count] = [IoSlice::new(reply)];
+        self.clients[self.count] = Some(to.client);
+        self.locals[self.count] = to.local;
+        self.count += 1;
+    }
+
+    /// Sends everything, replies of one address with one call.
+    fn send(
+        &self,
+        mut send: impl FnMut(&[[IoSlice<'r>; 1]], &[Option<A>], A::Local) -> Result<usize, Errno>,
+        answerer: &Answerer,
+    ) {
+        let mut first = 0;
+        let mut has_rested = false;
+        while first < self.count {
+            let local = self.locals[first];
+            let same = self.locals[first..self.count].iter();
+            let last = first + same.take_while(|other| **other == local).count();
+            first += match send(
+                &self.replies[first..last],
+                &self.clients[first..last],
+                local,
+            ) {
+                Ok(sent) => sent,
+                // The system may have memory again in a moment. Waiting once is enough: others wait as well.
+                Err(error @ (Errno::ENOBUFS | Errno::ENOMEM)) if !has_rested => {
+                    if answerer.send_failures.is_due(unix_seconds()) {
+                        warn!(%error, "Sending over UDP failed");
+                    }
+                    thread::sleep(REST);
+                    has_rested = true;
+                    0
+                }
+                // What cannot be sent is left out: a client that is not reachable, or an address that this host has no
+                // longer, must not keep the others waiting.
+                Err(error) => {
+                    debug!(%error, "A reply could not be sent");
+                    answerer.counters.count_unsent();
+                    1
+                }
+            };
+        }
+    }
 }

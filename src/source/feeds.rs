@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -82,18 +83,18 @@ impl Feeds {
 
     /// Notes that what there is until feeds are heard of was true this long ago.
     pub fn restored(&self, age: Duration) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.started = state.started.checked_sub(age).unwrap_or(state.started);
     }
 
     /// Returns every feed.
     pub fn all(&self) -> BTreeSet<Feed> {
-        self.lock().feeds.keys().cloned().collect()
+        self.state.lock().feeds.keys().cloned().collect()
     }
 
     /// Notes that something was heard of a feed, which ends what ailed its watch.
     pub fn alive(&self, feed: &Feed) {
-        if let Some(signs) = self.lock().feeds.get_mut(feed) {
+        if let Some(signs) = self.state.lock().feeds.get_mut(feed) {
             signs.last_life = Some(Instant::now());
             signs.problem = None;
             if signs.list_problem.is_none() {
@@ -104,7 +105,7 @@ impl Feeds {
 
     /// Notes that a feed has been listed completely.
     pub fn listed(&self, feed: &Feed) {
-        if let Some(signs) = self.lock().feeds.get_mut(feed) {
+        if let Some(signs) = self.state.lock().feeds.get_mut(feed) {
             signs.is_listed = true;
             signs.list_problem = None;
         }
@@ -127,7 +128,7 @@ impl Feeds {
         problem: &str,
         of: impl FnOnce(&mut Signs) -> &mut Option<String>,
     ) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(signs) = state.feeds.get_mut(feed) else {
             return false;
         };
@@ -142,7 +143,7 @@ impl Feeds {
 
     /// Notes that a feed's list is held, in a sentence, and asks for another one at `due`.
     pub(super) fn hold(&self, feed: &Feed, sentence: String, due: Instant) {
-        if let Some(signs) = self.lock().feeds.get_mut(feed) {
+        if let Some(signs) = self.state.lock().feeds.get_mut(feed) {
             signs.held = Some(sentence);
         }
         self.relists
@@ -151,7 +152,7 @@ impl Feeds {
 
     /// Notes that no list of a feed is held any more.
     pub(super) fn release(&self, feed: &Feed) {
-        if let Some(signs) = self.lock().feeds.get_mut(feed) {
+        if let Some(signs) = self.state.lock().feeds.get_mut(feed) {
             signs.held = None;
         }
         self.take_relist(feed);
@@ -185,24 +186,24 @@ impl Feeds {
 
     /// Returns how many feeds there are whose list is held.
     pub fn held(&self) -> usize {
-        let state = self.lock();
+        let state = self.state.lock();
         let is_held = |signs: &&Signs| signs.held.is_some();
         state.feeds.values().filter(is_held).count()
     }
 
     /// Counts a panic of the source, or of what follows it.
     pub(super) fn panicked(&self) {
-        self.lock().panics += 1;
+        self.state.lock().panics += 1;
     }
 
     /// Returns how often the source panicked, and was begun anew.
     pub fn panics(&self) -> u64 {
-        self.lock().panics
+        self.state.lock().panics
     }
 
     /// Returns how long ago the feed that has been silent longest was last heard of; since the start, if never.
     pub fn age(&self) -> Duration {
-        let state = self.lock();
+        let state = self.state.lock();
         let last = |signs: &Signs| signs.last_life.unwrap_or(state.started);
         state
             .feeds
@@ -227,7 +228,7 @@ impl Feeds {
                 .map(|sentence| format!("{feed}: {sentence}"))
                 .collect::<Vec<_>>()
         };
-        self.lock().feeds.iter().flat_map(sentences).collect()
+        self.state.lock().feeds.iter().flat_map(sentences).collect()
     }
 
     /// Returns, in sentences, what ails feeds at the moment.
@@ -240,12 +241,7 @@ impl Feeds {
                 .map(of_feed)
                 .collect::<Vec<_>>()
         };
-        self.lock().feeds.iter().flat_map(sentences).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it holds the lock, and if it did, the state would still be whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().feeds.iter().flat_map(sentences).collect()
     }
 }
 

@@ -16,9 +16,9 @@ use tokio::sync::mpsc::error::SendError;
 use tracing::{info, warn};
 
 use super::{Feed, Feeds, Update, Updates};
+use crate::log::sentence;
 use crate::mirror::{Kind, KubeObject, ObjectKey, ObjectRef, Watch, parse};
 use crate::table::inputs::Objects;
-use crate::telemetry::sentence;
 
 /// When files are looked at.
 #[derive(Clone, Copy, Debug)]

@@ -25,7 +25,7 @@ use requests::ApiServer;
 use watcher::Watcher;
 
 use super::{Feeds, Updates};
-use crate::telemetry::sentence;
+use crate::log::sentence;
 
 /// When the API server is asked, and given up.
 #[derive(Clone, Copy, Debug)]

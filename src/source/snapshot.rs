@@ -19,13 +19,13 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::unix_seconds;
 use crate::VERSION;
+use crate::clock::unix_seconds;
 use crate::mirror::{ClusterName, Namespace, Object, ObjectKey, Watch};
 use crate::table::Inputs;
 
 /// The form of the file; another one is not read.
-const FORM: u32 = 2;
+const FORM: u32 = 3;
 /// The least time between two writes: what is lost with it is a few seconds of changes.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// A write takes at most this share of the time between two: copying and writing a large table is work.

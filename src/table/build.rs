@@ -1,68 +1,18 @@
-//! Inputs → table: rules M1–M10. Pure: values in, a value out; no clock, no I/O, no lock, no log.
+//! Inputs → table: rules M1–M9. Pure: values in, a value out; no clock, no I/O, no lock, no log.
 //!
 //! [`build`] makes the services anew that changed and shares the others with the table before. Building everything at
 //! once gives the same table; a property test says so.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::inputs::{Dirty, Inputs};
 use super::local::non_member_of;
 use super::members::build_service;
+use super::rules::Rules;
 use super::{Service, Table, short};
-use crate::mirror::{ClusterName, GatewayDown, Namespace, ServiceKey, ServiceName};
-
-/// What the operator wants of the model: the flags that decide over membership and names.
-#[derive(Clone, Debug)]
-pub struct Rules {
-    /// `--cluster-name`: this cluster's name, in every cluster the same.
-    pub cluster_name: ClusterName,
-    /// `--cluster-alias LINK=NAME`: names of links → names of clusters.
-    pub cluster_aliases: BTreeMap<ClusterName, ClusterName>,
-    /// `--exclude-cluster`, by the name after aliases.
-    pub excluded_clusters: BTreeSet<ClusterName>,
-    /// `--ttl`, seconds.
-    pub ttl: u32,
-    /// `--ttl-max`, seconds: what an annotation may ask for.
-    pub ttl_max: u32,
-    /// `--gateway-down`.
-    pub gateway_down: GatewayDown,
-    /// `--local-members`.
-    pub local_members: LocalMembers,
-    /// `--short-names`.
-    pub short_names: ShortNames,
-    /// `--short-name S=N`.
-    pub pinned_names: BTreeMap<ServiceName, Namespace>,
-    /// `--default-namespace`.
-    pub default_namespace: Option<Namespace>,
-    /// Octets of the longest zone's name on the wire: decides which names exceed DNS limits (RFC 1035 section 2.3.4).
-    pub longest_zone: usize,
-    /// `--reverse-zone`: names of addresses are asked for, which takes an index.
-    pub has_reverse_zones: bool,
-}
-
-/// Which headless Services of this cluster join (rule M5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LocalMembers {
-    /// Those that are exported or have a mirror of the same name.
-    Matching,
-    /// Those that are exported.
-    Exported,
-    /// None.
-    Off,
-}
-
-/// Which names without a namespace are answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShortNames {
-    /// Every service's, unless several namespaces have it.
-    On,
-    /// Only those that a flag assigns to a namespace.
-    Pinned,
-    /// None.
-    Off,
-}
+use crate::mirror::ServiceKey;
 
 /// The outcome of a build.
 #[derive(Debug)]
@@ -168,15 +118,6 @@ fn put(table: &mut Table, key: &ServiceKey, service: Option<Service>) {
     of_namespace.with_endpoints -= old.map_or(0, |old| has_endpoints(&old));
     if !of_namespace.services.is_empty() {
         table.namespaces.insert(key.namespace.clone(), namespace);
-    }
-}
-
-// === impl Rules ===
-
-impl Rules {
-    /// Returns the name of the cluster that a link leads to.
-    pub fn name_of(&self, link: &ClusterName) -> ClusterName {
-        self.cluster_aliases.get(link).unwrap_or(link).clone()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Headless Services of this cluster: which of them join, and why others do not (rule M5).
 
-use super::build::{LocalMembers, Rules};
 use super::inputs::Inputs;
 use super::parts::Parts;
+use super::rules::{LocalMembers, Rules};
 use super::{Conflict, ConflictKind};
 use crate::mirror::{Export, LocalService, ServiceKey};
 

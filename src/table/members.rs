@@ -5,16 +5,16 @@ use std::net::IpAddr;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::build::Rules;
 use super::inputs::Inputs;
 use super::local::export_conflict;
 use super::missing::missing_hosts;
 use super::parts::Parts;
+use super::rules::Rules;
 use super::wishes::agree;
 use super::{Address, Conflict, ConflictKind, Endpoint, Origin, OwnName, Repeats, Service};
 use crate::mirror::{
     ClusterName, EndpointMirror, HeadlessMirror, Hostname, Kind, Object, ObjectKey, ObjectRef,
-    Port, Ports, ServiceKey, Skip, SkipReason, Slice, SliceEndpoint, Text, Wishes,
+    ServiceKey, Skip, SkipReason, Slice, SliceEndpoint, Text, Wishes,
 };
 
 /// An endpoint as one object tells it, before equal names are united.
@@ -171,10 +171,8 @@ fn locals(
         };
         let left_out = slice.left_out.iter();
         skipped.extend(left_out.map(|skip| (slice_ref(object), skip.clone())));
-        let usable = slice.endpoints.iter().filter_map(|e| Some((e, e.address?)));
-        drafts.extend(usable.map(|(endpoint, address)| {
-            Draft::of_pod(object, slice, endpoint, address, &rules.cluster_name)
-        }));
+        let pods = slice.endpoints.iter();
+        drafts.extend(pods.map(|pod| Draft::of_pod(object, slice, pod, &rules.cluster_name)));
     }
     drafts
 }
@@ -248,7 +246,7 @@ fn unite(key: &ServiceKey, drafts: Vec<Draft>, conflicts: &mut Vec<Conflict>) ->
             .chain(&other.addresses)
             .map(|address| address.ip);
         one.addresses = distinct(ips.collect::<Vec<_>>());
-        one.ports = sorted(one.ports.iter().chain(&other.ports).cloned());
+        one.ports = one.ports.union(&other.ports);
         one.alive |= other.alive;
         one.origin = one.origin.min(other.origin);
         one.objects.extend(other.objects);
@@ -359,7 +357,7 @@ impl Draft {
                 cluster,
                 hostname: mirror.hostname.clone(),
                 addresses: distinct(mirror.addresses.iter().copied()),
-                ports: sorted(mirror.ports.iter().cloned()),
+                ports: mirror.ports.clone(),
                 alive: is_alive(inputs, object),
                 origin: Origin::Mirror,
                 objects: smallvec![(Kind::Service, object.name.clone())],
@@ -374,24 +372,22 @@ impl Draft {
     fn of_pod(
         object: &ObjectKey,
         slice: &Slice,
-        endpoint: &SliceEndpoint,
-        address: IpAddr,
+        pod: &SliceEndpoint,
         cluster: &ClusterName,
     ) -> Self {
-        let hostname = endpoint.hostname.clone();
         Self {
             endpoint: Endpoint {
                 cluster: cluster.clone(),
-                hostname: hostname.unwrap_or_else(|| Hostname::from_address(address)),
-                addresses: distinct([address]),
-                ports: sorted(slice.ports.iter().cloned()),
+                hostname: pod.hostname.clone(),
+                addresses: distinct([pod.address]),
+                ports: slice.ports.clone(),
                 alive: true,
                 origin: Origin::Local,
                 objects: smallvec![(Kind::EndpointSlice, object.name.clone())],
             },
             source: Source::Local,
-            target: endpoint.target.clone(),
-            ready: endpoint.ready,
+            target: pod.target.clone(),
+            ready: pod.ready,
         }
     }
 }
@@ -440,8 +436,4 @@ fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> SmallVec<[Address; 1]> {
             repeats: Repeats::Nothing,
         })
         .collect()
-}
-
-fn sorted(ports: impl Iterator<Item = Port>) -> Ports {
-    ports.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::build::Rules;
 use super::inputs::Inputs;
 use super::parts::Parts;
+use super::rules::Rules;
 use crate::mirror::{
     ClusterName, Hostname, Kind, ListedHost, Object, ObjectKey, ObjectRef, ServiceKey, Text,
 };
@@ -51,9 +51,9 @@ pub(super) fn missing_hosts(
     let made = parts.endpoints.iter();
     let made = made.map(|(_, made)| (made.parent.clone(), &made.cluster, &made.hostname));
     let made: BTreeSet<(Text, &ClusterName, &Hostname)> = made.collect();
-    let service = |name: &str| ObjectRef {
+    let service = |name: &Text| ObjectRef {
         kind: Kind::Service,
-        key: ObjectKey::new(key.namespace.as_str(), name),
+        key: ObjectKey::of_service(key).beside(name),
     };
     let missing = listed
         .into_iter()
@@ -63,7 +63,7 @@ pub(super) fn missing_hosts(
         hostname: hostname.clone(),
         address,
         mirror: service(&mirror),
-        expected: service(&format!("{hostname}-{link}")),
+        expected: service(&Text::from(format!("{hostname}-{link}"))),
     });
     missing.collect()
 }

@@ -1,8 +1,8 @@
 //! The objects that are part of one service, by what they are: the only place that tells their kinds apart.
 
-use super::build::Rules;
 use super::inputs::Inputs;
 use super::local::non_member;
+use super::rules::Rules;
 use crate::mirror::{
     ClusterName, EndpointMirror, HeadlessMirror, LocalService, Object, ObjectKey, ServiceKey,
 };

@@ -3,9 +3,10 @@
 //! One control task holds the [`Publisher`]; every listener holds a [`Reader`]. A query loads the current [`Published`]
 //! once and sees that whole table until it is answered.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
+use parking_lot::Mutex;
 
 use super::{Built, Table};
 
@@ -93,21 +94,16 @@ impl Publisher {
 
     fn replace(&self, next: Arc<Published>) -> Arc<Published> {
         let last = self.current.swap(next.clone());
-        self.lock().push(last);
+        self.retired.lock().push(last);
         self.free_retired();
         next
     }
 
     /// Frees the tables that nobody looks at any more; tells whether there are others.
     pub fn free_retired(&self) -> bool {
-        let mut retired = self.lock();
+        let mut retired = self.retired.lock();
         retired.retain(|table| Arc::strong_count(table) > 1);
         !retired.is_empty()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Published>>> {
-        // Nothing panics while it holds the lock, and if it did, the list would still be whole.
-        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -14,8 +14,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::build::{Rules, ShortNames};
 use super::inputs::Dirty;
+use super::rules::{Rules, ShortNames};
 use super::{Conflict, ConflictKind, Contested, NoOwner, Service, ShortName, Table};
 use crate::mirror::{ClusterName, Namespace, ServiceKey, ServiceName};
 
@@ -86,10 +86,7 @@ pub(super) fn note_conflicts(table: &mut Table, dirty: &Dirty) {
             .entry(short)
             .or_insert_with(|| claimed_twice(table, service));
         // A short name is hidden by a namespace that is called like its service.
-        for namespace in [Some(namespace.clone()), service.as_str().parse().ok()]
-            .into_iter()
-            .flatten()
-        {
+        for namespace in [namespace.clone(), service.as_namespace()] {
             let hidden = shadowed(table, &namespace);
             found.insert(Contested::Namespace(namespace), hidden);
         }

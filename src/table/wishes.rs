@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::build::Rules;
+use super::rules::Rules;
 use super::{Conflict, ConflictKind};
 use crate::mirror::{GatewayDown, ServiceKey, Wishes};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use anyhow::{Context, Result, bail, ensure};
-use global_dns::table::report::State;
+use global_dns::report::State;
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 

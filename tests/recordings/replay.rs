@@ -1,6 +1,6 @@
 //! A recording, and the model that it is replayed into: inputs, build, publish, answers. No socket, no clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use global_dns::mirror::{GatewayDown, Kind, KubeObject, Object, ObjectKey, Watch, parse};
@@ -232,6 +232,13 @@ impl Replay {
     pub fn zone_file(&self) -> String {
         let zone = self.zones.iter().next().unwrap();
         global_dns::zone::print::zone_file(&self.zones, zone, &self.reader.load())
+    }
+
+    /// Returns every record of the zone but SOA, whose serial tells that something moved, and no more.
+    pub fn records(&self) -> BTreeSet<String> {
+        let zone = self.zone_file();
+        let records = zone.lines().filter(|line| !line.contains("\tSOA\t"));
+        records.map(str::to_owned).collect()
     }
 
     /// Builds everything at once out of the inputs.

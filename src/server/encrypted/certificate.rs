@@ -4,8 +4,10 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use parking_lot::RwLock;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -14,9 +16,9 @@ use tracing::{info, warn};
 use x509_cert::Certificate as X509;
 use x509_cert::der::Decode as _;
 
+use crate::clock::unix_seconds;
+use crate::log::sentence;
 use crate::server::contents::{Content, content, look};
-use crate::source::unix_seconds;
-use crate::telemetry::sentence;
 
 /// The last part of a certificate's life, in which it should have been replaced: a week, or of a short life the last
 /// fifth. What renews certificates by itself does so with a third left, as a rule.
@@ -64,6 +66,8 @@ pub enum CertificateError {
 pub struct Certificate {
     files: Files,
     current: RwLock<Shown>,
+    /// When the one in use expires, in Unix seconds.
+    expiry: Arc<AtomicU64>,
 }
 
 /// Where a certificate is read from.
@@ -115,13 +119,14 @@ impl Certificate {
         let shown = files.parse(&files.read())?;
         Ok(Self {
             files,
+            expiry: Arc::new(AtomicU64::new(shown.life.ends)),
             current: RwLock::new(shown),
         })
     }
 
     /// Returns when the certificate in use expires, in Unix seconds.
-    pub fn expiry(&self) -> u64 {
-        self.shown().life.ends
+    pub fn expiry(&self) -> Arc<AtomicU64> {
+        self.expiry.clone()
     }
 
     /// Follows the files for ever, and warns once of each trouble.
@@ -143,7 +148,8 @@ impl Certificate {
             Ok(new) if new.key.cert == self.shown().key.cert => {}
             Ok(new) => {
                 let expires = expiry_text(new.life);
-                *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
+                self.expiry.store(new.life.ends, Relaxed);
+                *self.current.write() = new;
                 let file = self.files.certificate.display();
                 info!(%file, expires, "Reloaded the certificate");
             }
@@ -180,7 +186,7 @@ impl Certificate {
     }
 
     fn shown(&self) -> Shown {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         current.clone()
     }
 }

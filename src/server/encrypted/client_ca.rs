@@ -3,8 +3,9 @@
 //! A file that cannot be used leaves the last good one in place.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
@@ -15,8 +16,8 @@ use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureS
 use tracing::{info, warn};
 
 use super::certificate::{CertificateError, read_error};
+use crate::log::sentence;
 use crate::server::contents::{Content, content, look};
-use crate::telemetry::sentence;
 
 /// The certificate authorities of clients, which change when their file does.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ impl ClientCa {
             Ok(new) if new.authorities == self.trusted().authorities => {}
             Ok(new) => {
                 let count = new.authorities.len();
-                *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
+                *self.current.write() = new;
                 let file = self.file.display();
                 info!(%file, authorities = count, "Reloaded the certificate authorities of clients");
             }
@@ -76,7 +77,7 @@ impl ClientCa {
     }
 
     fn trusted(&self) -> Trusted {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         current.clone()
     }
 }

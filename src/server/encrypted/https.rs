@@ -21,9 +21,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use crate::server::TCP_IDLE;
+use crate::server::counters::Ended;
 use crate::server::framing::QUERY;
 use crate::server::tcp::{LEAVE, LONGEST_LEAVE};
-use crate::telemetry::Ended;
 
 pub(super) use exchange::Exchange;
 use watched::Watched;

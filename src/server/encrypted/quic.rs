@@ -23,8 +23,8 @@ use rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use crate::log::replaced;
 use crate::server::{Answerer, TCP_IDLE};
-use crate::telemetry::replaced;
 use crate::wire::query::{HEADER, option};
 use crate::wire::respond::ReplyEdns;
 use crate::wire::{self, Query, Reject, Reply, Sections, Transport};

@@ -19,9 +19,9 @@ use tracing::debug;
 use super::certificate::{Certificate, CertificateError};
 use super::client_ca::ClientCa;
 use crate::server::connections::Place;
+use crate::server::counters::Ended;
 use crate::server::framing::OUTBOX;
 use crate::server::tcp::{LONGEST_LEAVE, PATIENCE, Stream};
-use crate::telemetry::Ended;
 
 /// Versions over TCP.
 pub(super) const OVER_TCP: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];

@@ -14,7 +14,7 @@ use nix::sys::socket::{
 };
 
 /// The address of a client. Its family decides on the form of everything else.
-pub(super) trait Address: SockaddrLike + Copy {
+pub(in crate::server) trait Address: SockaddrLike + Copy {
     /// An address of this host.
     type Local: Copy + Ord;
     /// The same, in the form of the kernel.

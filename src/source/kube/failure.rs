@@ -6,7 +6,7 @@ use kube::core::Status;
 
 use super::super::backoff::{Backoff, LONGEST};
 use super::list::ListError;
-use crate::telemetry::sentence;
+use crate::log::sentence;
 
 /// The first pause after a list that failed, and how pauses grow from there: three lists in the first minute, and less
 /// than one in five minutes later.

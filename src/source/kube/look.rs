@@ -19,8 +19,8 @@ use super::Cluster;
 use super::list::ListReader;
 use crate::check::objects::LINKS_GROUP;
 use crate::check::permissions::Right;
+use crate::log::sentence;
 use crate::mirror::{Kind, Namespace, ServiceKey};
-use crate::telemetry::sentence;
 
 /// How long one answer may take.
 const PATIENCE: Duration = Duration::from_secs(15);

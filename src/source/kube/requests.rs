@@ -31,9 +31,9 @@ use super::super::Feed;
 use super::failure::{self, Failure};
 use super::limiter::ListLimiter;
 use super::list::{LONGEST, ListError, ListReader, MOST};
+use crate::log::sentence;
 use crate::mirror::{Kind, KubeObject, Object, ObjectKey, parse};
 use crate::table::inputs::Objects;
-use crate::telemetry::sentence;
 
 /// How long nothing may be heard while a list is awaited or read.
 const LIST_SILENCE: Duration = Duration::from_secs(30);

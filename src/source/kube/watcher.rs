@@ -19,11 +19,12 @@
 //!   or never ends is none, so that the table's age grows for as long as nobody knows whether it is true. It also grows
 //!   while a first list is read, which takes seconds for 100,000 objects.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, pin_mut};
 use kube::core::WatchEvent;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
@@ -122,7 +123,7 @@ impl Watcher {
     /// Lists while there is no version to watch from, until a list succeeds; returns its version, or `None` if nobody
     /// listens any more.
     async fn first_list(&self) -> Option<String> {
-        *self.overlap() = Overlap::default();
+        *self.overlap.lock() = Overlap::default();
         let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
         loop {
             let list = self.requests.list();
@@ -149,13 +150,13 @@ impl Watcher {
             let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
             let (objects, version) = loop {
                 let list = async {
-                    self.overlap().since = Some(Vec::new());
+                    self.overlap.lock().since = Some(Vec::new());
                     self.requests.list().await
                 };
                 match self.requests.server.limiter.list(list).await {
                     Ok(listed) => break listed,
                     Err(failure) => {
-                        self.overlap().since = None;
+                        self.overlap.lock().since = None;
                         self.list_failed(&failure, &mut backoff).await;
                     }
                 }
@@ -164,7 +165,7 @@ impl Watcher {
             let Ok(room) = self.updates.reserve().await else {
                 return Stopped::Closed;
             };
-            let objects = self.overlap().end(objects, &version);
+            let objects = self.overlap.lock().end(objects, &version);
             room.send(Update::Reset(vec![(self.feed.clone(), objects)]));
             self.feeds.listed(&self.feed);
             due = Instant::now() + jittered(self.cycle());
@@ -346,7 +347,7 @@ impl Watcher {
         let Some((key, object)) = update else {
             return Ok(()); // an object without a name cannot be anything to us
         };
-        if !self.overlap().note(version, &key, object.as_ref()) {
+        if !self.overlap.lock().note(version, &key, object.as_ref()) {
             return Ok(());
         }
         self.send(Update::Apply {
@@ -359,11 +360,6 @@ impl Watcher {
 
     async fn send(&self, update: Update) -> Result<(), Stopped> {
         self.updates.send(update).await.map_err(|_| Stopped::Closed)
-    }
-
-    fn overlap(&self) -> MutexGuard<'_, Overlap> {
-        // Nothing panics while it holds the lock, and if it did, the state would still be whole.
-        self.overlap.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mirror::{ObjectKey, SkipReason, Watch};
+use crate::mirror::{ClusterName, GatewayDown, Namespace, ObjectKey, SkipReason, Watch};
 use crate::table::inputs::Objects;
-use crate::table::{Conflict, Endpoint, NoOwner};
+use crate::table::{Conflict, Endpoint, LocalMembers, NoOwner, ShortNames};
 use crate::testing::{
     endpoint, gateway, inputs, listing, local, mirror, reduced, rules, table, table_by,
 };

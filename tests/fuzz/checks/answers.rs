@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use global_dns::explain::{Context, Observer, explain};
 use global_dns::mirror::GatewayDown;
-use global_dns::table::report::Report;
+use global_dns::report::Report;
 use global_dns::table::{ConflictKind, Endpoint, Published, Service, Table};
 use global_dns::wire::Transport;
 use global_dns::zone::{Name, ZoneKind, print, reverse};

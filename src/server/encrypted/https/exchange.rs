@@ -17,12 +17,13 @@ use hyper::body::{Body as _, Incoming};
 use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use crate::log::replaced;
 use crate::server::connections::Place;
+use crate::server::counters::Ended;
 use crate::server::encrypted::request::{self, Asked, Problem};
 use crate::server::framing::{MESSAGE, OUTBOX, QUERY};
 use crate::server::tcp::{FIRST, LIFE, PATIENCE};
 use crate::server::{Answerer, TCP_IDLE};
-use crate::telemetry::{Ended, replaced};
 use crate::wire::{self, Transport};
 
 /// Bodies of a connection that are read at a time. Those of the other requests wait in the windows of HTTP/2.

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Conflict, Endpoint, Published, Service, Table};
-use crate::mirror::{Port, Protocol, ServiceKey, SkipReason};
+use crate::mirror::{GatewayDown, Port, Protocol, ServiceKey, SkipReason};
+use crate::table::{Conflict, Endpoint, Published, Service, Table};
 use crate::zone::Zones;
 
-/// The whole table (DESIGN 8).
+/// The whole table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Counts the tables whose answers differed.
@@ -303,7 +303,7 @@ impl State {
         let shows_dead = service
             .gateway_down
             .shows_dead(false, service.endpoints.iter());
-        let includes = service.gateway_down == crate::mirror::GatewayDown::Include;
+        let includes = service.gateway_down == GatewayDown::Include;
         let state = move |endpoint: &Endpoint| match (endpoint.alive, shows_dead) {
             (true, _) => Self::Answered,
             (false, true) if includes => Self::Answered,
@@ -332,3 +332,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

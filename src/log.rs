@@ -1,4 +1,6 @@
-//! Logging set-up. A log that cannot be written never stops who writes it.
+//! Logging set-up, and how often a message is written. A log that cannot be written never stops who writes it.
+
+mod queue;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::Cell;
@@ -12,8 +14,11 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::log_queue::{Log, LogQueue};
-use crate::source::unix_seconds;
+pub use queue::Log;
+
+use queue::LogQueue;
+
+use crate::clock::unix_seconds;
 
 /// The form of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The way to the writer. Cheap to clone: all clones are one.
 #[derive(Clone)]
-pub(super) struct LogQueue(Arc<Shared>);
+pub struct LogQueue(Arc<Shared>);
 
 struct Shared {
     items: Sender<Item>,
@@ -47,7 +47,7 @@ impl LogQueue {
     /// # Errors
     ///
     /// If the system grants no thread.
-    pub(super) fn start(to: impl Write + Send + 'static) -> io::Result<(Self, Log)> {
+    pub fn start(to: impl Write + Send + 'static) -> io::Result<(Self, Log)> {
         let (items, inbox) = channel();
         let lost = Arc::<AtomicU64>::default();
         let queue = Self(Arc::new(Shared {

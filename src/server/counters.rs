@@ -1,8 +1,10 @@
 //! What is counted: plain atomics, incremented where the thing happens, and summed when they are scraped.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::wire::{Rcode, Transport};
 use crate::zone::RecordType;
@@ -12,29 +14,29 @@ use crate::zone::RecordType;
 #[repr(align(128))] // never on a cache line of another thread's
 pub struct Counters {
     /// By transport and type.
-    pub(super) requests: [[AtomicU64; TYPES.len() + 1]; PROTOS.len()],
+    pub(crate) requests: [[AtomicU64; TYPES.len() + 1]; PROTOS.len()],
     /// By response code.
-    pub(super) responses: [AtomicU64; RCODES.len() + 1],
+    pub(crate) responses: [AtomicU64; RCODES.len() + 1],
     /// Messages that are never answered.
-    pub(super) dropped: AtomicU64,
+    pub(crate) dropped: AtomicU64,
     /// Replies that could not be sent over UDP.
-    pub(super) unsent: AtomicU64,
+    pub(crate) unsent: AtomicU64,
     /// Replies that did not fit, by transport: with TC over UDP the client asks again over TCP; elsewhere, not even
     /// 65,535 octets were enough.
-    pub(super) truncated: [AtomicU64; PROTOS.len()],
+    pub(crate) truncated: [AtomicU64; PROTOS.len()],
     /// Queries that came too fast: those that got a small reply, and those that got none.
-    pub(super) limited: [AtomicU64; 2],
+    pub(crate) limited: [AtomicU64; 2],
     /// Panics while messages were answered, by transport.
-    pub(super) panics: [AtomicU64; PROTOS.len()],
+    pub(crate) panics: [AtomicU64; PROTOS.len()],
     /// Time to answer: one count for each bucket of [`BUCKETS`], and one above.
-    pub(super) durations: [AtomicU64; BUCKETS.len() + 1],
-    pub(super) duration_nanoseconds: AtomicU64,
+    pub(crate) durations: [AtomicU64; BUCKETS.len() + 1],
+    pub(crate) duration_nanoseconds: AtomicU64,
     /// TCP connections that are open.
-    pub(super) connections: AtomicU64,
+    pub(crate) connections: AtomicU64,
     /// TCP connections by how they ended.
-    pub(super) ended: [AtomicU64; Ended::ALL.len()],
+    pub(crate) ended: [AtomicU64; Ended::ALL.len()],
     /// TCP connections that could not be accepted.
-    pub(super) not_accepted: AtomicU64,
+    pub(crate) not_accepted: AtomicU64,
 }
 
 /// The counters of every thread: each adds to its own, and they are summed when they are scraped. Cheap to clone: all
@@ -65,8 +67,8 @@ pub enum Ended {
     Stopped,
 }
 
-pub(super) const PROTOS: [&str; 5] = ["udp", "tcp", "tls", "https", "quic"];
-pub(super) const TYPES: [(RecordType, &str); 7] = [
+pub(crate) const PROTOS: [&str; 5] = ["udp", "tcp", "tls", "https", "quic"];
+pub(crate) const TYPES: [(RecordType, &str); 7] = [
     (RecordType::A, "A"),
     (RecordType::AAAA, "AAAA"),
     (RecordType::SRV, "SRV"),
@@ -75,7 +77,7 @@ pub(super) const TYPES: [(RecordType, &str); 7] = [
     (RecordType::NS, "NS"),
     (RecordType::ANY, "ANY"),
 ];
-pub(super) const RCODES: [(Rcode, &str); 7] = [
+pub(crate) const RCODES: [(Rcode, &str); 7] = [
     (Rcode::NOERROR, "NOERROR"),
     (Rcode::FORMERR, "FORMERR"),
     (Rcode::SERVFAIL, "SERVFAIL"),
@@ -85,7 +87,7 @@ pub(super) const RCODES: [(Rcode, &str); 7] = [
     (Rcode::BADVERS, "BADVERS"),
 ];
 /// Upper bounds of the histogram, in microseconds: an answer takes a few.
-pub(super) const BUCKETS: [u64; 8] = [5, 10, 25, 50, 100, 500, 2_500, 100_000];
+pub(crate) const BUCKETS: [u64; 8] = [5, 10, 25, 50, 100, 500, 2_500, 100_000];
 
 impl Counters {
     /// Counts a query; `None` for one that could not be read.
@@ -158,14 +160,14 @@ impl Tallies {
     /// Returns counters for one more thread.
     pub fn add(&self) -> Arc<Counters> {
         let counters = Arc::<Counters>::default();
-        self.each().push(counters.clone());
+        self.0.lock().push(counters.clone());
         counters
     }
 
     /// Sums one count over all threads.
-    pub(super) fn sum(&self, count: impl Fn(&Counters) -> &AtomicU64) -> u64 {
+    pub(crate) fn sum(&self, count: impl Fn(&Counters) -> &AtomicU64) -> u64 {
         let counts = |counters: &Arc<Counters>| count(counters).load(Relaxed);
-        self.each().iter().map(counts).sum()
+        self.0.lock().iter().map(counts).sum()
     }
 
     /// Returns how often something panicked.
@@ -178,11 +180,6 @@ impl Tallies {
     #[cfg(test)]
     pub(crate) fn unsent(&self) -> u64 {
         self.sum(|counters| &counters.unsent)
-    }
-
-    fn each(&self) -> MutexGuard<'_, Vec<Arc<Counters>>> {
-        // Nothing panics while it holds the lock, and if it did, the list would still be whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

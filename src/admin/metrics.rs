@@ -1,11 +1,7 @@
-//! Logging set-up, and every metric in one place.
+//! Every metric in one place.
 //!
 //! Counters are plain atomics, incremented where the thing happens; gauges are computed when they are scraped. No label
-//! takes a value that a client or a cluster could make up, cluster names and feeds aside, which are few.
-
-mod counters;
-mod log_queue;
-mod logging;
+//! takes a value that a client or a cluster could make up, cluster names aside, which are few.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,21 +16,11 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::mirror::SkipReason;
-use crate::server::Certificate;
+use crate::report::State;
+use crate::server::counters::{BUCKETS, Counters, Ended, PROTOS, RCODES, TYPES, Tallies};
 use crate::source::Feeds;
 use crate::table::publish::Reader;
-use crate::table::report::State;
 use crate::table::{ConflictKind, Table};
-
-pub use counters::{Counters, Ended, Tallies};
-pub use log_queue::Log;
-pub use logging::{
-    LogError, LogFormat, OnceAMinute, replaced, sentence, start_logging, start_queued_logging,
-};
-
-use counters::{BUCKETS, PROTOS, RCODES, TYPES};
-
-// === Metrics ===
 
 /// Everything that `/metrics` shows.
 #[derive(Clone)]
@@ -49,8 +35,8 @@ pub struct Metrics {
     pub snapshot_failures: Arc<AtomicU64>,
     /// Log lines that could not be written.
     pub lost_log_lines: Arc<AtomicU64>,
-    /// What the encrypted listeners show, if there are any.
-    pub certificate: Option<Arc<Certificate>>,
+    /// When the certificate in use expires, in Unix seconds, if there is an encrypted listener.
+    pub certificate_expiry: Option<Arc<AtomicU64>>,
 }
 
 impl Metrics {
@@ -79,8 +65,8 @@ impl Collector for Metrics {
         let mut page = Page(&mut encoder);
         self.encode_queries(&mut page)?;
         self.encode_connections(&mut page)?;
-        if let Some(certificate) = &self.certificate {
-            let expiry = certificate.expiry() as f64;
+        if let Some(expiry) = &self.certificate_expiry {
+            let expiry = expiry.load(Relaxed) as f64;
             let help = "When the certificate in use expires, in Unix seconds";
             page.gauge("certificate_expiry_timestamp_seconds", help, expiry)?;
         }

@@ -1,0 +1,11 @@
+//! The wall clock.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Returns seconds since 1970. A clock that is set before that counts as 1970.
+pub(crate) fn unix_seconds() -> u32 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,109 @@
+use serde_json::Value;
+
+use super::*;
+use crate::table::Rules;
+use crate::testing::{endpoint, gateway, local, mirror, published, rules, table, table_by, zones};
+
+/// Every state that an endpoint can be in.
+fn all_states() -> Vec<Value> {
+    let mut objects = vec![
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]),
+        endpoint("prod", "db", "east", "db-1", &["10.96.0.2"]),
+        gateway("prod", "db-1-east", false),
+        mirror("prod", "idle", "east"),
+        mirror("shop", "down", "east"),
+        endpoint("shop", "down", "east", "down-0", &["10.96.0.3"]),
+        gateway("shop", "down-0-east", false),
+        endpoint("shop", "web", "east", "web-0", &["10.96.0.4"]),
+    ];
+    objects.extend(local(
+        "prod",
+        "db",
+        &[("db-0", "192.0.2.1", true), ("db-1", "192.0.2.2", false)],
+    ));
+    objects
+}
+
+#[test]
+fn the_table_is_written_for_people() {
+    let report = |is_stale| {
+        let now = Published {
+            is_stale,
+            ..published(table(&all_states()))
+        };
+        Report::new(&zones(&["global"]), &now).to_text()
+    };
+    let text = report(false);
+    let expected = "\
+generation 1, serial 1790000000, zones global.
+
+db.prod  ttl 5, also by its short name
+  CLUSTER  HOST  ADDRESSES              PORTS                                      STATE         OBJECT
+  east     db-0  10.96.0.1 2001:db8::1  dns:53/udp dns-tcp:53 7000 sql:26257       answered      Service/prod/db-0-east
+  east     db-1  10.96.0.2              dns:53/udp dns-tcp:53 7000 sql:26257       gateway-down  Service/prod/db-1-east
+  hub      db-0  192.0.2.1              sql:26257                                  answered      EndpointSlice/prod/db-slice
+  hub      db-1  192.0.2.2              sql:26257                                  not-ready     EndpointSlice/prod/db-slice
+
+idle.prod  ttl 5, also by its short name
+  no endpoint
+
+down.shop  ttl 5, also by its short name
+  CLUSTER  HOST    ADDRESSES  PORTS                                 STATE        OBJECT
+  east     down-0  10.96.0.3  dns:53/udp dns-tcp:53 7000 sql:26257  last-resort  Service/shop/down-0-east
+
+skipped objects: 1
+  Service/shop/web-0-east  no-parent  there is no headless mirror 'web-east' of shop/web in cluster 'east'
+
+conflicts: 1
+  not-exported  prod/db  cluster 'hub' is a member here only: its Service is not exported
+";
+    let words = |text: &str| -> Vec<Vec<String>> {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+        text.lines().map(words).collect()
+    };
+    assert_eq!(words(&text), words(expected), "{text}");
+    let stale = report(true);
+    assert_eq!(
+        stale.lines().nth(1),
+        Some("saved by a process before, and not confirmed yet")
+    );
+}
+
+#[test]
+fn columns_are_as_wide_as_their_widest_cell() {
+    let rows = [["a", "b", "c"], ["größer", "x", ""]].map(|row| row.map(str::to_owned));
+    let mut text = String::new();
+    write_rows(&mut text, &rows).unwrap();
+    assert_eq!(text, "  a       b  c\n  größer  x\n");
+}
+
+#[test]
+fn a_dead_gateway_shows_in_the_state_by_the_rule_of_its_service() {
+    let state = |gateway_down, objects: &[Value]| {
+        let table = table_by(
+            &Rules {
+                gateway_down,
+                ..rules()
+            },
+            objects,
+        );
+        let service = table.service("prod", "db").unwrap();
+        let states = State::of_service(service).map(|(_, state)| state.name());
+        states.collect::<Vec<_>>()
+    };
+    let mut objects = vec![
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        endpoint("prod", "db", "east", "db-1", &["10.96.0.2"]),
+        gateway("prod", "db-0-east", false),
+    ];
+    use GatewayDown::{Exclude, Include, LastResort};
+    assert_eq!(state(LastResort, &objects), ["gateway-down", "answered"]);
+    assert_eq!(state(Exclude, &objects), ["gateway-down", "answered"]);
+    assert_eq!(state(Include, &objects), ["answered", "answered"]);
+    objects.push(gateway("prod", "db-1-east", false));
+    assert_eq!(state(LastResort, &objects), ["last-resort", "last-resort"]);
+    assert_eq!(state(Exclude, &objects), ["gateway-down", "gateway-down"]);
+    assert_eq!(state(Include, &objects), ["answered", "answered"]);
+}
