@@ -260,7 +260,7 @@ pub enum SkipReason {
     BadName,
     /// An address that no client can be sent to, or none at all.
     BadAddress,
-    /// A ClusterIP mirror, a flat (remote-discovery) or a federated service (M10).
+    /// A ClusterIP mirror, a flat (remote-discovery) or a federated service.
     NotHeadless,
     /// Of a cluster that `--exclude-cluster` names.
     ExcludedCluster,
@@ -397,7 +397,7 @@ impl Skip {
         self.reason == SkipReason::NotHeadless && self.detail == FLAT_MIRROR
     }
 
-    /// Returns the service and the cluster of a mirror of another kind (M10).
+    /// Returns the service and the cluster of a mirror of another kind.
     pub fn other_kind(&self) -> Option<&(ServiceKey, ClusterName)> {
         let about = self.about.as_ref();
         about.filter(|_| self.reason == SkipReason::NotHeadless)

@@ -8,6 +8,25 @@
 //! question by [`zone::read`](crate::zone::read()). So memory follows endpoints, not endpoints × names × ports. A table
 //! never changes; [`build`](build::build) makes the next one aside and shares every service that did not change. The
 //! table speaks DNS: it knows neither a Kubernetes client nor a DNS library.
+//!
+//! # Rules of membership
+//!
+//! An endpoint has a cluster, a hostname, addresses, ports, and is alive or not. All of it comes from objects that
+//! Linkerd 2.11 and later write. Code refers to these rules by number.
+//!
+//! | rule | | tested in |
+//! |---|---|---|
+//! | M1 | A remote endpoint is an endpoint mirror: a Service with label `mirror.linkerd.io/headless-mirror-svc-name`. Its cluster is label `mirror.linkerd.io/cluster-name`; its hostname and service come from annotation `mirror.linkerd.io/remote-svc-fq-name`; its addresses are `spec.clusterIPs`; its ports are `spec.ports[].port`. The namespace is always `metadata.namespace`: an object whose annotation names another one is skipped, so that nobody joins another namespace's database. The slices of the headless mirror are not used: they carry the port of the remote pod, and stay not ready after a gateway has recovered. | `src/mirror/parse/tests.rs`, `src/zone/tests/namespaces.rs` |
+//! | M2 | The parent that the label names exists in the same namespace, has `clusterIP: None`, and is of the same cluster and service. Without it, the endpoint mirror is an orphan and is skipped. | `src/table/build/tests.rs` |
+//! | M3 | An endpoint is alive if one of its own EndpointSlices has a ready gateway address. Without a slice, or with slices without endpoints, it is alive. | `src/table/build/tests.rs`, `tests/integration/members/gateways.rs` |
+//! | M4 | Endpoints whose gateway is down are omitted, unless all endpoints of the name are down: then all are returned. This is decided once for each owner name and never for a record type. `--gateway-down` and annotation `global-dns/gateway-down` change it: `include` omits none, `exclude` omits all. A name of one host is never filtered. | `src/zone/tests/edges.rs`, `tests/integration/members/gateways.rs` |
+//! | M5 | A headless Service of this cluster joins the mirrors of its name. It joins if a headless mirror of the same name and namespace exists, or if it is exported (`--local-members`). Its endpoints are the ready ones of its slices, united over all slices; its port is the slice's. | `tests/integration/members/local_members.rs` |
+//! | M6 | A cluster has one name: `--cluster-name` for this one, the label for another one, changed by `--cluster-alias`. Two sources of one name are united and reported. | `tests/integration/members/clusters.rs` |
+//! | M7 | A name is never split at `-CLUSTER`. Without the annotation of M1, the exact suffix is removed once; otherwise the object is skipped. | `src/mirror/parse/tests.rs` |
+//! | M8 | An update may change which service an object is of. It moves there, and is reported: two links write one object. | `src/table/build/tests.rs` |
+//! | M9 | An object that cannot be used is skipped with a [reason](crate::mirror::SkipReason), counted, and shown by `explain`. It never stops a watch. An endpoint whose name exceeds the limits of DNS is skipped too. | `src/mirror/parse/tests.rs`, `src/table/tests.rs` |
+//!
+//! `tests/recordings` replays events of Linkerd's mirror controller against all of them.
 
 pub mod build;
 mod conflict;

@@ -4,8 +4,34 @@
 //! name → read → Reading → answer → Answer
 //! ```
 //!
-//! [`read()`] is the only grammar; [`answer()`] and [`explain`](crate::explain) both start there, so an explanation can
-//! never differ from the answer. Pure: no clock, no I/O, no lock, no log.
+//! [`read()`] is the only grammar; [`answer()`] and [`explain`](mod@crate::explain) both start there, so an explanation
+//! can never differ from the answer. Pure: no clock, no I/O, no lock, no log.
+//!
+//! # Rules of names
+//!
+//! `Z` is a zone, `N` a namespace, `S` a service, `C` a cluster, `H` a hostname, `P` a port's name and `R` its protocol.
+//!
+//! | name | A, AAAA | SRV | tested in |
+//! |---|---|---|---|
+//! | `S.N.Z` | all endpoints | one for each endpoint and port | `src/zone/tests.rs` |
+//! | `C.S.N.Z` | the endpoints of a cluster | theirs | `src/zone/tests.rs` |
+//! | `H.C.S.N.Z` | one endpoint | its ports | `src/zone/tests.rs` |
+//! | `_P._R.` before any of these | none | those with the port | `src/zone/tests.rs` |
+//! | `S.Z`, `C.S.Z`, `H.C.S.Z`, `_P._R.S.Z` | the same for the namespace that owns `S` | targets are short names too | `tests/integration/members/short_names.rs` |
+//! | `Z` | SOA, NS | | `tests/integration/answers` |
+//! | `ns.dns.Z` | the addresses of this server | | `tests/integration/answers` |
+//! | `dns-version.Z` | TXT | | `tests/integration/answers` |
+//!
+//! - A name exists if it owns a record or if an existing name is below it (RFC 8020). Every other name is NXDOMAIN
+//!   (`src/zone/tests.rs`).
+//! - A canonical name with records hides a short name, and the conflict is reported. An empty non-terminal, such as `N.Z`,
+//!   does not (`src/zone/tests/edges.rs`).
+//! - A short name belongs to one namespace. The namespace is that of `--short-name`, else `--default-namespace`, else the
+//!   only one that has the service. If several have it and no flag decides, the short name is NXDOMAIN. History plays no
+//!   part, so replicas agree (`src/table/tests.rs`).
+//! - The target of an SRV record always resolves (`src/zone/tests/namespaces.rs`).
+//! - An endpoint without a hostname is named by its address: `10-1-2-3` (`src/mirror/label.rs`).
+//! - The set of records is always complete; only their order changes from answer to answer.
 
 pub mod answer;
 pub mod name;

@@ -1,4 +1,4 @@
-//! The API server and what the caller may do there: what is needed, and nothing else (promise 5 of the design).
+//! The API server and what the caller may do there: what is needed, and nothing else.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Kubernetes objects → domain types, or a reason to skip (rules M1, M7, M9, M10).
+//! Kubernetes objects → domain types, or a reason to skip (rules M1, M7, M9).
 //!
 //! The sources call [`object`] for every object that a watch selected. It never fails as a whole: what cannot be used
 //! becomes [`Object::Skipped`], so that one bad object never stops a watch. Annotations of users are dropped here;
