@@ -84,35 +84,16 @@ pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
         return Err(Reject::Drop);
     }
     let opcode = packet[2] >> 3 & 0x0f;
-    let counts @ [questions, answers, authorities, additionals] =
-        [4, 6, 8, 10].map(|at| number(packet, at));
-    if questions != 1 {
-        let edns = any_edns(packet, counts);
-        // No question but a cookie: asks for a server cookie (RFC 7873 section 5.4).
-        let asks_cookie = counts == [0, 0, 0, 1] && edns.is_some_and(|e| e.cookie.is_some());
-        let rcode = match edns {
-            _ if opcode != 0 => Rcode::NOTIMP,
-            Some(edns) if edns.version > 0 => Rcode::BADVERS,
-            _ if asks_cookie => Rcode::NOERROR,
-            _ => Rcode::FORMERR,
-        };
-        return Err(Reject::With {
-            rcode,
-            question: 0,
-            edns,
-        });
+    let counts = [4, 6, 8, 10].map(|at| number(packet, at));
+    if counts[0] != 1 {
+        return Err(reject_questions(packet, opcode, counts));
     }
     let Some((name, rtype, class)) = question(packet) else {
-        let rcode = if opcode == 0 {
-            Rcode::FORMERR
-        } else {
-            Rcode::NOTIMP
+        let rcode = match opcode {
+            0 => Rcode::FORMERR,
+            _ => Rcode::NOTIMP,
         };
-        return Err(Reject::With {
-            rcode,
-            question: 0,
-            edns: None,
-        });
+        return Err(reject(rcode, 0, None));
     };
     let query = Query {
         name,
@@ -121,30 +102,47 @@ pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
         edns: None,
     };
     let question = query.question();
-    let reject = |rcode, edns| {
-        Err(Reject::With {
-            rcode,
-            question,
-            edns,
-        })
-    };
     if opcode != 0 {
-        return reject(Rcode::NOTIMP, any_edns(packet, counts));
+        return Err(reject(Rcode::NOTIMP, question, any_edns(packet, counts)));
     }
-    // OPT and TSIG are all that a query has below the question. IXFR brings an SOA record (RFC 1995 section 3).
+    match edns_of(packet, &query, counts) {
+        Ok(edns) => Ok(Query { edns, ..query }),
+        Err(Malformed(edns)) => Err(reject(Rcode::FORMERR, question, edns)),
+    }
+}
+
+fn reject(rcode: Rcode, question: usize, edns: Option<Edns>) -> Reject {
+    Reject::With {
+        rcode,
+        question,
+        edns,
+    }
+}
+
+/// Rejects a message with another number of questions than one.
+fn reject_questions(packet: &[u8], opcode: u8, counts: [u16; 4]) -> Reject {
+    let edns = any_edns(packet, counts);
+    // Without a question but with a cookie, it requests a server cookie (RFC 7873 section 5.4).
+    let requests_cookie = counts == [0, 0, 0, 1] && edns.is_some_and(|e| e.cookie.is_some());
+    let rcode = match edns {
+        _ if opcode != 0 => Rcode::NOTIMP,
+        Some(edns) if edns.version > 0 => Rcode::BADVERS,
+        _ if requests_cookie => Rcode::NOERROR,
+        _ => Rcode::FORMERR,
+    };
+    reject(rcode, 0, edns)
+}
+
+/// Reads the OPT record of a query. OPT and TSIG are all that a query has below the question, and an SOA record in an IXFR
+/// query (RFC 1995 section 3).
+fn edns_of(packet: &[u8], query: &Query, counts: [u16; 4]) -> Result<Option<Edns>, Malformed> {
+    let [_, answers, authorities, additionals] = counts;
     let is_ixfr = query.rtype == RecordType::IXFR;
     if answers != 0 || authorities > u16::from(is_ixfr) || additionals > 2 {
-        return reject(Rcode::FORMERR, any_edns(packet, counts));
+        return Err(Malformed(any_edns(packet, counts)));
     }
-    match edns_at(
-        packet,
-        HEADER + question,
-        authorities + additionals,
-        authorities,
-    ) {
-        Ok(edns) => Ok(Query { edns, ..query }),
-        Err(Malformed(edns)) => reject(Rcode::FORMERR, edns),
-    }
+    let below = HEADER + query.question();
+    edns_at(packet, below, authorities + additionals, authorities)
 }
 
 /// Looks for an OPT record in a message that is rejected anyway: its sender gets one back (RFC 6891 section 6.1.1).

@@ -237,38 +237,18 @@ fn find<'t>(
     let Some(service) = service else {
         return Found::Nothing(Why::NoService);
     };
-    let (scope, covered, why) = match scope {
-        [] => (
-            Scope::Service,
-            service.endpoints.as_slice(),
-            Why::NoEndpoint,
-        ),
-        [cluster] => (Scope::Cluster, service.in_cluster(cluster), Why::NoCluster),
-        [host, cluster] if service.in_cluster(cluster).is_empty() => {
-            (Scope::Host, service.at_host(cluster, host), Why::NoCluster)
-        }
-        [host, cluster] => (Scope::Host, service.at_host(cluster, host), Why::NoHost),
-        _ => return Found::Nothing(Why::NoForm),
+    let Some((scope, covered, why)) = covered_by(service, scope) else {
+        return Found::Nothing(Why::NoForm);
     };
-    if covered.is_empty() {
-        return Found::Nothing(if service.endpoints.is_empty() {
-            Why::NoEndpoint
-        } else {
-            why
-        });
+    match covered {
+        [] if service.endpoints.is_empty() => return Found::Nothing(Why::NoEndpoint),
+        [] => return Found::Nothing(why),
+        [_, ..] => {}
     }
-    let ports = || covered.iter().flat_map(|endpoint| &endpoint.ports);
     let port = match prefix {
         Prefix::None => None,
-        Prefix::Protocol(protocol) => {
-            let exists = ports().any(|p| p.name.is_some() && p.protocol.label() == protocol);
-            return if exists {
-                Found::Empty
-            } else {
-                Found::Nothing(Why::NoPort)
-            };
-        }
-        Prefix::Port(name, protocol) => match ports().find(|port| port.is_named(name, protocol)) {
+        Prefix::Protocol(protocol) => return find_protocol(covered, protocol),
+        Prefix::Port(name, protocol) => match find_port(covered, name, protocol) {
             Some(port) => Some(port),
             None => return Found::Nothing(Why::NoPort),
         },
@@ -290,6 +270,38 @@ fn find<'t>(
         }
     };
     Found::View(view)
+}
+
+/// Returns the endpoints that the labels left of the service's cover, and what is missing if there is none; `None` if no
+/// name has so many labels.
+fn covered_by<'t>(service: &'t Service, scope: &[&str]) -> Option<(Scope, &'t [Endpoint], Why)> {
+    Some(match scope {
+        [] => (Scope::Service, &service.endpoints, Why::NoEndpoint),
+        [cluster] => (Scope::Cluster, service.in_cluster(cluster), Why::NoCluster),
+        [host, cluster] => {
+            let why = match service.in_cluster(cluster) {
+                [] => Why::NoCluster,
+                [_, ..] => Why::NoHost,
+            };
+            (Scope::Host, service.at_host(cluster, host), why)
+        }
+        _ => return None,
+    })
+}
+
+/// Finds what `_R.` before a name stands for.
+fn find_protocol<'t>(covered: &[Endpoint], protocol: &str) -> Found<'t> {
+    let mut ports = covered.iter().flat_map(|endpoint| &endpoint.ports);
+    match ports.any(|port| port.name.is_some() && port.protocol.label() == protocol) {
+        true => Found::Empty,
+        false => Found::Nothing(Why::NoPort),
+    }
+}
+
+/// Finds the port that `_P._R.` before a name stands for.
+fn find_port<'t>(covered: &'t [Endpoint], name: &str, protocol: &str) -> Option<&'t Port> {
+    let mut ports = covered.iter().flat_map(|endpoint| &endpoint.ports);
+    ports.find(|port| port.is_named(name, protocol))
 }
 
 // === impl Prefix ===
