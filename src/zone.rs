@@ -37,6 +37,7 @@ pub mod answer;
 pub mod name;
 pub mod print;
 pub mod read;
+pub mod reading;
 pub mod reverse;
 
 use std::fmt;
@@ -45,8 +46,8 @@ use std::str::FromStr;
 
 pub use answer::{Answer, Row, RowData, answer};
 pub use name::Name;
-pub use read::{Reading, Scope, Targets, View, Why, read};
-pub use reverse::Pointers;
+pub use read::read;
+pub use reading::{Pointers, Reading, Scope, Targets, View, Why};
 
 /// The type of a resource record or question (RFC 1035 section 3.2.2), as its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

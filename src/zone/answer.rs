@@ -3,10 +3,9 @@
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 
-use super::read::{Reading, Scope, View, same_port};
-use super::reverse::Pointers;
+use super::reading::{Pointers, Reading, Scope, View, same_port};
 use super::{RecordType, Zone};
-use crate::table::{Endpoint, OwnName, Published, Repeats};
+use crate::table::{Endpoint, Published, Repeats};
 use crate::zone::{Name, Zones, read};
 
 /// What a question gets. Malformed and unsupported messages end earlier, in [`respond`](crate::wire::respond()).
@@ -204,12 +203,6 @@ impl<'t> View<'t> {
         }
         self.visit_rows(rtype, &mut |_| ControlFlow::Break(()))
             .is_break()
-    }
-
-    /// Returns what the service's own name shows, if this is it: the rows of A and AAAA, ready to be written.
-    pub fn own_name(&self) -> Option<&'t OwnName> {
-        let is_own = self.scope == Scope::Service && self.port.is_none();
-        is_own.then_some(&self.service.own_name)
     }
 }
 

@@ -13,93 +13,12 @@
 //! namespace, and its cluster like a service there, would answer in its stead otherwise. An empty non-terminal, `N.Z`,
 //! yields to a short name.
 
-use std::borrow::Cow;
-
 use super::name::Name;
-use super::reverse::{Pointers, read_reverse};
+use super::reading::{Reading, Scope, Targets, View, Why};
+use super::reverse::read_reverse;
 use super::{Zone, ZoneKind, Zones};
 use crate::mirror::Port;
 use crate::table::{Endpoint, Service, Table};
-
-/// What a name is read as.
-#[derive(Clone, Debug)]
-pub enum Reading<'t> {
-    /// In none of our zones.
-    Outside,
-    /// A zone's apex.
-    Apex(&'t Zone),
-    /// `ns.dns.Z`: this server.
-    NsHost(&'t Zone),
-    /// `dns-version.Z` (Kubernetes DNS specification section 2.2).
-    Version(&'t Zone),
-    /// An empty non-terminal: no records, but names below.
-    Empty(&'t Zone),
-    /// A service, or a part of it.
-    View(&'t Zone, View<'t>),
-    /// An address, in a reverse zone.
-    Pointers(&'t Zone, Pointers<'t>),
-    /// No such name, and why.
-    Missing(&'t Zone, Why),
-}
-
-/// A service as an owner name shows it.
-#[derive(Clone, Debug)]
-pub struct View<'t> {
-    /// The service.
-    pub service: &'t Service,
-    /// Which of its endpoints the name stands for.
-    pub scope: Scope,
-    /// Those endpoints, before ports and liveness are looked at.
-    pub covered: &'t [Endpoint],
-    /// The port of a `_P._R.` name.
-    pub port: Option<&'t Port>,
-    /// What follows `H.C.` in an SRV target.
-    pub targets: Targets,
-    /// Endpoints whose gateway is down are answered too: decided once per owner name (rule M4).
-    pub shows_dead: bool,
-}
-
-/// The names that SRV targets are: always names of the service itself, with its addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Targets {
-    /// Those of the family that was asked for: the question's name from label `S` on, which starts at this octet.
-    Asked(usize),
-    /// The canonical ones, because some of the short family are another service's: `S.N.`, and the zone, which starts
-    /// at this octet of the question's name.
-    Canonical(usize),
-}
-
-/// Which endpoints of a service an owner name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Every cluster's.
-    Service,
-    /// One cluster's.
-    Cluster,
-    /// One endpoint.
-    Host,
-}
-
-/// Why a name does not exist: how far it could be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
-    /// No name of ours has this form.
-    NoForm,
-    /// No endpoint has such an address.
-    NoAddress,
-    /// There is no such service.
-    NoService,
-    /// A short name that belongs to no namespace.
-    NoOwner,
-    /// The service has no endpoint at all.
-    NoEndpoint,
-    /// The service has no endpoint in such a cluster.
-    NoCluster,
-    /// The cluster has no endpoint of such a name.
-    NoHost,
-    /// No endpoint has such a port.
-    NoPort,
-}
 
 /// Reads a name.
 pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> {
@@ -326,43 +245,6 @@ impl<'n> Prefix<'n> {
             Self::Protocol(_) | Self::Port(..) => false,
         }
     }
-}
-
-// === impl View ===
-
-impl<'t> View<'t> {
-    /// Returns what follows `H.C.` in an SRV target, as octets of a name (RFC 1035 section 3.1).
-    pub fn target_tail<'n>(&self, question: &'n Name) -> Cow<'n, [u8]> {
-        match self.targets {
-            Targets::Asked(at) => Cow::Borrowed(&question.wire()[at..]),
-            Targets::Canonical(at) => {
-                let mut wire = Vec::with_capacity(255);
-                for label in self.service.key.labels() {
-                    wire.push(label.len() as u8); // a label has at most 63 octets
-                    wire.extend(label.as_bytes());
-                }
-                wire.extend(&question.wire()[at..]);
-                Cow::Owned(wire)
-            }
-        }
-    }
-
-    /// Returns the endpoints that the name answers with, dead or alive as rule M4 decided.
-    pub fn endpoints(&self) -> impl Iterator<Item = &'t Endpoint> + Clone + use<'t> {
-        let (shows_dead, port) = (self.shows_dead, self.port);
-        let has_port = move |endpoint: &Endpoint| match port {
-            None => true,
-            Some(port) => endpoint.ports.iter().any(|own| same_port(own, port)),
-        };
-        self.covered
-            .iter()
-            .filter(move |e| (shows_dead || e.alive) && has_port(e))
-    }
-}
-
-/// Tells whether two ports have one `_P._R.` form.
-pub(super) fn same_port(one: &Port, other: &Port) -> bool {
-    one.name == other.name && one.protocol == other.protocol
 }
 
 fn zone_labels(zone: &Zone) -> usize {

@@ -3,53 +3,13 @@
 //! Synthetic endpoint IPs have a PTR record of the cluster's own DNS already, which names the mirror Service; who wants
 //! the name that all clusters share instead forwards the reverse zone here.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
-use super::read::{Reading, Why};
+use super::reading::{Pointers, Reading, Why};
 use super::{Name, Zone};
-use crate::mirror::ServiceKey;
-use crate::table::{Endpoint, Service, Table};
-
-/// The endpoints that have an address.
-#[derive(Clone, Copy, Debug)]
-pub struct Pointers<'t> {
-    table: &'t Table,
-    services: &'t BTreeSet<ServiceKey>,
-    address: IpAddr,
-}
-
-impl<'t> Pointers<'t> {
-    /// Returns every endpoint with the address, dead or alive: a name of one endpoint is never filtered (rule M4).
-    pub fn endpoints(&self) -> impl Iterator<Item = (&'t Service, &'t Endpoint)> + Clone + use<'t> {
-        let Self {
-            table,
-            services,
-            address,
-        } = *self;
-        let service =
-            move |key: &ServiceKey| table.service(key.namespace.as_str(), key.service.as_str());
-        services
-            .iter()
-            .filter_map(service)
-            .flat_map(move |service| {
-                let has = move |e: &&Endpoint| e.addresses.iter().any(|own| own.ip == address);
-                service
-                    .endpoints
-                    .iter()
-                    .filter(has)
-                    .map(move |endpoint| (service, endpoint))
-            })
-    }
-
-    /// Returns the TTL of the records, which is one for all of them (RFC 2181 section 5.2): the smallest of the services'.
-    pub fn ttl(&self) -> u32 {
-        let ttls = self.endpoints().map(|(service, _)| service.ttl);
-        ttls.min().unwrap_or_default()
-    }
-}
+use crate::table::Table;
 
 /// Reads a name below the apex of a reverse zone.
 pub(super) fn read_reverse<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
