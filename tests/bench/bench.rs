@@ -103,6 +103,7 @@ mod soak;
 #[path = "../e2e/standin.rs"]
 mod standin;
 mod start;
+mod stored;
 mod support;
 mod tcp;
 mod udp;

@@ -9,7 +9,8 @@ use crate::data::Services;
 use crate::memory::{resident, settle};
 use crate::processes::Process;
 use crate::report::{Figure, Report};
-use crate::start::{objects_to_write, our_command, write_all};
+use crate::start::{objects_to_write, our_command, write_namespaces};
+use crate::stored::store;
 use crate::{Effort, say};
 
 /// Endpoints of a service, in all clusters.
@@ -44,7 +45,8 @@ pub(crate) fn measure(mirrors: usize, effort: Effort, report: &mut Report) -> Re
         endpoints: ENDPOINTS / 2,
         ports: &[("sql", 26_257), ("http", 8_080)],
     };
-    write_all(&cluster, &objects_to_write(&services, folder)?)?;
+    write_namespaces(&cluster)?;
+    store(cluster.etcd(), objects_to_write(&services, folder)?)?;
     let (mut ready, mut settled, mut peak, mut after) = (vec![], vec![], vec![], vec![]);
     for round in 1..=effort.rounds {
         let (mut command, _, page) = our_command(&cluster.kubeconfig, LOG_LEVEL)?;

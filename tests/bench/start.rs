@@ -76,10 +76,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
 /// If it refuses one.
 pub(crate) fn write_all(cluster: &Cluster, objects: &[Value]) -> Result<()> {
     let began = Instant::now();
-    for index in 0..NAMESPACES {
-        let metadata = json!({"name": namespace(index)});
-        cluster.put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))?;
-    }
+    write_namespaces(cluster)?;
     let next = AtomicUsize::new(0);
     let write = || -> Result<()> {
         while let Some(object) = objects.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -99,6 +96,19 @@ pub(crate) fn write_all(cluster: &Cluster, objects: &[Value]) -> Result<()> {
         objects.len(),
         began.elapsed()
     ));
+    Ok(())
+}
+
+/// Makes the namespaces of the services.
+///
+/// # Errors
+///
+/// If the API server refuses them.
+pub(crate) fn write_namespaces(cluster: &Cluster) -> Result<()> {
+    for index in 0..NAMESPACES {
+        let metadata = json!({"name": namespace(index)});
+        cluster.put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))?;
+    }
     Ok(())
 }
 

@@ -266,6 +266,12 @@ impl Cluster {
         Ok(())
     }
 
+    /// Returns where etcd listens for clients.
+    #[allow(dead_code, reason = "for the benchmarks, which share this file")]
+    pub fn etcd(&self) -> std::net::SocketAddr {
+        (std::net::Ipv4Addr::LOCALHOST, self.etcd_ports[0]).into()
+    }
+
     /// Creates, or replaces what is there.
     pub fn put(&self, object: &Value) -> Result<Written> {
         let (api, object) = self.api_of(object)?;
