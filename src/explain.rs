@@ -19,9 +19,10 @@ use nearest::nearest;
 use crate::mirror::{ObjectRef, ServiceKey, Skip, SkipReason};
 use crate::table::report::{EndpointReport, SkipReport, State, write_rows};
 use crate::table::{Conflict, ConflictKind, Origin, Published, Service, Table};
-use crate::zone::answer::{addresses_of, answer_question};
-use crate::zone::print::rows_text;
-use crate::zone::{Answer, Name, Reading, RecordType, Scope, View, Why, Zones, read};
+use crate::zone::answer::answer_question;
+use crate::zone::{
+    Answer, AnswerContext, Name, Reading, RecordType, Scope, Section, View, Why, Zones, read,
+};
 
 /// What became of a name, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,33 +169,26 @@ fn answer_report(
     name: &Name,
     rtype: RecordType,
 ) -> AnswerReport {
-    let (result, ttl, records) = match answer_question(zones, published, name, rtype) {
-        Answer::Data(_, view, rtype) => (
-            "NOERROR",
-            Some(view.service.ttl),
-            rows_text(name, &view, rtype),
-        ),
-        Answer::Address(zone, rtype) => (
-            "NOERROR",
-            Some(zone.ttl),
-            addresses_of(zone, rtype)
-                .map(|ip| format!("{rtype}\t{ip}"))
-                .collect(),
-        ),
-        Answer::Pointers(_, pointers) => ("NOERROR", Some(pointers.ttl()), Vec::new()),
-        Answer::Soa(zone) | Answer::Ns(zone) | Answer::Text(zone) => {
-            ("NOERROR", Some(zone.ttl), Vec::new())
-        }
-        Answer::NoData(zone) => ("NODATA", Some(zone.negative_ttl), Vec::new()),
-        Answer::NxDomain(zone) => ("NXDOMAIN", Some(zone.negative_ttl), Vec::new()),
-        Answer::Refused => ("REFUSED", None, Vec::new()),
-        Answer::NotReady | Answer::Expired => ("SERVFAIL", None, Vec::new()),
+    let answer = answer_question(zones, published, name, rtype);
+    let result = match answer {
+        Answer::Data(..)
+        | Answer::Address(..)
+        | Answer::Pointers(..)
+        | Answer::Soa(_)
+        | Answer::Ns(_)
+        | Answer::Text(_) => "NOERROR",
+        Answer::NoData(_) => "NODATA",
+        Answer::NxDomain(_) => "NXDOMAIN",
+        Answer::Refused => "REFUSED",
+        Answer::NotReady | Answer::Expired => "SERVFAIL",
     };
+    let records = answer.records(AnswerContext::new(name, published.serial));
+    let answered = records.iter().filter(|r| r.section == Section::Answer);
     AnswerReport {
         rtype: rtype.to_string(),
         result: result.to_owned(),
-        ttl,
-        records,
+        ttl: records.first().map(|record| record.ttl),
+        records: answered.map(|record| record.data.to_string()).collect(),
     }
 }
 

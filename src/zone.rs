@@ -9,8 +9,10 @@
 
 pub mod answer;
 pub mod name;
+pub mod order;
 pub mod print;
 pub mod read;
+pub mod records;
 pub mod reverse;
 
 use std::fmt;
@@ -19,7 +21,9 @@ use std::str::FromStr;
 
 pub use answer::{Answer, Row, RowData, answer};
 pub use name::Name;
+pub use order::Order;
 pub use read::{Reading, Scope, Targets, View, Why, read};
+pub use records::{AnswerContext, Data, Record, RecordName, Section};
 pub use reverse::Pointers;
 
 /// The type of a resource record or question (RFC 1035 section 3.2.2), as its number.

@@ -8,7 +8,8 @@ use std::time::Instant;
 use super::*;
 use crate::table::Publisher;
 use crate::testing::zones;
-use crate::wire::{Access, Order};
+use crate::wire::Access;
+use crate::zone::Order;
 
 const ENOMEM: i32 = 12;
 const ENOBUFS: i32 = 105;

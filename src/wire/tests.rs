@@ -7,7 +7,7 @@ use super::respond::ExtendedError;
 use super::*;
 use crate::table::{Origin, Published, Table};
 use crate::testing::{endpoint, local, mirror, published, table, zones};
-use crate::zone::RecordType;
+use crate::zone::{Order, RecordType, order};
 
 fn shop() -> Table {
     let mut objects = vec![
@@ -456,7 +456,8 @@ fn replies_say_how_long_they_may_be_kept() {
             ..ASKED
         };
         let query = parse(&packet(asked));
-        respond(&settings, now, &query, &ARRIVAL).unwrap().max_age()
+        let reply = respond(&settings, now, &query, &ARRIVAL).unwrap();
+        reply.max_age(query.as_ref().unwrap())
     };
     let now = published(shop());
     for (name, rtype, expected) in [

@@ -13,8 +13,6 @@
 //! namespace, and its cluster like a service there, would answer in its stead otherwise. An empty non-terminal, `N.Z`,
 //! yields to a short name.
 
-use std::borrow::Cow;
-
 use super::name::Name;
 use super::reverse::{Pointers, read_reverse};
 use super::{Zone, ZoneKind, Zones};
@@ -319,22 +317,6 @@ impl<'n> Prefix<'n> {
 // === impl View ===
 
 impl<'t> View<'t> {
-    /// Returns what follows `H.C.` in an SRV target, as octets of a name (RFC 1035 section 3.1).
-    pub fn target_tail<'n>(&self, question: &'n Name) -> Cow<'n, [u8]> {
-        match self.targets {
-            Targets::Asked(at) => Cow::Borrowed(&question.wire()[at..]),
-            Targets::Canonical(at) => {
-                let mut wire = Vec::with_capacity(255);
-                for label in self.service.key.labels() {
-                    wire.push(label.len() as u8); // a label has at most 63 octets
-                    wire.extend(label.as_bytes());
-                }
-                wire.extend(&question.wire()[at..]);
-                Cow::Owned(wire)
-            }
-        }
-    }
-
     /// Returns the endpoints that the name answers with, dead or alive as rule M4 decided.
     pub fn endpoints(&self) -> impl Iterator<Item = &'t Endpoint> + Clone + use<'t> {
         let (shows_dead, port) = (self.shows_dead, self.port);

@@ -18,31 +18,26 @@ fn shop() -> Table {
     ])
 }
 
-/// What a question gets, as one line.
+/// What a question gets, as one line: the records of the answer section, or why there are none.
 fn ask(zones: &Zones, table: &Table, name: &str, rtype: RecordType) -> String {
     let name = Name::from_text(name).unwrap();
-    match answer(read(zones, table, &name), rtype) {
-        Answer::Data(_, view, rtype) => {
-            let rows = print::rows_text(&name, &view, rtype);
-            rows.iter()
-                .map(|row| row.replace('\t', " "))
-                .collect::<Vec<_>>()
-                .join(", ")
-        }
-        Answer::Soa(_) => "SOA".to_owned(),
-        Answer::Ns(_) => "NS".to_owned(),
-        Answer::Address(_, rtype) => format!("own {rtype}"),
-        Answer::Text(_) => "TXT".to_owned(),
-        Answer::Pointers(_, pointers) => {
-            let names = pointers.endpoints().map(|(service, endpoint)| {
-                format!("{}.{}.{}", endpoint.hostname, endpoint.cluster, service.key)
-            });
-            names.collect::<Vec<_>>().join(", ")
-        }
+    let answer = answer(read(zones, table, &name), rtype);
+    match &answer {
         Answer::NoData(zone) => format!("NODATA {}", zone.name),
         Answer::NxDomain(zone) => format!("NXDOMAIN {}", zone.name),
         Answer::Refused => "REFUSED".to_owned(),
         Answer::NotReady | Answer::Expired => "SERVFAIL".to_owned(),
+        Answer::Data(..)
+        | Answer::Soa(_)
+        | Answer::Ns(_)
+        | Answer::Address(..)
+        | Answer::Text(_)
+        | Answer::Pointers(..) => {
+            let records = answer.records(AnswerContext::new(&name, 7)).into_iter();
+            let answered = records.filter(|record| record.section == Section::Answer);
+            let texts = answered.map(|record| record.data.to_string().replace('\t', " "));
+            texts.collect::<Vec<_>>().join(", ")
+        }
     }
 }
 
