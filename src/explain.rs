@@ -141,17 +141,18 @@ pub fn explain(
         | Reading::Pointers(..)
         | Reading::View(..) => true,
     };
-    let endpoint = |(endpoint, state)| EndpointReport::new(endpoint, state);
+    let endpoints = |service: &&Service| {
+        let key = &service.key;
+        let endpoints = State::of_service(service);
+        let report = endpoints.map(|(endpoint, state)| EndpointReport::new(key, endpoint, state));
+        report.collect::<Vec<_>>()
+    };
     Some(Explanation {
         name: name.to_string(),
         reading: words(&reading),
         exists,
         answers: RecordType::OF_SERVICES.map(ask).into(),
-        endpoints: about
-            .iter()
-            .flat_map(|service| State::of_service(service))
-            .map(endpoint)
-            .collect(),
+        endpoints: about.iter().flat_map(endpoints).collect(),
         skipped: skipped(table, &about, zones, name),
         conflicts,
         nearest: if exists {
@@ -305,7 +306,7 @@ fn conflicts(
         let mut objects = service
             .endpoints
             .iter()
-            .flat_map(|endpoint| &endpoint.objects);
+            .flat_map(|endpoint| endpoint.object_refs(&service.key.namespace));
         name == short
             || name.ends_with(&format!(".{short}"))
             || objects.any(|object| object.to_string() == name)
@@ -346,7 +347,7 @@ fn skipped(table: &Table, about: &[&Service], zones: &Zones, name: &Name) -> Vec
     let speaks_of = |object: &ObjectRef, skip: &Skip, labels: [&str; 2]| match &skip.about {
         Some((key, _)) => key.labels() == labels,
         // Nothing better is known of it than its own name.
-        None => object.key.name.contains(labels[0]) && *object.key.namespace == *labels[1],
+        None => object.key.name.text().contains(labels[0]) && *object.key.namespace == *labels[1],
     };
     let concerns = |object: &ObjectRef, skip: &Skip| match about {
         [] => speaks_of(object, skip, [service, namespace]),

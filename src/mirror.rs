@@ -7,7 +7,9 @@
 mod interned;
 pub mod label;
 mod object;
+mod object_name;
 pub mod parse;
+mod subject;
 pub mod watch;
 
 use std::fmt;
@@ -21,6 +23,8 @@ use smallvec::SmallVec;
 pub use interned::{Ports, Text, intern};
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
 pub use object::KubeObject;
+pub use object_name::ObjectName;
+pub use subject::Subject;
 pub use watch::{Kind, Watch};
 
 /// `metadata.namespace` and `metadata.name` of a Kubernetes object, as they are.
@@ -29,7 +33,7 @@ pub struct ObjectKey {
     /// `metadata.namespace`; empty if the object has none.
     pub namespace: Text,
     /// `metadata.name`.
-    pub name: Text,
+    pub name: ObjectName,
 }
 
 /// Names one Kubernetes object in logs, reports and explanations: `Service/prod/db-0-west`.
@@ -102,6 +106,8 @@ pub struct EndpointMirror {
 /// A headless Service of the source cluster itself (rule M5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalService {
+    /// Its own namespace and name.
+    pub service: ServiceKey,
     /// Label `mirror.linkerd.io/exported`.
     pub export: Export,
     /// What the Service asks of us by annotation.
@@ -279,11 +285,27 @@ mod addresses {
 // === impl ObjectKey ===
 
 impl ObjectKey {
+    /// Names the Service of this cluster with a service's name.
+    pub fn of_service(service: &ServiceKey) -> Self {
+        Self {
+            namespace: service.namespace.text().clone(),
+            name: ObjectName::from_text(service.service.text()),
+        }
+    }
+
+    /// Names another object in the namespace of this one.
+    pub fn beside(&self, name: &Text) -> Self {
+        Self {
+            namespace: self.namespace.clone(),
+            name: ObjectName::from_text(name),
+        }
+    }
+
     /// Makes a key out of a namespace and a name.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: intern(namespace),
-            name: intern(name),
+            name: ObjectName::new(name),
         }
     }
 }

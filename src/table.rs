@@ -15,6 +15,7 @@ pub mod inputs;
 mod local;
 mod members;
 mod missing;
+mod parts;
 pub mod publish;
 pub mod report;
 pub mod shared;
@@ -31,8 +32,8 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::mirror::{
-    ClusterName, GatewayDown, Hostname, Namespace, ObjectKey, ObjectRef, Ports, ServiceKey,
-    ServiceName, Skip, Watch,
+    ClusterName, GatewayDown, Hostname, Kind, Namespace, ObjectKey, ObjectName, ObjectRef, Ports,
+    ServiceKey, ServiceName, Skip, Watch,
 };
 
 pub use build::{Built, LocalMembers, Rules, ShortNames, build};
@@ -152,8 +153,8 @@ pub struct Endpoint {
     pub alive: bool,
     /// Where the endpoint comes from.
     pub origin: Origin,
-    /// The objects that it was read from.
-    pub objects: SmallVec<[ObjectRef; 1]>,
+    /// The objects that it was read from, which are in the namespace of its service.
+    pub objects: SmallVec<[(Kind, ObjectName); 1]>,
 }
 
 /// How an endpoint is reached.
@@ -403,6 +404,18 @@ impl Service {
 // === impl Endpoint ===
 
 impl Endpoint {
+    /// Returns the objects that an endpoint of a service in `namespace` was read from.
+    pub fn object_refs(&self, namespace: &Namespace) -> impl Iterator<Item = ObjectRef> {
+        let namespace = namespace.text();
+        self.objects.iter().map(move |(kind, name)| ObjectRef {
+            kind: *kind,
+            key: ObjectKey {
+                namespace: namespace.clone(),
+                name: name.clone(),
+            },
+        })
+    }
+
     /// Tells whether another endpoint has the same cluster and hostname.
     pub fn is_host(&self, other: &Self) -> bool {
         self.cluster == other.cluster && self.hostname == other.hostname

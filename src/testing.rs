@@ -60,7 +60,7 @@ pub(crate) fn gateway(namespace: &str, endpoint_mirror: &str, ready: bool) -> Va
     json!({
         "metadata": {
             "namespace": namespace,
-            "name": format!("{endpoint_mirror}-slice"),
+            "name": format!("{endpoint_mirror}-7xk2p"),
             "labels": {
                 "kubernetes.io/service-name": endpoint_mirror,
                 "mirror.linkerd.io/mirrored-service": "true",

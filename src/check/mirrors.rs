@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::objects::{HeadlessSlice, Link, MirrorPorts};
 use super::{Check, Facts, Finding, count, links, some_of};
-use crate::mirror::{ClusterName, Hostname, ObjectRef, SkipReason};
+use crate::mirror::{ClusterName, Hostname, ObjectRef, SkipReason, Text};
 use crate::table::{Conflict, ConflictKind, Origin, Rules, Table};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -193,10 +193,10 @@ fn endpoint_mirrors(table: &Table) -> Finding {
 }
 
 /// Returns the namespaces and names of the headless mirrors that are used.
-fn headless_names(table: &Table) -> BTreeSet<(&str, &str)> {
+fn headless_names(table: &Table) -> BTreeSet<(&str, Text)> {
     let headless = headless_mirrors(table);
     headless
-        .map(|(_, object)| (&*object.key.namespace, &*object.key.name))
+        .map(|(_, object)| (&*object.key.namespace, object.key.name.text()))
         .collect()
 }
 
@@ -205,7 +205,7 @@ fn clobbered(table: &Table, slices: &[HeadlessSlice]) -> Finding {
     let headless = headless_names(table);
     let wrong = slices.iter().filter(|slice| {
         !slice.nameless.is_empty()
-            && headless.contains(&(slice.namespace.as_str(), slice.service.as_str()))
+            && headless.contains(&(slice.namespace.as_str(), slice.service.as_str().into()))
     });
     let wrong: BTreeSet<String> = wrong
         .map(|slice| {
@@ -261,7 +261,7 @@ fn opaque_ports(table: &Table, ports: &[MirrorPorts]) -> Finding {
     let headless = headless_names(table);
     let used = |mirror: &&MirrorPorts| {
         !mirror.unmarked.is_empty()
-            && headless.contains(&(mirror.namespace.as_str(), mirror.name.as_str()))
+            && headless.contains(&(mirror.namespace.as_str(), mirror.name.as_str().into()))
     };
     let words = |mirror: &MirrorPorts| {
         let (namespace, name) = (&mirror.namespace, &mirror.name);

@@ -260,8 +260,9 @@ fn instead(host: &MissingHost, table: &Table) -> Option<String> {
         return Some(format!("not one that can be used: {}", skip.detail));
     }
     let is_of = |service: &&Service| {
-        let mut endpoints = service.endpoints.iter();
-        endpoints.any(|endpoint| endpoint.objects.contains(&host.expected))
+        let endpoints = service.endpoints.iter();
+        let mut objects = endpoints.flat_map(|e| e.object_refs(&service.key.namespace));
+        objects.any(|object| object == host.expected)
     };
     let other = table.services().find(is_of)?;
     Some(format!("the endpoint mirror of a host of {}", other.key))

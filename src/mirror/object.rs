@@ -12,8 +12,8 @@ use std::ops::Deref;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
+use super::ObjectKey;
 use super::watch::key;
-use super::{ObjectKey, Text, intern};
 
 /// A Kubernetes object of any kind, read from JSON.
 #[derive(Debug)]
@@ -200,15 +200,7 @@ impl<'j> KubeObject<'j> {
     /// Returns the key of the object, or `None` if it has no name.
     pub fn key(&self) -> Option<ObjectKey> {
         self.metadata()?.name.as_ref()?;
-        let key = match self.label(key::SERVICE_NAME) {
-            // A slice, whose name no other object mentions: there is nothing to share.
-            Some(_) => ObjectKey {
-                namespace: intern(self.namespace()),
-                name: Text::from(self.name()),
-            },
-            None => ObjectKey::new(self.namespace(), self.name()),
-        };
-        Some(key)
+        Some(ObjectKey::new(self.namespace(), self.name()))
     }
 
     /// Returns `metadata.name`, or nothing.

@@ -149,8 +149,8 @@ fn endpoint_mirror(
 
 fn local(service: &KubeObject<'_>) -> Result<Object, Skip> {
     service.service_spec().map_err(undecodable)?;
-    service_key(service, service.name())?;
     Ok(Object::LocalService(Box::new(LocalService {
+        service: service_key(service, service.name())?,
         export: match service.label(key::EXPORTED) {
             None => Export::No,
             Some("true") => Export::Gateway,

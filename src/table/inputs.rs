@@ -4,23 +4,15 @@
 //! connection and appears on another, in either order; a delete touches only its own watch's copy. Each verb returns the
 //! services whose answers may have changed, so that [`build`](super::build::build) touches those and no other.
 
-mod relations;
+mod losses;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-mod losses;
-
 pub use losses::Loss;
 
 use super::shared::SharedMap;
-use crate::mirror::{
-    ClusterName, EndpointMirror, HeadlessMirror, ListedHost, LocalService, Object, ObjectKey,
-    ServiceKey, Skip, Slice, Text, Watch,
-};
-use relations::{
-    beside, claim, endpoint_mirror, headless_mirror, identity, object_key, owner, service_key,
-};
+use crate::mirror::{Kind, Object, ObjectKey, ObjectName, ServiceKey, Skip, Subject, Text, Watch};
 
 /// Services that must be built anew.
 pub type Dirty = BTreeSet<ServiceKey>;
@@ -37,15 +29,21 @@ const SPARSE: usize = 1000;
 /// Every object last seen, with the indexes that a build needs.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
-    objects: [Objects; Watch::ALL.len()],
-    /// The mirrors that claim to be part of a service, by their names; they are in its namespace (rule M1).
-    claims: BTreeMap<ServiceKey, Vec<Text>>,
-    /// The Service that a slice belongs to, and the name of the slice, which is in the same namespace.
-    slices: [BTreeSet<(ObjectKey, Text)>; Watch::ALL.len()],
+    watched: [Watched; Watch::ALL.len()],
     /// Objects that were skipped when they were parsed.
     skipped: Skipped,
     /// Mirrors that were of something else before: what, and of what they are now.
     changed: BTreeMap<ObjectKey, (String, String)>,
+}
+
+/// What one watch has seen.
+#[derive(Clone, Debug, Default)]
+struct Watched {
+    objects: Objects,
+    /// The Services that are part of a service, by their names; they are in its namespace (rule M1).
+    services: BTreeMap<ServiceKey, Vec<Text>>,
+    /// Slices whose own name does not say which Service they belong to: that Service, and the slice's name.
+    strays: BTreeSet<(ObjectKey, ObjectName)>,
 }
 
 // === impl Inputs: three verbs ===
@@ -65,7 +63,7 @@ impl Inputs {
     /// only.
     pub fn reset(&mut self, watch: Watch, namespace: Option<&str>, listed: Objects) -> Dirty {
         let is_listed = |key: &&ObjectKey| namespace.is_none_or(|n| *key.namespace == *n);
-        let seen = self.objects[watch as usize].keys().filter(is_listed);
+        let seen = self.objects(watch).keys().filter(is_listed);
         let gone: Vec<ObjectKey> = seen
             .filter(|key| !listed.contains_key(*key))
             .cloned()
@@ -78,18 +76,9 @@ impl Inputs {
             dirty.extend(self.apply(watch, key, object));
         }
         if dirty.len() > SPARSE {
-            self.pack(watch);
+            self.watched[watch as usize].pack();
         }
         dirty
-    }
-
-    /// Packs what a long list left half empty: trees that grow at one end have room for as much again.
-    fn pack(&mut self, watch: Watch) {
-        let objects = &mut self.objects[watch as usize];
-        *objects = std::mem::take(objects).into_iter().collect();
-        self.claims = std::mem::take(&mut self.claims).into_iter().collect();
-        let slices = &mut self.slices[watch as usize];
-        *slices = std::mem::take(slices).into_iter().collect();
     }
 
     /// Remembers, for as long as the object exists, that it was a mirror of something else before (rule M8): two links
@@ -99,7 +88,7 @@ impl Inputs {
             (Some(old), Some(new)) if old != new => {
                 self.changed.insert(key.clone(), (old, new));
             }
-            (_, None) => {
+            (Some(_), None) => {
                 self.changed.remove(key);
             }
             _ => {}
@@ -107,126 +96,90 @@ impl Inputs {
     }
 
     fn replace(&mut self, watch: Watch, key: ObjectKey, new: Option<Object>) -> Dirty {
-        let old = self.objects[watch as usize].get(&key);
+        let old = self.objects(watch).get(&key);
         if old == new.as_ref() {
             return Dirty::new();
         }
-        let mut dirty: Dirty = self.dependent(&key, old).into_iter().collect();
-        if watch == Watch::MirrorServices {
-            self.note_identity(
-                &key,
-                old.and_then(identity),
-                new.as_ref().and_then(identity),
-            );
+        let identities = [old, new.as_ref()].map(|object| object.and_then(Object::identity));
+        let mut dirty: Dirty = self.services_that_need(&key, old).cloned().collect();
+        if let Some(old) = self.watched[watch as usize].remove(&key)
+            && let Object::Skipped(_) = old
+        {
+            self.skipped.remove(&(watch, key.clone()));
         }
-        if let Some(old) = self.objects[watch as usize].remove(&key) {
-            self.unindex(watch, &key, &old);
-        }
+        dirty.extend(self.services_that_need(&key, new.as_ref()).cloned());
         if let Some(new) = new {
-            self.index(watch, &key, &new);
-            dirty.extend(self.dependent(&key, Some(&new)));
-            self.objects[watch as usize].insert(key, new);
+            if let Object::Skipped(skip) = &new {
+                self.skipped.insert((watch, key.clone()), skip.clone());
+            }
+            self.watched[watch as usize].insert(&key, new);
         }
+        let [old, new] = identities;
+        self.note_identity(&key, old, new);
         dirty
     }
 
-    /// Returns the service whose answers depend on `object`.
-    fn dependent(&self, key: &ObjectKey, object: Option<&Object>) -> Option<ServiceKey> {
-        match object? {
-            Object::HeadlessMirror(mirror) => Some(mirror.service.clone()),
-            Object::EndpointMirror(mirror) => Some(mirror.service.clone()),
-            Object::LocalService(_) => service_key(key),
-            Object::GatewaySlice(slice) => {
-                let mirror = self.endpoint_mirror(&beside(key, &slice.mirror))?;
-                Some(mirror.service.clone())
-            }
-            Object::ListedHosts(listed) => {
-                let mirror = self.headless_mirror(&beside(key, &listed.mirror))?;
-                Some(mirror.service.clone())
-            }
-            Object::Slice(slice) => service_key(&beside(key, &slice.service)),
-            Object::Skipped(_) => claim(object?).cloned(),
-        }
+    /// Returns the services whose answers depend on an object: of a slice, those that its Service is part of.
+    fn services_that_need<'s>(
+        &'s self,
+        key: &ObjectKey,
+        object: Option<&'s Object>,
+    ) -> impl Iterator<Item = &'s ServiceKey> + use<'s> {
+        let (own, owner) = match object.map(Object::subject) {
+            Some(Subject::Service(service)) => (Some(service), None),
+            Some(Subject::SliceOf(owner)) => (None, Some(key.beside(owner))),
+            Some(Subject::Nothing) | None => (None, None),
+        };
+        let owners = owner.into_iter().flat_map(move |owner| {
+            let owners = watches(Kind::Service).map(|watch| self.objects(watch).get(&owner));
+            owners
+                .flatten()
+                .collect::<smallvec::SmallVec<[&Object; 1]>>()
+        });
+        own.into_iter().chain(owners.filter_map(service_of))
     }
+}
 
-    fn index(&mut self, watch: Watch, key: &ObjectKey, object: &Object) {
-        if let Some(service) = claim(object) {
-            let names = self.claims.entry(service.clone()).or_default();
-            if let Err(place) = names.binary_search(&key.name) {
-                names.reserve_exact(1);
-                names.insert(place, key.name.clone());
-            }
-        }
-        if let Some(owner) = owner(key, object) {
-            self.slices[watch as usize].insert((owner, key.name.clone()));
-        }
-        if let Object::Skipped(skip) = object {
-            self.skipped.insert((watch, key.clone()), skip.clone());
-        }
+/// Returns the service that an object is part of.
+fn service_of(object: &Object) -> Option<&ServiceKey> {
+    match object.subject() {
+        Subject::Service(service) => Some(service),
+        Subject::SliceOf(_) | Subject::Nothing => None,
     }
+}
 
-    fn unindex(&mut self, watch: Watch, key: &ObjectKey, object: &Object) {
-        if let Some(service) = claim(object)
-            && let Some(names) = self.claims.get_mut(service)
-        {
-            names.retain(|name| *name != key.name);
-            if names.is_empty() {
-                self.claims.remove(service);
-            }
-        }
-        if let Some(owner) = owner(key, object) {
-            self.slices[watch as usize].remove(&(owner, key.name.clone()));
-        }
-        if let Object::Skipped(_) = object {
-            self.skipped.remove(&(watch, key.clone()));
-        }
-    }
+/// Returns the watches for objects of one kind.
+fn watches(kind: Kind) -> impl Iterator<Item = Watch> {
+    let all = Watch::ALL.into_iter();
+    all.filter(move |watch| watch.kind() == kind)
 }
 
 // === impl Inputs: what a build reads ===
 
 impl Inputs {
-    /// Returns every service that some object claims to be part of.
+    /// Returns every service that some object is part of.
     pub fn services(&self) -> Dirty {
-        let local = self.objects[Watch::LocalServices as usize].iter();
-        let local = local.filter(|(_, object)| matches!(object, Object::LocalService(_)));
-        self.claims
-            .keys()
-            .cloned()
-            .chain(local.filter_map(|(key, _)| service_key(key)))
-            .collect()
+        let services = self
+            .watched
+            .iter()
+            .flat_map(|watched| watched.services.keys());
+        services.cloned().collect()
     }
 
-    /// Returns the headless mirrors of a service.
-    pub fn headless_mirrors(
-        &self,
-        service: &ServiceKey,
-    ) -> impl Iterator<Item = (&ObjectKey, &HeadlessMirror)> {
-        self.claimants(service)
-            .filter_map(|(key, object)| Some((key, headless_mirror(object)?)))
+    /// Returns the objects that are part of a service, watch by watch, but for slices.
+    pub fn objects_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
+        let watched = self.watched.iter();
+        watched.flat_map(|watched| watched.objects_of(service))
     }
 
-    /// Returns the endpoint mirrors of a service.
-    pub fn endpoint_mirrors(
-        &self,
-        service: &ServiceKey,
-    ) -> impl Iterator<Item = (&ObjectKey, &EndpointMirror)> {
-        self.claimants(service)
-            .filter_map(|(key, object)| Some((key, endpoint_mirror(object)?)))
-    }
-
-    /// Returns the links through which a service is mirrored, but not as a headless one.
-    pub fn other_kinds(&self, service: &ServiceKey) -> impl Iterator<Item = &ClusterName> {
-        self.claimants(service)
-            .filter_map(|(_, object)| match object {
-                Object::Skipped(skip) => skip.other_kind().map(|(_, cluster)| cluster),
-                Object::HeadlessMirror(_)
-                | Object::EndpointMirror(_)
-                | Object::LocalService(_)
-                | Object::GatewaySlice(_)
-                | Object::ListedHosts(_)
-                | Object::Slice(_) => None,
-            })
+    /// Returns the slices that belong to a Service.
+    pub fn slices_of<'s>(
+        &'s self,
+        service: &ObjectKey,
+    ) -> impl Iterator<Item = (&'s ObjectKey, &'s Object)> + use<'s> {
+        let service = service.clone();
+        watches(Kind::EndpointSlice)
+            .flat_map(move |watch| self.watched[watch as usize].slices_of(service.clone()))
     }
 
     /// Returns the mirrors of a service that were of something else before, with what they were and are.
@@ -234,112 +187,102 @@ impl Inputs {
         &self,
         service: &ServiceKey,
     ) -> impl Iterator<Item = (&ObjectKey, &(String, String))> {
-        self.claimants(service)
+        self.objects_of(service)
             .filter_map(|(key, _)| self.changed.get_key_value(key))
-    }
-
-    /// Returns the headless Service of this cluster with a service's name.
-    pub fn local_service(&self, service: &ServiceKey) -> Option<&LocalService> {
-        match self.objects[Watch::LocalServices as usize].get(&object_key(service))? {
-            Object::LocalService(local) => Some(local),
-            Object::HeadlessMirror(_)
-            | Object::EndpointMirror(_)
-            | Object::GatewaySlice(_)
-            | Object::ListedHosts(_)
-            | Object::Slice(_)
-            | Object::Skipped(_) => None,
-        }
-    }
-
-    /// Returns what each slice of an endpoint mirror says: whether a gateway address is ready, or that there is none.
-    pub fn gateways(&self, mirror: &ObjectKey) -> impl Iterator<Item = Option<bool>> {
-        self.slices_of(mirror)
-            .filter_map(|(_, object)| match object {
-                Object::GatewaySlice(slice) => Some(slice.ready),
-                Object::HeadlessMirror(_)
-                | Object::EndpointMirror(_)
-                | Object::LocalService(_)
-                | Object::ListedHosts(_)
-                | Object::Slice(_)
-                | Object::Skipped(_) => None,
-            })
-    }
-
-    /// Returns the hosts that the slices of a headless mirror list.
-    pub fn listed_hosts(&self, mirror: &ObjectKey) -> impl Iterator<Item = &ListedHost> {
-        let slices = self.slices_of(mirror);
-        slices.flat_map(|(_, object)| match object {
-            Object::ListedHosts(listed) => &listed.hosts[..],
-            Object::HeadlessMirror(_)
-            | Object::EndpointMirror(_)
-            | Object::LocalService(_)
-            | Object::GatewaySlice(_)
-            | Object::Slice(_)
-            | Object::Skipped(_) => &[],
-        })
-    }
-
-    /// Returns the slices of a headless Service of this cluster.
-    pub fn local_slices<'s>(
-        &'s self,
-        service: &ServiceKey,
-    ) -> impl Iterator<Item = (&'s ObjectKey, &'s Slice)> + use<'s> {
-        self.slices_of(&object_key(service))
-            .filter_map(|(key, object)| match object {
-                Object::Slice(slice) => Some((key, slice.as_ref())),
-                Object::HeadlessMirror(_)
-                | Object::EndpointMirror(_)
-                | Object::LocalService(_)
-                | Object::GatewaySlice(_)
-                | Object::ListedHosts(_)
-                | Object::Skipped(_) => None,
-            })
     }
 
     /// Returns every object of a watch.
     pub fn objects(&self, watch: Watch) -> &Objects {
-        &self.objects[watch as usize]
+        &self.watched[watch as usize].objects
     }
 
     /// Returns the objects that were skipped when they were parsed.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
+}
 
-    fn headless_mirror(&self, key: &ObjectKey) -> Option<&HeadlessMirror> {
-        headless_mirror(self.objects[Watch::MirrorServices as usize].get(key)?)
+// === impl Watched ===
+
+impl Watched {
+    fn insert(&mut self, key: &ObjectKey, object: Object) {
+        match object.subject() {
+            Subject::Service(service) => {
+                let names = self.services.entry(service.clone()).or_default();
+                let name = key.name.text();
+                if let Err(place) = names.binary_search(&name) {
+                    names.reserve_exact(1);
+                    names.insert(place, name);
+                }
+            }
+            Subject::SliceOf(service) if service != key.name.stem() => {
+                let service = key.beside(service);
+                self.strays.insert((service, key.name.clone()));
+            }
+            Subject::SliceOf(_) | Subject::Nothing => {}
+        }
+        self.objects.insert(key.clone(), object);
     }
 
-    fn endpoint_mirror(&self, key: &ObjectKey) -> Option<&EndpointMirror> {
-        endpoint_mirror(self.objects[Watch::MirrorServices as usize].get(key)?)
+    fn remove(&mut self, key: &ObjectKey) -> Option<Object> {
+        let object = self.objects.remove(key)?;
+        match object.subject() {
+            Subject::Service(service) => {
+                if let Some(names) = self.services.get_mut(service) {
+                    names.retain(|name| key.name != **name);
+                    if names.is_empty() {
+                        self.services.remove(service);
+                    }
+                }
+            }
+            Subject::SliceOf(service) => {
+                let service = key.beside(service);
+                self.strays.remove(&(service, key.name.clone()));
+            }
+            Subject::Nothing => {}
+        }
+        Some(object)
     }
 
-    /// Returns the mirrors that claim to be part of a service.
-    fn claimants(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
-        let claims = self.claims.get_key_value(service);
-        claims.into_iter().flat_map(|(service, names)| {
-            names.iter().filter_map(|name| {
-                let namespace = service.namespace.text().clone();
-                let name = name.clone();
-                let key = ObjectKey { namespace, name };
-                self.objects[Watch::MirrorServices as usize].get_key_value(&key)
-            })
-        })
+    /// Packs what a long list left half empty: trees that grow at one end have room for as much again.
+    fn pack(&mut self) {
+        self.objects = std::mem::take(&mut self.objects).into_iter().collect();
+        self.services = std::mem::take(&mut self.services).into_iter().collect();
+        self.strays = std::mem::take(&mut self.strays).into_iter().collect();
     }
 
-    /// Returns the slices that belong to a Service.
-    fn slices_of<'s>(
-        &'s self,
-        owner: &ObjectKey,
-    ) -> impl Iterator<Item = (&'s ObjectKey, &'s Object)> + use<'s> {
-        let first = (owner.clone(), Text::new());
-        Watch::ALL.into_iter().flat_map(move |watch| {
-            let owner = first.0.clone();
-            let slices = self.slices[watch as usize].range(first.clone()..);
-            let own = slices.take_while(move |(of, _)| *of == owner);
-            own.filter_map(move |(owner, name)| {
-                self.objects[watch as usize].get_key_value(&beside(owner, name))
-            })
-        })
+    /// Returns the objects that are part of a service.
+    fn objects_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
+        let names = self.services.get(service).into_iter().flatten();
+        let keys = names.map(|name| ObjectKey {
+            namespace: service.namespace.text().clone(),
+            name: ObjectName::from_text(name),
+        });
+        keys.filter_map(|key| self.objects.get_key_value(&key))
+    }
+
+    /// Returns the slices of a Service: those that are named after it, and strays.
+    fn slices_of(&self, service: ObjectKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
+        let name = service.name.text();
+        let namespace = service.namespace.clone();
+        let first = ObjectKey {
+            namespace: namespace.clone(),
+            name: ObjectName::first_of(name.clone()),
+        };
+        let stem = name.clone();
+        let named = self
+            .objects
+            .range(first..)
+            .take_while(move |(key, _)| key.namespace == namespace && *key.name.stem() == stem);
+        let named = named.filter(move |(_, object)| object.subject() == Subject::SliceOf(&name));
+        let first = (service.clone(), ObjectName::first_of(Text::new()));
+        let strays = self.strays.range(first..);
+        let strays = strays.take_while(move |(of, _)| *of == service);
+        let strays = strays.filter_map(|(service, name)| {
+            let namespace = service.namespace.clone();
+            let name = name.clone();
+            self.objects.get_key_value(&ObjectKey { namespace, name })
+        });
+        named.chain(strays)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::build::{LocalMembers, Rules};
 use super::inputs::Inputs;
+use super::parts::Parts;
 use super::{Conflict, ConflictKind};
 use crate::mirror::{Export, LocalService, ServiceKey};
 
@@ -17,8 +18,8 @@ pub enum NonMember {
 /// Tells why the headless Service of this cluster with a service's name is no member; `None` if it is one, or if there
 /// is no such Service.
 pub(super) fn non_member_of(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<NonMember> {
-    let is_matching = inputs.headless_mirrors(key).next().is_some();
-    non_member(inputs.local_service(key)?, is_matching, rules)
+    let parts = Parts::of(key, inputs);
+    non_member(parts.local?, parts.is_mirrored(), rules)
 }
 
 /// Tells why a headless Service is no member, if it is none. `is_matching`: a mirror of it exists, of an excluded cluster

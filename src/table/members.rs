@@ -7,13 +7,14 @@ use smallvec::{SmallVec, smallvec};
 
 use super::build::Rules;
 use super::inputs::Inputs;
-use super::local::{export_conflict, non_member};
+use super::local::export_conflict;
 use super::missing::missing_hosts;
+use super::parts::Parts;
 use super::wishes::agree;
 use super::{Address, Conflict, ConflictKind, Endpoint, Origin, OwnName, Repeats, Service};
 use crate::mirror::{
-    ClusterName, Hostname, Kind, ObjectKey, ObjectRef, Port, Ports, ServiceKey, Skip, SkipReason,
-    Text, Wishes,
+    ClusterName, EndpointMirror, HeadlessMirror, Hostname, Kind, Object, ObjectKey, ObjectRef,
+    Port, Ports, ServiceKey, Skip, SkipReason, Slice, SliceEndpoint, Text, Wishes,
 };
 
 /// An endpoint as one object tells it, before equal names are united.
@@ -34,62 +35,29 @@ enum Source {
 
 /// Builds one service; `None` if no object speaks of it.
 pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Service> {
+    let parts = Parts::of(key, inputs);
     let mut skipped = Vec::new();
-    let mut wishes: Vec<&Wishes> = Vec::new();
-    let mut mirrors = Vec::new();
-    // Rule M5 asks whether a mirror exists: leaving out a cluster must not take this one's members away, too.
-    let mut is_matching = false;
-    for (object, mirror) in inputs.headless_mirrors(key) {
-        is_matching = true;
-        let cluster = rules.name_of(&mirror.cluster);
-        if rules.excluded_clusters.contains(&cluster) {
-            skipped.push((service_ref(object), excluded(&cluster)));
-            continue;
-        }
-        mirrors.push((cluster, service_ref(object)));
-        wishes.push(&mirror.wishes);
-    }
-    mirrors.sort();
-    let is_mirrored = !mirrors.is_empty();
-    let mut drafts = mirrored(key, inputs, rules, &mut skipped);
-    let mut conflicts: Vec<Conflict> = identity_conflicts(key, inputs).collect();
-
-    let local = inputs.local_service(key);
-    let local = local.filter(|local| non_member(local, is_matching, rules).is_none());
-    if let Some(local) = local {
-        wishes.push(&local.wishes);
+    let mirrors = included_mirrors(&parts, rules, &mut skipped);
+    let mut drafts = mirrored(&parts, key, inputs, rules, &mut skipped);
+    let local = parts.local_member(rules);
+    if local.is_some() {
         drafts.extend(locals(key, inputs, rules, &mut skipped));
     }
-    if !is_mirrored && local.is_none() && skipped.is_empty() {
+    if mirrors.is_empty() && local.is_none() && skipped.is_empty() {
         return None;
     }
+    drafts.retain(|draft| fits(key, &draft.endpoint, rules, &mut skipped));
 
-    drafts.retain(|draft| match exceeds_limits(key, &draft.endpoint, rules) {
-        Some(skip) => {
-            skipped.extend(
-                draft
-                    .endpoint
-                    .objects
-                    .iter()
-                    .map(|object| (object.clone(), skip.clone())),
-            );
-            false
-        }
-        None => true,
-    });
+    let mut conflicts: Vec<Conflict> = identity_conflicts(key, inputs).collect();
     conflicts.extend(cluster_conflicts(key, &drafts));
-    conflicts.extend(kind_conflict(key, inputs, rules, &mirrors));
+    conflicts.extend(kind_conflict(key, &parts, rules, &mirrors));
     conflicts.extend(local.and_then(|local| export_conflict(key, local, rules)));
     let (ready, not_ready): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|d| d.ready);
     let mut endpoints = unite(key, ready, &mut conflicts);
-    let mut not_ready = unite(key, not_ready, &mut Vec::new());
-    // What was united is sorted.
-    not_ready.retain(|e| {
-        let place = (&e.cluster, &e.hostname);
-        let ready = endpoints.binary_search_by(|r| (&r.cluster, &r.hostname).cmp(&place));
-        ready.map_or(true, |at| endpoints[at].addresses != e.addresses)
-    });
+    let not_ready = not_ready_yet(unite(key, not_ready, &mut Vec::new()), &endpoints);
     mark_repeats(&mut endpoints);
+    let wishes = mirrors.iter().map(|(_, _, mirror)| &mirror.wishes);
+    let wishes: Vec<&Wishes> = wishes.chain(local.map(|local| &local.wishes)).collect();
     let (ttl, gateway_down) = agree(key, &wishes, rules, &mut conflicts);
     Some(Service {
         key: key.clone(),
@@ -98,9 +66,9 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
         own_name: OwnName::of(&endpoints, gateway_down),
         endpoints,
         not_ready,
-        mirrors,
-        missing: missing_hosts(key, inputs, rules),
-        is_known: is_mirrored || local.is_some(),
+        is_known: !mirrors.is_empty() || local.is_some(),
+        mirrors: sorted_refs(&mirrors),
+        missing: missing_hosts(key, &parts, inputs, rules),
         skipped,
         conflicts,
     })
@@ -108,8 +76,38 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
 
 // === Members ===
 
+/// A headless mirror, and the cluster that it is of, after aliases.
+type Mirror<'i> = (ClusterName, &'i ObjectKey, &'i HeadlessMirror);
+
+/// Returns the headless mirrors of clusters that are not excluded.
+fn included_mirrors<'i>(
+    parts: &Parts<'i>,
+    rules: &Rules,
+    skipped: &mut Vec<(ObjectRef, Skip)>,
+) -> Vec<Mirror<'i>> {
+    let mut mirrors = Vec::new();
+    for (object, mirror) in &parts.headless {
+        let cluster = rules.name_of(&mirror.cluster);
+        if rules.excluded_clusters.contains(&cluster) {
+            skipped.push((service_ref(object), excluded(&cluster)));
+        } else {
+            mirrors.push((cluster, *object, *mirror));
+        }
+    }
+    mirrors
+}
+
+fn sorted_refs(mirrors: &[Mirror<'_>]) -> Vec<(ClusterName, ObjectRef)> {
+    let refs = mirrors.iter();
+    let refs = refs.map(|(cluster, object, _)| (cluster.clone(), service_ref(object)));
+    let mut refs: Vec<_> = refs.collect();
+    refs.sort();
+    refs
+}
+
 /// Reads the endpoints of other clusters (rules M1, M2, M3, M6).
 fn mirrored(
+    parts: &Parts<'_>,
     key: &ServiceKey,
     inputs: &Inputs,
     rules: &Rules,
@@ -117,47 +115,36 @@ fn mirrored(
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
     // Looked for once: a service may have thousands of endpoint mirrors, and each of them a parent.
-    let parents: BTreeSet<(&Text, &ClusterName)> = inputs
-        .headless_mirrors(key)
-        .map(|(name, parent)| (&name.name, &parent.cluster))
-        .collect();
-    for (object, mirror) in inputs.endpoint_mirrors(key) {
+    let parents = parts.headless.iter();
+    let parents = parents.map(|(name, parent)| (name.name.text(), &parent.cluster));
+    let parents: BTreeSet<(Text, &ClusterName)> = parents.collect();
+    for (object, mirror) in &parts.endpoints {
         let cluster = rules.name_of(&mirror.cluster);
         let skip = if rules.excluded_clusters.contains(&cluster) {
-            Some(excluded(&cluster))
-        } else if !parents.contains(&(&mirror.parent, &mirror.cluster)) {
-            let (parent, link) = (&mirror.parent, &mirror.cluster);
-            let detail =
-                format!("there is no headless mirror '{parent}' of {key} in cluster '{link}'");
-            Some(Skip::new(SkipReason::NoParent, detail))
+            excluded(&cluster)
+        } else if !parents.contains(&(mirror.parent.clone(), &mirror.cluster)) {
+            orphaned(key, mirror)
         } else {
-            None
-        };
-        if let Some(skip) = skip {
-            skipped.push((service_ref(object), skip));
+            drafts.push(Draft::of_mirror(object, mirror, cluster, inputs));
             continue;
-        }
-        drafts.push(Draft {
-            endpoint: Endpoint {
-                cluster,
-                hostname: mirror.hostname.clone(),
-                addresses: distinct(mirror.addresses.iter().copied()),
-                ports: sorted(mirror.ports.iter().cloned()),
-                alive: is_alive(inputs, object),
-                origin: Origin::Mirror,
-                objects: smallvec![service_ref(object)],
-            },
-            source: Source::Link(mirror.cluster.clone()),
-            target: None,
-            ready: true,
-        });
+        };
+        skipped.push((service_ref(object), skip));
     }
     drafts
 }
 
 /// Rule M3: its own slices say that a gateway address is ready; no slice, or none with an endpoint, means alive.
 fn is_alive(inputs: &Inputs, mirror: &ObjectKey) -> bool {
-    let gateways = inputs.gateways(mirror).flatten();
+    let slices = inputs.slices_of(mirror);
+    let gateways = slices.filter_map(|(_, slice)| match slice {
+        Object::GatewaySlice(slice) => slice.ready,
+        Object::HeadlessMirror(_)
+        | Object::EndpointMirror(_)
+        | Object::LocalService(_)
+        | Object::ListedHosts(_)
+        | Object::Slice(_)
+        | Object::Skipped(_) => None,
+    });
     gateways.reduce(|one, other| one || other).unwrap_or(true)
 }
 
@@ -178,40 +165,27 @@ fn locals(
     skipped: &mut Vec<(ObjectRef, Skip)>,
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
-    for (object, slice) in inputs.local_slices(key) {
-        let object = slice_ref(object);
-        skipped.extend(
-            slice
-                .left_out
-                .iter()
-                .map(|skip| (object.clone(), skip.clone())),
-        );
-        for endpoint in &slice.endpoints {
-            let Some(address) = endpoint.address else {
-                continue;
-            };
-            let hostname = endpoint.hostname.clone();
-            drafts.push(Draft {
-                endpoint: Endpoint {
-                    cluster: rules.cluster_name.clone(),
-                    hostname: hostname.unwrap_or_else(|| Hostname::from_address(address)),
-                    addresses: distinct([address]),
-                    ports: sorted(slice.ports.iter().cloned()),
-                    alive: true,
-                    origin: Origin::Local,
-                    objects: smallvec![object.clone()],
-                },
-                source: Source::Local,
-                target: endpoint.target.clone(),
-                ready: endpoint.ready,
-            });
-        }
+    for (object, slice) in inputs.slices_of(&ObjectKey::of_service(key)) {
+        let Object::Slice(slice) = slice else {
+            continue;
+        };
+        let left_out = slice.left_out.iter();
+        skipped.extend(left_out.map(|skip| (slice_ref(object), skip.clone())));
+        let usable = slice.endpoints.iter().filter_map(|e| Some((e, e.address?)));
+        drafts.extend(usable.map(|(endpoint, address)| {
+            Draft::of_pod(object, slice, endpoint, address, &rules.cluster_name)
+        }));
     }
     drafts
 }
 
 /// Rule M9: an endpoint whose longest name, `H.C.S.N.Z`, would exceed 255 octets is left out.
-fn exceeds_limits(key: &ServiceKey, endpoint: &Endpoint, rules: &Rules) -> Option<Skip> {
+fn fits(
+    key: &ServiceKey,
+    endpoint: &Endpoint,
+    rules: &Rules,
+    skipped: &mut Vec<(ObjectRef, Skip)>,
+) -> bool {
     let labels = [
         endpoint.hostname.as_str(),
         endpoint.cluster.as_str(),
@@ -219,13 +193,25 @@ fn exceeds_limits(key: &ServiceKey, endpoint: &Endpoint, rules: &Rules) -> Optio
         key.namespace.as_str(),
     ];
     let octets = labels.iter().map(|label| label.len() + 1).sum::<usize>() + rules.longest_zone;
-    let detail = || {
-        format!(
-            "name {}.<zone> would take {octets} octets, more than 255",
-            labels.join(".")
-        )
-    };
-    (octets > 255).then(|| Skip::new(SkipReason::BadName, detail()))
+    if octets <= 255 {
+        return true;
+    }
+    let name = labels.join(".");
+    let detail = format!("name {name}.<zone> would take {octets} octets, more than 255");
+    let skip = Skip::new(SkipReason::BadName, detail);
+    let objects = endpoint.object_refs(&key.namespace);
+    skipped.extend(objects.map(|object| (object, skip.clone())));
+    false
+}
+
+/// Leaves out the endpoints that another slice says are ready. `ready` is sorted.
+fn not_ready_yet(mut not_ready: Vec<Endpoint>, ready: &[Endpoint]) -> Vec<Endpoint> {
+    not_ready.retain(|e| {
+        let place = (&e.cluster, &e.hostname);
+        let same = ready.binary_search_by(|r| (&r.cluster, &r.hostname).cmp(&place));
+        same.map_or(true, |at| ready[at].addresses != e.addresses)
+    });
+    not_ready
 }
 
 /// Unites endpoints with one name, so that cluster and hostname occur once; reports what is no dual-stack pod.
@@ -243,8 +229,9 @@ fn unite(key: &ServiceKey, drafts: Vec<Draft>, conflicts: &mut Vec<Conflict>) ->
         let is_one = is_one_pod(first, &draft);
         if !is_one {
             let (cluster, hostname) = &name;
-            let objects = first.endpoint.objects.iter().chain(&draft.endpoint.objects);
-            let objects: Vec<String> = objects.map(ToString::to_string).collect();
+            let claims = [&first.endpoint, &draft.endpoint].into_iter();
+            let objects = claims.flat_map(|endpoint| endpoint.object_refs(&key.namespace));
+            let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
             conflicts.push(Conflict {
                 kind: ConflictKind::Endpoint,
                 name: key.to_string(),
@@ -338,15 +325,13 @@ fn cluster_conflicts(key: &ServiceKey, drafts: &[Draft]) -> Vec<Conflict> {
 /// Reports a service that is headless in one cluster, and not in another.
 fn kind_conflict(
     key: &ServiceKey,
-    inputs: &Inputs,
+    parts: &Parts<'_>,
     rules: &Rules,
-    mirrors: &[(ClusterName, ObjectRef)],
+    mirrors: &[Mirror<'_>],
 ) -> Option<Conflict> {
-    let others: BTreeSet<ClusterName> = inputs
-        .other_kinds(key)
-        .map(|link| rules.name_of(link))
-        .collect();
-    let headless: BTreeSet<&ClusterName> = mirrors.iter().map(|(cluster, _)| cluster).collect();
+    let others = parts.other_kinds.iter();
+    let others: BTreeSet<ClusterName> = others.map(|link| rules.name_of(link)).collect();
+    let headless: BTreeSet<&ClusterName> = mirrors.iter().map(|(cluster, ..)| cluster).collect();
     let names = |clusters: Vec<&str>| clusters.join(", ");
     (!others.is_empty() && !headless.is_empty()).then(|| Conflict {
         kind: ConflictKind::Headless,
@@ -357,6 +342,58 @@ fn kind_conflict(
             names(others.iter().map(ClusterName::as_str).collect()),
         ),
     })
+}
+
+// === impl Draft ===
+
+impl Draft {
+    /// Reads an endpoint mirror.
+    fn of_mirror(
+        object: &ObjectKey,
+        mirror: &EndpointMirror,
+        cluster: ClusterName,
+        inputs: &Inputs,
+    ) -> Self {
+        Self {
+            endpoint: Endpoint {
+                cluster,
+                hostname: mirror.hostname.clone(),
+                addresses: distinct(mirror.addresses.iter().copied()),
+                ports: sorted(mirror.ports.iter().cloned()),
+                alive: is_alive(inputs, object),
+                origin: Origin::Mirror,
+                objects: smallvec![(Kind::Service, object.name.clone())],
+            },
+            source: Source::Link(mirror.cluster.clone()),
+            target: None,
+            ready: true,
+        }
+    }
+
+    /// Reads an entry of a slice of this cluster.
+    fn of_pod(
+        object: &ObjectKey,
+        slice: &Slice,
+        endpoint: &SliceEndpoint,
+        address: IpAddr,
+        cluster: &ClusterName,
+    ) -> Self {
+        let hostname = endpoint.hostname.clone();
+        Self {
+            endpoint: Endpoint {
+                cluster: cluster.clone(),
+                hostname: hostname.unwrap_or_else(|| Hostname::from_address(address)),
+                addresses: distinct([address]),
+                ports: sorted(slice.ports.iter().cloned()),
+                alive: true,
+                origin: Origin::Local,
+                objects: smallvec![(Kind::EndpointSlice, object.name.clone())],
+            },
+            source: Source::Local,
+            target: endpoint.target.clone(),
+            ready: endpoint.ready,
+        }
+    }
 }
 
 impl Source {
@@ -380,6 +417,12 @@ fn slice_ref(key: &ObjectKey) -> ObjectRef {
         kind: Kind::EndpointSlice,
         key: key.clone(),
     }
+}
+
+fn orphaned(key: &ServiceKey, mirror: &EndpointMirror) -> Skip {
+    let (parent, link) = (&mirror.parent, &mirror.cluster);
+    let detail = format!("there is no headless mirror '{parent}' of {key} in cluster '{link}'");
+    Skip::new(SkipReason::NoParent, detail)
 }
 
 fn excluded(cluster: &ClusterName) -> Skip {

@@ -5,7 +5,10 @@ use std::net::IpAddr;
 
 use super::build::Rules;
 use super::inputs::Inputs;
-use crate::mirror::{ClusterName, Hostname, Kind, ObjectKey, ObjectRef, ServiceKey, Text};
+use super::parts::Parts;
+use crate::mirror::{
+    ClusterName, Hostname, Kind, ListedHost, Object, ObjectKey, ObjectRef, ServiceKey, Text,
+};
 
 /// A host that a headless mirror lists, without an endpoint mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,29 +28,29 @@ pub struct MissingHost {
 /// Compares what the headless mirrors of a service list with its endpoint mirrors.
 pub(super) fn missing_hosts(
     key: &ServiceKey,
+    parts: &Parts<'_>,
     inputs: &Inputs,
     rules: &Rules,
 ) -> Box<[MissingHost]> {
-    let mut listed: BTreeMap<(&Text, &ClusterName, &Hostname), Option<IpAddr>> = BTreeMap::new();
-    for (object, mirror) in inputs.headless_mirrors(key) {
+    let mut listed: BTreeMap<(Text, &ClusterName, &Hostname), Option<IpAddr>> = BTreeMap::new();
+    for (object, mirror) in &parts.headless {
         if rules
             .excluded_clusters
             .contains(&rules.name_of(&mirror.cluster))
         {
             continue;
         }
-        for host in inputs.listed_hosts(object) {
-            let place = (&object.name, &mirror.cluster, &host.hostname);
+        for host in listed_hosts(inputs, object) {
+            let place = (object.name.text(), &mirror.cluster, &host.hostname);
             listed.entry(place).or_insert(host.address);
         }
     }
     if listed.is_empty() {
         return Box::default();
     }
-    let made: BTreeSet<(&Text, &ClusterName, &Hostname)> = inputs
-        .endpoint_mirrors(key)
-        .map(|(_, mirror)| (&mirror.parent, &mirror.cluster, &mirror.hostname))
-        .collect();
+    let made = parts.endpoints.iter();
+    let made = made.map(|(_, made)| (made.parent.clone(), &made.cluster, &made.hostname));
+    let made: BTreeSet<(Text, &ClusterName, &Hostname)> = made.collect();
     let service = |name: &str| ObjectRef {
         kind: Kind::Service,
         key: ObjectKey::new(key.namespace.as_str(), name),
@@ -59,8 +62,26 @@ pub(super) fn missing_hosts(
         cluster: rules.name_of(link),
         hostname: hostname.clone(),
         address,
-        mirror: service(mirror),
+        mirror: service(&mirror),
         expected: service(&format!("{hostname}-{link}")),
     });
     missing.collect()
+}
+
+/// Returns the hosts that the slices of a headless mirror list.
+fn listed_hosts<'i>(
+    inputs: &'i Inputs,
+    mirror: &ObjectKey,
+) -> impl Iterator<Item = &'i ListedHost> + use<'i> {
+    inputs
+        .slices_of(mirror)
+        .flat_map(|(_, object)| match object {
+            Object::ListedHosts(listed) => &listed.hosts[..],
+            Object::HeadlessMirror(_)
+            | Object::EndpointMirror(_)
+            | Object::LocalService(_)
+            | Object::GatewaySlice(_)
+            | Object::Slice(_)
+            | Object::Skipped(_) => &[],
+        })
 }

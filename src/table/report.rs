@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::{Conflict, Endpoint, Published, Service, Table};
-use crate::mirror::{Port, Protocol, SkipReason};
+use crate::mirror::{Port, Protocol, ServiceKey, SkipReason};
 use crate::zone::Zones;
 
 /// The whole table (DESIGN 8).
@@ -228,7 +228,7 @@ impl ServiceReport {
             ttl: service.ttl,
             owns_short_name,
             endpoints: State::of_service(service)
-                .map(|(e, state)| EndpointReport::new(e, state))
+                .map(|(e, state)| EndpointReport::new(&service.key, e, state))
                 .collect(),
         }
     }
@@ -237,9 +237,10 @@ impl ServiceReport {
 // === impl EndpointReport ===
 
 impl EndpointReport {
-    /// Describes an endpoint.
-    pub fn new(endpoint: &Endpoint, state: State) -> Self {
-        let objects: Vec<String> = endpoint.objects.iter().map(ToString::to_string).collect();
+    /// Describes an endpoint of a service.
+    pub fn new(service: &ServiceKey, endpoint: &Endpoint, state: State) -> Self {
+        let objects = endpoint.object_refs(&service.namespace);
+        let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
         Self {
             cluster: endpoint.cluster.to_string(),
             hostname: endpoint.hostname.to_string(),

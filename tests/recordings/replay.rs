@@ -95,7 +95,7 @@ impl Event {
 
     /// Tells whether this is the event of that verb and object.
     pub fn is(&self, verb: &str, name: &str) -> bool {
-        self.verb == verb && *self.key.name == *name
+        self.verb == verb && self.key.name == *name
     }
 }
 

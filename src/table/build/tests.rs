@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::mirror::{ObjectKey, SkipReason, Watch};
+use crate::table::inputs::Objects;
 use crate::table::{Conflict, NoOwner};
 use crate::testing::{
     endpoint, gateway, inputs, listing, local, mirror, reduced, rules, table, table_by,
@@ -584,6 +585,66 @@ fn a_slice_without_an_endpoint_says_nothing_about_the_gateway() {
             .endpoints
             .iter()
             .all(|endpoint| endpoint.alive)
+    );
+}
+
+/// Kubernetes names a slice after its Service, but nothing has to.
+#[test]
+fn a_slice_belongs_to_the_service_that_its_label_names_whatever_its_own_name_is() {
+    let mut objects = shop();
+    // A mirror that is called like a slice of `db-0-east`.
+    objects.push(endpoint("prod", "db", "east", "db-0-east", &["10.96.0.3"]));
+    *objects[4].pointer_mut("/metadata/name").unwrap() = json!("db-0-east-7xk2p");
+    let mirrors = ["db-0-east", "db-0-east-7xk2p", "db-0-west"];
+    let names = [
+        "db-0-east-7xk2p",
+        "db-0-east-7xk2p-7xk2p",
+        "db-0-east-zzzzz",
+        "db-0-west-7xk2p",
+        "stray",
+    ];
+    let rules = rules();
+    let mut inputs = inputs(&objects);
+    let dead = |inputs: &Inputs| -> Vec<String> {
+        let table = build(&Table::default(), inputs, &inputs.services(), &rules).table;
+        let service = table.service("prod", "db").unwrap();
+        let dead = service.endpoints.iter().filter(|endpoint| !endpoint.alive);
+        let objects = dead.flat_map(|endpoint| &endpoint.objects);
+        objects.map(|(_, name)| name.to_string()).collect()
+    };
+    let slice = |name: &str, mirror: &str| {
+        let slice = with(
+            gateway("prod", mirror, false),
+            "/metadata/name",
+            json!(name),
+        );
+        reduced(Watch::MirrorSlices, &slice)
+    };
+    for name in names {
+        // In place, one label after the other, then deleted.
+        for mirror in mirrors {
+            let (key, object) = slice(name, mirror);
+            assert_eq!(inputs.apply(Watch::MirrorSlices, key, object).len(), 1);
+            assert_eq!(dead(&inputs), [mirror], "slice '{name}'");
+        }
+        let (key, _) = slice(name, mirrors[0]);
+        assert_eq!(inputs.delete(Watch::MirrorSlices, key).len(), 1);
+        assert_eq!(dead(&inputs), [""; 0], "slice '{name}'");
+    }
+    let listed: Objects = names.map(|name| slice(name, mirrors[1])).into();
+    inputs.reset(Watch::MirrorSlices, None, listed);
+    assert_eq!(dead(&inputs), [mirrors[1]]);
+    assert_eq!(
+        inputs
+            .slices_of(&ObjectKey::new("prod", mirrors[1]))
+            .count(),
+        names.len()
+    );
+    assert_eq!(
+        inputs
+            .slices_of(&ObjectKey::new("prod", mirrors[0]))
+            .count(),
+        0
     );
 }
 

@@ -29,11 +29,11 @@ impl Inputs {
         listed: &Objects,
         counts: impl Fn(&ServiceKey) -> bool,
     ) -> bool {
-        let service = |(key, object)| self.dependent(key, Some(object));
+        let services = |(key, object)| self.services_that_need(key, Some(object));
         let lost = self.lost(watch, namespace, listed);
-        let touched: Dirty = lost.filter_map(service).collect();
-        let mut services = self.seen(watch, namespace).filter_map(service);
-        services.all(|service| touched.contains(&service) || !counts(&service))
+        let touched: Dirty = lost.flat_map(services).cloned().collect();
+        let mut services = self.seen(watch, namespace).flat_map(services);
+        services.all(|service| touched.contains(service) || !counts(service))
     }
 
     /// Returns what each service would lose of what `watch` has seen of it, if a complete list were true.
@@ -45,8 +45,8 @@ impl Inputs {
     ) -> BTreeMap<ServiceKey, Loss> {
         let mut losses: BTreeMap<ServiceKey, Loss> = BTreeMap::new();
         for (key, object) in self.seen(watch, namespace) {
-            if let Some(service) = self.dependent(key, Some(object)) {
-                let loss = losses.entry(service).or_default();
+            for service in self.services_that_need(key, Some(object)) {
+                let loss = losses.entry(service.clone()).or_default();
                 loss.seen += 1;
                 loss.gone += usize::from(!listed.contains_key(key));
             }
@@ -60,7 +60,7 @@ impl Inputs {
         watch: Watch,
         namespace: Option<&str>,
     ) -> impl Iterator<Item = (&ObjectKey, &Object)> {
-        let seen = self.objects[watch as usize].iter();
+        let seen = self.objects(watch).iter();
         seen.filter(move |(key, _)| namespace.is_none_or(|n| *key.namespace == *n))
     }
 

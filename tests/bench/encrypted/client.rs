@@ -173,12 +173,9 @@ pub(crate) fn ask(load: &Load) -> Result<()> {
         deadline: started + length,
     });
     let clients = (0..load.clients).map(|number| Shared::converse(shared.clone(), number));
-    let all = LocalSet::new();
-    let all = all.run_until(tokio::time::timeout(
-        length + PATIENCE,
-        try_join_all(clients),
-    ));
-    let seen = runtime.block_on(all).context("the load does not end")??;
+    let all = async { tokio::time::timeout(length + PATIENCE, try_join_all(clients)).await };
+    let seen = LocalSet::new().block_on(&runtime, all);
+    let seen = seen.context("the load does not end")??;
     let took = started.elapsed();
     let lost = seen.iter().map(|seen| seen.lost).sum();
     let mut latencies: Vec<u32> = seen.into_iter().flat_map(|seen| seen.latencies).collect();

@@ -123,8 +123,9 @@ fn check_nothing_vanishes(world: &World) {
             };
             let in_mirrors = |service: &Service| service.mirrors.iter().any(|m| m.1 == reference);
             let in_endpoints = |service: &Service| {
-                let mut all = service.endpoints.iter().chain(&service.not_ready);
-                all.any(|endpoint| endpoint.objects.contains(&reference))
+                let all = service.endpoints.iter().chain(&service.not_ready);
+                let mut objects = all.flat_map(|e| e.object_refs(&service.key.namespace));
+                objects.any(|object| object == reference)
             };
             let is_there = match object {
                 Object::HeadlessMirror(_) => table.services().any(in_mirrors),
@@ -170,18 +171,13 @@ fn check_service(world: &World, service: &Service, seen: &mut Seen) {
         assert!(octets + rules.longest_zone <= 255, "{endpoint:?}");
         assert!(!endpoint.addresses.is_empty() && !endpoint.objects.is_empty());
         assert!(endpoint.ports.iter().all(|port| port.number > 0));
-        for object in &endpoint.objects {
-            assert_eq!(
-                &*object.key.namespace, namespace,
-                "{object} is in {}",
-                service.key
-            );
+        let objects: Vec<_> = endpoint.object_refs(&service.key.namespace).collect();
+        for object in &objects {
             check_member(world, service, endpoint, object);
         }
         let ips = endpoint.addresses.iter().map(|address| address.ip);
         for ip in ips {
-            let objects = endpoint.objects.iter();
-            let mut texts = objects.flat_map(|object| texts_of(world, object));
+            let mut texts = objects.iter().flat_map(|object| texts_of(world, object));
             assert!(
                 texts.any(|text| text.parse() == Ok(ip)),
                 "{ip} comes from nowhere"
@@ -213,7 +209,7 @@ fn check_member(world: &World, service: &Service, endpoint: &Endpoint, object: &
         world.told.get(&(watch, key))
     };
     if object.kind == Kind::Service {
-        let mirror = told(Watch::MirrorServices, &object.key.name).unwrap();
+        let mirror = told(Watch::MirrorServices, &object.key.name.text()).unwrap();
         let link = label(mirror, key::CLUSTER_NAME);
         assert_eq!(name_of(&link).as_ref(), Some(&endpoint.cluster), "{mirror}");
         assert!(!rules.excluded_clusters.contains(&endpoint.cluster));
@@ -239,7 +235,7 @@ fn check_member(world: &World, service: &Service, endpoint: &Endpoint, object: &
         let slices = [Watch::LocalSlices, Watch::ForeignSlices];
         let slice = slices
             .into_iter()
-            .find_map(|watch| told(watch, &object.key.name));
+            .find_map(|watch| told(watch, &object.key.name.text()));
         let of = label(slice.unwrap(), key::SERVICE_NAME);
         assert_eq!(of, service.key.service.as_str());
     }

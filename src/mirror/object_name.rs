@@ -1,0 +1,164 @@
+//! Names of Kubernetes objects, in the form that takes least room when there are a hundred thousand of them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Text, intern};
+
+/// `metadata.name` of an object.
+///
+/// Kubernetes names an EndpointSlice after its Service, followed by a hyphen and five characters
+/// (`metadata.generateName`). Such a name is kept in two parts: the slice shares the text of its Service's name, and in an
+/// ordered map the slices of one Service follow each other. How a name is split depends on nothing but the name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub struct ObjectName {
+    stem: Text,
+    /// The generated characters; zeros if there are none.
+    generated: [u8; GENERATED],
+}
+
+/// Characters that the API server appends to `metadata.generateName`.
+const GENERATED: usize = 5;
+
+/// The characters that it chooses from (`k8s.io/apimachinery/pkg/util/rand`).
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+// === impl ObjectName ===
+
+impl ObjectName {
+    /// Makes the name of an object.
+    pub fn new(name: &str) -> Self {
+        let (stem, generated) = split(name);
+        Self {
+            stem: intern(stem),
+            generated,
+        }
+    }
+
+    /// Makes a name out of a shared text, which is shared further if it is not split.
+    pub fn from_text(name: &Text) -> Self {
+        let (stem, generated) = split(name);
+        let is_whole = stem.len() == name.len();
+        Self {
+            stem: if is_whole { name.clone() } else { stem.into() },
+            generated,
+        }
+    }
+
+    /// Returns the whole name.
+    pub fn text(&self) -> Text {
+        match self.generated {
+            [0, ..] => self.stem.clone(),
+            _ => self.to_string().into(),
+        }
+    }
+
+    /// Returns what precedes the generated characters; the whole name if there are none.
+    pub fn stem(&self) -> &Text {
+        &self.stem
+    }
+
+    /// Returns the name that precedes all names with this stem.
+    pub fn first_of(stem: Text) -> Self {
+        Self {
+            stem,
+            generated: [0; GENERATED],
+        }
+    }
+}
+
+/// Splits the generated characters off.
+fn split(name: &str) -> (&str, [u8; GENERATED]) {
+    let whole = (name, [0; GENERATED]);
+    let Some((stem, generated)) = name.rsplit_once('-') else {
+        return whole;
+    };
+    match <[u8; GENERATED]>::try_from(generated.as_bytes()) {
+        Ok(generated) if generated.iter().all(|c| ALPHABET.contains(c)) => (stem, generated),
+        _ => whole,
+    }
+}
+
+impl From<String> for ObjectName {
+    fn from(name: String) -> Self {
+        Self::new(&name)
+    }
+}
+
+impl From<ObjectName> for String {
+    fn from(name: ObjectName) -> Self {
+        name.to_string()
+    }
+}
+
+impl PartialEq<str> for ObjectName {
+    fn eq(&self, other: &str) -> bool {
+        let (stem, generated) = split(other);
+        *self.stem == *stem && self.generated == generated
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.stem)?;
+        match (self.generated, str::from_utf8(&self.generated)) {
+            ([0, ..], _) | (_, Err(_)) => Ok(()),
+            (_, Ok(generated)) => write!(f, "-{generated}"),
+        }
+    }
+}
+
+impl fmt::Debug for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_what_it_was_made_from() {
+        for (name, stem) in [
+            ("db-0-east", "db-0-east"),
+            ("db-0-east-7xk2p", "db-0-east"),
+            // No characters that Kubernetes generates: vowels, others than five.
+            ("db-0-north", "db-0-north"),
+            ("db-0-east-7xk2", "db-0-east-7xk2"),
+            ("db-0-east-7xk2pq", "db-0-east-7xk2pq"),
+            ("db-7xk2p-7xk2p", "db-7xk2p"),
+            ("7xk2p", "7xk2p"),
+            ("-7xk2p", ""),
+            ("", ""),
+            ("datenbank-ü7xk", "datenbank-ü7xk"),
+        ] {
+            let made = ObjectName::new(name);
+            assert_eq!(made.to_string(), name);
+            assert_eq!(&*made.text(), name);
+            assert_eq!(&**made.stem(), stem, "{name}");
+            assert_eq!(made, *name);
+            assert_eq!(made, ObjectName::from_text(&name.into()));
+            let saved = serde_json::to_string(&made).unwrap();
+            assert_eq!(saved, format!("{name:?}"));
+            assert_eq!(serde_json::from_str::<ObjectName>(&saved).unwrap(), made);
+        }
+        assert_ne!(
+            ObjectName::new("db-0-east"),
+            ObjectName::new("db-0-east-7xk2p")
+        );
+        assert_ne!(ObjectName::new("db-0-east-7xk2p"), *"db-0-east-7xk2q");
+    }
+
+    #[test]
+    fn a_slice_shares_the_name_of_its_service() {
+        let (service, slice) = (
+            ObjectName::new("db-0-east"),
+            ObjectName::new("db-0-east-7xk2p"),
+        );
+        assert!(Text::ptr_eq(service.stem(), slice.stem()));
+        assert!(ObjectName::first_of(service.text()) < slice);
+    }
+}

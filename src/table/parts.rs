@@ -1,0 +1,53 @@
+//! The objects that are part of one service, by what they are: the only place that tells their kinds apart.
+
+use super::build::Rules;
+use super::inputs::Inputs;
+use super::local::non_member;
+use crate::mirror::{
+    ClusterName, EndpointMirror, HeadlessMirror, LocalService, Object, ObjectKey, ServiceKey,
+};
+
+/// The objects that are part of one service, but for slices.
+#[derive(Debug, Default)]
+pub(super) struct Parts<'i> {
+    /// Headless mirrors (rule M2).
+    pub(super) headless: Vec<(&'i ObjectKey, &'i HeadlessMirror)>,
+    /// Endpoint mirrors (rule M1).
+    pub(super) endpoints: Vec<(&'i ObjectKey, &'i EndpointMirror)>,
+    /// The headless Service of this cluster (rule M5).
+    pub(super) local: Option<&'i LocalService>,
+    /// Links through which the service is mirrored, but not as a headless one.
+    pub(super) other_kinds: Vec<&'i ClusterName>,
+}
+
+// === impl Parts ===
+
+impl<'i> Parts<'i> {
+    /// Sorts the objects of a service.
+    pub(super) fn of(service: &ServiceKey, inputs: &'i Inputs) -> Self {
+        let mut parts = Self::default();
+        for (key, object) in inputs.objects_of(service) {
+            match object {
+                Object::HeadlessMirror(mirror) => parts.headless.push((key, mirror)),
+                Object::EndpointMirror(mirror) => parts.endpoints.push((key, mirror)),
+                Object::LocalService(local) => parts.local = Some(local),
+                Object::Skipped(_) => parts.other_kinds.extend(object.cluster()),
+                Object::GatewaySlice(_) | Object::ListedHosts(_) | Object::Slice(_) => {}
+            }
+        }
+        parts
+    }
+
+    /// Returns the headless Service of this cluster if it joins (rule M5). A mirror makes it join, of an excluded cluster
+    /// too: leaving out a cluster must not take this one's members away.
+    pub(super) fn local_member(&self, rules: &Rules) -> Option<&'i LocalService> {
+        let is_member =
+            |local: &&LocalService| non_member(local, self.is_mirrored(), rules).is_none();
+        self.local.filter(is_member)
+    }
+
+    /// Tells whether a headless mirror of the service exists.
+    pub(super) fn is_mirrored(&self) -> bool {
+        !self.headless.is_empty()
+    }
+}
