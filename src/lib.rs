@@ -14,7 +14,7 @@
 //! | [`mirror`] | domain types; Kubernetes objects → domain types, or a reason to skip |
 //! | [`source`] | who feeds the inputs: the API server, or YAML on disk |
 //! | [`table`] | inputs, the pure step to a table, the swap that makes it current |
-//! | [`zone`] | the grammar of owner names, and the one place that chooses an answer |
+//! | [`zone`] | the grammar of owner names, the one place that chooses an answer, and the one list of its records |
 //! | [`wire`] | query parser, response policy, reply writer |
 //! | [`server`] | DNS listeners: UDP and TCP; if asked for, TLS and HTTPS |
 //! | [`explain`](mod@explain) | why an answer is what it is |

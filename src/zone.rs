@@ -1,7 +1,8 @@
-//! From an owner name to an answer: the grammar of names, and the one place that chooses what a question gets.
+//! From an owner name to records: the grammar of names, the one place that chooses what a question gets, and the one list
+//! of the records of an answer.
 //!
 //! ```text
-//! name → read → Reading → answer → Answer
+//! name → read → Reading → answer → Answer → visit_records → Record
 //! ```
 //!
 //! [`read()`] is the only grammar; [`answer()`] and [`explain`](crate::explain) both start there, so an explanation can

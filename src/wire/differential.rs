@@ -165,6 +165,8 @@ pub fn timing() {
         objects.push(mirror("prod", "db", c));
         for h in 0..3 { objects.push(endpoint("prod", "db", c, &format!("db-{h}"), &[&format!("10.{}.0.{h}", c.len() * 7 + c.as_bytes()[0] as usize % 7)])); }
     }
+    objects.push(mirror("prod", "wide", "east"));
+    for h in 0..9 { objects.push(endpoint("prod", "wide", "east", &format!("wide-{h}"), &[&format!("10.77.0.{h}")])); }
     let table = table(&objects);
     assert_eq!(table.service("prod", "db").unwrap().endpoints.len(), 9);
     let now = published(table);
@@ -172,6 +174,8 @@ pub fn timing() {
     for (what, name, rtype, order) in [
         ("A, 9 endpoints, own name (rotate)", "db.prod.global", 1, Order::Rotate),
         ("A, 9 endpoints, own name (shuffle)", "db.prod.global", 1, Order::Shuffle),
+        ("A, 9 endpoints, wide, own name (rotate)", "wide.prod.global", 1, Order::Rotate),
+        ("A, 9 endpoints of a cluster (rotate)", "east.wide.prod.global", 1, Order::Rotate),
         ("A, 3 endpoints of a cluster (rotate)", "east.db.prod.global", 1, Order::Rotate),
         ("SRV, 9 records, 9 additional (rotate)", "_sql._tcp.db.prod.global", 33, Order::Rotate),
         ("SRV, 27 records, 9 additional (rotate)", "db.prod.global", 33, Order::Rotate),

@@ -129,7 +129,6 @@ impl<'o> Message<'o> {
     }
 
     fn put_opt(&mut self, edns: &ReplyEdns<'_>, reply: &Reply<'_>) {
-        // Whatever comes before OPT is there.
         let padding = edns.is_padded.then(|| self.padding(edns));
         let length = opt_length(edns) - OPT + padding.unwrap_or(0);
         let [t1, t2] = RecordType::OPT.0.to_be_bytes();
@@ -164,7 +163,7 @@ impl<'o> Message<'o> {
         let _ = self.put(&[c1, c2, l1, l2]) && self.put(value);
     }
 
-    /// Returns how many octets of padding fill the message up, as far as there is room.
+    /// Returns how many octets of padding fill the message up, as far as there is room. What comes before OPT is there.
     fn padding(&self, edns: &ReplyEdns<'_>) -> usize {
         let length = self.length + opt_length(edns);
         let missing = length.next_multiple_of(PADDING_BLOCK) - length;

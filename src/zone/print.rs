@@ -8,7 +8,7 @@ use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::name::write_labels;
-use super::records::{AnswerContext, Data, RecordName, SRV_WEIGHT, Section};
+use super::records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section};
 use super::{Name, RecordType, Zone, ZoneKind, Zones, answer, read, reverse};
 use crate::table::{Published, Service, Table};
 
@@ -48,6 +48,7 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
     }
     if zone.kind == ZoneKind::Forward {
         let owners = owner_names(zone, table).into_iter();
+        // A service `ns` in namespace `dns` does not have its name: that is written above.
         for owner in owners.filter(|owner| *owner != ns_host) {
             file.put(&owner, zone, &RecordType::OF_SERVICES);
         }
@@ -79,8 +80,8 @@ impl ZoneFile<'_> {
         let Some(question) = Name::from_text(owner) else {
             return; // longer than any question
         };
-        let is_in = |zone: &Zone, within: &Zone| within.name == zone.name;
-        if !self.zones.of(&question).is_some_and(|own| is_in(zone, own)) {
+        let within = self.zones.of(&question);
+        if within.is_none_or(|within| within.name != zone.name) {
             return; // a nested zone of ours begins above it
         }
         let context = AnswerContext::new(&question, self.serial);
@@ -88,11 +89,19 @@ impl ZoneFile<'_> {
             let answer = answer(read(self.zones, self.table, &question), *rtype);
             let records = answer.records(context).into_iter();
             for record in records.filter(|record| record.section == Section::Answer) {
-                let (ttl, data) = (record.ttl, record.data);
                 // Writing to a `String` cannot fail.
-                let _ = writeln!(self.text, "{owner}\t{ttl}\tIN\t{data}");
+                let _ = writeln!(self.text, "{record}");
             }
         }
+    }
+}
+
+// === impl Record ===
+
+impl fmt::Display for Record<'_> {
+    /// Writes the record as a line of a zone file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\t{}\tIN\t{}", self.owner, self.ttl, self.data)
     }
 }
 
@@ -127,6 +136,8 @@ fn write_text(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
     })?;
     f.write_str("\"")
 }
+
+// === impl RecordName ===
 
 impl fmt::Display for RecordName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

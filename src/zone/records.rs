@@ -17,7 +17,7 @@ use crate::table::Endpoint;
 pub const SRV_WEIGHT: u16 = 10;
 
 /// Version of the Kubernetes DNS specification at `dns-version.Z`.
-pub const DNS_VERSION: &str = "1.1.0";
+const DNS_VERSION: &str = "1.1.0";
 
 /// REFRESH, RETRY and EXPIRE of the SOA record, for secondaries that do not exist: two hours, half an hour, a day.
 const SOA_TIMERS: [u32; 3] = [7200, 1800, 86400];
@@ -47,7 +47,7 @@ impl<'q> AnswerContext<'q> {
     }
 }
 
-/// One record of class IN.
+/// One record. Its class is IN, except in the texts about this server that [`Reply`](crate::wire::Reply) adds.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// Where it belongs.
@@ -164,21 +164,15 @@ impl Answer<'_> {
     }
 }
 
-/// Visits a record for each row, and the addresses of each SRV target with the first of its rows.
+/// Visits a record for each row, then the addresses of the targets.
 fn visit_view<'a>(
     view: &'a View<'_>,
     rtype: RecordType,
     context: AnswerContext<'a>,
     mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let AnswerContext {
-        question,
-        order,
-        turn,
-        ..
-    } = context;
-    let ttl = view.service.ttl;
-    visit_rows(view, rtype, order, turn, |row| {
+    let (question, ttl) = (context.question, view.service.ttl);
+    visit_rows(view, rtype, context.order, context.turn, |row| {
         let data = match row.data {
             RowData::Address(ip) => ip.into(),
             RowData::Srv(port) => Data::Srv {
@@ -188,22 +182,33 @@ fn visit_view<'a>(
         };
         visit(Record::answer(question, ttl, data))
     })?;
-    if rtype != RecordType::SRV {
-        return ControlFlow::Continue(());
+    match rtype {
+        RecordType::SRV => visit_targets(view, context, visit),
+        _ => ControlFlow::Continue(()),
     }
-    let mut rows = 0..;
-    visit_rows(view, rtype, order, turn, |row| {
-        let section = Section::Additional {
-            of: rows.next().unwrap_or_default(), // there is no last number
-        };
-        let owner = RecordName::target(view, question, row.endpoint);
-        let own = row.endpoint.addresses.iter().filter(|_| row.is_first);
-        own.map(|own| own.ip.into()).try_for_each(|data| {
+}
+
+/// Visits the addresses of each SRV target, with the first of its rows.
+fn visit_targets<'a>(
+    view: &'a View<'_>,
+    context: AnswerContext<'a>,
+    mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let (rtype, ttl) = (RecordType::SRV, view.service.ttl);
+    let mut number = 0;
+    visit_rows(view, rtype, context.order, context.turn, |row| {
+        let section = Section::Additional { of: number };
+        number += 1;
+        if !row.is_first {
+            return ControlFlow::Continue(());
+        }
+        let owner = RecordName::target(view, context.question, row.endpoint);
+        row.endpoint.addresses.iter().try_for_each(|own| {
             visit(Record {
                 section,
                 owner,
                 ttl,
-                data,
+                data: own.ip.into(),
             })
         })
     })

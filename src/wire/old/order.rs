@@ -7,7 +7,7 @@ use crate::zone::{RecordType, Row, View};
 
 use crate::zone::Order;
 /// The most rows that are shuffled: no message holds more (65,535 octets, 16 for each).
-const SHUFFLED: usize = 64;
+const SHUFFLED: usize = 4096;
 
 /// Turns a count of queries into a number without a pattern. The counts of one client's queries have a pattern: a client
 /// that asks for A and AAAA in turn asks for A at even counts only, and would never get the second of two rows first.

@@ -102,7 +102,8 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
         self.put_record(rest_of(owner, self.question_end), record)
     }
 
-    /// Returns where the target of a record of the answer section is. The records before it are hopped over.
+    /// Returns where the target of a record of the answer section is. Numbers never fall, so that each record is hopped
+    /// over once.
     fn target_of(&mut self, number: usize) -> usize {
         let out = &self.message.out;
         let read = |at: usize| u16::from_be_bytes([out[at], out[at + 1]]);
