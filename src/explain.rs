@@ -19,9 +19,10 @@ use nearest::nearest;
 use crate::mirror::{ObjectRef, ServiceKey, Skip, SkipReason};
 use crate::report::{EndpointReport, SkipReport, State, write_rows};
 use crate::table::{Conflict, ConflictKind, Origin, Published, Service, Table};
-use crate::zone::answer::{addresses_of, answer_question};
-use crate::zone::print::rows_text;
-use crate::zone::{Answer, Name, Reading, RecordType, Scope, View, Why, Zones, read};
+use crate::zone::answer::answer_question;
+use crate::zone::{
+    Answer, AnswerContext, Name, Reading, RecordType, Scope, Section, View, Why, Zones, read,
+};
 
 /// What became of a name, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,20 +82,72 @@ pub fn explain(
 ) -> Option<Explanation> {
     let table = published.table.as_ref()?;
     let reading = read(zones, table, name);
-    let ask = |rtype| answer_report(zones, published, name, rtype);
     let about = about(zones, table, name, &reading);
-    let mut notes = match &reading {
-        Reading::View(_, view) => view_notes(view)
-            .into_iter()
-            .chain(unready(view.service, table))
+    let asked = labels_below(zones, name).join(".");
+    let exists = exists(&reading);
+    let mut notes = reading_notes(zones, table, context, name, &reading);
+    if published.is_expired && !matches!(reading, Reading::Outside) {
+        let expired = "nothing is answered: the source has been silent for longer than --max-stale";
+        notes.insert(0, expired.to_owned());
+    }
+    notes.extend(service_notes(&about, context));
+    let answer = |rtype| answer_report(zones, published, name, rtype);
+    Some(Explanation {
+        name: name.to_string(),
+        reading: words(&reading),
+        exists,
+        answers: RecordType::OF_SERVICES.map(answer).into(),
+        endpoints: about
+            .iter()
+            .flat_map(|service| endpoint_reports(service))
             .collect(),
-        Reading::Missing(_, why) => missing(
-            *why,
-            &labels_below(zones, name),
-            about.first().copied(),
-            table,
-            context,
-        ),
+        skipped: skipped(table, &about, zones, name),
+        conflicts: conflicts(table, &about, &asked, &reading),
+        nearest: match exists {
+            true => Vec::new(),
+            false => nearest(zones, table, name),
+        },
+        notes,
+    })
+}
+
+/// Tells whether a name exists (RFC 8020).
+fn exists(reading: &Reading<'_>) -> bool {
+    match reading {
+        Reading::Outside | Reading::Missing(..) => false,
+        Reading::Apex(_)
+        | Reading::NsHost(_)
+        | Reading::Version(_)
+        | Reading::Empty(_)
+        | Reading::Pointers(..)
+        | Reading::View(..) => true,
+    }
+}
+
+fn endpoint_reports(service: &Service) -> Vec<EndpointReport> {
+    let endpoints = State::of_service(service);
+    let report = |(endpoint, state)| EndpointReport::new(&service.key, endpoint, state);
+    endpoints.map(report).collect()
+}
+
+/// Returns the notes on what a name is read as.
+fn reading_notes(
+    zones: &Zones,
+    table: &Table,
+    context: &Context<'_>,
+    name: &Name,
+    reading: &Reading<'_>,
+) -> Vec<String> {
+    match reading {
+        Reading::View(_, view) => {
+            let notes = view_notes(view).into_iter();
+            notes.chain(unready(view.service, table)).collect()
+        }
+        Reading::Missing(_, why) => {
+            let labels = labels_below(zones, name);
+            let about = about(zones, table, name, reading);
+            missing(*why, &labels, about.first().copied(), table, context)
+        }
         Reading::Outside => {
             let served: Vec<&str> = zones.iter().map(|zone| zone.name.as_str()).collect();
             vec![format!("served here: {}", served.join(" "))]
@@ -107,16 +160,14 @@ pub fn explain(
         | Reading::Version(_)
         | Reading::Pointers(..)
         | Reading::Empty(_) => Vec::new(),
-    };
-    let is_inside = !matches!(reading, Reading::Outside);
-    if published.is_expired && is_inside {
-        let expired = "nothing is answered: the source has been silent for longer than --max-stale";
-        notes.insert(0, expired.to_owned());
     }
-    if about
-        .iter()
-        .any(|service| service.endpoints.iter().any(|e| e.origin == Origin::Mirror))
-    {
+}
+
+/// Returns the notes on the services that a name is about.
+fn service_notes(about: &[&Service], context: &Context<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut endpoints = about.iter().flat_map(|service| &service.endpoints);
+    if endpoints.any(|endpoint| endpoint.origin == Origin::Mirror) {
         notes.push(
             "only meshed clients can use the addresses of other clusters' endpoints".to_owned(),
         );
@@ -129,38 +180,7 @@ pub fn explain(
                 .to_owned(),
         );
     }
-    let asked = labels_below(zones, name).join(".");
-    let conflicts = conflicts(table, &about, &asked, &reading);
-    let exists = match &reading {
-        Reading::Outside | Reading::Missing(..) => false,
-        Reading::Apex(_)
-        | Reading::NsHost(_)
-        | Reading::Version(_)
-        | Reading::Empty(_)
-        | Reading::Pointers(..)
-        | Reading::View(..) => true,
-    };
-    let endpoints = |service: &&Service| {
-        let key = &service.key;
-        let endpoints = State::of_service(service);
-        let report = endpoints.map(|(endpoint, state)| EndpointReport::new(key, endpoint, state));
-        report.collect::<Vec<_>>()
-    };
-    Some(Explanation {
-        name: name.to_string(),
-        reading: words(&reading),
-        exists,
-        answers: RecordType::OF_SERVICES.map(ask).into(),
-        endpoints: about.iter().flat_map(endpoints).collect(),
-        skipped: skipped(table, &about, zones, name),
-        conflicts,
-        nearest: if exists {
-            Vec::new()
-        } else {
-            nearest(zones, table, name)
-        },
-        notes,
-    })
+    notes
 }
 
 fn answer_report(
@@ -169,33 +189,26 @@ fn answer_report(
     name: &Name,
     rtype: RecordType,
 ) -> AnswerReport {
-    let (result, ttl, records) = match answer_question(zones, published, name, rtype) {
-        Answer::Data(_, view, rtype) => (
-            "NOERROR",
-            Some(view.service.ttl),
-            rows_text(name, &view, rtype),
-        ),
-        Answer::Address(zone, rtype) => (
-            "NOERROR",
-            Some(zone.ttl),
-            addresses_of(zone, rtype)
-                .map(|ip| format!("{rtype}\t{ip}"))
-                .collect(),
-        ),
-        Answer::Pointers(_, pointers) => ("NOERROR", Some(pointers.ttl()), Vec::new()),
-        Answer::Soa(zone) | Answer::Ns(zone) | Answer::Text(zone) => {
-            ("NOERROR", Some(zone.ttl), Vec::new())
-        }
-        Answer::NoData(zone) => ("NODATA", Some(zone.negative_ttl), Vec::new()),
-        Answer::NxDomain(zone) => ("NXDOMAIN", Some(zone.negative_ttl), Vec::new()),
-        Answer::Refused => ("REFUSED", None, Vec::new()),
-        Answer::NotReady | Answer::Expired => ("SERVFAIL", None, Vec::new()),
+    let answer = answer_question(zones, published, name, rtype);
+    let result = match answer {
+        Answer::Data(..)
+        | Answer::Address(..)
+        | Answer::Pointers(..)
+        | Answer::Soa(_)
+        | Answer::Ns(_)
+        | Answer::Text(_) => "NOERROR",
+        Answer::NoData(_) => "NODATA",
+        Answer::NxDomain(_) => "NXDOMAIN",
+        Answer::Refused => "REFUSED",
+        Answer::NotReady | Answer::Expired => "SERVFAIL",
     };
+    let records = answer.records(AnswerContext::new(name, published.serial));
+    let answered = records.iter().filter(|r| r.section == Section::Answer);
     AnswerReport {
         rtype: rtype.to_string(),
         result: result.to_owned(),
-        ttl,
-        records,
+        ttl: records.first().map(|record| record.ttl),
+        records: answered.map(|record| record.data.to_string()).collect(),
     }
 }
 

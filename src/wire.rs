@@ -8,7 +8,6 @@
 
 pub mod access;
 pub mod cookie;
-pub mod order;
 pub mod query;
 pub mod records;
 pub mod respond;
@@ -16,7 +15,6 @@ pub mod write;
 
 pub use access::{Access, Network};
 pub use cookie::{CookieSecret, CookieSecrets};
-pub use order::Order;
 pub use query::{Edns, Query, Reject, parse};
 pub use records::{Sections, records};
 pub use respond::{Arrival, Body, PADDING_BLOCK, RateLimit, Reply, Settings, Transport, respond};

@@ -1,7 +1,8 @@
-//! From an owner name to an answer: the grammar of names, and the one place that chooses what a question gets.
+//! From an owner name to records: the grammar of names, the one place that chooses what a question gets, and the one list
+//! of the records of an answer.
 //!
 //! ```text
-//! name → read → Reading → answer → Answer
+//! name → read → Reading → answer → Answer → visit_records → Record
 //! ```
 //!
 //! [`read()`] is the only grammar; [`answer()`] and [`explain`](mod@crate::explain) both start there, so an explanation
@@ -35,9 +36,11 @@
 
 pub mod answer;
 pub mod name;
+pub mod order;
 pub mod print;
 pub mod read;
 pub mod reading;
+pub mod records;
 pub mod reverse;
 
 use std::fmt;
@@ -46,8 +49,10 @@ use std::str::FromStr;
 
 pub use answer::{Answer, Row, RowData, answer};
 pub use name::Name;
+pub use order::Order;
 pub use read::read;
 pub use reading::{Pointers, Reading, Scope, Targets, View, Why};
+pub use records::{AnswerContext, Data, Record, RecordName, Section};
 
 /// The type of a resource record or question (RFC 1035 section 3.2.2), as its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

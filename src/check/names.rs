@@ -7,7 +7,7 @@ use super::{Check, Facts, Finding, Known, count, some_of};
 use crate::mirror::SkipReason;
 use crate::table::{Conflict, ConflictKind, Table};
 use crate::wire::whole_answer;
-use crate::zone::{Answer, Name, RecordType, ZoneKind, Zones, answer, read};
+use crate::zone::{Name, RecordType, ZoneKind, Zones, answer, read};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let table = match &facts.table {
@@ -66,10 +66,7 @@ fn answer_sizes(table: &Table, zones: &Zones) -> Finding {
             continue; // longer than any question
         };
         for rtype in RecordType::OF_SERVICES {
-            let Answer::Data(_, view, _) = answer(read(zones, table, &asked), rtype) else {
-                continue;
-            };
-            let octets = whole_answer(&view, rtype, &asked);
+            let octets = whole_answer(&answer(read(zones, table, &asked), rtype), &asked);
             if octets > usize::from(u16::MAX) {
                 long.push(format!("{name} {rtype} ({octets} octets)"));
             }

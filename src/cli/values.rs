@@ -9,9 +9,8 @@ use crate::log::LogFormat;
 use crate::mirror::GatewayDown;
 use crate::source::ShrinkGuard;
 use crate::table::{LocalMembers, ShortNames};
-use crate::wire::Order;
 use crate::zone::reverse::range_of;
-use crate::zone::{Name, ZoneName};
+use crate::zone::{Name, Order, ZoneName};
 
 /// A choice of our own that clap knows by its names.
 macro_rules! choice {

@@ -17,7 +17,8 @@ use super::udp::address::Address;
 use super::*;
 use crate::table::Publisher;
 use crate::testing::zones;
-use crate::wire::{Access, Order};
+use crate::wire::Access;
+use crate::zone::Order;
 
 const ENOMEM: i32 = 12;
 const ENOBUFS: i32 = 105;

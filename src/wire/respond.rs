@@ -1,16 +1,17 @@
 //! The response policy, once for every transport: what becomes of a query, before anything is written.
 
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::Rcode;
 use super::access::Access;
 use super::cookie::Cookie;
-use super::order::{Order, mix};
 use super::query::{CLASS_ANY, CLASS_CH, CLASS_IN, Edns, Query, Reject};
 use crate::table::Published;
 use crate::zone::answer::answer_question;
-use crate::zone::{Answer, RecordType, Zones};
+use crate::zone::order::mix;
+use crate::zone::{Answer, AnswerContext, Data, Name, Order, Record, RecordType, Zones};
 
 /// What the policy depends on, fixed at start.
 #[derive(Clone, Debug)]
@@ -146,6 +147,11 @@ const UDP_PLAIN: u16 = 512;
 /// Padded replies take a multiple of so many octets (RFC 8467 section 4.1).
 pub const PADDING_BLOCK: usize = 468;
 
+/// A code without records, and the extended error that goes with it.
+type Refusal = (Rcode, Option<ExtendedError>);
+
+const NOT_SUPPORTED: Refusal = (Rcode::REFUSED, Some(ExtendedError::NotSupported));
+
 /// Applies the policy. `None`: nothing is sent.
 pub fn respond<'t>(
     settings: &'t Settings,
@@ -158,53 +164,76 @@ pub fn respond<'t>(
         Err(Reject::Drop) => return None,
         Err(Reject::With { edns, .. }) => edns.as_ref(),
     };
-    if arrival.rate_limit == RateLimit::Drop {
-        return None;
-    }
-    if !settings.access.is_allowed(arrival.client) {
-        let error = Some(ExtendedError::Prohibited);
-        return Some(small(settings, Rcode::REFUSED, error, edns, arrival));
-    }
-    let query = match query {
-        Ok(query) if arrival.rate_limit == RateLimit::Slip => {
-            return Some(Reply {
-                body: Body::ByTcp,
-                ..small(settings, Rcode::NOERROR, None, query.edns.as_ref(), arrival)
-            });
+    let small = |rcode, error| small(settings, rcode, error, edns, arrival);
+    match (arrival.rate_limit, query) {
+        (RateLimit::Drop, _) => None,
+        _ if !settings.access.is_allowed(arrival.client) => {
+            Some(small(Rcode::REFUSED, Some(ExtendedError::Prohibited)))
         }
-        Ok(query) => query,
+        (RateLimit::Slip, Ok(_)) => Some(Reply {
+            body: Body::ByTcp,
+            ..small(Rcode::NOERROR, None)
+        }),
         // By TCP it would be as wrong.
-        Err(_) if arrival.rate_limit == RateLimit::Slip => return None,
-        Err(Reject::Drop) => return None,
-        Err(Reject::With { rcode, .. }) => return Some(code(settings, *rcode, edns, arrival)),
-    };
-    let reply = |rcode, error| {
-        let mut reply = code(settings, rcode, query.edns.as_ref(), arrival);
-        reply.edns = reply.edns.map(|edns| ReplyEdns { error, ..edns });
-        reply
-    };
+        (RateLimit::Slip, Err(_)) | (_, Err(Reject::Drop)) => None,
+        (RateLimit::Within, Err(Reject::With { rcode, .. })) => {
+            Some(code(settings, *rcode, edns, arrival))
+        }
+        (RateLimit::Within, Ok(query)) => Some(reply_to(settings, now, query, arrival)),
+    }
+}
+
+/// Replies to a query that could be read, of a client that may ask.
+fn reply_to<'t>(
+    settings: &'t Settings,
+    now: &'t Published,
+    query: &Query,
+    arrival: &Arrival,
+) -> Reply<'t> {
+    let code = |rcode| code(settings, rcode, query.edns.as_ref(), arrival);
+    match body_of(settings, now, query) {
+        Ok((rcode, body)) => Reply {
+            // An answer for any class cannot speak for all of them (RFC 1035 section 6.2).
+            authoritative: query.class == CLASS_IN,
+            body,
+            serial: now.serial,
+            ..code(rcode)
+        },
+        Err((rcode, error)) => {
+            let mut reply = code(rcode);
+            reply.edns = reply.edns.map(|edns| ReplyEdns { error, ..edns });
+            reply
+        }
+    }
+}
+
+fn body_of<'t>(
+    settings: &'t Settings,
+    now: &'t Published,
+    query: &Query,
+) -> Result<(Rcode, Body<'t>), Refusal> {
     if query.edns.is_some_and(|edns| edns.version > 0) {
-        return Some(reply(Rcode::BADVERS, None)); // RFC 6891 section 6.1.3
+        return Err((Rcode::BADVERS, None)); // RFC 6891 section 6.1.3
     }
     match query.class {
-        CLASS_IN | CLASS_ANY => {}
+        CLASS_IN | CLASS_ANY => answer_to(settings, now, query),
         CLASS_CH => match chaos(settings, query) {
-            Some(text) => {
-                return Some(Reply {
-                    body: Body::Chaos(text),
-                    ..reply(Rcode::NOERROR, None)
-                });
-            }
-            None => return Some(reply(Rcode::REFUSED, Some(ExtendedError::NotSupported))),
+            Some(text) => Ok((Rcode::NOERROR, Body::Chaos(text))),
+            None => Err(NOT_SUPPORTED),
         },
-        _ => return Some(reply(Rcode::REFUSED, Some(ExtendedError::NotSupported))),
+        _ => Err(NOT_SUPPORTED),
     }
+}
+
+fn answer_to<'t>(
+    settings: &'t Settings,
+    now: &'t Published,
+    query: &Query,
+) -> Result<(Rcode, Body<'t>), Refusal> {
     match query.rtype {
-        RecordType::AXFR | RecordType::IXFR => {
-            return Some(reply(Rcode::REFUSED, Some(ExtendedError::NotSupported)));
-        }
+        RecordType::AXFR | RecordType::IXFR => return Err(NOT_SUPPORTED),
         // The other meta types (RFC 6895 section 3.1), OPT among them, are no questions.
-        RecordType::OPT | RecordType(249..=254) => return Some(reply(Rcode::NOTIMP, None)),
+        RecordType::OPT | RecordType(249..=254) => return Err((Rcode::NOTIMP, None)),
         _ => {}
     }
     let answer = answer_question(&settings.zones, now, &query.name, query.rtype);
@@ -217,22 +246,11 @@ pub fn respond<'t>(
         | Answer::Pointers(..)
         | Answer::NoData(_) => Rcode::NOERROR,
         Answer::NxDomain(_) => Rcode::NXDOMAIN,
-        Answer::Refused => {
-            return Some(reply(Rcode::REFUSED, Some(ExtendedError::NotAuthoritative)));
-        }
-        Answer::NotReady => return Some(reply(Rcode::SERVFAIL, Some(ExtendedError::NotReady))),
-        Answer::Expired => {
-            return Some(reply(Rcode::SERVFAIL, Some(ExtendedError::InvalidData)));
-        }
+        Answer::Refused => return Err((Rcode::REFUSED, Some(ExtendedError::NotAuthoritative))),
+        Answer::NotReady => return Err((Rcode::SERVFAIL, Some(ExtendedError::NotReady))),
+        Answer::Expired => return Err((Rcode::SERVFAIL, Some(ExtendedError::InvalidData))),
     };
-    // An answer for any class cannot speak for all of them (RFC 1035 section 6.2).
-    let body = Body::Answer(answer);
-    Some(Reply {
-        authoritative: query.class == CLASS_IN,
-        body,
-        serial: now.serial,
-        ..reply(rcode, None)
-    })
+    Ok((rcode, Body::Answer(answer)))
 }
 
 /// Returns what is told about this server, if the operator wants it told (RFC 4892).
@@ -313,21 +331,42 @@ fn reply_edns<'t>(settings: &'t Settings, edns: &Edns, arrival: &Arrival) -> Rep
 // === impl Reply ===
 
 impl Reply<'_> {
-    /// Returns for how many seconds the reply may be kept: the smallest TTL of its answer section; without one, that of
-    /// its SOA record (RFC 8484 section 5.1). `None`: nothing says so.
-    pub fn max_age(&self) -> Option<u32> {
-        let Body::Answer(answer) = &self.body else {
-            return None;
+    /// Visits the records, all but OPT, section by section, until `visit` breaks.
+    pub fn visit_records<'a>(
+        &'a self,
+        question: &'a Name,
+        mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let context = AnswerContext {
+            question,
+            serial: self.serial,
+            order: self.order,
+            turn: self.turn,
         };
-        match answer {
-            Answer::Data(_, view, _) => Some(view.service.ttl),
-            Answer::Ns(zone) | Answer::Address(zone, _) | Answer::Text(zone) => Some(zone.ttl),
-            Answer::Pointers(_, pointers) => Some(pointers.ttl()),
-            Answer::Soa(zone) | Answer::NoData(zone) | Answer::NxDomain(zone) => {
-                Some(zone.negative_ttl)
-            }
-            Answer::Refused | Answer::NotReady | Answer::Expired => None,
+        match &self.body {
+            Body::Code | Body::ByTcp => ControlFlow::Continue(()),
+            Body::Chaos(text) => visit(Record::answer(question, 0, Data::Txt(text))),
+            Body::Answer(answer) => answer.visit_records(context, visit),
         }
+    }
+
+    /// Returns the class of the records.
+    pub fn class(&self) -> u16 {
+        match &self.body {
+            Body::Code | Body::ByTcp | Body::Answer(_) => CLASS_IN,
+            Body::Chaos(_) => CLASS_CH,
+        }
+    }
+
+    /// Returns for how many seconds the reply may be kept: the TTL of its answer section, which is one RRset; without
+    /// one, that of its SOA record (RFC 8484 section 5.1). `None`: nothing says so.
+    pub fn max_age(&self, query: &Query) -> Option<u32> {
+        let mut first = None;
+        let _ = self.visit_records(&query.name, |record| {
+            first = Some(record.ttl);
+            ControlFlow::Break(())
+        });
+        first.filter(|_| matches!(self.body, Body::Answer(_)))
     }
 }
 

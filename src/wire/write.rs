@@ -6,19 +6,16 @@
 //! into the question, which is echoed as it came, so they take the case that was asked in; SRV targets are written out,
 //! lower case (RFC 2782).
 
+mod own_name;
 mod record;
 
 use std::ops::ControlFlow;
 
-pub use record::whole_answer;
-use record::{host_length, pointer};
+use record::RecordWriter;
 
-use super::order::{Order, visit_rows};
-use super::query::{CLASS_CH, CLASS_IN, HEADER, Query, Reject, option};
+use super::query::{CLASS_IN, HEADER, Query, Reject, option};
 use super::respond::{Body, PADDING_BLOCK, Reply, ReplyEdns};
-use crate::zone::answer::addresses_of;
-use crate::zone::print::DNS_VERSION;
-use crate::zone::{Answer, RecordType, RowData, View};
+use crate::zone::{Answer, AnswerContext, Name, RecordType, Section};
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,31 +35,35 @@ pub fn write(
 ) -> Written {
     let opt = reply.edns.as_ref().map_or(0, opt_length);
     let limit = usize::from(reply.limit).min(out.len());
-    let mut message = Message {
-        out,
-        length: HEADER,
-        limit: limit - opt,
-        counts: [0; 4],
-    };
-    let question = match query {
-        Ok(query) => query.question(),
-        Err(Reject::With { question, .. }) => *question,
-        Err(Reject::Drop) => 0,
-    };
-    if question > 0 && message.put(&packet[HEADER..HEADER + question]) {
-        message.counts[QUESTION] = 1;
-    }
-    let complete = match (&reply.body, query) {
-        (Body::Answer(answer), Ok(query)) => message.put_answer(answer, reply, query),
-        (Body::Chaos(text), Ok(_)) => message.put_text(CLASS_CH, 0, text),
+    let mut message = Message::new(out, limit - opt);
+    message.put_question(query, packet);
+    let is_complete = match (&reply.body, query) {
         (Body::ByTcp, _) => false,
         (Body::Code, _) | (_, Err(_)) => true,
+        (Body::Answer(_) | Body::Chaos(_), Ok(query)) => message.put_sections(reply, query),
     };
     message.limit = limit;
     if let Some(edns) = &reply.edns {
         message.put_opt(edns, reply);
     }
-    message.finish(reply, packet, !complete)
+    message.finish(reply, packet, !is_complete)
+}
+
+/// Returns the octets of a message with a whole answer section: header, question, the records, and an OPT record without
+/// options.
+pub fn whole_answer(answer: &Answer<'_>, question: &Name) -> usize {
+    let mut octets = HEADER + question.wire().len() + 4 + OPT;
+    let _ = answer.visit_records(AnswerContext::new(question, 0), |record| {
+        if record.section != Section::Answer {
+            return ControlFlow::Break(());
+        }
+        let mut out = [0; LONGEST_RECORD];
+        let mut message = Message::new(&mut out, LONGEST_RECORD);
+        RecordWriter::new(&mut message, question, CLASS_IN).put(&record);
+        octets += message.length - HEADER;
+        ControlFlow::Continue(())
+    });
+    octets
 }
 
 const QUESTION: usize = 0;
@@ -70,14 +71,11 @@ const ANSWER: usize = 1;
 const AUTHORITY: usize = 2;
 const ADDITIONAL: usize = 3;
 
-/// A pointer to the name of the question (RFC 1035 section 4.1.4).
-const QNAME: [u8; 2] = [0xc0, HEADER as u8];
-
-/// Octets of an SRV record before its target: a pointer, the fixed part, priority, weight and port.
-const SRV_DATA: usize = 12 + 6;
-
 /// Octets of an OPT record without options.
 const OPT: usize = 11;
+
+/// No record of ours is longer, with a header before it: a name or a text has at most 256 octets.
+const LONGEST_RECORD: usize = 512;
 
 /// A message that is being written.
 struct Message<'o> {
@@ -88,129 +86,81 @@ struct Message<'o> {
     counts: [u16; 4],
 }
 
-// === Sections ===
+// === impl Message ===
 
-impl Message<'_> {
-    /// Writes the sections of an answer; `false` if the answer section is incomplete.
-    fn put_answer(&mut self, answer: &Answer<'_>, reply: &Reply<'_>, query: &Query) -> bool {
-        match answer {
-            Answer::Data(_, view, rtype) => self.put_rows(view, *rtype, reply, query),
-            Answer::Soa(zone) => self.put_soa(ANSWER, zone, reply.serial, HEADER),
-            Answer::Ns(zone) => {
-                let name_at = HEADER + query.question() + 12;
-                let is_whole =
-                    self.put_record(ANSWER, &QNAME, RecordType::NS, CLASS_IN, zone.ttl, |data| {
-                        data.put(b"\x02ns\x03dns") && data.put(&QNAME)
-                    });
-                let owner = pointer(name_at);
-                let _ = [RecordType::A, RecordType::AAAA].into_iter().all(|rtype| {
-                    let mut ips = addresses_of(zone, rtype);
-                    self.put_rrset(|rrset| {
-                        ips.all(|ip| rrset.put_address(ADDITIONAL, &owner, zone.ttl, ip))
-                    })
-                });
-                is_whole
-            }
-            Answer::Address(zone, rtype) => {
-                let mut ips = addresses_of(zone, *rtype);
-                ips.all(|ip| self.put_address(ANSWER, &QNAME, zone.ttl, ip))
-            }
-            Answer::Text(zone) => self.put_text(CLASS_IN, zone.ttl, DNS_VERSION.as_bytes()),
-            Answer::Pointers(zone, pointers) => {
-                let (ttl, mut endpoints) = (pointers.ttl(), pointers.endpoints());
-                endpoints
-                    .all(|(service, endpoint)| self.put_pointer(zone, ttl, &service.key, endpoint))
-            }
-            Answer::NoData(zone) | Answer::NxDomain(zone) => {
-                let apex_at = HEADER + query.name.wire().len() - zone.name.wire().len();
-                // Too long a name for the SOA record to fit does not exist: it takes less than 80 octets.
-                self.put_soa(AUTHORITY, zone, reply.serial, apex_at);
-                true
-            }
-            Answer::Refused | Answer::NotReady | Answer::Expired => true,
+impl<'o> Message<'o> {
+    /// Leaves room for the header.
+    fn new(out: &'o mut [u8], limit: usize) -> Self {
+        Self {
+            out,
+            length: HEADER,
+            limit,
+            counts: [0; 4],
         }
     }
 
-    /// Writes rows, and those RRsets of SRV targets' addresses that fit; `false` if the rows are incomplete.
-    fn put_rows(
-        &mut self,
-        view: &View<'_>,
-        rtype: RecordType,
-        reply: &Reply<'_>,
-        query: &Query,
-    ) -> bool {
-        let ttl = view.service.ttl;
-        if let (Some(own), Some(turn)) = (view.own_name(), rotation(reply)) {
-            match rtype {
-                RecordType::A => return self.put_addresses(&own.v4, turn, ttl),
-                RecordType::AAAA => return self.put_addresses(&own.v6, turn, ttl),
-                _ => {}
+    /// Echoes the question, if there is one.
+    fn put_question(&mut self, query: &Result<Query, Reject>, packet: &[u8]) {
+        let question = match query {
+            Ok(query) => query.question(),
+            Err(Reject::With { question, .. }) => *question,
+            Err(Reject::Drop) => 0,
+        };
+        if question > 0 && self.put(&packet[HEADER..HEADER + question]) {
+            self.counts[QUESTION] = 1;
+        }
+    }
+
+    /// Writes the records as far as they fit; `false` if the answer section is incomplete.
+    fn put_sections(&mut self, reply: &Reply<'_>, query: &Query) -> bool {
+        if let Some(is_complete) = self.put_own_name(reply) {
+            return is_complete;
+        }
+        let mut is_complete = true;
+        let mut writer = RecordWriter::new(self, &query.name, reply.class());
+        let _ = reply.visit_records(&query.name, |record| match writer.put(&record) {
+            true => ControlFlow::Continue(()),
+            false => {
+                is_complete = record.section != Section::Answer;
+                ControlFlow::Break(())
             }
-        }
-        let tail = view.target_tail(&query.name);
-        let mut target_at = self.length + SRV_DATA;
-        let rows = visit_rows(view, rtype, reply.order, reply.turn, |row| {
-            go_on(match row.data {
-                RowData::Address(ip) => self.put_address(ANSWER, &QNAME, ttl, ip),
-                RowData::Srv(port) => self.put_srv(row.endpoint, port, ttl, &tail),
-            })
         });
-        if rows.is_break() {
-            return false;
-        }
-        // Addresses of the targets, up to the first RRset that does not fit: each target's with the first of its rows.
-        let _ = visit_rows(view, rtype, reply.order, reply.turn, |row| {
-            let RowData::Srv(_) = row.data else {
-                return ControlFlow::Break(());
-            };
-            let at = target_at;
-            target_at += host_length(row.endpoint) + tail.len() + SRV_DATA;
-            let addresses: &[_] = match row.is_first {
-                true => row.endpoint.addresses.as_slice(),
-                false => &[],
-            };
-            // They are sorted, so that those of one type follow each other.
-            let mut rrsets = addresses.chunk_by(|a, b| a.ip.is_ipv4() == b.ip.is_ipv4());
-            go_on(rrsets.all(|own| {
-                self.put_rrset(|rrset| {
-                    let mut ips = own.iter().map(|own| own.ip);
-                    ips.all(|ip| rrset.put_target_address(view, row.endpoint, at, ip))
-                })
-            }))
-        });
-        true
+        is_complete
     }
 
     fn put_opt(&mut self, edns: &ReplyEdns<'_>, reply: &Reply<'_>) {
+        let padding = edns.is_padded.then(|| self.padding(edns));
+        let length = opt_length(edns) - OPT + padding.unwrap_or(0);
+        let [t1, t2] = RecordType::OPT.0.to_be_bytes();
+        let [p1, p2] = edns.payload.to_be_bytes();
         let high = (reply.rcode.0 >> 4 & 0xff) as u8; // masked to eight bits
         let flags = if edns.dnssec_ok { 0x80 } else { 0 };
-        let padding = edns.is_padded.then(|| self.padding(edns));
-        let ttl = u32::from_be_bytes([high, 0, flags, 0]);
-        self.put_record(
-            ADDITIONAL,
-            &[0],
-            RecordType::OPT,
-            edns.payload,
-            ttl,
-            |data| {
-                if let Some(nsid) = edns.nsid {
-                    data.put_option(option::NSID, nsid);
-                }
-                if let Some(cookie) = &edns.cookie {
-                    data.put_option(option::COOKIE, cookie);
-                }
-                if let Some(tenths) = edns.keepalive {
-                    data.put_option(option::KEEPALIVE, &tenths.to_be_bytes());
-                }
-                if let Some(error) = edns.error {
-                    data.put_option(option::ERROR, &error.code().to_be_bytes());
-                }
-                if let Some(octets) = padding {
-                    data.put_option(option::PADDING, &[0; PADDING_BLOCK][..octets]);
-                }
-                true
-            },
-        );
+        let [l1, l2] = (length as u16).to_be_bytes(); // some hundred octets, and less than a block of padding
+        if !self.put(&[0, t1, t2, p1, p2, high, 0, flags, 0, l1, l2]) {
+            return;
+        }
+        self.counts[ADDITIONAL] += 1;
+        if let Some(nsid) = edns.nsid {
+            self.put_option(option::NSID, nsid);
+        }
+        if let Some(cookie) = &edns.cookie {
+            self.put_option(option::COOKIE, cookie);
+        }
+        if let Some(tenths) = edns.keepalive {
+            self.put_option(option::KEEPALIVE, &tenths.to_be_bytes());
+        }
+        if let Some(error) = edns.error {
+            self.put_option(option::ERROR, &error.code().to_be_bytes());
+        }
+        if let Some(octets) = padding {
+            self.put_option(option::PADDING, &[0; PADDING_BLOCK][..octets]);
+        }
+    }
+
+    fn put_option(&mut self, code: u16, value: &[u8]) {
+        let [c1, c2] = code.to_be_bytes();
+        let [l1, l2] = (value.len() as u16).to_be_bytes(); // options of ours have at most some 100 octets
+        let _ = self.put(&[c1, c2, l1, l2]) && self.put(value);
     }
 
     /// Returns how many octets of padding fill the message up, as far as there is room. What comes before OPT is there.
@@ -218,6 +168,24 @@ impl Message<'_> {
         let length = self.length + opt_length(edns);
         let missing = length.next_multiple_of(PADDING_BLOCK) - length;
         missing.min(self.limit - length)
+    }
+
+    /// Makes the message longer by so many octets; `None` if it may not be so long.
+    #[inline]
+    fn room(&mut self, octets: usize) -> Option<&mut [u8]> {
+        let start = self.length;
+        let end = start + octets;
+        if end > self.limit {
+            return None;
+        }
+        self.length = end;
+        Some(&mut self.out[start..end])
+    }
+
+    /// Writes octets, all or none.
+    fn put(&mut self, octets: &[u8]) -> bool {
+        let room = self.room(octets.len());
+        room.map(|room| room.copy_from_slice(octets)).is_some()
     }
 
     /// Writes the header, last, when the counts are known.
@@ -246,23 +214,6 @@ fn opt_length(edns: &ReplyEdns<'_>) -> usize {
         + option(edns.keepalive.map(|_| 2))
         + option(edns.error.map(|_| 2))
         + option(edns.is_padded.then_some(0))
-}
-
-/// Returns by how much rows are rotated, if that is all that becomes of their order.
-fn rotation(reply: &Reply<'_>) -> Option<u32> {
-    match reply.order {
-        Order::Rotate => Some(reply.turn),
-        Order::Stable => Some(0),
-        Order::Shuffle | Order::LocalFirst => None,
-    }
-}
-
-fn go_on(fits: bool) -> ControlFlow<()> {
-    if fits {
-        ControlFlow::Continue(())
-    } else {
-        ControlFlow::Break(())
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //! It lives on the stack of whoever answers: a name has at most 255 octets and 127 labels (RFC 1035 section 2.3.4).
 
+use std::fmt;
+
 use super::ZoneName;
 
 /// A domain name, lower case (ASCII only: RFC 4343), absolute.
@@ -66,6 +68,7 @@ impl Name {
     }
 
     /// Returns the name in wire format, lower case, root label included.
+    #[inline]
     pub fn wire(&self) -> &[u8] {
         &self.octets[..usize::from(self.length)]
     }
@@ -101,31 +104,52 @@ impl Name {
     }
 }
 
-impl std::fmt::Debug for Name {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
 }
 
-impl std::fmt::Display for Name {
+impl fmt::Display for Name {
     /// Writes the name as in a zone file: `\.` and `\DDD` where a label holds more than host names do (RFC 1035
     /// section 5.1), so that a hostile name cannot forge a log line.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.count == 0 {
             return f.write_str(".");
         }
-        for index in 0..self.count() {
-            for octet in &self.octets[self.start_of(index) + 1..self.start_of(index + 1)] {
-                match octet {
-                    b'.' | b'\\' | b'"' | b';' | b'(' | b')' | b'@' | b'$' => {
-                        write!(f, "\\{}", char::from(*octet))?;
-                    }
-                    0x21..=0x7e => write!(f, "{}", char::from(*octet))?,
-                    _ => write!(f, "\\{octet:03}")?,
-                }
-            }
-            f.write_str(".")?;
-        }
-        Ok(())
+        write_labels(f, labels_of(self.wire()))
     }
+}
+
+/// Writes labels, each with a dot behind.
+pub(super) fn write_labels<'n>(
+    f: &mut fmt::Formatter<'_>,
+    labels: impl Iterator<Item = &'n [u8]>,
+) -> fmt::Result {
+    for label in labels {
+        for octet in label {
+            match octet {
+                b'.' | b'\\' | b'"' | b';' | b'(' | b')' | b'@' | b'$' => {
+                    write!(f, "\\{}", char::from(*octet))?;
+                }
+                0x21..=0x7e => write!(f, "{}", char::from(*octet))?,
+                _ => write!(f, "\\{octet:03}")?,
+            }
+        }
+        f.write_str(".")?;
+    }
+    Ok(())
+}
+
+/// Returns the labels of a name in wire format, without the root.
+pub fn labels_of(wire: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = wire;
+    std::iter::from_fn(move || {
+        let [length @ 1..=63, after @ ..] = rest else {
+            return None;
+        };
+        let (label, after) = after.split_at_checked(usize::from(*length))?;
+        rest = after;
+        Some(label)
+    })
 }

@@ -4,137 +4,148 @@
 //! cannot differ from the answers. The one exception is the address of `ns.dns.Z` if it is not known: `NS_STAND_IN`.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
-use std::ops::ControlFlow;
 
-use super::answer::rtype_of;
-use super::{
-    Answer, Name, RecordType, Row, RowData, View, Zone, ZoneKind, Zones, answer, read, reverse,
-};
+use super::name::write_labels;
+use super::records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section};
+use super::{Name, RecordType, Zone, ZoneKind, Zones, answer, read, reverse};
 use crate::table::{Published, Service, Table};
+
+/// Address of `ns.dns.Z` in a zone file if this server's is not known: that of any server that loads the file. Name servers
+/// refuse a zone whose name server has no address.
+const NS_STAND_IN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// A zone file that is being written.
+struct ZoneFile<'t> {
+    zones: &'t Zones,
+    table: &'t Table,
+    serial: u32,
+    text: String,
+}
 
 /// Writes a zone as a zone file; an empty text before the first complete table.
 pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
     let Some(table) = &published.table else {
         return String::new();
     };
-    let mut text = String::new();
-    let apex = &zone.name;
-    let soa = soa(zone, published.serial);
-    let mut line = |owner: &str, ttl: u32, data: std::fmt::Arguments<'_>| {
-        // Writing to a `String` cannot fail.
-        let _ = writeln!(text, "{owner}\t{ttl}\tIN\t{data}");
+    let mut file = ZoneFile {
+        zones: &with_name_servers(zones),
+        table,
+        serial: published.serial,
+        text: String::new(),
     };
-    line(apex.as_str(), zone.negative_ttl, format_args!("SOA\t{soa}"));
-    line(apex.as_str(), zone.ttl, format_args!("NS\tns.dns.{apex}"));
-    if zone.kind == ZoneKind::Forward {
-        let version = format_args!("TXT\t\"{DNS_VERSION}\"");
-        line(&format!("dns-version.{apex}"), zone.ttl, version);
-    }
-    for address in ns_addresses(zone) {
-        let rtype = rtype_of(*address);
-        line(
-            &format!("ns.dns.{apex}"),
-            zone.ttl,
-            format_args!("{rtype}\t{address}"),
-        );
-    }
+    let apex = &zone.name;
+    let (version, ns_host) = (format!("dns-version.{apex}"), format!("ns.dns.{apex}"));
+    file.put(apex.as_str(), zone, &[RecordType::SOA, RecordType::NS]);
+    file.put(&version, zone, &[RecordType::TXT]);
+    file.put(&ns_host, zone, &[RecordType::A, RecordType::AAAA]);
     // A server of this zone alone leads on to those within it, and knows that the names above them exist.
     for child in zones.children(zone) {
-        let ns = format!("ns.dns.{}", child.name);
-        line(child.name.as_str(), child.ttl, format_args!("NS\t{ns}"));
-        for address in ns_addresses(child) {
-            let data = format_args!("{}\t{address}", rtype_of(*address));
-            line(&ns, child.ttl, data);
+        let ns_host = format!("ns.dns.{}", child.name);
+        file.put(child.name.as_str(), child, &[RecordType::NS]);
+        file.put(&ns_host, child, &[RecordType::A, RecordType::AAAA]);
+    }
+    if zone.kind == ZoneKind::Forward {
+        let owners = owner_names(zone, table).into_iter();
+        // A service `ns` in namespace `dns` does not have its name: that is written above.
+        for owner in owners.filter(|owner| *owner != ns_host) {
+            file.put(&owner, zone, &RecordType::OF_SERVICES);
         }
     }
-    if let ZoneKind::Reverse(below) = &zone.kind {
-        let addresses = reverse::range_of_zone(zone)
-            .into_iter()
-            .flat_map(|range| table.addresses_in(range));
-        for address in addresses {
-            let owner = reverse::name_of(address);
-            let Some(name) = Name::from_text(&owner) else {
-                continue;
-            };
-            let Answer::Pointers(_, pointers) = answer(read(zones, table, &name), RecordType::PTR)
-            else {
-                continue;
-            };
-            for (service, endpoint) in pointers.endpoints() {
-                let (host, cluster, key) = (&endpoint.hostname, &endpoint.cluster, &service.key);
-                let (service_name, namespace) = (&key.service, &key.namespace);
-                let data = format_args!("PTR\t{host}.{cluster}.{service_name}.{namespace}.{below}");
-                line(&owner, pointers.ttl(), data);
-            }
-        }
-        return text;
+    let ranges = reverse::range_of_zone(zone).into_iter();
+    for address in ranges.flat_map(|range| table.addresses_in(range)) {
+        file.put(&reverse::name_of(address), zone, &[RecordType::PTR]);
     }
-    for owner in owner_names(zone, table) {
-        let Some(name) = Name::from_text(&owner) else {
-            continue;
-        }; // longer than any question
-        for rtype in RecordType::OF_SERVICES {
-            let Answer::Data(within, view, _) = answer(read(zones, table, &name), rtype) else {
-                continue;
-            };
-            if within.name != zone.name {
-                continue; // a nested zone of ours begins above it
-            }
-            for data in rows_text(&name, &view, rtype) {
-                line(&owner, view.service.ttl, format_args!("{data}"));
-            }
-        }
-    }
-    text
+    file.text
 }
 
-/// Writes the type and data of each row that a name owns: `A\t10.96.0.7`.
-pub fn rows_text(name: &Name, view: &View<'_>, rtype: RecordType) -> Vec<String> {
-    let tail = Name::read(&view.target_tail(name)).map(|tail| tail.to_string());
-    let tail = tail.unwrap_or_default(); // always there: a tail of a name is a name
-    let text = |row: &Row<'_>| match row.data {
-        RowData::Address(ip) => format!("{rtype}\t{ip}"),
-        RowData::Srv(port) => {
-            let (host, cluster) = (&row.endpoint.hostname, &row.endpoint.cluster);
-            format!("SRV\t0 {SRV_WEIGHT} {port} {host}.{cluster}.{tail}")
+/// Gives an address to the name servers of zones that have none.
+fn with_name_servers(zones: &Zones) -> Zones {
+    let with_address = |zone: &Zone| {
+        let mut zone = zone.clone();
+        if zone.ns_addresses.is_empty() {
+            zone.ns_addresses.push(NS_STAND_IN);
         }
+        zone
     };
-    let mut texts = Vec::new();
-    let _ = view.visit_rows(rtype, &mut |row| {
-        texts.push(text(&row));
-        ControlFlow::Continue(())
-    });
-    texts
+    Zones::new(zones.iter().map(with_address).collect())
 }
 
-/// SRV weight of every row: none is preferred (RFC 2782).
-pub const SRV_WEIGHT: u16 = 10;
+// === impl ZoneFile ===
 
-/// Version of the Kubernetes DNS specification at `dns-version.Z`.
-pub const DNS_VERSION: &str = "1.1.0";
-
-/// Address of `ns.dns.Z` in a zone file if this server's is not known: that of any server that loads the file. Name servers
-/// refuse a zone whose name server has no address.
-const NS_STAND_IN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-
-/// Timers of the SOA record, for secondaries that do not exist: two hours, half an hour, a day.
-pub const SOA_TIMERS: (u32, u32, u32) = (7200, 1800, 86400);
-
-/// Returns the addresses of a zone's name server, or the one that stands in for them.
-fn ns_addresses(zone: &Zone) -> &[IpAddr] {
-    match zone.ns_addresses.as_slice() {
-        [] => &[NS_STAND_IN],
-        known => known,
+impl ZoneFile<'_> {
+    /// Writes the records of these types that a name owns in a zone.
+    fn put(&mut self, owner: &str, zone: &Zone, rtypes: &[RecordType]) {
+        let Some(question) = Name::from_text(owner) else {
+            return; // longer than any question
+        };
+        let within = self.zones.of(&question);
+        if within.is_none_or(|within| within.name != zone.name) {
+            return; // a nested zone of ours begins above it
+        }
+        let context = AnswerContext::new(&question, self.serial);
+        for rtype in rtypes {
+            let answer = answer(read(self.zones, self.table, &question), *rtype);
+            let records = answer.records(context).into_iter();
+            for record in records.filter(|record| record.section == Section::Answer) {
+                // Writing to a `String` cannot fail.
+                let _ = writeln!(self.text, "{record}");
+            }
+        }
     }
 }
 
-fn soa(zone: &Zone, serial: u32) -> String {
-    let (apex, minimum) = (&zone.name, zone.negative_ttl);
-    let (refresh, retry, expire) = SOA_TIMERS;
-    format!("ns.dns.{apex} hostmaster.{apex} {serial} {refresh} {retry} {expire} {minimum}")
+// === impl Record ===
+
+impl fmt::Display for Record<'_> {
+    /// Writes the record as a line of a zone file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\t{}\tIN\t{}", self.owner, self.ttl, self.data)
+    }
 }
+
+// === impl Data ===
+
+impl fmt::Display for Data<'_> {
+    /// Writes the type and data as in a zone file: `A\t10.96.0.7`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\t", self.rtype())?;
+        match self {
+            Self::A(ip) => write!(f, "{ip}"),
+            Self::Aaaa(ip) => write!(f, "{ip}"),
+            Self::Srv { port, target } => write!(f, "0 {SRV_WEIGHT} {port} {target}"),
+            Self::Ns(target) | Self::Ptr(target) => write!(f, "{target}"),
+            Self::Soa(soa) => {
+                let ([primary, mailbox], numbers) = (soa.names(), soa.numbers());
+                write!(f, "{primary} {mailbox}")?;
+                numbers.iter().try_for_each(|number| write!(f, " {number}"))
+            }
+            Self::Txt(text) => write_text(f, text),
+        }
+    }
+}
+
+/// Writes a character string in quotes (RFC 1035 section 5.1).
+fn write_text(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
+    f.write_str("\"")?;
+    text.iter().try_for_each(|octet| match octet {
+        b'"' | b'\\' => write!(f, "\\{}", char::from(*octet)),
+        0x20..=0x7e => write!(f, "{}", char::from(*octet)),
+        _ => write!(f, "\\{octet:03}"),
+    })?;
+    f.write_str("\"")
+}
+
+// === impl RecordName ===
+
+impl fmt::Display for RecordName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_labels(f, self.labels())
+    }
+}
+
+// === Names ===
 
 /// Lists the names that own records of services, in both families, sorted.
 pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {

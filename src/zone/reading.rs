@@ -1,10 +1,9 @@
 //! What an owner name can be read as.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::{Name, Zone};
+use super::Zone;
 use crate::mirror::{Port, ServiceKey};
 use crate::table::{Endpoint, OwnName, Service, Table};
 
@@ -102,22 +101,6 @@ pub struct Pointers<'t> {
 // === impl View ===
 
 impl<'t> View<'t> {
-    /// Returns what follows `H.C.` in an SRV target, as octets of a name (RFC 1035 section 3.1).
-    pub fn target_tail<'n>(&self, question: &'n Name) -> Cow<'n, [u8]> {
-        match self.targets {
-            Targets::Asked(at) => Cow::Borrowed(&question.wire()[at..]),
-            Targets::Canonical(at) => {
-                let mut wire = Vec::with_capacity(255);
-                for label in self.service.key.labels() {
-                    wire.push(label.len() as u8); // a label has at most 63 octets
-                    wire.extend(label.as_bytes());
-                }
-                wire.extend(&question.wire()[at..]);
-                Cow::Owned(wire)
-            }
-        }
-    }
-
     /// Returns the endpoints that the name answers with, dead or alive as rule M4 decided.
     pub fn endpoints(&self) -> impl Iterator<Item = &'t Endpoint> + Clone + use<'t> {
         let (shows_dead, port) = (self.shows_dead, self.port);

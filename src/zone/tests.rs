@@ -6,6 +6,7 @@ use serde_json::json;
 
 mod edges;
 mod namespaces;
+mod order;
 
 fn shop() -> Table {
     table(&[
@@ -18,31 +19,26 @@ fn shop() -> Table {
     ])
 }
 
-/// What a question gets, as one line.
+/// What a question gets, as one line: the records of the answer section, or why there are none.
 fn ask(zones: &Zones, table: &Table, name: &str, rtype: RecordType) -> String {
     let name = Name::from_text(name).unwrap();
-    match answer(read(zones, table, &name), rtype) {
-        Answer::Data(_, view, rtype) => {
-            let rows = print::rows_text(&name, &view, rtype);
-            rows.iter()
-                .map(|row| row.replace('\t', " "))
-                .collect::<Vec<_>>()
-                .join(", ")
-        }
-        Answer::Soa(_) => "SOA".to_owned(),
-        Answer::Ns(_) => "NS".to_owned(),
-        Answer::Address(_, rtype) => format!("own {rtype}"),
-        Answer::Text(_) => "TXT".to_owned(),
-        Answer::Pointers(_, pointers) => {
-            let names = pointers.endpoints().map(|(service, endpoint)| {
-                format!("{}.{}.{}", endpoint.hostname, endpoint.cluster, service.key)
-            });
-            names.collect::<Vec<_>>().join(", ")
-        }
+    let answer = answer(read(zones, table, &name), rtype);
+    match &answer {
         Answer::NoData(zone) => format!("NODATA {}", zone.name),
         Answer::NxDomain(zone) => format!("NXDOMAIN {}", zone.name),
         Answer::Refused => "REFUSED".to_owned(),
         Answer::NotReady | Answer::Expired => "SERVFAIL".to_owned(),
+        Answer::Data(..)
+        | Answer::Soa(_)
+        | Answer::Ns(_)
+        | Answer::Address(..)
+        | Answer::Text(_)
+        | Answer::Pointers(..) => {
+            let records = answer.records(AnswerContext::new(&name, 7)).into_iter();
+            let answered = records.filter(|record| record.section == Section::Answer);
+            let texts = answered.map(|record| record.data.to_string().replace('\t', " "));
+            texts.collect::<Vec<_>>().join(", ")
+        }
     }
 }
 
@@ -135,12 +131,16 @@ fn the_grammar_of_names() {
         ("_sql._tcp.global", RecordType::SRV, "NXDOMAIN global."),
         ("_sql._tcp.prod.global", RecordType::SRV, "NXDOMAIN global."),
         // The zone itself.
-        ("global", RecordType::SOA, "SOA"),
-        ("global", RecordType::NS, "NS"),
+        (
+            "global",
+            RecordType::SOA,
+            "SOA ns.dns.global. hostmaster.global. 7 7200 1800 86400 5",
+        ),
+        ("global", RecordType::NS, "NS ns.dns.global."),
         ("global", RecordType::A, "NODATA global."),
-        ("ns.dns.global", RecordType::A, "own A"),
+        ("ns.dns.global", RecordType::A, "A 192.0.2.53"),
         ("ns.dns.global", RecordType::AAAA, "NODATA global."),
-        ("dns-version.global", RecordType::TXT, "TXT"),
+        ("dns-version.global", RecordType::TXT, "TXT \"1.1.0\""),
         ("x.dns-version.global", RecordType::TXT, "NXDOMAIN global."),
         // Outside.
         ("example.com", RecordType::A, "REFUSED"),
@@ -167,7 +167,10 @@ fn the_longest_zone_decides() {
         ask(&zones, &table, "nope.svc.global", RecordType::A),
         "NXDOMAIN svc.global."
     );
-    assert_eq!(ask(&zones, &table, "svc.global", RecordType::SOA), "SOA");
+    assert_eq!(
+        ask(&zones, &table, "svc.global", RecordType::SOA),
+        "SOA ns.dns.svc.global. hostmaster.svc.global. 7 7200 1800 86400 5"
+    );
     assert_eq!(
         ask(&zones, &table, "db.prod.global", RecordType::AAAA),
         "AAAA 2001:db8::1"
@@ -347,12 +350,12 @@ fn reverse_zones_name_the_endpoints_of_an_address() {
         (
             "1.0.96.10.in-addr.arpa",
             RecordType::PTR,
-            "db-0.east.prod/db",
+            "PTR db-0.east.db.prod.global.",
         ),
         (
             "1.0.96.10.in-addr.arpa",
             RecordType::ANY,
-            "db-0.east.prod/db",
+            "PTR db-0.east.db.prod.global.",
         ),
         (
             "1.0.96.10.in-addr.arpa",
@@ -379,15 +382,19 @@ fn reverse_zones_name_the_endpoints_of_an_address() {
             RecordType::PTR,
             "NXDOMAIN 96.10.in-addr.arpa.",
         ),
-        ("96.10.in-addr.arpa", RecordType::SOA, "SOA"),
-        ("ns.dns.96.10.in-addr.arpa", RecordType::A, "own A"),
+        (
+            "96.10.in-addr.arpa",
+            RecordType::SOA,
+            "SOA ns.dns.96.10.in-addr.arpa. hostmaster.96.10.in-addr.arpa. 7 7200 1800 86400 5",
+        ),
+        ("ns.dns.96.10.in-addr.arpa", RecordType::A, "A 192.0.2.53"),
         (
             "dns-version.96.10.in-addr.arpa",
             RecordType::TXT,
             "NXDOMAIN 96.10.in-addr.arpa.",
         ),
         ("1.2.0.192.in-addr.arpa", RecordType::PTR, "REFUSED"),
-        (&v6, RecordType::PTR, "db-0.east.prod/db"),
+        (&v6, RecordType::PTR, "PTR db-0.east.db.prod.global."),
     ];
     for (name, rtype, expected) in cases {
         assert_eq!(

@@ -46,7 +46,7 @@ const DOORS: [(&str, &[&str]); 15] = [
     ("arcstr", &["mirror/interned"]),
     ("clap", &["cli"]),
     // Its numbers can be told from a few of them: secrets and identifiers are the kernel's (`src/random.rs`).
-    ("fastrand", &["server", "source/backoff", "wire/order"]),
+    ("fastrand", &["server", "source/backoff", "zone/order"]),
     ("foldhash", &["table/shared"]),
     (
         "hickory_proto",

@@ -7,8 +7,9 @@ use global_dns::mirror::{GatewayDown, Kind, KubeObject, Object, ObjectKey, Watch
 use global_dns::table::inputs::{Dirty, Objects};
 use global_dns::table::publish::Reader;
 use global_dns::table::{Inputs, LocalMembers, Publisher, Rules, ShortNames, Table, build};
-use global_dns::zone::print::rows_text;
-use global_dns::zone::{Answer, Name, RecordType, Zone, ZoneKind, Zones, answer, read};
+use global_dns::zone::{
+    Answer, AnswerContext, Name, RecordType, Section, Zone, ZoneKind, Zones, answer, read,
+};
 use serde_json::Value;
 
 /// One event, as the API server told it.
@@ -305,11 +306,14 @@ fn ask(zones: &Zones, table: &Table, question: &str) -> Vec<String> {
         "SRV" => RecordType::SRV,
         other => panic!("{other}"),
     };
-    let mut records = match answer(read(zones, table, &name), rtype) {
-        Answer::Data(_, view, rtype) => {
-            let data = rows_text(&name, &view, rtype);
-            data.iter()
-                .map(|row| row.split_once('\t').unwrap().1.to_owned())
+    let answer = answer(read(zones, table, &name), rtype);
+    let mut records = match &answer {
+        Answer::Data(..) => {
+            let records = answer.records(AnswerContext::new(&name, 0)).into_iter();
+            let answered = records.filter(|record| record.section == Section::Answer);
+            let texts = answered.map(|record| record.data.to_string());
+            texts
+                .map(|text| text.split_once('\t').unwrap().1.to_owned())
                 .collect()
         }
         Answer::NoData(_) => vec!["NODATA".to_owned()],

@@ -1,313 +1,229 @@
 //! Single records, each written whole or not at all.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::ops::ControlFlow;
-
-use super::super::query::{CLASS_IN, HEADER};
-use super::{ADDITIONAL, ANSWER, Message, OPT, QNAME};
-use crate::mirror::ServiceKey;
-use crate::table::Endpoint;
-use crate::zone::answer::rtype_of;
-use crate::zone::print::{SOA_TIMERS, SRV_WEIGHT};
-use crate::zone::{Name, RecordType, RowData, Targets, View, Zone, ZoneKind};
+use super::super::query::HEADER;
+use super::{ADDITIONAL, ANSWER, AUTHORITY, Message};
+use crate::zone::records::{Labels, SRV_WEIGHT, host_labels};
+use crate::zone::{Data, Name, Record, RecordName, RecordType, Section};
 
 /// Octets of a record before its data, if its owner name is a pointer.
 const HEAD: usize = 12;
 
+/// Octets of an SRV record's data before its target: priority, weight and port.
+const SRV_HEAD: usize = 6;
+
 /// The last octet that a pointer can lead to.
 const POINTABLE: usize = 0x3fff;
 
-impl Message<'_> {
-    /// Writes address records with the name of the question, beginning with the one whose turn it is; `false` if not
-    /// all of them fit.
-    pub(super) fn put_addresses<A: Address<N>, const N: usize>(
-        &mut self,
-        ips: &[A],
-        turn: u32,
-        ttl: u32,
-    ) -> bool {
-        let [t1, t2] = A::RTYPE.0.to_be_bytes();
-        let [a, b, c, d] = ttl.to_be_bytes();
-        let head = [QNAME[0], QNAME[1], t1, t2, 0, 1, a, b, c, d, 0, N as u8]; // 4 or 16
-        let first = turn as usize % ips.len().max(1);
-        let (last, start) = ips.split_at(first);
-        let size = head.len() + N;
-        let count = ips.len().min(self.limit.saturating_sub(self.length) / size);
-        let end = self.length + count * size;
-        let mut records = self.out[self.length..end].chunks_exact_mut(size);
-        for part in [start, last] {
-            for (ip, record) in part.iter().zip(&mut records) {
-                let (head_at, ip_at) = record.split_at_mut(head.len());
-                head_at.copy_from_slice(&head);
-                ip_at.copy_from_slice(&ip.octets());
-            }
-        }
-        self.length = end;
-        self.counts[ANSWER] += count as u16; // a message has no room for more than 4,096
-        count == ips.len()
-    }
+/// Writes the records of a message.
+pub(super) struct RecordWriter<'m, 'o> {
+    message: &'m mut Message<'o>,
+    class: u16,
+    /// Where the name of the question ends.
+    question_end: usize,
+    /// The number of a record of the answer section.
+    number: usize,
+    /// Where that record is.
+    at: usize,
+    /// The last RRset of the additional section.
+    rrset: Rrset,
+}
 
-    pub(super) fn put_address(
-        &mut self,
-        section: usize,
-        owner: &[u8; 2],
-        ttl: u32,
-        ip: IpAddr,
-    ) -> bool {
-        let data = match ip {
-            IpAddr::V4(_) => 4,
-            IpAddr::V6(_) => 16,
-        };
-        let Some(record) = self.room(section, owner, rtype_of(ip), ttl, data) else {
-            return false;
-        };
-        match ip {
-            IpAddr::V4(ip) => record.copy_from_slice(&ip.octets()),
-            IpAddr::V6(ip) => record.copy_from_slice(&ip.octets()),
-        }
-        true
-    }
+/// An RRset of the additional section.
+struct Rrset {
+    /// Number of the record whose target owns it, and its type.
+    key: Option<(usize, RecordType)>,
+    /// Where it is.
+    at: usize,
+    /// Records of the section before it.
+    count: u16,
+}
 
-    pub(super) fn put_srv(
-        &mut self,
-        endpoint: &Endpoint,
-        port: u16,
-        ttl: u32,
-        tail: &[u8],
-    ) -> bool {
-        let host = host_length(endpoint);
-        let length = 6 + host + tail.len();
-        let Some(data) = self.room(ANSWER, &QNAME, RecordType::SRV, ttl, length) else {
-            return false;
-        };
-        let ([w1, w2], [p1, p2]) = (SRV_WEIGHT.to_be_bytes(), port.to_be_bytes());
-        data[..6].copy_from_slice(&[0, 0, w1, w2, p1, p2]);
-        let (host_at, tail_at) = data[6..].split_at_mut(host);
-        copy_host(endpoint, host_at);
-        tail_at.copy_from_slice(tail);
-        true
-    }
+/// Octets of a message that are to be filled.
+struct Room<'r>(&'r mut [u8]);
 
-    /// Makes room for a record of class IN whose owner is a pointer, writes all of it but the data, and returns where
-    /// those go. `None` if there is not room for all of it.
-    pub(super) fn room(
-        &mut self,
-        section: usize,
-        owner: &[u8; 2],
-        rtype: RecordType,
-        ttl: u32,
-        length: usize,
-    ) -> Option<&mut [u8]> {
-        let end = self.length + HEAD + length;
-        if end > self.limit {
-            return None;
-        }
-        let ([t1, t2], [a, b, c, d]) = (rtype.0.to_be_bytes(), ttl.to_be_bytes());
-        let [l1, l2] = (length as u16).to_be_bytes(); // names and addresses: some 300 octets at most
-        let record = &mut self.out[self.length..end];
-        let (head, data) = record.split_at_mut(HEAD);
-        head.copy_from_slice(&[owner[0], owner[1], t1, t2, 0, 1, a, b, c, d, l1, l2]);
-        self.length = end;
-        self.counts[section] += 1;
-        Some(data)
-    }
+// === impl RecordWriter ===
 
-    /// Writes an RRset whole, or nothing of it; `records` returns `false` if one does not fit.
-    pub(super) fn put_rrset(&mut self, records: impl FnOnce(&mut Self) -> bool) -> bool {
-        let (length, counts) = (self.length, self.counts);
-        let is_whole = records(self);
-        if !is_whole {
-            (self.length, self.counts) = (length, counts);
-        }
-        is_whole
-    }
-
-    /// Writes an address of an SRV target whose name is at `target_at`.
-    pub(super) fn put_target_address(
-        &mut self,
-        view: &View<'_>,
-        endpoint: &Endpoint,
-        target_at: usize,
-        ip: IpAddr,
-    ) -> bool {
-        let ttl = view.service.ttl;
-        if target_at <= POINTABLE {
-            return self.put_address(ADDITIONAL, &pointer(target_at), ttl, ip);
-        }
-        // Too far away: the owner is `H.C.` and a pointer to the rest of it in the question.
-        let mark = self.length;
-        let (labels, rest_at) = match view.targets {
-            Targets::Asked(at) => (None, at),
-            Targets::Canonical(at) => (Some(view.service.key.labels()), at),
-        };
-        let is_whole = self.put_host(endpoint)
-            && labels.is_none_or(|labels| self.put_labels(labels))
-            && self.put_address(ADDITIONAL, &pointer(HEADER + rest_at), ttl, ip);
-        if !is_whole {
-            self.length = mark;
-        }
-        is_whole
-    }
-
-    pub(super) fn put_pointer(
-        &mut self,
-        zone: &Zone,
-        ttl: u32,
-        key: &ServiceKey,
-        endpoint: &Endpoint,
-    ) -> bool {
-        let ZoneKind::Reverse(below) = &zone.kind else {
-            return true;
-        };
-        let labels = key.labels();
-        self.put_record(ANSWER, &QNAME, RecordType::PTR, CLASS_IN, ttl, |data| {
-            data.put_host(endpoint) && data.put_labels(labels) && data.put(below.wire())
-        })
-    }
-
-    pub(super) fn put_text(&mut self, class: u16, ttl: u32, text: &[u8]) -> bool {
-        let text = &text[..text.len().min(255)]; // one character string (RFC 1035 section 3.3)
-        self.put_record(ANSWER, &QNAME, RecordType::TXT, class, ttl, |data| {
-            data.put(&[text.len() as u8]) && data.put(text)
-        })
-    }
-
-    pub(super) fn put_soa(
-        &mut self,
-        section: usize,
-        zone: &Zone,
-        serial: u32,
-        apex_at: usize,
-    ) -> bool {
-        let apex = pointer(apex_at);
-        let (refresh, retry, expire) = SOA_TIMERS;
-        self.put_record(
-            section,
-            &apex,
-            RecordType::SOA,
-            CLASS_IN,
-            zone.negative_ttl,
-            |data| {
-                let names = data.put(b"\x02ns\x03dns")
-                    && data.put(&apex)
-                    && data.put(b"\x0ahostmaster")
-                    && data.put(&apex);
-                let numbers = [serial, refresh, retry, expire, zone.negative_ttl];
-                names && numbers.iter().all(|number| data.put(&number.to_be_bytes()))
+impl<'m, 'o> RecordWriter<'m, 'o> {
+    /// Begins with the answer section; the question has been written.
+    pub(super) fn new(message: &'m mut Message<'o>, question: &Name, class: u16) -> Self {
+        Self {
+            class,
+            question_end: HEADER + question.wire().len(),
+            number: 0,
+            at: message.length,
+            rrset: Rrset {
+                key: None,
+                at: 0,
+                count: 0,
             },
-        )
-    }
-
-    /// Writes a record whole, or nothing of it.
-    pub(super) fn put_record(
-        &mut self,
-        section: usize,
-        owner: &[u8],
-        rtype: RecordType,
-        class: u16,
-        ttl: u32,
-        data: impl FnOnce(&mut Self) -> bool,
-    ) -> bool {
-        let mark = self.length;
-        let [t1, t2] = rtype.0.to_be_bytes();
-        let [c1, c2] = class.to_be_bytes();
-        let [a, b, c, d] = ttl.to_be_bytes();
-        let is_whole = self.put(owner) && self.put(&[t1, t2, c1, c2, a, b, c, d, 0, 0]) && {
-            let start = self.length;
-            let is_whole = data(self);
-            let length = (self.length - start) as u16; // a message has at most 65,535 octets
-            self.out[start - 2..start].copy_from_slice(&length.to_be_bytes());
-            is_whole
-        };
-        if is_whole {
-            self.counts[section] += 1;
-        } else {
-            self.length = mark;
+            message,
         }
-        is_whole
     }
 
-    pub(super) fn put_option(&mut self, code: u16, value: &[u8]) -> bool {
-        let [c1, c2] = code.to_be_bytes();
-        let [l1, l2] = (value.len() as u16).to_be_bytes(); // options of ours have at most some 100 octets
-        self.put(&[c1, c2, l1, l2]) && self.put(value)
+    /// Writes a record; `false` if it does not fit. Then nothing is left of its RRset in the additional section, either.
+    pub(super) fn put(&mut self, record: &Record<'_>) -> bool {
+        let owner = rest_of(&record.owner, self.question_end);
+        let (section, fits) = match record.section {
+            Section::Answer => (ANSWER, self.put_record(owner, record)),
+            Section::Authority => (AUTHORITY, self.put_record(owner, record)),
+            Section::Additional { of } => (ADDITIONAL, self.put_additional(of, record)),
+        };
+        self.message.counts[section] += u16::from(fits.is_some());
+        fits.is_some()
     }
 
-    pub(super) fn put_host(&mut self, endpoint: &Endpoint) -> bool {
-        self.put_labels([endpoint.hostname.as_str(), endpoint.cluster.as_str()])
-    }
-
-    pub(super) fn put_labels(&mut self, labels: [&str; 2]) -> bool {
-        // A label has at most 63 octets.
-        labels
-            .iter()
-            .all(|label| self.put(&[label.len() as u8]) && self.put(label.as_bytes()))
-    }
-
-    pub(super) fn put(&mut self, octets: &[u8]) -> bool {
-        let end = self.length + octets.len();
-        let fits = end <= self.limit;
-        if fits {
-            self.out[self.length..end].copy_from_slice(octets);
-            self.length = end;
+    /// Writes an address of a target.
+    fn put_additional(&mut self, of: usize, record: &Record<'_>) -> Option<()> {
+        let key = Some((of, record.data.rtype()));
+        if self.rrset.key != key {
+            self.rrset = Rrset {
+                key,
+                at: self.message.length,
+                count: self.message.counts[ADDITIONAL],
+            };
+        }
+        let target = self.target_of(of);
+        let fits = match target <= POINTABLE {
+            true => self.put_record(pointer(target), record),
+            false => self.put_far(record),
+        };
+        if fits.is_none() {
+            self.message.length = self.rrset.at;
+            self.message.counts[ADDITIONAL] = self.rrset.count;
         }
         fits
     }
-}
 
-/// Returns the octets of a message that answers with all rows of a view: header, question, the rows, and an OPT record
-/// without options.
-pub fn whole_answer(view: &View<'_>, rtype: RecordType, name: &Name) -> usize {
-    let tail = view.target_tail(name).len();
-    let mut octets = HEADER + name.wire().len() + 4 + OPT;
-    let _ = view.visit_rows(rtype, &mut |row| {
-        octets += HEAD
-            + match row.data {
-                RowData::Address(IpAddr::V4(_)) => 4,
-                RowData::Address(IpAddr::V6(_)) => 16,
-                RowData::Srv(_) => 6 + host_length(row.endpoint) + tail,
-            };
-        ControlFlow::Continue(())
-    });
-    octets
-}
+    /// Writes an address of a target that no pointer reaches: the labels of its name, and a pointer to the rest of it in
+    /// the question.
+    fn put_far(&mut self, record: &Record<'_>) -> Option<()> {
+        let owner = &record.owner;
+        Room(self.message.room(length_of(owner, &[]))?).put_name(owner, &[]);
+        self.put_record(rest_of(owner, self.question_end), record)
+    }
 
-/// Octets of the labels `H.C` of an endpoint.
-pub(super) fn host_length(endpoint: &Endpoint) -> usize {
-    2 + endpoint.hostname.as_str().len() + endpoint.cluster.as_str().len()
-}
+    /// Returns where the target of a record of the answer section is. Numbers never fall, so that each record is hopped
+    /// over once.
+    fn target_of(&mut self, number: usize) -> usize {
+        let out = &self.message.out;
+        let read = |at: usize| u16::from_be_bytes([out[at], out[at + 1]]);
+        while self.number < number {
+            self.at += HEAD + usize::from(read(self.at + HEAD - 2));
+            self.number += 1;
+        }
+        let before = match RecordType(read(self.at + 2)) {
+            RecordType::SRV => SRV_HEAD,
+            _ => 0,
+        };
+        self.at + HEAD + before
+    }
 
-/// Writes the labels `H.C` of an endpoint, which fill `out`.
-fn copy_host(endpoint: &Endpoint, out: &mut [u8]) {
-    let (host, cluster) = (endpoint.hostname.as_str(), endpoint.cluster.as_str());
-    let (host_at, cluster_at) = out.split_at_mut(1 + host.len());
-    for (label, at) in [(host, host_at), (cluster, cluster_at)] {
-        at[0] = label.len() as u8; // a label has at most 63 octets
-        at[1..].copy_from_slice(label.as_bytes());
+    /// Writes a record whose owner is a pointer.
+    fn put_record(&mut self, owner: [u8; 2], record: &Record<'_>) -> Option<()> {
+        match &record.data {
+            Data::A(ip) => self.room(owner, record, 4)?.put(&ip.octets()),
+            Data::Aaaa(ip) => self.room(owner, record, 16)?.put(&ip.octets()),
+            Data::Srv { port, target } => {
+                let ([w1, w2], [p1, p2]) = (SRV_WEIGHT.to_be_bytes(), port.to_be_bytes());
+                let length = SRV_HEAD + length_of(target, target.rest);
+                let room = self.room(owner, record, length)?;
+                room.put(&[0, 0, w1, w2, p1, p2])
+                    .put_name(target, target.rest)
+            }
+            Data::Ns(target) => {
+                let rest = rest_of(target, self.question_end);
+                let room = self.room(owner, record, length_of(target, &rest))?;
+                room.put_name(target, &rest)
+            }
+            Data::Soa(soa) => {
+                let ([primary, mailbox], numbers) = (soa.names(), soa.numbers());
+                let apex = rest_of(&primary, self.question_end);
+                let names = length_of(&primary, &apex) + length_of(&mailbox, &apex);
+                let room = self.room(owner, record, names + 4 * numbers.len())?;
+                let room = room.put_name(&primary, &apex).put_name(&mailbox, &apex);
+                let numbers = numbers.map(u32::to_be_bytes);
+                room.put(numbers.as_flattened())
+            }
+            Data::Ptr(target) => {
+                let room = self.room(owner, record, length_of(target, target.rest))?;
+                room.put_name(target, target.rest)
+            }
+            Data::Txt(text) => {
+                let room = self.room(owner, record, 1 + text.len())?;
+                room.put(&[text.len() as u8]).put(text) // at most 128 octets
+            }
+        };
+        Some(())
+    }
+
+    /// Writes all of a record but its data, and returns where those go. `None` if there is not room for all of it.
+    #[inline]
+    fn room(&mut self, owner: [u8; 2], record: &Record<'_>, length: usize) -> Option<Room<'_>> {
+        let [o1, o2] = owner;
+        let [t1, t2] = record.data.rtype().0.to_be_bytes();
+        let [c1, c2] = self.class.to_be_bytes();
+        let [a, b, c, d] = record.ttl.to_be_bytes();
+        let [l1, l2] = (length as u16).to_be_bytes(); // less than 512
+        let room = self.message.room(HEAD + length).map(Room)?;
+        Some(room.put(&[o1, o2, t1, t2, c1, c2, a, b, c, d, l1, l2]))
     }
 }
 
-/// An address as its record has it.
-pub(super) trait Address<const N: usize>: Copy {
-    const RTYPE: RecordType;
-    fn octets(self) -> [u8; N];
-}
+// === impl Room ===
 
-impl Address<4> for Ipv4Addr {
-    const RTYPE: RecordType = RecordType::A;
-    fn octets(self) -> [u8; 4] {
-        Self::octets(&self)
+impl<'r> Room<'r> {
+    /// Fills the beginning, and returns the rest.
+    #[inline]
+    fn put(self, octets: &[u8]) -> Self {
+        let (at, rest) = self.0.split_at_mut(octets.len());
+        at.copy_from_slice(octets);
+        Self(rest)
+    }
+
+    /// Writes a name that ends in this way.
+    #[inline]
+    fn put_name(self, name: &RecordName<'_>, end: &[u8]) -> Self {
+        let labels = match name.labels {
+            Labels::Fixed(labels) => self.put(labels),
+            Labels::Host(endpoint) => self.put_labels(host_labels(endpoint)),
+            Labels::HostOf(endpoint, key) => self
+                .put_labels(host_labels(endpoint))
+                .put_labels(key.labels()),
+        };
+        labels.put(end)
+    }
+
+    #[inline]
+    fn put_labels(self, [one, other]: [&str; 2]) -> Self {
+        self.put_label(one).put_label(other)
+    }
+
+    #[inline]
+    fn put_label(self, label: &str) -> Self {
+        self.put(&[label.len() as u8]).put(label.as_bytes()) // at most 63
     }
 }
 
-impl Address<16> for Ipv6Addr {
-    const RTYPE: RecordType = RecordType::AAAA;
-    fn octets(self) -> [u8; 16] {
-        Self::octets(&self)
-    }
+/// Octets of a name that ends in this way.
+#[inline]
+fn length_of(name: &RecordName<'_>, end: &[u8]) -> usize {
+    let length = |[one, other]: [&str; 2]| 2 + one.len() + other.len();
+    let labels = match name.labels {
+        Labels::Fixed(labels) => labels.len(),
+        Labels::Host(endpoint) => length(host_labels(endpoint)),
+        Labels::HostOf(endpoint, key) => length(host_labels(endpoint)) + length(key.labels()),
+    };
+    labels + end.len()
 }
 
-/// Makes a compression pointer to one of the first [`POINTABLE`] octets.
-pub(super) fn pointer(at: usize) -> [u8; 2] {
+/// Makes a pointer to the rest of a name in the question, which ends with it.
+#[inline]
+fn rest_of(name: &RecordName<'_>, question_end: usize) -> [u8; 2] {
+    pointer(question_end - name.rest.len())
+}
+
+/// Makes a compression pointer to one of the first [`POINTABLE`] octets (RFC 1035 section 4.1.4).
+#[inline]
+fn pointer(at: usize) -> [u8; 2] {
     (0xc000 | at as u16).to_be_bytes()
 }

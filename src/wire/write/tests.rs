@@ -11,9 +11,9 @@ use crate::table::{Published, Rules};
 use crate::testing::{endpoint, mirror, rules, table, table_by, zones};
 use crate::wire::cookie::Cookie;
 use crate::wire::respond::{Arrival, Settings, Transport, respond};
-use crate::wire::{Access, Order, RateLimit, parse, records};
+use crate::wire::{Access, RateLimit, parse, records};
 use crate::zone::print::owner_names;
-use crate::zone::{Zone, Zones};
+use crate::zone::{Order, Zone, Zones};
 
 /// A table with a service of `count` endpoints for each number, in two clusters, half of them dual-stack.
 fn published(counts: &[usize]) -> Published {

@@ -74,7 +74,7 @@ fn an_empty_non_terminal_yields_to_a_short_name_dns_too() {
         ("dns.global", "A 10.96.0.1"),
         ("east.dns.global", "A 10.96.0.1"),
         // The zone's own name comes first.
-        ("ns.dns.global", "own A"),
+        ("ns.dns.global", "A 192.0.2.53"),
         // Names of addresses are no services'.
         ("dns.96.10.in-addr.arpa", "NODATA 96.10.in-addr.arpa."),
         (

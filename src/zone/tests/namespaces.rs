@@ -13,9 +13,9 @@ use crate::mirror::watch::key;
 use crate::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
 use crate::table::{Conflict, Inputs, Rules, Service, Table, build};
 use crate::testing::{endpoint, gateway, local, mirror, published, rules, zones};
-use crate::wire::{Access, Arrival, Order, RateLimit, Settings, Transport, parse as read_query};
+use crate::wire::{Access, Arrival, RateLimit, Settings, Transport, parse as read_query};
 use crate::wire::{respond, write};
-use crate::zone::RecordType;
+use crate::zone::{Order, RecordType};
 
 use forgeries::{any_forgery, any_rules, forgeries};
 

@@ -13,9 +13,9 @@ use global_dns::table::{
 use global_dns::wire::cookie::Cookie;
 use global_dns::wire::respond::PADDING_BLOCK;
 use global_dns::wire::{
-    Access, Arrival, Order, RateLimit, Reject, Settings, Transport, parse, records, respond, write,
+    Access, Arrival, RateLimit, Reject, Settings, Transport, parse, records, respond, write,
 };
-use global_dns::zone::{Zone, ZoneKind, Zones};
+use global_dns::zone::{Order, Zone, ZoneKind, Zones};
 
 use super::choices::Choices;
 use super::foreign::{self, Decoded};

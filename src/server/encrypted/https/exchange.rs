@@ -256,7 +256,7 @@ impl Exchange {
                 let written = wire::write(reply, query, packet, room);
                 let message = Message {
                     octets: room[..written.length].to_vec(),
-                    max_age: reply.max_age(),
+                    max_age: query.as_ref().ok().and_then(|query| reply.max_age(query)),
                 };
                 (message, written.is_truncated)
             })

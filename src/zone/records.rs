@@ -1,0 +1,380 @@
+//! The records of an answer: their only list. The writer of replies, hickory's records, zone files and `explain` each
+//! render one [`Record`] after the other.
+//!
+//! Names are made of parts, so that nothing is allocated for an answer.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::ControlFlow;
+
+use super::answer::addresses_of;
+use super::name::labels_of;
+use super::order::{Order, visit_rows};
+use super::{Answer, Name, Pointers, RecordType, RowData, Targets, View, Zone, ZoneKind};
+use crate::mirror::ServiceKey;
+use crate::table::Endpoint;
+
+/// SRV weight of every record: none is preferred (RFC 2782).
+pub const SRV_WEIGHT: u16 = 10;
+
+/// Version of the Kubernetes DNS specification at `dns-version.Z`.
+const DNS_VERSION: &str = "1.1.0";
+
+/// REFRESH, RETRY and EXPIRE of the SOA record, for secondaries that do not exist: two hours, half an hour, a day.
+const SOA_TIMERS: [u32; 3] = [7200, 1800, 86400];
+
+/// What the records of an answer depend on besides the answer.
+#[derive(Clone, Copy, Debug)]
+pub struct AnswerContext<'q> {
+    /// The name of the question.
+    pub question: &'q Name,
+    /// SOA serial.
+    pub serial: u32,
+    /// Order of the rows.
+    pub order: Order,
+    /// Decides which row is first.
+    pub turn: u32,
+}
+
+impl<'q> AnswerContext<'q> {
+    /// Leaves the rows in the table's order.
+    pub fn new(question: &'q Name, serial: u32) -> Self {
+        Self {
+            question,
+            serial,
+            order: Order::Stable,
+            turn: 0,
+        }
+    }
+}
+
+/// One record. Its class is IN, except in the texts about this server that [`Reply`](crate::wire::Reply) adds.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Where it belongs.
+    pub section: Section,
+    /// Its owner name.
+    pub owner: RecordName<'a>,
+    /// Seconds.
+    pub ttl: u32,
+    /// Its type and data.
+    pub data: Data<'a>,
+}
+
+/// A section of a message (RFC 1035 section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// One RRset, whose owner is the name of the question.
+    Answer,
+    /// The SOA record of a negative answer (RFC 2308 section 3).
+    Authority,
+    /// Addresses of a target, RRset after RRset.
+    Additional {
+        /// The record of the answer section that has the target, counted from zero.
+        of: usize,
+    },
+}
+
+/// The type and data of a record.
+#[derive(Clone, Copy, Debug)]
+pub enum Data<'a> {
+    /// IPv4 address.
+    A(Ipv4Addr),
+    /// IPv6 address.
+    Aaaa(Ipv6Addr),
+    /// Service location: priority 0, weight [`SRV_WEIGHT`].
+    Srv {
+        /// Port number.
+        port: u16,
+        /// Host.
+        target: RecordName<'a>,
+    },
+    /// Name server.
+    Ns(RecordName<'a>),
+    /// Start of authority.
+    Soa(Soa<'a>),
+    /// Name of an address.
+    Ptr(RecordName<'a>),
+    /// One character string.
+    Txt(&'a [u8]),
+}
+
+/// The data of an SOA record.
+#[derive(Clone, Copy, Debug)]
+pub struct Soa<'a> {
+    zone: &'a Zone,
+    serial: u32,
+}
+
+/// A name in a record, lower case, as its parts.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordName<'a> {
+    /// The labels that it begins with.
+    pub labels: Labels<'a>,
+    /// The rest, as octets of a name (RFC 1035 section 3.1).
+    pub rest: &'a [u8],
+}
+
+/// The labels that a name in a record begins with.
+#[derive(Clone, Copy, Debug)]
+pub enum Labels<'a> {
+    /// These, as octets of a name.
+    Fixed(&'static [u8]),
+    /// `H.C` of an endpoint.
+    Host(&'a Endpoint),
+    /// `H.C.S.N` of an endpoint.
+    HostOf(&'a Endpoint, &'a ServiceKey),
+}
+
+// === impl Answer ===
+
+impl Answer<'_> {
+    /// Visits the records of the answer section, then those of the authority section, then the additional ones, until
+    /// `visit` breaks.
+    pub fn visit_records<'a>(
+        &'a self,
+        context: AnswerContext<'a>,
+        mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        match self {
+            Self::Data(_, view, rtype) => visit_view(view, *rtype, context, visit),
+            Self::Soa(zone) => visit(Record::soa(Section::Answer, zone, context.serial)),
+            Self::Ns(zone) => visit_name_server(zone, context, visit),
+            Self::Address(zone, rtype) => addresses_of(zone, *rtype)
+                .try_for_each(|ip| visit(Record::answer(context.question, zone.ttl, ip.into()))),
+            Self::Text(zone) => {
+                let text = Data::Txt(DNS_VERSION.as_bytes());
+                visit(Record::answer(context.question, zone.ttl, text))
+            }
+            Self::Pointers(zone, pointers) => visit_pointers(zone, pointers, context, visit),
+            Self::NoData(zone) | Self::NxDomain(zone) => {
+                visit(Record::soa(Section::Authority, zone, context.serial))
+            }
+            Self::Refused | Self::NotReady | Self::Expired => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Returns the records that [`Answer::visit_records`] visits.
+    pub fn records<'a>(&'a self, context: AnswerContext<'a>) -> Vec<Record<'a>> {
+        let mut records = Vec::new();
+        let _ = self.visit_records(context, |record| {
+            records.push(record);
+            ControlFlow::Continue(())
+        });
+        records
+    }
+}
+
+/// Visits a record for each row, then the addresses of the targets.
+fn visit_view<'a>(
+    view: &'a View<'_>,
+    rtype: RecordType,
+    context: AnswerContext<'a>,
+    mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let (question, ttl) = (context.question, view.service.ttl);
+    visit_rows(view, rtype, context.order, context.turn, |row| {
+        let data = match row.data {
+            RowData::Address(ip) => ip.into(),
+            RowData::Srv(port) => Data::Srv {
+                port,
+                target: RecordName::target(view, question, row.endpoint),
+            },
+        };
+        visit(Record::answer(question, ttl, data))
+    })?;
+    match rtype {
+        RecordType::SRV => visit_targets(view, context, visit),
+        _ => ControlFlow::Continue(()),
+    }
+}
+
+/// Visits the addresses of each SRV target, with the first of its rows.
+fn visit_targets<'a>(
+    view: &'a View<'_>,
+    context: AnswerContext<'a>,
+    mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let (rtype, ttl) = (RecordType::SRV, view.service.ttl);
+    let mut number = 0;
+    visit_rows(view, rtype, context.order, context.turn, |row| {
+        let section = Section::Additional { of: number };
+        number += 1;
+        if !row.is_first {
+            return ControlFlow::Continue(());
+        }
+        let owner = RecordName::target(view, context.question, row.endpoint);
+        row.endpoint.addresses.iter().try_for_each(|own| {
+            visit(Record {
+                section,
+                owner,
+                ttl,
+                data: own.ip.into(),
+            })
+        })
+    })
+}
+
+/// Visits the NS record of a zone, and the addresses of its target.
+fn visit_name_server<'a>(
+    zone: &'a Zone,
+    context: AnswerContext<'a>,
+    mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let owner = RecordName::ns_host(zone);
+    visit(Record::answer(context.question, zone.ttl, Data::Ns(owner)))?;
+    let rrsets = [RecordType::A, RecordType::AAAA].into_iter();
+    let mut addresses = rrsets.flat_map(|rtype| addresses_of(zone, rtype));
+    addresses.try_for_each(|ip| {
+        visit(Record {
+            section: Section::Additional { of: 0 },
+            owner,
+            ttl: zone.ttl,
+            data: ip.into(),
+        })
+    })
+}
+
+/// Visits the names of an address.
+fn visit_pointers<'a>(
+    zone: &'a Zone,
+    pointers: &Pointers<'a>,
+    context: AnswerContext<'a>,
+    mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let ZoneKind::Reverse(below) = &zone.kind else {
+        return ControlFlow::Continue(()); // there are no names of addresses
+    };
+    let ttl = pointers.ttl();
+    pointers.endpoints().try_for_each(|(service, endpoint)| {
+        let target = RecordName {
+            labels: Labels::HostOf(endpoint, &service.key),
+            rest: below.wire(),
+        };
+        visit(Record::answer(context.question, ttl, Data::Ptr(target)))
+    })
+}
+
+// === impl Record ===
+
+impl<'a> Record<'a> {
+    /// Makes a record of the answer section.
+    #[inline]
+    pub fn answer(question: &'a Name, ttl: u32, data: Data<'a>) -> Self {
+        Self {
+            section: Section::Answer,
+            owner: RecordName::of(question.wire()),
+            ttl,
+            data,
+        }
+    }
+
+    fn soa(section: Section, zone: &'a Zone, serial: u32) -> Self {
+        Self {
+            section,
+            owner: RecordName::of(zone.name.wire()),
+            ttl: zone.negative_ttl,
+            data: Data::Soa(Soa { zone, serial }),
+        }
+    }
+}
+
+// === impl Data ===
+
+impl Data<'_> {
+    /// Returns the type.
+    #[inline]
+    pub fn rtype(&self) -> RecordType {
+        match self {
+            Self::A(_) => RecordType::A,
+            Self::Aaaa(_) => RecordType::AAAA,
+            Self::Srv { .. } => RecordType::SRV,
+            Self::Ns(_) => RecordType::NS,
+            Self::Soa(_) => RecordType::SOA,
+            Self::Ptr(_) => RecordType::PTR,
+            Self::Txt(_) => RecordType::TXT,
+        }
+    }
+}
+
+impl From<IpAddr> for Data<'_> {
+    #[inline]
+    fn from(ip: IpAddr) -> Self {
+        match ip {
+            IpAddr::V4(ip) => Self::A(ip),
+            IpAddr::V6(ip) => Self::Aaaa(ip),
+        }
+    }
+}
+
+// === impl Soa ===
+
+impl<'a> Soa<'a> {
+    /// Returns MNAME and RNAME (RFC 1035 section 3.3.13).
+    pub fn names(&self) -> [RecordName<'a>; 2] {
+        [
+            RecordName::ns_host(self.zone),
+            RecordName::hostmaster(self.zone),
+        ]
+    }
+
+    /// Returns SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM.
+    pub fn numbers(&self) -> [u32; 5] {
+        let [refresh, retry, expire] = SOA_TIMERS;
+        [self.serial, refresh, retry, expire, self.zone.negative_ttl]
+    }
+}
+
+// === impl RecordName ===
+
+impl<'a> RecordName<'a> {
+    /// Returns the name with these octets.
+    #[inline]
+    fn of(rest: &'a [u8]) -> Self {
+        let labels = Labels::Fixed(b"");
+        Self { labels, rest }
+    }
+
+    /// Returns the name of this server in a zone.
+    fn ns_host(zone: &'a Zone) -> Self {
+        let labels = Labels::Fixed(b"\x02ns\x03dns");
+        let rest = zone.name.wire();
+        Self { labels, rest }
+    }
+
+    /// Returns the name of whom to write to about a zone.
+    fn hostmaster(zone: &'a Zone) -> Self {
+        let labels = Labels::Fixed(b"\x0ahostmaster");
+        let rest = zone.name.wire();
+        Self { labels, rest }
+    }
+
+    /// Returns the name of an endpoint in SRV records.
+    #[inline]
+    fn target(view: &'a View<'_>, question: &'a Name, endpoint: &'a Endpoint) -> Self {
+        let (labels, at) = match view.targets {
+            Targets::Asked(at) => (Labels::Host(endpoint), at),
+            Targets::Canonical(at) => (Labels::HostOf(endpoint, &view.service.key), at),
+        };
+        let rest = &question.wire()[at..];
+        Self { labels, rest }
+    }
+
+    /// Returns all labels, without the root.
+    pub fn labels(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let none = ["", ""];
+        let (fixed, host, service): (&[u8], _, _) = match self.labels {
+            Labels::Fixed(labels) => (labels, none, none),
+            Labels::Host(endpoint) => (&[], host_labels(endpoint), none),
+            Labels::HostOf(endpoint, key) => (&[], host_labels(endpoint), key.labels()),
+        };
+        let own = host.into_iter().chain(service).map(str::as_bytes);
+        let own = own.filter(|label| !label.is_empty());
+        labels_of(fixed).chain(own).chain(labels_of(self.rest))
+    }
+}
+
+/// Returns the labels `H.C` of an endpoint.
+#[inline]
+pub fn host_labels(endpoint: &Endpoint) -> [&str; 2] {
+    [endpoint.hostname.as_str(), endpoint.cluster.as_str()]
+}

@@ -1,0 +1,111 @@
+//! Every row has its turn, in every order.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use super::*;
+use crate::table::Origin;
+use crate::testing::local;
+use crate::zone::order::{mix, visit_rows};
+
+fn shop() -> Table {
+    let mut objects = vec![
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]),
+        endpoint("prod", "db", "east", "db-1", &["10.96.0.2"]),
+        endpoint("prod", "db", "east", "db-2", &["10.96.0.3"]),
+    ];
+    let pods = [("db-0", "192.0.2.1", true), ("db-1", "192.0.2.2", true)];
+    objects.extend(local("prod", "db", &pods));
+    table(&objects)
+}
+
+/// The hosts of the rows of `db.prod.global` in an order.
+fn hosts(table: &Table, order: Order, turn: u32) -> Vec<String> {
+    let name = Name::from_text("db.prod.global").unwrap();
+    let zones = zones(&["global"]);
+    let Reading::View(_, view) = read(&zones, table, &name) else {
+        panic!()
+    };
+    let mut hosts = Vec::new();
+    let flow = visit_rows(&view, RecordType::A, order, turn, |row| {
+        let origin = if row.endpoint.origin == Origin::Local {
+            "local"
+        } else {
+            "far"
+        };
+        hosts.push(format!("{origin} {}", row.endpoint.hostname));
+        ControlFlow::Continue(())
+    });
+    assert!(flow.is_continue());
+    hosts
+}
+
+#[test]
+fn rows_take_turns_those_of_this_cluster_first_if_asked_for() {
+    let table = shop();
+    let (far, own) = (
+        ["far db-0", "far db-1", "far db-2"],
+        ["local db-0", "local db-1"],
+    );
+    let turned = |rows: &[&str], turn: usize| -> Vec<String> {
+        let mut rows: Vec<String> = rows.iter().map(|row| (*row).to_owned()).collect();
+        let first = turn % rows.len();
+        rows.rotate_left(first);
+        rows
+    };
+    for turn in 0..12 {
+        let at = turn as u32;
+        let all = [&far[..], &own].concat();
+        assert_eq!(hosts(&table, Order::Stable, at), turned(&all, 0));
+        assert_eq!(hosts(&table, Order::Rotate, at), turned(&all, turn));
+        let then = mix(at) as usize;
+        let own_first = [turned(&own, turn), turned(&far, then)].concat();
+        assert_eq!(hosts(&table, Order::LocalFirst, at), own_first);
+    }
+}
+
+#[test]
+fn both_parts_of_local_first_rotate_independently() {
+    let objects = vec![
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        endpoint("prod", "db", "east", "db-1", &["10.96.0.2"]),
+    ];
+    let pods = [("db-0", "192.0.2.1", true), ("db-1", "192.0.2.2", true)];
+    let table = table(&[objects, local("prod", "db", &pods).to_vec()].concat());
+    let mut counts = BTreeMap::new();
+    for count in 0..400 {
+        let hosts = hosts(&table, Order::LocalFirst, mix(count));
+        assert!(hosts[1].starts_with("local") && hosts[2].starts_with("far"));
+        *counts
+            .entry((hosts[0].clone(), hosts[2].clone()))
+            .or_insert(0) += 1;
+    }
+    assert_eq!(counts.len(), 4);
+    assert!(
+        counts.values().all(|count| (70..130).contains(count)),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn shuffling_gives_every_row_its_share_of_every_place() {
+    let table = shop();
+    let turns = 3000;
+    let mut counts = BTreeMap::new();
+    for turn in 0..turns {
+        for (place, host) in hosts(&table, Order::Shuffle, turn).into_iter().enumerate() {
+            *counts.entry((place, host)).or_insert(0) += 1;
+        }
+    }
+    // Five rows, five places; a fifth each, give or take a third of that.
+    assert_eq!(counts.len(), 25);
+    let fair = turns / 5;
+    for (place, count) in counts {
+        assert!(
+            (fair * 2 / 3..fair * 4 / 3).contains(&count),
+            "{place:?}: {count}"
+        );
+    }
+}
