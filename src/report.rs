@@ -13,7 +13,7 @@ use crate::zone::Zones;
 /// The whole table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Counts the tables whose answers differed.
+    /// Counts the tables that differed from the one before.
     pub generation: u64,
     /// SOA serial.
     pub serial: u32,

@@ -168,7 +168,7 @@ impl Metrics {
         let generation = now.generation as f64;
         page.gauge(
             "table_generation",
-            "Tables whose answers differed",
+            "Tables that differed from the one before",
             generation,
         )?;
         let serial = f64::from(now.serial);
