@@ -14,6 +14,7 @@ const BARE: &str = "over there no pod with a hostname is ready, or Linkerd's mir
 const LOST: &str = "they are not answered; global-dns explain NAME says whether another object has the name of the \
                     mirror; if not, restart the link's controller, and update Linkerd: before edge-26.5.1 it deletes \
                     mirrors where two namespaces export a headless Service of one name";
+
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     [check_mirroring(facts), check_each_mirror(facts)].concat()
 }

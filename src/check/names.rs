@@ -99,9 +99,9 @@ fn long_answers(name: &str, table: &Table, zones: &Zones) -> Vec<String> {
 fn conflicts(table: &Table, links: &Known<Vec<Link>>) -> Finding {
     let mut links = links.iter().flatten();
     let own_selector = links.find(|link| link.has_own_selector);
-    let is_judged = |conflict: &&Conflict| match conflict.kind {
-        ConflictKind::NotExported => own_selector.is_none(),
-        kind => !has_own_check(kind),
+    let is_judged = |conflict: &&Conflict| {
+        let is_unknown = conflict.kind == ConflictKind::NotExported && own_selector.is_some();
+        !is_unknown && !has_own_check(conflict.kind)
     };
     let conflicts: BTreeSet<&Conflict> = table.conflicts().filter(is_judged).collect();
     let words = |c: &&Conflict| format!("{} ({}: {})", c.name, c.kind.name(), c.detail);

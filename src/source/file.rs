@@ -281,6 +281,3 @@ fn look(paths: &[PathBuf]) -> Vec<Stamp> {
     };
     paths.iter().map(stamp).collect()
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,15 +3,16 @@
 //! [`build`] makes the services anew that changed and shares the others with the table before. Building everything at
 //! once gives the same table; a property test says so.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use super::inputs::{Dirty, Inputs};
 use super::local::non_member_of;
 use super::members::build_service;
 use super::rules::Rules;
 use super::{Addresses, Service, Table, short};
 use crate::mirror::ServiceKey;
-use std::collections::BTreeSet;
-use std::net::IpAddr;
-use std::sync::Arc;
 
 /// The outcome of a build.
 #[derive(Debug)]

@@ -229,3 +229,6 @@ fn visit_objects(
     }
     Ok(is_empty)
 }
+
+#[cfg(test)]
+mod tests;
