@@ -23,7 +23,7 @@ pub type Skipped = SharedMap<(Watch, ObjectKey), Arc<Skip>>;
 /// The objects of one watch.
 pub type Objects = BTreeMap<ObjectKey, Object>;
 
-/// Services that a list may change without being worth [`Inputs::pack`].
+/// Services that a list may change without being worth [`Watched::pack`].
 const SPARSE: usize = 1000;
 
 /// Every object last seen, with the indexes that a build needs.
