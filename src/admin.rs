@@ -69,30 +69,35 @@ pub fn api_routes(pages: Pages, hosts: ApiHosts) -> Router {
 /// does not change that: the last table is answered for as long as it takes. Nor does `--max-stale`: every replica loses
 /// the API server at once, and without any that is ready nobody would get the SERVFAIL that was asked for.
 async fn readyz(FromState(pages): FromState<Pages>) -> (StatusCode, String) {
-    let mut lines = pages.feeds.troubles();
-    if pages.reader.load().is_stale {
-        let age = pages.feeds.age().as_secs();
-        lines.insert(0, format!("answering from a snapshot of {age} s ago"));
-    }
-    let status = if pages.draining.load(Ordering::Relaxed) {
-        lines = vec!["shutting down".to_owned()];
-        StatusCode::SERVICE_UNAVAILABLE
+    let (status, lines) = if pages.draining.load(Ordering::Relaxed) {
+        let lines = vec!["shutting down".to_owned()];
+        (StatusCode::SERVICE_UNAVAILABLE, lines)
     } else if pages.reader.load().table.is_none() {
-        lines.insert(0, "no complete table yet".to_owned());
-        StatusCode::SERVICE_UNAVAILABLE
+        let mut lines = vec!["no complete table yet".to_owned()];
+        lines.extend(pages.problems());
+        (StatusCode::SERVICE_UNAVAILABLE, lines)
     } else {
-        if pages.reader.load().is_expired {
-            let age = pages.feeds.age().as_secs();
-            let expired = "the table is older than --max-stale: answering SERVFAIL";
-            lines.insert(
-                0,
-                format!("{expired}, after {age} s without a sign of life"),
-            );
-        }
-        lines.insert(0, "ok".to_owned());
-        StatusCode::OK
+        let mut lines = vec!["ok".to_owned()];
+        lines.extend(pages.problems());
+        (StatusCode::OK, lines)
     };
     (status, lines.join("\n") + "\n")
+}
+
+impl Pages {
+    /// Says what is wrong with the table and with its source.
+    fn problems(&self) -> Vec<String> {
+        let now = self.reader.load();
+        let age = self.feeds.age().as_secs();
+        let expired = now.is_expired.then(|| {
+            let expired = "the table is older than --max-stale: answering SERVFAIL";
+            format!("{expired}, after {age} s without a sign of life")
+        });
+        let stale = format!("answering from a snapshot of {age} s ago");
+        let stale = now.is_stale.then_some(stale);
+        let problems = expired.into_iter().chain(stale);
+        problems.chain(self.feeds.troubles()).collect()
+    }
 }
 
 async fn metrics(FromState(pages): FromState<Pages>) -> Response {
@@ -133,29 +138,19 @@ async fn table(FromState(pages): FromState<Pages>, Query(query): Query<TableQuer
 ///
 /// A sentence, if the zone is not served, or none is named and there are several.
 pub fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone, String> {
-    let is_forward = |zone: &&Zone| zone.kind == ZoneKind::Forward;
     let served = || {
-        zones
-            .iter()
-            .map(|zone| zone.name.as_str())
-            .collect::<Vec<_>>()
-            .join(" ")
+        let names: Vec<_> = zones.iter().map(|zone| zone.name.as_str()).collect();
+        names.join(" ")
     };
-    match named {
-        Some(text) => {
-            let name: ZoneName = text.parse().map_err(|e| format!("zone '{text}': {e}"))?;
-            let found = zones.iter().find(|zone| zone.name == name);
-            found.ok_or_else(|| format!("zone '{name}' is not served; served: {}", served()))
-        }
-        None => match zones
-            .iter()
-            .filter(is_forward)
-            .collect::<Vec<_>>()
-            .as_slice()
-        {
-            [only] => Ok(only),
-            _ => Err(format!("several zones are served, name one: {}", served())),
-        },
+    if let Some(text) = named {
+        let name: ZoneName = text.parse().map_err(|e| format!("zone '{text}': {e}"))?;
+        let found = zones.iter().find(|zone| zone.name == name);
+        return found.ok_or_else(|| format!("zone '{name}' is not served; served: {}", served()));
+    }
+    let forward = zones.iter().filter(|zone| zone.kind == ZoneKind::Forward);
+    match forward.collect::<Vec<_>>().as_slice() {
+        [only] => Ok(only),
+        _ => Err(format!("several zones are served, name one: {}", served())),
     }
 }
 

@@ -22,6 +22,25 @@ use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
 /// The built-in sample of `demo`.
 const SAMPLE: &str = include_str!("demo.yaml");
+/// The questions that `demo` proposes, with what they show.
+const QUESTIONS: [(&str, &[&str]); 3] = [
+    (
+        "One service in three clusters, one of them this one:",
+        &["db.prod.global", "_sql._tcp.db.prod.global SRV"],
+    ),
+    (
+        "The same by its short name; one cluster's endpoints; one endpoint:",
+        &[
+            "db.global",
+            "east.db.prod.global",
+            "db-0.west.db.prod.global",
+        ],
+    ),
+    (
+        "A name with dashes; a cluster whose gateway is down, answered as the last resort:",
+        &["db-east.shop.global", "cache.prod.global"],
+    ),
+];
 
 /// Does what the command line says.
 ///
@@ -82,39 +101,35 @@ async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     done
 }
 
+/// Prints what to try with the demo.
 fn print_hints(bound: &[SocketAddr], sample: &Path) -> anyhow::Result<()> {
-    let Some(address) = bound.first() else {
-        return Ok(());
-    };
+    if let Some(address) = bound.first() {
+        // The server is what was asked for; hints that nobody can read are none.
+        print(&hints(*address, sample))
+            .unwrap_or_else(|error| warn!(%error, "The hints could not be printed"));
+    }
+    Ok(())
+}
+
+/// Returns the commands to try with a demo that listens on `address`.
+fn hints(address: SocketAddr, sample: &Path) -> String {
     let (ip, port) = (address.ip(), address.port());
+    let ask = |question: &&str| format!("  dig @{ip} -p {port} {question}\n");
+    let questions = QUESTIONS.iter().map(|(heading, questions)| {
+        let commands: String = questions.iter().map(ask).collect();
+        format!("{heading}\n{commands}")
+    });
     let program = std::env::args()
         .next()
         .unwrap_or_else(|| "global-dns".to_owned());
-    let source = format!("--cluster-name hub --file {}", sample.display());
-    let ask = |question: &str| format!("  dig @{ip} -p {port} {question}\n");
-    let lines = [
-        "\nOne service in three clusters, one of them this one:\n".to_owned(),
-        ask("db.prod.global"),
-        ask("_sql._tcp.db.prod.global SRV"),
-        "The same by its short name; one cluster's endpoints; one endpoint:\n".to_owned(),
-        ask("db.global"),
-        ask("east.db.prod.global"),
-        ask("db-0.west.db.prod.global"),
-        "A name with dashes; a cluster whose gateway is down, answered as the last resort:\n"
-            .to_owned(),
-        ask("db-east.shop.global"),
-        ask("cache.prod.global"),
-        "Why an answer is what it is, and everything that is served:\n".to_owned(),
-        format!("  {program} explain db.prod.global {source}\n"),
-        format!("  {program} table {source}\n"),
-        format!(
-            "Change {} and ask again. Ctrl-C ends it.\n\n",
-            sample.display()
-        ),
-    ];
-    // The server is what was asked for; hints that nobody can read are none.
-    print(&lines.concat()).unwrap_or_else(|error| warn!(%error, "The hints could not be printed"));
-    Ok(())
+    let sample = sample.display();
+    let source = format!("--cluster-name hub --file {sample}");
+    let commands = format!(
+        "Why an answer is what it is, and everything that is served:\n  \
+         {program} explain db.prod.global {source}\n  {program} table {source}\n"
+    );
+    let end = format!("Change {sample} and ask again. Ctrl-C ends it.\n\n");
+    format!("\n{}{commands}{end}", questions.collect::<String>())
 }
 
 // === Output ===

@@ -296,6 +296,19 @@ impl Check {
         }
     }
 
+    /// Judges two things if both are known, or says why one is not.
+    fn of_both<T, U>(
+        self,
+        what: &str,
+        one: &Known<T>,
+        other: &Known<U>,
+        judge: impl FnOnce(&T, &U) -> Finding,
+    ) -> Finding {
+        self.of(what, one, |one| {
+            self.of(what, other, |other| judge(one, other))
+        })
+    }
+
     /// What was not looked at; `what` would have been.
     fn not_checked(self, what: &str, reason: &NotChecked) -> Finding {
         let sentence = format!("{what}: not checked, {}", reason.why);

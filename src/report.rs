@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::mirror::{GatewayDown, Port, Protocol, ServiceKey, SkipReason};
+use crate::mirror::{GatewayDown, ObjectRef, Port, Protocol, ServiceKey, Skip, SkipReason};
 use crate::table::{Conflict, Endpoint, Published, Service, Table};
 use crate::zone::Zones;
 
@@ -107,11 +107,6 @@ impl Report {
     /// Describes what is published.
     pub fn new(zones: &Zones, published: &Published) -> Self {
         let table = published.table.as_ref();
-        let owns = |service: &Service| {
-            let key = &service.key;
-            let short = table.and_then(|table| table.short_name(key.service.as_str()));
-            short.is_some_and(|short| short.owner.as_ref() == Ok(&key.namespace))
-        };
         let services = table.into_iter().flat_map(Table::sorted_services);
         let services = services.filter(|service| service.is_known);
         let mut skipped: Vec<_> = table.into_iter().flat_map(Table::skipped).collect();
@@ -124,16 +119,9 @@ impl Report {
             expired: published.is_expired,
             zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
             services: services
-                .map(|service| ServiceReport::new(service, owns(service)))
+                .map(|service| ServiceReport::new(service, owns_short_name(service, table)))
                 .collect(),
-            skipped: skipped
-                .into_iter()
-                .map(|(object, skip)| SkipReport {
-                    object: object.to_string(),
-                    reason: skip.reason,
-                    detail: skip.detail.clone(),
-                })
-                .collect(),
+            skipped: skipped.iter().map(SkipReport::new).collect(),
             conflicts: conflicts.into_iter().cloned().collect(),
         }
     }
@@ -161,33 +149,11 @@ impl Report {
             writeln!(text, "saved by a process before, and not confirmed yet")?;
         }
         for service in &self.services {
-            let short = if service.owns_short_name {
-                ", also by its short name"
-            } else {
-                ""
-            };
-            writeln!(
-                text,
-                "\n{}.{}  ttl {}{short}",
-                service.service, service.namespace, service.ttl
-            )?;
-            let mut rows = vec![
-                ["CLUSTER", "HOST", "ADDRESSES", "PORTS", "STATE", "OBJECT"].map(str::to_owned),
-            ];
-            rows.extend(service.endpoints.iter().map(EndpointReport::row));
-            match service.endpoints.is_empty() {
-                true => writeln!(text, "  no endpoint")?,
-                false => write_rows(text, &rows)?,
-            }
+            service.write(text)?;
         }
         writeln!(text, "\nskipped objects: {}", self.skipped.len())?;
-        let skipped = self.skipped.iter();
-        write_rows(
-            text,
-            &skipped
-                .map(|s| [s.object.clone(), s.reason.to_string(), s.detail.clone()])
-                .collect::<Vec<_>>(),
-        )?;
+        let skipped = self.skipped.iter().map(SkipReport::row);
+        write_rows(text, &skipped.collect::<Vec<_>>())?;
         writeln!(text, "\nconflicts: {}", self.conflicts.len())?;
         let conflicts = self.conflicts.iter();
         let conflicts =
@@ -218,6 +184,13 @@ pub fn write_rows<const N: usize>(text: &mut String, rows: &[[String; N]]) -> st
     Ok(())
 }
 
+/// Tells whether a service owns its short name.
+fn owns_short_name(service: &Service, table: Option<&Table>) -> bool {
+    let key = &service.key;
+    let short = table.and_then(|table| table.short_name(key.service.as_str()));
+    short.is_some_and(|short| short.owner.as_ref() == Ok(&key.namespace))
+}
+
 // === impl ServiceReport ===
 
 impl ServiceReport {
@@ -231,6 +204,51 @@ impl ServiceReport {
                 .map(|(e, state)| EndpointReport::new(&service.key, e, state))
                 .collect(),
         }
+    }
+
+    /// Writes the service for people: a heading, and a row for each endpoint.
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        let short = if self.owns_short_name {
+            ", also by its short name"
+        } else {
+            ""
+        };
+        let Self {
+            service,
+            namespace,
+            ttl,
+            ..
+        } = self;
+        writeln!(text, "\n{service}.{namespace}  ttl {ttl}{short}")?;
+        if self.endpoints.is_empty() {
+            return writeln!(text, "  no endpoint");
+        }
+        let heading = ["CLUSTER", "HOST", "ADDRESSES", "PORTS", "STATE", "OBJECT"];
+        let mut rows = vec![heading.map(str::to_owned)];
+        rows.extend(self.endpoints.iter().map(EndpointReport::row));
+        write_rows(text, &rows)
+    }
+}
+
+// === impl SkipReport ===
+
+impl SkipReport {
+    /// Describes an object that was left out.
+    fn new((object, skip): &(ObjectRef, &Skip)) -> Self {
+        Self {
+            object: object.to_string(),
+            reason: skip.reason,
+            detail: skip.detail.clone(),
+        }
+    }
+
+    /// Returns the object as a row of a table for people.
+    fn row(&self) -> [String; 3] {
+        [
+            self.object.clone(),
+            self.reason.to_string(),
+            self.detail.clone(),
+        ]
     }
 }
 

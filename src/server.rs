@@ -196,19 +196,7 @@ impl Answerer {
             return None;
         }
         let query = wire::parse(packet);
-        let rate_limit = self.rate_limit(moment, &query, over, client.ip());
-        let cookie = edns(&query).and_then(|edns| edns.cookie);
-        let cookie = cookie.map(|own| {
-            let secrets = self.secrets(moment);
-            secrets.cookie(own, client.ip(), moment.time)
-        });
-        let arrival = Arrival {
-            over,
-            client: client.ip(),
-            rate_limit,
-            turn: self.turn(moment),
-            cookie,
-        };
+        let arrival = self.arrival(moment, &query, over, client.ip());
         let reply = wire::respond(&self.settings, &moment.now, &query, &arrival);
         if arrival.rate_limit != RateLimit::Within {
             self.counters.count_limited(reply.is_some());
@@ -217,23 +205,44 @@ impl Answerer {
         }
         let reply = reply?;
         let (rendered, is_truncated) = render(&reply, &query);
-        let rtype = match &query {
-            Ok(query) => Some(query.rtype),
-            Err(Reject::Drop | Reject::With { .. }) => None,
-        };
+        let rtype = query.as_ref().ok().map(|query| query.rtype);
         self.counters.count_request(over, rtype);
         self.counters.count_response(reply.rcode);
         if is_truncated {
-            self.counters.count_truncated(over);
-            if over != Transport::Udp {
-                self.warn_of_overflow(&reply, moment.time);
-            }
+            self.note_truncated(&reply, over, moment);
         }
         Some(rendered)
     }
 
-    /// Says whether a client is asking too fast; what is never answered does not count. A client with a cookie of ours
-    /// is where it says, and not limited, as Knot has it.
+    /// Says how a query arrived: over what, from whom, and by which turn.
+    fn arrival(
+        &self,
+        moment: &Moment,
+        query: &Result<Query, Reject>,
+        over: Transport,
+        client: IpAddr,
+    ) -> Arrival {
+        let rate_limit = self.rate_limit(moment, query, over, client);
+        let own = edns(query).and_then(|edns| edns.cookie);
+        let cookie = own.map(|own| self.secrets(moment).cookie(own, client, moment.time));
+        Arrival {
+            over,
+            client,
+            rate_limit,
+            turn: self.turn(moment),
+            cookie,
+        }
+    }
+
+    /// Counts a truncated reply. Over anything but UDP, no message can hold the answer.
+    fn note_truncated(&self, reply: &Reply<'_>, over: Transport, moment: &Moment) {
+        self.counters.count_truncated(over);
+        if over != Transport::Udp {
+            self.warn_of_overflow(reply, moment.time);
+        }
+    }
+
+    /// Says whether a client is asking too fast; what is never answered does not count.
     fn rate_limit(
         &self,
         moment: &Moment,
@@ -244,21 +253,28 @@ impl Answerer {
         let Some(limiter) = &self.limiter else {
             return RateLimit::Within;
         };
-        if over != Transport::Udp || self.settings.access.is_trusted(client) {
-            return RateLimit::Within;
+        let is_limited = over == Transport::Udp
+            && !self.settings.access.is_trusted(client)
+            && !matches!(query, Err(Reject::Drop))
+            && !self.has_own_cookie(moment, query, client);
+        match is_limited {
+            true => limiter.count(client),
+            false => RateLimit::Within,
         }
-        if let Err(Reject::Drop) = query {
-            return RateLimit::Within;
-        }
+    }
+
+    /// Tells whether a client has a cookie of ours. It is where it says, and not limited, as Knot has it.
+    fn has_own_cookie(
+        &self,
+        moment: &Moment,
+        query: &Result<Query, Reject>,
+        client: IpAddr,
+    ) -> bool {
         let halves = edns(query).and_then(|edns| edns.cookie.zip(edns.server_cookie));
-        let has_cookie = halves.is_some_and(|(own, ours)| {
+        halves.is_some_and(|(own, ours)| {
             let secrets = self.secrets(moment);
             secrets.is_ours(own, ours, client, moment.time)
-        });
-        match has_cookie {
-            true => RateLimit::Within,
-            false => limiter.count(client),
-        }
+        })
     }
 
     fn secrets<'m>(&self, moment: &'m Moment) -> &'m CookieSecrets {

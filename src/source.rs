@@ -170,28 +170,33 @@ impl Follower<'_> {
             let save = self.save_if_due();
             let waits = linger.into_iter().chain(save).chain(self.expire());
             let wait = waits.min().unwrap_or(FOREVER);
-            let Ok(first) = timeout(wait, updates.recv()).await else {
-                continue;
+            match timeout(wait, updates.recv()).await {
+                Err(_) => {}
+                Ok(None) => return,
+                Ok(Some(first)) => self.take(first, &mut updates),
+            }
+        }
+    }
+
+    /// Applies an update and those that wait behind it; publishes the outcome when everything was listed.
+    fn take(&mut self, first: Update, updates: &mut mpsc::Receiver<Update>) {
+        let mut next = Some(first);
+        let mut taken = 0;
+        while let Some(update) = next {
+            match update {
+                Update::Apply { watch, key, object } => self.apply(watch, key, object),
+                Update::Reset(lists) => self.reset(lists),
+            }
+            taken += 1;
+            // What came in meanwhile belongs to this table; an endless stream must not hold it back.
+            next = if taken < QUEUE {
+                updates.try_recv().ok()
+            } else {
+                None
             };
-            let Some(first) = first else { return };
-            let mut next = Some(first);
-            let mut taken = 0;
-            while let Some(update) = next {
-                match update {
-                    Update::Apply { watch, key, object } => self.apply(watch, key, object),
-                    Update::Reset(lists) => self.reset(lists),
-                }
-                taken += 1;
-                // What came in meanwhile belongs to this table; an endless stream must not hold it back.
-                next = if taken < QUEUE {
-                    updates.try_recv().ok()
-                } else {
-                    None
-                };
-            }
-            if self.awaited.is_empty() {
-                self.publish();
-            }
+        }
+        if self.awaited.is_empty() {
+            self.publish();
         }
     }
 
@@ -309,18 +314,7 @@ impl Follower<'_> {
     /// Takes complete lists of what was listed before, or holds them.
     fn relist(&mut self, lists: Vec<(Feed, Objects)>) {
         let feeds: Vec<Feed> = lists.iter().map(|(feed, _)| feed.clone()).collect();
-        let suspects: Vec<_> = lists
-            .iter()
-            .map(|(feed, objects)| (feed.watch, namespace_of(feed), objects))
-            .filter(|(watch, namespace, objects)| {
-                let inputs = &self.inputs;
-                let lost = inputs.count_lost(*watch, *namespace, objects);
-                let is_answered = |key: &ServiceKey| self.is_answered(key);
-                let leaves_none = || inputs.touches_all(*watch, *namespace, objects, is_answered);
-                self.guard.suspects(lost, leaves_none)
-            })
-            .map(|(watch, namespace, objects)| self.inputs.losses(watch, namespace, objects))
-            .collect();
+        let suspects = self.suspects(&lists);
         if suspects.is_empty() {
             let why = "A list that was held is not confirmed: dropped";
             self.guard.release(&feeds, why);
@@ -338,6 +332,22 @@ impl Follower<'_> {
             self.inputs = next;
             self.dirty = dirty;
         }
+    }
+
+    /// Returns what each list lacks that needs a closer look.
+    fn suspects(&self, lists: &[(Feed, Objects)]) -> Vec<BTreeMap<ServiceKey, Loss>> {
+        let losses = lists.iter().filter_map(|(feed, objects)| {
+            let (watch, namespace) = (feed.watch, namespace_of(feed));
+            let lost = self.inputs.count_lost(watch, namespace, objects);
+            let is_answered = |key: &ServiceKey| self.is_answered(key);
+            let leaves_none = || {
+                let inputs = &self.inputs;
+                inputs.touches_all(watch, namespace, objects, is_answered)
+            };
+            let is_suspect = self.guard.suspects(lost, leaves_none);
+            is_suspect.then(|| self.inputs.losses(watch, namespace, objects))
+        });
+        losses.collect()
     }
 
     /// Tells whether a service has endpoints in the table that is current.

@@ -30,6 +30,7 @@
 
 pub mod build;
 mod conflict;
+mod endpoint;
 mod hash;
 pub mod inputs;
 mod local;
@@ -40,6 +41,7 @@ pub mod publish;
 mod rules;
 pub mod shared;
 mod short;
+mod unite;
 mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,15 +50,14 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
-use smallvec::SmallVec;
 
 use crate::mirror::{
-    ClusterName, GatewayDown, Hostname, Kind, Namespace, ObjectKey, ObjectName, ObjectRef, Ports,
-    ServiceKey, ServiceName, Skip, Watch,
+    ClusterName, GatewayDown, Namespace, ObjectKey, ObjectRef, ServiceKey, ServiceName, Skip, Watch,
 };
 
 pub use build::{Built, build};
 pub use conflict::{Conflict, ConflictKind};
+pub use endpoint::{Address, Endpoint, Origin, Repeats};
 pub use inputs::Inputs;
 use inputs::Skipped;
 pub use local::NonMember;
@@ -64,6 +65,7 @@ pub use missing::MissingHost;
 pub use publish::{Published, Publisher};
 pub use rules::{LocalMembers, Rules, ShortNames};
 use shared::SharedMap;
+pub use short::{NoOwner, ShortName};
 
 /// Everything that is answered at one moment. Copies are cheap, and share what they have in common.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,11 +75,14 @@ pub struct Table {
     /// Headless Services of this cluster that are no members: nothing is answered of them.
     non_members: SharedMap<ServiceKey, NonMember>,
     skipped: Skipped,
-    /// Services by the addresses of their endpoints; empty unless there is a reverse zone.
-    addresses: RedBlackTreeMapSync<IpAddr, Arc<BTreeSet<ServiceKey>>>,
+    /// Empty unless there is a reverse zone.
+    addresses: Addresses,
     /// Conflicts between names of different services.
     conflicts: Arc<BTreeMap<Contested, Vec<Conflict>>>,
 }
+
+/// Services by the addresses of their endpoints.
+type Addresses = RedBlackTreeMapSync<IpAddr, Arc<BTreeSet<ServiceKey>>>;
 
 /// The services of one namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -96,28 +101,6 @@ enum Contested {
     ShortName(ServiceName),
     /// Canonical names in a namespace.
     Namespace(Namespace),
-}
-
-/// Which namespace answers `S.Z`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShortName {
-    /// The owner, or why there is none.
-    pub owner: Result<Namespace, NoOwner>,
-    /// Every namespace that has the service, sorted.
-    pub claimants: Box<[Namespace]>,
-}
-
-/// Why nobody owns a short name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoOwner {
-    /// `--short-names off`.
-    Off,
-    /// `--short-name` pins it to a namespace that lacks the service.
-    Pinned(Namespace),
-    /// `--short-names pinned`, and no flag gives it to a namespace that has the service.
-    Unpinned,
-    /// Several namespaces have the service, and no flag says whose the name is.
-    Contested,
 }
 
 /// One headless service with the endpoints of all its members.
@@ -157,55 +140,6 @@ pub struct OwnName {
     pub v4: Box<[Ipv4Addr]>,
     /// IPv6.
     pub v6: Box<[Ipv6Addr]>,
-}
-
-/// One endpoint: a row of the table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// The cluster that the endpoint runs in, label `C`.
-    pub cluster: ClusterName,
-    /// The endpoint's name within its service and cluster, label `H`.
-    pub hostname: Hostname,
-    /// Its addresses, sorted, each once.
-    pub addresses: SmallVec<[Address; 1]>,
-    /// Its ports, sorted by number, name and protocol.
-    pub ports: Ports,
-    /// A gateway leads to it (rule M3); local endpoints need none.
-    pub alive: bool,
-    /// Where the endpoint comes from.
-    pub origin: Origin,
-    /// The objects that it was read from, which are in the namespace of its service.
-    pub objects: SmallVec<[(Kind, ObjectName); 1]>,
-}
-
-/// How an endpoint is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
-    /// A pod of this cluster, by its own address.
-    Local,
-    /// A synthetic endpoint IP, which only meshed clients can use.
-    Mirror,
-}
-
-/// An address of an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// IPv4 or IPv6.
-    pub ip: IpAddr,
-    /// Where else it occurs: an RRset holds a record once (RFC 2181 section 5).
-    pub repeats: Repeats,
-}
-
-/// Whether an endpoint that precedes has the same address. Live endpoints precede those whose gateway is down, so that
-/// leaving the latter out never loses an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeats {
-    /// The first of its kind.
-    Nothing,
-    /// An endpoint of another cluster has it.
-    Service,
-    /// An endpoint of the same cluster has it.
-    Cluster,
 }
 
 // === impl Table ===
@@ -386,32 +320,6 @@ impl Service {
             .iter()
             .map(|e| &e.cluster)
             .filter(move |c| last.replace(*c) != Some(*c))
-    }
-}
-
-// === impl Endpoint ===
-
-impl Endpoint {
-    /// Returns the objects that an endpoint of a service in `namespace` was read from.
-    pub fn object_refs(&self, namespace: &Namespace) -> impl Iterator<Item = ObjectRef> {
-        let namespace = namespace.text();
-        self.objects.iter().map(move |(kind, name)| ObjectRef {
-            kind: *kind,
-            key: ObjectKey {
-                namespace: namespace.clone(),
-                name: name.clone(),
-            },
-        })
-    }
-
-    /// Tells whether another endpoint has the same cluster and hostname.
-    pub fn is_host(&self, other: &Self) -> bool {
-        self.cluster == other.cluster && self.hostname == other.hostname
-    }
-
-    /// Tells whether the endpoint has a port of this name and protocol.
-    pub fn has_port(&self, name: &str, protocol: &str) -> bool {
-        self.ports.iter().any(|port| port.is_named(name, protocol))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::report::State;
 use crate::server::counters::{BUCKETS, Counters, Ended, PROTOS, RCODES, TYPES, Tallies};
 use crate::source::Feeds;
 use crate::table::publish::Reader;
-use crate::table::{ConflictKind, Table};
+use crate::table::{ConflictKind, Published, Table};
 
 /// Everything that `/metrics` shows.
 #[derive(Clone)]
@@ -79,47 +79,61 @@ impl Collector for Metrics {
 
 impl Metrics {
     fn encode_queries(&self, page: &mut Page<'_, '_>) -> fmt::Result {
-        let sum = |count: &dyn Fn(&Counters) -> &AtomicU64| self.tallies.sum(count);
-        let types = || TYPES.iter().map(|(_, name)| *name).chain(["other"]);
-        let requests = PROTOS.iter().enumerate().flat_map(|(proto, name)| {
-            types().enumerate().map(move |(rtype, type_name)| {
-                let labels = [("proto", *name), ("type", type_name)];
-                (labels, sum(&|counters| &counters.requests[proto][rtype]))
-            })
-        });
-        page.counters("requests", "Queries received", requests)?;
-        let rcodes = RCODES.iter().map(|(_, name)| *name).chain(["other"]);
-        let responses = rcodes.enumerate().map(|(rcode, name)| {
-            let count = sum(&|counters| &counters.responses[rcode]);
-            ([("rcode", name)], count)
-        });
-        page.counters("responses", "Replies made", responses)?;
-        let dropped = sum(&|counters| &counters.dropped);
-        let help = "Messages that are never answered";
-        page.counter("dropped_requests", help, dropped)?;
-        let unsent = sum(&|counters| &counters.unsent);
-        let help = "Replies that could not be sent over UDP";
-        page.counter("unsent_responses", help, unsent)?;
-        let panics = PROTOS.iter().enumerate().map(|(proto, name)| {
-            let count = sum(&|counters| &counters.panics[proto]);
-            ([("proto", *name)], count)
-        });
+        self.encode_requests(page)?;
+        self.encode_responses(page)?;
+        let panics = self.by_proto(|counters| &counters.panics);
         let help = "Workers and connections that panicked, and were replaced or ended";
         page.counters("worker_panics", help, panics)?;
         let limited = ["slipped", "dropped"].into_iter().enumerate();
         let limited = limited.map(|(index, what)| {
-            let count = sum(&|counters| &counters.limited[index]);
+            let count = self.tallies.sum(|c| &c.limited[index]);
             ([("action", what)], count)
         });
         let help =
             "Queries over UDP above --rate-limit: half slip through to a hint to come by TCP";
         page.counters("limited_requests", help, limited)?;
-        let truncated = PROTOS.iter().enumerate().map(|(proto, name)| {
-            let count = sum(&|counters| &counters.truncated[proto]);
-            ([("proto", *name)], count)
-        });
+        let truncated = self.by_proto(|counters| &counters.truncated);
         page.counters("truncated_responses", "Replies with the TC bit", truncated)?;
         self.encode_durations(page)
+    }
+
+    /// Writes what was asked.
+    fn encode_requests(&self, page: &mut Page<'_, '_>) -> fmt::Result {
+        let types = || TYPES.iter().map(|(_, name)| *name).chain(["other"]);
+        let requests = PROTOS.iter().enumerate().flat_map(|(proto, name)| {
+            types().enumerate().map(move |(rtype, type_name)| {
+                let labels = [("proto", *name), ("type", type_name)];
+                (labels, self.tallies.sum(|c| &c.requests[proto][rtype]))
+            })
+        });
+        page.counters("requests", "Queries received", requests)
+    }
+
+    /// Writes what was replied, and what was not.
+    fn encode_responses(&self, page: &mut Page<'_, '_>) -> fmt::Result {
+        let rcodes = RCODES.iter().map(|(_, name)| *name).chain(["other"]);
+        let responses = rcodes.enumerate().map(|(rcode, name)| {
+            let count = self.tallies.sum(|c| &c.responses[rcode]);
+            ([("rcode", name)], count)
+        });
+        page.counters("responses", "Replies made", responses)?;
+        let dropped = self.tallies.sum(|c| &c.dropped);
+        let help = "Messages that are never answered";
+        page.counter("dropped_requests", help, dropped)?;
+        let unsent = self.tallies.sum(|c| &c.unsent);
+        let help = "Replies that could not be sent over UDP";
+        page.counter("unsent_responses", help, unsent)
+    }
+
+    /// Returns what is counted by transport, with its label.
+    fn by_proto(
+        &self,
+        count: impl Fn(&Counters) -> &[AtomicU64; PROTOS.len()],
+    ) -> impl Iterator<Item = ([(&'static str, &'static str); 1], u64)> {
+        PROTOS.iter().enumerate().map(move |(proto, name)| {
+            let count = self.tallies.sum(|counters| &count(counters)[proto]);
+            ([("proto", *name)], count)
+        })
     }
 
     fn encode_durations(&self, page: &mut Page<'_, '_>) -> fmt::Result {
@@ -163,25 +177,14 @@ impl Metrics {
         let table = now.table.as_ref().unwrap_or(&empty);
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         page.gauges("build_info", "Version of this program", [(version, 1.0)])?;
-        let ready = f64::from(u8::from(now.table.is_some()));
-        page.gauge("table_ready", "1 after the first complete table", ready)?;
-        let generation = now.generation as f64;
-        page.gauge(
-            "table_generation",
-            "Tables that differed from the one before",
-            generation,
-        )?;
-        let serial = f64::from(now.serial);
-        page.gauge("table_serial", "SOA serial", serial)?;
-        let hash = table.answers_hash() as f64; // 53 bits: exact
-        let help = "Hash of all answers, the same in every replica that gives the same answers";
-        page.gauge("table_hash", help, hash)?;
-        let stale = f64::from(u8::from(now.is_stale));
-        let help = "1 while the table is one that a process before has saved";
-        page.gauge("table_stale", help, stale)?;
-        let expired = f64::from(u8::from(now.is_expired));
-        let help = "1 while the table is older than --max-stale, and SERVFAIL is answered";
-        page.gauge("table_expired", help, expired)?;
+        page.published(&now, table)?;
+        self.encode_source(page)?;
+        page.services(table)?;
+        page.left_out(table)
+    }
+
+    /// Writes how the source of the table is.
+    fn encode_source(&self, page: &mut Page<'_, '_>) -> fmt::Result {
         let failures = self.snapshot_failures.load(Relaxed);
         let help = "Snapshots of the table that could not be written";
         page.counter("snapshot_write_failures", help, failures)?;
@@ -193,10 +196,40 @@ impl Metrics {
         page.counter("source_panics", help, self.feeds.panics())?;
         let help =
             "Watches whose last list is held by --shrink-guard; with --file all of them, or none";
-        page.gauge("held_lists", help, held)?;
-        let services = table.services().filter(|service| service.is_known).count() as f64;
-        page.gauge("services", "Services in the table", services)?;
+        page.gauge("held_lists", help, held)
+    }
+}
 
+/// The page that is being written.
+struct Page<'p, 'e>(&'p mut DescriptorEncoder<'e>);
+
+// === impl Page: the table ===
+
+impl Page<'_, '_> {
+    /// Writes which table is current, and whether it can be relied on.
+    fn published(&mut self, now: &Published, table: &Table) -> fmt::Result {
+        let ready = f64::from(u8::from(now.table.is_some()));
+        self.gauge("table_ready", "1 after the first complete table", ready)?;
+        let generation = now.generation as f64;
+        let help = "Tables that differed from the one before";
+        self.gauge("table_generation", help, generation)?;
+        let serial = f64::from(now.serial);
+        self.gauge("table_serial", "SOA serial", serial)?;
+        let hash = table.answers_hash() as f64; // 53 bits: exact
+        let help = "Hash of all answers, the same in every replica that gives the same answers";
+        self.gauge("table_hash", help, hash)?;
+        let stale = f64::from(u8::from(now.is_stale));
+        let help = "1 while the table is one that a process before has saved";
+        self.gauge("table_stale", help, stale)?;
+        let expired = f64::from(u8::from(now.is_expired));
+        let help = "1 while the table is older than --max-stale, and SERVFAIL is answered";
+        self.gauge("table_expired", help, expired)
+    }
+
+    /// Writes how many services and endpoints there are.
+    fn services(&mut self, table: &Table) -> fmt::Result {
+        let services = table.services().filter(|service| service.is_known).count() as f64;
+        self.gauge("services", "Services in the table", services)?;
         let mut endpoints: BTreeMap<(&str, &str), u32> = BTreeMap::new();
         for service in table.services() {
             for (endpoint, state) in State::of_service(service) {
@@ -208,8 +241,11 @@ impl Metrics {
         let endpoints = endpoints.into_iter().map(|((cluster, state), count)| {
             ([("cluster", cluster), ("state", state)], f64::from(count))
         });
-        page.gauges("endpoints", "Endpoints by what becomes of them", endpoints)?;
+        self.gauges("endpoints", "Endpoints by what becomes of them", endpoints)
+    }
 
+    /// Writes how many objects were left out or contradict each other, zeros too.
+    fn left_out(&mut self, table: &Table) -> fmt::Result {
         let mut skipped = BTreeMap::from(SkipReason::ALL.map(|reason| (reason, 0_u32)));
         for (_, skip) in table.skipped() {
             *skipped.entry(skip.reason).or_default() += 1;
@@ -217,8 +253,7 @@ impl Metrics {
         let skipped = skipped
             .into_iter()
             .map(|(reason, n)| ([("reason", reason.name())], f64::from(n)));
-        page.gauges("skipped_objects", "Objects that were left out", skipped)?;
-
+        self.gauges("skipped_objects", "Objects that were left out", skipped)?;
         let mut conflicts = BTreeMap::from(ConflictKind::ALL.map(|kind| (kind, 0_u32)));
         for conflict in table.conflicts() {
             *conflicts.entry(conflict.kind).or_default() += 1;
@@ -226,12 +261,11 @@ impl Metrics {
         let conflicts = conflicts
             .into_iter()
             .map(|(kind, n)| ([("kind", kind.name())], f64::from(n)));
-        page.gauges("conflicts", "Contradictions between objects", conflicts)
+        self.gauges("conflicts", "Contradictions between objects", conflicts)
     }
 }
 
-/// The page that is being written.
-struct Page<'p, 'e>(&'p mut DescriptorEncoder<'e>);
+// === impl Page: one metric ===
 
 impl Page<'_, '_> {
     /// Writes a counter without labels. `_total` is added to the name.

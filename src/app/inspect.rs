@@ -4,15 +4,18 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
-use http::Uri;
+use http::{Response, Uri};
 use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::rt::TokioExecutor;
 use tokio::task::JoinSet;
 
 use super::{Source, access, json, log_to_stderr, print, zones};
 use crate::admin::choose_zone;
-use crate::cli::{ExplainArgs, ExplainOutput, ModelArgs, SourceArgs, TableArgs, TableOutput};
+use crate::cli::{
+    ExplainArgs, ExplainOutput, ModelArgs, SourceArgs, TableArgs, TableOutput, ViewArgs,
+};
 use crate::explain::{Context, Explanation, Observer, PlainService, explain, service_of};
 use crate::mirror::ServiceKey;
 use crate::report::Report;
@@ -32,79 +35,61 @@ pub(super) const ONCE: kube::Timing = kube::Timing {
     relist: FIRST_TABLE,
 };
 
+/// Prints the table of a running server, or of a source.
 pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
     let TableArgs { view, output } = args;
     log_to_stderr(&view.log, "error")?;
     let text = match &view.server {
-        Some(server) => match output {
-            TableOutput::Text => report_of(server).await?.to_text(),
-            TableOutput::Json => json(&report_of(server).await?)?,
-            TableOutput::Zone => {
-                let zone = match view.model.zone.as_slice() {
-                    [zone] => Some(format!("&zone={zone}")),
-                    _ => None,
-                };
-                fetch(
-                    server,
-                    &format!("/api/v1/table?output=zone{}", zone.unwrap_or_default()),
-                )
-                .await?
-            }
-        },
-        None => {
-            let reader = first_table(&view.source, &view.model).await?;
-            let now = reader.load();
-            let zones = zones(&view.model, &[]);
-            match output {
-                TableOutput::Text => Report::new(&zones, &now).to_text(),
-                TableOutput::Json => json(&Report::new(&zones, &now))?,
-                TableOutput::Zone => {
-                    let zone = choose_zone(&zones, None).map_err(|problem| anyhow!(problem))?;
-                    zone_file(&zones, zone, &now)
-                }
-            }
-        }
+        Some(server) => served_table(server, &view.model, output).await?,
+        None => read_table(&view, output).await?,
     };
     print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Writes the table that a running server serves.
+async fn served_table(
+    server: &Uri,
+    model: &ModelArgs,
+    output: TableOutput,
+) -> anyhow::Result<String> {
+    match output {
+        TableOutput::Text => Ok(report_of(server).await?.to_text()),
+        TableOutput::Json => json(&report_of(server).await?),
+        TableOutput::Zone => {
+            let zone = match model.zone.as_slice() {
+                [zone] => format!("&zone={zone}"),
+                _ => String::new(),
+            };
+            fetch(server, &format!("/api/v1/table?output=zone{zone}")).await
+        }
+    }
+}
+
+/// Writes the first complete table of a source.
+async fn read_table(view: &ViewArgs, output: TableOutput) -> anyhow::Result<String> {
+    let reader = first_table(&view.source, &view.model).await?;
+    let now = reader.load();
+    let zones = zones(&view.model, &[]);
+    match output {
+        TableOutput::Text => Ok(Report::new(&zones, &now).to_text()),
+        TableOutput::Json => json(&Report::new(&zones, &now)),
+        TableOutput::Zone => {
+            let zone = choose_zone(&zones, None).map_err(|problem| anyhow!(problem))?;
+            Ok(zone_file(&zones, zone, &now))
+        }
+    }
+}
+
+/// Prints why a running server, or a source, gives its answer for a name.
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let ExplainArgs { name, view, output } = args;
     log_to_stderr(&view.log, "error")?;
     let asked = name;
     let name = Name::from_text(&asked).ok_or_else(|| anyhow!("'{asked}' is no domain name"))?;
-    let explanation: Explanation = match &view.server {
-        Some(server) => {
-            let text = fetch(
-                server,
-                &format!("/api/v1/explain?name={}", query_value(&name.to_string())),
-            )
-            .await?;
-            serde_json::from_str(&text).with_context(|| format!("reading what {server} says"))?
-        }
-        None => {
-            let reader = first_table(&view.source, &view.model).await?;
-            let zones = zones(&view.model, &[]);
-            let once = |plain: Option<&PlainService>| {
-                let context = Context {
-                    watched: &view.source.namespace,
-                    observer: Observer::Once(plain),
-                };
-                let explanation = explain(&zones, &reader.load(), &context, &name);
-                explanation.context("there is no complete table")
-            };
-            let explanation = once(None)?;
-            let unknown = service_of(&zones, &name).filter(|_| !explanation.exists);
-            let plain = match unknown {
-                Some(service) => plain_service(&view.source, &service).await,
-                None => None,
-            };
-            match plain {
-                Some(plain) => once(Some(&plain))?,
-                None => explanation,
-            }
-        }
+    let explanation = match &view.server {
+        Some(server) => served_explanation(server, &name).await?,
+        None => read_explanation(&view, &name).await?,
     };
     print(&match output {
         ExplainOutput::Text => explanation.to_text(),
@@ -115,6 +100,38 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
     } else {
         ExitCode::from(NO_SUCH_NAME)
     })
+}
+
+/// Asks a running server for an explanation.
+async fn served_explanation(server: &Uri, name: &Name) -> anyhow::Result<Explanation> {
+    let query = query_value(&name.to_string());
+    let text = fetch(server, &format!("/api/v1/explain?name={query}")).await?;
+    serde_json::from_str(&text).with_context(|| format!("reading what {server} says"))
+}
+
+/// Explains a name by the first complete table of a source. If it does not exist, looks for a Service that no watch
+/// selects, too.
+async fn read_explanation(view: &ViewArgs, name: &Name) -> anyhow::Result<Explanation> {
+    let reader = first_table(&view.source, &view.model).await?;
+    let zones = zones(&view.model, &[]);
+    let once = |plain: Option<&PlainService>| {
+        let context = Context {
+            watched: &view.source.namespace,
+            observer: Observer::Once(plain),
+        };
+        let explanation = explain(&zones, &reader.load(), &context, name);
+        explanation.context("there is no complete table")
+    };
+    let explanation = once(None)?;
+    let unknown = service_of(&zones, name).filter(|_| !explanation.exists);
+    let plain = match unknown {
+        Some(service) => plain_service(&view.source, &service).await,
+        None => None,
+    };
+    match plain {
+        Some(plain) => once(Some(&plain)),
+        None => Ok(explanation),
+    }
 }
 
 /// Looks for a Service of this cluster that no watch selects. What cannot be found adds nothing to an explanation.
@@ -175,16 +192,7 @@ pub(super) async fn fetch(server: &Uri, path: &str) -> anyhow::Result<String> {
         bail!("{server}: only http:// is spoken there; kubectl port-forward makes such an address");
     }
     let url = format!("{}{path}", server.to_string().trim_end_matches('/'));
-    let client = HttpClient::builder(TokioExecutor::new()).build_http::<String>();
-    let asking = client.get(
-        url.parse()
-            .with_context(|| format!("making a URL of '{url}'"))?,
-    );
-    let timed_out = || anyhow!("no answer from {server} within {} s", FIRST_TABLE.as_secs());
-    let response = tokio::time::timeout(FIRST_TABLE, asking)
-        .await
-        .map_err(|_| timed_out())?;
-    let response = response.with_context(|| format!("asking {url}"))?;
+    let response = get(server, &url).await?;
     let status = response.status();
     let body = response
         .into_body()
@@ -196,6 +204,20 @@ pub(super) async fn fetch(server: &Uri, path: &str) -> anyhow::Result<String> {
         bail!("{url} says {status}: {}", text.trim());
     }
     Ok(text)
+}
+
+/// Sends a request to a running server, and waits for the head of the response.
+async fn get(server: &Uri, url: &str) -> anyhow::Result<Response<Incoming>> {
+    let client = HttpClient::builder(TokioExecutor::new()).build_http::<String>();
+    let asking = client.get(
+        url.parse()
+            .with_context(|| format!("making a URL of '{url}'"))?,
+    );
+    let timed_out = || anyhow!("no answer from {server} within {} s", FIRST_TABLE.as_secs());
+    let response = tokio::time::timeout(FIRST_TABLE, asking)
+        .await
+        .map_err(|_| timed_out())?;
+    response.with_context(|| format!("asking {url}"))
 }
 
 /// Escapes a value of a URL's query (RFC 3986 section 2.1).

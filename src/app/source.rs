@@ -55,7 +55,7 @@ impl Source {
     /// Runs the source and what follows it, on one thread of their own: to build a large table must keep no connection
     /// waiting, and a change that was read is in the table without another thread to wake.
     pub(super) fn spawn(
-        mut self,
+        self,
         tasks: &mut JoinSet<()>,
         feeds: &Feeds,
         publisher: Publisher,
@@ -65,15 +65,7 @@ impl Source {
         let (running, ended) = oneshot::channel::<Infallible>();
         let work = move || {
             let _running = running; // until this thread ends, by a panic too
-            let run = async |feeds, updates| match &mut self {
-                Self::Files(files) => files.run(feeds, updates).await,
-                Self::Cluster(cluster) => cluster.run(feeds, updates).await,
-            };
-            let run = source::run(run, feeds, publisher, policy);
-            match runtime::Builder::new_current_thread().enable_all().build() {
-                Ok(runtime) => runtime.block_on(run),
-                Err(error) => warn!(%error, "The source cannot run"),
-            }
+            self.run(feeds, publisher, policy);
         };
         thread::Builder::new()
             .name("source".to_owned())
@@ -81,6 +73,19 @@ impl Source {
             .context("starting the thread of the source")?;
         tasks.spawn(async { _ = ended.await });
         Ok(())
+    }
+
+    /// Runs the source and what follows it on this thread, until the source ends.
+    fn run(mut self, feeds: Feeds, publisher: Publisher, policy: Policy) {
+        let run = async |feeds, updates| match &mut self {
+            Self::Files(files) => files.run(feeds, updates).await,
+            Self::Cluster(cluster) => cluster.run(feeds, updates).await,
+        };
+        let run = source::run(run, feeds, publisher, policy);
+        match runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime.block_on(run),
+            Err(error) => warn!(%error, "The source cannot run"),
+        }
     }
 }
 

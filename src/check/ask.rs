@@ -53,23 +53,25 @@ pub async fn ask(
     rtype: RecordType,
 ) -> Asked {
     let query = query(recursion, name, rtype)?;
-    let packet = query.to_vec().map_err(|error| error.to_string())?;
-    let message = match over {
-        Over::Tcp => over_tcp(server, &packet, &query).await?,
-        Over::Udp => {
-            let reply = over_udp(server, &packet, &query).await?;
-            match reply.metadata.truncation {
-                true => over_tcp(server, &packet, &query).await?,
-                false => reply,
-            }
-        }
-    };
+    let message = exchange(server, over, &query).await?;
     Ok(Reply {
         rcode: Rcode(u16::from(message.metadata.response_code)),
         authoritative: message.metadata.authoritative,
         soa: message.answers.iter().find_map(soa),
         records: message.answers.iter().map(text).collect(),
     })
+}
+
+/// Sends a query, and returns the reply: over TCP if the one over UDP is cut.
+async fn exchange(server: SocketAddr, over: Over, query: &Message) -> Result<Message, String> {
+    let packet = query.to_vec().map_err(|error| error.to_string())?;
+    if over == Over::Udp {
+        let reply = over_udp(server, &packet, query).await?;
+        if !reply.metadata.truncation {
+            return Ok(reply);
+        }
+    }
+    over_tcp(server, &packet, query).await
 }
 
 fn query(recursion: Recursion, name: &str, rtype: RecordType) -> Result<Message, String> {

@@ -98,6 +98,18 @@ pub struct Soa {
 /// Names that are asked both ways, in each zone.
 const SAMPLES: usize = 3;
 
+/// What to do about a server that does not answer.
+const REACH: &str = "look at the Pods behind that address (/readyz says what is missing), and whether UDP and TCP to \
+                     it are let through";
+/// What to do about a server that refuses the zone.
+const SAME_ZONE: &str = "give check the same --zone as serve";
+/// What to do about a server that is not ours.
+const OTHER_SERVER: &str =
+    "give --server the address of the global-dns Service, not that of the cluster's DNS";
+/// What to do about a resolver that reaches a server of ours, but not this one.
+const OTHER_ANSWERS: &str = "the stanza forwards to another global-dns, of another cluster or with other flags: compare \
+                             its address with that of the Service";
+
 /// Chooses the services whose addresses are compared.
 pub fn samples(zone: &Zone, table: &Table) -> Vec<(String, RecordType)> {
     if zone.kind != ZoneKind::Forward {
@@ -163,73 +175,73 @@ fn answers(
     zone: &ZoneName,
     direct: &Direct,
 ) -> Result<(Finding, Soa), Finding> {
-    const REACH: &str = "look at the Pods behind that address (/readyz says what is missing), and whether UDP and TCP to \
-                         it are let through";
-    let red = |what: String, hint: &str| Err(Check::Server.red(format!("{server} {what}"), hint));
-    let mut soas = Vec::new();
-    for (over, asked) in [("UDP", &direct.udp), ("TCP", &direct.tcp)] {
-        let reply = match asked {
-            Ok(reply) => reply,
-            Err(why) => return red(format!("does not answer over {over}: {why}"), REACH),
-        };
-        match (&reply.soa, reply.rcode) {
-            (_, Rcode::SERVFAIL) => {
-                return red(
-                    format!("has no complete table of {zone} yet: SERVFAIL"),
-                    REACH,
-                );
-            }
-            (_, Rcode::REFUSED) => {
-                return red(
-                    format!("does not serve {zone}: REFUSED"),
-                    "give check the same --zone as serve",
-                );
-            }
-            (Some(soa), Rcode::NOERROR) if reply.authoritative && is_ours(soa, zone) => {
-                soas.push(soa);
-            }
-            (soa, rcode) => {
-                let said = soa
-                    .as_ref()
-                    .map_or(String::new(), |soa| format!(", SOA {}", soa.names[0]));
-                return red(
-                    format!(
-                        "is no global-dns that serves {zone}: {}{said}",
-                        words(rcode)
-                    ),
-                    "give --server the address of the global-dns Service, not that of the cluster's DNS",
-                );
-            }
-        }
-    }
-    let [udp, tcp] = soas.as_slice() else {
-        return red(format!("does not answer for {zone}"), REACH);
-    };
+    let udp = own_soa(server, zone, "UDP", &direct.udp)?;
+    let tcp = own_soa(server, zone, "TCP", &direct.tcp)?;
     if !same_but_serial(udp, tcp) {
-        return red(
+        return Err(server_fault(
+            server,
             format!("has one SOA record of {zone} over UDP and another over TCP"),
             "every replica needs the same flags",
-        );
+        ));
     }
-    let ns = match &direct.ns {
-        Ok(reply) => reply.records.clone(),
-        Err(why) => {
-            return red(
-                format!("does not answer for the NS records of {zone}: {why}"),
-                REACH,
-            );
-        }
-    };
-    let expected = format!("{zone} NS ns.dns.{zone}");
-    if !ns.contains(&expected) {
-        return red(
-            format!("lacks the NS record of {zone}, has: {}", some_of(ns)),
-            "give --server the address of the global-dns Service",
-        );
-    }
+    check_ns(server, zone, &direct.ns)?;
     let serial = udp.serial;
     let sentence = format!("{server} serves {zone} over UDP and TCP, serial {serial}");
-    Ok((Check::Server.green(sentence), (*udp).clone()))
+    Ok((Check::Server.green(sentence), udp.clone()))
+}
+
+/// Returns the SOA record that the server gives over one transport, or the finding that it is not that of a server of
+/// ours.
+fn own_soa<'a>(
+    server: SocketAddr,
+    zone: &ZoneName,
+    over: &str,
+    asked: &'a Asked,
+) -> Result<&'a Soa, Finding> {
+    let reply = answered(server, asked, &format!("over {over}"))?;
+    let (what, hint) = match (&reply.soa, reply.rcode) {
+        (_, Rcode::SERVFAIL) => (
+            format!("has no complete table of {zone} yet: SERVFAIL"),
+            REACH,
+        ),
+        (_, Rcode::REFUSED) => (format!("does not serve {zone}: REFUSED"), SAME_ZONE),
+        (Some(soa), Rcode::NOERROR) if reply.authoritative && is_ours(soa, zone) => {
+            return Ok(soa);
+        }
+        (soa, rcode) => {
+            let names = soa.as_ref().map(|soa| format!(", SOA {}", soa.names[0]));
+            let said = words(rcode) + &names.unwrap_or_default();
+            let what = format!("is no global-dns that serves {zone}: {said}");
+            (what, OTHER_SERVER)
+        }
+    };
+    Err(server_fault(server, what, hint))
+}
+
+/// Judges the NS records that the server gives: an error is the finding that they are wrong.
+fn check_ns(server: SocketAddr, zone: &ZoneName, asked: &Asked) -> Result<(), Finding> {
+    let reply = answered(server, asked, &format!("for the NS records of {zone}"))?;
+    let ns = &reply.records;
+    if ns.contains(&format!("{zone} NS ns.dns.{zone}")) {
+        return Ok(());
+    }
+    Err(server_fault(
+        server,
+        format!("lacks the NS record of {zone}, has: {}", some_of(ns)),
+        "give --server the address of the global-dns Service",
+    ))
+}
+
+/// Returns a reply of the server, or the finding that there is none.
+fn answered<'a>(server: SocketAddr, asked: &'a Asked, how: &str) -> Result<&'a Reply, Finding> {
+    asked
+        .as_ref()
+        .map_err(|why| server_fault(server, format!("does not answer {how}: {why}"), REACH))
+}
+
+/// Makes the finding that something is wrong with the server.
+fn server_fault(server: SocketAddr, what: String, hint: &str) -> Finding {
+    Check::Server.red(format!("{server} {what}"), hint)
 }
 
 fn is_ours(soa: &Soa, zone: &ZoneName) -> bool {
@@ -259,36 +271,50 @@ fn forwarding(dns: &Dns, facts: &ZoneFacts, direct: Option<&Soa>) -> Finding {
         return Check::Forwarding.not_checked(&what, &reason);
     };
     match &through.soa {
-        Ok(reply) if reply.rcode == Rcode::NOERROR => match &reply.soa {
-            Some(soa) if is_ours(soa, zone) => forwarded(resolver, zone, soa, direct, through),
-            Some(soa) => {
-                let said = format!("its SOA record names {}", soa.names[0]);
-                not_forwarded(resolver, zone, &said)
-            }
-            None => not_forwarded(resolver, zone, "it has no SOA record there"),
-        },
-        Ok(reply) if reply.rcode != Rcode::SERVFAIL => {
-            not_forwarded(resolver, zone, &format!("it says {}", words(reply.rcode)))
+        Ok(reply) if reply.rcode == Rcode::SERVFAIL => {
+            let said = format!("says {}", words(reply.rcode));
+            not_answered(resolver, zone, &said, &through.root)
         }
-        failed => {
-            let said = match failed {
-                Ok(reply) => format!("says {}", words(reply.rcode)),
-                Err(why) => format!("does not answer: {why}"),
-            };
-            // Without a way out it fails for every name that is not forwarded.
-            let fails_everywhere = match &through.root {
-                Ok(reply) => reply.rcode == Rcode::SERVFAIL,
-                Err(_) => true,
-            };
-            match fails_everywhere {
-                true => not_forwarded(resolver, zone, &format!("it {said}, for the root too")),
-                false => Check::Forwarding.red(
-                    format!("{resolver} fails for {zone} alone: it {said}"),
-                    "the stanza forwards to where nobody answers, or the resolver validates the public zone of that name \
-                     (domain-insecure): compare the stanza's address with that of the Service",
-                ),
-            }
+        Ok(reply) => resolved(resolver, zone, reply, direct, &through.samples),
+        Err(why) => {
+            let said = format!("does not answer: {why}");
+            not_answered(resolver, zone, &said, &through.root)
         }
+    }
+}
+
+/// Judges what the cluster's DNS says if it resolves the zone, or says that there is none.
+fn resolved(
+    resolver: SocketAddr,
+    zone: &ZoneName,
+    reply: &Reply,
+    direct: &Soa,
+    samples: &[Sample],
+) -> Finding {
+    let said = match (reply.rcode, &reply.soa) {
+        (Rcode::NOERROR, Some(soa)) if is_ours(soa, zone) => {
+            return forwarded(resolver, zone, soa, direct, samples);
+        }
+        (Rcode::NOERROR, Some(soa)) => format!("its SOA record names {}", soa.names[0]),
+        (Rcode::NOERROR, None) => "it has no SOA record there".to_owned(),
+        (rcode, _) => format!("it says {}", words(rcode)),
+    };
+    not_forwarded(resolver, zone, &said)
+}
+
+/// Judges a cluster's DNS that fails for the zone. Without a way out it fails for every name that is not forwarded.
+fn not_answered(resolver: SocketAddr, zone: &ZoneName, said: &str, root: &Asked) -> Finding {
+    let fails_everywhere = match root {
+        Ok(reply) => reply.rcode == Rcode::SERVFAIL,
+        Err(_) => true,
+    };
+    match fails_everywhere {
+        true => not_forwarded(resolver, zone, &format!("it {said}, for the root too")),
+        false => Check::Forwarding.red(
+            format!("{resolver} fails for {zone} alone: it {said}"),
+            "the stanza forwards to where nobody answers, or the resolver validates the public zone of that name \
+             (domain-insecure): compare the stanza's address with that of the Service",
+        ),
     }
 }
 
@@ -300,41 +326,33 @@ fn not_forwarded(resolver: SocketAddr, zone: &ZoneName, said: &str) -> Finding {
     )
 }
 
+/// Judges the answers of a cluster's DNS that reaches a server of ours: `soa` is its SOA record, `direct` the server's.
 fn forwarded(
     resolver: SocketAddr,
     zone: &ZoneName,
     soa: &Soa,
     direct: &Soa,
-    through: &Through,
+    samples: &[Sample],
 ) -> Finding {
-    const HINT: &str = "the stanza forwards to another global-dns, of another cluster or with other flags: compare its \
-                        address with that of the Service";
     if !same_but_serial(soa, direct) {
         let sentence = format!("{resolver} has another SOA record of {zone} than the server");
-        return Check::Forwarding.red(sentence, HINT);
+        return Check::Forwarding.red(sentence, OTHER_ANSWERS);
     }
-    let differing = through.samples.iter().filter(|sample| sample.differs());
-    let differing: Vec<&String> = differing.map(|sample| &sample.question).collect();
+    let question = |sample: &'_ Sample| sample.question.clone();
+    let differing = samples.iter().filter(|sample| sample.differs());
+    let differing: Vec<String> = differing.map(question).collect();
     if !differing.is_empty() {
-        return Check::Forwarding.red(
-            format!(
-                "{resolver} answers otherwise than the server: {}",
-                some_of(differing)
-            ),
-            HINT,
-        );
+        let names = some_of(differing);
+        let sentence = format!("{resolver} answers otherwise than the server: {names}");
+        return Check::Forwarding.red(sentence, OTHER_ANSWERS);
     }
-    let questions = through.samples.iter().map(|sample| &sample.question);
-    let compared = match through.samples.is_empty() {
-        true => "the same SOA record".to_owned(),
-        false => format!(
-            "the same SOA record, and the same answer for {}",
-            some_of(questions)
-        ),
-    };
-    Check::Forwarding.green(format!(
-        "{resolver} forwards {zone} to the server: {compared}"
-    ))
+    let mut compared = "the same SOA record".to_owned();
+    if !samples.is_empty() {
+        let names = some_of(samples.iter().map(question));
+        compared += &format!(", and the same answer for {names}");
+    }
+    let sentence = format!("{resolver} forwards {zone} to the server: {compared}");
+    Check::Forwarding.green(sentence)
 }
 
 // === impl Sample ===

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::objects::{Link, LinkedService};
+use super::objects::{Failure, Link, LinkedService};
 use super::{Check, Finding, Known, some_of};
 use crate::mirror::{ClusterName, Namespace, ServiceKey};
-use crate::table::{ConflictKind, Origin, Rules, Table};
+use crate::table::{ConflictKind, Origin, Rules, Service, Table};
 
 /// What Kubernetes accepts as the name of a Service (RFC 1123).
 const LONGEST_NAME: usize = 63;
@@ -16,30 +16,21 @@ const INVALID_SERVICE: &str = "InvalidService";
 /// Characters of a message that a report can show.
 const LONGEST_MESSAGE: usize = 120;
 
+/// Namespace and name of a service, and its cluster after aliases.
+type Place = (String, String, ClusterName);
+
 /// Lists the services that Links say are not mirrored.
 pub(super) fn status(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     let mirrored = mirrored(table, rules);
-    let mut failures = BTreeSet::new();
-    for (link, service) in services(links) {
-        let Some(failure) = &service.failure else {
-            continue;
-        };
-        let cluster = link.cluster.parse().map(|link| rules.name_of(&link));
-        let Ok(cluster) = cluster else { continue };
-        let place = (service.namespace.clone(), service.name.clone(), cluster);
-        let is_told_elsewhere =
-            failure.reason == MISSING_NAMESPACE || mirror_name(service, link).len() > LONGEST_NAME;
+    let failures = services(links).filter_map(|(link, service)| {
+        let failure = service.failure.as_ref()?;
+        let place = place(link, service, rules)?;
         let is_mirrored = failure.reason == INVALID_SERVICE && mirrored.contains(&place);
-        if is_told_elsewhere || is_mirrored || rules.excluded_clusters.contains(&place.2) {
-            continue;
-        }
-        let message: String = failure.message.chars().take(LONGEST_MESSAGE).collect();
-        let (namespace, name, cluster) = place;
-        let reason = &failure.reason;
-        failures.insert(format!(
-            "{namespace}/{name} of cluster '{cluster}' ({reason}: {message})"
-        ));
-    }
+        let is_excluded = rules.excluded_clusters.contains(&place.2);
+        let is_reported = !is_mirrored && !is_excluded && !is_told_elsewhere(link, service);
+        is_reported.then(|| failure_words(&place, failure))
+    });
+    let failures: BTreeSet<String> = failures.collect();
     match failures.is_empty() {
         true => Check::LinkStatus.green("no Link reports that mirroring fails"),
         false => Check::LinkStatus.yellow(
@@ -50,8 +41,28 @@ pub(super) fn status(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     }
 }
 
-/// Returns what is mirrored: namespace and name of each service, and its cluster after aliases.
-fn mirrored(table: &Table, rules: &Rules) -> BTreeSet<(String, String, ClusterName)> {
+/// Returns the place of a service that a Link names, if its cluster has a valid name.
+fn place(link: &Link, service: &LinkedService, rules: &Rules) -> Option<Place> {
+    let cluster = rules.name_of(&link.cluster.parse().ok()?);
+    Some((service.namespace.clone(), service.name.clone(), cluster))
+}
+
+/// Tells whether another check reports why a service is not mirrored.
+fn is_told_elsewhere(link: &Link, service: &LinkedService) -> bool {
+    let failure = service.failure.as_ref();
+    failure.is_some_and(|failure| failure.reason == MISSING_NAMESPACE)
+        || mirror_name(service, link).len() > LONGEST_NAME
+}
+
+/// Writes what a Link says of a service that is not mirrored.
+fn failure_words((namespace, name, cluster): &Place, failure: &Failure) -> String {
+    let message: String = failure.message.chars().take(LONGEST_MESSAGE).collect();
+    let reason = &failure.reason;
+    format!("{namespace}/{name} of cluster '{cluster}' ({reason}: {message})")
+}
+
+/// Returns what is mirrored.
+fn mirrored(table: &Table, rules: &Rules) -> BTreeSet<Place> {
     let place = |key: &ServiceKey, cluster: ClusterName| {
         let (namespace, service) = (&key.namespace, &key.service);
         (namespace.to_string(), service.to_string(), cluster)
@@ -66,6 +77,7 @@ fn mirrored(table: &Table, rules: &Rules) -> BTreeSet<(String, String, ClusterNa
     headless.chain(others).collect()
 }
 
+/// Returns every service that Links name.
 fn services(links: &[Link]) -> impl Iterator<Item = (&Link, &LinkedService)> {
     let of_link = |link| {
         let Link { services, .. }: &Link = link;
@@ -84,18 +96,10 @@ pub(super) fn namespaces(
     links: &Known<Vec<Link>>,
     named: &Known<Vec<(Namespace, bool)>>,
 ) -> Finding {
-    let mut missing: BTreeMap<String, String> = BTreeMap::new();
-    for (link, service) in services(links.as_deref().unwrap_or_default()) {
-        let failure = service.failure.as_ref();
-        if failure.is_some_and(|failure| failure.reason == MISSING_NAMESPACE) {
-            let (name, cluster) = (&service.name, &link.cluster);
-            let of = format!("of {name} in cluster '{cluster}'");
-            missing.entry(service.namespace.clone()).or_insert(of);
-        }
-    }
-    for (namespace, _) in named.iter().flatten().filter(|(_, exists)| !exists) {
-        missing.insert(namespace.to_string(), "which a flag names".to_owned());
-    }
+    let missing = missing_namespaces(
+        links.as_deref().unwrap_or_default(),
+        named.as_deref().unwrap_or_default(),
+    );
     let Some(first) = missing.keys().next() else {
         return match (links, named) {
             (Err(reason), _) | (_, Err(reason)) => {
@@ -111,45 +115,36 @@ pub(super) fn namespaces(
          enableNamespaceCreation on for the link; if a flag names it, correct the flag"
     );
     let words = missing.iter().map(|(name, of)| format!("'{name}', {of}"));
-    Check::Namespaces.yellow(
-        format!("namespaces that do not exist here: {}", some_of(words)),
-        hint,
-    )
+    let sentence = format!("namespaces that do not exist here: {}", some_of(words));
+    Check::Namespaces.yellow(sentence, hint)
+}
+
+/// Returns the namespaces that do not exist here, each with what names it.
+fn missing_namespaces(links: &[Link], named: &[(Namespace, bool)]) -> BTreeMap<String, String> {
+    let mut missing: BTreeMap<String, String> = BTreeMap::new();
+    for (link, service) in services(links) {
+        let failure = service.failure.as_ref();
+        if failure.is_some_and(|failure| failure.reason == MISSING_NAMESPACE) {
+            let (name, cluster) = (&service.name, &link.cluster);
+            let of = format!("of {name} in cluster '{cluster}'");
+            missing.entry(service.namespace.clone()).or_insert(of);
+        }
+    }
+    for (namespace, _) in named.iter().filter(|(_, exists)| !exists) {
+        missing.insert(namespace.to_string(), "which a flag names".to_owned());
+    }
+    missing
 }
 
 /// Lists what cannot be mirrored because the mirror's name would be too long: services of other clusters here, as far as
 /// Links are known, and members of this cluster everywhere else.
 pub(super) fn long_names(table: &Table, links: &Known<Vec<Link>>, rules: &Rules) -> Finding {
-    let mut long = BTreeSet::new();
-    for (link, service) in services(links.as_deref().unwrap_or_default()) {
-        let name = mirror_name(service, link);
-        if name.len() > LONGEST_NAME {
-            long.insert(format!("Service/{}/{name}", service.namespace));
-        }
-    }
-    for service in table.services() {
-        let is_exported = service
-            .conflicts
-            .iter()
-            .all(|conflict| conflict.kind != ConflictKind::NotExported);
-        let local = service
-            .endpoints
-            .iter()
-            .filter(|e| e.origin == Origin::Local);
-        let hosts: Vec<&str> = local.map(|endpoint| endpoint.hostname.as_str()).collect();
-        if hosts.is_empty() || !is_exported {
-            continue;
-        }
-        let names = hosts.into_iter().chain([service.key.service.as_str()]);
-        for name in names.map(|name| format!("{name}-{}", rules.cluster_name)) {
-            if name.len() > LONGEST_NAME {
-                long.insert(format!(
-                    "Service/{}/{name} in other clusters",
-                    service.key.namespace
-                ));
-            }
-        }
-    }
+    let mut long = long_names_here(links.as_deref().unwrap_or_default());
+    long.extend(
+        table
+            .services()
+            .flat_map(|s| long_names_elsewhere(s, rules)),
+    );
     match long.is_empty() {
         true => Check::LongNames.green("no mirror has a name of more than 63 characters"),
         false => Check::LongNames.yellow(
@@ -160,4 +155,30 @@ pub(super) fn long_names(table: &Table, links: &Known<Vec<Link>>, rules: &Rules)
             "a mirror is called like its Service or its pod, a hyphen, and the cluster: shorten one of them",
         ),
     }
+}
+
+/// Returns the mirrors in this cluster whose names would be too long.
+fn long_names_here(links: &[Link]) -> BTreeSet<String> {
+    let mirrors = services(links).map(|(link, service)| (service, mirror_name(service, link)));
+    let long = mirrors.filter(|(_, name)| name.len() > LONGEST_NAME);
+    long.map(|(service, name)| format!("Service/{}/{name}", service.namespace))
+        .collect()
+}
+
+/// Returns the mirrors in other clusters whose names would be too long: of a service that has members in this cluster,
+/// and is exported.
+fn long_names_elsewhere(service: &Service, rules: &Rules) -> Vec<String> {
+    let mut conflicts = service.conflicts.iter();
+    let local = service.endpoints.iter();
+    let local = local.filter(|e| e.origin == Origin::Local);
+    let hosts: Vec<&str> = local.map(|endpoint| endpoint.hostname.as_str()).collect();
+    if hosts.is_empty() || conflicts.any(|one| one.kind == ConflictKind::NotExported) {
+        return Vec::new();
+    }
+    let names = hosts.into_iter().chain([service.key.service.as_str()]);
+    let names = names.map(|name| format!("{name}-{}", rules.cluster_name));
+    let long = names.filter(|name| name.len() > LONGEST_NAME);
+    let namespace = &service.key.namespace;
+    long.map(|name| format!("Service/{namespace}/{name} in other clusters"))
+        .collect()
 }

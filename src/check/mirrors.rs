@@ -5,54 +5,71 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::objects::{HeadlessSlice, Link, MirrorPorts};
 use super::{Check, Facts, Finding, count, links, some_of};
 use crate::mirror::{ClusterName, Hostname, ObjectRef, SkipReason, Text};
-use crate::table::{Conflict, ConflictKind, Origin, Rules, Table};
+use crate::table::{Conflict, ConflictKind, Endpoint, Origin, Rules, Table};
+
+/// What to do about headless mirrors without endpoint mirrors.
+const BARE: &str = "over there no pod with a hostname is ready, or Linkerd's mirror controller lost them, which heals at \
+                    the next change there or within ten minutes";
+/// What to do about hosts that headless mirrors list without endpoint mirrors.
+const LOST: &str = "they are not answered; global-dns explain NAME says whether another object has the name of the \
+                    mirror; if not, restart the link's controller, and update Linkerd: before edge-26.5.1 it deletes \
+                    mirrors where two namespaces export a headless Service of one name";
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    let of_table = |check: Check, what: &str, judge: &dyn Fn(&Table) -> Finding| {
-        check.of(what, &facts.table, judge)
-    };
-    let (rules, links) = (&facts.rules, &facts.links);
+    [check_mirroring(facts), check_each_mirror(facts)].concat()
+}
+
+/// Checks whether Linkerd mirrors, and what Links say of it.
+fn check_mirroring(facts: &Facts) -> Vec<Finding> {
+    let Facts {
+        rules,
+        table,
+        links,
+        namespaces,
+        ..
+    } = facts;
     vec![
-        of_table(Check::Mirrors, "mirrors", &mirrors),
-        of_table(Check::HeadlessMirroring, "headless mirroring", &headless),
-        of_table(Check::OrphanedMirrors, "orphaned mirrors", &|table| {
-            let judge = |links: &Vec<Link>| orphans(table, links, rules);
-            Check::OrphanedMirrors.of("orphaned mirrors", links, judge)
+        Check::Mirrors.of("mirrors", table, mirrors),
+        Check::HeadlessMirroring.of("headless mirroring", table, headless),
+        Check::OrphanedMirrors.of_both("orphaned mirrors", table, links, |table, links| {
+            orphans(table, links, rules)
         }),
-        of_table(Check::LinkStatus, "what Links report", &|table| {
-            let judge = |links: &Vec<Link>| links::status(table, links, rules);
-            Check::LinkStatus.of("what Links report", links, judge)
+        Check::LinkStatus.of_both("what Links report", table, links, |table, links| {
+            links::status(table, links, rules)
         }),
-        links::namespaces(links, &facts.namespaces),
-        of_table(
-            Check::EndpointMirrors,
-            "missing endpoint mirrors",
-            &endpoint_mirrors,
-        ),
-        of_table(
-            Check::ClobberedMirrors,
-            "clobbered headless mirrors",
-            &|table| {
-                let judge = |slices: &Vec<HeadlessSlice>| clobbered(table, slices);
-                let what = "clobbered headless mirrors";
-                Check::ClobberedMirrors.of(what, &facts.headless_slices, judge)
-            },
-        ),
+        links::namespaces(links, namespaces),
+    ]
+}
+
+/// Checks the mirrors one by one.
+fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
+    let (table, slices, ports) = (&facts.table, &facts.headless_slices, &facts.mirror_ports);
+    let what = "clobbered headless mirrors";
+    vec![
+        Check::EndpointMirrors.of("missing endpoint mirrors", table, endpoint_mirrors),
+        Check::ClobberedMirrors.of_both(what, table, slices, |table, slices| {
+            clobbered(table, slices)
+        }),
         Check::Identity.of(
             "mirrors that two Links write",
             &facts.server_conflicts,
             |conflicts| two_links(conflicts),
         ),
         Check::MirrorLabels.of("labels of mirrors", &facts.odd_labels, |odd| labels(odd)),
-        of_table(Check::LongNames, "long names", &|table| {
-            links::long_names(table, links, rules)
+        Check::LongNames.of("long names", table, |table| {
+            links::long_names(table, &facts.links, &facts.rules)
         }),
-        of_table(Check::OpaquePorts, "opaque ports", &|table| {
-            let judge = |ports: &Vec<MirrorPorts>| opaque_ports(table, ports);
-            Check::OpaquePorts.of("opaque ports", &facts.mirror_ports, judge)
+        Check::OpaquePorts.of_both("opaque ports", table, ports, |table, ports| {
+            opaque_ports(table, ports)
         }),
-        of_table(Check::Gateways, "gateways", &gateways),
+        Check::Gateways.of("gateways", table, gateways),
     ]
+}
+
+/// Returns the endpoints that mirrors stand for.
+fn mirror_endpoints(table: &Table) -> impl Iterator<Item = &Endpoint> {
+    let endpoints = table.services().flat_map(|service| &service.endpoints);
+    endpoints.filter(|endpoint| endpoint.origin == Origin::Mirror)
 }
 
 /// Returns every headless mirror that is used, with its cluster.
@@ -77,8 +94,7 @@ fn mirrors(table: &Table) -> Finding {
         );
     }
     let clusters: BTreeSet<_> = headless_mirrors(table).map(|(name, _)| name).collect();
-    let endpoints = table.services().flat_map(|service| &service.endpoints);
-    let endpoints = endpoints.filter(|e| e.origin == Origin::Mirror).count();
+    let endpoints = mirror_endpoints(table).count();
     Check::Mirrors.green(match headless {
         0 => format!("{}, none headless", count(others, "mirror")),
         _ => format!(
@@ -120,13 +136,7 @@ fn orphans(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     let linked = links.iter().filter_map(|link| link.cluster.parse().ok());
     let linked: BTreeSet<ClusterName> = linked.map(|link| rules.name_of(&link)).collect();
     let mut orphans: BTreeMap<ClusterName, usize> = BTreeMap::new();
-    let headless = headless_mirrors(table).map(|(cluster, _)| cluster.clone());
-    let endpoints = table.services().flat_map(|service| &service.endpoints);
-    let endpoints = endpoints.filter(|e| e.origin == Origin::Mirror);
-    let endpoints = endpoints.map(|endpoint| endpoint.cluster.clone());
-    let others = table.skipped();
-    let others = others.filter_map(|(_, skip)| Some(rules.name_of(&skip.other_kind()?.1)));
-    for cluster in headless.chain(endpoints).chain(others) {
+    for cluster in clusters_of_mirrors(table, rules) {
         if !linked.contains(&cluster) {
             *orphans.entry(cluster).or_default() += 1;
         }
@@ -143,25 +153,19 @@ fn orphans(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     )
 }
 
+/// Returns the cluster of each mirror, after aliases.
+fn clusters_of_mirrors(table: &Table, rules: &Rules) -> impl Iterator<Item = ClusterName> {
+    let headless = headless_mirrors(table).map(|(cluster, _)| cluster.clone());
+    let endpoints = mirror_endpoints(table).map(|endpoint| endpoint.cluster.clone());
+    let others = table.skipped();
+    let others = others.filter_map(|(_, skip)| Some(rules.name_of(&skip.other_kind()?.1)));
+    headless.chain(endpoints).chain(others)
+}
+
 /// A headless mirror without any endpoint may have none over there; a host that it lists has lost its mirror.
 fn endpoint_mirrors(table: &Table) -> Finding {
-    let mut bare: Vec<&ObjectRef> = Vec::new();
-    let mut missing: BTreeMap<&ObjectRef, Vec<&Hostname>> = BTreeMap::new();
-    for service in table.services() {
-        for host in &service.missing {
-            missing
-                .entry(&host.mirror)
-                .or_default()
-                .push(&host.hostname);
-        }
-        let mirrors = service.mirrors.iter();
-        let is_bare = |(cluster, _): &&(ClusterName, ObjectRef)| {
-            service.in_cluster(cluster.as_str()).is_empty()
-        };
-        bare.extend(mirrors.filter(is_bare).map(|(_, object)| object));
-    }
-    bare.retain(|object| !missing.contains_key(object));
-    bare.sort();
+    let missing = missing_hosts(table);
+    let bare = bare_mirrors(table, &missing);
     let without = (!bare.is_empty()).then(|| {
         let count = count(bare.len(), "headless mirror");
         format!("{count} without endpoint mirrors: {}", some_of(bare))
@@ -174,22 +178,40 @@ fn endpoint_mirrors(table: &Table) -> Finding {
         let mirrors = some_of(missing.iter().map(words));
         format!("{hosts} without endpoint mirror: {mirrors}")
     });
-    let hint = match lost.is_some() {
-        true => {
-            "they are not answered; global-dns explain NAME says whether another object has the name of the mirror; if \
-             not, restart the link's controller, and update Linkerd: before edge-26.5.1 it deletes mirrors where two \
-             namespaces export a headless Service of one name"
-        }
-        false => {
-            "over there no pod with a hostname is ready, or Linkerd's mirror controller lost them, which heals at the \
-             next change there or within ten minutes"
-        }
-    };
+    let hint = if lost.is_some() { LOST } else { BARE };
     let sentences: Vec<String> = without.into_iter().chain(lost).collect();
     match sentences.is_empty() {
         true => Check::EndpointMirrors.green("every headless mirror has endpoint mirrors"),
         false => Check::EndpointMirrors.yellow(sentences.join("; "), hint),
     }
+}
+
+/// Returns the hosts without endpoint mirror, by the headless mirrors that list them.
+fn missing_hosts(table: &Table) -> BTreeMap<&ObjectRef, Vec<&Hostname>> {
+    let mut missing: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for host in table.services().flat_map(|service| &service.missing) {
+        let hosts = missing.entry(&host.mirror).or_default();
+        hosts.push(&host.hostname);
+    }
+    missing
+}
+
+/// Returns the headless mirrors without any endpoint, sorted, but for those with `missing` ones.
+fn bare_mirrors<'t>(
+    table: &'t Table,
+    missing: &BTreeMap<&ObjectRef, Vec<&Hostname>>,
+) -> Vec<&'t ObjectRef> {
+    let mut bare: Vec<&ObjectRef> = Vec::new();
+    for service in table.services() {
+        let is_bare = |(cluster, _): &&(ClusterName, ObjectRef)| {
+            service.in_cluster(cluster.as_str()).is_empty()
+        };
+        let mirrors = service.mirrors.iter().filter(is_bare);
+        bare.extend(mirrors.map(|(_, object)| object));
+    }
+    bare.retain(|object| !missing.contains_key(object));
+    bare.sort();
+    bare
 }
 
 /// Returns the namespaces and names of the headless mirrors that are used.
@@ -279,14 +301,9 @@ fn opaque_ports(table: &Table, ports: &[MirrorPorts]) -> Finding {
     }
 }
 
+/// Lists the clusters whose gateway is down.
 fn gateways(table: &Table) -> Finding {
-    let mut clusters: BTreeMap<&ClusterName, (usize, usize)> = BTreeMap::new();
-    let endpoints = table.services().flat_map(|service| &service.endpoints);
-    for endpoint in endpoints.filter(|e| e.origin == Origin::Mirror) {
-        let (dead, all) = clusters.entry(&endpoint.cluster).or_default();
-        *dead += usize::from(!endpoint.alive);
-        *all += 1;
-    }
+    let clusters = count_endpoints(table);
     let down = clusters.iter().filter(|(_, (dead, _))| *dead > 0);
     let words = |(cluster, (dead, all)): (&&ClusterName, &(usize, usize))| {
         format!(
@@ -304,4 +321,15 @@ fn gateways(table: &Table) -> Finding {
              is answered meanwhile",
         ),
     }
+}
+
+/// Counts the endpoints behind each cluster's gateway: those that are not alive, and all.
+fn count_endpoints(table: &Table) -> BTreeMap<&ClusterName, (usize, usize)> {
+    let mut clusters: BTreeMap<_, (usize, usize)> = BTreeMap::new();
+    for endpoint in mirror_endpoints(table) {
+        let (dead, all) = clusters.entry(&endpoint.cluster).or_default();
+        *dead += usize::from(!endpoint.alive);
+        *all += 1;
+    }
+    clusters
 }

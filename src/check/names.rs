@@ -47,31 +47,12 @@ fn short_names(table: &Table) -> Finding {
     }
 }
 
-/// Of a service's names its own has the most records, and in the zone with the longest name they are the longest.
+/// Reports answers that no message can hold.
 fn answer_sizes(table: &Table, zones: &Zones) -> Finding {
-    let mut forward = zones.iter().filter(|zone| zone.kind == ZoneKind::Forward);
-    let longest = forward.next(); // they are sorted
-    let services = longest.into_iter().flat_map(|zone| {
-        let services = table.sorted_services().into_iter();
-        services.map(|service| {
-            format!(
-                "{}.{}.{}",
-                service.key.service, service.key.namespace, zone.name
-            )
-        })
-    });
-    let mut long = Vec::new();
-    for name in services {
-        let Some(asked) = Name::from_text(&name) else {
-            continue; // longer than any question
-        };
-        for rtype in RecordType::OF_SERVICES {
-            let octets = whole_answer(&answer(read(zones, table, &asked), rtype), &asked);
-            if octets > usize::from(u16::MAX) {
-                long.push(format!("{name} {rtype} ({octets} octets)"));
-            }
-        }
-    }
+    let names = service_names(table, zones).into_iter();
+    let long: Vec<String> = names
+        .flat_map(|name| long_answers(&name, table, zones))
+        .collect();
     match long.is_empty() {
         true => Check::AnswerSizes.green("every answer fits a message of 65,535 octets"),
         false => Check::AnswerSizes.yellow(
@@ -82,21 +63,44 @@ fn answer_sizes(table: &Table, zones: &Zones) -> Finding {
     }
 }
 
+/// Returns the names with the longest answers: of a service's names its own has the most records, and in the zone with
+/// the longest name they are the longest.
+fn service_names(table: &Table, zones: &Zones) -> Vec<String> {
+    // Sorted, the longest first.
+    let mut forward = zones.iter().filter(|zone| zone.kind == ZoneKind::Forward);
+    let Some(longest) = forward.next() else {
+        return Vec::new();
+    };
+    let keys = table
+        .sorted_services()
+        .into_iter()
+        .map(|service| &service.key);
+    keys.map(|key| format!("{}.{}.{}", key.service, key.namespace, longest.name))
+        .collect()
+}
+
+/// Returns the answers for a name that no message can hold, with their lengths.
+fn long_answers(name: &str, table: &Table, zones: &Zones) -> Vec<String> {
+    let Some(asked) = Name::from_text(name) else {
+        return Vec::new(); // longer than any question
+    };
+    let long = RecordType::OF_SERVICES.into_iter().filter_map(|rtype| {
+        let octets = whole_answer(&answer(read(zones, table, &asked), rtype), &asked);
+        (octets > usize::from(u16::MAX)).then(|| format!("{name} {rtype} ({octets} octets)"))
+    });
+    long.collect()
+}
+
 /// A Link with a selector of its own says that Services are exported by other labels than the usual one, in the other
 /// clusters' Links too: who is not exported cannot be told.
 fn conflicts(table: &Table, links: &Known<Vec<Link>>) -> Finding {
     let mut links = links.iter().flatten();
     let own_selector = links.find(|link| link.has_own_selector);
-    let is_other = |conflict: &&Conflict| match conflict.kind {
-        // Checks of their own.
-        ConflictKind::ShortName | ConflictKind::Headless | ConflictKind::Identity => false,
-        ConflictKind::Shadowed
-        | ConflictKind::ClusterName
-        | ConflictKind::Endpoint
-        | ConflictKind::Annotation => true,
-        ConflictKind::NotExported => own_selector.is_none(),
+    let is_judged = |conflict: &&Conflict| {
+        let is_unknown = conflict.kind == ConflictKind::NotExported && own_selector.is_some();
+        !is_unknown && !has_own_check(conflict.kind)
     };
-    let conflicts: BTreeSet<&Conflict> = table.conflicts().filter(is_other).collect();
+    let conflicts: BTreeSet<&Conflict> = table.conflicts().filter(is_judged).collect();
     let words = |c: &&Conflict| format!("{} ({}: {})", c.name, c.kind.name(), c.detail);
     match (conflicts.is_empty(), own_selector) {
         (true, None) => Check::Conflicts.green("nothing else contradicts"),
@@ -113,6 +117,18 @@ fn conflicts(table: &Table, links: &Known<Vec<Link>>) -> Finding {
             ),
             "global-dns table lists them all, global-dns explain NAME those of a name",
         ),
+    }
+}
+
+/// Tells whether a check of its own reports conflicts of a kind.
+fn has_own_check(kind: ConflictKind) -> bool {
+    match kind {
+        ConflictKind::ShortName | ConflictKind::Headless | ConflictKind::Identity => true,
+        ConflictKind::Shadowed
+        | ConflictKind::ClusterName
+        | ConflictKind::Endpoint
+        | ConflictKind::Annotation
+        | ConflictKind::NotExported => false,
     }
 }
 

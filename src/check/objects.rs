@@ -248,20 +248,10 @@ pub fn mirror_ports(json: &str) -> Option<MirrorPorts> {
     if !metadata.is_whole_mirror() || spec.cluster_ip.as_deref() != Some("None") {
         return None;
     }
-    let is_detected = |text: &Option<String>| {
-        let begins = |text: &String| DETECTED.iter().any(|start| text.starts_with(start));
-        text.as_ref().is_some_and(begins)
-    };
-    let is_unmarked = |port: &RawPort| {
-        port.protocol.as_deref().unwrap_or("TCP") == "TCP"
-            && !OPAQUE_BY_DEFAULT.contains(&port.port)
-            && !is_detected(&port.name)
-            && !is_detected(&port.app_protocol)
-    };
     // Any value is a decision of the exported Service's owner.
     let is_decided = metadata.annotations.contains_key(OPAQUE_PORTS);
     let ports = spec.ports.into_iter().flatten();
-    let unmarked = ports.filter(|port| !is_decided && is_unmarked(port));
+    let unmarked = ports.filter(|port| !is_decided && port.is_unmarked());
     let words = |port: RawPort| match port.name {
         Some(name) => format!("{} ({name})", port.port),
         None => port.port.to_string(),
@@ -271,6 +261,20 @@ pub fn mirror_ports(json: &str) -> Option<MirrorPorts> {
         name: metadata.name,
         unmarked: unmarked.map(words).collect(),
     })
+}
+
+impl RawPort {
+    /// Tells whether the port may have to be marked opaque: its protocol is not known.
+    fn is_unmarked(&self) -> bool {
+        let is_detected = |text: &Option<String>| {
+            let begins = |text: &String| DETECTED.iter().any(|start| text.starts_with(start));
+            text.as_ref().is_some_and(begins)
+        };
+        self.protocol.as_deref().unwrap_or("TCP") == "TCP"
+            && !OPAQUE_BY_DEFAULT.contains(&self.port)
+            && !is_detected(&self.name)
+            && !is_detected(&self.app_protocol)
+    }
 }
 
 /// Names an object, if [`ODD_LABELS`] selects it, with the value of the label.

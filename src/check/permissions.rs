@@ -106,27 +106,25 @@ fn rights(
     of.iter().flat_map(right).collect()
 }
 
+/// Judges what the API server says.
 pub(super) fn check(api: &Known<ApiServer>) -> Vec<Finding> {
     match api {
-        Err(reason) => vec![
-            Check::ApiServer.not_checked("the API server", reason),
-            Check::Permissions.not_checked("permissions", reason),
-            Check::MorePermissions.not_checked("more permissions than needed", reason),
-        ],
+        Err(reason) => {
+            let mut findings = vec![Check::ApiServer.not_checked("the API server", reason)];
+            findings.extend(rights_not_checked(reason));
+            findings
+        }
         Ok(ApiServer::Unreachable(why)) => {
-            let reason = NotChecked::new(
+            let mut findings = vec![Check::ApiServer.red(
+                format!("the API server cannot be asked: {why}"),
+                "in a pod it takes the ServiceAccount's token and a way to the API server; elsewhere give --kubeconfig \
+                 and --context",
+            )];
+            findings.extend(rights_not_checked(&NotChecked::new(
                 "the API server cannot be asked",
                 "look at the line above first",
-            );
-            vec![
-                Check::ApiServer.red(
-                    format!("the API server cannot be asked: {why}"),
-                    "in a pod it takes the ServiceAccount's token and a way to the API server; elsewhere give --kubeconfig \
-                     and --context",
-                ),
-                Check::Permissions.not_checked("permissions", &reason),
-                Check::MorePermissions.not_checked("more permissions than needed", &reason),
-            ]
+            )));
+            findings
         }
         Ok(ApiServer::Reached {
             needed, not_needed, ..
@@ -139,6 +137,14 @@ pub(super) fn check(api: &Known<ApiServer>) -> Vec<Finding> {
     }
 }
 
+/// Says that no right was checked.
+fn rights_not_checked(reason: &NotChecked) -> [Finding; 2] {
+    [
+        Check::Permissions.not_checked("permissions", reason),
+        Check::MorePermissions.not_checked("more permissions than needed", reason),
+    ]
+}
+
 /// Judges one verb of one resource, in every namespace that it is needed in.
 fn one_needed((verb, group, resource): (&str, &str, &str), reviews: &[Review]) -> Finding {
     let of_right = |review: &&Review| {
@@ -147,17 +153,8 @@ fn one_needed((verb, group, resource): (&str, &str, &str), reviews: &[Review]) -
             && review.right.resource == resource
     };
     let own: Vec<&Review> = reviews.iter().filter(of_right).collect();
-    let place = |lacking: &[&&Review]| {
-        let namespaces = lacking.iter().filter_map(|r| r.right.namespace.as_ref());
-        let namespaces: Vec<&Namespace> = namespaces.collect();
-        match namespaces.as_slice() {
-            [] => "in all namespaces".to_owned(),
-            [one] => format!("in namespace {one}"),
-            several => format!("in namespaces {}", some_of(several)),
-        }
-    };
-    let silent = own.iter().find_map(|review| review.allowed.as_ref().err());
-    let lacking: Vec<&&Review> = own.iter().filter(|r| r.allowed == Ok(false)).collect();
+    let lacking = own.iter().copied().filter(|r| r.allowed == Ok(false));
+    let lacking: Vec<&Review> = lacking.collect();
     if !lacking.is_empty() {
         return Check::Permissions.red(
             format!("may not {verb} {resource} {}", place(&lacking)),
@@ -165,15 +162,23 @@ fn one_needed((verb, group, resource): (&str, &str, &str), reviews: &[Review]) -
              of --namespace",
         );
     }
-    match silent {
+    match own.iter().find_map(|review| review.allowed.as_ref().err()) {
         Some(why) => Check::Permissions.yellow(
             format!("may {verb} {resource}: not checked, {why}"),
             "the API server did not review this right: it wants an authenticated caller",
         ),
-        None => {
-            let all: Vec<&&Review> = own.iter().collect();
-            Check::Permissions.green(format!("may {verb} {resource} {}", place(&all)))
-        }
+        None => Check::Permissions.green(format!("may {verb} {resource} {}", place(&own))),
+    }
+}
+
+/// Names the namespaces of reviews.
+fn place(reviews: &[&Review]) -> String {
+    let namespaces = reviews.iter().filter_map(|r| r.right.namespace.as_ref());
+    let namespaces: Vec<&Namespace> = namespaces.collect();
+    match namespaces.as_slice() {
+        [] => "in all namespaces".to_owned(),
+        [one] => format!("in namespace {one}"),
+        several => format!("in namespaces {}", some_of(several)),
     }
 }
 

@@ -67,28 +67,32 @@ impl Checkup {
                 writeln!(text, "{gap}{title}\n{line}")?;
                 last = Some(category);
             }
-            writeln!(
-                text,
-                "{} {}",
-                finding.health.sign(colours),
-                finding.sentence
-            )?;
-            if let Some(hint) = &finding.hint {
-                writeln!(text, "    {hint}\n    see {}", finding.check.link())?;
-            }
+            finding.write(text, colours)?;
         }
+        self.write_status(text, colours)
+    }
+
+    /// Writes the last line: the worst that was found, and how many findings there are of each kind.
+    fn write_status(&self, text: &mut String, colours: Colours) -> std::fmt::Result {
         let counts = [Health::Green, Health::Yellow, Health::Red];
         let counts = counts.map(|health| format!("{} {}", self.count(health), health.name()));
         let sum = match self.is_success() {
             true => Health::Green,
             false => Health::Red,
         };
-        writeln!(
-            text,
-            "\nStatus: {} ({})",
-            sum.sign(colours),
-            counts.join(", ")
-        )
+        let (sign, counts) = (sum.sign(colours), counts.join(", "));
+        writeln!(text, "\nStatus: {sign} ({counts})")
+    }
+}
+
+impl Finding {
+    /// Writes the finding for people: a line, and what to do about it.
+    fn write(&self, text: &mut String, colours: Colours) -> std::fmt::Result {
+        writeln!(text, "{} {}", self.health.sign(colours), self.sentence)?;
+        if let Some(hint) = &self.hint {
+            writeln!(text, "    {hint}\n    see {}", self.check.link())?;
+        }
+        Ok(())
     }
 }
 

@@ -15,11 +15,8 @@ pub(super) fn missing(
     table: &Table,
     context: &Context<'_>,
 ) -> Vec<String> {
-    let own: Vec<&str> = labels
-        .iter()
-        .copied()
-        .filter(|label| !label.starts_with('_'))
-        .collect();
+    let own = labels.iter().copied();
+    let own: Vec<&str> = own.filter(|label| !label.starts_with('_')).collect();
     match (why, service) {
         (Why::NoForm, _) => vec![
             "names here are S.N, C.S.N, H.C.S.N or, without N, short; before each, _P._R"
@@ -29,59 +26,55 @@ pub(super) fn missing(
             vec!["only addresses of endpoints in the table have a name here".to_owned()]
         }
         (Why::NoService | Why::NoOwner, _) | (_, None) => missing_service(&own, table, context),
-        (Why::NoEndpoint, Some(service)) => {
-            let mut notes = unready(service, table);
-            notes.extend(outsider(&service.key, table));
-            notes
-        }
-        (Why::NoCluster, Some(service)) => {
-            let clusters: Vec<&str> = service.clusters().map(ClusterName::as_str).collect();
-            let mut notes = vec![format!(
-                "{} has endpoints in: {}",
-                service.key,
-                clusters.join(", ")
-            )];
-            notes.extend(unready(service, table));
-            notes.extend(outsider(&service.key, table));
-            notes
-        }
+        (Why::NoEndpoint, Some(service)) => missing_endpoints(service, table),
+        (Why::NoCluster, Some(service)) => missing_cluster(service, table),
         (Why::NoHost, Some(service)) => {
             let cluster = own.get(1).copied().unwrap_or_default();
-            let hosts = service
-                .in_cluster(cluster)
-                .iter()
-                .map(|endpoint| endpoint.hostname.as_str());
-            let hosts: Vec<&str> = hosts.collect();
-            let mut notes = vec![format!(
-                "endpoints of {} in '{cluster}': {}",
-                service.key,
-                hosts.join(", ")
-            )];
-            notes.extend(unready(service, table));
-            notes
+            missing_host(cluster, service, table)
         }
-        (Why::NoPort, Some(service)) => {
-            let named = |port: &Port| {
-                Some(format!(
-                    "_{}._{}",
-                    port.name.as_ref()?,
-                    port.protocol.label()
-                ))
-            };
-            let ports = service
-                .endpoints
-                .iter()
-                .flat_map(|endpoint| &endpoint.ports)
-                .filter_map(named);
-            let ports: BTreeSet<String> = ports.collect();
-            let ports: Vec<String> = ports.into_iter().collect();
-            vec![format!(
-                "named ports of {}: {}",
-                service.key,
-                ports.join(", ")
-            )]
-        }
+        (Why::NoPort, Some(service)) => vec![named_ports(service)],
     }
+}
+
+/// Says why a service has no endpoints.
+fn missing_endpoints(service: &Service, table: &Table) -> Vec<String> {
+    let mut notes = unready(service, table);
+    notes.extend(outsider(&service.key, table));
+    notes
+}
+
+/// Says why a service has no endpoints in a cluster.
+fn missing_cluster(service: &Service, table: &Table) -> Vec<String> {
+    let clusters: Vec<&str> = service.clusters().map(ClusterName::as_str).collect();
+    let clusters = clusters.join(", ");
+    let mut notes = vec![format!("{} has endpoints in: {clusters}", service.key)];
+    notes.extend(missing_endpoints(service, table));
+    notes
+}
+
+/// Says why a service has no such host in a cluster.
+fn missing_host(cluster: &str, service: &Service, table: &Table) -> Vec<String> {
+    let endpoints = service.in_cluster(cluster).iter();
+    let hosts: Vec<&str> = endpoints.map(|e| e.hostname.as_str()).collect();
+    let hosts = hosts.join(", ");
+    let mut notes = vec![format!(
+        "endpoints of {} in '{cluster}': {hosts}",
+        service.key
+    )];
+    notes.extend(unready(service, table));
+    notes
+}
+
+/// Lists the ports of a service that names can begin with.
+fn named_ports(service: &Service) -> String {
+    let label = |port: &Port| {
+        let name = port.name.as_ref()?;
+        Some(format!("_{name}._{}", port.protocol.label()))
+    };
+    let ports = service.endpoints.iter().flat_map(|e| &e.ports);
+    let ports: BTreeSet<String> = ports.filter_map(label).collect();
+    let ports: Vec<String> = ports.into_iter().collect();
+    format!("named ports of {}: {}", service.key, ports.join(", "))
 }
 
 /// Says why there is no such service: a short name without an owner, not watched, mirrored as another kind, of this cluster
@@ -125,14 +118,31 @@ fn missing_in(namespace: &str, service: &str, table: &Table, context: &Context<'
             "namespace '{namespace}' is not watched: --namespace names others"
         )];
     }
+    let mut notes = skipped_mirrors(namespace, service, table);
+    if let Ok(service) = service.parse()
+        && let Ok(namespace) = namespace.parse()
+    {
+        notes.extend(outsider(&ServiceKey { namespace, service }, table));
+    }
+    if let Observer::Once(Some(plain)) = context.observer {
+        notes.push(not_headless(&plain.0));
+    }
+    if notes.is_empty() {
+        notes.push(format!(
+            "no mirror of {namespace}/{service} was seen: is it exported over there (label \
+             mirror.linkerd.io/exported=true), is its cluster linked, and is headless mirroring on?"
+        ));
+    }
+    notes
+}
+
+/// Says which mirrors of a service are not used, and why.
+fn skipped_mirrors(namespace: &str, service: &str, table: &Table) -> Vec<String> {
     let is_it =
         |key: &ServiceKey| key.namespace.as_str() == namespace && key.service.as_str() == service;
-    let mut notes = Vec::new();
-    for (object, skip) in table.skipped() {
-        let Some((_, cluster)) = skip.about.as_ref().filter(|(key, _)| is_it(key)) else {
-            continue;
-        };
-        notes.push(match skip.other_kind() {
+    let notes = table.skipped().filter_map(|(object, skip)| {
+        let (_, cluster) = skip.about.as_ref().filter(|(key, _)| is_it(key))?;
+        Some(match skip.other_kind() {
             Some((key, _)) if skip.is_flat() => format!(
                 "{object} mirrors it from cluster '{cluster}', but as a flat (remote-discovery) service, which has no \
                  endpoints of its own; if it is headless there, export it there through the gateway: {}",
@@ -146,28 +156,18 @@ fn missing_in(namespace: &str, service: &str, table: &Table, context: &Context<'
                 "{object} mirrors it from cluster '{cluster}', but cannot be used: {}",
                 skip.detail
             ),
-        });
-    }
-    if let Ok(service) = service.parse()
-        && let Ok(namespace) = namespace.parse()
-    {
-        notes.extend(outsider(&ServiceKey { namespace, service }, table));
-    }
-    if let Observer::Once(Some(plain)) = context.observer {
-        let ServiceKey { namespace, service } = &plain.0;
-        notes.push(format!(
-            "Service/{namespace}/{service} of this cluster is not headless, and only headless Services are served; make \
-             one of the same pods: kubectl expose service {service} --namespace {namespace} --name NAME --cluster-ip \
-             None --labels mirror.linkerd.io/exported=true"
-        ));
-    }
-    if notes.is_empty() {
-        notes.push(format!(
-            "no mirror of {namespace}/{service} was seen: is it exported over there (label \
-             mirror.linkerd.io/exported=true), is its cluster linked, and is headless mirroring on?"
-        ));
-    }
-    notes
+        })
+    });
+    notes.collect()
+}
+
+/// Says that a Service of this cluster is not headless, and how it becomes a headless one.
+fn not_headless(ServiceKey { namespace, service }: &ServiceKey) -> String {
+    format!(
+        "Service/{namespace}/{service} of this cluster is not headless, and only headless Services are served; make one \
+         of the same pods: kubectl expose service {service} --namespace {namespace} --name NAME --cluster-ip None \
+         --labels mirror.linkerd.io/exported=true"
+    )
 }
 
 /// Says why a headless Service of this cluster is no member, and how it becomes one.
@@ -235,11 +235,9 @@ fn without_mirror(mirror: &ObjectRef, missing: &[&MissingHost], table: &Table) -
             Some(address) => format!("{} ({address})", host.hostname),
             None => host.hostname.to_string(),
         };
+        let expected = &host.expected;
         match instead(host, table) {
-            Some(what) => notes.push(format!(
-                "{mirror} lists {place}, but {} is {what}",
-                host.expected
-            )),
+            Some(what) => notes.push(format!("{mirror} lists {place}, but {expected} is {what}")),
             None => gone.push(place),
         }
     }

@@ -29,40 +29,68 @@ pub(super) async fn accept<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let mut open = JoinSet::new();
-    let spawn = |open: &mut JoinSet<()>, (stream, client): (TcpStream, SocketAddr)| {
-        let place = connections.enter(client.ip());
-        open.spawn(serve(stream, client, place));
+    let served = Served {
+        open: JoinSet::new(),
+        connections,
+        serve,
+        note_end,
     };
-    let most = connections.total() + LEAVING;
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept(), if open.len() < most => accepted,
-            Some(ended) = open.join_next() => {
-                note_end(ended);
-                continue;
-            }
-            () = stop.cancelled() => break,
-        };
-        match accepted {
-            Ok(accepted) => spawn(&mut open, accepted),
-            Err(error) => {
-                connections.note_failure(&error);
-                // All else is about the one connection (accept(2)), which is nothing to rest for.
-                if is_want(&error) {
-                    connections.give_way();
-                    tokio::time::sleep(REST).await;
-                }
+    served.accept(listener, stop).await;
+}
+
+/// The connections of a listener.
+struct Served<S, N> {
+    open: JoinSet<()>,
+    connections: Connections,
+    serve: S,
+    note_end: N,
+}
+
+// === impl Served ===
+
+impl<S, N, F> Served<S, N>
+where
+    S: Fn(TcpStream, SocketAddr, Place) -> F,
+    N: Fn(Result<(), JoinError>),
+    F: Future<Output = ()> + Send + 'static,
+{
+    /// Accepts connections until `stop`, and waits for their ends.
+    async fn accept(mut self, listener: TcpListener, stop: CancellationToken) {
+        let most = self.connections.total() + LEAVING;
+        loop {
+            tokio::select! {
+                accepted = listener.accept(), if self.open.len() < most => match accepted {
+                    Ok(accepted) => self.spawn(accepted),
+                    Err(error) => self.note_failure(&error).await,
+                },
+                Some(ended) = self.open.join_next() => (self.note_end)(ended),
+                () = stop.cancelled() => break,
             }
         }
+        // Who is in the kernel's queue already is served like the others, to their ends.
+        while let Some(Ok(accepted)) = listener.accept().now_or_never() {
+            self.spawn(accepted);
+        }
+        drop(listener);
+        while let Some(ended) = self.open.join_next().await {
+            (self.note_end)(ended);
+        }
     }
-    // Who is in the kernel's queue already is served like the others, to their ends.
-    while let Some(Ok(accepted)) = listener.accept().now_or_never() {
-        spawn(&mut open, accepted);
+
+    /// Has a connection served.
+    fn spawn(&mut self, (stream, client): (TcpStream, SocketAddr)) {
+        let place = self.connections.enter(client.ip());
+        self.open.spawn((self.serve)(stream, client, place));
     }
-    drop(listener);
-    while let Some(ended) = open.join_next().await {
-        note_end(ended);
+
+    /// Notes that a connection could not be accepted, and rests if there is nothing to accept with. All else is about the
+    /// one connection (accept(2)), which is nothing to rest for.
+    async fn note_failure(&self, error: &io::Error) {
+        self.connections.note_failure(error);
+        if is_want(error) {
+            self.connections.give_way();
+            tokio::time::sleep(REST).await;
+        }
     }
 }
 

@@ -171,9 +171,9 @@ impl Encrypted {
         let held = Arc::new(AtomicUsize::new(0));
         let mut tasks = Vec::new();
         for (kind, listener) in self.listeners {
-            let (over, config) = match kind {
-                Kind::Dns => (Transport::Tls, &dns),
-                Kind::Http => (Transport::Https, &http),
+            let config = match kind {
+                Kind::Dns => &dns,
+                Kind::Http => &http,
             };
             let service = Service {
                 kind,
@@ -183,11 +183,7 @@ impl Encrypted {
                 held: held.clone(),
                 stop: stop.clone(),
             };
-            let serve = move |stream, client, place| service.clone().serve(stream, client, place);
-            let answerer = answerer.clone();
-            let note_end = move |ended| tcp::note_end(&answerer, over, ended);
-            let (connections, stop) = (connections.clone(), stop.clone());
-            tasks.push(accept(listener, connections, stop, serve, note_end).boxed());
+            tasks.push(service.accept(listener, connections.clone()).boxed());
         }
         for socket in self.quic {
             let serving = quic::serve(socket, quic.clone(), answerer.clone(), stop.clone());
@@ -200,6 +196,17 @@ impl Encrypted {
 // === impl Service ===
 
 impl Service {
+    /// Serves the connections of a listener until `stop`, and to their ends.
+    async fn accept(self, listener: TcpListener, connections: Connections) {
+        let over = match self.kind {
+            Kind::Dns => Transport::Tls,
+            Kind::Http => Transport::Https,
+        };
+        let serve = |stream, client, place| self.clone().serve(stream, client, place);
+        let note_end = |ended| tcp::note_end(&self.answerer, over, ended);
+        accept(listener, connections, self.stop.clone(), serve, note_end).await;
+    }
+
     /// Serves a connection to its end, and counts that.
     async fn serve(self, stream: TcpStream, client: SocketAddr, place: Place) {
         let stream = match handshake(&self.acceptor, stream, &place, &self.stop).await {

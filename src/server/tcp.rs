@@ -5,6 +5,7 @@
 //! it waits; replies wait for a slow client up to [`OUTBOX`](super::framing::OUTBOX) octets, and no more is read until they
 //! are taken.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -78,6 +79,34 @@ impl Stream for TcpStream {
     }
 }
 
+/// Why a connection ends.
+enum End {
+    /// As it should, or because of the client.
+    Ended(Ended),
+    /// It broke.
+    Broken(io::Error),
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    /// The first query.
+    First,
+    /// Another query.
+    Query,
+    /// The rest of a message that has begun.
+    Rest,
+}
+
+/// Until when a client may take its time.
+struct Limit {
+    /// When the connection began.
+    started: Instant,
+    awaited: Awaited,
+    /// Since when that is awaited.
+    since: Instant,
+}
+
 /// A connection that is being served.
 pub(super) struct Connection<S> {
     stream: S,
@@ -119,9 +148,10 @@ impl<S: Stream> Connection<S> {
 
     /// Serves the connection to its end, and counts that.
     pub(super) async fn serve(mut self) {
-        let ended = match self.converse().await {
-            Ok(ended) => ended,
-            Err(error) => {
+        let Err(end) = self.converse().await;
+        let ended = match end {
+            End::Ended(ended) => ended,
+            End::Broken(error) => {
                 debug!(client = %self.client, %error, "A connection broke");
                 Ended::Broken
             }
@@ -133,95 +163,106 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Answers until the client is done, or takes too long.
-    async fn converse(&mut self) -> io::Result<Ended> {
+    async fn converse(&mut self) -> Result<Infallible, End> {
         self.stream.socket().set_nodelay(true)?;
-        let started = Instant::now();
-        let (mut since, mut patience, mut too_long) = (started, FIRST, Ended::Idle);
+        let mut limit = Limit::new(Instant::now());
         loop {
             if self.turn >= TURN {
                 self.turn = 0;
                 yield_now().await;
             }
-            let deadline = (since + patience).min(started + LIFE);
-            match self.receive(deadline).await? {
-                None => {}
-                Some(Ended::Idle) if started.elapsed() >= LIFE => return Ok(Ended::Old),
-                Some(Ended::Idle) => return Ok(too_long),
-                Some(ended) => return Ok(ended),
-            }
-            let had_begun = too_long == Ended::Slow;
-            let mut has_answered = false;
-            let pause = loop {
-                let pause = replaced(|| self.answer_some());
-                if !self.framing.replies().is_empty() {
-                    has_answered = true;
-                    let writing = async {
-                        self.stream.write_all(self.framing.replies()).await?;
-                        self.stream.flush().await
-                    };
-                    tokio::select! {
-                        written = timeout(PATIENCE, writing) => match written {
-                            Ok(written) => written?,
-                            Err(_) => return Ok(Ended::Slow),
-                        },
-                        () = self.place.displaced() => return Ok(Ended::Displaced),
-                    }
-                    self.framing.forget_replies();
-                }
-                if pause != Pause::Full {
-                    break pause;
-                }
-            };
-            if pause == Pause::Misuse {
-                return Ok(Ended::Misuse);
-            }
+            self.receive(&limit).await?;
+            let has_answered = self.answer_all().await?;
             self.framing.shrink();
             // Neither a message that comes octet by octet nor silence after one gets more time by it.
-            let has_begun = self.framing.has_begun();
-            if has_answered || has_begun != had_begun {
-                since = Instant::now();
-                (patience, too_long) = match has_begun {
-                    true => (PATIENCE, Ended::Slow),
-                    false => (TCP_IDLE, Ended::Idle),
-                };
+            let awaited = match self.framing.has_begun() {
+                true => Awaited::Rest,
+                false => Awaited::Query,
+            };
+            if has_answered || awaited != limit.awaited {
+                limit.renew(awaited);
             }
         }
     }
 
-    /// Waits for octets. Otherwise says why the connection ends; by [`Ended::Idle`], that it is `deadline`.
-    async fn receive(&mut self, deadline: Instant) -> io::Result<Option<Ended>> {
+    /// Waits for octets.
+    async fn receive(&mut self, limit: &Limit) -> Result<(), End> {
         loop {
-            let until = match self.stopped {
-                None => deadline,
-                Some(at) if at.elapsed() > LONGEST_LEAVE => return Ok(Some(Ended::Stopped)),
-                // What TLS holds already is read even so.
-                Some(at) if at.elapsed() > LEAVE && !self.has_octets() => Instant::now(),
-                Some(_) => deadline.min(Instant::now() + LEAVE),
-            };
+            let until = self.wait_until(limit.deadline())?;
             let reading = self.stream.read_buf(self.framing.room());
             tokio::select! {
                 biased; // what has arrived is read without a look at the rest
-                read = timeout_at(until, reading) => match read {
-                    Ok(Ok(0)) => return Ok(Some(Ended::Done)),
-                    Ok(Ok(length)) => {
-                        self.turn += length;
-                        return Ok(None);
-                    }
-                    // Many clients end TLS without a word. Lengths tell whether a message is missing.
-                    Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                        return Ok(Some(Ended::Done));
-                    }
-                    Ok(Err(error)) => return Err(error),
-                    Err(_) if self.stopped.is_some() => return Ok(Some(Ended::Stopped)),
-                    Err(_) => return Ok(Some(Ended::Idle)),
+                read = timeout_at(until, reading) => return match read {
+                    Ok(read) => self.note_read(read),
+                    Err(_) if self.stopped.is_some() => Err(Ended::Stopped.into()),
+                    Err(_) => Err(limit.end().into()),
                 },
-                () = self.place.displaced() => return Ok(Some(Ended::Displaced)),
+                () = self.place.displaced() => return Err(Ended::Displaced.into()),
                 // What the client has sent by now is answered still.
                 () = self.stop.cancelled(), if self.stopped.is_none() => {
                     self.stopped = Some(Instant::now());
                 }
             }
         }
+    }
+
+    /// Returns until when octets are awaited: `deadline`, or less if the server is to stop.
+    fn wait_until(&self, deadline: Instant) -> Result<Instant, End> {
+        match self.stopped {
+            None => Ok(deadline),
+            Some(at) if at.elapsed() > LONGEST_LEAVE => Err(Ended::Stopped.into()),
+            // What TLS holds already is read even so.
+            Some(at) if at.elapsed() > LEAVE && !self.has_octets() => Ok(Instant::now()),
+            Some(_) => Ok(deadline.min(Instant::now() + LEAVE)),
+        }
+    }
+
+    /// Notes how many octets were read. Without any, the client is done.
+    fn note_read(&mut self, read: io::Result<usize>) -> Result<(), End> {
+        match read {
+            Ok(0) => Err(Ended::Done.into()),
+            Ok(length) => {
+                self.turn += length;
+                Ok(())
+            }
+            // Many clients end TLS without a word. Lengths tell whether a message is missing.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Ended::Done.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Answers what has arrived whole; returns whether anything has.
+    async fn answer_all(&mut self) -> Result<bool, End> {
+        let mut has_answered = false;
+        loop {
+            let pause = replaced(|| self.answer_some());
+            if !self.framing.replies().is_empty() {
+                has_answered = true;
+                self.write_replies().await?;
+            }
+            match pause {
+                Pause::Full => {}
+                Pause::Rest => return Ok(has_answered),
+                Pause::Misuse => return Err(Ended::Misuse.into()),
+            }
+        }
+    }
+
+    /// Writes the replies that wait.
+    async fn write_replies(&mut self) -> Result<(), End> {
+        let writing = async {
+            self.stream.write_all(self.framing.replies()).await?;
+            self.stream.flush().await
+        };
+        tokio::select! {
+            written = timeout(PATIENCE, writing) => match written {
+                Ok(written) => written?,
+                Err(_) => return Err(Ended::Slow.into()),
+            },
+            () = self.place.displaced() => return Err(Ended::Displaced.into()),
+        }
+        self.framing.forget_replies();
+        Ok(())
     }
 
     /// Answers what has arrived whole, until the outbox is full.
@@ -244,5 +285,57 @@ impl<S: Stream> Connection<S> {
         let mut octet = [std::mem::MaybeUninit::uninit()];
         let peeked = SockRef::from(self.stream.socket()).peek(&mut octet);
         self.framing.has_begun() || peeked.is_ok_and(|length| length > 0)
+    }
+}
+
+// === impl End ===
+
+impl From<Ended> for End {
+    fn from(ended: Ended) -> Self {
+        Self::Ended(ended)
+    }
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+// === impl Limit ===
+
+impl Limit {
+    /// Limits the time for the first query of a connection.
+    fn new(started: Instant) -> Self {
+        Self {
+            started,
+            awaited: Awaited::First,
+            since: started,
+        }
+    }
+
+    /// Begins anew, with something else that is awaited.
+    fn renew(&mut self, awaited: Awaited) {
+        self.awaited = awaited;
+        self.since = Instant::now();
+    }
+
+    /// Returns until when the client may take its time.
+    fn deadline(&self) -> Instant {
+        let patience = match self.awaited {
+            Awaited::First => FIRST,
+            Awaited::Query => TCP_IDLE,
+            Awaited::Rest => PATIENCE,
+        };
+        (self.since + patience).min(self.started + LIFE)
+    }
+
+    /// Returns how the connection ends at the deadline.
+    fn end(&self) -> Ended {
+        match self.awaited {
+            _ if self.started.elapsed() >= LIFE => Ended::Old,
+            Awaited::First | Awaited::Query => Ended::Idle,
+            Awaited::Rest => Ended::Slow,
+        }
     }
 }

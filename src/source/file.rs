@@ -4,21 +4,19 @@
 //! apart agree, so that a half-written file is never taken. A broken file, or one that says nothing, keeps the last good
 //! table; an empty `List`, which `kubectl` prints of an empty cluster, says that there is nothing. Files that were read and are held (`--shrink-guard`) are read once more when [`Feeds`] says so.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+mod objects;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
 use tokio::sync::mpsc::error::SendError;
 use tracing::{info, warn};
 
+pub use objects::{Lists, every_object, parse_texts};
+
 use super::{Feed, Feeds, Update, Updates};
 use crate::log::sentence;
-use crate::mirror::{Kind, KubeObject, ObjectKey, ObjectRef, Watch, parse};
-use crate::table::inputs::Objects;
+use crate::mirror::ObjectRef;
 
 /// When files are looked at.
 #[derive(Clone, Copy, Debug)]
@@ -28,15 +26,6 @@ pub struct Timing {
     /// Between the two reads that must agree.
     pub settle: Duration,
 }
-
-/// How deep YAML may be nested, which takes some kilobytes of stack for each level. Kubernetes objects reach a dozen.
-const DEEPEST: usize = 64;
-/// How many nodes aliases may add to what a YAML text says itself: those of a thousand Services.
-const EVENTS_BY_ALIASES: usize = 100_000;
-/// How many octets of text aliases may add.
-const OCTETS_BY_ALIASES: usize = 16 << 20;
-/// How many lists may be within each other: a `List` holds a `ServiceList`, if anybody ever wrote that.
-const LISTS: usize = 4;
 
 /// Why files cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -81,9 +70,6 @@ pub enum FileError {
     },
 }
 
-/// What the files hold, ready to be sent: a complete list for every feed.
-pub type Lists = BTreeMap<Watch, Objects>;
-
 impl Default for Timing {
     /// A second until a change is seen, a tenth of it to settle.
     fn default() -> Self {
@@ -102,81 +88,19 @@ pub struct Files {
     timing: Timing,
     /// What is sent first; taken when it is.
     first: Option<Lists>,
+    last: LastRead,
 }
 
-/// Parses the texts of files, named by their paths.
-///
-/// # Errors
-///
-/// If a text is no YAML or JSON, holds nothing of use, or repeats an object.
-pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
-    let mut lists: Lists = Watch::ALL
-        .into_iter()
-        .map(|watch| (watch, Objects::new()))
-        .collect();
-    let mut seen: BTreeMap<ObjectRef, &Path> = BTreeMap::new();
-    for (path, text) in texts {
-        let mut count = 0;
-        let mut is_list = false;
-        let mut twice = None;
-        let mut take = |kind: Kind, object: &KubeObject<'_>| {
-            count += 1;
-            let place = || format!("object {count} of {}", path.display());
-            let key = object.key().unwrap_or_else(|| ObjectKey::new("", &place()));
-            let name = ObjectRef {
-                kind,
-                key: key.clone(),
-            };
-            if let Some(first) = seen.insert(name.clone(), path) {
-                twice.get_or_insert((name, first));
-            } else if let Some((watch, object)) = parse::found(kind, object) {
-                lists.entry(watch).or_default().insert(key, object);
-            }
-        };
-        for (index, document) in documents(path, text)?.iter().enumerate() {
-            let visited = visit_objects(document, "", LISTS, &mut |kind, _, object| {
-                let kind = match (object.api_version(), kind) {
-                    (Some("v1") | None, "Service") => Kind::Service,
-                    (Some("discovery.k8s.io/v1") | None, "EndpointSlice") => Kind::EndpointSlice,
-                    _ => return,
-                };
-                take(kind, object);
-            });
-            is_list |= visited.map_err(|reason| FileError::list(path, index, reason))?;
-        }
-        if let Some((object, first)) = twice {
-            let (first, second) = (first.to_path_buf(), path.to_path_buf());
-            return Err(FileError::Twice {
-                object,
-                first,
-                second,
-            });
-        }
-        if count == 0 && !is_list {
-            return Err(FileError::Empty(path.to_path_buf()));
-        }
-    }
-    Ok(lists)
-}
-
-/// Reads every object of files, of any kind: its kind, and the object as JSON.
-///
-/// # Errors
-///
-/// If a file cannot be read, or is no YAML or JSON.
-pub fn every_object(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileError> {
-    let mut objects = Vec::new();
-    for path in paths {
-        let text = std::fs::read_to_string(path);
-        let text = text.map_err(|error| FileError::Read(path.clone(), error))?;
-        for (index, document) in documents(path, &text)?.iter().enumerate() {
-            let visited = visit_objects(document, "", LISTS, &mut |kind, json, _| {
-                objects.push((kind.to_owned(), json.to_owned()));
-            });
-            visited.map_err(|reason| FileError::list(path, index, reason))?;
-        }
-    }
-    Ok(objects)
+/// How the last read of the files ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LastRead {
+    /// The files could be used. Until they change, that is as good as read again.
+    Good,
+    /// They could not be used, until they change.
+    Unusable,
+    /// They are to be read again even if nothing changes: what was read is held (`--shrink-guard`) and to be confirmed,
+    /// could not be read, or went to somebody who panicked.
+    Incomplete,
 }
 
 // === impl FileError ===
@@ -216,64 +140,86 @@ impl Files {
             stamps,
             timing,
             first: Some(first),
+            last: LastRead::Good,
         })
     }
 
     /// Sends what the files hold, then watches them for changes, for ever.
     pub async fn run(&mut self, feeds: Feeds, updates: Updates) {
-        let Self {
-            paths,
-            stamps,
-            timing,
-            first,
-        } = self;
-        let mut is_good = true;
-        // To be read even if nothing changed: what was read last is held (`--shrink-guard`) and to be confirmed, could not
-        // be read, or went to somebody who panicked.
-        let mut must_read = first.is_none();
-        if let Some(first) = first.take()
-            && send(first, &feeds, &updates).await.is_err()
-        {
-            return;
+        match self.first.take() {
+            Some(first) => {
+                if send(first, &feeds, &updates).await.is_err() {
+                    return;
+                }
+            }
+            None => self.last = LastRead::Incomplete,
         }
         loop {
-            tokio::time::sleep(timing.poll).await;
-            let now = look(paths);
-            must_read |= feeds.take_due_relists();
-            if now == *stamps && !must_read {
-                // Good files that did not change are as good as read again.
-                if is_good {
-                    feeds.all().iter().for_each(|feed| feeds.alive(feed));
-                }
-                continue;
+            tokio::time::sleep(self.timing.poll).await;
+            if self.poll(&feeds, &updates).await.is_err() {
+                return;
             }
-            let Some(read) = settled(paths, timing.settle).await else {
-                continue; // still being written: looked at again at the next poll
-            };
-            must_read = matches!(read, Err(FileError::Read(..)));
-            is_good = read.is_ok();
-            match read {
-                Ok(lists) => {
-                    info!(files = paths.len(), "Reloaded files");
-                    if send(lists, &feeds, &updates).await.is_err() {
-                        return;
-                    }
-                }
-                Err(error) => {
-                    let problem = sentence(&error);
-                    let mut is_news = now != *stamps;
-                    for feed in feeds.all() {
-                        is_news |= feeds.failed(&feed, &problem);
-                    }
-                    if is_news {
-                        warn!(
-                            error = problem,
-                            "Kept the last table: a file cannot be used"
-                        );
-                    }
-                }
+        }
+    }
+
+    /// Looks at the files, and sends what they hold if they changed or must be read again. Fails if nobody listens any
+    /// more.
+    async fn poll(&mut self, feeds: &Feeds, updates: &Updates) -> Result<(), SendError<Update>> {
+        let now = look(&self.paths);
+        if feeds.take_due_relists() {
+            self.last = LastRead::Incomplete;
+        }
+        if now == self.stamps && self.last != LastRead::Incomplete {
+            if self.last == LastRead::Good {
+                feeds.all().iter().for_each(|feed| feeds.alive(feed));
             }
-            *stamps = now;
+            return Ok(());
+        }
+        let Some(read) = settled(&self.paths, self.timing.settle).await else {
+            return Ok(()); // still being written: looked at again at the next poll
+        };
+        self.last = LastRead::of(&read);
+        match read {
+            Ok(lists) => {
+                info!(files = self.paths.len(), "Reloaded files");
+                send(lists, feeds, updates).await?;
+            }
+            Err(error) => self.note_failure(&error, &now, feeds),
+        }
+        self.stamps = now;
+        Ok(())
+    }
+
+    /// Tells of files that cannot be used: on the log when that is news, in `/readyz` as long as it lasts.
+    fn note_failure(&self, error: &FileError, stamps: &[Stamp], feeds: &Feeds) {
+        let problem = sentence(error);
+        let mut is_news = *stamps != self.stamps;
+        for feed in feeds.all() {
+            is_news |= feeds.failed(&feed, &problem);
+        }
+        if is_news {
+            warn!(
+                error = problem,
+                "Kept the last table: a file cannot be used"
+            );
+        }
+    }
+}
+
+// === impl LastRead ===
+
+impl LastRead {
+    /// Returns how a read ended.
+    fn of(read: &Result<Lists, FileError>) -> Self {
+        match read {
+            Ok(_) => Self::Good,
+            Err(FileError::Read(..)) => Self::Incomplete,
+            Err(
+                FileError::Syntax { .. }
+                | FileError::List { .. }
+                | FileError::Empty(_)
+                | FileError::Twice { .. },
+            ) => Self::Unusable,
         }
     }
 }
@@ -326,6 +272,7 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
 /// at.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
+/// Looks at the metadata of files.
 fn look(paths: &[PathBuf]) -> Vec<Stamp> {
     use std::os::unix::fs::MetadataExt;
     let stamp = |path: &PathBuf| {
@@ -334,101 +281,3 @@ fn look(paths: &[PathBuf]) -> Vec<Stamp> {
     };
     paths.iter().map(stamp).collect()
 }
-
-/// Splits a text into documents: JSON if it begins like that, which is read several times as fast, else YAML.
-fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileError> {
-    let syntax = |line, column, reason| FileError::Syntax {
-        path: path.to_path_buf(),
-        line,
-        column,
-        reason,
-    };
-    if text.trim_start().starts_with('{') {
-        let values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
-        let texts = values.map(|value| value.map(|value| Cow::Borrowed(value.get())));
-        // What begins like JSON may be YAML in flow style all the same.
-        if let Ok(documents) = texts.collect() {
-            return Ok(documents);
-        }
-    }
-    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options(text))
-        .map_err(|error| {
-            let (line, column) = error.location().map_or((0, 0), |l| (l.line(), l.column()));
-            syntax(line, column, reason(&error))
-        })?;
-    let texts = documents
-        .iter()
-        .map(|document| Cow::Owned(document.to_string()));
-    Ok(texts.collect())
-}
-
-/// Limits what is made of a YAML text. Files may be large, but what comes of one is to follow its length: aliases would
-/// make gigabytes of a page, and brackets within brackets take the stack.
-fn options(text: &str) -> serde_saphyr::Options {
-    // The library reports two octets, `a:`, as four events at most.
-    let most_events = EVENTS_BY_ALIASES.saturating_add(text.len().saturating_mul(4));
-    serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: DEEPEST,
-            max_events: most_events,
-            max_nodes: most_events,
-            max_total_scalar_bytes: OCTETS_BY_ALIASES.saturating_add(text.len()),
-            max_documents: usize::MAX,
-            max_anchors: usize::MAX,
-            max_aliases: usize::MAX,
-            enforce_alias_anchor_ratio: false,
-        },
-    }
-}
-
-/// Returns what the parser says, without the place, which is said once already.
-fn reason(error: &serde_saphyr::Error) -> String {
-    let text = error.without_snippet().to_string();
-    match text.split_once(" at line ") {
-        Some((reason, place)) if place.starts_with(|c: char| c.is_ascii_digit()) => {
-            reason.to_owned()
-        }
-        _ => text,
-    }
-}
-
-/// Takes lists apart, and visits every object with its kind and its JSON. Items of a typed list carry no kind of their
-/// own: `kind` is what their list says. Fails, in words, if a list cannot be taken apart; `lists` may be within each
-/// other. Tells whether there is a list that could hold objects of use and holds nothing.
-fn visit_objects(
-    json: &str,
-    kind: &str,
-    lists: usize,
-    visit: &mut impl FnMut(&str, &str, &KubeObject<'_>),
-) -> Result<bool, String> {
-    #[derive(Deserialize)]
-    struct List<'j> {
-        #[serde(borrow)]
-        items: Option<Vec<&'j RawValue>>,
-    }
-    let object = KubeObject::read(json);
-    let kind = object.kind().unwrap_or(kind);
-    let Some(of_items) = kind.strip_suffix("List") else {
-        visit(kind, json, &object);
-        return Ok(false);
-    };
-    let inner = lists
-        .checked_sub(1)
-        .ok_or_else(|| format!("more than {LISTS} lists are within each other"))?;
-    let is_ours = ["", "Service", "EndpointSlice"].contains(&of_items);
-    let list: List<'_> = match serde_json::from_str(json) {
-        Ok(list) => list,
-        // Something else may be called like a list.
-        Err(_) if !is_ours => return Ok(false),
-        Err(error) => return Err(format!("a {kind} cannot be read: {error}")),
-    };
-    let items = list.items.unwrap_or_default();
-    let mut is_empty = is_ours && items.is_empty();
-    for item in items {
-        is_empty |= visit_objects(item.get(), of_items, inner, visit)?;
-    }
-    Ok(is_empty)
-}
-
-#[cfg(test)]
-mod tests;

@@ -170,8 +170,7 @@ impl Guard {
         would: impl IntoIterator<Item = Shrinkage>,
     ) -> Verdict {
         let mut would = would.into_iter();
-        let Some(Shrinkage { there, left }) = would.find(|would| would.is_too_much(self.rule))
-        else {
+        let Some(shrinkage) = would.find(|would| would.is_too_much(self.rule)) else {
             self.release(feeds, "A list that was held is not confirmed: dropped");
             return Verdict::Passes;
         };
@@ -181,7 +180,12 @@ impl Guard {
             self.release(feeds, "A list that was held is confirmed: applied");
             return Verdict::Passes;
         }
-        let due = now + jittered(self.rule.pause);
+        self.hold(feeds, shrinkage, now + jittered(self.rule.pause));
+        Verdict::Held
+    }
+
+    /// Holds lists of `feeds`; those that were not held yet, until `due`.
+    fn hold(&mut self, feeds: &[Feed], Shrinkage { there, left }: Shrinkage, due: Instant) {
         for feed in feeds {
             if !self.held.contains_key(feed) {
                 self.held.insert(feed.clone(), due);
@@ -193,7 +197,6 @@ impl Guard {
             );
             self.feeds.hold(feed, sentence, self.held[feed]);
         }
-        Verdict::Held
     }
 
     /// Forgets held lists of `feeds`, because of another one.

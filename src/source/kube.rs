@@ -5,6 +5,7 @@ mod failure;
 mod limiter;
 mod list;
 mod look;
+mod overlap;
 mod requests;
 mod watcher;
 

@@ -156,24 +156,27 @@ impl Snapshots {
         if content.of != self.of {
             return Err(Unusable::Other(Box::new(content.of)));
         }
-        let now = u64::from(unix_seconds());
-        // Clocks of one machine differ by less than that.
-        const SLACK: u64 = 60;
-        if content.time > now + SLACK {
-            return Err(Unusable::Future(content.time - now));
-        }
-        let age = now.saturating_sub(content.time);
-        if age > self.max_age.as_secs() {
-            return Err(Unusable::Old(age));
-        }
+        let age = self.usable_age(content.time)?;
         let mut inputs = Inputs::default();
         for (watch, objects) in content.objects {
             inputs.reset(watch, None, objects.into_iter().collect());
         }
-        Ok(Restored {
-            inputs,
-            age: Duration::from_secs(age),
-        })
+        Ok(Restored { inputs, age })
+    }
+
+    /// Returns how long ago `time`, in Unix seconds, was, if a snapshot of then is of use.
+    fn usable_age(&self, time: u64) -> Result<Duration, Unusable> {
+        // Clocks of one machine differ by less than that.
+        const SLACK: u64 = 60;
+        let now = u64::from(unix_seconds());
+        if time > now + SLACK {
+            return Err(Unusable::Future(time - now));
+        }
+        let age = now.saturating_sub(time);
+        if age > self.max_age.as_secs() {
+            return Err(Unusable::Old(age));
+        }
+        Ok(Duration::from_secs(age))
     }
 
     /// Notes that what is saved differs from what there is.
@@ -183,23 +186,33 @@ impl Snapshots {
 
     /// Saves inputs that were true `age` ago, if it is time to; returns when to ask again.
     pub(super) fn save_if_due(&mut self, inputs: &Inputs, age: Duration) -> Duration {
-        let refresh = (self.max_age / REFRESHES).max(INTERVAL);
-        let took = Duration::from_millis(self.outcome.took.load(Relaxed));
-        let interval = INTERVAL.max(took * SHARE);
-        let due = self.last.map(|last| match self.has_changed {
-            true => last + interval,
-            false => last + refresh.max(interval),
-        });
         let now = Instant::now();
         let is_writing = self.writing.as_ref().is_some_and(|w| !w.is_finished());
-        match due {
+        match self.due() {
             Some(due) if now < due => return due - now,
             _ if is_writing => return INTERVAL,
             _ => {}
         }
         self.last = Some(now);
         self.has_changed = false;
-        let (path, of, inputs) = (self.path.clone(), self.of.clone(), inputs.clone());
+        self.save(inputs.clone(), age);
+        INTERVAL
+    }
+
+    /// Returns when the next write is due; `None` if there was none yet.
+    fn due(&self) -> Option<Instant> {
+        let refresh = (self.max_age / REFRESHES).max(INTERVAL);
+        let took = Duration::from_millis(self.outcome.took.load(Relaxed));
+        let interval = INTERVAL.max(took * SHARE);
+        self.last.map(|last| match self.has_changed {
+            true => last + interval,
+            false => last + refresh.max(interval),
+        })
+    }
+
+    /// Writes inputs that were true `age` ago, on a thread of its own.
+    fn save(&mut self, inputs: Inputs, age: Duration) {
+        let (path, of) = (self.path.clone(), self.of.clone());
         let outcome = self.outcome.clone();
         let time = u64::from(unix_seconds()).saturating_sub(age.as_secs());
         let began = std::time::Instant::now();
@@ -213,7 +226,6 @@ impl Snapshots {
             Ok(writing) => self.writing = Some(writing),
             Err(error) => self.outcome.note(&self.path, Err(error)),
         }
-        INTERVAL
     }
 }
 

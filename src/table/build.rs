@@ -11,7 +11,7 @@ use super::inputs::{Dirty, Inputs};
 use super::local::non_member_of;
 use super::members::build_service;
 use super::rules::Rules;
-use super::{Service, Table, short};
+use super::{Addresses, Service, Table, short};
 use crate::mirror::ServiceKey;
 
 /// The outcome of a build.
@@ -37,7 +37,7 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
         }
         is_changed = true;
         if rules.has_reverse_zones {
-            index_addresses(&mut table, key, old, new.as_ref());
+            index_addresses(&mut table.addresses, key, old, new.as_ref());
         }
         put(&mut table, key, new);
     }
@@ -62,43 +62,51 @@ fn note_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules: 
 
 /// Notes which addresses lead to a service now.
 fn index_addresses(
-    table: &mut Table,
+    addresses: &mut Addresses,
     key: &ServiceKey,
     old: Option<&Service>,
     new: Option<&Service>,
 ) {
-    let ips = |service: Option<&Service>| -> BTreeSet<IpAddr> {
-        let endpoints = service.into_iter().flat_map(|service| &service.endpoints);
-        endpoints
-            .flat_map(|endpoint| &endpoint.addresses)
-            .map(|address| address.ip)
-            .collect()
-    };
-    let (old, new) = (ips(old), ips(new));
-    if old == new {
-        return;
-    }
-    // Where they lie: thousands of services may have one address, and a copy of all of them for each would take for ever.
-    let addresses = &mut table.addresses;
+    let (old, new) = (addresses_of(old), addresses_of(new));
     for gone in old.difference(&new) {
-        let Some(services) = addresses.get_mut(gone) else {
-            continue;
-        };
-        let services = Arc::make_mut(services);
-        services.remove(key);
-        if services.is_empty() {
-            addresses.remove_mut(gone);
-        }
+        remove_address(addresses, gone, key);
     }
     for added in new.difference(&old) {
-        match addresses.get_mut(added) {
-            Some(services) => {
-                Arc::make_mut(services).insert(key.clone());
-            }
-            None => {
-                let services = BTreeSet::from([key.clone()]);
-                addresses.insert_mut(*added, Arc::new(services));
-            }
+        add_address(addresses, *added, key);
+    }
+}
+
+/// Returns the addresses of the endpoints of a service.
+fn addresses_of(service: Option<&Service>) -> BTreeSet<IpAddr> {
+    let endpoints = service.into_iter().flat_map(|service| &service.endpoints);
+    endpoints
+        .flat_map(|endpoint| &endpoint.addresses)
+        .map(|address| address.ip)
+        .collect()
+}
+
+/// Notes that an address does not lead to a service any more. The set is changed where it lies: thousands of services
+/// may have one address, and a copy of all of them for each would take for ever.
+fn remove_address(addresses: &mut Addresses, address: &IpAddr, key: &ServiceKey) {
+    let Some(services) = addresses.get_mut(address) else {
+        return;
+    };
+    let services = Arc::make_mut(services);
+    services.remove(key);
+    if services.is_empty() {
+        addresses.remove_mut(address);
+    }
+}
+
+/// Notes that an address leads to a service, where the set lies, too.
+fn add_address(addresses: &mut Addresses, address: IpAddr, key: &ServiceKey) {
+    match addresses.get_mut(&address) {
+        Some(services) => {
+            Arc::make_mut(services).insert(key.clone());
+        }
+        None => {
+            let services = BTreeSet::from([key.clone()]);
+            addresses.insert_mut(address, Arc::new(services));
         }
     }
 }

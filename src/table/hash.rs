@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use siphasher::sip::SipHasher24;
 
 use super::{Contested, Endpoint, Service, Table};
-use crate::mirror::Port;
+use crate::mirror::{Port, PortName, Protocol};
 
 const KEY: [u8; 16] = *b"global-dns table";
 
@@ -71,17 +71,7 @@ fn omitted(service: &Service) -> Vec<u32> {
         .map(|cluster| service.in_cluster(cluster.as_str()));
     let (mut omitted, mut number) = (Vec::new(), 0);
     for scope in std::iter::once(service.endpoints.as_slice()).chain(clusters) {
-        // By port, so that the work follows the ports that there are: who writes Services chooses how many.
-        let mut names = BTreeMap::from([(None, scope.iter().collect::<Vec<_>>())]);
-        for endpoint in scope {
-            for Port { name, protocol, .. } in &endpoint.ports {
-                if let Some(name) = name {
-                    let name = Some((name, protocol));
-                    names.entry(name).or_default().push(endpoint);
-                }
-            }
-        }
-        for covered in names.values() {
+        for covered in by_port(scope).values() {
             let down = service.gateway_down;
             let shows_dead = down.shows_dead(false, covered.iter().copied());
             for endpoint in covered {
@@ -93,6 +83,21 @@ fn omitted(service: &Service) -> Vec<u32> {
         }
     }
     omitted
+}
+
+/// Returns what a name covers without a port, and with each. The work follows the ports that there are: who writes
+/// Services chooses how many.
+fn by_port(scope: &[Endpoint]) -> BTreeMap<Option<(&PortName, &Protocol)>, Vec<&Endpoint>> {
+    let mut names = BTreeMap::from([(None, scope.iter().collect::<Vec<_>>())]);
+    for endpoint in scope {
+        for Port { name, protocol, .. } in &endpoint.ports {
+            if let Some(name) = name {
+                let name = Some((name, protocol));
+                names.entry(name).or_default().push(endpoint);
+            }
+        }
+    }
+    names
 }
 
 fn of_texts<const N: usize>(texts: [&str; N]) -> u64 {

@@ -1,83 +1,108 @@
 //! One service out of the inputs: who is a member, and what its endpoints are (rules M1–M6, M9).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::BTreeSet;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use super::inputs::Inputs;
 use super::local::export_conflict;
 use super::missing::missing_hosts;
 use super::parts::Parts;
 use super::rules::Rules;
+use super::unite::{Draft, Source, cluster_conflicts, distinct, unite};
 use super::wishes::agree;
-use super::{Address, Conflict, ConflictKind, Endpoint, Origin, OwnName, Repeats, Service};
+use super::{Conflict, ConflictKind, Endpoint, Origin, OwnName, Service};
 use crate::mirror::{
-    ClusterName, EndpointMirror, HeadlessMirror, Hostname, Kind, Object, ObjectKey, ObjectRef,
+    ClusterName, EndpointMirror, HeadlessMirror, Kind, LocalService, Object, ObjectKey, ObjectRef,
     ServiceKey, Skip, SkipReason, Slice, SliceEndpoint, Text, Wishes,
 };
 
-/// An endpoint as one object tells it, before equal names are united.
-struct Draft {
-    endpoint: Endpoint,
-    /// The link, or this cluster, that the object speaks for.
-    source: Source,
-    /// The pod of a local endpoint: one pod has one endpoint per address family.
-    target: Option<Text>,
-    ready: bool,
-}
+/// A headless mirror, and the cluster that it is of, after aliases.
+type Mirror<'i> = (ClusterName, &'i ObjectKey, &'i HeadlessMirror);
 
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Source {
-    Local,
-    Link(ClusterName),
+/// The members of a service, and what they contribute.
+struct Members<'i> {
+    /// The headless mirrors of clusters that are not excluded.
+    mirrors: Vec<Mirror<'i>>,
+    /// The headless Service of this cluster, if it joins.
+    local: Option<&'i LocalService>,
+    drafts: Vec<Draft>,
+    /// Objects that were left out.
+    skipped: Vec<(ObjectRef, Skip)>,
 }
 
 /// Builds one service; `None` if no object speaks of it.
 pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Service> {
     let parts = Parts::of(key, inputs);
-    let mut skipped = Vec::new();
-    let mirrors = included_mirrors(&parts, rules, &mut skipped);
-    let mut drafts = mirrored(&parts, key, inputs, rules, &mut skipped);
-    let local = parts.local_member(rules);
-    if local.is_some() {
-        drafts.extend(locals(key, inputs, rules, &mut skipped));
-    }
-    if mirrors.is_empty() && local.is_none() && skipped.is_empty() {
-        return None;
-    }
-    drafts.retain(|draft| fits(key, &draft.endpoint, rules, &mut skipped));
-
-    let mut conflicts: Vec<Conflict> = identity_conflicts(key, inputs).collect();
-    conflicts.extend(cluster_conflicts(key, &drafts));
-    conflicts.extend(kind_conflict(key, &parts, rules, &mirrors));
-    conflicts.extend(local.and_then(|local| export_conflict(key, local, rules)));
-    let (ready, not_ready): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|d| d.ready);
-    let mut endpoints = unite(key, ready, &mut conflicts);
-    let not_ready = not_ready_yet(unite(key, not_ready, &mut Vec::new()), &endpoints);
-    mark_repeats(&mut endpoints);
-    let wishes = mirrors.iter().map(|(_, _, mirror)| &mirror.wishes);
-    let wishes: Vec<&Wishes> = wishes.chain(local.map(|local| &local.wishes)).collect();
+    let members = Members::of(key, &parts, inputs, rules)?;
+    let mut conflicts = members.conflicts(key, &parts, inputs, rules);
+    let is_known = !members.mirrors.is_empty() || members.local.is_some();
+    let (mirrors, wishes) = (sorted_refs(&members.mirrors), members.wishes());
+    let united = unite(key, members.drafts, &mut conflicts);
     let (ttl, gateway_down) = agree(key, &wishes, rules, &mut conflicts);
     Some(Service {
         key: key.clone(),
         ttl,
         gateway_down,
-        own_name: OwnName::of(&endpoints, gateway_down),
-        endpoints,
-        not_ready,
-        is_known: !mirrors.is_empty() || local.is_some(),
-        mirrors: sorted_refs(&mirrors),
+        own_name: OwnName::of(&united.endpoints, gateway_down),
+        endpoints: united.endpoints,
+        not_ready: united.not_ready,
+        is_known,
+        mirrors,
         missing: missing_hosts(key, &parts, inputs, rules),
-        skipped,
+        skipped: members.skipped,
         conflicts,
     })
 }
 
-// === Members ===
+// === impl Members ===
 
-/// A headless mirror, and the cluster that it is of, after aliases.
-type Mirror<'i> = (ClusterName, &'i ObjectKey, &'i HeadlessMirror);
+impl<'i> Members<'i> {
+    /// Reads the members of a service out of its parts; `None` if no object speaks of it.
+    fn of(key: &ServiceKey, parts: &Parts<'i>, inputs: &Inputs, rules: &Rules) -> Option<Self> {
+        let mut skipped = Vec::new();
+        let mirrors = included_mirrors(parts, rules, &mut skipped);
+        let mut drafts = mirrored(parts, key, inputs, rules, &mut skipped);
+        let local = parts.local_member(rules);
+        if local.is_some() {
+            drafts.extend(locals(key, inputs, rules, &mut skipped));
+        }
+        if mirrors.is_empty() && local.is_none() && skipped.is_empty() {
+            return None;
+        }
+        drafts.retain(|draft| fits(key, &draft.endpoint, rules, &mut skipped));
+        Some(Self {
+            mirrors,
+            local,
+            drafts,
+            skipped,
+        })
+    }
+
+    /// Lists the contradictions between the members, but for those between single endpoints and between annotations.
+    fn conflicts(
+        &self,
+        key: &ServiceKey,
+        parts: &Parts<'_>,
+        inputs: &Inputs,
+        rules: &Rules,
+    ) -> Vec<Conflict> {
+        let mut conflicts: Vec<Conflict> = identity_conflicts(key, inputs).collect();
+        conflicts.extend(cluster_conflicts(key, &self.drafts));
+        conflicts.extend(kind_conflict(key, parts, rules, &self.mirrors));
+        let local = self.local;
+        conflicts.extend(local.and_then(|local| export_conflict(key, local, rules)));
+        conflicts
+    }
+
+    /// Returns what the members ask for by annotation.
+    fn wishes(&self) -> Vec<&'i Wishes> {
+        let mirrors = self.mirrors.iter().map(|(_, _, mirror)| &mirror.wishes);
+        mirrors
+            .chain(self.local.map(|local| &local.wishes))
+            .collect()
+    }
+}
 
 /// Returns the headless mirrors of clusters that are not excluded.
 fn included_mirrors<'i>(
@@ -97,6 +122,7 @@ fn included_mirrors<'i>(
     mirrors
 }
 
+/// Returns the headless mirrors with their clusters, sorted.
 fn sorted_refs(mirrors: &[Mirror<'_>]) -> Vec<(ClusterName, ObjectRef)> {
     let refs = mirrors.iter();
     let refs = refs.map(|(cluster, object, _)| (cluster.clone(), service_ref(object)));
@@ -104,6 +130,8 @@ fn sorted_refs(mirrors: &[Mirror<'_>]) -> Vec<(ClusterName, ObjectRef)> {
     refs.sort();
     refs
 }
+
+// === Endpoints of other clusters ===
 
 /// Reads the endpoints of other clusters (rules M1, M2, M3, M6).
 fn mirrored(
@@ -114,10 +142,7 @@ fn mirrored(
     skipped: &mut Vec<(ObjectRef, Skip)>,
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
-    // Looked for once: a service may have thousands of endpoint mirrors, and each of them a parent.
-    let parents = parts.headless.iter();
-    let parents = parents.map(|(name, parent)| (name.name.text(), &parent.cluster));
-    let parents: BTreeSet<(Text, &ClusterName)> = parents.collect();
+    let parents = parents(parts);
     for (object, mirror) in &parts.endpoints {
         let cluster = rules.name_of(&mirror.cluster);
         let skip = if rules.excluded_clusters.contains(&cluster) {
@@ -125,12 +150,44 @@ fn mirrored(
         } else if !parents.contains(&(mirror.parent.clone(), &mirror.cluster)) {
             orphaned(key, mirror)
         } else {
-            drafts.push(Draft::of_mirror(object, mirror, cluster, inputs));
+            drafts.push(draft_of_mirror(object, mirror, cluster, inputs));
             continue;
         };
         skipped.push((service_ref(object), skip));
     }
     drafts
+}
+
+/// Returns the names and links of the headless mirrors. They are looked for once: a service may have thousands of
+/// endpoint mirrors, and each of them a parent.
+fn parents<'i>(parts: &Parts<'i>) -> BTreeSet<(Text, &'i ClusterName)> {
+    let parents = parts.headless.iter();
+    parents
+        .map(|(name, parent)| (name.name.text(), &parent.cluster))
+        .collect()
+}
+
+/// Reads an endpoint mirror.
+fn draft_of_mirror(
+    object: &ObjectKey,
+    mirror: &EndpointMirror,
+    cluster: ClusterName,
+    inputs: &Inputs,
+) -> Draft {
+    Draft {
+        endpoint: Endpoint {
+            cluster,
+            hostname: mirror.hostname.clone(),
+            addresses: distinct(mirror.addresses.iter().copied()),
+            ports: mirror.ports.clone(),
+            alive: is_alive(inputs, object),
+            origin: Origin::Mirror,
+            objects: smallvec![(Kind::Service, object.name.clone())],
+        },
+        source: Source::Link(mirror.cluster.clone()),
+        target: None,
+        ready: true,
+    }
 }
 
 /// Rule M3: its own slices say that a gateway address is ready; no slice, or none with an endpoint, means alive.
@@ -148,14 +205,7 @@ fn is_alive(inputs: &Inputs, mirror: &ObjectKey) -> bool {
     gateways.reduce(|one, other| one || other).unwrap_or(true)
 }
 
-/// Reports mirrors that were of something else before (rule M8).
-fn identity_conflicts(key: &ServiceKey, inputs: &Inputs) -> impl Iterator<Item = Conflict> {
-    inputs.changed(key).map(|(object, (old, new))| Conflict {
-        kind: ConflictKind::Identity,
-        name: service_ref(object).to_string(),
-        detail: format!("was the mirror of {old}, is now of {new}: do two links write it?"),
-    })
-}
+// === Endpoints of this cluster ===
 
 /// Reads the endpoints of this cluster (rule M5).
 fn locals(
@@ -172,10 +222,35 @@ fn locals(
         let left_out = slice.left_out.iter();
         skipped.extend(left_out.map(|skip| (slice_ref(object), skip.clone())));
         let pods = slice.endpoints.iter();
-        drafts.extend(pods.map(|pod| Draft::of_pod(object, slice, pod, &rules.cluster_name)));
+        drafts.extend(pods.map(|pod| draft_of_pod(object, slice, pod, &rules.cluster_name)));
     }
     drafts
 }
+
+/// Reads an entry of a slice of this cluster.
+fn draft_of_pod(
+    object: &ObjectKey,
+    slice: &Slice,
+    pod: &SliceEndpoint,
+    cluster: &ClusterName,
+) -> Draft {
+    Draft {
+        endpoint: Endpoint {
+            cluster: cluster.clone(),
+            hostname: pod.hostname.clone(),
+            addresses: distinct([pod.address]),
+            ports: slice.ports.clone(),
+            alive: true,
+            origin: Origin::Local,
+            objects: smallvec![(Kind::EndpointSlice, object.name.clone())],
+        },
+        source: Source::Local,
+        target: pod.target.clone(),
+        ready: pod.ready,
+    }
+}
+
+// === Limits and contradictions ===
 
 /// Rule M9: an endpoint whose longest name, `H.C.S.N.Z`, would exceed 255 octets is left out.
 fn fits(
@@ -202,122 +277,13 @@ fn fits(
     false
 }
 
-/// Leaves out the endpoints that another slice says are ready. `ready` is sorted.
-fn not_ready_yet(mut not_ready: Vec<Endpoint>, ready: &[Endpoint]) -> Vec<Endpoint> {
-    not_ready.retain(|e| {
-        let place = (&e.cluster, &e.hostname);
-        let same = ready.binary_search_by(|r| (&r.cluster, &r.hostname).cmp(&place));
-        same.map_or(true, |at| ready[at].addresses != e.addresses)
-    });
-    not_ready
-}
-
-/// Unites endpoints with one name, so that cluster and hostname occur once; reports what is no dual-stack pod.
-fn unite(key: &ServiceKey, drafts: Vec<Draft>, conflicts: &mut Vec<Conflict>) -> Vec<Endpoint> {
-    let mut united: BTreeMap<(ClusterName, Hostname), Draft> = BTreeMap::new();
-    for draft in drafts {
-        let name = (
-            draft.endpoint.cluster.clone(),
-            draft.endpoint.hostname.clone(),
-        );
-        let Some(first) = united.get_mut(&name) else {
-            united.insert(name, draft);
-            continue;
-        };
-        let is_one = is_one_pod(first, &draft);
-        if !is_one {
-            let (cluster, hostname) = &name;
-            let claims = [&first.endpoint, &draft.endpoint].into_iter();
-            let objects = claims.flat_map(|endpoint| endpoint.object_refs(&key.namespace));
-            let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
-            conflicts.push(Conflict {
-                kind: ConflictKind::Endpoint,
-                name: key.to_string(),
-                detail: format!(
-                    "'{hostname}' of cluster '{cluster}' is claimed by {}; united",
-                    objects.join(" and ")
-                ),
-            });
-        }
-        let (one, other) = (&mut first.endpoint, draft.endpoint);
-        let ips = one
-            .addresses
-            .iter()
-            .chain(&other.addresses)
-            .map(|address| address.ip);
-        one.addresses = distinct(ips.collect::<Vec<_>>());
-        one.ports = one.ports.union(&other.ports);
-        one.alive |= other.alive;
-        one.origin = one.origin.min(other.origin);
-        one.objects.extend(other.objects);
-        one.objects.sort();
-        one.objects.dedup();
-    }
-    conflicts.sort();
-    conflicts.dedup();
-    united.into_values().map(|draft| draft.endpoint).collect()
-}
-
-/// Tells two sights of one pod from two pods: a dual-stack pod is in a slice of each address family.
-fn is_one_pod(one: &Draft, other: &Draft) -> bool {
-    let (ones, others) = (&one.endpoint.addresses, &other.endpoint.addresses);
-    let shares_family = ones.iter().any(|a| {
-        let is_alike = |b: &Address| a.ip.is_ipv4() == b.ip.is_ipv4();
-        others.iter().any(is_alike)
-    });
-    match (&one.target, &other.target) {
-        _ if ones == others => true,
-        (Some(one), Some(other)) => one == other,
-        // Slices written by hand do not say which pod it is.
-        _ => one.source == other.source && !shares_family,
-    }
-}
-
-/// Marks addresses that an endpoint before has too, live endpoints first.
-fn mark_repeats(endpoints: &mut [Endpoint]) {
-    let mut of_service: BTreeSet<IpAddr> = BTreeSet::new();
-    let mut of_cluster: BTreeSet<(ClusterName, IpAddr)> = BTreeSet::new();
-    for alive in [true, false] {
-        for endpoint in endpoints
-            .iter_mut()
-            .filter(|endpoint| endpoint.alive == alive)
-        {
-            for address in &mut endpoint.addresses {
-                let new_in_cluster = of_cluster.insert((endpoint.cluster.clone(), address.ip));
-                let new_in_service = of_service.insert(address.ip);
-                address.repeats = match (new_in_service, new_in_cluster) {
-                    (true, _) => Repeats::Nothing,
-                    (false, true) => Repeats::Service,
-                    (false, false) => Repeats::Cluster,
-                };
-            }
-        }
-    }
-}
-
-/// Rule M6: two sources of one cluster name are united and reported.
-fn cluster_conflicts(key: &ServiceKey, drafts: &[Draft]) -> Vec<Conflict> {
-    let mut sources: BTreeMap<&ClusterName, BTreeSet<&Source>> = BTreeMap::new();
-    for draft in drafts {
-        sources
-            .entry(&draft.endpoint.cluster)
-            .or_default()
-            .insert(&draft.source);
-    }
-    let doubles = sources.into_iter().filter(|(_, sources)| sources.len() > 1);
-    let conflict = |(cluster, sources): (&ClusterName, BTreeSet<&Source>)| Conflict {
-        kind: ConflictKind::ClusterName,
-        name: key.to_string(),
-        detail: format!(
-            "cluster name '{cluster}' stands for {}; united",
-            sources
-                .into_iter()
-                .map(Source::words)
-                .collect::<Vec<_>>()
-                .join(" and ")
-        ),
-    };
-    doubles.map(conflict).collect()
+/// Reports mirrors that were of something else before (rule M8).
+fn identity_conflicts(key: &ServiceKey, inputs: &Inputs) -> impl Iterator<Item = Conflict> {
+    inputs.changed(key).map(|(object, (old, new))| Conflict {
+        kind: ConflictKind::Identity,
+        name: service_ref(object).to_string(),
+        detail: format!("was the mirror of {old}, is now of {new}: do two links write it?"),
+    })
 }
 
 /// Reports a service that is headless in one cluster, and not in another.
@@ -342,65 +308,9 @@ fn kind_conflict(
     })
 }
 
-// === impl Draft ===
+// === Objects that are left out ===
 
-impl Draft {
-    /// Reads an endpoint mirror.
-    fn of_mirror(
-        object: &ObjectKey,
-        mirror: &EndpointMirror,
-        cluster: ClusterName,
-        inputs: &Inputs,
-    ) -> Self {
-        Self {
-            endpoint: Endpoint {
-                cluster,
-                hostname: mirror.hostname.clone(),
-                addresses: distinct(mirror.addresses.iter().copied()),
-                ports: mirror.ports.clone(),
-                alive: is_alive(inputs, object),
-                origin: Origin::Mirror,
-                objects: smallvec![(Kind::Service, object.name.clone())],
-            },
-            source: Source::Link(mirror.cluster.clone()),
-            target: None,
-            ready: true,
-        }
-    }
-
-    /// Reads an entry of a slice of this cluster.
-    fn of_pod(
-        object: &ObjectKey,
-        slice: &Slice,
-        pod: &SliceEndpoint,
-        cluster: &ClusterName,
-    ) -> Self {
-        Self {
-            endpoint: Endpoint {
-                cluster: cluster.clone(),
-                hostname: pod.hostname.clone(),
-                addresses: distinct([pod.address]),
-                ports: slice.ports.clone(),
-                alive: true,
-                origin: Origin::Local,
-                objects: smallvec![(Kind::EndpointSlice, object.name.clone())],
-            },
-            source: Source::Local,
-            target: pod.target.clone(),
-            ready: pod.ready,
-        }
-    }
-}
-
-impl Source {
-    fn words(&self) -> String {
-        match self {
-            Self::Local => "this cluster".to_owned(),
-            Self::Link(link) => format!("link '{link}'"),
-        }
-    }
-}
-
+/// Names a Service.
 fn service_ref(key: &ObjectKey) -> ObjectRef {
     ObjectRef {
         kind: Kind::Service,
@@ -408,6 +318,7 @@ fn service_ref(key: &ObjectKey) -> ObjectRef {
     }
 }
 
+/// Names an EndpointSlice.
 fn slice_ref(key: &ObjectKey) -> ObjectRef {
     ObjectRef {
         kind: Kind::EndpointSlice,
@@ -415,25 +326,17 @@ fn slice_ref(key: &ObjectKey) -> ObjectRef {
     }
 }
 
+/// Returns why an endpoint mirror without a parent is left out (rule M2).
 fn orphaned(key: &ServiceKey, mirror: &EndpointMirror) -> Skip {
     let (parent, link) = (&mirror.parent, &mirror.cluster);
     let detail = format!("there is no headless mirror '{parent}' of {key} in cluster '{link}'");
     Skip::new(SkipReason::NoParent, detail)
 }
 
+/// Returns why an object of an excluded cluster is left out.
 fn excluded(cluster: &ClusterName) -> Skip {
     Skip::new(
         SkipReason::ExcludedCluster,
         format!("cluster '{cluster}' is excluded"),
     )
-}
-
-fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> SmallVec<[Address; 1]> {
-    let ips: BTreeSet<IpAddr> = ips.into_iter().collect();
-    ips.into_iter()
-        .map(|ip| Address {
-            ip,
-            repeats: Repeats::Nothing,
-        })
-        .collect()
 }

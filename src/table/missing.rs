@@ -25,6 +25,9 @@ pub struct MissingHost {
     pub expected: ObjectRef,
 }
 
+/// A host by the name of its headless mirror, its link and its hostname.
+type Place<'i> = (Text, &'i ClusterName, &'i Hostname);
+
 /// Compares what the headless mirrors of a service list with its endpoint mirrors.
 pub(super) fn missing_hosts(
     key: &ServiceKey,
@@ -32,32 +35,19 @@ pub(super) fn missing_hosts(
     inputs: &Inputs,
     rules: &Rules,
 ) -> Box<[MissingHost]> {
-    let mut listed: BTreeMap<(Text, &ClusterName, &Hostname), Option<IpAddr>> = BTreeMap::new();
-    for (object, mirror) in &parts.headless {
-        if rules
-            .excluded_clusters
-            .contains(&rules.name_of(&mirror.cluster))
-        {
-            continue;
-        }
-        for host in listed_hosts(inputs, object) {
-            let place = (object.name.text(), &mirror.cluster, &host.hostname);
-            listed.entry(place).or_insert(host.address);
-        }
-    }
+    let mut listed = listed_places(parts, inputs, rules);
     if listed.is_empty() {
         return Box::default();
     }
     let made = parts.endpoints.iter();
     let made = made.map(|(_, made)| (made.parent.clone(), &made.cluster, &made.hostname));
-    let made: BTreeSet<(Text, &ClusterName, &Hostname)> = made.collect();
+    let made: BTreeSet<Place<'_>> = made.collect();
+    listed.retain(|place, _| !made.contains(place));
     let service = |name: &Text| ObjectRef {
         kind: Kind::Service,
         key: ObjectKey::of_service(key).beside(name),
     };
-    let missing = listed
-        .into_iter()
-        .filter(|(place, _)| !made.contains(place));
+    let missing = listed.into_iter();
     let missing = missing.map(|((mirror, link, hostname), address)| MissingHost {
         cluster: rules.name_of(link),
         hostname: hostname.clone(),
@@ -66,6 +56,26 @@ pub(super) fn missing_hosts(
         expected: service(&Text::from(format!("{hostname}-{link}"))),
     });
     missing.collect()
+}
+
+/// Returns the hosts that the headless mirrors of a service list, with their addresses, but for excluded clusters.
+fn listed_places<'i>(
+    parts: &Parts<'i>,
+    inputs: &'i Inputs,
+    rules: &Rules,
+) -> BTreeMap<Place<'i>, Option<IpAddr>> {
+    let mut listed = BTreeMap::new();
+    for (object, mirror) in &parts.headless {
+        let cluster = rules.name_of(&mirror.cluster);
+        if rules.excluded_clusters.contains(&cluster) {
+            continue;
+        }
+        for host in listed_hosts(inputs, object) {
+            let place = (object.name.text(), &mirror.cluster, &host.hostname);
+            listed.entry(place).or_insert(host.address);
+        }
+    }
+    listed
 }
 
 /// Returns the hosts that the slices of a headless mirror list.

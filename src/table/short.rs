@@ -16,12 +16,56 @@ use std::sync::Arc;
 
 use super::inputs::Dirty;
 use super::rules::{Rules, ShortNames};
-use super::{Conflict, ConflictKind, Contested, NoOwner, Service, ShortName, Table};
+use super::{Conflict, ConflictKind, Contested, Service, Table};
 use crate::mirror::{ClusterName, Namespace, ServiceKey, ServiceName};
+
+/// Which namespace answers `S.Z`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShortName {
+    /// The owner, or why there is none.
+    pub owner: Result<Namespace, NoOwner>,
+    /// Every namespace that has the service, sorted.
+    pub claimants: Box<[Namespace]>,
+}
+
+/// Why nobody owns a short name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoOwner {
+    /// `--short-names off`.
+    Off,
+    /// `--short-name` pins it to a namespace that lacks the service.
+    Pinned(Namespace),
+    /// `--short-names pinned`, and no flag gives it to a namespace that has the service.
+    Unpinned,
+    /// Several namespaces have the service, and no flag says whose the name is.
+    Contested,
+}
 
 /// Reassigns the owners of the short names of services that changed; tells whether that changes any.
 pub(super) fn assign(last: &Table, table: &mut Table, dirty: &Dirty, rules: &Rules) -> bool {
-    let mut claimants: BTreeMap<&ServiceName, BTreeSet<Namespace>> = BTreeMap::new();
+    let mut is_changed = false;
+    for (name, claimants) in claimants_after(last, table, dirty) {
+        let old = last.short_name(name.as_str());
+        let new = short_name(name, claimants, rules);
+        if old == new.as_ref() {
+            continue;
+        }
+        is_changed = true;
+        match new {
+            Some(new) => table.short_names.insert(name.clone(), Arc::new(new)),
+            None => table.short_names.remove(name),
+        };
+    }
+    is_changed
+}
+
+/// Returns the namespaces that claim each short name in `table`, of the services that changed since `last`.
+fn claimants_after<'d>(
+    last: &Table,
+    table: &Table,
+    dirty: &'d Dirty,
+) -> BTreeMap<&'d ServiceName, BTreeSet<Namespace>> {
+    let mut claimants = BTreeMap::new();
     for key in dirty {
         let known = || {
             let known = last.short_names.get(&key.service);
@@ -37,20 +81,7 @@ pub(super) fn assign(last: &Table, table: &mut Table, dirty: &Dirty, rules: &Rul
             claimants.remove(&key.namespace);
         }
     }
-    let mut is_changed = false;
-    for (name, claimants) in claimants {
-        let old = last.short_name(name.as_str());
-        let new = short_name(name, claimants, rules);
-        if old == new.as_ref() {
-            continue;
-        }
-        is_changed = true;
-        match new {
-            Some(new) => table.short_names.insert(name.clone(), Arc::new(new)),
-            None => table.short_names.remove(name),
-        };
-    }
-    is_changed
+    claimants
 }
 
 /// Decides whose a short name is; `None` if no namespace has the service.
@@ -92,19 +123,21 @@ pub(super) fn note_conflicts(table: &mut Table, dirty: &Dirty) {
         }
     }
     for (contested, conflicts) in found {
-        let known = table
-            .conflicts
-            .get(&contested)
-            .map_or(&[][..], Vec::as_slice);
-        if known == conflicts {
-            continue;
-        }
-        let all = Arc::make_mut(&mut table.conflicts);
-        if conflicts.is_empty() {
-            all.remove(&contested);
-        } else {
-            all.insert(contested, conflicts);
-        }
+        replace_conflicts(table, contested, conflicts);
+    }
+}
+
+/// Replaces the conflicts about one thing. Nothing is copied if they are the same.
+fn replace_conflicts(table: &mut Table, contested: Contested, conflicts: Vec<Conflict>) {
+    let known = table.conflicts.get(&contested);
+    if known.map_or(&[][..], Vec::as_slice) == conflicts {
+        return;
+    }
+    let all = Arc::make_mut(&mut table.conflicts);
+    if conflicts.is_empty() {
+        all.remove(&contested);
+    } else {
+        all.insert(contested, conflicts);
     }
 }
 
@@ -130,29 +163,23 @@ fn claimed_twice(table: &Table, name: &ServiceName) -> Vec<Conflict> {
 fn hidden_by_zone(table: &Table) -> Vec<Conflict> {
     let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
     let in_cluster = |service: &&Service| !service.in_cluster("ns").is_empty();
+    let version = table.short_service("dns-version").filter(has_endpoints);
+    let in_dns = table.short_service("dns").filter(in_cluster);
+    let canonical = table.service("dns", "ns").filter(has_endpoints);
     let hidden = [
-        (
-            "dns-version",
-            table.short_service("dns-version").filter(has_endpoints),
-        ),
-        ("ns.dns", table.short_service("dns").filter(in_cluster)),
-        ("ns.dns", table.service("dns", "ns").filter(has_endpoints)),
+        ("dns-version", version),
+        ("ns.dns", in_dns),
+        ("ns.dns", canonical),
     ];
-    let conflict = |(name, service): (&str, Option<&Service>)| Conflict {
-        kind: ConflictKind::Shadowed,
-        name: name.to_owned(),
-        detail: service.map_or_else(String::new, |service| {
-            format!(
-                "{name}.<zone> is the zone's own name, not one of {}",
-                service.key
-            )
-        }),
+    let conflict = |(name, service): (&str, Option<&Service>)| {
+        let key = &service?.key;
+        Some(Conflict {
+            kind: ConflictKind::Shadowed,
+            name: name.to_owned(),
+            detail: format!("{name}.<zone> is the zone's own name, not one of {key}"),
+        })
     };
-    hidden
-        .into_iter()
-        .filter(|(_, service)| service.is_some())
-        .map(conflict)
-        .collect()
+    hidden.into_iter().filter_map(conflict).collect()
 }
 
 /// Lists the short names that canonical ones of `namespace` hide: where it has the name of a service, and a service in it

@@ -198,19 +198,13 @@ impl Files {
         [&self.certificate, &self.key].map(|path| content(path))
     }
 
+    /// Reads the certificate and its key out of what the files hold.
     fn parse(&self, [certificate, key]: &Contents) -> Result<Shown, CertificateError> {
         let read = |path: &PathBuf, content: &Content| {
             content.clone().map_err(|failed| read_error(path, failed))
         };
         let (certificate, key) = (read(&self.certificate, certificate)?, read(&self.key, key)?);
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&certificate).collect();
-        let chain =
-            chain.map_err(|error| CertificateError::Pem(self.certificate.clone(), error))?;
-        let Some(first) = chain.first() else {
-            return Err(CertificateError::NoCertificate(self.certificate.clone()));
-        };
-        let life = Life::of(first)
-            .map_err(|error| CertificateError::Unreadable(self.certificate.clone(), error))?;
+        let (chain, life) = self.chain(&certificate)?;
         let key = PrivateKeyDer::pem_slice_iter(&key).next();
         let key = key.ok_or_else(|| CertificateError::NoKey(self.key.clone()))?;
         let key = key.map_err(|error| CertificateError::Pem(self.key.clone(), error))?;
@@ -222,10 +216,20 @@ impl Files {
                     reason,
                 }
             })?;
-        Ok(Shown {
-            key: Arc::new(key),
-            life,
-        })
+        let key = Arc::new(key);
+        Ok(Shown { key, life })
+    }
+
+    /// Reads a chain of certificates, and when the first is valid.
+    fn chain(&self, pem: &[u8]) -> Result<(Vec<CertificateDer<'static>>, Life), CertificateError> {
+        let file = || self.certificate.clone();
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        let chain = chain.map_err(|error| CertificateError::Pem(file(), error))?;
+        let Some(first) = chain.first() else {
+            return Err(CertificateError::NoCertificate(file()));
+        };
+        let life = Life::of(first).map_err(|error| CertificateError::Unreadable(file(), error))?;
+        Ok((chain, life))
     }
 }
 

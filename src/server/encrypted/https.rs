@@ -35,6 +35,17 @@ const HEAD: usize = 16 * 1024;
 /// How often a connection looks at its time limits.
 const TICK: Duration = Duration::from_secs(1);
 
+/// How far a connection is on the way to its end.
+#[derive(Clone, Copy)]
+enum Phase {
+    /// The client may ask.
+    Open,
+    /// The server began to stop then: what the client has sent by now is answered still.
+    Stopping(Instant),
+    /// The client may go in good order until then, and why it is to go.
+    Leaving(Instant, Ended),
+}
+
 /// Serves a connection to its end, and counts that.
 pub(super) async fn serve(
     stream: TlsStream<TcpStream>,
@@ -48,36 +59,23 @@ pub(super) async fn serve(
     let builder = builder();
     let stream = TokioIo::new(Watched::new(stream, exchange.clone()));
     let mut connection = pin!(builder.serve_connection(stream, service));
-    // When the server began to stop; until when the client may go in good order, and why it is to go.
-    let (mut stopped, mut leaving) = (None, None);
+    let mut phase = Phase::Open;
     let ended = loop {
         let now = Instant::now();
-        let (until, why) = match (leaving, stopped) {
-            (Some(leaving), _) => leaving,
-            // What the client has sent by now is answered still.
-            (None, Some(stopped)) => (stopped + LEAVE, Ended::Stopped),
-            (None, None) => exchange.deadline(),
-        };
+        let (until, why) = phase.deadline(&exchange);
         if now >= until {
-            if leaving.is_some() || why == Ended::Slow {
+            if phase.is_leaving() || why == Ended::Slow {
                 break why;
             }
             connection.as_mut().graceful_shutdown();
-            leaving = Some((now + LONGEST_LEAVE, why));
+            phase = Phase::Leaving(now + LONGEST_LEAVE, why);
             continue;
         }
         tokio::select! {
             biased; // what has arrived is answered without a look at the rest
-            ended = connection.as_mut() => break match (leaving, ended) {
-                (Some((_, why)), _) => why,
-                (None, Ok(())) => Ended::Done,
-                (None, Err(error)) => {
-                    debug!(%error, "An HTTP connection broke");
-                    ended_by(&*error)
-                }
-            },
+            ended = connection.as_mut() => break phase.ended(ended),
             () = exchange.displaced() => break Ended::Displaced,
-            () = stop.cancelled(), if stopped.is_none() => stopped = Some(Instant::now()),
+            () = stop.cancelled(), if phase.is_open() => phase = Phase::Stopping(Instant::now()),
             () = sleep_until(until.min(now + TICK)) => {}
         }
     };
@@ -85,6 +83,42 @@ pub(super) async fn serve(
     exchange.count_ended(ended);
 }
 
+// === impl Phase ===
+
+impl Phase {
+    /// Returns until when the phase lasts, and how the connection ends then.
+    fn deadline(self, exchange: &Exchange) -> (Instant, Ended) {
+        match self {
+            Self::Open => exchange.deadline(),
+            Self::Stopping(since) => (since + LEAVE, Ended::Stopped),
+            Self::Leaving(until, why) => (until, why),
+        }
+    }
+
+    /// Tells whether the server may go on, too.
+    fn is_open(self) -> bool {
+        matches!(self, Self::Open)
+    }
+
+    /// Tells whether the client was told to go.
+    fn is_leaving(self) -> bool {
+        matches!(self, Self::Leaving(..))
+    }
+
+    /// Returns how a connection ended that hyper is done with.
+    fn ended(self, outcome: Result<(), Box<dyn Error + Send + Sync>>) -> Ended {
+        match (self, outcome) {
+            (Self::Leaving(_, why), _) => why,
+            (Self::Open | Self::Stopping(_), Ok(())) => Ended::Done,
+            (Self::Open | Self::Stopping(_), Err(error)) => {
+                debug!(%error, "An HTTP connection broke");
+                ended_by(&*error)
+            }
+        }
+    }
+}
+
+/// Returns what speaks HTTP, with its limits.
 fn builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder

@@ -112,20 +112,12 @@ impl RequestHandler for Adapter {
         request: &Request,
         mut handle: R,
     ) -> ResponseInfo {
-        // RA, AD and CD are clear.
-        let mut metadata = Metadata::new(
-            request.metadata.id,
-            MessageType::Response,
-            request.metadata.op_code,
-        );
-        metadata.recursion_desired = request.metadata.recursion_desired;
+        let mut metadata = response_metadata(request);
         // Nothing is sent for what must not be answered: hickory resets the stream.
         let Some(message) = self.reply(request.as_slice(), request.src()) else {
             return unsent(metadata);
         };
-        metadata.response_code = message.rcode;
-        metadata.authoritative = message.authoritative;
-        metadata.truncation = message.is_truncated;
+        message.describe(&mut metadata);
         // Nothing, which can always be read.
         let none = Queries::read(&mut BinDecoder::new(&[]), 0);
         let queries = match &none {
@@ -139,14 +131,20 @@ impl RequestHandler for Adapter {
         } = &message.sections;
         let builder = MessageResponseBuilder::new(queries, message.edns.as_ref());
         let response = builder.build(metadata, answers, &[], soa, additionals);
-        handle
-            .send_response(response)
-            .await
-            .unwrap_or_else(|error| {
-                debug!(%error, "A reply could not be sent");
-                unsent(metadata)
-            })
+        let sent = handle.send_response(response).await;
+        sent.unwrap_or_else(|error| {
+            debug!(%error, "A reply could not be sent");
+            unsent(metadata)
+        })
     }
+}
+
+/// Returns what a response has of its request; RA, AD and CD are clear.
+fn response_metadata(request: &Request) -> Metadata {
+    let asked = &request.metadata;
+    let mut metadata = Metadata::new(asked.id, MessageType::Response, asked.op_code);
+    metadata.recursion_desired = asked.recursion_desired;
+    metadata
 }
 
 /// What hickory is told of a reply that was not sent.
@@ -179,6 +177,13 @@ impl Message {
         };
         message.cut(usize::from(reply.limit).saturating_sub(HEADER + question));
         message
+    }
+
+    /// Notes in the header of a response what kind of reply this is.
+    fn describe(&self, metadata: &mut Metadata) {
+        metadata.response_code = self.rcode;
+        metadata.authoritative = self.authoritative;
+        metadata.truncation = self.is_truncated;
     }
 
     /// Leaves out what may not fit, as our own writer does: OPT first, whole records, whole RRsets of the additional

@@ -80,21 +80,25 @@ pub(super) async fn handshake(
         () = place.displaced() => return Err(Ended::Displaced),
         () = stopped => return Err(Ended::Stopped),
     };
-    match done {
-        Ok(Ok(mut stream)) => {
+    match done.map_err(|_| Ended::Handshake)? {
+        Ok(mut stream) => {
             // What is encrypted and waits for a slow client; TLS would hold 64 KiB on top of the replies.
             stream.get_mut().1.set_buffer_limit(Some(OUTBOX));
             Ok(stream)
         }
-        Ok(Err((error, stream))) => {
+        Err((error, stream)) => {
             debug!(%error, "A TLS handshake failed");
-            tokio::select! {
-                _ = timeout(ALERT, let_the_alert_arrive(stream)) => {}
-                () = place.displaced() => {}
-            }
+            wait_for_alert(stream, place).await;
             Err(Ended::Handshake)
         }
-        Err(_) => Err(Ended::Handshake),
+    }
+}
+
+/// Waits, for a moment, until a client has read why its handshake failed.
+async fn wait_for_alert(stream: TcpStream, place: &Place) {
+    tokio::select! {
+        _ = timeout(ALERT, let_the_alert_arrive(stream)) => {}
+        () = place.displaced() => {}
     }
 }
 

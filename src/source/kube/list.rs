@@ -67,32 +67,38 @@ impl ListReader {
             let was_item = self.is_item();
             let (run, after) = rest.split_at(self.run(rest));
             rest = after;
-            // Between items, of which the frame has none.
-            if run == b"," && self.is_in_items && self.depth == ITEM {
+            if self.is_separator(run) {
                 continue;
             }
             self.note(run);
             let is_item = self.is_item();
-            let part = match was_item || is_item {
-                true => &mut self.item,
-                false => &mut self.frame,
-            };
-            if part.len() + run.len() > LONGEST {
-                return Err(ListError::TooLong);
+            match was_item || is_item {
+                true => append(&mut self.item, run)?,
+                false => append(&mut self.frame, run)?,
             }
-            part.extend_from_slice(run);
             if was_item && !is_item {
-                self.items += 1;
-                if self.items > MOST {
-                    return Err(ListError::TooMany);
-                }
-                match str::from_utf8(&self.item) {
-                    Ok(json) => take(json),
-                    Err(_) => take(&String::from_utf8_lossy(&self.item)),
-                }
-                self.item.clear();
+                self.end_item(&mut take)?;
             }
         }
+        Ok(())
+    }
+
+    /// Tells whether a run of octets lies between items, of which the frame has none.
+    fn is_separator(&self, run: &[u8]) -> bool {
+        run == b"," && self.is_in_items && self.depth == ITEM
+    }
+
+    /// Gives the item, which is whole by now, to `take`.
+    fn end_item(&mut self, take: &mut impl FnMut(&str)) -> Result<(), ListError> {
+        self.items += 1;
+        if self.items > MOST {
+            return Err(ListError::TooMany);
+        }
+        match str::from_utf8(&self.item) {
+            Ok(json) => take(json),
+            Err(_) => take(&String::from_utf8_lossy(&self.item)),
+        }
+        self.item.clear();
         Ok(())
     }
 
@@ -161,6 +167,15 @@ impl ListReader {
         let name = frame.strip_suffix(b":").map(<[u8]>::trim_ascii_end);
         name.is_some_and(|name| name.ends_with(b"\"items\""))
     }
+}
+
+/// Appends a run of octets to a part of a list.
+fn append(part: &mut Vec<u8>, run: &[u8]) -> Result<(), ListError> {
+    if part.len() + run.len() > LONGEST {
+        return Err(ListError::TooLong);
+    }
+    part.extend_from_slice(run);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -44,22 +44,9 @@ impl Cluster {
     ///
     /// If there is no answer.
     pub async fn may(&self, right: &Right) -> Result<bool, String> {
-        // A subresource goes apart: `pods/exec`.
-        let (resource, subresource) = match right.resource.split_once('/') {
-            Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
-            None => (right.resource, None),
-        };
-        let attributes = ResourceAttributes {
-            verb: Some(right.verb.to_owned()),
-            group: Some(right.group.to_owned()),
-            resource: Some(resource.to_owned()),
-            subresource,
-            namespace: right.namespace.as_ref().map(ToString::to_string),
-            ..ResourceAttributes::default()
-        };
         let review = SelfSubjectAccessReview {
             spec: SelfSubjectAccessReviewSpec {
-                resource_attributes: Some(attributes),
+                resource_attributes: Some(attributes(right)),
                 ..SelfSubjectAccessReviewSpec::default()
             },
             ..SelfSubjectAccessReview::default()
@@ -154,6 +141,22 @@ impl Cluster {
         let whole = read.and_then(|()| reader.finish());
         whole.map_err(|error| sentence(&error))?;
         Ok(objects)
+    }
+}
+
+/// Writes a right as the API server reads it. A subresource goes apart: `pods/exec`.
+fn attributes(right: &Right) -> ResourceAttributes {
+    let (resource, subresource) = match right.resource.split_once('/') {
+        Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
+        None => (right.resource, None),
+    };
+    ResourceAttributes {
+        verb: Some(right.verb.to_owned()),
+        group: Some(right.group.to_owned()),
+        resource: Some(resource.to_owned()),
+        subresource,
+        namespace: right.namespace.as_ref().map(ToString::to_string),
+        ..ResourceAttributes::default()
     }
 }
 

@@ -157,18 +157,7 @@ impl Requests {
         let mut objects = Objects::new();
         let mut line = Vec::new();
         loop {
-            line.clear();
-            let mut limited = (&mut body).take(LONGEST as u64);
-            let read = timeout(LIST_SILENCE, limited.read_until(b'\n', &mut line)).await;
-            let read = read.map_err(|_| Failure::Unfinished("silence"))?;
-            read.map_err(|error| Failure::Broken(sentence(&error)))?;
-            if line.last() != Some(&b'\n') {
-                return Err(match line.len() {
-                    0 => Failure::Unfinished("it ended"),
-                    LONGEST => ListError::TooLong.into(),
-                    _ => Failure::Broken("a streamed list broke off".to_owned()),
-                });
-            }
+            read_line(&mut body, &mut line).await?;
             if let Some(version) = self.take_event(&line, &mut objects)? {
                 return Ok((objects, version));
             }
@@ -190,26 +179,19 @@ impl Requests {
                     Some((key, object)) => _ = objects.insert(key, object),
                     None => _ = object.key().and_then(|key| objects.remove(&key)),
                 }
+                Ok(None)
             }
             "DELETED" => {
                 let key = KubeObject::read(json).key();
                 _ = key.and_then(|key| objects.remove(&key));
+                Ok(None)
             }
-            "BOOKMARK" => {
-                let Bookmark { metadata } =
-                    serde_json::from_str(json).map_err(ListError::Unreadable)?;
-                let is_end = metadata
-                    .annotations
-                    .get(INITIAL_EVENTS_END)
-                    .is_some_and(|value| value == "true");
-                return Ok(is_end.then_some(metadata.resource_version));
-            }
+            "BOOKMARK" => Ok(version_at_end(json)?),
             _ => {
                 let status: Status = serde_json::from_str(json).map_err(ListError::Unreadable)?;
-                return Err(Failure::refused(status));
+                Err(Failure::refused(status))
             }
         }
-        Ok(None)
     }
 
     /// Opens a response that may be long.
@@ -309,6 +291,34 @@ async fn in_time(list: impl Future<Output = Result<Listed, Failure>>) -> Result<
 async fn heard<T>(waiting: impl Future<Output = T>) -> Result<T, Failure> {
     let heard = timeout(LIST_SILENCE, waiting).await;
     heard.map_err(|_| Failure::Silent(LIST_SILENCE))
+}
+
+/// Reads the next line of a streamed list.
+async fn read_line(
+    body: &mut (impl AsyncBufRead + Unpin),
+    line: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    line.clear();
+    let mut limited = body.take(LONGEST as u64);
+    let read = timeout(LIST_SILENCE, limited.read_until(b'\n', line)).await;
+    let read = read.map_err(|_| Failure::Unfinished("silence"))?;
+    read.map_err(|error| Failure::Broken(sentence(&error)))?;
+    if line.last() == Some(&b'\n') {
+        return Ok(());
+    }
+    Err(match line.len() {
+        0 => Failure::Unfinished("it ended"),
+        LONGEST => ListError::TooLong.into(),
+        _ => Failure::Broken("a streamed list broke off".to_owned()),
+    })
+}
+
+/// Returns the version of a bookmark, if it completes a streamed list.
+fn version_at_end(json: &str) -> Result<Option<String>, ListError> {
+    let Bookmark { metadata } = serde_json::from_str(json)?;
+    let end = metadata.annotations.get(INITIAL_EVENTS_END);
+    let is_end = end.is_some_and(|value| value == "true");
+    Ok(is_end.then_some(metadata.resource_version))
 }
 
 /// One line of a watch.

@@ -22,9 +22,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt as _, pin_mut};
+use futures::{Stream, StreamExt as _, pin_mut};
 use kube::core::WatchEvent;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
@@ -32,9 +33,9 @@ use super::super::backoff::{Backoff, LONGEST, jittered};
 use super::super::{Feed, Feeds, Update, Updates};
 use super::Timing;
 use super::failure::{Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, Stopped, WATCH_PAUSE};
-use super::requests::{ApiServer, Requests};
+use super::overlap::Overlap;
+use super::requests::{ApiServer, Listed, Requests};
 use crate::mirror::{KubeObject, Object, ObjectKey, Watch};
-use crate::table::inputs::Objects;
 
 /// How long after `watch_timeout` a watch that did not end counts as dead: what a busy API server may need.
 const WATCH_GRACE: Duration = Duration::from_secs(5);
@@ -53,20 +54,20 @@ pub(super) struct Watcher {
     overlap: Mutex<Overlap>,
 }
 
-/// What a list that is made while the watch goes on, and the watch, know of each other.
-#[derive(Default)]
-struct Overlap {
-    /// Events that came since the list was begun, if one is being made.
-    since: Option<Vec<Seen>>,
-    /// The version of the last list: events that are not newer are in it.
-    listed: Option<u64>,
+/// How far a feed was followed.
+struct Position {
+    /// The version that was seen last.
+    version: String,
+    trust: Trust,
 }
 
-/// An event.
-struct Seen {
-    version: Option<u64>,
-    key: ObjectKey,
-    object: Option<Object>,
+/// Whether the server is known to have come as far as a version.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// It said so itself.
+    Certain,
+    /// The connection broke, and what it was to may have become something else meanwhile.
+    Doubtful,
 }
 
 // === impl Watcher ===
@@ -147,20 +148,7 @@ impl Watcher {
                 () = sleep_until(due) => {}
                 () = self.feeds.relist_due(&self.feed) => self.feeds.take_relist(&self.feed),
             }
-            let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
-            let (objects, version) = loop {
-                let list = async {
-                    self.overlap.lock().since = Some(Vec::new());
-                    self.requests.list().await
-                };
-                match self.requests.server.limiter.list(list).await {
-                    Ok(listed) => break listed,
-                    Err(failure) => {
-                        self.overlap.lock().since = None;
-                        self.list_failed(&failure, &mut backoff).await;
-                    }
-                }
-            };
+            let (objects, version) = self.relist().await;
             // What comes while there is no room belongs to the list, too.
             let Ok(room) = self.updates.reserve().await else {
                 return Stopped::Closed;
@@ -169,6 +157,24 @@ impl Watcher {
             room.send(Update::Reset(vec![(self.feed.clone(), objects)]));
             self.feeds.listed(&self.feed);
             due = Instant::now() + jittered(self.cycle());
+        }
+    }
+
+    /// Lists while the watch goes on, until a list succeeds.
+    async fn relist(&self) -> Listed {
+        let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
+        loop {
+            let list = async {
+                self.overlap.lock().begin();
+                self.requests.list().await
+            };
+            match self.requests.server.limiter.list(list).await {
+                Ok(listed) => return listed,
+                Err(failure) => {
+                    self.overlap.lock().give_up();
+                    self.list_failed(&failure, &mut backoff).await;
+                }
+            }
         }
     }
 
@@ -202,28 +208,25 @@ impl Watcher {
     // --- watches ---
 
     /// Watches from `version`, again and again, until that version is gone or nobody listens any more.
-    async fn watches(&self, mut version: String) -> Stopped {
+    async fn watches(&self, version: String) -> Stopped {
         let mut backoff = Backoff::new(WATCH_PAUSE, 2);
-        // The connection broke, and what it was to may have become something else meanwhile.
-        let mut is_doubtful = false;
+        let mut position = Position::at(version);
         loop {
             let started = Instant::now();
-            let stopped = self.watch(&mut version, &mut is_doubtful).await;
+            let stopped = self.watch(&mut position).await;
             let lasted = started.elapsed();
-            // The client tells a connection that broke as the end of the watch.
-            let is_whole =
-                matches!(stopped, Stopped::Ended) && lasted >= self.asked_to_last().mul_f64(0.9);
+            let is_whole = self.is_whole(&stopped, lasted);
             if is_whole || lasted > LONGEST_UNREACHABLE {
                 backoff.reset();
             }
-            is_doubtful |= !is_whole;
+            if !is_whole {
+                position.trust = Trust::Doubtful;
+            }
+            let rest = WATCH_INTERVAL.saturating_sub(lasted);
             let pause = match &stopped {
                 Stopped::Closed | Stopped::Gone(_) => return stopped,
-                Stopped::Ended if is_whole => WATCH_INTERVAL.saturating_sub(lasted),
-                Stopped::Ended => {
-                    let pause = stopped.pause(&mut backoff);
-                    pause.max(WATCH_INTERVAL.saturating_sub(lasted))
-                }
+                Stopped::Ended if is_whole => rest,
+                Stopped::Ended => stopped.pause(&mut backoff).max(rest),
                 Stopped::Failed(_) => {
                     self.watch_failed(&stopped);
                     stopped.pause(&mut backoff)
@@ -233,68 +236,80 @@ impl Watcher {
         }
     }
 
-    /// Follows a watch from `version`, which moves along, until it stops. If it `is_doubtful` whether the server has come
-    /// as far as `version`, asks; the watch does not count as activity before.
-    async fn watch(&self, version: &mut String, is_doubtful: &mut bool) -> Stopped {
-        let silence = self.timing.watch_timeout + WATCH_GRACE;
+    /// Tells whether a watch ended when it was asked to. The client tells a connection that broke as the end of the
+    /// watch, too.
+    fn is_whole(&self, stopped: &Stopped, lasted: Duration) -> bool {
+        matches!(stopped, Stopped::Ended) && lasted >= self.asked_to_last().mul_f64(0.9)
+    }
+
+    /// Follows a watch from `position`, which moves along, until it stops. If it is doubtful whether the server has come as
+    /// far, asks; the watch does not count as activity before.
+    async fn watch(&self, position: &mut Position) -> Stopped {
         let seconds = u32::try_from(self.asked_to_last().as_secs()).unwrap_or(u32::MAX);
-        let opening = self.requests.watch(version, seconds);
-        let events = match timeout(silence, opening).await {
+        let opening = self.requests.watch(&position.version, seconds);
+        let events = match timeout(self.silence(), opening).await {
             Ok(Ok(events)) => events,
             Ok(Err(failure)) => return failure.into(),
-            Err(_) => return Failure::Silent(silence).into(),
+            Err(_) => return Failure::Silent(self.silence()).into(),
         };
-        let check = self.check(version.clone());
+        let check = self.check(position.version.clone());
         pin_mut!(events, check);
         loop {
-            if !*is_doubtful {
+            if !position.is_doubtful() {
                 self.feeds.alive(&self.feed);
             }
-            let next = tokio::select! {
-                next = timeout(silence, events.next()) => next,
-                checked = &mut check, if *is_doubtful => {
-                    match checked {
-                        Ok(()) => *is_doubtful = false,
-                        Err(stopped) => return stopped,
-                    }
-                    continue;
+            let taken = tokio::select! {
+                event = self.next(&mut events) => match event {
+                    Ok(event) => self.take(event, position).await,
+                    Err(stopped) => Err(stopped),
+                },
+                checked = &mut check, if position.is_doubtful() => {
+                    checked.map(|()| position.trust = Trust::Certain)
                 }
             };
-            let applied = match next {
-                Err(_) => return Failure::Silent(silence).into(),
-                Ok(None) => return Stopped::Ended,
-                Ok(Some(Err(kube::Error::SerdeError(error)))) => {
-                    return Stopped::Gone(format!("an event could not be read: {error}"));
-                }
-                Ok(Some(Err(error))) => return Failure::from(error).into(),
-                Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => {
-                    let json = object.to_string();
-                    let object = KubeObject::read(&json);
-                    note_version(version, &object);
-                    let update = match self.requests.reduce(&object) {
-                        Some((key, object)) => Some((key, Some(object))),
-                        None => object.key().map(|key| (key, None)),
-                    };
-                    self.apply(number(&object), update).await
-                }
-                Ok(Some(Ok(WatchEvent::Deleted(object)))) => {
-                    let json = object.to_string();
-                    let object = KubeObject::read(&json);
-                    note_version(version, &object);
-                    let update = object.key().map(|key| (key, None));
-                    self.apply(number(&object), update).await
-                }
-                Ok(Some(Ok(WatchEvent::Bookmark(bookmark)))) => {
-                    *version = bookmark.metadata.resource_version;
-                    Ok(())
-                }
-                Ok(Some(Ok(WatchEvent::Error(status)))) => {
-                    return Failure::refused(*status).into();
-                }
-            };
-            if let Err(stopped) = applied {
+            if let Err(stopped) = taken {
                 return stopped;
             }
+        }
+    }
+
+    /// Waits for the next event of a watch.
+    async fn next(
+        &self,
+        events: &mut (impl Stream<Item = kube::Result<WatchEvent<Value>>> + Unpin),
+    ) -> Result<WatchEvent<Value>, Stopped> {
+        let silence = self.silence();
+        let next = timeout(silence, events.next()).await;
+        match next.map_err(|_| Failure::Silent(silence))? {
+            None => Err(Stopped::Ended),
+            Some(Ok(event)) => Ok(event),
+            Some(Err(kube::Error::SerdeError(error))) => Err(Stopped::Gone(format!(
+                "an event could not be read: {error}"
+            ))),
+            Some(Err(error)) => Err(Failure::from(error).into()),
+        }
+    }
+
+    /// Takes an event, and moves `position` along. Fails if it says that watching ends.
+    async fn take(&self, event: WatchEvent<Value>, position: &mut Position) -> Result<(), Stopped> {
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                let json = object.to_string();
+                let object = KubeObject::read(&json);
+                position.move_to(&object);
+                self.apply(&object, self.requests.reduce(&object)).await
+            }
+            WatchEvent::Deleted(object) => {
+                let json = object.to_string();
+                let object = KubeObject::read(&json);
+                position.move_to(&object);
+                self.apply(&object, None).await
+            }
+            WatchEvent::Bookmark(bookmark) => {
+                position.version = bookmark.metadata.resource_version;
+                Ok(())
+            }
+            WatchEvent::Error(status) => Err(Failure::refused(*status).into()),
         }
     }
 
@@ -319,6 +334,11 @@ impl Watcher {
         }
     }
 
+    /// Returns how long nothing may be heard on a watch.
+    fn silence(&self) -> Duration {
+        self.timing.watch_timeout + WATCH_GRACE
+    }
+
     /// Returns when the server is asked to end a watch: whole seconds.
     fn asked_to_last(&self) -> Duration {
         Duration::from_secs(self.timing.watch_timeout.as_secs().max(1))
@@ -339,21 +359,27 @@ impl Watcher {
 
     // --- updates ---
 
+    /// Sends that an object of the feed is there as reduced, or that it is not there.
     async fn apply(
         &self,
-        version: Option<u64>,
-        update: Option<(ObjectKey, Option<Object>)>,
+        object: &KubeObject<'_>,
+        reduced: Option<(ObjectKey, Object)>,
     ) -> Result<(), Stopped> {
-        let Some((key, object)) = update else {
-            return Ok(()); // an object without a name cannot be anything to us
+        let (key, reduced) = match reduced {
+            Some((key, reduced)) => (key, Some(reduced)),
+            None => match object.key() {
+                Some(key) => (key, None),
+                None => return Ok(()), // an object without a name cannot be anything to us
+            },
         };
-        if !self.overlap.lock().note(version, &key, object.as_ref()) {
+        let version = number(object);
+        if !self.overlap.lock().note(version, &key, reduced.as_ref()) {
             return Ok(());
         }
         self.send(Update::Apply {
             watch: self.feed.watch,
             key,
-            object,
+            object: reduced,
         })
         .await
     }
@@ -363,52 +389,31 @@ impl Watcher {
     }
 }
 
-// === impl Overlap ===
+// === impl Position ===
 
-impl Overlap {
-    /// Notes an event. Tells whether it is news: an event that the last list already had would make an object older for a
-    /// moment.
-    fn note(&mut self, version: Option<u64>, key: &ObjectKey, object: Option<&Object>) -> bool {
-        if is_in(version, self.listed) {
-            return false;
+impl Position {
+    /// Starts at the version of a list.
+    fn at(version: String) -> Self {
+        Self {
+            version,
+            trust: Trust::Certain,
         }
-        if let Some(since) = &mut self.since {
-            since.push(Seen {
-                version,
-                key: key.clone(),
-                object: object.cloned(),
-            });
-        }
-        true
     }
 
-    /// Adds to a list what came while it was made, and is newer.
-    fn end(&mut self, mut objects: Objects, version: &str) -> Objects {
-        self.listed = version.parse().ok();
-        for seen in self.since.take().unwrap_or_default() {
-            if is_in(seen.version, self.listed) {
-                continue;
-            }
-            match seen.object {
-                Some(object) => _ = objects.insert(seen.key, object),
-                None => _ = objects.remove(&seen.key),
-            }
+    /// Moves along to the version of an object that was heard of.
+    fn move_to(&mut self, object: &KubeObject<'_>) {
+        if let Some(seen) = object.resource_version() {
+            self.version.replace_range(.., seen);
         }
-        objects
+    }
+
+    /// Tells whether the server has to be asked how far it has come.
+    fn is_doubtful(&self) -> bool {
+        self.trust == Trust::Doubtful
     }
 }
 
-/// Tells whether an event is in a list. Versions that are no numbers cannot be compared: such an event counts as newer.
-fn is_in(event: Option<u64>, list: Option<u64>) -> bool {
-    matches!((event, list), (Some(event), Some(list)) if event <= list)
-}
-
+/// Returns the version of an object, if it is a number.
 fn number(object: &KubeObject<'_>) -> Option<u64> {
     object.resource_version()?.parse().ok()
-}
-
-fn note_version(version: &mut String, object: &KubeObject<'_>) {
-    if let Some(seen) = object.resource_version() {
-        version.replace_range(.., seen);
-    }
 }
