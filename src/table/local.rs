@@ -15,22 +15,25 @@ pub enum NonMember {
     Off,
 }
 
-/// Tells why the headless Service of this cluster with a service's name is no member; `None` if it is one, or if there
-/// is no such Service.
+/// Returns why the headless Service of this cluster with a service's name is no member. Returns `None` if it is one, or if
+/// there is no such Service.
 pub(super) fn non_member_of(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<NonMember> {
     let parts = Parts::of(key, inputs);
-    non_member(parts.local?, parts.is_mirrored(), rules)
+    non_member(parts.local?, &parts, rules)
 }
 
-/// Tells why a headless Service is no member, if it is none. `is_matching`: a mirror of it exists, of an excluded cluster
-/// too.
-pub(super) fn non_member(
-    local: &LocalService,
-    is_matching: bool,
-    rules: &Rules,
-) -> Option<NonMember> {
+/// Returns the headless Service of this cluster if it joins.
+pub(super) fn local_member<'i>(parts: &Parts<'i>, rules: &Rules) -> Option<&'i LocalService> {
+    parts
+        .local
+        .filter(|local| non_member(local, parts, rules).is_none())
+}
+
+/// Returns why a headless Service does not join, if it does not. A mirror makes it join, also one of an excluded cluster:
+/// leaving out a cluster must not remove the members of this one.
+fn non_member(local: &LocalService, parts: &Parts<'_>, rules: &Rules) -> Option<NonMember> {
     let joins = match rules.local_members {
-        LocalMembers::Matching => is_matching || local.is_exported(),
+        LocalMembers::Matching => parts.is_mirrored() || local.is_exported(),
         LocalMembers::Exported => local.is_exported(),
         LocalMembers::Off => return Some(NonMember::Off),
     };

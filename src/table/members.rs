@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use smallvec::smallvec;
 
 use super::inputs::Inputs;
-use super::local::export_conflict;
+use super::local::{export_conflict, local_member};
 use super::missing::missing_hosts;
 use super::parts::Parts;
 use super::rules::Rules;
@@ -63,7 +63,7 @@ impl<'i> Members<'i> {
         let mut skipped = Vec::new();
         let mirrors = included_mirrors(parts, rules, &mut skipped);
         let mut drafts = mirrored(parts, key, inputs, rules, &mut skipped);
-        let local = parts.local_member(rules);
+        let local = local_member(parts, rules);
         if local.is_some() {
             drafts.extend(locals(key, inputs, rules, &mut skipped));
         }

@@ -1,8 +1,6 @@
 //! The objects that are part of one service, by what they are: the only place that tells their kinds apart.
 
 use super::inputs::Inputs;
-use super::local::non_member;
-use super::rules::Rules;
 use crate::mirror::{
     ClusterName, EndpointMirror, HeadlessMirror, LocalService, Object, ObjectKey, ServiceKey,
 };
@@ -36,14 +34,6 @@ impl<'i> Parts<'i> {
             }
         }
         parts
-    }
-
-    /// Returns the headless Service of this cluster if it joins (rule M5). A mirror makes it join, of an excluded cluster
-    /// too: leaving out a cluster must not take this one's members away.
-    pub(super) fn local_member(&self, rules: &Rules) -> Option<&'i LocalService> {
-        let is_member =
-            |local: &&LocalService| non_member(local, self.is_mirrored(), rules).is_none();
-        self.local.filter(is_member)
     }
 
     /// Tells whether a headless mirror of the service exists.
