@@ -56,7 +56,11 @@ fn answers_go_on_during_the_grace_period_and_the_end_is_clean() {
     // Idle connections do not keep it, and learn that it ends. HTTP/2 first: its client has a part in it, which the server
     // does not wait for long.
     let ended = second.ended();
-    let is_clean = |error: &h2::Error| error.reason() == Some(h2::Reason::NO_ERROR);
+    // What the client says after GOAWAY may come too late to be taken.
+    let is_clean = |error: &h2::Error| {
+        let late = error.get_io().map(std::io::Error::kind);
+        error.reason() == Some(h2::Reason::NO_ERROR) || late == Some(std::io::ErrorKind::BrokenPipe)
+    };
     assert!(ended.as_ref().map_or_else(is_clean, |()| true), "{ended:?}");
     assert_eq!(end_of(&mut idle), End::CloseNotify);
     assert_eq!(end_of(&mut kept), End::CloseNotify);
