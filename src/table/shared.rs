@@ -4,6 +4,17 @@
 //! Entries are spread over small shards by their hashes. A copy copies the list of shards; an insertion copies one shard
 //! if anybody else has it too. Finding an entry touches a shard's place in the list, its entries, and the one that was
 //! looked for.
+//!
+//! Measured beside `HashTrieMapSync` of `rpds` with the same hasher, texts as keys (the table of 100,000 endpoints has maps
+//! of 200 to 10,000 entries):
+//!
+//! | entries | look-up, ns | building, ms | octets for each entry | copying and changing one, µs |
+//! |---|---|---|---|---|
+//! | 200 | 30 (`rpds`: 28) | 0.03 (0.02) | 37 (108) | 0.3 (0.5) |
+//! | 10,000 | 53 (59) | 2.0 (1.7) | 40 (110) | 17 (1) |
+//! | 100,000 | 248 (407) | 30 (74) | 37 (104) | 133 (2) |
+//!
+//! In addition, a copy that did not change is equal at once, which is asked for every build.
 
 use std::borrow::Borrow;
 use std::fmt;
