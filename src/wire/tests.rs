@@ -9,6 +9,8 @@ use crate::table::{Published, Table};
 use crate::testing::{endpoint, local, mirror, published, table, zones};
 use crate::zone::{Order, RecordType, order};
 
+mod owner_names;
+
 fn shop() -> Table {
     let mut objects = vec![
         mirror("prod", "db", "east"),

@@ -17,7 +17,6 @@
 //! - `data`: what is served and asked; `servers`: who serves it; `processes`: child processes, their CPU time and memory
 //! - `load`: dnsperf, and a client with a connection for each query; `flow`: queries at a fixed rate; `floor`: the least that a server can do
 //! - `check`: that all servers give the same answers; `report`: tables, goals, Markdown, a chart
-//! - `support`: what the tests share; `cluster`, `harness`, …: the real API server of the end-to-end tests
 #![expect(
     clippy::print_stdout,
     reason = "a command whose output is what it is for"
@@ -29,82 +28,28 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
+use support::say::say;
 
 use crate::report::Report;
 
 mod check;
-#[allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::wildcard_enum_match_arm,
-    reason = "shared with the end-to-end tests, which use more of it"
-)]
-#[path = "../e2e/cluster.rs"]
-mod cluster;
 mod coredns;
-#[allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::wildcard_enum_match_arm,
-    reason = "shared with the end-to-end tests, which use more of it"
-)]
-#[path = "../e2e/credentials.rs"]
-mod credentials;
 mod data;
 mod encrypted;
-#[allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::wildcard_enum_match_arm,
-    reason = "shared with the end-to-end tests, which use more of it"
-)]
-#[path = "../e2e/figures.rs"]
-mod figures;
 mod floor;
 mod flow;
 mod freshness;
-#[allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::wildcard_enum_match_arm,
-    reason = "shared with the end-to-end tests, which use more of it"
-)]
-#[path = "../e2e/harness.rs"]
-mod harness;
 mod latency;
 mod load;
 mod memory;
 mod mirrors;
 mod overload;
 mod processes;
-#[allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::wildcard_enum_match_arm,
-    reason = "shared with the end-to-end tests, which use more of it"
-)]
-#[path = "../e2e/recordings.rs"]
-mod recordings;
 mod report;
 mod servers;
 mod soak;
-#[allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::wildcard_enum_match_arm,
-    reason = "shared with the end-to-end tests, which use more of it"
-)]
-#[path = "../e2e/standin.rs"]
-mod standin;
 mod start;
 mod stored;
-mod support;
 mod tcp;
 mod udp;
 mod workers;
@@ -310,9 +255,4 @@ fn binary() -> Result<PathBuf> {
         binary.display()
     );
     Ok(binary)
-}
-
-/// Tells how far it is.
-fn say(line: &str) {
-    println!("bench: {line}");
 }

@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
+use support::query::{self, Packet};
+use support::reply::Record;
+use support::say::say;
+use support::wait::PATIENCE;
+use support::wire::{Over, try_ask};
 
-use crate::data::{Kind, Question};
-use crate::say;
+use crate::data::Kind;
 use crate::servers::Server;
-use crate::support::PATIENCE;
-use crate::support::message::Message;
-use crate::support::wire::{Over, exchange};
 
 /// Questions of a kind that are compared.
 const SAMPLE: usize = 25;
-/// TC, in the second word of the header.
-const TRUNCATED: u16 = 0x0200;
 
 /// Compares response code and records of the answer section of a sample of all kinds, and tells how long replies are.
 ///
@@ -60,7 +59,7 @@ pub(crate) fn same_answers<'s>(
 }
 
 /// Response code, and records in some order.
-pub(crate) type Seen = (u16, Vec<(String, u16, u32, String)>);
+pub(crate) type Seen = (u16, Vec<Record>);
 
 /// Compares how many answers servers give, each to its own questions.
 ///
@@ -92,33 +91,15 @@ pub(crate) fn as_many_answers(servers: [&Server; 2], kinds: &[Kind]) -> Result<(
 /// # Errors
 ///
 /// If the reply is cut, or none comes.
-pub(crate) fn see(server: SocketAddr, asked: &Question, over: Over) -> Result<(Seen, usize)> {
-    let reply = exchange(server, &query(asked, 1)?, over, PATIENCE)?;
-    let reply = Message::read(&reply).map_err(|error| anyhow!("a reply that is none: {error}"))?;
-    ensure!(reply.flags & TRUNCATED == 0, "a reply is cut");
-    let records = reply.answers.into_iter();
-    let mut records: Vec<_> = records
-        .map(|record| (record.owner, record.rtype, record.ttl, record.data))
-        .collect();
+pub(crate) fn see(server: SocketAddr, asked: &str, over: Over) -> Result<(Seen, usize)> {
+    let reply = try_ask(server, &query(asked), over, PATIENCE)?;
+    ensure!(!reply.is_truncated(), "a reply is cut");
+    let mut records = reply.in_lower_case().answers;
     records.sort_unstable();
     Ok(((reply.rcode, records), reply.octets))
 }
 
 /// A query as dnsperf writes it: RD, and EDNS with 4096 octets.
-///
-/// # Errors
-///
-/// If a label is too long.
-pub(crate) fn query(question: &Question, id: u16) -> Result<Vec<u8>> {
-    let mut query = id.to_be_bytes().to_vec();
-    query.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 1]);
-    for label in question.name.trim_end_matches('.').split('.') {
-        query.push(u8::try_from(label.len())?);
-        query.extend(label.bytes());
-    }
-    query.push(0);
-    query.extend(question.rtype.to_be_bytes());
-    query.extend([0, 1]);
-    query.extend([0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, 0]);
-    Ok(query)
+pub(crate) fn query(question: &str) -> Packet {
+    query::query(&format!("{question} +rd +bufsize=4096"))
 }

@@ -2,19 +2,19 @@
 //! a headless Service and a slice for each of our services.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::Value;
+use support::cluster::Cluster;
+use support::objects::{Manifest, local};
+use support::wire::Over;
 
-use crate::cluster::Cluster;
 use crate::data::{
     Kind, Question, SMALL, Services, namespace, question, write_manifest, write_questions,
 };
 use crate::load::{Way, run};
-use crate::processes::{Process, SERVER};
+use crate::processes::{SERVER, start, wait_until_ready};
 use crate::report::{Goals, Report, Table};
 use crate::servers::{COREDNS, ONE_CORE, Server, Source};
 use crate::start::{coredns_command, write_all};
-use crate::support::message::{A, SRV};
-use crate::support::wire::Over;
 use crate::{Effort, check, say};
 
 /// Where CoreDNS has its names.
@@ -33,17 +33,12 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let cluster = Cluster::start()?;
     write_all(&cluster, &plain_services(&SMALL))?;
 
-    let (ours, _) = Server::ours(
-        Source::File(&manifest),
-        ONE_CORE,
-        &["--log-level=warn"],
-        folder,
-    )?;
+    let (ours, _) = Server::ours(Source::File(&manifest), ONE_CORE, &["--log-level=warn"])?;
     let (command, address, ready) = coredns_command(&cluster.kubeconfig, SERVER, folder)?;
-    let mut process = Process::start(COREDNS, command, folder)?;
-    process.wait_until_ready(ready)?;
-    let last = question(&SMALL, SMALL.count - 1, "", A, THEIR_ZONE);
-    process.wait_for("the last service", || {
+    let mut process = start(COREDNS, command)?;
+    wait_until_ready(&mut process, ready)?;
+    let last = question(&SMALL, SMALL.count - 1, "", "A", THEIR_ZONE);
+    process.wait_for("the last service", |_| {
         check::see(address, &last, Over::Udp).ok()
     })?;
     let theirs = Server {
@@ -55,9 +50,9 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let servers = [(&ours, "global."), (&theirs, THEIR_ZONE)];
 
     let kinds = [
-        ("A9", "", A),
-        ("SRV9", "_sql._tcp.", SRV),
-        ("NXDOMAIN", "no-", A),
+        ("A9", "", "A"),
+        ("SRV9", "_sql._tcp.", "SRV"),
+        ("NXDOMAIN", "no-", "A"),
     ];
     let mut asked = vec![];
     for (name, prefix, rtype) in kinds {
@@ -99,34 +94,16 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
 
 /// Services with as many addresses as ours, in one cluster, as anybody would write them.
 fn plain_services(services: &Services) -> Vec<Value> {
-    let mut objects = vec![];
     let count = services.clusters * services.endpoints;
-    for index in 0..services.count {
+    let service = |index: usize| {
         let (name, namespace) = (services.name(index), namespace(index));
-        let ports = services.ports.iter();
-        let ports: Vec<_> = ports
-            .map(|(name, port)| json!({"name": name, "protocol": "TCP", "port": port}))
-            .collect();
-        let endpoint = |number: usize| {
+        let service = local(&namespace, &name).without_selector();
+        (0..count).fold(service.ports(&services.all_ports()), |service, number| {
             let [_, _, high, low] =
                 (u32::try_from(index * count + number).unwrap_or(0)).to_be_bytes();
-            json!({
-                "addresses": [format!("10.244.{high}.{low}")], "hostname": format!("{name}-{number}"),
-                "conditions": {"ready": true},
-            })
-        };
-        objects.push(json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace},
-            "spec": {"clusterIP": "None", "ports": ports},
-        }));
-        objects.push(json!({
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": format!("{name}-1"), "namespace": namespace, "labels": {
-                "kubernetes.io/service-name": name, "endpointslice.kubernetes.io/managed-by": "bench",
-            }},
-            "addressType": "IPv4", "ports": ports,
-            "endpoints": (0..count).map(endpoint).collect::<Vec<_>>(),
-        }));
-    }
-    objects
+            let (host, address) = (format!("{name}-{number}"), format!("10.244.{high}.{low}"));
+            service.endpoint(Some(&host), &address, true)
+        })
+    };
+    (0..services.count).map(service).collect::<Manifest>().0
 }

@@ -5,10 +5,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use serde_json::{Map, Value, json};
-
-use crate::support::message::{A, AAAA, SRV};
-use crate::support::mirror_objects::HeadlessMirror;
+use serde_json::{Value, json};
+use support::objects::mirror;
 
 /// Services of one size.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +51,14 @@ impl Services {
     pub(crate) fn name(&self, index: usize) -> String {
         format!("{}{index}", self.prefix)
     }
+
+    /// Names, protocols and numbers of ports.
+    pub(crate) fn all_ports(&self) -> Vec<(&'static str, &'static str, u16)> {
+        let ports = self.ports.iter();
+        ports
+            .map(|(name, number)| (*name, "TCP", *number))
+            .collect()
+    }
 }
 
 /// Questions of one kind.
@@ -66,14 +72,8 @@ pub(crate) struct Kind {
     pub(crate) file: PathBuf,
 }
 
-/// A name and a type.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Question {
-    /// With a final dot.
-    pub(crate) name: String,
-    /// As a number.
-    pub(crate) rtype: u16,
-}
+/// A name, with a final dot, and a type, as dnsperf reads them.
+pub(crate) type Question = String;
 
 /// What the sections `udp` and `tcp` serve.
 pub(crate) fn nines_and_nineties() -> [Services; 2] {
@@ -86,17 +86,17 @@ pub(crate) fn nines_and_nineties() -> [Services; 2] {
 ///
 /// If a file cannot be written to `folder`.
 pub(crate) fn kinds(folder: &Path) -> Result<Vec<Kind>> {
-    let ask = |services: Services, prefix: &str, rtype: u16| -> Vec<Question> {
+    let ask = |services: Services, prefix: &str, rtype: &str| -> Vec<Question> {
         let all = 0..services.count;
         all.map(|index| question(&services, index, prefix, rtype, "global."))
             .collect()
     };
     let plain = [
-        ("A9", ask(SMALL, "", A)),
-        ("A90", ask(LARGE, "", A)),
-        ("SRV9", ask(SMALL, "_sql._tcp.", SRV)),
-        ("NXDOMAIN", ask(SMALL, "no-", A)),
-        ("NODATA", ask(SMALL, "", AAAA)),
+        ("A9", ask(SMALL, "", "A")),
+        ("A90", ask(LARGE, "", "A")),
+        ("SRV9", ask(SMALL, "_sql._tcp.", "SRV")),
+        ("NXDOMAIN", ask(SMALL, "no-", "A")),
+        ("NODATA", ask(SMALL, "", "AAAA")),
     ];
     // In ten: five A9, two SRV9, one of each other kind.
     let mixed = (0..SMALL.count).map(|index| {
@@ -124,14 +124,11 @@ pub(crate) fn question(
     services: &Services,
     index: usize,
     prefix: &str,
-    rtype: u16,
+    rtype: &str,
     zone: &str,
 ) -> Question {
     let (service, namespace) = (services.name(index), namespace(index));
-    Question {
-        name: format!("{prefix}{service}.{namespace}.{zone}"),
-        rtype,
-    }
+    format!("{prefix}{service}.{namespace}.{zone} {rtype}")
 }
 
 /// Writes questions as dnsperf reads them.
@@ -140,15 +137,7 @@ pub(crate) fn question(
 ///
 /// If the file cannot be written.
 pub(crate) fn write_questions(file: &Path, questions: &[Question]) -> Result<()> {
-    let line = |question: &Question| {
-        let rtype = match question.rtype {
-            A => "A",
-            AAAA => "AAAA",
-            _ => "SRV",
-        };
-        format!("{} {rtype}\n", question.name)
-    };
-    let text: String = questions.iter().map(line).collect();
+    let text: String = questions.iter().flat_map(|line| [line, "\n"]).collect();
     fs::write(file, text).with_context(|| format!("writing {}", file.display()))
 }
 
@@ -159,19 +148,7 @@ pub(crate) fn write_questions(file: &Path, questions: &[Question]) -> Result<()>
 /// If the file cannot be read.
 pub(crate) fn read_questions(file: &Path) -> Result<Vec<Question>> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
-    let question = |line: &str| {
-        let (name, rtype) = line.split_once(' ')?;
-        let rtype = match rtype {
-            "A" => A,
-            "AAAA" => AAAA,
-            _ => SRV,
-        };
-        Some(Question {
-            name: name.to_owned(),
-            rtype,
-        })
-    };
-    Ok(text.lines().filter_map(question).collect())
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 /// Writes the objects of all these services, one in a line, as the API server prints them: mirrors, endpoint mirrors
@@ -228,26 +205,16 @@ impl Objects {
         output: &mut impl Write,
     ) -> Result<()> {
         let (service, namespace) = (services.name(index), namespace(index));
-        let port =
-            |(name, number): &(&str, u16)| json!({"name": name, "protocol": "TCP", "port": number});
-        let ports = services.ports.iter().map(port).collect();
         for cluster in &CLUSTERS[..services.clusters] {
-            let mirror = HeadlessMirror {
-                name: &format!("{service}-{cluster}"),
-                namespace: &namespace,
-                cluster,
-                service: &service,
-                ports: &ports,
-            };
-            self.write(mirror.service(Map::new()), output)?;
+            let mirror = mirror(&namespace, &service, cluster).ports(&services.all_ports());
+            self.write(mirror.service(), output)?;
             for endpoint in 0..services.endpoints {
                 self.endpoints += 1;
                 let [_, high, middle, low] = u32::try_from(FIRST + self.endpoints)?.to_be_bytes();
                 let address = format!("10.{}.{middle}.{low}", 96 + high);
                 let host = format!("{service}-{endpoint}");
-                let name = format!("{host}-{cluster}");
-                self.write(mirror.endpoint(&name, &host, &[address]), output)?;
-                self.write(mirror.slice(&name, true), output)?;
+                self.write(mirror.endpoint_mirror(&host, &[&address]), output)?;
+                self.write(mirror.slice(&host, true), output)?;
             }
         }
         Ok(())

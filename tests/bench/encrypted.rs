@@ -8,18 +8,18 @@ pub(crate) mod client;
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use support::certificates::{Issued, issue_good};
+use support::wire::Over;
 
 use crate::check::same_answers;
 use crate::data::SMALL;
 use crate::load::{self, Round};
-use crate::processes::{LOAD, Process, SERVER, command};
+use crate::processes::{LOAD, SERVER, command};
 use crate::report::{Goals, KEPT, Report, Table};
 use crate::servers::{COREDNS, ONE_CORE, Served, Server, Source, free_address};
-use crate::support::message::{SOA, question};
-use crate::support::wire::Over;
 use crate::{Effort, say};
 use client::{Connections, Protocol};
 
@@ -28,12 +28,6 @@ struct Encrypted {
     server: Server,
     tls: SocketAddr,
     https: SocketAddr,
-}
-
-/// A certificate that signs itself, in files.
-struct Issued {
-    certificate: PathBuf,
-    key: PathBuf,
 }
 
 /// What a kind of load is called, and what it does.
@@ -58,9 +52,9 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = folder.path();
     let served = Served::prepare(&[SMALL], folder)?;
     let asked = &served.kinds[..1];
-    let issued = Issued::write(folder)?;
-    let ours = Encrypted::ours(&served, &issued, folder)?;
-    let theirs = Encrypted::coredns(&served, &issued, folder)?;
+    issue_good().write(folder);
+    let ours = Encrypted::ours(&served, folder)?;
+    let theirs = Encrypted::coredns(&served, folder)?;
     let mut servers = vec![ours, theirs];
     same_answers(servers.iter().map(|one| &one.server), asked, Over::Tcp)?;
 
@@ -73,7 +67,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
                 effort.rounds, way.name
             );
             for one in &servers {
-                let measured = way.run(one, &asked[0].file, &issued, effort.seconds)?;
+                let measured = way.run(one, &asked[0].file, folder, effort.seconds)?;
                 line += &measured.text(one.server.name);
                 table.add(&way.name, one.server.name, measured);
             }
@@ -122,13 +116,7 @@ fn ways() -> Vec<Way> {
 // === impl Way ===
 
 impl Way {
-    fn run(
-        &self,
-        one: &Encrypted,
-        questions: &Path,
-        issued: &Issued,
-        seconds: u32,
-    ) -> Result<Round> {
+    fn run(&self, one: &Encrypted, questions: &Path, folder: &Path, seconds: u32) -> Result<Round> {
         let server = match self.protocol {
             Protocol::Tls => one.tls,
             Protocol::Post | Protocol::Get | Protocol::Http1 => one.https,
@@ -141,54 +129,43 @@ impl Way {
         own.arg(format!("--clients={}", self.clients));
         own.arg(format!("--depth={}", self.depth));
         own.arg(format!("--seconds={seconds}"));
-        own.arg("--certificate").arg(&issued.certificate);
+        own.arg("--certificate").arg(folder.join("tls.crt"));
         own.arg("--questions").arg(questions);
         load::measure(&one.server, vec![own]).with_context(|| self.name.clone())
-    }
-}
-
-// === impl Issued ===
-
-impl Issued {
-    fn write(folder: &Path) -> Result<Self> {
-        let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
-        let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
-        fs::write(&certificate, issued.cert.pem())?;
-        fs::write(&key, issued.signing_key.serialize_pem())?;
-        Ok(Self { certificate, key })
     }
 }
 
 // === impl Encrypted ===
 
 impl Encrypted {
-    fn ours(served: &Served, issued: &Issued, folder: &Path) -> Result<Self> {
+    fn ours(served: &Served, folder: &Path) -> Result<Self> {
         let (tls, https) = (free_address(), free_address());
-        let flags = [
-            "--log-level=warn".to_owned(),
+        let [certificate, key] = Issued::flags(folder);
+        let listen = [
             format!("--tls-listen={tls}"),
             format!("--https-listen={https}"),
-            format!("--tls-cert={}", issued.certificate.display()),
-            format!("--tls-key={}", issued.key.display()),
         ];
-        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let flags = [
+            "--log-level=warn",
+            &listen[0],
+            &listen[1],
+            &certificate,
+            &key,
+        ];
         let source = Source::File(&served.manifest);
-        let (server, _) = Server::ours(source, ONE_CORE, &flags, folder)?;
+        let (server, _) = Server::ours(source, ONE_CORE, &flags)?;
         Ok(Self { server, tls, https })
     }
 
     /// CoreDNS with the same records and the same certificate.
-    fn coredns(served: &Served, issued: &Issued, folder: &Path) -> Result<Self> {
+    fn coredns(served: &Served, folder: &Path) -> Result<Self> {
         let (address, tls, https) = (free_address(), free_address(), free_address());
         let zone = format!(
             "    file {} {{\n        reload 0\n    }}",
             served.zone.display()
         );
-        let certificate = format!(
-            "    tls {} {}",
-            issued.certificate.display(),
-            issued.key.display()
-        );
+        let path = folder.display();
+        let certificate = format!("    tls {path}/tls.crt {path}/tls.key");
         let block = |scheme: &str, address: SocketAddr, certificate: &str| {
             let (ip, port) = (address.ip(), address.port());
             format!(
@@ -204,18 +181,7 @@ impl Encrypted {
         fs::write(&corefile, blocks.concat())?;
         let mut command = command("coredns", SERVER)?;
         command.arg("-conf").arg(&corefile);
-        let mut process = Process::start(COREDNS, command, folder)?;
-        let apex = question("global.", SOA);
-        process.wait_for("the zone", || {
-            let reply = apex.try_ask(address)?;
-            (reply.answers.len() == 1).then_some(())
-        })?;
-        let server = Server {
-            name: COREDNS,
-            address,
-            process,
-            admin: None,
-        };
+        let server = Server::of_zone(COREDNS, address, command)?;
         Ok(Self { server, tls, https })
     }
 }

@@ -12,11 +12,12 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, sendmmsg};
+use support::say::say;
+use support::wait::PATIENCE;
+use support::wire::{Over, exchange};
 
 use crate::check::query;
 use crate::data::read_questions;
-use crate::support::PATIENCE;
-use crate::support::wire::{Over, exchange};
 
 /// Datagrams that are taken with one call, as many as ours takes.
 const BATCH: usize = 32;
@@ -36,7 +37,7 @@ type Replies = HashMap<Vec<u8>, Vec<u8>, foldhash::fast::RandomState>;
 pub(crate) fn serve(listen: SocketAddr, from: SocketAddr, questions: &Path) -> Result<()> {
     let replies = canned(from, questions)?;
     let socket = UdpSocket::bind(listen)?;
-    crate::say(&format!("ready with {} answers", replies.len()));
+    say(&format!("ready with {} answers", replies.len()));
     let socket = socket.as_raw_fd();
     let mut queries = vec![[0_u8; OCTETS + 64]; BATCH];
     let mut answers = vec![[0_u8; OCTETS + 64]; BATCH];
@@ -93,7 +94,7 @@ pub(crate) fn serve(listen: SocketAddr, from: SocketAddr, questions: &Path) -> R
 fn canned(from: SocketAddr, questions: &Path) -> Result<Replies> {
     let mut replies = Replies::default();
     for question in read_questions(questions)? {
-        let query = query(&question, 0)?;
+        let query = query(&question).0;
         let reply = exchange(from, &query, Over::Udp, PATIENCE)?;
         let end = question_end(&query).unwrap_or(HEADER);
         ensure!(reply.len() <= OCTETS, "a reply of {} octets", reply.len());

@@ -15,10 +15,11 @@ use anyhow::{Context as _, Result, bail, ensure};
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::RcvBuf;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, sendmmsg, setsockopt};
+use support::process::finish;
 
 use crate::check::query;
 use crate::data::read_questions;
-use crate::processes::{LOAD, output, real_time_command};
+use crate::processes::{LOAD, real_time_command};
 use crate::servers::Server;
 
 /// Datagrams that are taken or sent with one call.
@@ -63,7 +64,7 @@ pub(crate) fn flow(server: &Server, questions: &Path, rate: u32, seconds: u32) -
     own.arg(format!("--rate={rate}"));
     own.arg(format!("--seconds={seconds}"));
     own.arg("--questions").arg(questions);
-    let text = output(&mut own).with_context(|| format!("asking {}", server.name))?;
+    let text = finish(&mut own).with_context(|| format!("asking {}", server.name))?;
     let words = text.split_whitespace().map(str::parse);
     let words: Vec<f64> = words.collect::<Result<_, _>>()?;
     let &[offered, answered, lost, wrong, p50, p99, p999] = &words[..] else {
@@ -97,10 +98,7 @@ pub(crate) fn flow(server: &Server, questions: &Path, rate: u32, seconds: u32) -
 /// If the questions cannot be read, or the socket cannot be used.
 pub(crate) fn send(server: SocketAddr, questions: &Path, rate: u32, seconds: u32) -> Result<()> {
     let questions = read_questions(questions)?;
-    let queries: Vec<Vec<u8>> = questions
-        .iter()
-        .map(|question| query(question, 0))
-        .collect::<Result<_>>()?;
+    let queries: Vec<Vec<u8>> = questions.iter().map(|question| query(question).0).collect();
     let socket = UdpSocket::bind(("127.0.0.1", 0))?;
     socket.connect(server)?;
     socket.set_read_timeout(Some(TICK * 100))?;

@@ -7,17 +7,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::objects::mirror;
+use support::query::query;
+use support::reply::Reply;
+use support::wait::PATIENCE;
+use support::wire::{Over, exchange, try_ask};
 
-use crate::cluster::Cluster;
-use crate::data::{Question, Services};
-use crate::processes::{ANY, Process};
+use crate::data::Services;
+use crate::processes::{ANY, start, wait_until_ready};
 use crate::report::{Figure, Report, median};
 use crate::start::{coredns_command, objects_to_write, our_command, write_all};
-use crate::support::PATIENCE;
-use crate::support::message::{A, Message, question};
-use crate::support::mirror_objects::HeadlessMirror;
-use crate::support::wire::{Over, exchange};
 use crate::{Effort, check, say};
 
 /// Changes that are measured in each round for each server.
@@ -52,32 +53,22 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let cluster = Cluster::start()?;
-    let ports = json!([{"name": "sql", "port": 26_257}]);
-    let names: Vec<(String, String)> = (0..SPREAD)
-        .map(|number| (format!("db{number}-east"), format!("db{number}")))
-        .collect();
-    let mirrors: Vec<HeadlessMirror<'_>> = names
-        .iter()
-        .map(|(name, service)| HeadlessMirror {
-            name,
-            namespace: "default",
-            cluster: "east",
-            service,
-            ports: &ports,
-        })
+    let mirrors: Vec<_> = (0..SPREAD)
+        .map(|number| mirror("default", &format!("db{number}"), "east"))
         .collect();
     for mirror in &mirrors {
-        cluster.put(&mirror.service(Map::new()))?;
+        cluster.put(&mirror.service())?;
     }
     let (ours, ours_at, ours_ready) = our_command(&cluster.kubeconfig, "warn")?;
     let (theirs, theirs_at, theirs_ready) = coredns_command(&cluster.kubeconfig, ANY, folder)?;
-    let mut ours = Process::start("global-dns", ours, folder)?;
-    let mut theirs_process = Process::start("CoreDNS", theirs, folder)?;
-    ours.wait_until_ready(ours_ready)?;
-    theirs_process.wait_until_ready(theirs_ready)?;
+    let mut ours = start("global-dns", ours)?;
+    let mut theirs_process = start("CoreDNS", theirs)?;
+    wait_until_ready(&mut ours, ours_ready)?;
+    wait_until_ready(&mut theirs_process, theirs_ready)?;
     // CoreDNS says that it is ready before it listens.
-    theirs_process.wait_for("a reply", || {
-        question("cluster.local.", A).try_ask(theirs_at)
+    theirs_process.wait_for("a reply", |_| {
+        let asked = query("cluster.local. A");
+        try_ask(theirs_at, &asked, Over::Tcp, PATIENCE).ok()
     })?;
 
     let (mut our_times, mut their_times) = (vec![], vec![]);
@@ -87,17 +78,16 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
             format!("10.96.{}.{}", 100 + change / 250, 1 + change % 250),
         );
         let mirror = &mirrors[change as usize / 2 % mirrors.len()];
-        let name = format!("{host}-east");
-        let object = mirror.endpoint(&name, &host, &[address]);
+        let object = mirror.endpoint_mirror(&host, &[&address]);
         let (server, asked, times) = match change % 2 {
             0 => (
                 ours_at,
-                format!("{host}.east.{}.default.global.", mirror.service),
+                format!("{host}.east.{}.default.global. A", mirror.service_name()),
                 &mut our_times,
             ),
             _ => (
                 theirs_at,
-                format!("{name}.default.svc.cluster.local."),
+                format!("{host}-east.default.svc.cluster.local. A"),
                 &mut their_times,
             ),
         };
@@ -220,10 +210,7 @@ fn shown(server: SocketAddr, mirror: &Value, is_up: bool) -> Result<Instant> {
     .map(|text| text.as_str().unwrap_or_default());
     let service = fq_name.split('.').nth(1).context("a host of a service")?;
     let address = mirror["spec"]["clusterIP"].as_str().context("an address")?;
-    let asked = Question {
-        name: format!("{service}.{namespace}.global."),
-        rtype: A,
-    };
+    let asked = format!("{service}.{namespace}.global. A");
     until(server, &asked, |reply| {
         let mut answers = reply.answers.iter();
         answers.any(|record| record.data == address) == is_up
@@ -231,26 +218,18 @@ fn shown(server: SocketAddr, mirror: &Value, is_up: bool) -> Result<Instant> {
 }
 
 /// Asks until there is an answer, and returns when it came.
-fn first_answer(server: SocketAddr, name: &str) -> Result<Instant> {
-    let asked = Question {
-        name: name.to_owned(),
-        rtype: A,
-    };
-    until(server, &asked, |reply| !reply.answers.is_empty())
+fn first_answer(server: SocketAddr, asked: &str) -> Result<Instant> {
+    until(server, asked, |reply| !reply.answers.is_empty())
 }
 
 /// Asks until the reply is as it should be, and returns when it came.
-fn until(
-    server: SocketAddr,
-    asked: &Question,
-    is_right: impl Fn(&Message) -> bool,
-) -> Result<Instant> {
-    let query = check::query(asked, 1)?;
+fn until(server: SocketAddr, asked: &str, is_right: impl Fn(&Reply) -> bool) -> Result<Instant> {
+    let query = check::query(asked).0;
     let began = Instant::now();
     loop {
         let reply = exchange(server, &query, Over::Udp, PATIENCE)?;
         let arrived = Instant::now();
-        let reply = Message::read(&reply).map_err(anyhow::Error::msg)?;
+        let reply = Reply::read(&reply).map_err(anyhow::Error::msg)?;
         if is_right(&reply) {
             return Ok(arrived);
         }

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
+use support::standin::{Manner, StandIn};
 
 use crate::data::{SMALL, kinds, read_objects, write_manifest};
 use crate::flow::{Flow, flow};
 use crate::load::{Way, run};
 use crate::report::{Figure, Report, median};
 use crate::servers::{ONE_CORE, Server, Source};
-use crate::standin::{Manner, StandIn};
 use crate::{Effort, say};
 
 /// Time between two changes: 500 in a second.
@@ -42,7 +42,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = folder.path();
     let restless = Restless::start(folder)?;
     let Restless { server, asked, .. } = &restless;
-    let floor = Server::floor(server.address, asked, folder)?;
+    let floor = Server::floor(server.address, asked)?;
     let capacity = run(server, asked, effort.seconds, Way::Udp)?.rate;
     #[expect(
         clippy::cast_possible_truncation,
@@ -95,7 +95,7 @@ impl Restless {
         let objects = read_objects(&manifest)?;
         let standin = StandIn::start(Manner::Good, &objects)?;
         let source = Source::Kubeconfig(&standin.kubeconfig);
-        let (server, _) = Server::ours(source, ONE_CORE, &["--log-level=warn"], folder)?;
+        let (server, _) = Server::ours(source, ONE_CORE, &["--log-level=warn"])?;
         let asked = kinds(folder)?.swap_remove(0).file;
         Ok(Self {
             server,

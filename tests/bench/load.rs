@@ -9,12 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use support::process::finish;
 
 use crate::check::query;
 use crate::data::read_questions;
-use crate::processes::{ANY, LOAD, command, output};
+use crate::processes::{ANY, LOAD, command, cpu_time};
 use crate::servers::Server;
-use crate::support::wire::frame;
 
 /// Connections that are under way at once, where each takes one question.
 const IN_FLIGHT: usize = 16;
@@ -106,15 +106,15 @@ pub(crate) fn run(server: &Server, questions: &Path, seconds: u32, way: Way) -> 
 ///
 /// If one does not run or is not answered, or the server has ended.
 pub(crate) fn measure(server: &Server, mut loads: Vec<Command>) -> Result<Round> {
-    let before = server.process.cpu_time()?;
+    let before = cpu_time(&server.process)?;
     let texts: Vec<Result<String>> = thread::scope(|scope| {
-        let loads = loads.iter_mut().map(|load| scope.spawn(|| output(load)));
+        let loads = loads.iter_mut().map(|load| scope.spawn(|| finish(load)));
         let loads: Vec<_> = loads.collect();
         let ended = loads.into_iter().map(|load| load.join());
         let text = |ended: thread::Result<_>| ended.unwrap_or_else(|panic| resume_unwind(panic));
         ended.map(text).collect()
     });
-    let cpu = server.process.cpu_time()?.saturating_sub(before);
+    let cpu = cpu_time(&server.process)?.saturating_sub(before);
     let texts: Vec<String> = texts
         .into_iter()
         .collect::<Result<_>>()
@@ -189,8 +189,8 @@ pub(crate) fn ask_in_connections(server: SocketAddr, questions: &Path, seconds: 
     let questions = read_questions(questions)?;
     let queries: Vec<Vec<u8>> = questions
         .iter()
-        .map(|question| Ok(frame(&query(question, 7)?)))
-        .collect::<Result<_>>()?;
+        .map(|question| query(question).framed())
+        .collect();
     let started = Instant::now();
     let deadline = started + Duration::from_secs(seconds.into());
     let queries = &queries;

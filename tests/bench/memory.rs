@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, bail};
+use support::process::Process;
 
 use crate::data::{Services, write_manifest};
-use crate::processes::Process;
 use crate::report::{Figure, Report};
 use crate::servers::{ONE_CORE, Server, Source};
 use crate::{Effort, binary, say};
@@ -48,25 +48,19 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     ));
     let (mut first, mut again, mut peak, mut ready) = (vec![], vec![], vec![], vec![]);
     for round in 1..=effort.rounds {
-        let folder = tempfile::tempdir()?;
-        let folder = folder.path();
-        let (mut server, took) = Server::ours(
-            Source::File(&manifest),
-            ONE_CORE,
-            &["--log-level=info"],
-            folder,
-        )?;
+        let source = Source::File(&manifest);
+        let (mut server, took) = Server::ours(source, ONE_CORE, &["--log-level=info"])?;
         ready.push(took.as_secs_f64());
         first.push(settle(&server.process)?);
         File::options()
             .append(true)
             .open(&manifest)?
             .set_modified(SystemTime::now())?;
-        let log = folder.join("global-dns.log");
-        server.process.wait_for("the file to be read again", || {
-            let log = fs::read_to_string(&log).ok()?;
-            log.contains("Reloaded files").then_some(())
-        })?;
+        server
+            .process
+            .wait_for("the file to be read again", |log| {
+                log.text().contains("Reloaded files").then_some(())
+            })?;
         again.push(settle(&server.process)?);
         peak.push(resident(&server.process, "VmHWM")?);
         let all = [&ready, &first, &again, &peak].map(|values| values[values.len() - 1]);

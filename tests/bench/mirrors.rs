@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use support::cluster::Cluster;
+use support::process::Process;
 
-use crate::cluster::Cluster;
 use crate::data::Services;
 use crate::memory::{resident, settle};
-use crate::processes::Process;
+use crate::processes::{forget_peak, start, wait_until_ready};
 use crate::report::{Figure, Report};
 use crate::start::{objects_to_write, our_command, write_namespaces};
 use crate::stored::store;
@@ -52,12 +53,12 @@ pub(crate) fn measure(mirrors: usize, effort: Effort, report: &mut Report) -> Re
         let (mut command, _, page) = our_command(&cluster.kubeconfig, LOG_LEVEL)?;
         command.arg(RELIST);
         let began = Instant::now();
-        let mut process = Process::start("global-dns", command, folder)?;
-        process.wait_until_ready(page)?;
+        let mut process = start("global-dns", command)?;
+        wait_until_ready(&mut process, page)?;
         ready.push(began.elapsed().as_secs_f64());
         settled.push(settle(&process)?);
-        process.forget_peak()?;
-        let lists = |process: &Process| process.log().matches("Listed").count();
+        forget_peak(&process)?;
+        let lists = |process: &Process| process.log().text().matches("Listed").count();
         let before = lists(&process);
         let began = Instant::now();
         while lists(&process) < before + WATCHES {

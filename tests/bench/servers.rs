@@ -9,13 +9,17 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use support::http::get;
+use support::ports::free_port;
+use support::process::{Process, finish};
+use support::say::say;
+use support::wait::PATIENCE;
+use support::wire::{Over, try_ask};
 
+use crate::binary;
+use crate::check::query;
 use crate::data::{Kind, Services, kinds, write_manifest};
-use crate::processes::{Process, SERVER, command, output};
-use crate::support::http::get;
-use crate::support::message::{SOA, question};
-use crate::support::ports::free_port;
-use crate::{binary, say};
+use crate::processes::{SERVER, command, start, wait_until_ready};
 
 /// Ours, as the tables call it.
 pub(crate) const OURS: &str = "global-dns";
@@ -126,7 +130,7 @@ impl Served {
         let zone = folder.join("global.zone");
         let mut table = command(binary()?, SERVER)?;
         table.args(["table", "--cluster-name=hub", "--output=zone", "--file"]);
-        let text = output(table.arg(&manifest))?;
+        let text = finish(table.arg(&manifest))?;
         let records = text
             .lines()
             .filter(|line| line.contains(" IN ") || line.contains("\tIN\t"));
@@ -164,7 +168,7 @@ impl Served {
         folder: &Path,
     ) -> Result<Vec<Server>> {
         let source = Source::File(&self.manifest);
-        let (ours, _) = Server::ours(source, share, &["--log-level=warn"], folder)?;
+        let (ours, _) = Server::ours(source, share, &["--log-level=warn"])?;
         let others = others
             .iter()
             .map(|recipe| Server::other(recipe, share, &self.zone, folder));
@@ -184,10 +188,9 @@ impl Server {
         source: Source<'_>,
         share: Share,
         flags: &[&str],
-        folder: &Path,
     ) -> Result<(Self, Duration)> {
         let address = free_address();
-        Self::ours_at(address, address, source, share, flags, folder)
+        Self::ours_at(address, address, source, share, flags)
     }
 
     /// The same on every address of IPv4; loopback is the one that is asked.
@@ -199,11 +202,10 @@ impl Server {
         source: Source<'_>,
         share: Share,
         flags: &[&str],
-        folder: &Path,
     ) -> Result<(Self, Duration)> {
         let address = free_address();
         let listen = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
-        Self::ours_at(listen, address, source, share, flags, folder)
+        Self::ours_at(listen, address, source, share, flags)
     }
 
     fn ours_at(
@@ -212,7 +214,6 @@ impl Server {
         source: Source<'_>,
         share: Share,
         flags: &[&str],
-        folder: &Path,
     ) -> Result<(Self, Duration)> {
         let admin = free_address();
         let mut command = command(binary()?, share.cores)?;
@@ -227,8 +228,8 @@ impl Server {
             Source::Kubeconfig(kubeconfig) => command.arg("--kubeconfig").arg(kubeconfig),
         };
         let started = std::time::Instant::now();
-        let mut process = Process::start(OURS, command, folder)?;
-        process.wait_until_ready((admin, "/readyz"))?;
+        let mut process = start(OURS, command)?;
+        wait_until_ready(&mut process, (admin, "/readyz"))?;
         let took = started.elapsed();
         let server = Self {
             name: OURS,
@@ -267,7 +268,7 @@ impl Server {
         fs::write(&file, text.replace("ZONE", &zone.to_string_lossy()))?;
         let mut command = command(recipe.program, share.cores)?;
         command.args(recipe.arguments).arg(&file).current_dir(&here);
-        Self::start(recipe.name, address, command, folder)
+        Self::of_zone(recipe.name, address, command)
     }
 
     /// Starts the bare loop with the answers of `from`.
@@ -275,20 +276,16 @@ impl Server {
     /// # Errors
     ///
     /// If it does not answer.
-    pub(crate) fn floor(from: SocketAddr, questions: &Path, folder: &Path) -> Result<Self> {
+    pub(crate) fn floor(from: SocketAddr, questions: &Path) -> Result<Self> {
         let address = free_address();
         let mut command = command(env::current_exe()?, SERVER)?;
         command.arg("part-floor");
         command.arg(format!("--listen={address}"));
         command.arg(format!("--from={from}"));
         command.arg("--questions").arg(questions);
-        let mut process = Process::start(FLOOR, command, folder)?;
-        let log = folder.join(format!("{FLOOR}.log"));
-        process.wait_for("its answers", || {
-            fs::read_to_string(&log)
-                .ok()?
-                .contains("ready")
-                .then_some(())
+        let mut process = start(FLOOR, command)?;
+        process.wait_for("its answers", |log| {
+            log.text().contains("ready").then_some(())
         })?;
         Ok(Self {
             name: FLOOR,
@@ -298,20 +295,22 @@ impl Server {
         })
     }
 
-    fn start(
+    /// Starts a program that answers for the zone, and waits until it does.
+    ///
+    /// # Errors
+    ///
+    /// If it does not answer.
+    pub(crate) fn of_zone(
         name: &'static str,
         address: SocketAddr,
         command: Command,
-        folder: &Path,
     ) -> Result<Self> {
-        let mut process = Process::start(name, command, folder)?;
-        let apex = question("global.", SOA).edns(Some(4096));
-        process
-            .wait_for("the zone", || {
-                let reply = apex.try_ask(address)?;
-                (reply.answers.len() == 1).then_some(())
-            })
-            .with_context(|| format!("starting {name}"))?;
+        let mut process = start(name, command)?;
+        process.wait_for("the zone", |_| {
+            let apex = query("global. SOA");
+            let reply = try_ask(address, &apex, Over::Tcp, PATIENCE).ok()?;
+            (reply.answers.len() == 1).then_some(())
+        })?;
         Ok(Self {
             name,
             address,

@@ -10,14 +10,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::objects;
+use support::query::query;
+use support::wait::PATIENCE;
+use support::wire::{Over, try_ask};
 
-use crate::cluster::Cluster;
 use crate::data::{NAMESPACES, Services, namespace, read_objects, write_manifest};
 use crate::memory::settle;
-use crate::processes::{ANY, Process, command};
+use crate::processes::{ANY, command, start, wait_until_ready};
 use crate::report::{Figure, Report, median};
 use crate::servers::free_address;
-use crate::support::message::{A, question};
 use crate::{Effort, binary, say};
 
 /// A thousand services with ten endpoints each.
@@ -44,7 +47,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let (mut our_times, mut our_sizes) = (vec![], vec![]);
     let (mut their_times, mut their_sizes) = (vec![], vec![]);
     for round in 1..=effort.rounds {
-        let (our_time, our_size) = ours(&cluster.kubeconfig, folder)?;
+        let (our_time, our_size) = ours(&cluster.kubeconfig)?;
         let (their_time, their_size) = coredns(&cluster.kubeconfig, folder)?;
         say(&format!(
             "start: round {round} of {}: global-dns {our_time:.2?} {our_size:.1} MiB, CoreDNS {their_time:.2?} \
@@ -106,8 +109,7 @@ pub(crate) fn write_all(cluster: &Cluster, objects: &[Value]) -> Result<()> {
 /// If the API server refuses them.
 pub(crate) fn write_namespaces(cluster: &Cluster) -> Result<()> {
     for index in 0..NAMESPACES {
-        let metadata = json!({"name": namespace(index)});
-        cluster.put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))?;
+        cluster.put(&objects::namespace(&namespace(index)))?;
     }
     Ok(())
 }
@@ -136,21 +138,15 @@ pub(crate) fn objects_to_write(services: &Services, folder: &Path) -> Result<Vec
     Ok(objects)
 }
 
-fn ours(kubeconfig: &Path, folder: &Path) -> Result<(Duration, f64)> {
+fn ours(kubeconfig: &Path) -> Result<(Duration, f64)> {
     let (command, dns, ready) = our_command(kubeconfig, "warn")?;
-    until_ready(
-        "global-dns",
-        command,
-        ready,
-        (dns, "db999.ns49.global."),
-        folder,
-    )
+    until_ready("global-dns", command, ready, (dns, "db999.ns49.global."))
 }
 
 fn coredns(kubeconfig: &Path, folder: &Path) -> Result<(Duration, f64)> {
     let (command, dns, ready) = coredns_command(kubeconfig, ANY, folder)?;
     let last = "db999-4-west.ns49.svc.cluster.local.";
-    until_ready("CoreDNS", command, ready, (dns, last), folder)
+    until_ready("CoreDNS", command, ready, (dns, last))
 }
 
 /// A command, where it answers, and the page that tells whether it is ready.
@@ -199,14 +195,14 @@ fn until_ready(
     command: Command,
     ready: (SocketAddr, &str),
     (dns, last): (SocketAddr, &str),
-    folder: &Path,
 ) -> Result<(Duration, f64)> {
     let began = Instant::now();
-    let mut process = Process::start(name, command, folder)?;
-    process.wait_until_ready(ready)?;
+    let mut process = start(name, command)?;
+    wait_until_ready(&mut process, ready)?;
     // CoreDNS says that it is ready before it listens.
-    process.wait_for("the last service", || {
-        let reply = question(last, A).try_ask(dns)?;
+    process.wait_for("the last service", |_| {
+        let asked = query(&format!("{last} A"));
+        let reply = try_ask(dns, &asked, Over::Tcp, PATIENCE).ok()?;
         (!reply.answers.is_empty()).then_some(())
     })?;
     let took = began.elapsed();

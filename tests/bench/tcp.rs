@@ -1,13 +1,13 @@
 //! TCP: pipelined queries, and one query for each connection, beside Knot and NSD.
 
 use anyhow::Result;
+use support::wire::Over;
 
 use crate::check::same_answers;
 use crate::data::nines_and_nineties;
 use crate::load::{Way, run};
 use crate::report::{Goals, Report, Table};
 use crate::servers::{KNOT, NSD, ONE_CORE, Served};
-use crate::support::wire::Over;
 use crate::{Effort, say};
 
 /// Measures both ways with the mixed questions.

@@ -1,17 +1,14 @@
 //! UDP: rate and CPU time by kind of question, beside Knot, NSD, BIND, and the least that a server can do; and what it
 //! costs to listen on every address, when one of them is asked and when four are.
 
-use std::fs;
-use std::path::Path;
-
 use anyhow::Result;
+use support::wire::Over;
 
 use crate::check::same_answers;
 use crate::data::nines_and_nineties;
 use crate::load::{Way, run};
 use crate::report::{Goals, Report, Table};
 use crate::servers::{BIND, HICKORY, KNOT, NSD, ONE_CORE, OURS, Served, Server, Source};
-use crate::support::wire::Over;
 use crate::{Effort, say};
 
 /// Measures all kinds, round by round over all servers, so that what the machine does meanwhile hits them alike.
@@ -26,7 +23,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let served = Served::prepare(&nines_and_nineties(), folder)?;
     let mut servers = served.start(&[KNOT, NSD, BIND, HICKORY], ONE_CORE, folder)?;
     let ours = servers[0].address;
-    servers.push(Server::floor(ours, &served.all_questions, folder)?);
+    servers.push(Server::floor(ours, &served.all_questions)?);
     same_answers(&servers, &served.kinds, Over::Udp)?;
 
     let mut table = Table::new("udp", "UDP, one core", Goals::CpuAndRate);
@@ -43,22 +40,14 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     }
     debug_assert_eq!(servers[0].name, OURS, "the first row of each kind");
     report.tables.push(table);
-    measure_addresses(&served, effort, folder, report)
+    measure_addresses(&served, effort, report)
 }
 
 /// Measures listeners of one address and of every address.
-fn measure_addresses(
-    served: &Served,
-    effort: Effort,
-    folder: &Path,
-    report: &mut Report,
-) -> Result<()> {
-    let [one, every] = ["one", "every"].map(|name| folder.join(name));
-    fs::create_dir(&one)?;
-    fs::create_dir(&every)?;
+fn measure_addresses(served: &Served, effort: Effort, report: &mut Report) -> Result<()> {
     let source = Source::File(&served.manifest);
-    let (bound, _) = Server::ours(source, ONE_CORE, &[], &one)?;
-    let (wildcard, _) = Server::ours_on_every_address(source, ONE_CORE, &[], &every)?;
+    let (bound, _) = Server::ours(source, ONE_CORE, &[])?;
+    let (wildcard, _) = Server::ours_on_every_address(source, ONE_CORE, &[])?;
     let ways = [
         ("one", &bound, Way::UdpTo(1)),
         ("every, 1 asked", &wildcard, Way::UdpTo(1)),

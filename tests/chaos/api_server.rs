@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::faults::{FAULTS, Outcome};
-use crate::harness::say;
+use support::faults::{FAULTS, Outcome};
+use support::say::say;
 
 /// What all faults did together.
 #[derive(Default)]

@@ -3,13 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use serde_json::{Map, Value, json};
-
-use crate::ask::{Observer, Seen, addresses_of};
-use crate::harness::say;
-use crate::server::Server;
-use crate::standin::{Manner, StandIn};
-use crate::support::mirror_objects::HeadlessMirror;
+use support::objects::{Mirror, mirror};
+use support::observer::{Observer, Seen, addresses_of};
+use support::say::say;
+use support::server::Server;
+use support::standin::{Manner, StandIn};
 
 /// Changes that are measured; half of them are slower than the median.
 const CHANGES: u8 = 51;
@@ -29,31 +27,29 @@ fn one_change_in_a_large_cluster() {
 }
 
 fn change_one(what: &str, services: usize, endpoints: usize) -> Result<()> {
-    let ports = json!([{"name": "sql", "protocol": "TCP", "port": 26257}]);
     let mut objects = Vec::new();
     for service in 0..services {
-        let (name, mirror) = (format!("db{service}"), format!("db{service}-east"));
-        let mirror = mirror_of(&mirror, &name, &ports);
-        objects.push(mirror.service(Map::new()));
+        let mirror = mirror("prod", &format!("db{service}"), "east");
+        objects.push(mirror.service());
         for host in 0..endpoints {
             let number = service * endpoints + host;
             let address = format!("10.{}.{}.1", number / 250, number % 250);
-            objects.push(endpoint_of(&mirror, &name, host, address));
+            objects.push(mirror.endpoint_mirror(&host_of(&mirror, host), &[&address]));
         }
     }
     let standin = StandIn::start(Manner::Good, &objects)?;
-    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "60s"]);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "60s"]);
     // The one that changes is in the middle of everything.
     let (service, host) = (services / 2, endpoints / 2);
-    let (name, mirror) = (format!("db{service}"), format!("db{service}-east"));
-    let mirror = mirror_of(&mirror, &name, &ports);
-    let asked = format!("{name}-{host}.east.{name}.prod.global");
+    let mirror = mirror("prod", &format!("db{service}"), "east");
+    let host = host_of(&mirror, host);
+    let asked = format!("{host}.east.{}.prod.global", mirror.service_name());
     let observer = Observer::start(server.dns, &asked, Duration::ZERO)?;
     let mut took = Vec::new();
     for change in 0..CHANGES {
         let address = format!("10.255.0.{change}");
         let wanted = Seen::addresses(&[&[&address]]);
-        let object: Value = endpoint_of(&mirror, &name, host, address);
+        let object = mirror.endpoint_mirror(&host, &[&address]);
         let told = Instant::now();
         standin.put(&object);
         let seen = observer.wait_for(&wanted, FOLLOWS)?;
@@ -71,17 +67,6 @@ fn change_one(what: &str, services: usize, endpoints: usize) -> Result<()> {
     Ok(())
 }
 
-fn mirror_of<'m>(mirror: &'m str, service: &'m str, ports: &'m Value) -> HeadlessMirror<'m> {
-    HeadlessMirror {
-        name: mirror,
-        namespace: "prod",
-        cluster: "east",
-        service,
-        ports,
-    }
-}
-
-fn endpoint_of(mirror: &HeadlessMirror<'_>, service: &str, host: usize, address: String) -> Value {
-    let host = format!("{service}-{host}");
-    mirror.endpoint(&format!("{host}-east"), &host, &[address])
+fn host_of(mirror: &Mirror, number: usize) -> String {
+    format!("{}-{number}", mirror.service_name())
 }

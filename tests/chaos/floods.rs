@@ -39,10 +39,11 @@ use std::time::{Duration, Instant};
 use nix::libc;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, sendmsg};
 use socket2::{Domain, Socket, Type};
+use support::networks::Network;
+use support::server::Server;
+use support::wire::{frame, read_framed};
 
-use crate::support::networks::Network;
-use crate::support::wire::{frame, read_framed};
-use harness::{CONNECTIONS, MANY, Server, flood, query};
+use harness::{CONNECTIONS, MANY, flood, question};
 
 /// The address of an attacker; each has a /24 of its own.
 fn attacker(number: u32) -> Ipv4Addr {
@@ -96,7 +97,7 @@ fn in_threads<const N: usize>(threads: u32, attack: impl Fn(u32) -> [u64; N] + S
 
 fn ended(server: &Server, reason: &str) -> u64 {
     let name = format!("global_dns_tcp_connections_ended_total{{reason=\"{reason}\"}}");
-    server.metric(&name)
+    server.count(&name)
 }
 
 /// Sends so much that it is no use to go on, and takes no offence.
@@ -132,7 +133,7 @@ fn more_connections_than_are_allowed() {
 #[ignore = "needs minutes and root: tests/chaos/run"]
 fn queries_octet_by_octet() {
     flood("slowloris", &[], |server, until| {
-        let packet = frame(&query("many.prod.global"));
+        let packet = frame(&question("many.prod.global"));
         let mut open: Vec<TcpStream> = (0..1500).map(|n| connect(server, attacker(n))).collect();
         let mut octet = 0;
         while Instant::now() < until {
@@ -205,7 +206,7 @@ fn connections_whose_peers_have_vanished() {
             }
             thread::sleep(Duration::from_millis(100));
         }
-        let open = server.metric("global_dns_tcp_connections");
+        let open = server.count("global_dns_tcp_connections");
         format!(
             "{} vanished peers, SYNs from 2000 addresses a second; {open} open",
             established.len()
@@ -241,7 +242,7 @@ fn slow_clients_of_the_probes() {
 #[ignore = "needs minutes and root: tests/chaos/run"]
 fn readers_with_a_closed_window() {
     flood("zero-window readers", &[], |server, until| {
-        let packet = frame(&query("many.prod.global")).repeat(64);
+        let packet = frame(&question("many.prod.global")).repeat(64);
         let open = |number: u32| {
             let socket = socket(attacker(number));
             socket.set_recv_buffer_size(1).unwrap();
@@ -270,7 +271,7 @@ fn one_client_with_thousands_of_queries_on_a_connection() {
         socket.connect(&server.dns.into()).unwrap();
         let mut stream = TcpStream::from(socket);
         let mut writer = stream.try_clone().unwrap();
-        let batch = frame(&query("many.prod.global")).repeat(1000);
+        let batch = frame(&question("many.prod.global")).repeat(1000);
         let sent = AtomicU64::new(0);
         let answered = thread::scope(|scope| {
             scope.spawn(|| {
@@ -312,7 +313,7 @@ fn queries_from_forged_sources() {
         victims
             .set_read_timeout(Some(Duration::from_millis(100)))
             .unwrap();
-        let packet = query("many.prod.global");
+        let packet = question("many.prod.global");
         let SocketAddr::V4(dns) = server.dns else {
             panic!("an IPv4 address is asked for")
         };

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::objects::namespace;
+use support::say::say;
+use support::steps::Steps;
+use support::wait::eventually;
 
-use crate::cluster::Cluster;
-use crate::harness::{eventually, say};
 use crate::helm::{NAMESPACE, kind, template};
-use crate::steps::Steps;
 use crate::values::{matrix, with};
 
 /// How long a new kind of objects may take to be served.
@@ -34,10 +36,11 @@ fn prepare(cluster: &Cluster) -> Result<()> {
         "pod-security.kubernetes.io/enforce": "restricted",
         "pod-security.kubernetes.io/enforce-version": "latest",
     });
-    cluster.put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}))?;
+    let mut enforcing = namespace(NAMESPACE);
+    enforcing["metadata"]["labels"] = labels;
+    cluster.put(&enforcing)?;
     for name in ["prod", "shop"] {
-        cluster
-            .put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))?;
+        cluster.put(&namespace(name))?;
     }
     let folder = env::var_os("GLOBAL_DNS_TEST_CRDS").context(
         "GLOBAL_DNS_TEST_CRDS is not set: run tests/run chart, which fetches the definitions",

@@ -4,20 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use support::process::{Ended, run_global_dns};
+use support::say::say;
 
-use crate::harness::say;
 use crate::helm::{arguments, template};
-use crate::support::command::global_dns;
 use crate::values::{least, matrix, with};
 
 /// Flags of a subcommand, with their defaults, as its help lists them.
 fn flags(subcommand: &str) -> Result<BTreeMap<String, Option<String>>> {
-    let output = global_dns().args([subcommand, "--help"]).output()?;
-    ensure!(output.status.success(), "global-dns {subcommand} --help");
-    let text = String::from_utf8(output.stdout)?;
+    let ended = run_global_dns(&[subcommand, "--help"]);
+    ensure!(ended.is_success(), "global-dns {subcommand} --help");
     let mut flags = BTreeMap::new();
     let mut last = None;
-    for line in text.lines().map(str::trim) {
+    for line in ended.stdout.lines().map(str::trim) {
         let flag = line
             .strip_prefix("--")
             .or_else(|| line.split_once(", --").map(|(_, flag)| flag));
@@ -159,9 +158,11 @@ fn the_zones_name_server_is_the_service_and_never_a_pod() -> Result<()> {
 #[ignore = "needs Helm"]
 fn a_service_without_an_address_ends_the_server_with_a_sentence() -> Result<()> {
     let arguments = template(&least())?.arguments()?;
-    let output = global_dns().args(&arguments).output()?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.code() == Some(2), "{}: {text}", output.status);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let Ended {
+        code, stderr: text, ..
+    } = run_global_dns(&arguments);
+    ensure!(code == Some(2), "{code:?}: {text}");
     ensure!(
         text.contains("'$(GLOBAL_DNS_SERVICE_HOST)'") && text.contains("--ns-address"),
         "{text}"
@@ -173,25 +174,15 @@ fn a_service_without_an_address_ends_the_server_with_a_sentence() -> Result<()> 
 #[ignore = "needs Helm"]
 fn serve_understands_what_every_combination_of_values_says() -> Result<()> {
     for (name, values) in matrix() {
-        let arguments = template(&values)?.passed_arguments("10.96.0.53")?;
+        let mut arguments = template(&values)?.passed_arguments("10.96.0.53")?;
         // No host has this address, so that it ends for sure: with 1 if the usage is right, with 2 if it is not.
-        let output = global_dns()
-            .args(&arguments)
-            .arg("--listen=192.0.2.1:53")
-            .output()?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.code() == Some(1),
-            "{name}: {arguments:?}: {}: {text}",
-            output.status
-        );
+        arguments.push("--listen=192.0.2.1:53".to_owned());
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let Ended { code, stderr, .. } = run_global_dns(&arguments);
+        ensure!(code == Some(1), "{name}: {arguments:?}: {code:?}: {stderr}");
     }
-    let wrong = global_dns().args(["serve", "--no-such-flag"]).output()?;
-    ensure!(
-        wrong.status.code() == Some(2),
-        "wrong usage ends with {}",
-        wrong.status
-    );
+    let wrong = run_global_dns(&["serve", "--no-such-flag"]).code;
+    ensure!(wrong == Some(2), "wrong usage ends with {wrong:?}");
     Ok(())
 }
 

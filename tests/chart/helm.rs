@@ -2,15 +2,14 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Output;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
+use support::commands::{guarded, tool};
+use support::process::{Ended, run};
+use support::repository::repository;
 use tempfile::NamedTempFile;
-
-use crate::harness::{command, tool};
-use crate::support::repository::repository;
 
 /// The release, which becomes the name of most objects, and its namespace.
 pub const RELEASE: &str = "global-dns";
@@ -22,7 +21,7 @@ pub struct Rendered {
 }
 
 /// Runs `helm`, with these values for the chart.
-pub fn helm(arguments: &[&str], values: &Value) -> Result<Output> {
+pub fn helm(arguments: &[&str], values: &Value) -> Result<Ended> {
     let mut file = NamedTempFile::with_suffix(".yaml")?;
     write!(file, "{values}")?;
     let file = file.path().display().to_string();
@@ -30,7 +29,7 @@ pub fn helm(arguments: &[&str], values: &Value) -> Result<Output> {
 }
 
 /// Runs `helm`.
-pub fn helm_without_values(arguments: &[&str]) -> Result<Output> {
+pub fn helm_without_values(arguments: &[&str]) -> Result<Ended> {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
     let helm = match HELM.get() {
         Some(found) => found,
@@ -41,12 +40,11 @@ pub fn helm_without_values(arguments: &[&str]) -> Result<Output> {
     };
     // A home of its own: no plugin, no repository of whoever runs this.
     let home = tempfile::tempdir()?;
-    let mut command = command(helm);
+    let mut command = guarded(helm);
     for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
         command.env(variable, home.path());
     }
-    command.args(arguments);
-    command.output().context("running helm")
+    Ok(run(command.args(arguments)))
 }
 
 /// The chart's folder.
@@ -59,19 +57,17 @@ pub fn template(values: &Value) -> Result<Rendered> {
     rendered(try_template(values)?)
 }
 
-fn rendered(output: Output) -> Result<Rendered> {
-    let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "helm template: {error}");
+fn rendered(ended: Ended) -> Result<Rendered> {
+    ensure!(ended.is_success(), "helm template: {}", ended.stderr);
     let options = serde_saphyr::options! { budget: None };
-    let text = String::from_utf8(output.stdout)?;
-    let objects: Vec<Value> = serde_saphyr::from_multiple_with_options(&text, options)
+    let objects: Vec<Value> = serde_saphyr::from_multiple_with_options(&ended.stdout, options)
         .map_err(|error| anyhow!("what helm rendered is no YAML: {error}"))?;
     ensure!(!objects.is_empty(), "helm rendered nothing");
     Ok(Rendered { objects })
 }
 
 /// The same, whether or not the values are any good.
-pub fn try_template(values: &Value) -> Result<Output> {
+pub fn try_template(values: &Value) -> Result<Ended> {
     try_template_of("1.33.0", values)
 }
 
@@ -80,7 +76,7 @@ pub fn template_of(kubernetes: &str, values: &Value) -> Result<Rendered> {
     rendered(try_template_of(kubernetes, values)?)
 }
 
-fn try_template_of(kubernetes: &str, values: &Value) -> Result<Output> {
+fn try_template_of(kubernetes: &str, values: &Value) -> Result<Ended> {
     let chart = chart();
     let arguments = ["template", RELEASE, &chart, "--namespace", NAMESPACE];
     helm(

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::repository::repository;
+use support::steps::Steps;
 
-use crate::cluster::Cluster;
 use crate::helm::{NAMESPACE, RELEASE, chart, helm, helm_without_values, template};
 use crate::permissions::serve;
-use crate::steps::Steps;
-use crate::support::http::get;
-use crate::support::repository::repository;
 use crate::values::{least, with};
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
@@ -44,10 +43,13 @@ fn upgrade(cluster: &Cluster, values: &Value, flags: &[&str]) -> Result<String> 
     let chart = chart();
     let what = ["upgrade", "--install", RELEASE, &chart, "--output", "json"];
     let place = ["--namespace", NAMESPACE, "--kubeconfig", &kubeconfig];
-    let output = helm(&[&what[..], &place, flags].concat(), values)?;
-    let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "helm upgrade --install: {error}");
-    let release: Value = serde_json::from_slice(&output.stdout)?;
+    let ended = helm(&[&what[..], &place, flags].concat(), values)?;
+    ensure!(
+        ended.is_success(),
+        "helm upgrade --install: {}",
+        ended.stderr
+    );
+    let release: Value = serde_json::from_str(&ended.stdout)?;
     let notes = release["info"]["notes"].as_str();
     Ok(notes.context("no notes")?.to_owned())
 }
@@ -57,9 +59,8 @@ fn uninstall(cluster: &Cluster) -> Result<()> {
     let kubeconfig = cluster.kubeconfig.display().to_string();
     let what = ["uninstall", RELEASE, "--wait"];
     let place = ["--namespace", NAMESPACE, "--kubeconfig", &kubeconfig];
-    let output = helm_without_values(&[&what[..], &place].concat())?;
-    let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "helm uninstall: {error}");
+    let ended = helm_without_values(&[&what[..], &place].concat())?;
+    ensure!(ended.is_success(), "helm uninstall: {}", ended.stderr);
     Ok(())
 }
 
@@ -95,8 +96,7 @@ fn name_server_is_the_service(cluster: &Cluster) -> Result<()> {
         for replica in [1, 2] {
             let server = serve(cluster, &values)?;
             server.wait_until_ready();
-            let page = get(server.address("api"), "/api/v1/explain?name=ns.dns.global")?;
-            let explanation: Value = serde_json::from_str(&page.body)?;
+            let explanation = server.try_api("/api/v1/explain?name=ns.dns.global")?;
             let records = &explanation["answers"][0]["records"];
             let expected = json!([format!("A\t{address}")]);
             ensure!(

@@ -12,8 +12,6 @@
 //! - `admission`: each object, and the pod of each template, in a real API server; spoilt copies
 //! - `installation`: `helm install`, and the notes that it prints
 //! - `permissions`: the server with the token of its own service account
-//! - `cluster`, `figures`, `harness`, `recordings`, `steps`: the real API server, as the suite `e2e` starts it
-//! - `support`: what other suites share
 
 #![allow(
     clippy::unwrap_used,
@@ -34,31 +32,14 @@ mod listeners;
 mod monitoring;
 mod objects;
 mod permissions;
-mod support;
 mod values;
 
-#[path = "../e2e/cluster.rs"]
-#[allow(dead_code, reason = "shared with e2e, which uses more of it")]
-mod cluster;
-#[path = "../e2e/figures.rs"]
-#[allow(dead_code, reason = "shared with e2e, which uses more of it")]
-mod figures;
-#[path = "../e2e/harness.rs"]
-#[allow(dead_code, reason = "shared with e2e, which uses more of it")]
-mod harness;
-#[path = "../e2e/recordings.rs"]
-#[allow(dead_code, reason = "shared with e2e, which uses more of it")]
-mod recordings;
-#[path = "../e2e/steps.rs"]
-#[allow(dead_code, reason = "shared with e2e, which uses more of it")]
-mod steps;
-
 use anyhow::Result;
+use support::cluster::Cluster;
+use support::say::say;
+use support::steps::Steps;
 
-use crate::cluster::Cluster;
-use crate::harness::say;
 use crate::permissions::Audit;
-use crate::steps::Steps;
 
 #[test]
 #[ignore = "needs a real API server and Helm"]

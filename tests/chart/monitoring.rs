@@ -1,19 +1,16 @@
 //! Rules and dashboard name only metrics, labels and values that a running server exports.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use anyhow::{Context, Result, bail, ensure};
 use global_dns::report::State;
-use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
+use support::certificates::{Issued, issue_good};
+use support::repository::repository;
+use support::say::say;
+use support::server::{Await, Server};
 
-use crate::harness::say;
 use crate::helm::template;
-use crate::support::command::global_dns;
-use crate::support::http::get;
-use crate::support::repository::repository;
-use crate::support::running::Running;
 use crate::values::with;
 
 /// Labels that a scrape adds, by the ServiceMonitor.
@@ -291,27 +288,18 @@ impl Exported {
     /// What a server shows that has a table, members of all kinds and a certificate.
     fn of_a_running_server() -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let key = KeyPair::generate()?;
-        let certificate = CertificateParams::new(["localhost".to_owned()])?.self_signed(&key)?;
-        let (certificate_file, key_file) =
-            (folder.path().join("tls.crt"), folder.path().join("tls.key"));
-        fs::write(&certificate_file, certificate.pem())?;
-        fs::write(&key_file, key.serialize_pem())?;
-        let mut command = global_dns();
-        command.args(["serve", "--log-format=json", "--cluster-name=hub"]);
-        command.arg("--file").arg(repository("src/demo.yaml"));
-        command
-            .arg("--tls-cert")
-            .arg(&certificate_file)
-            .arg("--tls-key")
-            .arg(&key_file);
-        for listener in ["listen", "admin-listen", "api-listen", "tls-listen"] {
-            command.arg(format!("--{listener}=127.0.0.1:0"));
-        }
-        let server = Running::start(command);
-        server.wait_until_ready();
-        let page = get(server.address("admin"), "/metrics")?;
-        let mut exported = Self::read(&page.body)?;
+        issue_good().write(folder.path());
+        let [certificate, key] = Issued::flags(folder.path());
+        let file = format!("--file={}", repository("src/demo.yaml").display());
+        let flags = [
+            "--cluster-name=hub",
+            "--tls-listen=127.0.0.1:0",
+            &file,
+            &certificate,
+            &key,
+        ];
+        let server = Server::start(folder, &flags, Await::Ready);
+        let mut exported = Self::read(&server.admin("/metrics").body)?;
         // The sample cannot have all of these at once.
         let states = exported
             .0

@@ -7,18 +7,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::commands::global_dns;
+use support::objects;
+use support::say::say;
+use support::server::{Await, Server};
+use support::steps::Steps;
+use support::wait::eventually;
 use tempfile::TempDir;
 
-use crate::cluster::Cluster;
-use crate::harness::{eventually, say};
 use crate::helm::{NAMESPACE, RELEASE, template};
 use crate::installation::{install, service_address};
-use crate::steps::Steps;
-use crate::support::command::global_dns;
-use crate::support::http::get;
-use crate::support::mirror_objects::HeadlessMirror;
-use crate::support::running::Running;
 use crate::values::with;
 
 /// How long anything may take on a busy machine.
@@ -76,8 +76,7 @@ fn is_enough(
     let before = audit.requests()?.len();
     let server = serve(cluster, values)?;
     server.wait_until_ready();
-    let page = get(server.address("api"), "/api/v1/table")?;
-    let table: Value = serde_json::from_str(&page.body)?;
+    let table = server.try_api("/api/v1/table")?;
     let services = table["services"].as_array().context("no services")?;
     let endpoints = services
         .iter()
@@ -106,7 +105,7 @@ fn is_enough(
         ensure!(kinds == expected, "{kinds:?}");
         Ok(())
     })?;
-    let ready = get(server.address("admin"), "/readyz")?;
+    let ready = server.readyz()?;
     ensure!(ready.body == "ok\n", "/readyz says: {}", ready.body);
     let log = server.log.lines().join("\n");
     ensure!(!log.contains("forbidden: User"), "{log}");
@@ -138,7 +137,7 @@ fn no_verb_can_be_left_out(cluster: &Cluster) -> Result<()> {
             })?;
             let server = serve(cluster, &with(json!({})))?;
             eventually("/readyz to say what is forbidden", PATIENCE, || {
-                let page = get(server.address("admin"), "/readyz")?;
+                let page = server.readyz()?;
                 let lines = page.body.lines();
                 let mut of_watch = lines.filter(|line| line.starts_with(watch));
                 let told = of_watch.any(|line| line.contains("forbidden"));
@@ -161,7 +160,7 @@ fn no_verb_can_be_left_out(cluster: &Cluster) -> Result<()> {
 }
 
 /// Starts the server as the pod would be, but for where it listens and how it reaches the API server.
-pub fn serve(cluster: &Cluster, values: &Value) -> Result<Running> {
+pub fn serve(cluster: &Cluster, values: &Value) -> Result<Server> {
     let mut values = values.clone();
     for listener in ["listen", "adminListen", "apiListen"] {
         values[listener] = json!(["127.0.0.1:0"]);
@@ -176,9 +175,13 @@ pub fn serve(cluster: &Cluster, values: &Value) -> Result<Running> {
     ensure!(kubeconfig.contains("token-of-admin"), "{kubeconfig}");
     let path = cluster.directory().join("kubeconfig-of-the-account");
     fs::write(&path, kubeconfig.replace("token-of-admin", &token))?;
-    let mut command = global_dns();
+    let mut command = global_dns(&[]);
     command.args(arguments).arg("--kubeconfig").arg(path);
-    Ok(Running::start(command))
+    Ok(Server::start_command(
+        tempfile::tempdir()?,
+        command,
+        Await::Listening,
+    ))
 }
 
 /// Whether the account may do this: what the authorizer says at the moment.
@@ -201,16 +204,9 @@ fn may(cluster: &Cluster, verb: &str, resource: &str, namespace: &str) -> Result
 
 /// A headless mirror with one endpoint.
 fn mirror(cluster: &Cluster, namespace: &str, address: &str) -> Result<()> {
-    let ports = json!([{"name": "sql", "port": 26257, "protocol": "TCP"}]);
-    let mirror = HeadlessMirror {
-        name: "db-west",
-        namespace,
-        cluster: "west",
-        service: "db",
-        ports: &ports,
-    };
-    cluster.put(&mirror.service(Map::new()))?;
-    cluster.put(&mirror.endpoint("db-0-west", "db-0", &[address.to_owned()]))?;
+    let mirror = objects::mirror(namespace, "db", "west");
+    cluster.put(&mirror.service())?;
+    cluster.put(&mirror.endpoint_mirror("db-0", &[address]))?;
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! The standards, on the wire: questions and expected answers, section by section, over UDP, TCP, TLS, HTTPS and QUIC.
 //!
-//! Tables are written as in a zone file, for readers who know DNS. What the server serves is in `sample.yaml`; what the
-//! marks of a question mean is in `support/question.rs`. Every reply is decoded by hickory-proto; an
-//! ignored test runs the suite once more with dnspython as a second decoder.
+//! Tables are written as in a zone file, for readers who know DNS. What the server serves, and which names it has
+//! by that, is in `support::names`; what the marks of a question mean is in `support::query`. Every reply is read by code
+//! of our own and by hickory-proto; an ignored test runs the suite once more with dnspython beside them.
 //!
 //! Index:
 //!
@@ -20,16 +20,15 @@
 //! - `rfc7830_8467`: padding
 //! - `rfc7858`: TLS
 //! - `rfc7873_9018`: cookies
-//! - `rfc8020`: there is nothing below a name that does not exist
-//! - `rfc8482`: ANY
 //! - `rfc8484`: HTTPS
 //! - `rfc8906`: every query of the compliance test
 //! - `rfc8914`: extended errors
 //! - `rfc9250`: QUIC
-//! - `rfc9460`: SVCB and HTTPS
 //! - `rfc9619`: one question
 //! - `kubernetes_dns`: DNS-based service discovery in Kubernetes, version 1.1.0
-//! - `support`: the binary as a child process, questions, replies, tables of cases
+//! - `owner_names`: every name of the table that all layers read; also RFC 8020 (what exists), RFC 8482 (ANY) and RFC 9460 (SVCB and HTTPS)
+//! - `zones`: several zones, also RFC 8020
+//! - `cases`: tables of question and expected answer; `servers`: whom they are put to; `second_decoder`: dnspython
 
 #![allow(
     clippy::unwrap_used,
@@ -42,7 +41,9 @@
     reason = "tests"
 )]
 
+mod cases;
 mod kubernetes_dns;
+mod owner_names;
 mod rfc1034_1035;
 mod rfc2181;
 mod rfc2308;
@@ -57,12 +58,11 @@ mod rfc7828;
 mod rfc7830_8467;
 mod rfc7858;
 mod rfc7873_9018;
-mod rfc8020;
-mod rfc8482;
 mod rfc8484;
 mod rfc8906;
 mod rfc8914;
 mod rfc9250;
-mod rfc9460;
 mod rfc9619;
-mod support;
+mod second_decoder;
+mod servers;
+mod zones;

@@ -1,71 +1,7 @@
 //! RFC 2308 (with RFC 9077): negative answers.
 
-use crate::support::{answer, case, check, nodata, nxdomain, refused, sample, serve};
-
-#[test]
-fn s2_1_nxdomain_carries_soa() {
-    check(
-        &sample(),
-        &[
-            case("an unknown service", "nope.prod.global. A", nxdomain()),
-            case(
-                "a known one",
-                "cache.prod.global. A",
-                answer("cache.prod.global. 5 IN A 10.96.40.1"),
-            ),
-            case("an unknown namespace", "db.nope.global. A", nxdomain()),
-            case("an unknown cluster", "nope.db.prod.global. A", nxdomain()),
-            case("an unknown host", "nope.east.db.prod.global. A", nxdomain()),
-            case(
-                "an unknown port",
-                "_nope._tcp.db.prod.global. SRV",
-                nxdomain(),
-            ),
-            case("an unknown short name", "nope.global. A", nxdomain()),
-            case(
-                "it is said for every type",
-                "nope.prod.global. TXT",
-                nxdomain(),
-            ),
-            case(
-                "outside the zone nothing is known",
-                "nope.prod.example. A",
-                refused(),
-            ),
-        ],
-    );
-}
-
-#[test]
-fn s2_2_nodata_carries_soa() {
-    check(
-        &sample(),
-        &[
-            case(
-                "an existing name without AAAA",
-                "db.prod.global. AAAA",
-                nodata(),
-            ),
-            case(
-                "an existing name with AAAA",
-                "six.shop.global. AAAA",
-                answer("six.shop.global. 5 IN AAAA 2001:db8:60::1"),
-            ),
-            case("an existing name without A", "six.shop.global. A", nodata()),
-            case(
-                "one host of it without AAAA",
-                "db-0.east.db.prod.global. AAAA",
-                nodata(),
-            ),
-            case(
-                "a port's name without A",
-                "_sql._tcp.db.prod.global. A",
-                nodata(),
-            ),
-            case("the apex without A", "global. A", nodata()),
-        ],
-    );
-}
+use crate::cases::{answer, case, check, nodata, nxdomain};
+use crate::servers::serve;
 
 /// The TTL of the SOA record is the smaller one of its own and of MINIMUM; here they are equal, because CoreDNS looks
 /// at the record's TTL only.

@@ -1,9 +1,13 @@
 //! RFC 6891 (EDNS) and RFC 3225 (the DO bit); RFC 9715 on sizes.
 
-use crate::support::{
-    Over, SOA, answer, badvers, case, check, decode, formerr, members, nodata, notimp, nxdomain,
-    query, raw, refused, sample, serve, serve_objects,
+use support::objects::members;
+use support::query::query;
+use support::wire::Over;
+
+use crate::cases::{
+    SOA, answer, badvers, case, check, decode, formerr, nodata, notimp, nxdomain, raw, refused,
 };
+use crate::servers::{sample, serve, serve_objects};
 
 const WEST: &str = "west.db.prod.global. 5 IN A 10.96.20.1";
 
@@ -15,6 +19,11 @@ fn rfc3225_s3_do_is_copied() {
             case("set", "west.db.prod.global. A +do", answer(WEST)),
             case("clear", "west.db.prod.global. A +edns", answer(WEST)),
             case("set, no such name", "nope.global. A +do", nxdomain()),
+            case(
+                "set, and the zone is not signed",
+                "global. DNSKEY +do",
+                nodata(),
+            ),
             case(
                 "set, not ours",
                 "www.example. A +do",
@@ -190,6 +199,11 @@ fn rfc6891_s6_1_3_versions() {
                 badvers(),
             ),
             case("version 1, not ours", "www.example. A +edns=1", badvers()),
+            case(
+                "version 255, not ours, with DO",
+                "www.example. A +edns=255 +do",
+                badvers(),
+            ),
         ],
     );
 }
@@ -223,7 +237,7 @@ fn rfc6891_s6_2_the_size_that_the_client_takes() {
         };
         (1..=count).map(line).collect::<String>()
     };
-    let server = serve_objects(&members(&[29, 30, 74, 75, 300]), &[]);
+    let server = serve_objects(members(&[29, 30, 74, 75, 300]), &[]);
     let cut = |count, fits| answer(&all(count)).truncated_to(fits);
     check(
         &server,
@@ -296,18 +310,18 @@ fn rfc6891_s6_2_4_we_take_what_we_say() {
 /// With every option that there is.
 #[test]
 fn rfc6891_s7_a_truncated_reply_keeps_its_opt_record() {
-    let server = serve_objects(&members(&[300]), &["--server-id", "conformance-0"]);
+    let server = serve_objects(members(&[300]), &["--server-id", "conformance-0"]);
     const OPTIONS: &str = "+do +nsid +cookie=2464c4abcf10c957 +keepalive";
     for rtype in ["A", "SRV"] {
         for size in [512, 1232, 4096] {
             let question = query(&format!(
                 "s300.prod.global. {rtype} +bufsize={size} {OPTIONS}"
             ));
-            let reply = server.ask(&question, Over::Udp).unwrap();
+            let reply = server.send(&question, Over::Udp).unwrap();
             let message = decode(&reply);
             assert!(reply[2] & 0x02 != 0, "TC");
             assert!(reply.len() <= size.min(1232));
-            assert!(!message.answer.is_empty());
+            assert!(!message.answers.is_empty());
             let opt = message.opt.unwrap();
             assert_eq!((opt.flags, opt.options.len()), (0x8000, 2));
         }

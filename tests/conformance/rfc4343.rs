@@ -1,6 +1,11 @@
 //! RFC 4343: upper and lower case.
 
-use crate::support::{Over, answer, case, check, decode, nxdomain, query, sample};
+use support::query::query;
+use support::reply::sorted_texts;
+use support::wire::Over;
+
+use crate::cases::{answer, case, check, decode, nodata, nxdomain, refused};
+use crate::servers::sample;
 
 /// An owner name in an answer has the case of the question, which it points to.
 #[test]
@@ -33,6 +38,13 @@ fn s3_names_match_whatever_their_case() {
                 "\\087est.db.prod.global. A",
                 answer("West.db.prod.global. 5 IN A 10.96.20.1"),
             ),
+            case(
+                "the name server",
+                "NS.Dns.global. A",
+                answer("NS.Dns.global. 5 IN A 192.0.2.53"),
+            ),
+            case("an empty non-terminal", "pROD.global. A", nodata()),
+            case("another zone", "Www.EXAMPLE.org. A", refused()),
             case(
                 "an unknown name in upper case",
                 "NOPE.PROD.global. A",
@@ -82,7 +94,7 @@ fn s4_targets_are_lower_case_whatever_the_question() {
     let server = sample();
     let question = query("_HTTP._Tcp.West.DB.Prod.Global. SRV");
     for over in [Over::Udp, Over::Tcp] {
-        let reply = server.ask(&question, over).unwrap();
+        let reply = server.send(&question, over).unwrap();
         assert_eq!(
             reply[12..question.0.len()],
             question.0[12..],
@@ -91,14 +103,14 @@ fn s4_targets_are_lower_case_whatever_the_question() {
         let message = decode(&reply);
         let expected =
             "_HTTP._Tcp.West.DB.Prod.Global. 5 IN SRV 0 10 8080 db-0.west.db.prod.global.";
-        assert_eq!(message.answer, [expected]);
+        assert_eq!(sorted_texts(&message.answers), [expected]);
         // The end of their owner name points into the question.
         let [address] = &message.additional[..] else {
             panic!("{message:?}")
         };
         assert_eq!(
-            address.to_lowercase(),
-            "db-0.west.db.prod.global. 5 in a 10.96.20.1"
+            address.in_lower_case().text(),
+            "db-0.west.db.prod.global. 5 IN A 10.96.20.1"
         );
     }
 }

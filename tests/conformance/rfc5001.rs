@@ -1,6 +1,7 @@
 //! RFC 5001 (NSID), and RFC 4892 (`id.server`, `version.bind`): which server is this? Told only if the operator says so.
 
-use crate::support::{answer, case, check, nxdomain, refused, sample, serve};
+use crate::cases::{answer, case, check, nxdomain, refused};
+use crate::servers::{sample, serve};
 
 const WEST: &str = "west.db.prod.global. 5 IN A 10.96.20.1";
 /// `conformance-0`

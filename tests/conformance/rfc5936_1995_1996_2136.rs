@@ -1,8 +1,7 @@
 //! RFC 5936 (AXFR), RFC 1995 (IXFR), RFC 1996 (NOTIFY), RFC 2136 (UPDATE): not offered, and said so.
 
-use crate::support::{
-    SOA, answer, case, check, formerr, nodata, notimp, nxdomain, raw, refused, sample,
-};
+use crate::cases::{SOA, answer, case, check, formerr, nodata, notimp, nxdomain, raw, refused};
+use crate::servers::sample;
 
 #[test]
 fn rfc5936_s2_2_1_axfr_is_refused() {

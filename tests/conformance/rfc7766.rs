@@ -4,7 +4,12 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use crate::support::{PATIENCE, Packet, decode, frame, is_end, octets, query, receive, sample};
+use support::query::{Packet, octets, query};
+use support::wait::PATIENCE;
+use support::wire::{is_end, read_framed_or_end};
+
+use crate::cases::decode;
+use crate::servers::sample;
 
 #[test]
 fn s6_2_1_a_connection_takes_several_queries() {
@@ -20,8 +25,8 @@ fn s6_2_1_a_connection_takes_several_queries() {
     ];
     for (text, rcode) in questions.into_iter().zip([0, 3, 5, 0, 5, 0]) {
         let question = query(text);
-        stream.write_all(&frame(&question)).unwrap();
-        let reply = receive(&mut stream).unwrap();
+        stream.write_all(&question.framed()).unwrap();
+        let reply = read_framed_or_end(&mut stream).unwrap();
         assert_eq!(reply[..2], question.0[..2]);
         assert_eq!(decode(&reply).rcode, rcode, "{text}");
     }
@@ -38,10 +43,10 @@ fn s6_2_1_1_queries_may_be_pipelined_and_are_answered_in_order() {
         "www.example. A",
     ];
     let questions: Vec<Packet> = (0..200).map(|n| query(texts[n % texts.len()])).collect();
-    let all: Vec<u8> = questions.iter().flat_map(frame).collect();
+    let all: Vec<u8> = questions.iter().flat_map(Packet::framed).collect();
     stream.write_all(&all).unwrap();
     for question in &questions {
-        let reply = receive(&mut stream).unwrap();
+        let reply = read_framed_or_end(&mut stream).unwrap();
         assert_eq!(reply[..2], question.0[..2]);
         decode(&reply);
     }
@@ -54,9 +59,9 @@ fn s6_2_1_1_a_bad_message_does_not_harm_those_beside_it() {
     let good = query("global. SOA");
     let bad = octets("4321 0000 0001 0000 0000 0000 c00c 0001 0001");
     stream
-        .write_all(&[frame(&good), frame(&bad), frame(&good)].concat())
+        .write_all(&[good.framed(), bad.framed(), good.framed()].concat())
         .unwrap();
-    let rcodes = [(); 3].map(|()| decode(&receive(&mut stream).unwrap()).rcode);
+    let rcodes = [(); 3].map(|()| decode(&read_framed_or_end(&mut stream).unwrap()).rcode);
     assert_eq!(rcodes, [0, 1, 0]);
 }
 
@@ -66,8 +71,8 @@ fn s6_2_3_an_idle_connection_stays_open_for_longer_than_clients_reuse_it() {
     const REUSE: Duration = Duration::from_secs(11);
     let server = sample();
     let (fresh, mut used) = (server.connect(), server.connect());
-    used.write_all(&frame(&query("global. SOA"))).unwrap();
-    receive(&mut used).unwrap();
+    used.write_all(&query("global. SOA").framed()).unwrap();
+    read_framed_or_end(&mut used).unwrap();
     let deadline = Instant::now() + REUSE;
     for mut stream in [fresh, used] {
         let rest = deadline.saturating_duration_since(Instant::now());
@@ -79,8 +84,13 @@ fn s6_2_3_an_idle_connection_stays_open_for_longer_than_clients_reuse_it() {
             "{silence:?}"
         );
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(&frame(&query("global. SOA"))).unwrap();
-        assert_eq!(decode(&receive(&mut stream).unwrap()).answer.len(), 1);
+        stream.write_all(&query("global. SOA").framed()).unwrap();
+        assert_eq!(
+            decode(&read_framed_or_end(&mut stream).unwrap())
+                .answers
+                .len(),
+            1
+        );
     }
 }
 
@@ -90,13 +100,16 @@ fn s6_2_4_a_half_closed_connection_gets_its_answers() {
     let mut stream = server.connect();
     let questions = [query("db.prod.global. A"), query("global. SOA")];
     stream
-        .write_all(&[frame(&questions[0]), frame(&questions[1])].concat())
+        .write_all(&[questions[0].framed(), questions[1].framed()].concat())
         .unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     for question in &questions {
-        assert_eq!(receive(&mut stream).unwrap()[..2], question.0[..2]);
+        assert_eq!(
+            read_framed_or_end(&mut stream).unwrap()[..2],
+            question.0[..2]
+        );
     }
-    assert_eq!(receive(&mut stream), None, "and then the end");
+    assert_eq!(read_framed_or_end(&mut stream), None, "and then the end");
 }
 
 #[test]
@@ -105,7 +118,7 @@ fn s8_length_and_message_arrive_together() {
     let mut stream = server.connect();
     for _ in 0..50 {
         stream
-            .write_all(&frame(&query("db.prod.global. SRV")))
+            .write_all(&query("db.prod.global. SRV").framed())
             .unwrap();
         let mut all = [0; 4096];
         let length = stream.read(&mut all).unwrap();
@@ -121,10 +134,15 @@ fn s8_length_and_message_arrive_together() {
 fn s8_a_query_may_arrive_octet_by_octet() {
     let server = sample();
     let mut stream = server.connect();
-    for octet in frame(&query("global. SOA")) {
+    for octet in query("global. SOA").framed() {
         stream.write_all(&[octet]).unwrap();
     }
-    assert_eq!(decode(&receive(&mut stream).unwrap()).answer.len(), 1);
+    assert_eq!(
+        decode(&read_framed_or_end(&mut stream).unwrap())
+            .answers
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -133,7 +151,7 @@ fn s8_a_length_of_zero_harms_nobody() {
     let mut stream = server.connect();
     stream.write_all(&[0, 0]).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(receive(&mut stream), None);
+    assert_eq!(read_framed_or_end(&mut stream), None);
     server.assert_well();
 }
 
@@ -173,8 +191,13 @@ fn s10_a_message_that_is_longer_than_any_query_ends_the_connection() {
     let mut stream = server.connect();
     let mut long = query("global. SOA");
     long.0.resize(4096, 0);
-    stream.write_all(&frame(&long)).unwrap();
-    assert_eq!(decode(&receive(&mut stream).unwrap()).answer.len(), 1);
+    stream.write_all(&long.framed()).unwrap();
+    assert_eq!(
+        decode(&read_framed_or_end(&mut stream).unwrap())
+            .answers
+            .len(),
+        1
+    );
 }
 
 #[test]

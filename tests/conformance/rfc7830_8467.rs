@@ -1,11 +1,16 @@
 //! RFC 7830: the padding option; RFC 8467: how much of it. Lengths tell who watches what was asked for, so replies over
 //! encrypted transports have one of few, for clients that pad.
 
-use crate::support::https::{PATH, get, post};
-use crate::support::reply::Opt;
-use crate::support::{
-    Encrypted, Message, Over, Packet, decode, encrypted, encrypted_objects, members, query,
-};
+use support::encrypted::Encrypted;
+use support::https::{PATH, get, post};
+use support::objects::members;
+use support::query::{Packet, query};
+use support::reply::Opt;
+use support::reply::Reply;
+use support::wire::Over;
+
+use crate::cases::decode;
+use crate::servers::{encrypted, encrypted_objects};
 
 /// Replies are padded to a multiple of this (RFC 8467 section 4.1).
 const BLOCK: usize = 468;
@@ -32,7 +37,7 @@ const QUESTIONS: [&str; 13] = [
 
 /// Asks over each encrypted transport that pads.
 fn ask(server: &Encrypted, question: &Packet) -> [(&'static str, Vec<u8>); 3] {
-    let tls = crate::support::tls::ask(&mut server.tls(), &question.0).unwrap();
+    let tls = support::tls::ask(&mut server.tls(), &question.0).unwrap();
     let by_post = server.http2().send(&post(PATH), &question.0).unwrap();
     let by_get = server.http1().send(&get(PATH, &question.0), &[]).unwrap();
     [
@@ -42,8 +47,8 @@ fn ask(server: &Encrypted, question: &Packet) -> [(&'static str, Vec<u8>); 3] {
     ]
 }
 
-/// The octets of the padding option, in hexadecimal, if there is one.
-fn padding(message: &Message) -> Option<&str> {
+/// The octets of the padding option, if there is one.
+fn padding(message: &Reply) -> Option<&[u8]> {
     let options = message.opt.iter().flat_map(|opt| &opt.options);
     let mut padding = options.filter(|(code, _)| *code == PADDING);
     let first = padding.next()?;
@@ -52,14 +57,14 @@ fn padding(message: &Message) -> Option<&str> {
 }
 
 /// A message without its padding, and without what differs from one second to the next.
-fn unpadded(mut message: Message) -> Message {
+fn unpadded(mut message: Reply) -> Reply {
     if let Some(Opt { options, .. }) = &mut message.opt {
         options.retain(|(code, _)| *code != PADDING);
         for (_, cookie) in options.iter_mut().filter(|(code, _)| *code == 10) {
-            cookie.truncate(16); // the client's half
+            cookie.truncate(8); // the client's half
         }
     }
-    message
+    message.content()
 }
 
 #[test]
@@ -80,11 +85,11 @@ fn r8467_s4_1_replies_are_padded_to_blocks_of_468_octets() {
 /// No more than it takes: the padding is always shorter than a block.
 #[test]
 fn r8467_s4_1_replies_are_padded_to_the_next_block() {
-    let server = encrypted_objects(&members(&[1, 10, 20, 25, 26, 27, 28, 29, 30, 60, 90]), &[]);
+    let server = encrypted_objects(members(&[1, 10, 20, 25, 26, 27, 28, 29, 30, 60, 90]), &[]);
     for count in [1, 10, 20, 25, 26, 27, 28, 29, 30, 60, 90] {
         let name = format!("s{count}.prod.global. A");
         let plain = query(&format!("{name} +edns"));
-        let plain = crate::support::tls::ask(&mut server.tls(), &plain.0).unwrap();
+        let plain = support::tls::ask(&mut server.tls(), &plain.0).unwrap();
         let least = plain.len() + 4; // the option without octets
         for (over, reply) in ask(&server, &query(&format!("{name} {ASKS}"))) {
             let wanted = least.next_multiple_of(BLOCK);
@@ -104,7 +109,7 @@ fn r7830_s3_the_padding_is_zeros_and_the_rest_is_the_same() {
             let (without, with) = (decode(without), decode(&with));
             assert_eq!(padding(&without), None, "{text} over {over}");
             let zeros = padding(&with).unwrap_or_else(|| panic!("{text} over {over}: no padding"));
-            assert!(zeros.bytes().all(|digit| digit == b'0'), "{text}");
+            assert!(zeros.iter().all(|octet| *octet == 0), "{text}");
             assert_eq!(unpadded(with), unpadded(without), "{text} over {over}");
         }
     }
@@ -125,7 +130,7 @@ fn r7830_s3_any_padding_asks_for_padding() {
     ] {
         for (over, reply) in ask(&server, &query(&format!("db.prod.global. A {option}"))) {
             assert!(reply.len().is_multiple_of(BLOCK), "{option} over {over}");
-            assert_eq!(decode(&reply).answer.len(), 4);
+            assert_eq!(decode(&reply).answers.len(), 4);
         }
     }
 }
@@ -151,7 +156,7 @@ fn r7830_s6_nothing_is_padded_in_cleartext() {
     for text in QUESTIONS {
         let question = query(&format!("{text} {ASKS}"));
         for over in [Over::Udp, Over::Tcp] {
-            let reply = server.server.ask(&question, over).unwrap();
+            let reply = server.server.send(&question, over).unwrap();
             assert_eq!(padding(&decode(&reply)), None, "{text} over {over:?}");
         }
     }
@@ -165,16 +170,16 @@ fn r7830_s4_a_long_reply_is_padded_as_far_as_messages_go() {
     let counts = [
         4_060, 4_085, 4_088, 4_089, 4_090, 4_091, 4_092, 4_093, 4_094,
     ];
-    let server = encrypted_objects(&members(&counts), &["--order=stable"]);
+    let server = encrypted_objects(members(&counts), &["--order=stable"]);
     let (mut whole, mut others) = (0, 0);
     for count in counts {
         let name = format!("s{count}.prod.global. A");
         let plain = query(&format!("{name} +edns"));
-        let plain = crate::support::tls::ask(&mut server.tls(), &plain.0).unwrap();
+        let plain = support::tls::ask(&mut server.tls(), &plain.0).unwrap();
         let least = plain.len() + 4;
-        let plain = decode(&plain).answer;
+        let plain = decode(&plain).answers;
         for (over, reply) in ask(&server, &query(&format!("{name} {ASKS}"))) {
-            let (length, answer) = (reply.len(), decode(&reply).answer);
+            let (length, answer) = (reply.len(), decode(&reply).answers);
             assert!(length <= LONGEST, "{count} over {over}");
             match least.next_multiple_of(BLOCK) {
                 blocks if blocks <= LONGEST => {

@@ -8,11 +8,15 @@ use std::time::{Duration, Instant};
 
 use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, HandshakeKind, ProtocolVersion};
+use support::encrypted::Encrypted;
+use support::objects::members;
+use support::query::{Packet, octets, query};
+use support::tls::{Client, End, Offer, Stream, alert, ask, end_of, localhost, send};
+use support::wait::PATIENCE;
+use support::wire::read_framed_or_end;
 
-use crate::support::tls::{Client, End, Offer, Stream, alert, ask, end_of, localhost, send};
-use crate::support::{
-    Encrypted, PATIENCE, Packet, decode, encrypted, frame, octets, query, receive,
-};
+use crate::cases::decode;
+use crate::servers::{encrypted, encrypted_objects};
 
 /// Types of records (RFC 8446 section 5.1).
 const ALERT: u8 = 21;
@@ -73,7 +77,7 @@ fn assert_answers(stream: &mut Stream, what: &str) {
     let question = query("db.prod.global. A");
     let reply = ask(stream, &question.0).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(reply[..2], question.0[..2], "{what}");
-    assert_eq!(decode(&reply).answer.len(), 4, "{what}");
+    assert_eq!(decode(&reply).answers.len(), 4, "{what}");
 }
 
 // === 3.1 Session initiation ===
@@ -81,7 +85,7 @@ fn assert_answers(stream: &mut Stream, what: &str) {
 #[test]
 fn s3_1_cleartext_is_not_answered() {
     let server = encrypted(&[]);
-    let question = frame(&query("global. SOA"));
+    let question = query("global. SOA").framed();
     for sent in [
         &question[..],
         &question.repeat(100),
@@ -106,7 +110,7 @@ fn s3_1_cleartext_is_not_answered_after_a_handshake_that_failed() {
     let client = server.client(Offer::of(&["smtp"]).only(&&TLS12));
     let hello = rustls::ClientConnection::new(client.0, localhost());
     hello.unwrap().write_tls(&mut stream).unwrap();
-    let _ = stream.write_all(&frame(&query("global. SOA")));
+    let _ = stream.write_all(&query("global. SOA").framed());
     let said = records(&rest_of(&mut stream));
     assert!(!said.contains(&APPLICATION_DATA), "{said:?}");
     assert!(said.contains(&ALERT), "{said:?}");
@@ -218,10 +222,10 @@ fn s3_3_queries_may_be_pipelined() {
         "www.example. A",
     ];
     let questions: Vec<Packet> = (0..200).map(|n| query(texts[n % texts.len()])).collect();
-    let all: Vec<u8> = questions.iter().flat_map(frame).collect();
+    let all: Vec<u8> = questions.iter().flat_map(Packet::framed).collect();
     stream.write_all(&all).unwrap();
     for question in &questions {
-        let reply = receive(&mut stream).unwrap();
+        let reply = read_framed_or_end(&mut stream).unwrap();
         assert_eq!(reply[..2], question.0[..2]);
         decode(&reply);
     }
@@ -234,9 +238,9 @@ fn s3_3_a_bad_message_does_not_harm_those_beside_it() {
     let good = query("global. SOA");
     let bad = octets("4321 0000 0001 0000 0000 0000 c00c 0001 0001");
     stream
-        .write_all(&[frame(&good), frame(&bad), frame(&good)].concat())
+        .write_all(&[good.framed(), bad.framed(), good.framed()].concat())
         .unwrap();
-    let rcodes = [(); 3].map(|()| decode(&receive(&mut stream).unwrap()).rcode);
+    let rcodes = [(); 3].map(|()| decode(&read_framed_or_end(&mut stream).unwrap()).rcode);
     assert_eq!(rcodes, [0, 1, 0]);
 }
 
@@ -260,14 +264,14 @@ fn s3_3_records_need_not_begin_or_end_where_messages_do() {
     let server = encrypted(&[]);
     let mut stream = server.tls();
     let questions = ["db.prod.global. SRV", "global. SOA", "nope.global. A"].map(query);
-    let all: Vec<u8> = questions.iter().flat_map(frame).collect();
+    let all: Vec<u8> = questions.iter().flat_map(Packet::framed).collect();
     for step in [1, 2, 3, 7, 30, 64] {
         for part in all.chunks(step) {
             stream.write_all(part).unwrap();
             stream.flush().unwrap();
         }
         for question in &questions {
-            let reply = receive(&mut stream).unwrap();
+            let reply = read_framed_or_end(&mut stream).unwrap();
             assert_eq!(reply[..2], question.0[..2], "records of {step} octets");
         }
     }
@@ -275,7 +279,7 @@ fn s3_3_records_need_not_begin_or_end_where_messages_do() {
 
 #[test]
 fn s3_3_replies_have_up_to_65535_octets() {
-    let server = crate::support::encrypted_objects(&crate::support::members(&[3000]), &[]);
+    let server = encrypted_objects(members(&[3000]), &[]);
     let mut stream = server.tls();
     for text in ["s3000.prod.global. A", "s3000.prod.global. SRV +edns"] {
         let question = query(text);
@@ -331,12 +335,15 @@ fn s3_4_queries_before_the_end_of_a_client_are_answered() {
     let client = server.client(Offer::of(&["dot"]).only(&&TLS13));
     let mut stream = client.connect(server.address("tls")).unwrap();
     let questions = ["db.prod.global. A", "global. SOA"].map(query);
-    let all: Vec<u8> = questions.iter().flat_map(frame).collect();
+    let all: Vec<u8> = questions.iter().flat_map(Packet::framed).collect();
     stream.write_all(&all).unwrap();
     stream.conn.send_close_notify();
     stream.flush().unwrap();
     for question in &questions {
-        assert_eq!(receive(&mut stream).unwrap()[..2], question.0[..2]);
+        assert_eq!(
+            read_framed_or_end(&mut stream).unwrap()[..2],
+            question.0[..2]
+        );
     }
     assert_eq!(end_of(&mut stream), End::CloseNotify);
 }
@@ -347,7 +354,7 @@ fn s3_4_a_connection_that_the_server_ends_gets_close_notify() {
     let mut response = query("global. SOA");
     response.0[2] |= 0x80;
     for (what, sent) in [
-        ("a response", frame(&response)),
+        ("a response", response.framed()),
         ("a length of zero", vec![0, 0]),
         ("a length beyond any query", vec![0x10, 0x01]),
     ] {
@@ -362,12 +369,12 @@ fn s3_4_a_connection_that_the_server_ends_gets_close_notify() {
 #[test]
 fn s3_4_a_client_that_is_cut_off_harms_nobody() {
     let server = encrypted(&[]);
-    for part in [&[][..], &[0], &frame(&query("global. SOA"))[..9]] {
+    for part in [&[][..], &[0], &query("global. SOA").framed()[..9]] {
         let mut stream = server.tls();
         stream.write_all(part).unwrap();
         // Without close_notify: what came before could have been cut by anybody.
         stream.sock.shutdown(Shutdown::Write).unwrap();
-        assert!(receive(&mut stream).is_none());
+        assert!(read_framed_or_end(&mut stream).is_none());
     }
     server.assert_well();
 }
@@ -413,6 +420,6 @@ fn s3_3_connections_do_not_get_each_others_replies() {
         send(stream, &question.0).unwrap();
     }
     for (stream, question) in streams.iter_mut().zip(&questions).rev() {
-        assert_eq!(receive(stream).unwrap()[..2], question.0[..2]);
+        assert_eq!(read_framed_or_end(stream).unwrap()[..2], question.0[..2]);
     }
 }

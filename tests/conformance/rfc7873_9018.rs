@@ -2,10 +2,11 @@
 
 use std::time::SystemTime;
 
-use crate::support::{
-    Over, answer, badvers, case, check, decode, empty, formerr, nxdomain, query, raw, refused,
-    sample,
-};
+use support::query::query;
+use support::wire::Over;
+
+use crate::cases::{answer, badvers, case, check, decode, empty, formerr, nxdomain, raw, refused};
+use crate::servers::sample;
 
 const WEST: &str = "west.db.prod.global. 5 IN A 10.96.20.1";
 /// The client's half of a cookie, and what comes back: it, and a server cookie of 16 octets (RFC 9018 section 4).
@@ -135,15 +136,15 @@ fn rfc7873_s5_2_5_the_right_server_cookie_gets_an_answer() {
     let server = sample();
     for over in [Over::Udp, Over::Tcp] {
         let first = server
-            .ask(&query(&format!("global. SOA +cookie={CLIENT}")), over)
+            .send(&query(&format!("global. SOA +cookie={CLIENT}")), over)
             .unwrap();
-        let cookie = decode(&first).opt.unwrap().options[0].1.clone();
+        let cookie = decode(&first).option(10).unwrap();
         let second = server
-            .ask(&query(&format!("global. SOA +cookie={cookie}")), over)
+            .send(&query(&format!("global. SOA +cookie={cookie}")), over)
             .unwrap();
         let message = decode(&second);
-        assert_eq!((message.rcode, message.answer.len()), (0, 1));
-        assert!(message.opt.unwrap().options[0].1.starts_with(CLIENT));
+        assert_eq!((message.rcode, message.answers.len()), (0, 1));
+        assert!(message.option(10).unwrap().starts_with(CLIENT));
     }
 }
 
@@ -194,9 +195,9 @@ fn rfc9018_s4_the_form_of_a_server_cookie() {
     };
     let before = now();
     let reply = server
-        .ask(&query(&format!("global. SOA +cookie={CLIENT}")), Over::Udp)
+        .send(&query(&format!("global. SOA +cookie={CLIENT}")), Over::Udp)
         .unwrap();
-    let cookie = decode(&reply).opt.unwrap().options[0].1.clone();
+    let cookie = decode(&reply).option(10).unwrap();
     assert_eq!(cookie.len(), 2 * 24);
     assert_eq!(cookie[16..24], *"01000000");
     let time = u64::from_str_radix(&cookie[24..32], 16).unwrap();
@@ -204,8 +205,8 @@ fn rfc9018_s4_the_form_of_a_server_cookie() {
 
     // Another client has another one.
     let reply = server
-        .ask(&query("global. SOA +cookie=abababababababab"), Over::Udp)
+        .send(&query("global. SOA +cookie=abababababababab"), Over::Udp)
         .unwrap();
-    let other = decode(&reply).opt.unwrap().options[0].1.clone();
+    let other = decode(&reply).option(10).unwrap();
     assert_ne!(cookie[32..], other[32..]);
 }

@@ -2,10 +2,12 @@
 //!
 //! Each one is asked over UDP and over TCP, so section 8.1.5 is in all of them.
 
-use crate::support::{
-    Over, SOA, answer, badvers, case, check, decode, formerr, members, nodata, notimp, query, raw,
-    sample, serve, serve_objects,
-};
+use support::objects::members;
+use support::query::query;
+use support::wire::Over;
+
+use crate::cases::{SOA, answer, badvers, case, check, decode, formerr, nodata, notimp, raw};
+use crate::servers::{sample, serve, serve_objects};
 
 #[test]
 fn s8_1_1_is_the_server_configured_for_the_zone() {
@@ -65,8 +67,8 @@ fn s8_1_4_unknown_opcodes() {
 #[test]
 fn s8_1_5_tcp() {
     let server = sample();
-    let reply = server.ask(&query("global. SOA"), Over::Tcp).unwrap();
-    assert_eq!(decode(&reply).answer.len(), 1);
+    let reply = server.send(&query("global. SOA"), Over::Tcp).unwrap();
+    assert_eq!(decode(&reply).answers.len(), 1);
 }
 
 #[test]
@@ -131,7 +133,7 @@ fn s8_2_6_version_negotiation_with_unknown_options() {
 /// The RFC asks for DNSKEY in 512 octets; what is large here is an RRset of addresses.
 #[test]
 fn s8_2_7_truncated_responses() {
-    let server = serve_objects(&members(&[60]), &[]);
+    let server = serve_objects(members(&[60]), &[]);
     let all: String = (1..=60)
         .map(|n| format!("s60.prod.global. 5 IN A 10.96.0.{n}\n"))
         .collect();
@@ -196,7 +198,7 @@ fn s3_1_every_type_and_every_opcode_is_answered() {
     let server = sample();
     for rtype in (0..=300).chain([32768, 32769, 65280, 65535]) {
         let question = query(&format!("db.prod.global. TYPE{rtype}"));
-        let message = decode(&server.ask(&question, Over::Udp).unwrap());
+        let message = decode(&server.send(&question, Over::Udp).unwrap());
         let expected = match rtype {
             1 | 33 | 255 => (0, true),
             41 | 249 | 250 | 253 | 254 => (4, false),
@@ -204,14 +206,14 @@ fn s3_1_every_type_and_every_opcode_is_answered() {
             _ => (0, false),
         };
         assert_eq!(
-            (message.rcode, !message.answer.is_empty()),
+            (message.rcode, !message.answers.is_empty()),
             expected,
             "TYPE{rtype}"
         );
     }
     for opcode in 1..16 {
         let question = query(&format!("global. SOA +opcode={opcode}"));
-        let message = decode(&server.ask(&question, Over::Udp).unwrap());
+        let message = decode(&server.send(&question, Over::Udp).unwrap());
         assert_eq!((message.rcode, message.opcode), (4, opcode));
     }
 }

@@ -2,9 +2,10 @@
 
 use std::net::TcpListener;
 
-use crate::support::{
-    SOA, answer, case, check, nodata, nxdomain, refused, sample, serve, serve_nothing_yet, servfail,
+use crate::cases::{
+    SOA, answer, case, check, check_with_edns_and_without, nodata, nxdomain, refused, servfail,
 };
+use crate::servers::{sample, serve, serve_nothing_yet};
 
 #[test]
 fn s4_15_not_ready() {
@@ -19,6 +20,13 @@ fn s4_15_not_ready() {
             ),
             case("the same without EDNS", "db.prod.global. A", servfail()),
             case("the apex", "global. SOA +edns", servfail().option("EDE 14")),
+            case("without EDNS", "global. SOA", servfail()),
+            case(
+                "no such name",
+                "nope.global. A +edns",
+                servfail().option("EDE 14"),
+            ),
+            case("another zone", "www.example.org. A", refused()),
             case(
                 "the health probe of CoreDNS",
                 ". NS +edns",
@@ -71,25 +79,20 @@ fn s4_21_not_authoritative() {
 
 #[test]
 fn s4_22_not_supported() {
-    check(
+    let unsupported = || refused().option("EDE 21");
+    check_with_edns_and_without(
         &sample(),
         &[
-            case(
-                "another class",
-                "global. CH SOA +edns",
-                refused().option("EDE 21"),
-            ),
-            case(
-                "a transfer",
-                "global. AXFR +edns",
-                refused().option("EDE 21"),
-            ),
-            case("the same without EDNS", "global. AXFR", refused()),
-            case(
-                "a type that no name has",
-                "global. TYPE1000 +edns",
-                nodata(),
-            ),
+            ("global. CH SOA", unsupported()),
+            ("db.prod.global. CH A", unsupported()),
+            ("version.bind. CH TXT", unsupported()),
+            ("db.prod.global. HS A", unsupported()),
+            ("db.prod.global. NONE A", unsupported()),
+            ("global. AXFR", unsupported()),
+            ("db.prod.global. AXFR", unsupported()),
+            ("global. IXFR", unsupported()),
+            // A type that no name has.
+            ("global. TYPE1000", nodata()),
         ],
     );
 }

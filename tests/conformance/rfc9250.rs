@@ -1,12 +1,15 @@
 //! RFC 9250: DNS over QUIC.
 
 use quinn::{ConnectionError, ReadError, ReadToEndError};
+use support::encrypted::Encrypted;
+use support::objects::members;
+use support::query::{Packet, query};
+use support::quic::Quic;
+use support::tls::Offer;
+use support::wire::Over;
 
-use crate::support::quic::Quic;
-use crate::support::tls::Offer;
-use crate::support::{
-    Encrypted, Message, Over, Packet, decode, encrypted, encrypted_objects, frame, members, query,
-};
+use crate::cases::decode;
+use crate::servers::{encrypted, encrypted_objects};
 
 /// No application protocol (RFC 7301 section 3.2), as QUIC writes an alert (RFC 9001 section 4.8).
 const NO_APPLICATION_PROTOCOL: u64 = 0x100 + 120;
@@ -16,21 +19,9 @@ fn ask(connection: &Quic, text: &str) -> Vec<u8> {
     connection.ask(&query(text).with_id(0).0).unwrap()
 }
 
-fn lower_case(mut message: Message) -> Message {
-    let sections = [
-        &mut message.answer,
-        &mut message.authority,
-        &mut message.additional,
-    ];
-    for record in sections.into_iter().flatten() {
-        record.make_ascii_lowercase();
-    }
-    message
-}
-
 fn assert_answers(connection: &Quic, what: &str) {
     let reply = ask(connection, "db.prod.global. A");
-    assert_eq!(decode(&reply).answer.len(), 4, "{what}");
+    assert_eq!(decode(&reply).answers.len(), 4, "{what}");
 }
 
 // === 4.1 Connections ===
@@ -76,7 +67,7 @@ fn s4_2_a_query_has_a_stream_and_the_reply_ends_it() {
     let connection = server.quic();
     for text in ["db.prod.global. A", "nope.global. A", "global. SOA +edns"] {
         let mut exchange = connection.open().unwrap();
-        let question = frame(&query(text).with_id(0));
+        let question = query(text).with_id(0).framed();
         connection.write(&mut exchange, &question, true).unwrap();
         let octets = connection.read(exchange).unwrap();
         let length = usize::from(u16::from_be_bytes([octets[0], octets[1]]));
@@ -103,10 +94,11 @@ fn s4_2_replies_have_the_records_of_tcp() {
         "dB.pRoD.gLoBaL. A",
     ] {
         let question = query(text).with_id(0);
-        let tcp = decode(&server.server.ask(&question, Over::Tcp).unwrap());
+        let tcp = decode(&server.server.send(&question, Over::Tcp).unwrap());
         let quic = decode(&connection.ask(&question.0).unwrap());
         // Names of records are the same in upper and lower case.
-        assert_eq!(lower_case(quic), lower_case(tcp), "{text}");
+        let [quic, tcp] = [quic, tcp].map(|reply| reply.in_lower_case().content());
+        assert_eq!(quic, tcp, "{text}");
     }
 }
 
@@ -116,7 +108,7 @@ fn s4_2_streams_do_not_wait_for_each_other() {
     let server = encrypted(&[]);
     let connection = server.quic();
     let mut slow = connection.open().unwrap();
-    let question = frame(&query("db.prod.global. A").with_id(0));
+    let question = query("db.prod.global. A").with_id(0).framed();
     connection.write(&mut slow, &question[..7], false).unwrap();
     let texts = ["db.prod.global. A", "nope.global. A", "global. SOA"];
     let questions: Vec<_> = (0..30).map(|n| query(texts[n % 3]).with_id(0).0).collect();
@@ -133,12 +125,12 @@ fn s4_2_a_query_may_arrive_octet_by_octet() {
     let server = encrypted(&[]);
     let connection = server.quic();
     let mut exchange = connection.open().unwrap();
-    for octet in frame(&query("db.prod.global. A").with_id(0)) {
+    for octet in query("db.prod.global. A").with_id(0).framed() {
         connection.write(&mut exchange, &[octet], false).unwrap();
     }
     connection.write(&mut exchange, &[], true).unwrap();
     let octets = connection.read(exchange).unwrap();
-    assert_eq!(decode(&octets[2..]).answer.len(), 4);
+    assert_eq!(decode(&octets[2..]).answers.len(), 4);
 }
 
 #[test]
@@ -159,7 +151,7 @@ fn s4_3_1_a_cancelled_query_harms_no_other() {
     let server = encrypted(&[]);
     let connection = server.quic();
     assert_answers(&connection, "before");
-    let question = frame(&query("db.prod.global. A").with_id(0));
+    let question = query("db.prod.global. A").with_id(0).framed();
     for sent in [&question[..], &question[..question.len() - 1]] {
         let mut exchange = connection.open().unwrap();
         let is_whole = sent.len() == question.len();
@@ -179,7 +171,7 @@ fn s4_3_3_a_protocol_error_harms_no_other_connection() {
     let server = encrypted(&[]);
     let other = server.quic();
     let question = query("db.prod.global. A").with_id(0);
-    let framed = frame(&question);
+    let framed = question.framed();
     let mut response = question.clone();
     response.0[2] |= 0x80;
     for (what, sent) in [
@@ -187,14 +179,14 @@ fn s4_3_3_a_protocol_error_harms_no_other_connection() {
         ("half a query", &framed[..9]),
         ("nothing", &[]),
         ("a length of zero", &[0, 0]),
-        ("a response", &frame(&response)),
+        ("a response", &response.framed()),
         ("less than a header", &[0, 4, 0, 0, 1, 0]),
         ("two queries", &framed.repeat(2)),
         ("octets behind a query", &[&framed[..], &[1, 2, 3]].concat()),
-        ("an identifier", &frame(&query("db.prod.global. A"))),
+        ("an identifier", &query("db.prod.global. A").framed()),
         (
             "keepalive",
-            &frame(&query("db.prod.global. A +keepalive").with_id(0)),
+            &query("db.prod.global. A +keepalive").with_id(0).framed(),
         ),
     ] {
         let connection = server.quic();
@@ -240,12 +232,12 @@ fn s4_4_a_connection_takes_several_queries() {
 /// The library that writes replies here compresses names less than ours, so that fewer records fit.
 #[test]
 fn s4_6_replies_have_up_to_65535_octets() {
-    let server: Encrypted = encrypted_objects(&members(&[1500]), &["--order=stable"]);
+    let server: Encrypted = encrypted_objects(members(&[1500]), &["--order=stable"]);
     let question: Packet = query("s1500.prod.global. A").with_id(0);
-    let tcp = server.server.ask(&question, Over::Tcp).unwrap();
+    let tcp = server.server.send(&question, Over::Tcp).unwrap();
     let quic = server.quic().ask(&question.0).unwrap();
-    assert_eq!(decode(&quic).answer, decode(&tcp).answer);
-    assert_eq!(decode(&quic).answer.len(), 1500);
+    assert_eq!(decode(&quic).answers, decode(&tcp).answers);
+    assert_eq!(decode(&quic).answers.len(), 1500);
 }
 
 /// Section 5.5.2 with RFC 7828 section 3.3.2: how long a connection lasts is a matter of QUIC.

@@ -1,6 +1,7 @@
 //! RFC 9619: a query has one question.
 
-use crate::support::{SOA, answer, check, formerr, notimp, raw, sample};
+use crate::cases::{SOA, answer, check, formerr, notimp, raw};
+use crate::servers::sample;
 
 #[test]
 fn s4_qdcount_is_one() {

@@ -13,17 +13,19 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use serde_json::json;
+use support::cluster::Cluster;
+use support::commands::{binary, tool};
+use support::networks::{Files, Network};
+use support::objects::{namespace, node};
+use support::process::Process;
+use support::repository::repository;
+use support::wait::eventually;
 use tempfile::TempDir;
 
-use crate::cluster::Cluster;
-use crate::harness::{Process, eventually, tool};
 use crate::mirrors::View;
 use crate::plan::{
     ALL, CLUSTER_DNS, CLUSTERS, EAST, Member, NAMESPACE, NORTH, SERVICES, Service, WEST, rules,
 };
-use crate::support::networks::{Files, Network};
-use crate::support::repository::repository;
 
 /// How long things may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -76,10 +78,7 @@ impl Clusters {
             databases: Vec::new(),
             directory,
         };
-        for object in [
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
-            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"}}),
-        ] {
+        for object in [namespace(NAMESPACE), node("node-0")] {
             clusters.api.put(&object)?;
         }
         for service in &SERVICES {
@@ -303,8 +302,7 @@ impl Clusters {
     /// Starts global-dns and CoreDNS, and waits for their first answer.
     fn start_dns(&mut self, cluster: usize) -> Result<()> {
         let (site, network) = (&CLUSTERS[cluster], &self.networks[cluster]);
-        let global_dns = Path::new(env!("CARGO_BIN_EXE_global-dns"));
-        let mut serve = network.command(global_dns, &Files::default())?;
+        let mut serve = network.command(&binary(), &Files::default())?;
         serve.args([
             "serve",
             "--listen",
@@ -317,9 +315,8 @@ impl Clusters {
         } else {
             serve.arg("--file").arg(self.manifest(cluster));
         }
-        let directory = self.directory.path();
         let name = format!("global-dns-{}", site.name);
-        self.processes.push(Process::start(name, serve, directory)?);
+        self.processes.push(Process::start(name, serve)?);
 
         let cluster_local = match cluster {
             EAST => format!(
@@ -329,7 +326,10 @@ impl Clusters {
             _ => "template ANY ANY {\n        rcode NXDOMAIN\n    }".to_owned(),
         };
         let stanza = fs::read_to_string(repository("coredns/Corefile"))?;
-        let corefile = directory.join(format!("Corefile-{}", site.name));
+        let corefile = self
+            .directory
+            .path()
+            .join(format!("Corefile-{}", site.name));
         fs::write(
             &corefile,
             format!("cluster.local:53 {{\n    errors\n    {cluster_local}\n}}\n{stanza}"),
@@ -337,8 +337,7 @@ impl Clusters {
         let mut coredns = network.command(&tool("coredns")?, &Files::default())?;
         coredns.arg("-conf").arg(&corefile);
         let name = format!("coredns-{}", site.name);
-        self.processes
-            .push(Process::start(name, coredns, directory)?);
+        self.processes.push(Process::start(name, coredns)?);
 
         eventually("an answer by way of CoreDNS", PATIENCE, || {
             let processes = &mut self.processes;

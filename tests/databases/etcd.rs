@@ -6,11 +6,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use support::commands::tool;
+use support::process::{Process, finish};
+use support::say::say;
+use support::wait::eventually;
 
 use crate::clusters::{Clusters, PATIENCE};
-use crate::harness::{Process, eventually, say, tool};
 use crate::plan::{CLUSTERS, EAST, ETCD, Member, NAMESPACE, NORTH, WEST};
-use crate::support::networks::finish;
 
 /// A member's own address for clients, on any pod.
 const OWN: &str = "http://10.244.0.10:2379";
@@ -112,7 +114,7 @@ impl Etcd {
             format!("--data-dir={}", clusters.directory().join(&name).display()),
         ]);
         self.processes.push(clusters.databases.len());
-        let process = Process::start(name, command, clusters.directory())?;
+        let process = Process::start(name, command)?;
         clusters.databases.push(process);
         Ok(())
     }

@@ -7,7 +7,6 @@
 //! - `mirrors`: what each of them sees of the others, as objects of an API server or of a file
 //! - `etcd`: forms by SRV discovery, survives the loss of a cluster, takes a fourth member in
 //! - `nats`: one route to one name
-//! - from `tests/e2e`: a real API server with its controllers, processes, and named facts in order
 //!
 //! The clusters have the same pod addresses, and none of them is routed anywhere: a member reaches another one by its
 //! synthetic cluster IP or not at all.
@@ -27,29 +26,12 @@ mod etcd;
 mod mirrors;
 mod nats;
 mod plan;
-mod support;
 
-// What the end-to-end tests stand on, too.
-#[allow(dead_code, reason = "the e2e suite uses the rest")]
-#[path = "../e2e/cluster.rs"]
-mod cluster;
-#[allow(dead_code, reason = "the e2e suite uses the rest")]
-#[path = "../e2e/figures.rs"]
-mod figures;
-#[allow(dead_code, reason = "the e2e suite uses the rest")]
-#[path = "../e2e/harness.rs"]
-mod harness;
-#[allow(dead_code, reason = "the e2e suite uses the rest")]
-#[path = "../e2e/recordings.rs"]
-mod recordings;
-#[allow(dead_code, reason = "the e2e suite uses the rest")]
-#[path = "../e2e/steps.rs"]
-mod steps;
+use support::networks::in_a_network_of_its_own;
+use support::steps::Steps;
 
 use crate::clusters::Clusters;
 use crate::plan::WEST;
-use crate::steps::Steps;
-use crate::support::networks::in_a_network_of_its_own;
 
 #[test]
 #[ignore = "needs a real API server, root, etcd and NATS"]

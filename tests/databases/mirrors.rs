@@ -1,11 +1,10 @@
 //! What a cluster sees of itself and of the others: its own Services as Kubernetes makes them, the others' as Linkerd
 //! mirrors them.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use support::objects::{Gateway, Local, Manifest, Mirror, local, mirror, pod_status};
 
 use crate::plan::{CLUSTERS, Member, NAMESPACE, SERVICES, Service};
-use crate::support::local_objects::{LocalService, endpoint};
-use crate::support::mirror_objects::HeadlessMirror;
 
 /// What one cluster sees: which members there are, and whose gateway is down.
 pub struct View<'v> {
@@ -20,154 +19,70 @@ pub struct View<'v> {
 impl View<'_> {
     /// As a file, which needs no API server.
     pub fn manifest(&self) -> String {
-        let own = SERVICES.iter().flat_map(|service| {
-            let slice = self.local(service, |local, members| {
-                // Kubernetes calls every endpoint ready where not-ready addresses are published.
-                let endpoints = members.iter().map(|member| {
-                    let host = member.host();
-                    endpoint(&member.pod_address(), true, Some(&host), Some(&host))
-                });
-                local.slice(
-                    &format!("{}-x7k2p", service.name),
-                    "IPv4",
-                    endpoints.collect(),
-                )
-            });
-            [self.own_service(service, None), slice]
+        let own = SERVICES.iter().map(|service| {
+            let mut own = Manifest::from(self.local(service));
+            own.0[0] = self.own_service(service);
+            own
         });
-        let mirrors = self.mirrors().into_iter().flat_map(|mirror| match mirror {
-            Mirror::Headless(object) => vec![object],
-            Mirror::Endpoint { service, slice, .. } => vec![service, slice],
-        });
-        let items: Vec<Value> = own.chain(mirrors).collect();
-        json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+        let mirrors = self.mirrors().map(Manifest::from);
+        own.chain(mirrors).collect::<Manifest>().list()
     }
 
     /// As objects of an API server, whose controllers make the slices: of the pods, and of the mirrors' Endpoints.
     pub fn objects(&self) -> Vec<Value> {
-        let own = SERVICES
-            .iter()
-            .map(|service| self.own_service(service, Some(json!({"app": service.name}))));
-        let mirrors = self.mirrors().into_iter().flat_map(|mirror| match mirror {
-            Mirror::Headless(object) => vec![object],
-            Mirror::Endpoint {
-                service, endpoints, ..
-            } => vec![service, endpoints],
+        let own = SERVICES.iter().map(|service| {
+            let mut own = self.own_service(service);
+            own["spec"]["selector"] = json!({"app": service.name});
+            own
         });
+        let mirrors = self.mirrors().flat_map(|mirror| mirror.writes());
         own.chain(mirrors).collect()
     }
 
     /// The pods of this cluster, each with the status that a kubelet would report.
     pub fn pods(&self, is_ready: bool) -> Vec<(Value, Value)> {
-        let own = self
-            .members
-            .iter()
-            .filter(|member| member.cluster == self.viewer);
+        let own = self.members.iter();
+        let own = own.filter(|member| member.cluster == self.viewer);
         let pod = |member: &Member| {
-            let pod = json!({
-                "apiVersion": "v1", "kind": "Pod",
-                "metadata": {
-                    "namespace": NAMESPACE, "name": member.host(),
-                    "labels": {"app": member.service.name},
-                },
-                "spec": {
-                    "hostname": member.host(), "subdomain": member.service.name, "nodeName": "node-0",
-                    "containers": [{"name": "main", "image": "main"}],
-                },
-            });
-            let status = json!({
-                "phase": "Running",
-                "podIP": member.pod_address(), "podIPs": [{"ip": member.pod_address()}],
-                "conditions": [{"type": "Ready", "status": if is_ready { "True" } else { "False" }}],
-            });
-            (pod, status)
+            let pod = local(NAMESPACE, member.service.name).pod_object(&member.host());
+            (pod, pod_status(&member.pod_address(), is_ready))
         };
         own.map(pod).collect()
     }
 
-    fn own_service(&self, service: &Service, selector: Option<Value>) -> Value {
-        let mut object = self.local(service, |local, _| local.service(true, json!({})));
+    fn own_service(&self, service: &Service) -> Value {
+        let mut object = self.local(service).service();
         object["spec"]["publishNotReadyAddresses"] = json!(true);
-        if let Some(selector) = selector {
-            object["spec"]["selector"] = selector;
-        }
         object
     }
 
-    fn local<T>(&self, service: &Service, make: impl Fn(&LocalService<'_>, &[&Member]) -> T) -> T {
+    /// Kubernetes calls every endpoint ready where not-ready addresses are published.
+    fn local(&self, service: &Service) -> Local {
         let own = self.members.iter();
         let own = own.filter(|member| member.is_of(service, self.viewer));
-        make(
-            &LocalService {
-                namespace: NAMESPACE,
-                name: service.name,
-                ports: &service.ports(),
-            },
-            &own.collect::<Vec<_>>(),
-        )
+        let local = local(NAMESPACE, service.name).exported();
+        own.fold(local.ports(&service.ports()), |local, member| {
+            local.endpoint(Some(&member.host()), &member.pod_address(), true)
+        })
     }
 
-    fn mirrors(&self) -> Vec<Mirror> {
-        let mut mirrors = Vec::new();
+    fn mirrors(&self) -> impl Iterator<Item = Mirror> {
         let others = (0..CLUSTERS.len()).filter(|&cluster| cluster != self.viewer);
-        for (service, cluster) in SERVICES
-            .iter()
-            .flat_map(|service| others.clone().map(move |cluster| (service, cluster)))
-        {
-            let name = format!("{}-{}", service.name, CLUSTERS[cluster].name);
-            let of_all = HeadlessMirror {
-                name: &name,
-                namespace: NAMESPACE,
-                cluster: CLUSTERS[cluster].name,
-                service: service.name,
-                ports: &service.ports(),
-            };
-            mirrors.push(Mirror::Headless(of_all.service(Map::new())));
-            let members = self.members.iter();
-            for member in members.filter(|member| member.is_of(service, cluster)) {
-                let name = format!("{}-{}", member.host(), CLUSTERS[cluster].name);
-                let addresses = [member.synthetic_address(self.viewer)];
-                let object = of_all.endpoint(&name, &member.host(), &addresses);
-                mirrors.push(Mirror::Endpoint {
-                    endpoints: endpoints_of(&object, cluster, self.is_down[cluster]),
-                    slice: of_all.slice(&name, !self.is_down[cluster]),
-                    service: object,
-                });
-            }
-        }
-        mirrors
+        SERVICES.iter().flat_map(move |service| {
+            others.clone().map(move |cluster| {
+                let site = &CLUSTERS[cluster];
+                let gateway = match self.is_down[cluster] {
+                    true => Gateway::Down,
+                    false => Gateway::Up,
+                };
+                let mirror = mirror(NAMESPACE, service.name, site.name).gateway(site.gateway);
+                let members = self.members.iter();
+                let members = members.filter(|member| member.is_of(service, cluster));
+                members.fold(mirror.ports(&service.ports()), |mirror, member| {
+                    let address = member.synthetic_address(self.viewer);
+                    mirror.endpoint_behind(gateway, &member.host(), &[&address])
+                })
+            })
+        })
     }
-}
-
-enum Mirror {
-    Headless(Value),
-    Endpoint {
-        service: Value,
-        /// What Linkerd writes; Kubernetes makes the slice of it.
-        endpoints: Value,
-        slice: Value,
-    },
-}
-
-/// The gateway's address, ready or not, at the gateway's port for every port of the Service.
-fn endpoints_of(service: &Value, cluster: usize, is_down: bool) -> Value {
-    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
-    let ports = ports.map(|port| json!({"name": port["name"], "port": 4143, "protocol": "TCP"}));
-    let addresses = if is_down {
-        "notReadyAddresses"
-    } else {
-        "addresses"
-    };
-    let metadata = &service["metadata"];
-    json!({
-        "apiVersion": "v1", "kind": "Endpoints",
-        "metadata": {
-            "namespace": NAMESPACE, "name": metadata["name"],
-            "labels": metadata["labels"], "annotations": metadata["annotations"],
-        },
-        "subsets": [{
-            addresses: [{"ip": CLUSTERS[cluster].gateway}],
-            "ports": ports.collect::<Vec<_>>(),
-        }],
-    })
 }

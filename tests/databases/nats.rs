@@ -13,9 +13,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use support::commands::tool;
+use support::process::Process;
+use support::say::say;
+use support::wait::eventually;
 
 use crate::clusters::{Clusters, PATIENCE};
-use crate::harness::{Process, eventually, say, tool};
 use crate::plan::{CLUSTERS, EAST, Member, NAMESPACE, NATS, NORTH, WEST};
 
 /// How long a server may be silent before the next attempt.
@@ -98,7 +101,7 @@ impl Nats {
         let mut command = clusters.pod(cluster, &tool("nats-server")?)?;
         command.arg("-c").arg(&file);
         self.processes.push(clusters.databases.len());
-        let process = Process::start(name, command, clusters.directory())?;
+        let process = Process::start(name, command)?;
         clusters.databases.push(process);
         Ok(())
     }

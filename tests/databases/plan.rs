@@ -1,7 +1,5 @@
 //! Who has which address: clusters, Services, members, and the rules that lead from one to another.
 
-use serde_json::{Value, json};
-
 /// One of the clusters.
 #[derive(Debug)]
 pub struct Site {
@@ -72,11 +70,9 @@ pub const GLOBAL_DNS: &str = "10.96.0.53";
 // === impl Service, impl Member ===
 
 impl Service {
-    pub fn ports(&self) -> Value {
+    pub fn ports(&self) -> Vec<(&'static str, &'static str, u16)> {
         let ports = self.port_numbers.iter();
-        let ports =
-            ports.map(|(name, port)| json!({"name": name, "port": port, "protocol": "TCP"}));
-        ports.collect()
+        ports.map(|(name, port)| (*name, "TCP", *port)).collect()
     }
 }
 

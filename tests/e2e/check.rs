@@ -7,25 +7,26 @@ mod objects;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::commands::global_dns;
+use support::objects::namespace;
+use support::ports::free_port;
+use support::process;
+use support::say::say;
+use support::server::Server;
+use support::steps::Steps;
+use support::wait::eventually;
 
+use crate::clusters_come_and_go::state_after_the_recordings;
 use front::{Front, shipped, stanza};
 use objects::{
     binding, failing_link, grant, link, link_definition, needed, odd_service, plain_service,
     probe_service,
 };
-
-use crate::cluster::Cluster;
-use crate::clusters_come_and_go::state_after_the_recordings;
-use crate::harness::{command, eventually, say};
-use crate::server::Server;
-use crate::steps::Steps;
-use crate::support::ports::free_port;
 
 /// How long a line may take to follow a grant, on a busy machine.
 const FOLLOW: Duration = Duration::from_secs(60);
@@ -98,8 +99,7 @@ fn healthy_is_green(cluster: &Cluster) -> Result<()> {
         // The kind is served a moment after its definition is written.
         eventually("Links to be known", FOLLOW, || cluster.put(&link(name)))?;
     }
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "linkerd-multicluster"}});
-    cluster.put(&namespace)?;
+    cluster.put(&namespace("linkerd-multicluster"))?;
     cluster.put(&probe_service())?;
     // Somebody has decided which ports of the recorded `nginx` are opaque.
     for mut mirror in headless_mirrors()? {
@@ -204,13 +204,8 @@ fn links_labels_and_lists_are_read(cluster: &Cluster) -> Result<()> {
     let sentence = "namespaces that do not exist here: 'nowere', which a flag names, 'nowhere', of web in cluster 'west'";
     by_admin.has("yellow", "namespaces", sentence)?;
     // A Service that no watch selects is found by the command, with the rights of serve.
-    let mut explain = command(Path::new(env!("CARGO_BIN_EXE_global-dns")));
-    explain.args(["explain", "plain.default.global", "--context", USER]);
-    let output = explain
-        .arg("--kubeconfig")
-        .arg(&cluster.kubeconfig)
-        .output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    let mut explain = global_dns(&["explain", "plain.default.global", "--context", USER]);
+    let text = process::run(explain.arg("--kubeconfig").arg(&cluster.kubeconfig)).stdout;
     let note = "Service/default/plain of this cluster is not headless";
     ensure!(text.contains(note), "explain printed: {text}");
     for object in [plain_service(), odd_service()] {
@@ -390,7 +385,7 @@ fn coredns_forwards_or_not(cluster: &Cluster) -> Result<()> {
     ensure!(checkup.code == Some(1), "{checkup:#?}");
 
     // A server of ours that knows other endpoints, as another cluster's does.
-    let other = Server::start_ready(&cluster.kubeconfig, &["--exclude-cluster", "west"]);
+    let other = Server::ready_of_cluster(&cluster.kubeconfig, &["--exclude-cluster", "west"]);
     let elsewhere = Front::start(cluster, |front| stanza(&shipped()?, front, other.dns))?;
     let checkup = ask(elsewhere.1)?;
     let sentence = format!(
@@ -407,24 +402,14 @@ fn coredns_forwards_or_not(cluster: &Cluster) -> Result<()> {
 impl Checkup {
     /// Runs the binary as a user.
     fn by(cluster: &Cluster, user: &str, flags: &[String]) -> Result<Self> {
-        let mut check = command(Path::new(env!("CARGO_BIN_EXE_global-dns")));
-        check.args([
-            "check",
-            "--output=json",
-            "--cluster-name=hub",
-            "--context",
-            user,
-        ]);
+        let flags_of_all = ["--output=json", "--cluster-name=hub", "--context", user];
+        let mut check = global_dns(&[&["check"], &flags_of_all[..]].concat());
         check.arg("--kubeconfig").arg(&cluster.kubeconfig);
-        let output = check.args(flags).stdin(Stdio::null()).output()?;
-        let (stdout, stderr) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
-        let report = serde_json::from_str(&stdout);
+        let ended = process::run(check.args(flags));
+        let report = serde_json::from_str(&ended.stdout);
         Ok(Self {
-            report: report.with_context(|| format!("check printed: {stdout}{stderr}"))?,
-            code: output.status.code(),
+            report: report.with_context(|| format!("check printed: {}", ended.said()))?,
+            code: ended.code,
         })
     }
 

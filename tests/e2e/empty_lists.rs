@@ -3,15 +3,18 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
+use support::dig::missing;
+use support::http::Page;
+use support::objects;
+use support::observer::{Observer, Seen, addresses_of};
+use support::say::say;
+use support::server::Server;
+use support::standin::{Manner, StandIn};
+use support::steps::Steps;
+use support::wait::eventually;
 
-use crate::ask::{Observer, Seen, addresses_of, missing};
 use crate::clusters_come_and_go::{FOLLOW, PAUSE};
-use crate::harness::{eventually, say};
-use crate::server::Server;
-use crate::standin::{Manner, StandIn};
-use crate::steps::Steps;
-use crate::support::mirror_objects::HeadlessMirror;
 
 /// More than ten, of which no list may drop most.
 const SERVICES: usize = 20;
@@ -33,7 +36,7 @@ pub fn run(steps: &mut Steps) {
 
 fn good_again() -> Result<()> {
     let standin = StandIn::start(Manner::Good, &mirrors(SERVICES))?;
-    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "30s"]);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "30s"]);
     let observers = observe(&server)?;
     let never_lost = || {
         watched(&standin)?;
@@ -41,8 +44,9 @@ fn good_again() -> Result<()> {
         standin.lose_history();
         is_held(&server, SERVICES)?;
         // Events go on meanwhile.
-        standin.put(&headless(SERVICES + 1).service(Map::new()));
-        standin.put(&endpoint(SERVICES + 1));
+        mirror(SERVICES + 1)
+            .iter()
+            .for_each(|object| standin.put(object));
         eventually("an event to be followed", FOLLOW, || {
             sees(&server, SERVICES + 1)
         })?;
@@ -50,14 +54,14 @@ fn good_again() -> Result<()> {
         standin.lose_history();
         // The second time that history is lost, lists wait for some seconds.
         eventually("the good list", FOLLOW * 2, || {
-            let held = server.metric(HELD)?;
+            let held = server.try_metric(HELD)?;
             ensure!(held == 0.0, "{held} lists are held");
             Ok(())
         })?;
         for number in 1..=SERVICES + 1 {
             sees(&server, number)?;
         }
-        let (status, text) = server.readyz()?;
+        let Page { status, body: text } = server.readyz()?;
         ensure!(status == 200 && !text.contains("held"), "{status}: {text}");
         seen(&observers)
     };
@@ -66,7 +70,7 @@ fn good_again() -> Result<()> {
 
 fn few() -> Result<()> {
     let standin = StandIn::start(Manner::Good, &mirrors(FEW))?;
-    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "30s"]);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "30s"]);
     let observer = Observer::start(server.dns, &name(1), PAUSE)?;
     let never_lost = || {
         watched(&standin)?;
@@ -74,14 +78,14 @@ fn few() -> Result<()> {
         standin.lose_history();
         is_held(&server, FEW)?;
         // What is left of the true list is no reason to hold it.
-        for object in [headless(FEW).service(Map::new()), endpoint(FEW)] {
-            standin.delete_quietly(&object);
-        }
+        mirror(FEW)
+            .iter()
+            .for_each(|object| standin.delete_quietly(object));
         standin.behave(Manner::Good);
         standin.lose_history();
         eventually("the good list", FOLLOW, || {
             missing(server.dns, &name(FEW))?;
-            let held = server.metric(HELD)?;
+            let held = server.try_metric(HELD)?;
             ensure!(held == 0.0, "{held} lists are held");
             Ok(())
         })?;
@@ -92,14 +96,14 @@ fn few() -> Result<()> {
 
 fn really_all_gone() -> Result<()> {
     let standin = StandIn::start(Manner::Good, &mirrors(SERVICES))?;
-    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "30s"]);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "30s"]);
     let observer = Observer::start(server.dns, &name(1), PAUSE)?;
     let gone = || {
         watched(&standin)?;
         standin.behave(Manner::ListsNothing);
         standin.lose_history();
         let held = is_held(&server, SERVICES)?;
-        let nothing = Seen::nothing("NXDomain");
+        let nothing = Seen::nothing("NXDOMAIN");
         let took = observer
             .wait_for(&nothing, CONFIRMATION)?
             .saturating_duration_since(held);
@@ -107,7 +111,7 @@ fn really_all_gone() -> Result<()> {
         for number in 1..=SERVICES {
             missing(server.dns, &name(number))?;
         }
-        ensure!(server.metric(HELD)? == 0.0, "a list is still held");
+        ensure!(server.try_metric(HELD)? == 0.0, "a list is still held");
         say(&format!(
             "empty list: held for {:.1} s, then confirmed by another one",
             took.as_secs_f64()
@@ -120,7 +124,7 @@ fn really_all_gone() -> Result<()> {
 fn off() -> Result<()> {
     let standin = StandIn::start(Manner::Good, &mirrors(SERVICES))?;
     let further = ["--watch-timeout", "30s", "--shrink-guard", "off"];
-    let server = Server::start_ready(&standin.kubeconfig, &further);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &further);
     let gone = || {
         watched(&standin)?;
         sees(&server, 1)?;
@@ -134,12 +138,12 @@ fn off() -> Result<()> {
 /// Waits until the empty list has come, and looks whether that is told.
 fn is_held(server: &Server, services: usize) -> Result<std::time::Instant> {
     eventually("the empty list to be held", FOLLOW, || {
-        let held = server.metric(HELD)?;
+        let held = server.try_metric(HELD)?;
         ensure!(held == 1.0, "{held} lists are held");
         Ok(())
     })?;
     let held = std::time::Instant::now();
-    let (status, text) = server.readyz()?;
+    let Page { status, body: text } = server.readyz()?;
     let told = format!("mirror-services: a list that would leave 0 of {services} services is held");
     ensure!(status == 200 && text.contains(&told), "{status}: {text}");
     eventually("the warning", FOLLOW, || {
@@ -147,7 +151,7 @@ fn is_held(server: &Server, services: usize) -> Result<std::time::Instant> {
             let of_the_list = fields["feed"] == "mirror-services" && fields["left"] == 0;
             of_the_list && fields["services"] == services
         };
-        server.log().find(is_told).context("it is not in the log")
+        server.log.find(is_told).context("it is not in the log")
     })?;
     for number in 1..=services {
         sees(server, number)?;
@@ -190,26 +194,15 @@ fn sees(server: &Server, number: usize) -> Result<()> {
 
 /// Services of another cluster, with one endpoint each.
 fn mirrors(services: usize) -> Vec<Value> {
-    (1..=services)
-        .flat_map(|number| [headless(number).service(Map::new()), endpoint(number)])
-        .collect()
+    (1..=services).flat_map(mirror).collect()
 }
 
-fn headless(number: usize) -> HeadlessMirror<'static> {
-    // Some texts for each test: not worth counting.
-    let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
-    HeadlessMirror {
-        name: leak(format!("db{number}-east")),
-        namespace: "prod",
-        cluster: "east",
-        service: leak(format!("db{number}")),
-        ports: Box::leak(Box::new(json!([{"name": "sql", "port": 26257}]))),
-    }
-}
-
-fn endpoint(number: usize) -> Value {
-    let object = format!("db{number}-0-east");
-    headless(number).endpoint(&object, &format!("db{number}-0"), &[address(number)])
+/// The headless mirror and its only endpoint mirror.
+fn mirror(number: usize) -> [Value; 2] {
+    let mirror = objects::mirror("prod", &format!("db{number}"), "east");
+    let host = format!("db{number}-0");
+    let endpoint = mirror.endpoint_mirror(&host, &[&address(number)]);
+    [mirror.service(), endpoint]
 }
 
 fn name(number: usize) -> String {

@@ -2,26 +2,30 @@
 //! load, and one of them loses the API server.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::fs::{self, File};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use hickory_proto::rr::RecordType;
 use serde_json::Value;
+use support::cluster::Cluster;
+use support::dig::dig_recursively;
+use support::http::Page;
+use support::observer::{Observer, Sighting};
+use support::process::Process;
+use support::reply::sorted_texts;
+use support::repository::repository;
+use support::say::say;
+use support::server::Server;
+use support::steps::Steps;
+use support::wait::eventually;
+use support::wire::{Over, ask};
 
-use crate::ask::{Observer, Over, ask, dig_recursively};
-use crate::cluster::Cluster;
 use crate::clusters_come_and_go::{
     FOLLOW, NGINX, PAUSE, answer_after_the_recordings, answer_with_the_extra_one,
     extra_endpoint_mirror, state_after_the_recordings,
 };
-use crate::harness::{eventually, say};
 use crate::node::{CLUSTER_DNS, GLOBAL_DNS, Node, PODS, dns};
-use crate::server::Server;
-use crate::steps::Steps;
-use crate::support::repository::repository;
-use crate::support::signal::signal;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Answers that a new replica has given before the next one is replaced: the Service leads to it.
@@ -68,18 +72,21 @@ impl Replicas<'_> {
             self.start(pod, &[])?;
         }
         self.node.point_to(&[0, 1])?;
-        let tables = [self.pod(0)?.table()?, self.pod(1)?.table()?];
+        let tables = [
+            self.pod(0)?.try_api("/api/v1/table")?,
+            self.pod(1)?.try_api("/api/v1/table")?,
+        ];
         let [first, second] = tables.each_ref().map(|table| &table["services"]);
         ensure!(first == second, "{first} and {second}");
-        let names = names(first)?;
-        for (name, kind) in &names {
-            let sets = [self.set(0, name, *kind)?, self.set(1, name, *kind)?];
-            ensure!(sets[0] == sets[1], "{name} {kind}: {sets:?}");
+        let questions = questions(first)?;
+        for question in &questions {
+            let sets = [self.set(0, question)?, self.set(1, question)?];
+            ensure!(sets[0] == sets[1], "{question}: {sets:?}");
         }
-        let hash = |pod: usize| self.pod(pod)?.metric("global_dns_table_hash");
+        let hash = |pod: usize| self.pod(pod)?.try_metric("global_dns_table_hash");
         let hashes = [hash(0)?, hash(1)?];
         ensure!(hashes[0] == hashes[1], "{hashes:?}");
-        say(&format!("replicas: {} equal sets", names.len()));
+        say(&format!("replicas: {} equal sets", questions.len()));
         Ok(())
     }
 
@@ -110,13 +117,13 @@ impl Replicas<'_> {
         for pod in [0, 1] {
             // Kubernetes tells the pod to end and the others that it ends; kube-proxy follows in its own time.
             let mut old = self.pods[pod].take().context("no such pod")?;
-            old.ask_to_end()?;
+            old.signal("TERM");
             eventually("the end of readiness", PATIENCE, || {
-                ensure!(old.readyz()?.0 == 503, "it is ready");
+                ensure!(old.readyz()?.status == 503, "it is ready");
                 Ok(())
             })?;
             self.node.point_to(&[1 - pod])?;
-            let status = old.wait_for_the_end()?;
+            let status = old.end()?;
             ensure!(status.code() == Some(0), "it ended with {status}");
             drop(old);
             self.start(pod, &[])?;
@@ -158,16 +165,16 @@ impl Replicas<'_> {
                 let message = event["message"].as_str().unwrap_or_default();
                 message.starts_with("Lost the watch")
             };
-            second.log().find(is_loss).context("it is not in the log")
+            second.log.find(is_loss).context("it is not in the log")
         })?;
         let extra = extra_endpoint_mirror()?;
         self.cluster.write(&extra)?;
         observers[0].wait_for(&after, FOLLOW)?;
-        let (status, text) = second.readyz()?;
+        let Page { status, body: text } = second.readyz()?;
         ensure!(status == 200, "/readyz says {status}: {text}");
         observers[1].has_seen(std::slice::from_ref(&before))?;
         // Whoever of the two is asked, there is an answer.
-        let seen = |seen: &[crate::ask::Sighting]| {
+        let seen = |seen: &[Sighting]| {
             seen.iter()
                 .all(|sighting| sighting.seen == before || sighting.seen == after)
         };
@@ -189,7 +196,7 @@ impl Replicas<'_> {
         let further = ["--listen", &listen, "--grace", "3s"];
         let kubeconfig = kubeconfig.first().map(std::path::Path::new);
         let kubeconfig = kubeconfig.unwrap_or(&self.cluster.kubeconfig);
-        self.pods[pod] = Some(Server::start_ready(kubeconfig, &further));
+        self.pods[pod] = Some(Server::ready_of_cluster(kubeconfig, &further));
         Ok(())
     }
 
@@ -201,28 +208,26 @@ impl Replicas<'_> {
     /// they lead to; new ones lead to any.
     fn carries_its_share(&self, pod: usize) -> Result<()> {
         eventually("its share of the load", PATIENCE, || {
-            let (reply, _) = ask(dns(GLOBAL_DNS), Over::Udp, NGINX, RecordType::A, None)?;
-            ensure!(!reply.answers.is_empty(), "{reply}");
+            let reply = ask(dns(GLOBAL_DNS), &format!("{NGINX} A"), Over::Udp);
+            ensure!(!reply.answers.is_empty(), "{reply:?}");
             let metric = "global_dns_responses_total{rcode=\"NOERROR\"}";
-            let answered = self.pod(pod)?.metric(metric)?;
+            let answered = self.pod(pod)?.try_metric(metric)?;
             ensure!(answered > SHARE, "it has answered {answered}");
             Ok(())
         })
     }
 
     /// What a replica answers, in any order.
-    fn set(&self, pod: usize, name: &str, kind: RecordType) -> Result<BTreeSet<String>> {
-        let (reply, _) = ask(self.pod(pod)?.dns, Over::Tcp, name, kind, None)?;
-        let records = reply.answers.iter().map(ToString::to_string);
-        let set: BTreeSet<String> = records.collect();
-        ensure!(!set.is_empty(), "{name} {kind}: {reply}");
-        Ok(set)
+    fn set(&self, pod: usize, question: &str) -> Result<Vec<String>> {
+        let reply = self.pod(pod)?.ask(question, Over::Tcp);
+        ensure!(!reply.answers.is_empty(), "{question}: {reply:?}");
+        Ok(sorted_texts(&reply.answers))
     }
 }
 
-/// The names of every service, cluster and host of a table.
-fn names(services: &Value) -> Result<BTreeSet<(String, RecordType)>> {
-    let mut names = BTreeSet::new();
+/// What there is to ask of every service, cluster and host of a table.
+fn questions(services: &Value) -> Result<BTreeSet<String>> {
+    let mut questions = BTreeSet::new();
     for service in services.as_array().context("no list of services")? {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let union = format!(
@@ -234,13 +239,12 @@ fn names(services: &Value) -> Result<BTreeSet<(String, RecordType)>> {
             let cluster = format!("{}.{union}", text(&endpoint["cluster"]));
             let host = format!("{}.{cluster}", text(&endpoint["hostname"]));
             for name in [union.clone(), cluster, host] {
-                names.insert((name.clone(), RecordType::A));
-                names.insert((name, RecordType::SRV));
+                questions.extend(["A", "SRV"].map(|rtype| format!("{name} {rtype}")));
             }
         }
     }
-    ensure!(names.len() > 20, "{names:?}");
-    Ok(names)
+    ensure!(questions.len() > 20, "{questions:?}");
+    Ok(questions)
 }
 
 // === dnsperf ===
@@ -249,7 +253,8 @@ fn names(services: &Value) -> Result<BTreeSet<(String, RecordType)>> {
 struct Load {
     transport: &'static str,
     /// Until it is ended.
-    dnsperf: Option<Child>,
+    dnsperf: Process,
+    report: PathBuf,
 }
 
 // === impl Load ===
@@ -259,41 +264,24 @@ impl Load {
         let questions = node.directory().join("questions");
         let lines = QUESTIONS.map(|(name, kind)| format!("{name} {kind}\n"));
         fs::write(&questions, lines.concat())?;
-        let mut dnsperf: Command = node.command("dnsperf")?;
+        let mut dnsperf = node.command("dnsperf")?;
         // Ends after an hour if nobody ends it; so many queries a second leave room for the other parts.
-        dnsperf.args([
-            "-s",
-            CLUSTER_DNS,
-            "-c",
-            "8",
-            "-T",
-            "1",
-            "-Q",
-            "1000",
-            "-l",
-            "3600",
-        ]);
-        dnsperf.args(["-m", transport, "-d"]).arg(&questions);
-        dnsperf.stdin(Stdio::null());
-        let dnsperf = dnsperf
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let server = format!("-s {CLUSTER_DNS} -c 8 -T 1 -Q 1000 -l 3600 -m {transport} -d");
+        dnsperf.args(server.split(' ')).arg(&questions);
+        let report = node.directory().join(format!("dnsperf-{transport}"));
+        dnsperf.stdout(File::create(&report)?);
         Ok(Self {
             transport,
-            dnsperf: Some(dnsperf),
+            dnsperf: Process::start_printing("dnsperf", dnsperf)?,
+            report,
         })
     }
 
     /// Ends it; returns how many queries were answered, if all of them were, and with records.
     fn finish(mut self) -> Result<u64> {
-        let dnsperf = self.dnsperf.take().context("it has ended")?;
-        signal(&dnsperf, "INT")?;
-        let output = dnsperf.wait_with_output()?;
-        let (report, errors) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
+        self.dnsperf.signal("INT")?;
+        self.dnsperf.end()?;
+        let (report, errors) = (fs::read_to_string(&self.report)?, self.dnsperf.log().text());
         let line = |key: &str| {
             let value = report
                 .lines()
@@ -310,15 +298,5 @@ impl Load {
         let answered = line("Queries completed:")?;
         let answered = answered.split(' ').next().unwrap_or_default();
         Ok(answered.parse()?)
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        if let Some(dnsperf) = &mut self.dnsperf {
-            // Both fail only if it has ended already.
-            let _ = dnsperf.kill();
-            let _ = dnsperf.wait();
-        }
     }
 }

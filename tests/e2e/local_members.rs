@@ -4,16 +4,17 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::dig::{a, answered, missing, srv};
+use support::figures::Latencies;
+use support::objects::{local, node, pod_status};
+use support::observer::{Observer, Seen};
+use support::server::Server;
+use support::steps::Steps;
 
-use crate::ask::{Observer, Seen, a, answered, missing, srv};
-use crate::cluster::Cluster;
 use crate::clusters_come_and_go::{
-    EAST_REPAIRED, FOLLOW, NGINX, NORTH_AGAIN, PAUSE, WEST_LAST, answer_after_the_recordings,
-    state_after_the_recordings,
+    FOLLOW, NGINX, PAUSE, answer_after_the_recordings, state_after_the_recordings,
 };
-use crate::figures::Latencies;
-use crate::server::Server;
-use crate::steps::Steps;
 
 const HOST: &str = "nginx-set-0.hub.nginx.default.global";
 
@@ -22,7 +23,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     let mut server = None;
     steps.needed("a_name_without_a_local_member_has_the_mirrors_only", || {
         cluster.become_state(&state_after_the_recordings()?)?;
-        let started = Server::start_ready(&cluster.kubeconfig, &[]);
+        let started = Server::ready_of_cluster(&cluster.kubeconfig, &[]);
         started.with_log(
             Observer::start(started.dns, NGINX, PAUSE)?
                 .wait_for(&answer_after_the_recordings(), FOLLOW),
@@ -52,8 +53,8 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
 
 fn local_member_joins(cluster: &Cluster, server: &Server) -> Result<()> {
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
-    cluster.put(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"}}))?;
-    cluster.put(&service())?;
+    cluster.put(&node("node-0"))?;
+    cluster.put(&nginx())?;
     let mut figures = Latencies::default();
     let mut history = vec![answer_after_the_recordings()];
     for (pods, name, address) in [
@@ -61,7 +62,7 @@ fn local_member_joins(cluster: &Cluster, server: &Server) -> Result<()> {
         (2, "nginx-set-1", "10.0.0.2"),
     ] {
         cluster.put(&pod(name))?;
-        let written = cluster.put_status(&pod(name), &status(address, "True"))?;
+        let written = cluster.put_status(&pod(name), &pod_status(address, true))?;
         let answer = with_local(&["10.0.0.1", "10.0.0.2"][..pods]);
         figures.add(written, observer.wait_for(&answer, FOLLOW)?);
         history.push(answer);
@@ -98,13 +99,13 @@ fn local_member_joins(cluster: &Cluster, server: &Server) -> Result<()> {
 fn unready_pod_leaves(cluster: &Cluster, server: &Server) -> Result<()> {
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let mut figures = Latencies::default();
-    for (ready, local) in [
-        ("False", &["10.0.0.1"][..]),
-        ("True", &["10.0.0.1", "10.0.0.2"]),
+    for (is_ready, local) in [
+        (false, &["10.0.0.1"][..]),
+        (true, &["10.0.0.1", "10.0.0.2"]),
     ] {
-        let written = cluster.put_status(&pod("nginx-set-1"), &status("10.0.0.2", ready))?;
+        let written = cluster.put_status(&pod("nginx-set-1"), &pod_status("10.0.0.2", is_ready))?;
         figures.add(written, observer.wait_for(&with_local(local), FOLLOW)?);
-        if ready == "False" {
+        if !is_ready {
             missing(server.dns, "nginx-set-1.hub.nginx.default.global")?;
         }
     }
@@ -119,7 +120,7 @@ fn unready_pod_leaves(cluster: &Cluster, server: &Server) -> Result<()> {
 
 fn local_member_leaves(cluster: &Cluster, server: &Server) -> Result<()> {
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
-    let written = cluster.delete(&service())?;
+    let written = cluster.delete(&nginx())?;
     let mut figures = Latencies::default();
     figures.add(
         written,
@@ -136,40 +137,20 @@ fn local_member_leaves(cluster: &Cluster, server: &Server) -> Result<()> {
 }
 
 fn with_local(pods: &[&str]) -> Seen {
-    Seen::addresses(&[&EAST_REPAIRED, &WEST_LAST, &NORTH_AGAIN, pods])
+    answer_after_the_recordings().with(pods)
 }
 
-fn service() -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {"namespace": "default", "name": "nginx"},
-        "spec": {
-            "clusterIP": "None",
-            "selector": {"app": "nginx"},
-            "ports": [{"name": "http", "port": 80, "targetPort": 8080}, {"name": "sql", "port": 26257}],
-        },
-    })
+/// Its pods listen on another port than the Service has.
+fn nginx() -> Value {
+    let mut service = local("default", "nginx").service();
+    service["spec"]["selector"] = json!({"app": "nginx"});
+    service["spec"]["ports"] = json!([
+        {"name": "http", "port": 80, "targetPort": 8080},
+        {"name": "sql", "port": 26257},
+    ]);
+    service
 }
 
-/// As a StatefulSet makes it, already scheduled.
-fn pod(name: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"namespace": "default", "name": name, "labels": {"app": "nginx"}},
-        "spec": {
-            "hostname": name,
-            "subdomain": "nginx",
-            "nodeName": "node-0",
-            "containers": [{"name": "nginx", "image": "nginx", "ports": [{"containerPort": 8080}]}],
-        },
-    })
-}
-
-fn status(address: &str, ready: &str) -> Value {
-    json!({
-        "phase": "Running",
-        "podIP": address,
-        "podIPs": [{"ip": address}],
-        "conditions": [{"type": "Ready", "status": ready}],
-    })
+fn pod(host: &str) -> Value {
+    local("default", "nginx").pod_object(host)
 }

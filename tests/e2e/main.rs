@@ -1,17 +1,5 @@
 //! The whole thing on real parts: a real API server with its controllers, a real CoreDNS, `dig`, and the binary.
 //!
-//! Index:
-//!
-//! - `steps`: runs named facts in order, one line each
-//! - `harness`: processes, ports, deadlines, and the lines that are printed
-//! - `figures`: times from a write to the changed answer
-//! - `recordings`: what a real mirror controller wrote, event by event
-//! - `cluster`: etcd, the API server, the controller manager, and writing objects
-//! - `server`: the binary under test
-//! - `ask`: questions by `dig` and over a socket, and an observer that never stops asking
-//! - `standin`: an API server that misbehaves on request; `credentials`: what it may want to be shown
-//! - `support`: what other suites share
-//!
 //! Scenarios on real parts, one shared API server, in this order:
 //!
 //! - `clusters_come_and_go`: linking, unlinking, and the recordings written again in their order
@@ -19,6 +7,7 @@
 //! - `permissions`: tokens that may list and watch, and one that may not
 //! - `check`: the doctor, with each permission missing, with Links and without, through CoreDNS
 //! - `same_as_coredns`: CoreDNS's own names of this cluster's Services beside ours
+//! - `owner_names`: the table of owner names, from objects that the API server has accepted
 //! - `start_up`: from process start to ready
 //! - `gateways_down`: every gateway dies; the last-resort rule
 //! - `outage`: the API server is killed, or falls silent, and comes back while queries run
@@ -41,7 +30,7 @@
 //! - `misbehaving_api_server`: refusals, silence, broken objects, lost history
 //! - `empty_lists`: lists that would drop everything, confirmed and not
 //! - `restart`: killed and started again while the API server is away
-//! - `faults`: one fault after the other, while somebody asks; the suite `chaos` prints their table
+//! - `support::faults`: one fault after the other, while somebody asks; the suite `chaos` prints their table
 
 #![allow(
     clippy::unwrap_used,
@@ -53,41 +42,33 @@
     reason = "tests"
 )]
 
-mod ask;
 mod check;
-mod cluster;
 mod clusters_come_and_go;
-mod credentials;
 mod empty_lists;
 mod failover;
-mod faults;
-mod figures;
 mod gateways_down;
-mod harness;
 mod local_members;
 mod misbehaving_api_server;
 mod node;
 mod outage;
+mod owner_names;
 mod permissions;
 mod recipes;
-mod recordings;
 mod resolvers;
 mod restart;
 mod same_as_coredns;
-mod server;
 mod shutdown;
-mod standin;
 mod start_up;
-mod steps;
 mod streamed_lists;
-mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::cluster::Cluster;
+use support::cluster::Cluster;
+use support::faults;
+use support::networks::in_a_network_of_its_own;
+use support::steps::Steps;
+
 use crate::node::Node;
-use crate::steps::Steps;
-use crate::support::networks::in_a_network_of_its_own;
 
 /// Two suites at once would spoil each other's figures.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -99,7 +80,7 @@ fn on_real_parts() {
     let mut steps = Steps::new("on real parts");
     let mut cluster = None;
     steps.needed("the_api_server_and_its_controllers_start", || {
-        cluster = Some(Cluster::start()?);
+        cluster = Some(Cluster::start_with(&[owner_names::FAMILIES.to_owned()])?);
         Ok(())
     });
     if let Some(mut cluster) = cluster {
@@ -108,6 +89,7 @@ fn on_real_parts() {
         permissions::run(&mut steps, &cluster);
         check::run(&mut steps, &cluster);
         same_as_coredns::run(&mut steps, &cluster);
+        owner_names::run(&mut steps, &cluster);
         start_up::run(&mut steps, &cluster);
         gateways_down::run(&mut steps, &cluster);
         outage::run(&mut steps, &mut cluster);

@@ -5,14 +5,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use support::dig::{dig, missing};
+use support::http::Page;
+use support::objects::{Manifest, local, mirror, with_cluster_ip};
+use support::observer::{Observer, Seen, addresses_of};
+use support::recordings::Recording;
+use support::say::say;
+use support::server::Server;
+use support::standin::{Asked, Manner, PATIENCE, StandIn};
+use support::steps::Steps;
+use support::wait::eventually;
+use support::wire::Over;
 
-use crate::ask::{Observer, Over, Seen, addresses_of, dig, missing};
 use crate::clusters_come_and_go::{FOLLOW, NGINX, PAUSE};
-use crate::harness::{eventually, say};
-use crate::recordings::Recording;
-use crate::server::Server;
-use crate::standin::{Asked, Manner, PATIENCE, StandIn};
-use crate::steps::Steps;
 
 /// Watches are retried, with longer and longer pauses.
 const RETRY: Duration = Duration::from_secs(60);
@@ -89,10 +94,12 @@ fn refused_field_selector() -> Result<()> {
         ("redis", "None", "10.0.0.78"),
         ("mysql", "10.96.7.7", "10.0.0.79"),
     ] {
-        standin.put_quietly(&exported(name, cluster_ip));
-        standin.put_quietly(&slice_of(name, address));
+        let objects = exported(name, cluster_ip, address);
+        objects
+            .iter()
+            .for_each(|object| standin.put_quietly(object));
     }
-    let server = Server::start_ready(&standin.kubeconfig, &[]);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
     let fallen_back = || {
         sees(&server, NGINX, &ALL)?;
         sees(&server, "redis.default.global", &["10.0.0.78"])?;
@@ -103,8 +110,8 @@ fn refused_field_selector() -> Result<()> {
             ("queue", "10.96.7.8", "10.0.0.80"),
             ("cache", "None", "10.0.0.81"),
         ] {
-            standin.put(&exported(name, cluster_ip));
-            standin.put(&slice_of(name, address));
+            let objects = exported(name, cluster_ip, address);
+            objects.iter().for_each(|object| standin.put(object));
         }
         observer.wait_for(&Seen::addresses(&[&["10.0.0.81"]]), FOLLOW)?;
         missing(server.dns, "queue.default.global")?;
@@ -133,7 +140,7 @@ fn refused_field_selector() -> Result<()> {
 
 fn silent_connection() -> Result<()> {
     let standin = StandIn::start(Manner::SilentOnWatches, &objects()?)?;
-    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "2s"]);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "2s"]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let noticed = || {
         let asked_again = eventually(
@@ -168,10 +175,10 @@ fn silent_connection() -> Result<()> {
         let slowest = asked_again.into_iter().max().unwrap_or_default();
         ensure!(slowest < Duration::from_secs(10), "it took {slowest:?}");
         ensure!(
-            server.log().count("WARN") > 0,
+            server.log.count_level("WARN") > 0,
             "there is no warning in the log"
         );
-        let (status, text) = server.readyz()?;
+        let Page { status, body: text } = server.readyz()?;
         ensure!(status == 200, "/readyz says {status}: {text}");
         // Once it speaks again, so do the answers.
         standin.behave(Manner::Good);
@@ -194,9 +201,9 @@ fn silent_connection() -> Result<()> {
 
 fn refuses_everything() -> Result<()> {
     let standin = StandIn::start(Manner::RefusesEverything, &objects()?)?;
-    let mut server = Server::start(&standin.kubeconfig, &[]);
+    let mut server = Server::of_cluster(&standin.kubeconfig, &[]);
     let refused = eventually("/readyz to say what is wrong", RETRY, || {
-        let (status, text) = server.readyz()?;
+        let Page { status, body: text } = server.readyz()?;
         ensure!(status == 503, "/readyz says {status}: {text}");
         for watch in WATCHES {
             ensure!(
@@ -220,7 +227,7 @@ fn refuses_everything() -> Result<()> {
     thread::sleep(window.saturating_sub(server.started.elapsed()));
     let asked = standin.asked().len();
     ensure!(asked == 1, "{asked} requests within {window:?}");
-    server.is_running()?;
+    server.check()?;
 
     standin.behave(Manner::Good);
     let good = Instant::now();
@@ -239,7 +246,7 @@ fn grows_old(manner: Manner) -> Result<()> {
     let standin = StandIn::start(Manner::Good, &objects()?)?;
     let limits = "--relist=2s --watch-timeout=1s --max-stale=4s";
     let flags: Vec<&str> = limits.split([' ', '=']).collect();
-    let server = Server::start_ready(&standin.kubeconfig, &flags);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let grew = || {
         observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;
@@ -249,7 +256,7 @@ fn grows_old(manner: Manner) -> Result<()> {
         let lost = Instant::now();
         let mut age = 0.0;
         while lost.elapsed() < Duration::from_secs(10) {
-            let now = server.metric("global_dns_table_age_seconds")?;
+            let now = server.try_metric("global_dns_table_age_seconds")?;
             // Watches that were open at that moment end within a second, and that is the last that is heard.
             ensure!(
                 now > age || lost.elapsed() < Duration::from_secs(2),
@@ -259,7 +266,7 @@ fn grows_old(manner: Manner) -> Result<()> {
             thread::sleep(Duration::from_millis(50));
         }
         ensure!(age > 7.5, "{age} s old after 10 s");
-        let expired = Seen::Nothing("ServFail".to_owned());
+        let expired = Seen::Nothing("SERVFAIL".to_owned());
         observer.has_seen(&[Seen::addresses(&[&ALL]), expired])?;
         // A list that goes on is given up after five minutes. Of those that fail, each watch tells once, if it has its turn.
         let expected = if manner == Manner::EndlessLists {
@@ -267,7 +274,7 @@ fn grows_old(manner: Manner) -> Result<()> {
         } else {
             1..=WATCHES.len()
         };
-        let warnings = server.log().count("WARN");
+        let warnings = server.log.count_level("WARN");
         ensure!(
             expected.contains(&warnings),
             "{warnings} warnings, wanted {expected:?}"
@@ -287,7 +294,7 @@ fn grows_old(manner: Manner) -> Result<()> {
 fn failing_relists() -> Result<()> {
     let standin = StandIn::start(Manner::Good, &objects()?)?;
     let flags = ["--relist", "2s", "--watch-timeout", "1s"];
-    let server = Server::start_ready(&standin.kubeconfig, &flags);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let warned = || {
         standin.behave(Manner::CutsLists);
@@ -297,16 +304,16 @@ fn failing_relists() -> Result<()> {
         let lists = lists.iter().filter(|asked| !asked.watch).count();
         // Of all watches, with pauses of five seconds and of fifteen.
         ensure!((1..=3).contains(&lists), "{lists} lists within 10 s");
-        let age = server.metric("global_dns_table_age_seconds")?;
+        let age = server.try_metric("global_dns_table_age_seconds")?;
         ensure!(age < 4.0, "the watches go on, and it is {age} s old");
-        let warnings = server.log().count("WARN");
+        let warnings = server.log.count_level("WARN");
         ensure!((1..=lists).contains(&warnings), "{warnings} warnings");
-        let (_, text) = server.readyz()?;
+        let text = server.readyz()?.body;
         let told = text.matches(": the last list failed: ").count();
         ensure!((1..=lists).contains(&told), "/readyz says {text}");
         standin.behave(Manner::Good);
         eventually("/readyz to be content", RETRY, || {
-            let (_, text) = server.readyz()?;
+            let text = server.readyz()?.body;
             ensure!(text == "ok\n", "/readyz says {text}");
             Ok(())
         })?;
@@ -319,7 +326,7 @@ fn failing_relists() -> Result<()> {
 fn asks_for_patience() -> Result<()> {
     let standin = StandIn::start(Manner::Good, &objects()?)?;
     let flags = ["--relist", "3s", "--watch-timeout", "1s"];
-    let server = Server::start_ready(&standin.kubeconfig, &flags);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
     let left_alone = || {
         standin.behave(Manner::AsksForPatience);
         let refused = Instant::now();
@@ -358,7 +365,7 @@ fn asks_for_patience() -> Result<()> {
             shortest.as_secs_f64(),
             longest.as_secs_f64()
         ));
-        let (_, text) = server.readyz()?;
+        let text = server.readyz()?.body;
         let told = "the API server says 429: Too many requests, please try again later.";
         ensure!(text.contains(told), "/readyz says {text}");
         Ok(())
@@ -370,12 +377,12 @@ fn undecodable_objects() -> Result<()> {
     let mut objects = objects()?;
     objects.push(undecodable("nginx-set-8-east"));
     let standin = StandIn::start(Manner::Good, &objects)?;
-    let server = Server::start_ready(&standin.kubeconfig, &[]);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let carried_on = || {
         observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;
         ensure!(
-            server.metric(UNDECODABLE)? == 1.0,
+            server.try_metric(UNDECODABLE)? == 1.0,
             "one object of the list is undecodable, the metric says otherwise"
         );
         standin.put(&undecodable("nginx-set-9-east"));
@@ -383,10 +390,10 @@ fn undecodable_objects() -> Result<()> {
         let with_extra = Seen::addresses(&[&ALL, &[EXTRA]]);
         observer.wait_for(&with_extra, FOLLOW)?;
         ensure!(
-            server.metric(UNDECODABLE)? == 2.0,
+            server.try_metric(UNDECODABLE)? == 2.0,
             "one more came in an event, the metric says otherwise"
         );
-        let table = server.table()?;
+        let table = server.try_api("/api/v1/table")?;
         let skipped = table["skipped"].as_array().context("no skipped objects")?;
         for object in [
             "Service/default/nginx-set-8-east",
@@ -405,13 +412,11 @@ fn undecodable_objects() -> Result<()> {
         repaired["metadata"]["name"] = json!("nginx-set-9-east");
         repaired["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] =
             json!("nginx-set-9.nginx.default.svc.cluster.local");
-        repaired["spec"]["clusterIP"] = json!("10.96.9.9");
-        repaired["spec"]["clusterIPs"] = json!(["10.96.9.9"]);
-        standin.put(&repaired);
+        standin.put(&with_cluster_ip(repaired, "10.96.9.9"));
         let with_repaired = Seen::addresses(&[&ALL, &[EXTRA, "10.96.9.9"]]);
         observer.wait_for(&with_repaired, FOLLOW)?;
         ensure!(
-            server.metric(UNDECODABLE)? == 1.0,
+            server.try_metric(UNDECODABLE)? == 1.0,
             "one was repaired, the metric says otherwise"
         );
         observer.has_seen(&[Seen::addresses(&[&ALL]), with_extra, with_repaired])
@@ -421,7 +426,7 @@ fn undecodable_objects() -> Result<()> {
 
 fn lost_history() -> Result<()> {
     let standin = StandIn::start(Manner::Good, &objects()?)?;
-    let server = Server::start_ready(&standin.kubeconfig, &["--watch-timeout", "30s"]);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "30s"]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let healed = || {
         eventually("every watch to be open", FOLLOW, || {
@@ -450,7 +455,7 @@ fn lost_history() -> Result<()> {
 fn relist_heals() -> Result<()> {
     let objects = objects()?;
     let standin = StandIn::start(Manner::Good, &objects)?;
-    let server = Server::start_ready(
+    let server = Server::ready_of_cluster(
         &standin.kubeconfig,
         &["--relist", "2s", "--watch-timeout", "30s"],
     );
@@ -497,37 +502,19 @@ pub fn extra() -> Result<Value> {
 
 /// An endpoint mirror whose ports are no list.
 fn undecodable(name: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {"namespace": "default", "name": name, "labels": {
-            "mirror.linkerd.io/mirrored-service": "true",
-            "mirror.linkerd.io/cluster-name": "east",
-            "mirror.linkerd.io/headless-mirror-svc-name": "nginx-east",
-        }},
-        "spec": {"clusterIP": "10.96.8.8", "clusterIPs": ["10.96.8.8"], "ports": "http"},
-    })
+    let mut object = mirror("default", "nginx", "east").endpoint_mirror("db-0", &["10.96.8.8"]);
+    object["metadata"]["name"] = json!(name);
+    object["spec"]["ports"] = json!("http");
+    object
 }
 
-/// A Service of this cluster that is exported, so that it needs no mirror to have a name.
-fn exported(name: &str, cluster_ip: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {"namespace": "default", "name": name, "labels": {"mirror.linkerd.io/exported": "true"}},
-        "spec": {"clusterIP": cluster_ip, "clusterIPs": [cluster_ip], "ports": [{"name": "main", "port": 80}]},
-    })
-}
-
-/// A slice that somebody else than Kubernetes' own controllers manages.
-fn slice_of(service: &str, address: &str) -> Value {
-    json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-        "metadata": {"namespace": "default", "name": format!("{service}-1"), "labels": {
-            "kubernetes.io/service-name": service,
-            "endpointslice.kubernetes.io/managed-by": "example.com",
-        }},
-        "endpoints": [{"addresses": [address], "conditions": {"ready": true}, "hostname": "main-0"}],
-        "ports": [{"name": "main", "port": 80, "protocol": "TCP"}],
-    })
+/// A Service of this cluster that is exported, so that it needs no mirror to have a name, with a slice that somebody else
+/// than Kubernetes' own controllers manages.
+fn exported(name: &str, cluster_ip: &str, address: &str) -> Vec<Value> {
+    let service = local("default", name).exported().without_selector();
+    let mut objects = Manifest::from(service.endpoint(Some("main-0"), address, true)).0;
+    objects[0] = with_cluster_ip(objects[0].take(), cluster_ip);
+    objects
 }
 
 fn sees(server: &Server, name: &str, wanted: &[&str]) -> Result<()> {

@@ -6,12 +6,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
-
-use crate::cluster::Cluster;
-use crate::harness::{Process, tool};
-use crate::support::networks::{Files, Network, finish};
-use crate::support::tools::find;
+use anyhow::Result;
+use support::cluster::Cluster;
+use support::commands::{command, tool};
+use support::networks::{Files, Network};
+use support::process::{Process, finish, run};
 
 /// The cluster IPs that the recipes name.
 pub const CLUSTER_DNS: &str = "10.96.0.10";
@@ -98,11 +97,10 @@ impl Node {
         ))?;
         for (number, address) in PODS.iter().enumerate() {
             if !pods.contains(&number) {
-                let conntrack = find("conntrack").context("conntrack is not installed")?;
-                let mut forget = Command::new(conntrack);
+                let mut forget = command(tool("conntrack")?);
                 forget.args(["-D", "-p", "udp", "--orig-dst", GLOBAL_DNS]);
                 // It fails where there is no such flow.
-                let _ = forget.args(["--dst-nat", address]).output()?;
+                run(forget.args(["--dst-nat", address]));
             }
         }
         Ok(())
@@ -144,7 +142,7 @@ impl Node {
         coredns.args(["-conf", "/etc/coredns/Corefile"]);
         coredns.env("KUBERNETES_SERVICE_HOST", "10.96.0.1");
         coredns.env("KUBERNETES_SERVICE_PORT", "443");
-        Process::start(name, coredns, &self.directory)
+        Process::start(name, coredns)
     }
 
     /// A program in the namespace, of which the files are the machine's.

@@ -6,16 +6,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
+use support::cluster::Cluster;
+use support::http::Page;
+use support::observer::Observer;
+use support::say::say;
+use support::server::Server;
+use support::steps::Steps;
+use support::wait::eventually;
 
-use crate::ask::{Observer, a, answered};
-use crate::cluster::Cluster;
 use crate::clusters_come_and_go::{
-    EAST_REPAIRED, NGINX, NORTH_AGAIN, WEST_LAST, answer_after_the_recordings,
-    answer_with_the_extra_one, extra_endpoint_mirror, state_after_the_recordings,
+    NGINX, after_the_recordings, answer_after_the_recordings, answer_with_the_extra_one,
+    extra_endpoint_mirror, says, state_after_the_recordings,
 };
-use crate::harness::{eventually, say};
-use crate::server::Server;
-use crate::steps::Steps;
 
 /// Between an answer and the next question: the server is asked as fast as one client can.
 const PAUSE: Duration = Duration::ZERO;
@@ -41,7 +43,7 @@ pub fn run(steps: &mut Steps, cluster: &mut Cluster) {
     let mut server = None;
     let passed = steps.step("an_outage_of_the_api_server_changes_no_answer", || {
         cluster.become_state(&state_after_the_recordings()?)?;
-        let started = server.insert(Server::start_ready(
+        let started = server.insert(Server::ready_of_cluster(
             &cluster.kubeconfig,
             &["--relist", RELIST],
         ));
@@ -57,7 +59,10 @@ pub fn run(steps: &mut Steps, cluster: &mut Cluster) {
         "an_outage_is_a_warning_for_each_watch_and_not_for_each_attempt",
         || {
             let server = server.as_ref().context("there is no server")?;
-            let (warnings, errors) = (server.log().count("WARN"), server.log().count("ERROR"));
+            let (warnings, errors) = (
+                server.log.count_level("WARN"),
+                server.log.count_level("ERROR"),
+            );
             // Per watch: its end, then what opening it says while the API server is down, and while it starts.
             let expected = (1..=15).contains(&warnings) && errors == 0;
             server.with_log(if expected {
@@ -74,7 +79,7 @@ pub fn run(steps: &mut Steps, cluster: &mut Cluster) {
         "a_silent_api_server_is_noticed_and_changes_no_answer",
         || {
             cluster.become_state(&state_after_the_recordings()?)?;
-            let server = Server::start_ready(&cluster.kubeconfig, &["--watch-timeout", "2s"]);
+            let server = Server::ready_of_cluster(&cluster.kubeconfig, &["--watch-timeout", "2s"]);
             let followed = follow_through_silence(cluster, &server);
             // Later steps need it, whatever has failed.
             cluster.thaw_the_api_server()?;
@@ -90,7 +95,7 @@ pub fn run_last(steps: &mut Steps, cluster: &mut Cluster) {
         || {
             cluster.become_state(&state_after_the_recordings()?)?;
             cluster.back_up_etcd()?;
-            let server = Server::start_ready(&cluster.kubeconfig, &["--watch-timeout", "30s"]);
+            let server = Server::ready_of_cluster(&cluster.kubeconfig, &["--watch-timeout", "30s"]);
             let followed = follow_through_a_restore(cluster, &server);
             server.with_log(followed)
         },
@@ -121,7 +126,7 @@ fn follow_through_a_restore(cluster: &mut Cluster, server: &Server) -> Result<()
         line["message"] == "Listing anew" && reason.contains("Too large resource version")
     };
     eventually("a version that is yet to come", NOTICE, || {
-        server.log().find(is_future).context("it is not in the log")
+        server.log.find(is_future).context("it is not in the log")
     })?;
     Ok(())
 }
@@ -137,7 +142,7 @@ fn follow_through_an_outage(cluster: &mut Cluster, server: &Server) -> Result<()
     let mut age = 0.0;
     while age < STALE_SECONDS {
         let down = killed.elapsed().as_secs_f64();
-        age = server.metric("global_dns_table_age_seconds")?;
+        age = server.try_metric("global_dns_table_age_seconds")?;
         let sound = down - 1.0..=down + QUIET_SECONDS;
         ensure!(
             sound.contains(&age),
@@ -145,14 +150,9 @@ fn follow_through_an_outage(cluster: &mut Cluster, server: &Server) -> Result<()
         );
         thread::sleep(Duration::from_millis(50));
     }
-    let (status, text) = server.readyz()?;
+    let Page { status, body: text } = server.readyz()?;
     ensure!(status == 200, "/readyz says {status} in an outage: {text}");
-    answered(
-        server.dns,
-        NGINX,
-        "A",
-        &a(NGINX, &[&EAST_REPAIRED, &WEST_LAST, &NORTH_AGAIN]),
-    )?;
+    says(server, &after_the_recordings())?;
     cluster.restart_the_api_server()?;
     let back = Instant::now();
     let outage = back - killed;
@@ -162,7 +162,7 @@ fn follow_through_an_outage(cluster: &mut Cluster, server: &Server) -> Result<()
     let followed = observer.wait_for(&after, RETRY)?;
     observer.has_seen(&[before, after])?;
     eventually("the table to be young again", RETRY, || {
-        let age = server.metric("global_dns_table_age_seconds")?;
+        let age = server.try_metric("global_dns_table_age_seconds")?;
         ensure!(age < STALE_SECONDS, "its age is {age} s");
         Ok(())
     })?;
@@ -192,18 +192,13 @@ fn follow_through_silence(cluster: &mut Cluster, server: &Server) -> Result<()> 
                 .as_str()
                 .is_some_and(|text| text.starts_with("Lost the watch"))
         };
-        let warning = server.log().find(lost).context("it is not in the log")?;
+        let warning = server.log.find(lost).context("it is not in the log")?;
         Ok((silent.elapsed(), warning))
     })?;
     thread::sleep(SILENCE.saturating_sub(silent.elapsed()));
-    let (status, text) = server.readyz()?;
+    let Page { status, body: text } = server.readyz()?;
     ensure!(status == 200, "/readyz says {status} in a silence: {text}");
-    answered(
-        server.dns,
-        NGINX,
-        "A",
-        &a(NGINX, &[&EAST_REPAIRED, &WEST_LAST, &NORTH_AGAIN]),
-    )?;
+    says(server, &after_the_recordings())?;
     observer.has_seen(slice::from_ref(&before))?;
 
     cluster.thaw_the_api_server()?;

@@ -4,17 +4,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::dig::{dig, missing};
+use support::figures::Latencies;
+use support::http::Page;
+use support::observer::{Observer, Seen};
+use support::say::say;
+use support::server::Server;
+use support::steps::Steps;
+use support::wait::eventually;
+use support::wire::Over;
 
-use crate::ask::{Observer, Over, Seen, a, answered, dig, missing};
-use crate::cluster::Cluster;
 use crate::clusters_come_and_go::{
-    EAST_REPAIRED, FOLLOW, NGINX, NORTH_AGAIN, PAUSE, WEST_LAST, answer_after_the_recordings,
-    answer_with_the_extra_one, extra_endpoint_mirror, state_after_the_recordings,
+    FOLLOW, NGINX, PAUSE, after_the_recordings, answer_after_the_recordings,
+    answer_with_the_extra_one, extra_endpoint_mirror, says, state_after_the_recordings,
 };
-use crate::figures::Latencies;
-use crate::harness::{eventually, say};
-use crate::server::Server;
-use crate::steps::Steps;
 
 /// Watches are retried, with longer and longer pauses.
 const RETRY: Duration = Duration::from_secs(60);
@@ -36,27 +40,27 @@ fn to_list_and_watch_is_enough(cluster: &Cluster) -> Result<()> {
     cluster.become_state(&state_after_the_recordings()?)?;
     cluster.put(&role("ClusterRole", None))?;
     cluster.put(&binding("ClusterRole", None, "watcher"))?;
-    let server = Server::start_ready(&cluster.kubeconfig, &["--context", "watcher"]);
+    let server = Server::ready_of_cluster(&cluster.kubeconfig, &["--context", "watcher"]);
     server.with_log(follows_changes(cluster, &server))
 }
 
 fn one_namespace_is_enough(cluster: &Cluster) -> Result<()> {
     cluster.put(&role("Role", Some("default")))?;
     cluster.put(&binding("Role", Some("default"), "tenant"))?;
-    let server = Server::start_ready(
+    let server = Server::ready_of_cluster(
         &cluster.kubeconfig,
         &["--context", "tenant", "--namespace", "default"],
     );
     server.with_log(follows_changes(cluster, &server))?;
     // The same user without the list asks for more than it may have.
-    let server = Server::start(&cluster.kubeconfig, &["--context", "tenant"]);
+    let server = Server::of_cluster(&cluster.kubeconfig, &["--context", "tenant"]);
     server.with_log(is_forbidden(&server))
 }
 
 fn without_permission_it_waits(cluster: &Cluster) -> Result<()> {
-    let mut server = Server::start(&cluster.kubeconfig, &["--context", "stranger"]);
+    let mut server = Server::of_cluster(&cluster.kubeconfig, &["--context", "stranger"]);
     let refused = is_forbidden(&server).and_then(|()| {
-        let (_, text) = server.readyz()?;
+        let text = server.readyz()?.body;
         for watch in [
             "mirror-services",
             "local-services",
@@ -76,12 +80,12 @@ fn without_permission_it_waits(cluster: &Cluster) -> Result<()> {
         Ok(())
     });
     server.with_log(refused)?;
-    server.is_running()?;
+    server.check()?;
     // It was worth waiting for.
     cluster.put(&binding("ClusterRole", None, "stranger"))?;
     let granted = Instant::now();
     let ready = eventually("readiness after the permission was granted", RETRY, || {
-        let (status, text) = server.readyz()?;
+        let Page { status, body: text } = server.readyz()?;
         ensure!(status == 200, "/readyz says {status}: {text}");
         Ok(granted.elapsed())
     });
@@ -91,22 +95,12 @@ fn without_permission_it_waits(cluster: &Cluster) -> Result<()> {
         ready.as_secs_f64()
     ));
     cluster.delete(&binding("ClusterRole", None, "stranger"))?;
-    answered(
-        server.dns,
-        NGINX,
-        "A",
-        &a(NGINX, &[&EAST_REPAIRED, &WEST_LAST, &NORTH_AGAIN]),
-    )
+    says(&server, &after_the_recordings())
 }
 
 /// The whole answer is there, and it changes.
 fn follows_changes(cluster: &Cluster, server: &Server) -> Result<()> {
-    answered(
-        server.dns,
-        NGINX,
-        "A",
-        &a(NGINX, &[&EAST_REPAIRED, &WEST_LAST, &NORTH_AGAIN]),
-    )?;
+    says(server, &after_the_recordings())?;
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let extra = extra_endpoint_mirror()?;
     let written = cluster.write(&extra)?;
@@ -125,7 +119,7 @@ fn follows_changes(cluster: &Cluster, server: &Server) -> Result<()> {
 
 fn is_forbidden(server: &Server) -> Result<()> {
     eventually("/readyz to say what is forbidden", RETRY, || {
-        let (status, text) = server.readyz()?;
+        let Page { status, body: text } = server.readyz()?;
         ensure!(status == 503, "/readyz says {status}: {text}");
         ensure!(
             text.contains("mirror-services") && text.contains("forbidden"),

@@ -8,17 +8,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::dig::{a, dig_recursively, srv};
+use support::names::Answer;
+use support::objects::namespace;
+use support::repository::repository;
+use support::say::say;
+use support::server::Server;
+use support::steps::Steps;
+use support::wait::eventually;
+use support::wire::Over;
 
-use crate::ask::{Over, a, dig_recursively, srv};
-use crate::cluster::Cluster;
-use crate::clusters_come_and_go::{
-    EAST_REPAIRED, NGINX, NORTH_AGAIN, WEST_LAST, state_after_the_recordings,
-};
-use crate::harness::{eventually, say};
+use crate::clusters_come_and_go::{NGINX, after_the_recordings, state_after_the_recordings};
 use crate::node::{BEHIND_THE_CACHE, CLUSTER_DNS, GLOBAL_DNS, NODE_CACHE, Node, PODS, dns};
-use crate::server::Server;
-use crate::steps::Steps;
-use crate::support::repository::repository;
 
 const START: Duration = Duration::from_secs(30);
 
@@ -127,7 +129,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
 pub fn start(cluster: &Cluster, pod: usize, further: &[&str]) -> Server {
     let listen = format!("{}:5353", PODS[pod]);
     let flags = [&["--listen", &listen], further].concat();
-    Server::start_ready(&cluster.kubeconfig, &flags)
+    Server::ready_of_cluster(&cluster.kubeconfig, &flags)
 }
 
 fn recipe_works(recipe: &Recipe, cluster: &Cluster, node: &Node) -> Result<()> {
@@ -179,11 +181,11 @@ pub fn comes_through(node: &Node, server: SocketAddr) -> Result<()> {
         })
         .collect();
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    let union = [&EAST_REPAIRED[..], &WEST_LAST, &NORTH_AGAIN];
+    let union = after_the_recordings();
     let sql = "_sql._tcp.nginx.default.global";
     let host = "nginx-set-1.west.nginx.default.global";
     for over in Over::BOTH {
-        has(server, over, NGINX, "A", &a(NGINX, &union))?;
+        has(server, over, NGINX, "A", &Vec::from_iter(union.records()))?;
         has(server, over, host, "A", &a(host, &[&["10.96.116.27"]]))?;
         has(server, over, sql, "SRV", &srv(sql, 26257, &all))?;
         has(server, over, NGINX, "AAAA", &[])?;
@@ -199,14 +201,11 @@ pub fn comes_through(node: &Node, server: SocketAddr) -> Result<()> {
     }
     // With the search domains of a pod, and the name as people write it.
     let text = node.nslookup(server, NGINX)?;
-    let mut addresses: Vec<&str> = text
+    let addresses = text
         .lines()
-        .filter_map(|line| line.strip_prefix("Address: "))
-        .collect();
-    addresses.sort_unstable();
-    let mut wanted = union.concat();
-    wanted.sort_unstable();
-    ensure!(addresses == wanted, "nslookup: {text}");
+        .filter_map(|line| line.strip_prefix("Address: "));
+    let addresses = Answer::Data(addresses.map(str::to_owned).collect());
+    ensure!(addresses == union.answer, "nslookup: {text}");
     Ok(())
 }
 
@@ -255,9 +254,7 @@ fn stanza(text: &str) -> Option<Vec<String>> {
 }
 
 fn objects(cluster: &Cluster) -> Result<()> {
-    cluster.put(
-        &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "global-dns"}}),
-    )?;
+    cluster.put(&namespace("global-dns"))?;
     let mut checked = 0;
     for (file, count) in OBJECTS {
         let mut objects = page(file)?.objects()?;

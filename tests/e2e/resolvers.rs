@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use support::cluster::Cluster;
+use support::dig::{Dug, dig, dig_recursively};
+use support::process::{Process, finish};
+use support::steps::Steps;
+use support::wait::eventually;
+use support::wire::Over;
 
-use crate::ask::{Dug, Over, dig, dig_recursively};
-use crate::cluster::Cluster;
 use crate::clusters_come_and_go::NGINX;
-use crate::harness::{Process, eventually};
 use crate::node::{BIND, DNSMASQ, GLOBAL_DNS, Node, PODS, ROOT, UNBOUND, dns};
 use crate::recipes::{comes_through, page, start};
-use crate::steps::Steps;
-use crate::support::networks::finish;
 
 const START: Duration = Duration::from_secs(30);
 /// A name of the root that shows that validation works.
@@ -174,7 +175,7 @@ impl Root {
         )?;
         let mut named = node.command("named")?;
         named.arg("-g").arg("-c").arg(&conf);
-        let mut named = Process::start("named", named, node.directory())?;
+        let mut named = Process::start("named", named)?;
         answers(&mut named, ROOT, |dug| dug.status == "NOERROR")?;
         let hints = folder.join("hints");
         fs::write(
@@ -215,7 +216,7 @@ fn unbound(node: &Node, root: &Root, recipe: &str) -> Result<Process> {
     )?;
     let mut unbound = node.command("unbound")?;
     unbound.arg("-d").arg("-c").arg(&conf);
-    let mut unbound = Process::start("unbound", unbound, node.directory())?;
+    let mut unbound = Process::start("unbound", unbound)?;
     answers(&mut unbound, UNBOUND, |dug| {
         dug.flags.split(' ').any(|flag| flag == "ad")
     })?;
@@ -239,7 +240,7 @@ fn bind(node: &Node, root: &Root) -> Result<Process> {
     )?;
     let mut named = node.command("named")?;
     named.arg("-g").arg("-c").arg(&conf);
-    let mut named = Process::start("named-stub", named, node.directory())?;
+    let mut named = Process::start("named-stub", named)?;
     // Without recursion: else it would ask the root, and remember another name server of the zone.
     let loaded = eventually("the stub zone", START, || {
         named.check()?;
@@ -272,7 +273,7 @@ fn dnsmasq(node: &Node, recipe: &str) -> Result<Process> {
     ]);
     dnsmasq.arg(format!("--listen-address={DNSMASQ}"));
     dnsmasq.arg(format!("--conf-file={}", conf.display()));
-    let mut dnsmasq = Process::start("dnsmasq", dnsmasq, node.directory())?;
+    let mut dnsmasq = Process::start("dnsmasq", dnsmasq)?;
     answers(&mut dnsmasq, DNSMASQ, |dug| !dug.answer.is_empty())?;
     Ok(dnsmasq)
 }

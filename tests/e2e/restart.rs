@@ -5,14 +5,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use support::dig::dig;
+use support::http::Page;
+use support::observer::{Observer, Seen, addresses_of};
+use support::say::say;
+use support::server::Server;
+use support::standin::{Manner, StandIn};
+use support::steps::Steps;
+use support::wait::eventually;
+use support::wire::Over;
 
-use crate::ask::{Observer, Over, Seen, addresses_of, dig};
 use crate::clusters_come_and_go::{FOLLOW, NGINX, PAUSE};
-use crate::harness::{eventually, say};
 use crate::misbehaving_api_server::{ALL, EXTRA, extra, objects};
-use crate::server::Server;
-use crate::standin::{Manner, StandIn};
-use crate::steps::Steps;
 
 const STALE: &str = "global_dns_table_stale";
 
@@ -37,9 +41,9 @@ fn from_a_snapshot() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("snapshot.json");
     let flags = ["--snapshot", file.to_str().context("a path")?];
-    let first = Server::start_ready(&standin.kubeconfig, &flags);
+    let first = Server::ready_of_cluster(&standin.kubeconfig, &flags);
     let saved = || {
-        ensure!(first.metric(STALE)? == 0.0, "stale at the first start");
+        ensure!(first.try_metric(STALE)? == 0.0, "stale at the first start");
         standin.put(&extra()?);
         // The second one: what changes is saved, too.
         eventually("the extra endpoint to be saved", FOLLOW * 2, || {
@@ -52,15 +56,18 @@ fn from_a_snapshot() -> Result<()> {
     drop(first); // SIGKILL
 
     standin.behave(Manner::RefusesEverything);
-    let second = Server::start(&standin.kubeconfig, &flags);
+    let second = Server::of_cluster(&standin.kubeconfig, &flags);
     let with_extra = Seen::addresses(&[&ALL, &[EXTRA]]);
     let answers = || {
         let took = second.wait_until_ready();
         let seen = addresses_of(second.dns, NGINX)?;
         ensure!(seen == with_extra, "{seen}, wanted {with_extra}");
-        ensure!(second.metric(STALE)? == 1.0, "it is not marked");
-        ensure!(second.table()?["stale"] == true, "the table is not marked");
-        let (_, text) = second.readyz()?;
+        ensure!(second.try_metric(STALE)? == 1.0, "it is not marked");
+        ensure!(
+            second.try_api("/api/v1/table")?["stale"] == true,
+            "the table is not marked"
+        );
+        let text = second.readyz()?.body;
         ensure!(
             text.starts_with("ok\nanswering from a snapshot of "),
             "/readyz says {text}"
@@ -68,14 +75,17 @@ fn from_a_snapshot() -> Result<()> {
         // Confirmed, it is like any other.
         standin.behave(Manner::Good);
         eventually("the snapshot to be replaced", FOLLOW * 2, || {
-            ensure!(second.metric(STALE)? == 0.0, "still stale");
+            ensure!(second.try_metric(STALE)? == 0.0, "still stale");
             Ok(())
         })?;
-        let (_, text) = second.readyz()?;
+        let text = second.readyz()?.body;
         ensure!(text == "ok\n", "/readyz says {text}");
         let seen = addresses_of(second.dns, NGINX)?;
         ensure!(seen == with_extra, "{seen}, wanted {with_extra}");
-        ensure!(second.table()?["stale"] == false, "still marked");
+        ensure!(
+            second.try_api("/api/v1/table")?["stale"] == false,
+            "still marked"
+        );
         say(&format!(
             "restart without an API server: ready from a snapshot after {:.2} s",
             took.as_secs_f64()
@@ -87,15 +97,15 @@ fn from_a_snapshot() -> Result<()> {
 
 fn without_a_snapshot() -> Result<()> {
     let standin = StandIn::start(Manner::Good, &objects()?)?;
-    let first = Server::start_ready(&standin.kubeconfig, &[]);
+    let first = Server::ready_of_cluster(&standin.kubeconfig, &[]);
     drop(first); // SIGKILL
 
     standin.behave(Manner::Unreachable);
-    let second = Server::start(&standin.kubeconfig, &[]);
+    let second = Server::of_cluster(&standin.kubeconfig, &[]);
     let waits = || {
         // Nothing comes that could be waited for.
         thread::sleep(Duration::from_secs(2));
-        let (status, text) = second.readyz()?;
+        let Page { status, body: text } = second.readyz()?;
         let says = "no complete table yet\n";
         ensure!(
             status == 503 && text.starts_with(says),
@@ -110,7 +120,7 @@ fn without_a_snapshot() -> Result<()> {
 
 fn ended_in_a_relist() -> Result<()> {
     let standin = StandIn::start(Manner::Good, &objects()?)?;
-    let mut server = Server::start_ready(&standin.kubeconfig, &[]);
+    let mut server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let mut ended = || {
         observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;
@@ -125,8 +135,8 @@ fn ended_in_a_relist() -> Result<()> {
             Ok(())
         })?;
         let asked = Instant::now();
-        server.ask_to_end()?;
-        let status = server.wait_for_the_end()?;
+        server.signal("TERM");
+        let status = server.end()?;
         let took = asked.elapsed();
         ensure!(status.code() == Some(0), "it ended with {status}");
         // The grace is a second.
@@ -156,7 +166,7 @@ fn of_others() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("snapshot.json");
     let snapshot = ["--snapshot", file.to_str().context("a path")?];
-    let first = Server::start_ready(&standin.kubeconfig, &snapshot);
+    let first = Server::ready_of_cluster(&standin.kubeconfig, &snapshot);
     first.with_log(eventually("a snapshot", FOLLOW, || {
         Ok(fs::metadata(&file).map(|_| ())?)
     }))?;
@@ -164,11 +174,11 @@ fn of_others() -> Result<()> {
 
     standin.behave(Manner::RefusesEverything);
     let flags = [&snapshot[..], &["--namespace", "default"]].concat();
-    let second = Server::start(&standin.kubeconfig, &flags);
+    let second = Server::of_cluster(&standin.kubeconfig, &flags);
     let ignored = || {
         let told = eventually("the log to tell", FOLLOW, || {
             let told = |f: &serde_json::Value| f["message"] == "Ignored the snapshot";
-            second.log().find(told).context("nothing yet")
+            second.log.find(told).context("nothing yet")
         })?;
         let why = told["why"].as_str().unwrap_or_default();
         ensure!(why.contains("namespaces {}"), "{why}");

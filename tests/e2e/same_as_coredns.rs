@@ -21,119 +21,118 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use hickory_proto::op::ResponseCode;
-use hickory_proto::rr::{RData, RecordType};
 use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::commands::{guarded, tool};
+use support::objects::{Local, local, nameless_port, namespace, node, pod_status};
+use support::ports::free_port;
+use support::process::Process;
+use support::query::query;
+use support::say::say;
+use support::server::Server;
+use support::steps::Steps;
+use support::wait::eventually;
+use support::wire::{Over, try_ask};
 
-use crate::ask::{Over, ask};
-use crate::cluster::Cluster;
 use crate::clusters_come_and_go::FOLLOW;
-use crate::harness::{Process, command, eventually, say, tool};
-use crate::server::Server;
-use crate::steps::Steps;
-use crate::support::ports::free_port;
 
 const START: Duration = Duration::from_secs(30);
+/// How long any single answer may take.
+const PATIENCE: Duration = Duration::from_secs(1);
 const NAMESPACE: &str = "same";
+/// An endpoint of `dual` whose slice does not say that it is ready, which it then is.
+const UNSAID: &str = "10.0.3.2";
 /// Endpoints of the Services `forty` and `many`.
 const FORTY: u8 = 40;
 const MANY: u8 = 200;
 
 /// Question, type, and what both answer: addresses, hosts and ports, nothing, or a response code.
-type Case = (&'static str, RecordType, &'static str);
+type Case = (&'static str, &'static str, &'static str);
 
 /// Written as `HOST.SERVICE`, without namespace, cluster and zone.
 const CASES: [Case; 38] = [
     // Pods with a hostname, one without, and one that is not ready; five ports, two of them UDP.
-    ("web", RecordType::A, "10.0.1.1 10.0.1.2 10.0.1.4"),
-    ("web", RecordType::AAAA, ""),
+    ("web", "A", "10.0.1.1 10.0.1.2 10.0.1.4"),
+    ("web", "AAAA", ""),
     (
         "web",
-        RecordType::SRV,
+        "SRV",
         "web-0:8080 web-0:26257 web-0:7946 web-0:5300 web-1:8080 web-1:26257 web-1:7946 web-1:5300 \
          10-0-1-4:8080 10-0-1-4:26257 10-0-1-4:7946 10-0-1-4:5300",
     ),
     (
         "_http._tcp.web",
-        RecordType::SRV,
+        "SRV",
         "web-0:8080 web-1:8080 10-0-1-4:8080",
     ),
     (
         "_sql._tcp.web",
-        RecordType::SRV,
+        "SRV",
         "web-0:26257 web-1:26257 10-0-1-4:26257",
     ),
     (
         "_gossip._udp.web",
-        RecordType::SRV,
+        "SRV",
         "web-0:7946 web-1:7946 10-0-1-4:7946",
     ),
     // One number for two protocols.
     (
         "_dns._udp.web",
-        RecordType::SRV,
+        "SRV",
         "web-0:5300 web-1:5300 10-0-1-4:5300",
     ),
     (
         "_dns-tcp._tcp.web",
-        RecordType::SRV,
+        "SRV",
         "web-0:5300 web-1:5300 10-0-1-4:5300",
     ),
-    ("_http._udp.web", RecordType::SRV, "NXDomain"),
-    ("_gossip._tcp.web", RecordType::SRV, "NXDomain"),
-    ("_smtp._tcp.web", RecordType::SRV, "NXDomain"),
-    ("web-0.web", RecordType::A, "10.0.1.1"),
-    ("web-0.web", RecordType::AAAA, ""),
+    ("_http._udp.web", "SRV", "NXDOMAIN"),
+    ("_gossip._tcp.web", "SRV", "NXDOMAIN"),
+    ("_smtp._tcp.web", "SRV", "NXDOMAIN"),
+    ("web-0.web", "A", "10.0.1.1"),
+    ("web-0.web", "AAAA", ""),
     (
         "web-0.web",
-        RecordType::SRV,
+        "SRV",
         "web-0:8080 web-0:26257 web-0:7946 web-0:5300",
     ),
-    ("10-0-1-4.web", RecordType::A, "10.0.1.4"),
-    ("web-2.web", RecordType::A, "NXDomain"),
-    ("10-0-1-3.web", RecordType::A, "NXDomain"),
+    ("10-0-1-4.web", "A", "10.0.1.4"),
+    ("web-2.web", "A", "NXDOMAIN"),
+    ("10-0-1-3.web", "A", "NXDOMAIN"),
     // The same, with `publishNotReadyAddresses`.
-    ("early", RecordType::A, "10.0.2.1 10.0.2.2"),
-    ("early", RecordType::SRV, "early-0:8080 early-1:8080"),
-    (
-        "_http._tcp.early",
-        RecordType::SRV,
-        "early-0:8080 early-1:8080",
-    ),
-    ("early-1.early", RecordType::A, "10.0.2.2"),
+    ("early", "A", "10.0.2.1 10.0.2.2"),
+    ("early", "SRV", "early-0:8080 early-1:8080"),
+    ("_http._tcp.early", "SRV", "early-0:8080 early-1:8080"),
+    ("early-1.early", "A", "10.0.2.2"),
     // Nobody is ready.
-    ("asleep", RecordType::A, "NXDomain"),
-    ("asleep", RecordType::SRV, "NXDomain"),
-    ("nowhere", RecordType::A, "NXDomain"),
+    ("asleep", "A", "NXDOMAIN"),
+    ("asleep", "SRV", "NXDOMAIN"),
+    ("nowhere", "A", "NXDOMAIN"),
     // Slices of both families, written by hand, one address in two of them.
-    ("dual", RecordType::A, "10.0.3.1 10.0.3.2"),
-    (
-        "dual",
-        RecordType::AAAA,
-        "fd00:10::1 fd00:10::3 fd00:10:0:1::",
-    ),
+    ("dual", "A", "10.0.3.1 10.0.3.2"),
+    ("dual", "AAAA", "fd00:10::1 fd00:10::3 fd00:10:0:1::"),
     (
         "_http._tcp.dual",
-        RecordType::SRV,
+        "SRV",
         "dual-0:8080 10-0-3-2:8080 fd00-10--3:8080 fd00-10-0-1--0:8080",
     ),
     // Each slice has ports of its own.
     (
         "dual",
-        RecordType::SRV,
+        "SRV",
         "dual-0:8080 10-0-3-2:8080 fd00-10--3:8080 fd00-10-0-1--0:8080 10-0-3-2:9090",
     ),
-    ("_metrics._tcp.dual", RecordType::SRV, "10-0-3-2:9090"),
-    ("dual-0.dual", RecordType::A, "10.0.3.1"),
-    ("dual-0.dual", RecordType::AAAA, "fd00:10::1"),
-    ("fd00-10--3.dual", RecordType::AAAA, "fd00:10::3"),
-    ("fd00-10--3.dual", RecordType::A, ""),
-    ("fd00-10-0-1--0.dual", RecordType::AAAA, "fd00:10:0:1::"),
+    ("_metrics._tcp.dual", "SRV", "10-0-3-2:9090"),
+    ("dual-0.dual", "A", "10.0.3.1"),
+    ("dual-0.dual", "AAAA", "fd00:10::1"),
+    ("fd00-10--3.dual", "AAAA", "fd00:10::3"),
+    ("fd00-10--3.dual", "A", ""),
+    ("fd00-10-0-1--0.dual", "AAAA", "fd00:10:0:1::"),
     // A port without a name, and no port at all.
-    ("unnamed", RecordType::A, "10.0.4.1"),
-    ("unnamed", RecordType::SRV, "only:6379"),
-    ("portless", RecordType::A, "10.0.5.1"),
-    ("portless", RecordType::SRV, ""),
+    ("unnamed", "A", "10.0.4.1"),
+    ("unnamed", "SRV", "only:6379"),
+    ("portless", "A", "10.0.5.1"),
+    ("portless", "SRV", ""),
 ];
 
 /// The two that are compared.
@@ -191,22 +190,22 @@ fn answers_are_the_same(pair: &Pair) -> Result<()> {
 fn many(pair: &Pair) -> Result<()> {
     for (service, count) in [("forty", FORTY), ("many", MANY)] {
         let addresses = (1..=count).map(|n| many_address(n).to_string()).collect();
-        pair.both_answer(service, RecordType::A, &addresses)?;
+        pair.both_answer(service, "A", &addresses)?;
         let ports = [8080, 26257].map(|port| -> BTreeSet<String> {
             (1..=count)
                 .map(|n| format!("{service}-{n}:{port}"))
                 .collect()
         });
-        pair.both_answer(&format!("_http._tcp.{service}"), RecordType::SRV, &ports[0])?;
-        pair.both_answer(&format!("_sql._tcp.{service}"), RecordType::SRV, &ports[1])?;
-        pair.both_answer(service, RecordType::SRV, &(&ports[0] | &ports[1]))?;
+        pair.both_answer(&format!("_http._tcp.{service}"), "SRV", &ports[0])?;
+        pair.both_answer(&format!("_sql._tcp.{service}"), "SRV", &ports[1])?;
+        pair.both_answer(service, "SRV", &(&ports[0] | &ports[1]))?;
     }
     Ok(())
 }
 
 /// A dual-stack pod is in two slices, one of each family, and both say that it is the same pod.
 fn no_conflict(pair: &Pair) -> Result<()> {
-    let table = pair.ours.table()?;
+    let table = pair.ours.try_api("/api/v1/table")?;
     let conflicts = table["conflicts"].as_array().context("no conflicts")?;
     ensure!(conflicts.is_empty(), "{conflicts:?}");
     Ok(())
@@ -216,23 +215,23 @@ fn no_conflict(pair: &Pair) -> Result<()> {
 fn truncation(pair: &Pair) -> Result<()> {
     let (small, larger, large) = (None, Some(1232), Some(4096));
     for (service, kind, edns, ours, coredns) in [
-        ("web", RecordType::A, small, false, false),
-        ("web", RecordType::A, larger, false, false),
-        ("_http._tcp.web", RecordType::SRV, small, false, false),
-        ("_http._tcp.web", RecordType::SRV, larger, false, false),
+        ("web", "A", small, false, false),
+        ("web", "A", larger, false, false),
+        ("_http._tcp.web", "SRV", small, false, false),
+        ("_http._tcp.web", "SRV", larger, false, false),
         // 40 addresses are 640 octets.
-        ("forty", RecordType::A, small, true, true),
-        ("forty", RecordType::A, larger, false, false),
+        ("forty", "A", small, true, true),
+        ("forty", "A", larger, false, false),
         // 40 targets, which must not be compressed, are more than 1232.
-        ("_http._tcp.forty", RecordType::SRV, small, true, true),
-        ("_http._tcp.forty", RecordType::SRV, larger, true, true),
+        ("_http._tcp.forty", "SRV", small, true, true),
+        ("_http._tcp.forty", "SRV", larger, true, true),
         // 200 addresses are 3200 octets.
-        ("many", RecordType::A, small, true, true),
-        ("many", RecordType::A, larger, true, true),
-        ("many", RecordType::A, large, true, false),
-        ("many", RecordType::SRV, small, true, true),
-        ("many", RecordType::SRV, larger, true, true),
-        ("many", RecordType::SRV, large, true, true),
+        ("many", "A", small, true, true),
+        ("many", "A", larger, true, true),
+        ("many", "A", large, true, false),
+        ("many", "SRV", small, true, true),
+        ("many", "SRV", larger, true, true),
+        ("many", "SRV", large, true, true),
     ] {
         let limit = usize::from(edns.unwrap_or(512));
         for (who, server, name, truncated, limit) in [
@@ -285,12 +284,7 @@ fn truncation(pair: &Pair) -> Result<()> {
 
 impl Pair {
     /// Both answer the question over TCP with exactly these.
-    fn both_answer(
-        &self,
-        question: &str,
-        kind: RecordType,
-        wanted: &BTreeSet<String>,
-    ) -> Result<()> {
+    fn both_answer(&self, question: &str, kind: &str, wanted: &BTreeSet<String>) -> Result<()> {
         for (who, server, name) in [
             ("CoreDNS", self.coredns, coredns_name(question)),
             ("global-dns", self.ours.dns, our_name(question)),
@@ -338,33 +332,33 @@ fn records(
     server: SocketAddr,
     over: Over,
     name: &str,
-    kind: RecordType,
+    kind: &str,
     edns: Option<u16>,
 ) -> Result<Records> {
-    let (reply, octets) = ask(server, over, name, kind, edns)?;
+    let size = edns.map_or_else(String::new, |size| format!(" +bufsize={size}"));
+    let question = query(&format!("{name}. {kind}{size}"));
+    let reply = try_ask(server, &question, over, PATIENCE)?;
     let mut words = BTreeSet::new();
-    let code = reply.metadata.response_code;
-    if code != ResponseCode::NoError {
-        words.insert(format!("{code:?}"));
+    if reply.rcode != 0 {
+        words.insert(reply.status());
     }
     for record in &reply.answers {
         ensure!(
-            record.name.to_ascii() == format!("{name}."),
+            record.owner == format!("{name}."),
             "{name} {kind}: a record of {}",
-            record.name
+            record.owner
         );
-        let word = if let RData::SRV(srv) = &record.data {
-            format!("{}:{}", host(&srv.target.to_ascii(), name)?, srv.port)
-        } else {
-            record.data.to_string()
+        let word = match record.data.split(' ').collect::<Vec<_>>()[..] {
+            [_, _, port, target] => format!("{}:{port}", host(target, name)?),
+            _ => record.data.clone(),
         };
         ensure!(words.insert(word), "{name} {kind}: {record} twice");
     }
     Ok(Records {
         words,
-        truncated: reply.metadata.truncation,
-        edns: reply.edns.is_some(),
-        octets,
+        truncated: reply.is_truncated(),
+        edns: reply.opt.is_some(),
+        octets: reply.octets,
     })
 }
 
@@ -384,7 +378,7 @@ fn host<'a>(target: &'a str, asked: &str) -> Result<&'a str> {
 fn start(cluster: &Cluster) -> Result<Pair> {
     let program = tool("coredns")?;
     write_objects(cluster)?;
-    let ours = Server::start_ready(&cluster.kubeconfig, &[]);
+    let ours = Server::ready_of_cluster(&cluster.kubeconfig, &[]);
     let coredns = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let corefile = cluster.directory().join("Corefile-kubernetes");
     fs::write(
@@ -396,15 +390,14 @@ fn start(cluster: &Cluster) -> Result<Pair> {
             cluster.kubeconfig.display(),
         ),
     )?;
-    let mut start = command(&program);
+    let mut start = guarded(&program);
     start.arg("-conf").arg(&corefile);
-    let mut process = Process::start("coredns-kubernetes", start, cluster.directory())?;
+    let mut process = Process::start("coredns-kubernetes", start)?;
     eventually("CoreDNS to answer", START, || {
         process.check()?;
         let name = coredns_name("web");
-        let (reply, _) = ask(coredns, Over::Tcp, &name, RecordType::A, None)?;
-        let code = reply.metadata.response_code;
-        ensure!(code == ResponseCode::NoError, "{name}: {code:?}");
+        let reply = try_ask(coredns, &query(&format!("{name}. A")), Over::Tcp, PATIENCE)?;
+        ensure!(reply.rcode == 0, "{name}: {}", reply.status());
         Ok(())
     })
     .with_context(|| process.last_words())?;
@@ -430,10 +423,10 @@ fn write_objects(cluster: &Cluster) -> Result<()> {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "coredns"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "coredns"}],
     }))?;
-    cluster
-        .put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}))?;
-    cluster.put(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"}}))?;
+    cluster.put(&namespace(NAMESPACE))?;
+    cluster.put(&node("node-0"))?;
 
+    // With pods, the slices are Kubernetes' own.
     let http = json!({"name": "http", "port": 80, "targetPort": 8080});
     let ports = json!([
         http,
@@ -442,92 +435,69 @@ fn write_objects(cluster: &Cluster) -> Result<()> {
         {"name": "dns", "port": 53, "targetPort": 5300, "protocol": "UDP"},
         {"name": "dns-tcp", "port": 53, "targetPort": 5300},
     ]);
-    // With pods, the slices are Kubernetes' own.
-    cluster.put(&service(
-        "web",
-        &json!({"selector": {"app": "web"}, "ports": ports}),
-    ))?;
-    pod(cluster, "web", Some("web-0"), "10.0.1.1", "True")?;
-    pod(cluster, "web", Some("web-1"), "10.0.1.2", "True")?;
-    pod(cluster, "web", Some("web-2"), "10.0.1.3", "False")?;
-    pod(cluster, "web", None, "10.0.1.4", "True")?;
-    cluster.put(&service(
-        "early",
-        &json!({"selector": {"app": "early"}, "ports": [http], "publishNotReadyAddresses": true}),
-    ))?;
-    pod(cluster, "early", Some("early-0"), "10.0.2.1", "True")?;
-    pod(cluster, "early", Some("early-1"), "10.0.2.2", "False")?;
-    cluster.put(&service(
-        "asleep",
-        &json!({"selector": {"app": "asleep"}, "ports": [http]}),
-    ))?;
-    pod(cluster, "asleep", Some("asleep-0"), "10.0.6.1", "False")?;
+    let of_pods = |name: &str, ports: &Value| {
+        let mut service = local(NAMESPACE, name).exported().service();
+        service["spec"]["selector"] = json!({"app": name});
+        service["spec"]["ports"] = ports.clone();
+        service
+    };
+    cluster.put(&of_pods("web", &ports))?;
+    let http = json!([http]);
+    let mut early = of_pods("early", &http);
+    early["spec"]["publishNotReadyAddresses"] = json!(true);
+    cluster.put(&early)?;
+    cluster.put(&of_pods("asleep", &http))?;
+    for (service, host, address, is_ready) in [
+        ("web", Some("web-0"), "10.0.1.1", true),
+        ("web", Some("web-1"), "10.0.1.2", true),
+        ("web", Some("web-2"), "10.0.1.3", false),
+        ("web", None, "10.0.1.4", true),
+        ("early", Some("early-0"), "10.0.2.1", true),
+        ("early", Some("early-1"), "10.0.2.2", false),
+        ("asleep", Some("asleep-0"), "10.0.6.1", false),
+    ] {
+        let pod = pod(service, host);
+        cluster.put(&pod)?;
+        cluster.put_status(&pod, &pod_status(address, is_ready))?;
+    }
 
     // Without a selector, anybody may write slices.
-    let pod = json!({"kind": "Pod", "namespace": NAMESPACE, "name": "dual-0", "uid": "00000000-0000-4000-8000-000000000000"});
-    let slice_http = json!([{"name": "http", "port": 8080, "protocol": "TCP"}]);
-    cluster.put(&service("dual", &json!({"ports": [http]})))?;
-    slice(
+    let http = [("http", "TCP", 8080)];
+    let dual = by_hand("dual")
+        .ports(&http)
+        .pod(
+            Some("dual-0"),
+            Some("dual-0"),
+            &["10.0.3.1", "fd00:10::1"],
+            true,
+        )
+        .endpoint(None, UNSAID, true)
+        .endpoint(Some("dual-9"), "10.0.3.9", false)
+        .endpoint(None, "fd00:10::3", true)
+        .endpoint(None, "fd00:10:0:1::", true);
+    let metrics = by_hand("dual")
+        .ports(&[("metrics", "TCP", 9090)])
+        .endpoint(None, "10.0.3.2", true);
+    put_parts(cluster, &[dual, metrics])?;
+    let unnamed = by_hand("unnamed").all_ports(vec![nameless_port("TCP", 6379)]);
+    put_parts(cluster, &[unnamed.endpoint(Some("only"), "10.0.4.1", true)])?;
+    let portless = by_hand("portless").all_ports(Vec::new());
+    put_parts(
         cluster,
-        "dual",
-        "IPv4",
-        &slice_http,
-        &json!([
-            {"addresses": ["10.0.3.1"], "hostname": "dual-0", "targetRef": pod, "conditions": {"ready": true}},
-            // Not said is ready.
-            {"addresses": ["10.0.3.2"]},
-            {"addresses": ["10.0.3.9"], "hostname": "dual-9", "conditions": {"ready": false}},
-        ]),
+        &[portless.endpoint(Some("only"), "10.0.5.1", true)],
     )?;
-    slice(
-        cluster,
-        "dual",
-        "IPv6",
-        &slice_http,
-        &json!([
-            {"addresses": ["fd00:10::1"], "hostname": "dual-0", "targetRef": pod, "conditions": {"ready": true}},
-            {"addresses": ["fd00:10::3"], "conditions": {"ready": true}},
-            {"addresses": ["fd00:10:0:1::"], "conditions": {"ready": true}},
-        ]),
-    )?;
-    slice(
-        cluster,
-        "dual",
-        "IPv4",
-        &json!([{"name": "metrics", "port": 9090, "protocol": "TCP"}]),
-        &json!([{"addresses": ["10.0.3.2"], "conditions": {"ready": true}}]),
-    )?;
-    cluster.put(&service("unnamed", &json!({"ports": [{"port": 6379}]})))?;
-    slice(
-        cluster,
-        "unnamed",
-        "IPv4",
-        &json!([{"name": "", "port": 6379, "protocol": "TCP"}]),
-        &json!([{"addresses": ["10.0.4.1"], "hostname": "only", "conditions": {"ready": true}}]),
-    )?;
-    cluster.put(&service("portless", &json!({})))?;
-    slice(
-        cluster,
-        "portless",
-        "IPv4",
-        &json!([]),
-        &json!([{"addresses": ["10.0.5.1"], "hostname": "only", "conditions": {"ready": true}}]),
-    )?;
-
-    let two = json!([
-        {"name": "http", "port": 8080, "protocol": "TCP"},
-        {"name": "sql", "port": 26257, "protocol": "TCP"},
-    ]);
+    let two = [("http", "TCP", 8080), ("sql", "TCP", 26257)];
     for (name, count) in [("forty", FORTY), ("many", MANY)] {
-        cluster.put(&service(name, &json!({"ports": ports})))?;
-        let endpoints: Vec<Value> = (1..=count)
-            .map(|n| {
-                json!({"addresses": [many_address(n)], "hostname": format!("{name}-{n}"), "conditions": {"ready": true}})
+        let all: Vec<u8> = (1..=count).collect();
+        let part = |numbers: &[u8]| {
+            let part = by_hand(name).ports(&two);
+            numbers.iter().fold(part, |part, n| {
+                let (host, address) = (format!("{name}-{n}"), many_address(*n).to_string());
+                part.endpoint(Some(&host), &address, true)
             })
-            .collect();
-        for chunk in endpoints.chunks(100) {
-            slice(cluster, name, "IPv4", &two, &json!(chunk))?;
-        }
+        };
+        let parts: Vec<Local> = all.chunks(100).map(part).collect();
+        put_parts(cluster, &parts)?;
     }
     Ok(())
 }
@@ -536,65 +506,36 @@ fn many_address(n: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 100, n)
 }
 
-fn service(name: &str, spec: &Value) -> Value {
-    let mut spec = spec.clone();
-    spec["clusterIP"] = json!("None");
-    json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {"namespace": NAMESPACE, "name": name, "labels": {"mirror.linkerd.io/exported": "true"}},
-        "spec": spec,
-    })
+fn by_hand(name: &str) -> Local {
+    local(NAMESPACE, name).exported().without_selector()
 }
 
 /// A pod of the Service, already scheduled; with a hostname, it is also its name.
-fn pod(
-    cluster: &Cluster,
-    service: &str,
-    hostname: Option<&str>,
-    address: &str,
-    ready: &str,
-) -> Result<()> {
-    let mut spec = json!({"nodeName": "node-0", "containers": [{"name": "main", "image": "main"}]});
-    if let Some(hostname) = hostname {
-        spec["hostname"] = json!(hostname);
-        spec["subdomain"] = json!(service);
+fn pod(service: &str, host: Option<&str>) -> Value {
+    let local = local(NAMESPACE, service);
+    match host {
+        Some(host) => local.pod_object(host),
+        None => {
+            let mut pod = local.pod_object(&format!("{service}-without-hostname"));
+            pod["spec"]["hostname"] = Value::Null;
+            pod["spec"]["subdomain"] = Value::Null;
+            pod
+        }
     }
-    let name = hostname.map_or_else(|| format!("{service}-without-hostname"), str::to_owned);
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"namespace": NAMESPACE, "name": name, "labels": {"app": service}},
-        "spec": spec,
-    });
-    cluster.put(&pod)?;
-    let status = json!({
-        "phase": "Running",
-        "podIP": address,
-        "podIPs": [{"ip": address}],
-        "conditions": [{"type": "Ready", "status": ready}],
-    });
-    cluster.put_status(&pod, &status)?;
-    Ok(())
 }
 
-/// A slice as somebody who is not Kubernetes writes it.
-fn slice(
-    cluster: &Cluster,
-    service: &str,
-    family: &str,
-    ports: &Value,
-    endpoints: &Value,
-) -> Result<()> {
-    let number = cluster.slices(NAMESPACE, service)?.len();
-    cluster.put(&json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-        "metadata": {
-            "namespace": NAMESPACE, "name": format!("{service}-{number}"),
-            "labels": {
-                "kubernetes.io/service-name": service,
-                "endpointslice.kubernetes.io/managed-by": "by-hand",
-            },
-        },
-        "addressType": family, "ports": ports, "endpoints": endpoints,
-    }))?;
+/// Writes a Service, and the slices of each of its parts.
+fn put_parts(cluster: &Cluster, parts: &[Local]) -> Result<()> {
+    cluster.put(&parts[0].service())?;
+    for (number, part) in parts.iter().enumerate() {
+        for mut slice in part.slices() {
+            let name = slice["metadata"]["name"].as_str().unwrap_or_default();
+            slice["metadata"]["name"] = json!(format!("{name}-{number}"));
+            let endpoints = slice["endpoints"].as_array_mut().into_iter().flatten();
+            let unsaid = endpoints.filter(|one| number == 0 && one["addresses"][0] == UNSAID);
+            unsaid.for_each(|one| one["conditions"] = json!({}));
+            cluster.put(&slice)?;
+        }
+    }
     Ok(())
 }

@@ -6,17 +6,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail, ensure};
-use hickory_proto::rr::RecordType;
+use support::cluster::Cluster;
+use support::http::Page;
+use support::observer::{Observer, Seen, Sighting};
+use support::query::query;
+use support::say::say;
+use support::server::Server;
+use support::steps::Steps;
+use support::wait::eventually;
+use support::wire::{read_datagram, read_framed};
 
-use crate::ask::{Observer, Seen, Sighting, question};
-use crate::cluster::Cluster;
 use crate::clusters_come_and_go::{
     FOLLOW, NGINX, PAUSE, answer_after_the_recordings, state_after_the_recordings,
 };
-use crate::harness::{eventually, say};
-use crate::server::Server;
-use crate::steps::Steps;
-use crate::support::wire::{frame, read_framed};
 
 /// Shutdowns, each with so many clients, which always have one query open: what is lost is lost in a moment that not
 /// every shutdown meets, between two queries of few clients or with the queue full of many.
@@ -48,19 +50,19 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
 
 fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
     cluster.become_state(&state_after_the_recordings()?)?;
-    let mut server = Server::start_ready(&cluster.kubeconfig, &["--grace", "1s"]);
+    let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["--grace", "1s"]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let asked = Instant::now();
-    server.ask_to_end()?;
+    server.signal("TERM");
     eventually("readiness to end", Duration::from_millis(900), || {
-        let (status, text) = server.readyz()?;
+        let Page { status, body: text } = server.readyz()?;
         ensure!(status == 503, "/readyz says {status}: {text}");
         Ok(())
     })?;
     observer.wait("no answer any more", FOLLOW, |seen| {
         *seen != answer_after_the_recordings()
     })?;
-    let status = server.wait_for_the_end()?;
+    let status = server.end()?;
     ensure!(status.code() == Some(0), "it ended with {status}");
     let history = observer.history();
     let [
@@ -91,16 +93,20 @@ fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
 }
 
 fn second_sigterm_ends_at_once(cluster: &Cluster) -> Result<()> {
-    let mut server = Server::start_ready(&cluster.kubeconfig, &["--grace", "60s"]);
-    server.ask_to_end()?;
+    let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["--grace", "60s"]);
+    server.signal("TERM");
     eventually("readiness to end", FOLLOW, || {
-        let (status, text) = server.readyz()?;
+        let Page { status, body: text } = server.readyz()?;
         ensure!(status == 503, "/readyz says {status}: {text}");
         Ok(())
     })?;
-    server.ask_to_end()?;
-    // Long before the grace of a minute: the end is waited for twenty seconds only.
-    server.wait_for_the_end().map(drop)
+    let again = Instant::now();
+    server.signal("TERM");
+    server.end()?;
+    let took = again.elapsed();
+    // Long before the grace of a minute.
+    ensure!(took < Duration::from_secs(20), "it took {took:?}");
+    Ok(())
 }
 
 /// Shuts one server after the other down under the load of so many clients, each of which says how many of its queries were answered before the
@@ -113,14 +119,14 @@ fn no_query_is_lost(
 ) -> Result<()> {
     let (mut answered, mut losses) = (0, Vec::new());
     for (&clients, number) in shutdowns.iter().zip(1..) {
-        let mut server = Server::start_ready(&cluster.kubeconfig, &["--grace", "300ms"]);
+        let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["--grace", "300ms"]);
         let address = server.dns;
         let threads: Vec<_> = (0..clients)
             .map(|_| thread::spawn(move || client(address)))
             .collect();
         thread::sleep(Duration::from_millis(100));
-        server.ask_to_end()?;
-        let status = server.wait_for_the_end()?;
+        server.signal("TERM");
+        let status = server.end()?;
         ensure!(status.code() == Some(0), "it ended with {status}");
         for thread in threads {
             let outcome = thread.join().map_err(|_| anyhow!("a client panicked"))?;
@@ -147,15 +153,13 @@ fn datagrams_until_the_end(server: SocketAddr) -> Result<u64> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(server)?;
     socket.set_read_timeout(Some(LOST))?;
-    let mut query = question(NGINX, RecordType::A)?.to_vec()?;
-    let mut reply = [0; 4096];
+    let query = query(&format!("{NGINX} A"));
     for answered in 0_u64.. {
-        let id = (answered as u16).to_be_bytes(); // the lower bits will do
-        query[..2].copy_from_slice(&id);
-        let replied = socket.send(&query).and_then(|_| socket.recv(&mut reply));
+        let query = query.with_id(answered as u16); // the lower bits will do
+        let replied = socket.send(&query.0).and_then(|_| read_datagram(&socket));
         match replied {
-            Ok(length) => ensure!(
-                length > 2 && reply[..2] == id,
+            Ok(reply) => ensure!(
+                reply.starts_with(&query.id().to_be_bytes()),
                 "the reply to query {answered} is to another one"
             ),
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(answered),
@@ -171,12 +175,10 @@ fn bursts_until_the_end(server: SocketAddr) -> Result<u64> {
     let mut stream = TcpStream::connect(server)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(LOST))?;
-    let mut query = question(NGINX, RecordType::A)?;
-    let mut burst = Vec::new();
-    for id in 0..BURST {
-        query.metadata.id = id;
-        burst.extend(frame(&query.to_vec()?));
-    }
+    let query = query(&format!("{NGINX} A"));
+    let burst: Vec<u8> = (0..BURST)
+        .flat_map(|id| query.with_id(id).framed())
+        .collect();
     let mut answered = 0;
     while stream.write_all(&burst).is_ok() {
         for id in 0..BURST {

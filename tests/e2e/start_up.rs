@@ -1,16 +1,17 @@
 //! From process start to ready, with everything that was recorded in the API server.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use support::cluster::Cluster;
+use support::figures::figure;
+use support::moments::History;
+use support::recordings::Recording;
+use support::say::say;
+use support::server::Server;
+use support::steps::Steps;
+use support::wait::eventually;
 
-use crate::ask::{Seen, addresses_of};
-use crate::cluster::Cluster;
-use crate::clusters_come_and_go::{FOLLOW, NGINX};
-use crate::figures::figure;
-use crate::gateways_down::{DB_EAST, DB_EAST_ALL, EAST, NORTH, WEST};
-use crate::harness::{eventually, say};
-use crate::recordings::Recording;
-use crate::server::Server;
-use crate::steps::Steps;
+use crate::clusters_come_and_go::{FOLLOW, says};
+use crate::gateways_down::GATEWAYS;
 
 const STARTS: usize = 5;
 
@@ -21,7 +22,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
 }
 
 fn ready_with_the_whole_table(cluster: &Cluster) -> Result<()> {
-    let recording = Recording::read_writes("23-all-gateways-down-and-up")?;
+    let recording = Recording::read_writes(GATEWAYS)?;
     cluster.become_state(&recording.state)?;
     let with_addresses = recording.state.iter().filter(|event| {
         event.object["subsets"]
@@ -40,18 +41,11 @@ fn ready_with_the_whole_table(cluster: &Cluster) -> Result<()> {
     }
     let mut figures = Vec::new();
     for _ in 0..STARTS {
-        let server = Server::start(&cluster.kubeconfig, &[]);
+        let server = Server::of_cluster(&cluster.kubeconfig, &[]);
         figures.push(server.wait_until_ready());
-        for (name, wanted) in [
-            (NGINX, Seen::addresses(&[&EAST, &WEST, &NORTH])),
-            (DB_EAST, Seen::addresses(&[&DB_EAST_ALL])),
-        ] {
-            let seen = addresses_of(server.dns, name)?;
-            ensure!(
-                seen == wanted,
-                "{name} is {seen} right after readiness, wanted {wanted}"
-            );
-        }
+        let told = History::of_mirrors(GATEWAYS).start;
+        let told = told.iter().try_for_each(|case| says(&server, case));
+        told.context("right after readiness")?;
     }
     let (services, slices) = (
         cluster.count("v1", "Service")?,

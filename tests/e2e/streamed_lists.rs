@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use support::cluster::Cluster;
+use support::observer::addresses_of;
+use support::say::say;
+use support::server::Server;
+use support::steps::Steps;
+use support::wait::eventually;
 
-use crate::ask::{Seen, addresses_of};
-use crate::cluster::Cluster;
 use crate::clusters_come_and_go::{
-    EAST_REPAIRED, FOLLOW, NGINX, NORTH_AGAIN, WEST_LAST, state_after_the_recordings,
+    FOLLOW, NGINX, answer_after_the_recordings, state_after_the_recordings,
 };
-use crate::harness::{eventually, say};
-use crate::server::Server;
-use crate::steps::Steps;
 
 /// Every request, when it was answered.
 const POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n\
@@ -97,8 +98,8 @@ fn lists(streams: bool) -> Result<AuditLog> {
         format!("--audit-log-path={}", file("audit.log").display()),
     ])?;
     cluster.become_state(&state_after_the_recordings()?)?;
-    let server = Server::start_ready(&cluster.kubeconfig, &["--relist", "1s"]);
-    let wanted = Seen::addresses(&[&EAST_REPAIRED, &WEST_LAST, &NORTH_AGAIN]);
+    let server = Server::ready_of_cluster(&cluster.kubeconfig, &["--relist", "1s"]);
+    let wanted = answer_after_the_recordings();
     let listed = || {
         eventually("a dozen lists", FOLLOW * 4, || {
             let log = AuditLog::read(&file("audit.log"))?;
@@ -113,9 +114,9 @@ fn lists(streams: bool) -> Result<AuditLog> {
         })?;
         let seen = addresses_of(server.dns, NGINX)?;
         ensure!(seen == wanted, "{NGINX} is {seen}, wanted {wanted}");
-        let (_, text) = server.readyz()?;
+        let text = server.readyz()?.body;
         ensure!(text == "ok\n", "/readyz says {text}");
-        ensure!(server.log().count("WARN") == 0, "there are warnings");
+        ensure!(server.log.count_level("WARN") == 0, "there are warnings");
         AuditLog::read(&file("audit.log")).context("reading the audit log")
     };
     server.with_log(listed())

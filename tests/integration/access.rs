@@ -4,14 +4,14 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use hickory_proto::op::{Message, ResponseCode};
-
-use crate::support::ask::question;
-use crate::support::binary::Server;
-use crate::support::encrypted::{issue_good, serve};
-use crate::support::objects::{Manifest, mirror, objects};
-use crate::support::wire::{Over, exchange, read_datagram};
-use crate::support::{PATIENCE, wait_for};
+use support::certificates::issue_good;
+use support::encrypted::serve;
+use support::objects::{Manifest, mirror, objects};
+use support::query::query;
+use support::reply::Reply;
+use support::server::Server;
+use support::wait::{PATIENCE, wait_for};
+use support::wire::{Over, exchange, read_datagram};
 
 const NAME: &str = "db.prod.global A";
 
@@ -53,9 +53,9 @@ fn ask_many(server: &Server, packet: &[u8], count: usize) -> Counted {
                 assert!(started.elapsed() < PATIENCE, "{sent}: {counted:?}");
                 continue;
             };
-            let message = Message::from_vec(&reply[..length]).unwrap();
-            if message.metadata.truncation {
-                assert!(message.answers.is_empty() && message.edns.is_some());
+            let message = Reply::read(&reply[..length]).unwrap();
+            if message.is_truncated() {
+                assert!(message.answers.is_empty() && message.opt.is_some());
                 assert!(length <= packet.len(), "{length} octets");
                 counted.slipped += 1;
             } else {
@@ -75,7 +75,7 @@ fn limited(server: &Server, action: &str) -> usize {
 }
 
 fn packet() -> Vec<u8> {
-    question(NAME).edns(1232).packet()
+    query(&format!("{NAME} +edns")).0
 }
 
 /// The same with a cookie in its OPT record, which is the last and empty.
@@ -101,10 +101,7 @@ fn who_may_not_ask_is_refused_on_every_transport() {
         ("TLS", issued.ask_tls(tls, &packet).unwrap()),
         ("HTTPS", issued.ask_https(https, &packet).message()),
     ] {
-        let message = Message::from_vec(&reply).unwrap();
-        let code = message.metadata.response_code;
-        assert_eq!(code, ResponseCode::Refused, "{over}");
-        assert!(message.answers.is_empty(), "{over}");
+        assert_eq!(Reply::read(&reply).unwrap().outcome(), "REFUSED", "{over}");
         // The query, and option 15 with code 18, Prohibited.
         assert!(reply.ends_with(&[0, 15, 0, 2, 0, 18]), "{over}");
         assert_eq!(reply.len(), packet.len() + 6, "{over}");
@@ -164,8 +161,8 @@ fn connections_are_not_limited_on_any_transport() {
             ("TLS", issued.ask_tls(tls, &packet()).unwrap()),
             ("HTTPS", issued.ask_https(https, &packet()).message()),
         ] {
-            let message = Message::from_vec(&reply).unwrap();
-            assert!(!message.metadata.truncation, "{over}");
+            let message = Reply::read(&reply).unwrap();
+            assert!(!message.is_truncated(), "{over}");
             assert_eq!(message.answers.len(), 20, "{over}");
         }
     }

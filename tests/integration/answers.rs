@@ -1,11 +1,12 @@
-//! Every name of DESIGN 4 and every situation of DESIGN 5, over real UDP and TCP.
+//! Answers over real UDP and TCP, as far as they are no matter of a standard: their order and sizes, the name server's
+//! own addresses, counters.
 
 mod messages;
-mod names;
+mod name_server;
 mod order;
 mod sizes;
 
-use crate::support::objects::{Gateway, Manifest, local, mirror, objects};
+use support::objects::{Gateway, Manifest, local, mirror, objects};
 
 /// `prod/db` in two clusters and this one, `shop/cache` behind a dead gateway, `shop/idle` without an endpoint.
 fn sample() -> Manifest {

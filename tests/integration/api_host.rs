@@ -3,9 +3,10 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::support::PATIENCE;
-use crate::support::binary::{Server, run};
-use crate::support::objects::{Manifest, mirror, objects};
+use support::objects::{Manifest, mirror, objects};
+use support::process::run_global_dns;
+use support::server::Server;
+use support::wait::PATIENCE;
 
 const PATHS: [&str; 5] = [
     "/api/v1/table",
@@ -80,7 +81,10 @@ fn a_port_forward_and_local_programs_read_everything() {
         }
     }
     let url = format!("--server=http://localhost:{}", server.api.port());
-    assert_eq!(run(&["explain", "db.prod.global", &url]).code, Some(0));
+    assert_eq!(
+        run_global_dns(&["explain", "db.prod.global", &url]).code,
+        Some(0)
+    );
 }
 
 #[test]
@@ -157,7 +161,7 @@ fn hosts_that_a_flag_names_are_answered_too() {
         assert_eq!(send(server.api, &lines).0, status, "{host}");
     }
     for wrong in ["dns.example.com:80", "http://dns.example.com", "*", "[::1]"] {
-        let ended = run(&["serve", &format!("--api-host={wrong}")]);
+        let ended = run_global_dns(&["serve", &format!("--api-host={wrong}")]);
         assert_eq!(ended.code, Some(2), "{wrong}");
         assert!(
             ended

@@ -5,12 +5,11 @@ mod forwarder;
 mod servers;
 
 use serde_json::Value;
-
-use crate::support::binary::{Ended, run};
+use support::process::{Ended, run_global_dns};
 
 /// The checkup as JSON, and the exit code.
 fn checkup(arguments: &[&str]) -> (Value, Option<i32>) {
-    let ended = run(&[&["check", "--output=json"], arguments].concat());
+    let ended = run_global_dns(&[&["check", "--output=json"], arguments].concat());
     (json_of(&ended), ended.code)
 }
 

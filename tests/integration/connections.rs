@@ -5,11 +5,12 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::ask::question;
-use crate::support::binary::{Await, Server, global_dns};
-use crate::support::encrypted::connect_from;
-use crate::support::objects::{Manifest, mirror, objects};
-use crate::support::wire::{frame, read_framed};
+use support::commands::global_dns;
+use support::encrypted::connect_from;
+use support::objects::{Manifest, mirror, objects};
+use support::query::query;
+use support::server::{Await, Server};
+use support::wire::{frame, read_framed};
 
 /// Longer than anything here takes on a busy machine.
 const LONG: Duration = Duration::from_secs(30);
@@ -26,7 +27,7 @@ fn connect(server: &Server) -> TcpStream {
 
 /// Asks a question over a connection that is open; `None` if it is not open any more.
 fn ask(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let packet = question("db.prod.global A").packet();
+    let packet = query("db.prod.global A").0;
     stream.write_all(&frame(&packet)).ok()?;
     read_framed(stream).ok()
 }
@@ -81,7 +82,7 @@ fn who_hoards_connections_loses_its_own() {
 fn a_message_that_comes_octet_by_octet_gets_no_more_time_by_it() {
     let server = Server::of(sample(), &[]);
     let mut slow = connect(&server);
-    let packet = frame(&question("db.prod.global A").packet());
+    let packet = frame(&query("db.prod.global A").0);
     let started = Instant::now();
     // An octet every quarter of a second would take the whole message ten seconds.
     let sent = packet.iter().take_while(|octet| {
@@ -102,9 +103,8 @@ fn thousands_of_pipelined_queries_are_answered_in_order_to_a_client_that_reads_l
     let mut writer = stream.try_clone().unwrap();
     let sending = std::thread::spawn(move || {
         for id in 0..QUERIES {
-            let mut packet = question("db.prod.global A").packet();
-            packet[..2].copy_from_slice(&id.to_be_bytes());
-            writer.write_all(&frame(&packet)).unwrap();
+            let packet = query("db.prod.global A").with_id(id);
+            writer.write_all(&packet.framed()).unwrap();
         }
     });
     for id in 0..QUERIES {
@@ -120,7 +120,7 @@ fn a_client_that_takes_no_replies_is_let_go() {
     let mut deaf = connect(&server);
     deaf.set_write_timeout(Some(Duration::from_secs(20)))
         .unwrap();
-    let packet = frame(&question("db.prod.global A").packet());
+    let packet = frame(&query("db.prod.global A").0);
     // Until neither side's buffers take more, and then until the server has lost its patience.
     let refused = (0..10_000_000).find_map(|_| deaf.write_all(&packet).err());
     let kind = refused.unwrap().kind();
@@ -135,7 +135,7 @@ fn a_client_that_takes_no_replies_is_let_go() {
 fn limit_open_files(server: &Server, limits: &str) {
     let mut command = std::process::Command::new("prlimit");
     command.arg(format!("--nofile={limits}"));
-    command.arg(format!("--pid={}", server.process()));
+    command.arg(format!("--pid={}", server.process().id()));
     assert!(command.status().unwrap().success());
 }
 
@@ -165,7 +165,7 @@ pub const TOO_FEW: &str =
 #[test]
 fn the_soft_limit_of_open_files_is_raised() {
     let server = start_limited("64:2000", |_| Vec::new());
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.process())).unwrap();
+    let limits = std::fs::read_to_string(server.process().proc("limits")).unwrap();
     let limits = limits
         .lines()
         .find_map(|l| l.strip_prefix("Max open files"));

@@ -3,11 +3,12 @@
 use std::net::UdpSocket;
 use std::path::Path;
 
-use crate::support::ask::question;
-use crate::support::binary::{Server, run};
-use crate::support::objects::{Manifest, mirror, objects};
-use crate::support::wire::{Over, exchange};
-use crate::support::{PATIENCE, wait_for};
+use support::objects::{Manifest, mirror, objects};
+use support::process::run_global_dns;
+use support::query::query;
+use support::server::Server;
+use support::wait::{PATIENCE, wait_for};
+use support::wire::{Over, exchange};
 
 const CLIENT: &[u8] = b"12345678";
 const ONE: &str = "e5e973e5a6b2a43f48e7dc849e37bfcf";
@@ -31,7 +32,7 @@ fn serve_with(secrets: &Path) -> Server {
 
 /// A query with a cookie in its OPT record, which is the last and empty.
 fn packet_with(cookie: &[u8]) -> Vec<u8> {
-    let mut packet = question("db.prod.global A").edns(1232).packet();
+    let mut packet = query("db.prod.global A +bufsize=1232").0;
     let length = cookie.len() as u8;
     packet.truncate(packet.len() - 2);
     packet.extend([0, length + 4, 0, 10, 0, length]);
@@ -141,13 +142,13 @@ fn a_file_that_is_no_good_ends_the_start_and_later_changes_nothing() {
     let file = format!("--file={}", objects.display());
     for (text, said) in &bad {
         std::fs::write(&secrets, text).unwrap();
-        let ended = run(&["serve", &file, &flag, "--listen=127.0.0.1:0"]);
+        let ended = run_global_dns(&["serve", &file, &flag, "--listen=127.0.0.1:0"]);
         let sentence = format!("error: {}: {said}", secrets.display());
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         assert!(ended.stderr.contains(&sentence), "{}", ended.stderr);
         assert!(!ended.stderr.contains(&ONE[1..]), "{}", ended.stderr);
     }
-    let ended = run(&["serve", &file, "--cookie-secret-file=/no/such/file"]);
+    let ended = run_global_dns(&["serve", &file, "--cookie-secret-file=/no/such/file"]);
     let sentence = "error: reading /no/such/file: No such file or directory";
     assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
 

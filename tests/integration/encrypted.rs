@@ -10,7 +10,7 @@ mod shutdown;
 mod slow;
 mod sockets;
 
-use crate::support::objects::{Manifest, mirror};
+use support::objects::{Manifest, mirror};
 
 /// One small service.
 fn small() -> Manifest {

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
-
-use crate::support::{assert_none, repository};
+use support::differences::assert_none;
+use support::repository::repository;
 
 /// The modules of `src`. Each may use those that follow it, and no other.
 const MODULES: [&str; 15] = [
@@ -41,7 +41,7 @@ const EFFECTS: [&str; 16] = [
 /// Makes names that share their texts, which takes a lock: for who reads objects.
 const INTERNED: &str = "interned";
 /// Outside crates that few modules may name, and which.
-const DOORS: [(&str, &[&str]); 15] = [
+const DOORS: [(&str, &[&str]); 16] = [
     ("arc_swap", &["table/publish"]),
     ("arcstr", &["mirror/interned"]),
     ("clap", &["cli"]),
@@ -62,9 +62,14 @@ const DOORS: [(&str, &[&str]); 15] = [
     ),
     ("rustix", &["random", "server/bind"]),
     ("rustls", &["server/encrypted"]),
+    // Of the tests.
+    ("support", &[]),
     ("triomphe", &["mirror/interned"]),
     ("x509_cert", &["server/encrypted"]),
 ];
+
+/// What all outer tests share.
+const SUPPORT: &str = "tests/support";
 
 /// A source file, without what only tests compile.
 struct Source {
@@ -160,16 +165,21 @@ fn flatten(stream: TokenStream, tokens: &mut Vec<String>) {
 
 /// Reads every source file that is more than tests.
 fn sources() -> Vec<Source> {
-    fn collect(folder: &Path, found: &mut Vec<Source>) {
+    sources_below("src")
+}
+
+/// The same below a folder of this repository.
+fn sources_below(folder: &str) -> Vec<Source> {
+    fn collect(root: &Path, folder: &Path, found: &mut Vec<Source>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            let below = path.strip_prefix(repository("src")).unwrap();
+            let below = path.strip_prefix(root).unwrap();
             let below = below.with_extension("").to_str().unwrap().to_owned();
             let is_test = below
                 .split('/')
                 .any(|part| ["tests", "testing", "scripted"].contains(&part));
             match path.is_dir() {
-                true => collect(&path, found),
+                true => collect(root, &path, found),
                 false if is_test || path.extension().is_none_or(|end| end != "rs") => {}
                 false => found.push(Source::new(
                     &below,
@@ -178,8 +188,8 @@ fn sources() -> Vec<Source> {
             }
         }
     }
-    let mut found = Vec::new();
-    collect(&repository("src"), &mut found);
+    let (root, mut found) = (repository(folder), Vec::new());
+    collect(&root, &root, &mut found);
     found
 }
 
@@ -284,6 +294,27 @@ fn crates_are_told_from_modules_of_the_same_name() {
     }
 }
 
+/// Tests beside the source use it, too: it must not need what they test.
+#[test]
+fn what_outer_tests_share_is_one_crate_that_knows_nothing_of_ours() {
+    let support = sources_below(SUPPORT);
+    let ours = support
+        .iter()
+        .filter(|source| source.names_crate("global_dns"));
+    let mut differences: Vec<String> = ours.map(|source| source.path.clone()).collect();
+    for source in sources_below("tests") {
+        // The checks of the fuzz targets are in two crates.
+        if source.is_in("support") || source.is_in("fuzz") {
+            continue;
+        }
+        let mut tokens = source.tokens.windows(4);
+        if tokens.any(|four| four == ["#", "{", "path", "="]) || source.names("Child") {
+            differences.push(source.path);
+        }
+    }
+    assert_none(&differences);
+}
+
 #[test]
 fn nothing_but_the_house_lies_at_the_top() {
     let output = Command::new("git")
@@ -325,11 +356,13 @@ fn nothing_but_the_house_lies_at_the_top() {
 fn no_source_file_has_outgrown_its_responsibility() {
     // Most files have 80 to 250 lines; around 400, there is a second responsibility.
     const MOST: usize = 450;
-    let lines = |path: &str| {
-        let text = std::fs::read_to_string(repository("src").join(format!("{path}.rs")));
-        text.unwrap().lines().count()
-    };
-    let sources = sources().into_iter().map(|source| source.path);
-    let long = sources.filter(|path| lines(path) > MOST);
-    assert_none(&long.collect::<Vec<_>>());
+    let mut long = Vec::new();
+    for folder in ["src", SUPPORT] {
+        for source in sources_below(folder) {
+            let path = format!("{folder}/{}.rs", source.path);
+            let text = std::fs::read_to_string(repository(&path)).unwrap();
+            long.extend((text.lines().count() > MOST).then_some(path));
+        }
+    }
+    assert_none(&long);
 }

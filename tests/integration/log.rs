@@ -3,36 +3,27 @@
 use std::fs::File;
 use std::io::{Write as _, pipe};
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::support::ask::question;
-use crate::support::binary::{get, global_dns, run};
-use crate::support::encrypted::{issue_good, serve};
-use crate::support::metrics::metric;
-use crate::support::objects::{Manifest, mirror, objects};
-use crate::support::signal::signal;
-use crate::support::wire::{Over, exchange, frame};
-use crate::support::{PATIENCE, free_port, wait_for};
+use support::certificates::issue_good;
+use support::commands::global_dns;
+use support::encrypted::serve;
+use support::http::{get, metric};
+use support::objects::{Manifest, mirror, objects};
+use support::ports::free_port;
+use support::process::{Process, run_global_dns};
+use support::query::query;
+use support::wait::{PATIENCE, wait_for};
+use support::wire::{Over, exchange, frame};
 
 const NAME: &str = "db.prod.global A";
 
 fn sample(host: u8) -> Manifest {
     let address = format!("192.0.2.{host}");
     objects().with(mirror("prod", "db", "east").endpoint("db-0", &[&address]))
-}
-
-/// Killed when dropped.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Starts a server with what `prepare` makes of its output, makes it log, and checks that it answers all the same. One
@@ -49,8 +40,8 @@ fn check(prepare: impl FnOnce(Command) -> Command) -> Process {
         format!("--admin-listen={admin}"),
         format!("--api-listen={api}"),
     ]);
-    let mut process = Process(prepare(command).spawn().unwrap());
-    let packet = question(NAME).packet();
+    let mut process = Process::start_unheard("global-dns", prepare(command)).unwrap();
+    let packet = query(NAME).0;
     let ask = |over| exchange(dns, &packet, over, PATIENCE);
     wait_for("an answer", || {
         ask(Over::Tcp).ok().filter(|reply| reply[7] == 1)
@@ -78,7 +69,7 @@ fn check(prepare: impl FnOnce(Command) -> Command) -> Process {
         let name = format!("global_dns_worker_panics_total{{proto=\"{proto}\"}}");
         assert_eq!(metric(&page, &name), Some("0"));
     }
-    assert!(process.0.try_wait().unwrap().is_none(), "it has ended");
+    process.check().unwrap();
     process
 }
 
@@ -121,9 +112,8 @@ fn a_reader_of_the_log_that_has_stalled_stops_nothing() {
         command
     });
     // Nor does it keep it from ending.
-    signal(&process.0, "TERM").unwrap();
-    let status = wait_for("the end", || process.0.try_wait().unwrap());
-    assert_eq!(status.code(), Some(0));
+    process.signal("TERM").unwrap();
+    assert_eq!(process.end().unwrap().code(), Some(0));
 }
 
 #[test]
@@ -132,7 +122,7 @@ fn what_was_logged_before_an_error_is_printed_before_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("objects.yaml");
     std::fs::write(&file, sample(1).text()).unwrap();
-    let ended = run(&[
+    let ended = run_global_dns(&[
         "serve",
         "--listen=127.0.0.1:0",
         &format!("--admin-listen={}", taken.local_addr().unwrap()),
@@ -151,7 +141,7 @@ fn no_query_is_logged_at_any_level_nor_who_asked() {
     let issued = issue_good();
     let mut server = serve(sample(1), &issued, &["--log-level=trace", "--grace=100ms"]);
     let (tls, https) = (server.address("tls"), server.address("https"));
-    let packet = |name: &str, rtype: &str| question(&format!("{name} {rtype}")).packet();
+    let packet = |name: &str, rtype: &str| query(&format!("{name} {rtype}")).0;
     let mut malformed = packet(&format!("{SECRET}.global"), "A");
     malformed.push(0);
     for packet in [
@@ -171,7 +161,7 @@ fn no_query_is_logged_at_any_level_nor_who_asked() {
     }
     server.signal("TERM");
     server.log.wait(0, "Stopped");
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.exit_code(), Some(0));
     for line in server.log.lines() {
         let told = line.to_lowercase();
         assert!(

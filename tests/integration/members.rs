@@ -7,12 +7,10 @@ mod gateways;
 mod local_members;
 mod short_names;
 mod ttls;
-mod zones;
 
 use serde_json::Value;
-
-use crate::support::assert_none;
-use crate::support::binary::Server;
+use support::differences::assert_none;
+use support::server::Server;
 
 /// Asks each question and compares the outcomes: data, `NODATA`, `NXDOMAIN`.
 fn check_outcomes(server: &Server, what: &str, cases: &[(&str, &str)]) {

@@ -12,12 +12,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use nix::net::if_::if_nametoindex;
-
-use crate::support::ask::question;
-use crate::support::binary::{Await, Server, global_dns};
-use crate::support::networks::{Network, in_a_network_of_its_own};
-use crate::support::objects::{mirror, objects};
-use crate::support::{PATIENCE, wait_for};
+use support::commands::global_dns;
+use support::networks::{Network, in_a_network_of_its_own};
+use support::objects::{mirror, objects};
+use support::server::{Await, Server};
+use support::wait::{PATIENCE, wait_for};
 
 /// `db.prod.global` has so many addresses: 1,400 octets of records, which a datagram of Ethernet holds.
 const ENDPOINTS: usize = 87;
@@ -87,9 +86,9 @@ fn bound(address: &str) -> UdpSocket {
 
 /// A query with this identifier.
 fn query(id: u16) -> Vec<u8> {
-    let mut packet = question(NAME).edns(4096).packet();
-    packet[..2].copy_from_slice(&id.to_be_bytes());
-    packet
+    support::query::query(&format!("{NAME} +bufsize=4096"))
+        .with_id(id)
+        .0
 }
 
 /// Receives a reply; returns its identifier, its length, and where it came from.

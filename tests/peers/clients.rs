@@ -8,15 +8,17 @@ mod mongodb;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::process::Command;
 
-use serde_json::Value;
+use support::commands::command;
+use support::differences::assert_none;
+use support::objects::{Manifest, local, mirror, objects};
+use support::process::run;
+use support::say::figure;
+use support::server::Server;
+use support::wire::resolve;
 
-use crate::differential::table;
-use crate::support::message::{A, AAAA, SRV, TXT, question};
-use crate::support::objects::{Endpoint, Manifest, endpoint, member};
-use crate::support::process::{Server, global_dns, run};
-use crate::support::{assert_none, figure};
+use crate::differential::{table, zone_file};
+use crate::serve;
 
 /// Addresses of `db.prod.global`, of both families.
 const ADDRESSES: usize = 5;
@@ -26,40 +28,37 @@ const APP: usize = 100;
 
 /// `db`, a database in three clusters, and `app`, which has no port `mongodb`.
 fn manifest() -> Manifest {
-    let mut manifest = Manifest::default();
-    let db = ("prod", "db");
-    let ports = [(Some("mongodb"), "TCP", 27017), (Some("http"), "TCP", 8080)];
-    let others = [(Some("mongodb"), "TCP", 27018), (Some("http"), "TCP", 8080)];
-    let east = [
-        endpoint("db-0", &["10.96.1.1", "2001:db8::1:1"]),
-        endpoint("db-1", &["10.96.1.2"]),
-    ];
-    manifest.mirror("east", member(db, &ports, &east));
-    manifest.mirror(
-        "west",
-        member(db, &others, &[endpoint("db-0", &["10.96.2.1"])]),
-    );
-    manifest.local(member(db, &ports, &[endpoint("db-0", &["192.0.2.1"])]));
-    let app: Vec<Endpoint> = (1..=APP)
-        .map(|n| endpoint(&format!("app-{n}"), &[&format!("10.97.0.{n}")]))
-        .collect();
-    let http = [(Some("http"), "TCP", 8080)];
-    manifest.mirror("east", member(("prod", "app"), &http, &app));
-    manifest
+    let ports = [("mongodb", "TCP", 27017), ("http", "TCP", 8080)];
+    let others = [("mongodb", "TCP", 27018), ("http", "TCP", 8080)];
+    let east = mirror("prod", "db", "east")
+        .endpoint("db-0", &["10.96.1.1", "2001:db8::1:1"])
+        .endpoint("db-1", &["10.96.1.2"]);
+    let west = mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]);
+    let own = local("prod", "db")
+        .exported()
+        .endpoint(Some("db-0"), "192.0.2.1", true);
+    let app = mirror("prod", "app", "east").ports(&[("http", "TCP", 8080)]);
+    let app = (1..=APP).fold(app, |app, n| {
+        app.endpoint(&format!("app-{n}"), &[&format!("10.97.0.{n}")])
+    });
+    objects()
+        .with(east.ports(&ports))
+        .with(west.ports(&others))
+        .with(own.ports(&ports))
+        .with(app)
 }
 
 /// Serves it.
 fn server() -> Server {
-    Server::of(&manifest(), &[])
+    serve(manifest(), &[])
 }
 
 /// Finds a Python that has these modules.
 fn python(modules: &str) -> PathBuf {
     let program = std::env::var_os("GLOBAL_DNS_TEST_PYTHON").unwrap_or_else(|| "python3".into());
-    let mut command = Command::new(&program);
-    let has_them = command.args(["-c", &format!("import {modules}")]).output();
+    let ended = run(command(&program).args(["-c", &format!("import {modules}")]));
     assert!(
-        has_them.is_ok_and(|output| output.status.success()),
+        ended.is_success(),
         "{program:?} lacks one of {modules}: run tests/run peers, which installs them"
     );
     program.into()
@@ -68,15 +67,9 @@ fn python(modules: &str) -> PathBuf {
 #[test]
 fn every_srv_target_resolves_and_lies_in_the_domain_that_was_asked() {
     let (manifest, _) = table::manifest();
-    let server = Server::of(&manifest, &["--default-namespace=db"]);
-    let mut zone = global_dns();
-    zone.args(["table", "--output=zone", "--server"]);
-    zone.arg(format!("http://{}", server.api));
-    let zone = run(&mut zone);
-    let mut table = global_dns();
-    table.args(["table", "--output=json", "--server"]);
-    table.arg(format!("http://{}", server.api));
-    let table: Value = serde_json::from_str(&run(&mut table)).unwrap();
+    let server = serve(manifest, &["--default-namespace=db"]);
+    let zone = zone_file(&server);
+    let table = server.api("/api/v1/table");
     // Services with a short name that is another service's: all their targets are canonical ones.
     let hidden = table["conflicts"].as_array().unwrap().iter();
     let hidden = hidden.filter(|conflict| conflict["kind"] == "shadowed");
@@ -90,7 +83,7 @@ fn every_srv_target_resolves_and_lies_in_the_domain_that_was_asked() {
         if owner.contains("too-many") && !owner.starts_with("nearly-too-many.") {
             continue; // thousands of endpoints that are all alike, or more than a message holds
         }
-        let reply = question(owner, SRV).edns(Some(1232)).resolve(server.dns);
+        let reply = resolve(server.dns, &format!("{owner} SRV +edns"));
         assert!(!reply.answers.is_empty(), "{owner}");
         names += 1;
         let labels = owner.split_inclusive('.');
@@ -109,8 +102,11 @@ fn every_srv_target_resolves_and_lies_in_the_domain_that_was_asked() {
                 wrong.push(format!("{owner}: {target} is not in {domain}"));
             }
             let known = addresses.entry(target.to_owned()).or_insert_with(|| {
-                let count = |rtype| question(target, rtype).resolve(server.dns).answers.len();
-                count(A) + count(AAAA)
+                let count = |rtype| {
+                    let question = format!("{target} {rtype}");
+                    resolve(server.dns, &question).answers.len()
+                };
+                count("A") + count("AAAA")
             });
             if *known == 0 {
                 wrong.push(format!("{owner}: {target} has no address"));
@@ -131,16 +127,16 @@ fn every_srv_target_resolves_and_lies_in_the_domain_that_was_asked() {
 fn grpc_gets_its_no_with_an_soa_record() {
     let server = server();
     let cases = [
-        ("_grpc_config.db.prod.global.", TXT, 3),
-        ("_grpclb._tcp.db.prod.global.", SRV, 3),
-        ("_grpc_config.db.global.", TXT, 3),
-        ("_grpclb._tcp.db.global.", SRV, 3),
+        ("_grpc_config.db.prod.global. TXT", 3),
+        ("_grpclb._tcp.db.prod.global. SRV", 3),
+        ("_grpc_config.db.global. TXT", 3),
+        ("_grpclb._tcp.db.global. SRV", 3),
         // The neighbour: what exists has another answer.
-        ("_mongodb._tcp.db.prod.global.", TXT, 0),
+        ("_mongodb._tcp.db.prod.global. TXT", 0),
     ];
-    for (name, rtype, rcode) in cases {
-        for size in [None, Some(1232)] {
-            let reply = question(name, rtype).edns(size).resolve(server.dns);
+    for (name, rcode) in cases {
+        for edns in ["", " +edns"] {
+            let reply = resolve(server.dns, &format!("{name}{edns}"));
             assert_eq!(reply.rcode, rcode, "{name}");
             assert!(
                 reply.is_authoritative() && reply.answers.is_empty(),
@@ -160,20 +156,20 @@ fn grpc_gets_its_no_with_an_soa_record() {
 fn each_of_a_hundred_answers_in_a_row_is_the_whole_set() {
     let server = server();
     let cases = [
-        ("db.prod.global.", A, 4),
-        ("db.prod.global.", AAAA, 1),
-        ("_mongodb._tcp.db.prod.global.", SRV, 4),
-        ("app.prod.global.", A, APP),
-        ("_http._tcp.app.prod.global.", SRV, APP),
+        ("db.prod.global. A", 4),
+        ("db.prod.global. AAAA", 1),
+        ("_mongodb._tcp.db.prod.global. SRV", 4),
+        ("app.prod.global. A", APP),
+        ("_http._tcp.app.prod.global. SRV", APP),
     ];
-    for (name, rtype, count) in cases {
+    for (name, count) in cases {
         let mut first = BTreeSet::new();
         for _ in 0..100 {
-            let reply = question(name, rtype).edns(Some(1232)).resolve(server.dns);
+            let reply = resolve(server.dns, &format!("{name} +edns"));
             let set: BTreeSet<&str> = reply.data().into_iter().collect();
             assert_eq!((set.len(), reply.answers.len()), (count, count), "{name}");
             first.insert(reply.answers[0].data.clone());
-            if rtype == SRV {
+            if name.ends_with(" SRV") {
                 let equal = reply.data().iter().all(|data| data.starts_with("0 10 "));
                 assert!(
                     equal,

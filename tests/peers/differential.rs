@@ -7,9 +7,17 @@ pub mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use crate::support::message::{A, AAAA, ANY, Message, Over, Question, Record, SOA, SRV};
-use crate::support::process::{Server, global_dns, run};
-use crate::support::{assert_none, figure};
+use support::codes::type_number;
+use support::differences::assert_none;
+use support::names;
+use support::process::run_global_dns;
+use support::reply::rtype::{A, AAAA, ANY, SOA, SRV};
+use support::reply::{Record, Reply};
+use support::say::figure;
+use support::server::Server;
+use support::wire::{Over, ask, resolve};
+
+use crate::serve;
 
 const QUESTIONS: usize = 6000;
 
@@ -37,10 +45,10 @@ struct Explained {
 /// One question with two replies, ours first.
 struct Case<'c> {
     zone: &'c Zone,
-    question: &'c Question,
+    question: &'c str,
     peer: &'static str,
-    ours: &'c Message,
-    theirs: &'c Message,
+    ours: &'c Reply,
+    theirs: &'c Reply,
 }
 
 /// Everything else fails the test.
@@ -57,7 +65,7 @@ const EXPLAINED: [Explained; 3] = [
         reason: "we answer one RRset, whole (RFC 8482 section 4.1); the peers answer all of them, or another one",
         holds: |case| {
             let ours: Vec<&Record> = case.ours.answers.iter().collect();
-            case.question.rtype == ANY && case.zone.is_rrset(&ours)
+            case.ours.questions[0].rtype == ANY && case.zone.is_rrset(&ours)
         },
     },
     Explained {
@@ -93,11 +101,8 @@ fn every_difference_to_knot_nsd_and_bind_is_explained() {
     let addresses = "--ns-address=192.0.2.53,2001:db8::53";
     // It has every service whose name could be read as something else: they have short names.
     let short_names = "--default-namespace=db";
-    let server = Server::of(&manifest, &[addresses, short_names]);
-    let mut table = global_dns();
-    table.args(["table", "--output=zone", "--server"]);
-    table.arg(format!("http://{}", server.api));
-    let zone = Zone::read(&run(&mut table));
+    let server = serve(manifest, &[addresses, short_names]);
+    let zone = Zone::read(&zone_file(&server));
     for (owner, rtype, count) in &zone.left_out {
         let count = figure(*count);
         println!(
@@ -119,7 +124,7 @@ fn every_difference_to_knot_nsd_and_bind_is_explained() {
     let mut differences = Vec::new();
     let mut rcodes: BTreeMap<u16, usize> = BTreeMap::new();
     for question in &questions {
-        let ours = question.resolve(server.dns);
+        let ours = resolve(server.dns, question).in_lower_case();
         *rcodes.entry(ours.rcode).or_default() += 1;
         for peer in &peers {
             let case = Case {
@@ -127,7 +132,7 @@ fn every_difference_to_knot_nsd_and_bind_is_explained() {
                 question,
                 peer: peer.name,
                 ours: &ours,
-                theirs: &question.resolve(peer.address),
+                theirs: &resolve(peer.address, question).in_lower_case(),
             };
             for part in case.differing() {
                 match explanation(&case, part) {
@@ -170,11 +175,50 @@ fn every_difference_to_knot_nsd_and_bind_is_explained() {
     assert_eq!(unused, [""; 0], "explanations that explain nothing");
 }
 
+/// What a server prints as a zone file.
+pub fn zone_file(server: &Server) -> String {
+    let api = format!("http://{}", server.api);
+    let ended = run_global_dns(&["table", "--output=zone", "--server", &api]);
+    assert!(ended.is_success(), "{}", ended.said());
+    ended.stdout
+}
+
+/// The one table of owner names holds of the peers, too, given the same zone.
+#[test]
+#[ignore = "needs Knot, NSD and BIND"]
+fn owner_names_answer_what_the_table_says_in_knot_nsd_and_bind() {
+    let server = Server::of(names::sample(), &names::FLAGS);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("global.zone");
+    fs::write(&file, zone_file(&server)).unwrap();
+    let peers = servers::start(&file, folder.path());
+    // They answer ANY with all RRsets, and types that no record can have with an error.
+    let is_comparable =
+        |case: &names::Case| !["ANY", "TYPE0", "TYPE200", "TYPE248"].contains(&&*case.rtype);
+    let mut cases = names::cases();
+    cases.retain(is_comparable);
+    let mut differences: Vec<String> = cases
+        .iter()
+        .filter_map(|case| case.ask(server.dns))
+        .collect();
+    for peer in &peers {
+        let differing = cases.iter().filter_map(|case| case.ask(peer.address));
+        differences.extend(differing.map(|difference| format!("{}: {difference}", peer.name)));
+    }
+    println!(
+        "peers: owner names: {} questions to {} servers; {} differences to the table",
+        cases.len(),
+        peers.len() + 1,
+        differences.len()
+    );
+    assert_none(&differences);
+}
+
 /// What the peers were not given: whole records up to the last octet that TCP has, and TC.
 fn too_big_for_any_message(server: &Server, zone: &Zone) {
     for (owner, rtype, count) in &zone.left_out {
-        let asked = crate::support::message::question(owner, *rtype).edns(Some(1232));
-        let reply = asked.ask(server.dns, Over::Tcp);
+        let question = format!("{owner} TYPE{rtype} +edns");
+        let reply = ask(server.dns, &question, Over::Tcp);
         assert!(reply.is_truncated(), "{owner} {rtype}");
         assert!(reply.answers.len() < *count, "{owner} {rtype}");
         assert!(reply.octets > 65_000, "{owner} {rtype}: {}", reply.octets);
@@ -201,7 +245,10 @@ impl Case<'_> {
         let same_answers = same_set(&ours.answers, &theirs.answers);
         let parts = [
             (Part::Rcode, ours.rcode == theirs.rcode),
-            (Part::Flags, ours.flags == theirs.flags),
+            (
+                Part::Flags,
+                (ours.bits, ours.opcode) == (theirs.bits, theirs.opcode),
+            ),
             (Part::Question, ours.questions == theirs.questions),
             (Part::Answers, same_answers),
             (Part::Order, !same_answers || ours.answers == theirs.answers),
@@ -213,16 +260,16 @@ impl Case<'_> {
                 Part::Additional,
                 same_set(&ours.additional, &theirs.additional),
             ),
-            (Part::Opt, ours.opt == theirs.opt),
+            (Part::Opt, edns(ours) == edns(theirs)),
         ];
         let differing = parts.into_iter().filter(|(_, is_same)| !is_same);
         differing.map(|(part, _)| part).collect()
     }
 
     fn to_string(&self, part: Part) -> String {
-        let show = |message: &Message| match part {
+        let show = |message: &Reply| match part {
             Part::Rcode => format!("{} {:?}", message.rcode, message.authority),
-            Part::Flags => format!("{:#06x}, rcode {}", message.flags, message.rcode),
+            Part::Flags => format!("{}, rcode {}", message.flags(), message.rcode),
             Part::Question => format!("{:?}", message.questions),
             Part::Answers | Part::Order => shorten(&message.answers),
             Part::Authority => shorten(&message.authority),
@@ -231,13 +278,18 @@ impl Case<'_> {
         };
         let (question, peer) = (self.question, self.peer);
         let (ours, theirs) = (show(self.ours), show(self.theirs));
-        format!("{part:?} of {question:?}\n  ours   {ours}\n  {peer:6} {theirs}")
+        format!("{part:?} of {question}\n  ours   {ours}\n  {peer:6} {theirs}")
     }
 }
 
+/// Version and flags of the OPT record; sizes and options are matters of configuration.
+fn edns(reply: &Reply) -> Option<(u8, u16)> {
+    let opt = reply.opt.as_ref();
+    opt.map(|opt| (opt.version, opt.flags))
+}
+
 fn shorten(records: &[Record]) -> String {
-    let text = |r: &Record| format!("{} {} {} {}", r.owner, r.ttl, r.rtype, r.data);
-    let shown: Vec<String> = records.iter().take(12).map(text).collect();
+    let shown: Vec<String> = records.iter().take(12).map(Record::text).collect();
     format!("{} records: {}", records.len(), shown.join(" | "))
 }
 
@@ -251,7 +303,7 @@ impl Zone {
             let [owner, ttl, "IN", rtype, data] = fields[..] else {
                 panic!("no record: {line}")
             };
-            let rtype = number_of(rtype);
+            let rtype = type_number(rtype);
             let record = Record {
                 owner: owner.to_owned(),
                 rtype,
@@ -337,16 +389,4 @@ fn octets(rrset: &[(&str, Record)]) -> usize {
             .map(|(_, record)| 12 + data(record))
             .sum::<usize>()
         + 11
-}
-
-fn number_of(rtype: &str) -> u16 {
-    match rtype {
-        "A" => A,
-        "AAAA" => AAAA,
-        "SRV" => SRV,
-        "SOA" => SOA,
-        "NS" => 2,
-        "TXT" => 16,
-        other => panic!("a record of type {other}"),
-    }
 }

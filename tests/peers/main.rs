@@ -16,5 +16,12 @@ mod differential;
 mod sizes;
 // MongoDB's, etcd's, Go's and gRPC's ways to look names up.
 mod clients;
-// Kubernetes objects, child processes, and messages read octet by octet.
-mod support;
+
+use support::objects::Manifest;
+use support::server::Server;
+
+/// Serves objects as the cluster `hub`.
+fn serve(objects: impl Into<Manifest>, flags: &[&str]) -> Server {
+    let own = ["--cluster-name=hub", "--grace=0s"];
+    Server::with_text(&objects.into().list(), &[&own, flags].concat())
+}

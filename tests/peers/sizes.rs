@@ -6,10 +6,16 @@ mod coredns;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use crate::support::message::{A, AAAA, Message, Over, Question, Record, SRV, question};
-use crate::support::objects::{Manifest, endpoint, member};
-use crate::support::process::Server;
-use crate::support::{assert_none, figure};
+use support::codes::type_name;
+use support::differences::assert_none;
+use support::objects::{Manifest, local};
+use support::reply::rtype::{A, AAAA, SRV};
+use support::reply::{Record, Reply};
+use support::say::figure;
+use support::server::Server;
+use support::wire::{Over, ask};
+
+use crate::serve;
 
 /// Around what fits: 29 addresses into 512 octets, 73 into 1,232, 4,092 into 65,535, and less with a longer name.
 const COUNTS: [usize; 16] = [
@@ -28,21 +34,32 @@ const RECORD: usize = 12;
 
 /// One service for each count, with both families.
 fn server(counts: &[usize]) -> Server {
-    let mut manifest = Manifest::default();
-    for &count in counts {
-        let service = format!("db-{count}");
-        let endpoints: Vec<_> = (0..count)
-            .map(|n| {
-                endpoint(
-                    &format!("db-{n}"),
-                    &[&data(A, count, n), &data(AAAA, count, n)],
-                )
-            })
-            .collect();
-        let ports = [(Some("sql"), "TCP", 26257)];
-        manifest.local(member(("prod", &service), &ports, &endpoints));
+    let service = |count: &usize| {
+        let service = local("prod", &format!("db-{count}")).exported();
+        (0..*count).fold(service, |service, n| {
+            let (host, v4, v6) = (format!("db-{n}"), data(A, *count, n), data(AAAA, *count, n));
+            service.pod(Some(&host), Some(&host), &[&v4, &v6], true)
+        })
+    };
+    serve(counts.iter().map(service).collect::<Manifest>(), &[])
+}
+
+/// What is asked: the type, and the size of datagrams that the question says it takes.
+#[derive(Clone, Copy)]
+struct Asked {
+    count: usize,
+    rtype: u16,
+    edns: Option<u16>,
+}
+
+// === impl Asked ===
+
+impl Asked {
+    fn question(self) -> String {
+        let (owner, rtype) = (owner(self.rtype, self.count), type_name(self.rtype));
+        let size = self.edns.map(|size| format!(" +bufsize={size}"));
+        format!("{owner} {rtype}{}", size.unwrap_or_default())
     }
-    Server::of(&manifest, &[])
 }
 
 /// The owner name that is asked for.
@@ -76,7 +93,7 @@ fn tc_is_set_exactly_when_records_are_missing_and_opt_is_always_there() {
     let server = server(&COUNTS);
     let metric = |proto: &str| {
         let labels = format!("{{proto=\"{proto}\"}}");
-        server.metric(&format!("global_dns_truncated_responses_total{labels}"))
+        server.count(&format!("global_dns_truncated_responses_total{labels}"))
     };
     assert_eq!((metric("udp"), metric("tcp")), (0, 0));
     let (mut replies, mut truncated) = (0, [0, 0]);
@@ -84,15 +101,15 @@ fn tc_is_set_exactly_when_records_are_missing_and_opt_is_always_there() {
     for count in COUNTS {
         for rtype in [A, AAAA, SRV] {
             let all: BTreeSet<String> = (0..count).map(|n| data(rtype, count, n)).collect();
-            for size in SIZES {
-                for over in [Over::Udp, Over::Tcp] {
-                    let asked = question(&owner(rtype, count), rtype).edns(size);
-                    let reply = asked.ask(server.dns, over);
+            for edns in SIZES {
+                for over in Over::BOTH {
+                    let asked = Asked { count, rtype, edns };
+                    let reply = ask(server.dns, &asked.question(), over);
                     replies += 1;
                     truncated[over as usize] += u64::from(reply.is_truncated());
-                    let faults = faults(&asked, over, &all, &reply);
+                    let faults = faults(asked, over, &all, &reply);
                     wrong.extend(faults.iter().map(|fault| {
-                        format!("{count} endpoints, type {rtype}, EDNS {size:?}, {over:?}: {fault}")
+                        format!("{count} endpoints, type {rtype}, EDNS {edns:?}, {over:?}: {fault}")
                     }));
                 }
             }
@@ -114,14 +131,14 @@ fn tc_is_set_exactly_when_records_are_missing_and_opt_is_always_there() {
 }
 
 /// What is wrong with a reply. That each record is whole, and nothing behind the last, was seen when it was read.
-fn faults(asked: &Question, over: Over, all: &BTreeSet<String>, reply: &Message) -> Vec<String> {
+fn faults(asked: Asked, over: Over, all: &BTreeSet<String>, reply: &Reply) -> Vec<String> {
     let limit = usize::from(match (over, asked.edns) {
         (Over::Tcp, _) => u16::MAX,
         (Over::Udp, None) => 512,
         (Over::Udp, Some(size)) => size.clamp(512, UDP_MAX),
     });
     let opt = if asked.edns.is_some() { OPT } else { 0 };
-    let question = asked.name.len() + 1 + 4;
+    let question = owner(asked.rtype, asked.count).len() + 1 + 4;
     let room = limit - HEADER - question - opt;
     let size = |data: &str| octets(asked.rtype, data);
     let (needed, largest) = all.iter().fold((0, 0), |(sum, largest), data| {
@@ -202,11 +219,12 @@ fn the_whole_set_comes_through_coredns_with_and_without_force_tcp() {
         let mut wrong = Vec::new();
         for &count in &counts {
             for rtype in [A, AAAA, SRV] {
-                let asked = question(&owner(rtype, count), rtype).edns(Some(1232));
-                let mut reply = asked.ask(front.address, Over::Udp);
+                let edns = Some(1232);
+                let asked = Asked { count, rtype, edns }.question();
+                let mut reply = ask(front.address, &asked, Over::Udp);
                 if reply.is_truncated() {
                     over_tcp += 1;
-                    reply = asked.ask(front.address, Over::Tcp);
+                    reply = ask(front.address, &asked, Over::Tcp);
                 }
                 questions += 1;
                 let all: BTreeSet<String> = (0..count).map(|n| data(rtype, count, n)).collect();

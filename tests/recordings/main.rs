@@ -11,5 +11,5 @@
 
 mod interleavings; // any order of events that keeps each object's own per watch ends in the same table
 mod invariants; // what holds after every single event of every recording
-mod moments; // whole answers at the interesting moments of each recording
+mod moments; // what each recording answers, by the table that the end-to-end tests read, too
 mod replay; // a recording, and the model that it is replayed into

@@ -1,7 +1,6 @@
 //! A recording, and the model that it is replayed into: inputs, build, publish, answers. No socket, no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use global_dns::mirror::{GatewayDown, Kind, KubeObject, Object, ObjectKey, Watch, parse};
 use global_dns::table::inputs::{Dirty, Objects};
@@ -11,6 +10,7 @@ use global_dns::zone::{
     Answer, AnswerContext, Name, RecordType, Section, Zone, ZoneKind, Zones, answer, read,
 };
 use serde_json::Value;
+use support::recordings::{self, Action};
 
 /// One event, as the API server told it.
 #[derive(Clone, Debug)]
@@ -19,8 +19,10 @@ pub struct Event {
     pub key: ObjectKey,
     /// `None`: deleted.
     pub object: Option<Value>,
+    /// Of a slice: whose endpoints they are.
+    pub service: Option<String>,
     /// `ADDED`, `MODIFIED`, `DELETED`.
-    pub verb: String,
+    pub verb: &'static str,
 }
 
 /// A recording: the state at its start, and what happened then.
@@ -33,64 +35,48 @@ pub struct Recording {
 impl Recording {
     /// Reads a recording by its number.
     pub fn read(number: &str) -> Self {
-        let path = Self::paths().into_iter().find(|path| {
-            path.file_name()
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .starts_with(&format!("{number}-"))
-        });
-        let text = std::fs::read_to_string(path.unwrap()).unwrap();
-        let lines: Vec<Value> = text
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
-        let synced = lines
-            .iter()
-            .position(|line| line["synced"] == true)
-            .unwrap();
-        let events = |lines: &[Value]| lines.iter().filter_map(Event::read).collect();
+        let mut names = recordings::Recording::names().into_iter();
+        let name = names.find(|name| name.starts_with(&format!("{number}-")));
+        let read = recordings::Recording::read(&name.unwrap()).unwrap();
+        let events = |events: Vec<_>| events.iter().filter_map(Event::read).collect();
         Self {
-            start: events(&lines[..synced]),
-            events: events(&lines[synced + 1..]),
+            start: events(read.state),
+            events: events(read.events),
         }
     }
 
     /// Returns the numbers of all recordings.
     pub fn numbers() -> Vec<String> {
-        let number = |path: PathBuf| path.file_name().unwrap().to_str().unwrap()[..2].to_owned();
-        let numbers: Vec<String> = Self::paths().into_iter().map(number).collect();
-        assert_eq!(numbers.len(), 17, "recordings are missing");
-        numbers
-    }
-
-    fn paths() -> Vec<PathBuf> {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recordings");
-        let entries = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path());
-        let mut paths: Vec<PathBuf> = entries
-            .filter(|path| path.extension().is_some_and(|e| e == "jsonl"))
-            .collect();
-        paths.sort();
-        paths
+        let names = recordings::Recording::names().into_iter();
+        names.map(|name| name[..2].to_owned()).collect()
     }
 }
 
 impl Event {
-    fn read(line: &Value) -> Option<Self> {
-        let kind = match line["resource"].as_str().unwrap() {
-            "services" => Kind::Service,
-            "endpointslices" => Kind::EndpointSlice,
+    fn read(recorded: &recordings::Event) -> Option<Self> {
+        let kind = match recorded.kind() {
+            "Service" => Kind::Service,
+            "EndpointSlice" => Kind::EndpointSlice,
             _ => return None, // Endpoints are not watched
         };
-        let verb = line["type"].as_str().unwrap().to_owned();
+        let is_there = recorded.action != Action::Deleted;
         Some(Self {
             kind,
-            key: key_of(&line["object"]),
-            object: (verb != "DELETED").then(|| line["object"].clone()),
-            verb,
+            key: key_of(&recorded.object),
+            object: is_there.then(|| recorded.object.clone()),
+            service: recorded.object["metadata"]["labels"]["kubernetes.io/service-name"]
+                .as_str()
+                .map(str::to_owned),
+            verb: recorded.action.word(),
         })
+    }
+
+    /// Names the event as what the mirror controller wrote is named: Endpoints, of which Kubernetes makes the slice.
+    pub fn title(&self) -> String {
+        match &self.service {
+            Some(service) => format!("{} Endpoints {service}", self.verb),
+            None => format!("{} Service {}", self.verb, self.key.name),
+        }
     }
 
     /// Tells whether this is the event of that verb and object.
@@ -196,10 +182,15 @@ impl Replay {
         true
     }
 
+    /// The event that was applied last.
+    pub fn last_event(&self) -> &Event {
+        &self.recording.events[self.at - 1]
+    }
+
     /// Applies events up to and including one.
     pub fn until(&mut self, verb: &str, name: &str) {
         while self.step() {
-            if self.recording.events[self.at - 1].is(verb, name) {
+            if self.last_event().is(verb, name) {
                 return;
             }
         }

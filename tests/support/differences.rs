@@ -1,4 +1,6 @@
-//! The end of tests that compare a table.
+//! Comparing tables and sets.
+
+use std::collections::BTreeSet;
 
 /// Fails with one message that lists the first differences.
 pub fn assert_none(differences: &[String]) {
@@ -9,4 +11,10 @@ pub fn assert_none(differences: &[String]) {
         differences.len(),
         shown.join("\n")
     );
+}
+
+/// The sorted set of texts.
+pub fn set<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> BTreeSet<String> {
+    let owned = |text: S| text.as_ref().to_owned();
+    texts.into_iter().map(owned).collect()
 }

@@ -3,12 +3,14 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
-use super::wait::PATIENCE;
+use crate::wait::PATIENCE;
 
 /// What an HTTP server answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
+    /// The status code.
     pub status: u16,
+    /// What follows the headers.
     pub body: String,
 }
 
@@ -30,5 +32,13 @@ pub fn get(server: SocketAddr, path: &str) -> io::Result<Page> {
     Ok(Page {
         status: status.ok_or_else(bad)?,
         body: body.to_owned(),
+    })
+}
+
+/// The value of one line of a page of metrics, named with its labels.
+pub fn metric<'p>(page: &'p str, name_and_labels: &str) -> Option<&'p str> {
+    page.lines().find_map(|line| {
+        let rest = line.strip_prefix(name_and_labels)?;
+        rest.trim_start_matches("{}").strip_prefix(' ')
     })
 }

@@ -11,17 +11,22 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::tls::{Client, Stream, localhost};
-use super::wait::PATIENCE;
+use crate::tls::{Client, Stream, localhost};
+use crate::wait::PATIENCE;
 
+/// The media type of messages (RFC 8484 section 6).
 pub const MEDIA_TYPE: &str = "application/dns-message";
+/// Where messages are posted to.
 pub const PATH: &str = "/dns-query";
 
 /// What an HTTP request gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
+    /// The status code.
     pub status: u16,
+    /// All of them.
     pub headers: HeaderMap,
+    /// What follows the headers.
     pub body: Vec<u8>,
 }
 
@@ -115,6 +120,7 @@ impl Response {
 // === impl Http1 ===
 
 impl Http1 {
+    /// Connects over TLS.
     pub fn connect(client: &Client, server: SocketAddr) -> io::Result<Self> {
         client.connect(server).map(Self::over)
     }
@@ -207,6 +213,7 @@ impl Http1 {
 // === impl Http2 ===
 
 impl Http2 {
+    /// Connects over TLS.
     pub fn connect(client: &Client, server: SocketAddr) -> io::Result<Self> {
         Self::with(client, server, h2::client::Builder::new())
     }

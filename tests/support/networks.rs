@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 use nix::sched::{CloneFlags, setns, unshare};
 
-use super::tools::find;
+use crate::commands::{command, tool};
+use crate::process::finish;
 
 /// A network namespace.
 pub struct Network {
@@ -50,7 +51,7 @@ impl Network {
 
     /// One more, with loopback.
     pub fn new() -> Result<Self> {
-        let mut holder = program("setpriv")?;
+        let mut holder = command(tool("setpriv")?);
         holder.args(["--pdeathsig", "KILL", "--", "unshare", "--net", "--"]);
         holder.args(["sleep", "infinity"]).stdin(Stdio::null());
         let mut network = Self {
@@ -77,7 +78,7 @@ impl Network {
 
     /// A command that runs in it, with other files than the machine's, and dies with the thread that starts it.
     pub fn command(&self, program: &Path, files: &Files) -> Result<Command> {
-        let mut command = self::program("setpriv")?;
+        let mut command = command(tool("setpriv")?);
         command.args(["--pdeathsig", "KILL", "--"]);
         if let Some(holder) = &self.holder {
             command.arg("nsenter");
@@ -98,8 +99,7 @@ impl Network {
 
     /// Runs a program in it to its end; returns what it printed.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
-        let path = find(program).with_context(|| format!("{program} is not installed"))?;
-        let mut command = self.command(&path, &Files::default())?;
+        let mut command = self.command(&tool(program)?, &Files::default())?;
         finish(command.args(arguments))
     }
 
@@ -158,24 +158,3 @@ const BIND: &str = r#"
     done
     exec "$@"
 "#;
-
-/// Runs a program to its end; returns what it printed, or fails with all of it.
-pub fn finish(command: &mut Command) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("{command:?}"))?;
-    let (stdout, stderr) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    ensure!(
-        output.status.success(),
-        "{command:?}: {}\n{stdout}{stderr}",
-        output.status
-    );
-    Ok(stdout.into_owned())
-}
-
-fn program(name: &str) -> Result<Command> {
-    let path = find(name).with_context(|| format!("{name} is not installed"))?;
-    Ok(super::environment::clean(Command::new(path)))
-}

@@ -9,9 +9,9 @@ use quinn::{Connection, ConnectionError, Endpoint, ReadToEndError, RecvStream, S
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use super::tls::Client;
-use super::wait::PATIENCE;
-use super::wire::frame;
+use crate::tls::Client;
+use crate::wait::PATIENCE;
+use crate::wire::frame;
 
 /// Octets of a stream that are read at most: a message with its length, and a little more that should not be there.
 const MOST: usize = 65_600;
@@ -25,7 +25,9 @@ pub struct Quic {
 
 /// A stream of one query.
 pub struct Exchange {
+    /// Towards the server.
     pub send: SendStream,
+    /// From the server.
     pub receive: RecvStream,
 }
 

@@ -4,5 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// A file or folder of this repository.
 pub fn repository(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.ancestors().nth(2);
+    root.expect("a folder two levels deep").join(path)
 }

@@ -9,9 +9,9 @@ use rustls::{
     AlertDescription, ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion,
 };
 
-use super::certificates::Issued;
-use super::wait::PATIENCE;
-use super::wire::{frame, read_framed};
+use crate::certificates::Issued;
+use crate::wait::PATIENCE;
+use crate::wire::{frame, read_framed};
 
 /// A TLS connection.
 pub type Stream = StreamOwned<ClientConnection, TcpStream>;
@@ -21,6 +21,7 @@ pub type Stream = StreamOwned<ClientConnection, TcpStream>;
 pub struct Offer<'o> {
     /// Protocols inside TLS (RFC 7301).
     pub protocols: &'o [&'o str],
+    /// Versions of TLS.
     pub versions: &'o [&'static SupportedProtocolVersion],
     /// The client's certificate.
     pub identity: Option<&'o Issued>,

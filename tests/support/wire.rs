@@ -1,15 +1,55 @@
-//! Messages on their way, over UDP and over TCP. What is in them is each suite's own business: some write and read them
-//! with other code on purpose.
+//! Messages on their way, over UDP and over TCP.
 
 use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use crate::query::{Packet, query};
+use crate::reply::Reply;
+use crate::wait::PATIENCE;
+
 /// How a question travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
+    /// A datagram.
     Udp,
+    /// A connection of its own.
     Tcp,
+}
+
+impl Over {
+    /// Both of them.
+    pub const BOTH: [Self; 2] = [Self::Udp, Self::Tcp];
+}
+
+/// Asks a question that is written as in [`query`]. Fails without a reply that is well-formed.
+pub fn ask(server: SocketAddr, question: &str, over: Over) -> Reply {
+    try_ask(server, &query(question), over, PATIENCE)
+        .unwrap_or_else(|error| panic!("{question} to {server} over {over:?}: {error}"))
+}
+
+/// Asks as resolvers do: over UDP, then over TCP if the answer was cut.
+pub fn resolve(server: SocketAddr, question: &str) -> Reply {
+    let reply = ask(server, question, Over::Udp);
+    match reply.is_truncated() {
+        true => ask(server, question, Over::Tcp),
+        false => reply,
+    }
+}
+
+/// Asks a server that may not answer. A reply that is not well-formed, or to another question, is an error, too.
+pub fn try_ask(
+    server: SocketAddr,
+    packet: &Packet,
+    over: Over,
+    patience: Duration,
+) -> io::Result<Reply> {
+    let octets = exchange(server, &packet.0, over, patience)?;
+    let reply = Reply::read(&octets).map_err(io::Error::other)?;
+    match reply.id == packet.id() {
+        true => Ok(reply),
+        false => Err(io::Error::other("a reply to another question")),
+    }
 }
 
 /// Sends a query, and returns the reply.
@@ -57,4 +97,24 @@ pub fn read_framed(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
     stream.read_exact(&mut message)?;
     Ok(message)
+}
+
+/// The same; `None` at the end of the stream.
+pub fn read_framed_or_end(stream: &mut impl Read) -> Option<Vec<u8>> {
+    let mut length = [0; 2];
+    match stream.read_exact(&mut length) {
+        Ok(()) => {}
+        Err(error) if is_end(&error) => return None,
+        Err(error) => panic!("reading a reply: {error}"),
+    }
+    // It has begun, so it has an end.
+    Some(read_framed(&mut length.chain(stream)).unwrap())
+}
+
+/// The other side closed the connection, politely or not.
+pub fn is_end(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+    )
 }

@@ -19,6 +19,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::version::TLS13;
+use support::wire::frame;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::{LocalSet, spawn_local};
@@ -28,7 +29,6 @@ use tokio_rustls::client::TlsStream;
 use crate::check::query;
 use crate::data::read_questions;
 use crate::load::{Latency, print_figures};
-use crate::support::wire::frame;
 
 /// Connections that may fail before the load gives up.
 const FAILURES: u64 = 1_000;
@@ -195,10 +195,7 @@ pub(crate) fn ask(load: &Load) -> Result<()> {
 
 fn queries(questions: &Path) -> Result<Vec<Vec<u8>>> {
     let questions = read_questions(questions)?;
-    questions
-        .iter()
-        .map(|question| query(question, 0))
-        .collect()
+    Ok(questions.iter().map(|question| query(question).0).collect())
 }
 
 /// TLS 1.3 with one cipher suite and one group, and trust in one certificate.

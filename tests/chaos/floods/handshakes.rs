@@ -6,8 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustls::version::TLS13;
+use support::server::Server;
 
-use super::harness::{CONNECTIONS, Server, flood_encrypted};
+use super::harness::{CONNECTIONS, flood_encrypted};
 use super::{attacker, connect_to, ended, in_threads, open, send, tls};
 
 /// Attackers that work at the same time.

@@ -1,22 +1,21 @@
 //! A server under a flood, and the honest client beside it.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::process::Command;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use tempfile::TempDir;
+use support::certificates::{Issued, issue_good};
+use support::commands::{binary, command, tool};
+use support::http::get;
+use support::networks::{Network, in_a_network_of_its_own};
+use support::objects::{Gateway, Mirror, mirror, objects};
+use support::query::query;
+use support::say::say;
+use support::server::{Await, Server};
 
 use super::honest::{self, Tally, Way};
-use crate::harness::say;
-use crate::support::command::global_dns;
-use crate::support::http::get;
-use crate::support::metrics::metric;
-use crate::support::networks::{Network, in_a_network_of_its_own};
-use crate::support::running::Running;
 
 /// `--tcp-connections`, by default. Connections of TLS and HTTPS have as many places of their own.
 pub const CONNECTIONS: u64 = 1024;
@@ -50,136 +49,59 @@ pub enum Listeners {
     Quic,
 }
 
-pub struct Server {
-    running: Running,
-    pub dns: SocketAddr,
-    _folder: TempDir,
-}
-
 /// A headless mirror with so many endpoints.
-fn service(name: &str, endpoints: usize) -> Vec<Value> {
-    let labels = |more: Option<&str>| {
-        let mut labels = json!({
-            "mirror.linkerd.io/mirrored-service": "true",
-            "mirror.linkerd.io/cluster-name": "east",
-        });
-        if let Some(parent) = more {
-            labels["mirror.linkerd.io/headless-mirror-svc-name"] = json!(parent);
-        }
-        labels
-    };
-    let mirror = format!("{name}-east");
-    let parent = json!({
-        "apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": "None"},
-        "metadata": {"namespace": "prod", "name": mirror, "labels": labels(None)},
-    });
-    let endpoint = |number: usize| {
-        let host = format!("{name}-{number}");
+fn service(name: &str, endpoints: usize) -> Mirror {
+    let mirror = mirror("prod", name, "east").ports(&[("sql", "TCP", 5432)]);
+    (0..endpoints).fold(mirror, |mirror, number| {
         let address = Ipv4Addr::new(198, 51, 100, (number + 1) as u8).to_string();
-        json!({
-            "apiVersion": "v1", "kind": "Service",
-            "spec": {"clusterIP": address, "clusterIPs": [address], "ports": [{"name": "sql", "port": 5432}]},
-            "metadata": {
-                "namespace": "prod", "name": format!("{host}-east"), "labels": labels(Some(&mirror)),
-                "annotations": {"mirror.linkerd.io/remote-svc-fq-name": format!("{host}.{name}.prod.svc.cluster.local")},
-            },
-        })
-    };
-    let endpoints = (0..endpoints).map(endpoint);
-    std::iter::once(parent).chain(endpoints).collect()
+        let host = format!("{name}-{number}");
+        mirror.endpoint_behind(Gateway::Unknown, &host, &[&address])
+    })
 }
 
-impl Server {
-    fn start(flood: &Flood<'_>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("objects.json");
-        let items = [service("db", 1), service("many", MANY)].concat();
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        fs::write(&file, list.to_string()).unwrap();
-        let mut command = Command::new("prlimit");
-        let server = global_dns();
-        command
-            .args([&*format!("--nofile={}", flood.open_files), "--"])
-            .arg(server.get_program());
-        command.args(["serve", "--listen=127.0.0.1:5353", "--log-format=json"]);
-        command.args(["--admin-listen=127.0.0.1:9153", "--api-listen=127.0.0.1:0"]);
-        command.args(["--cluster-name=hub", "--file"]).arg(file);
-        command.args(flood.flags);
-        let listeners: &[&str] = match flood.listeners {
-            Listeners::Plain => &[],
-            Listeners::Encrypted => &["--tls-listen=127.0.0.1:853", "--https-listen=127.0.0.1:443"],
-            Listeners::Quic => &["--quic-listen=127.0.0.1:853"],
-        };
-        if !listeners.is_empty() {
-            let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-            let (cert, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
-            fs::write(&cert, issued.cert.pem()).unwrap();
-            fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
-            command.args(listeners).arg("--tls-cert").arg(cert);
-            command.arg("--tls-key").arg(key);
-        }
-        let running = Running::start(command);
-        running.wait_until_ready();
-        Self {
-            dns: running.address("dns"),
-            running,
-            _folder: folder,
-        }
+fn start(flood: &Flood<'_>) -> Server {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("objects.json");
+    let objects = objects().with(service("db", 1)).with(service("many", MANY));
+    fs::write(&file, objects.list()).unwrap();
+    let mut command = command(tool("prlimit").unwrap());
+    command.args([&*format!("--nofile={}", flood.open_files), "--"]);
+    command.arg(binary());
+    command.args(["serve", "--listen=127.0.0.1:5353", "--log-format=json"]);
+    command.args(["--admin-listen=127.0.0.1:9153", "--api-listen=127.0.0.1:0"]);
+    command.args(["--cluster-name=hub", "--file"]).arg(file);
+    command.args(flood.flags);
+    let listeners: &[&str] = match flood.listeners {
+        Listeners::Plain => &[],
+        Listeners::Encrypted => &["--tls-listen=127.0.0.1:853", "--https-listen=127.0.0.1:443"],
+        Listeners::Quic => &["--quic-listen=127.0.0.1:853"],
+    };
+    if !listeners.is_empty() {
+        issue_good().write(folder.path());
+        command.args(listeners).args(Issued::flags(folder.path()));
     }
+    Server::start_command(folder, command, Await::Ready)
+}
 
-    /// Where a listener is: `admin`, `api`, `tls`, `https`, `quic`.
-    pub fn address(&self, listener: &str) -> SocketAddr {
-        self.running.address(listener)
-    }
-
-    pub fn metric(&self, name: &str) -> u64 {
-        let page = get(self.running.address("admin"), "/metrics").unwrap().body;
-        let value: f64 = metric(&page, name).unwrap().parse().unwrap();
-        value as u64
-    }
-
-    /// KiB of memory that it has, and the most that it has had.
-    fn memory(&self) -> (u64, u64) {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.running.child.id()));
-        let status = status.unwrap();
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let number = line.unwrap().split_whitespace().next().unwrap();
-            number.parse().unwrap()
-        };
-        (field("VmRSS:"), field("VmHWM:"))
-    }
-
-    pub fn descriptors(&self) -> u64 {
-        let descriptors = fs::read_dir(format!("/proc/{}/fd", self.running.child.id()));
-        descriptors.unwrap().count() as u64
-    }
+/// KiB of memory that a server has, and the most that it has had.
+fn memory(server: &Server) -> (u64, u64) {
+    let memory = |line| server.process().memory(line).unwrap();
+    (memory("VmRSS"), memory("VmHWM"))
 }
 
 // === What is asked ===
 
 /// A question of type A, with EDNS.
-pub fn query(name: &str) -> Vec<u8> {
-    let mut packet = vec![0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1];
-    for label in name.split('.') {
-        packet.push(label.len() as u8);
-        packet.extend(label.as_bytes());
-    }
-    packet.extend([0, 0, 1, 0, 1, 0, 0, 41, 0x04, 0xd0, 0, 0, 0, 0, 0, 0]);
-    packet
+pub fn question(name: &str) -> Vec<u8> {
+    query(&format!("{name} A +edns")).0
 }
 
 /// The same, with padding (RFC 7830) up to the longest query that is accepted.
-pub fn long_query(name: &str) -> Vec<u8> {
+pub fn long_question(name: &str) -> Vec<u8> {
     const LONGEST: usize = 4096;
-    let mut packet = query(name);
-    let option = LONGEST - packet.len();
-    let length = packet.len() - 2;
-    packet[length..].copy_from_slice(&(option as u16).to_be_bytes());
-    packet.extend(12_u16.to_be_bytes());
-    packet.extend((option as u16 - 4).to_be_bytes());
-    packet.resize(LONGEST, 0);
-    packet
+    let rest = LONGEST - query(&format!("{name} A +ednsopt=12")).0.len();
+    let padding = "00".repeat(rest);
+    query(&format!("{name} A +ednsopt=12:{padding}")).0
 }
 
 // === A flood ===
@@ -251,12 +173,12 @@ impl<'f> Flood<'f> {
         in_a_network_of_its_own(|| {
             let network = Network::of_this_thread();
             network.ip("route add local 96.0.0.0/4 dev lo").unwrap();
-            let mut server = Server::start(&self);
+            let mut server = start(&self);
             // What is allocated once, for the first that comes, is no part of the flood.
             for way in Way::of(self.listeners) {
                 honest::ask_once(&server, *way);
             }
-            let (before, _) = server.memory();
+            let (before, _) = memory(&server);
             let done = AtomicBool::new(false);
             let (told, figures) = thread::scope(|scope| {
                 let seen = scope.spawn(|| self.watch(&server, &done));
@@ -266,7 +188,7 @@ impl<'f> Flood<'f> {
                 };
                 (told, seen.join().unwrap())
             });
-            let (_, peak) = server.memory();
+            let (_, peak) = memory(&server);
             say(&format!("{:<28} {told}", self.name));
             say(&format!(
                 "{:<28} memory {} MiB before, {} MiB at most; {} descriptors at most; /livez {} ms in the middle, {} ms \
@@ -282,10 +204,10 @@ impl<'f> Flood<'f> {
             let ways = ways.map(|(way, tally)| format!("{} {tally}", way.name()));
             let ways: Vec<String> = ways.collect();
             say(&format!("{:<28} honest client: {}", "", ways.join(", ")));
-            assert!(!server.running.has_ended());
+            assert!(!server.has_ended());
             self.hold(&figures, before, peak);
             self.await_recovery(&server, before);
-            assert!(!server.running.has_ended());
+            assert!(!server.has_ended());
         });
     }
 
@@ -304,7 +226,9 @@ impl<'f> Flood<'f> {
                     get(server.address("admin"), "/livez").is_ok_and(|page| page.status == 200);
                 figures.dead += u64::from(!is_alive);
                 figures.livez.push(started.elapsed());
-                figures.descriptors = figures.descriptors.max(server.descriptors());
+                figures.descriptors = figures
+                    .descriptors
+                    .max(server.process().descriptors() as u64);
                 thread::sleep(Duration::from_millis(40));
             }
             let ways = ways.into_iter();
@@ -347,8 +271,8 @@ impl<'f> Flood<'f> {
         let limit = before + STAYS;
         let (mut open, mut memory) = (u64::MAX, u64::MAX);
         while started.elapsed() < COMES_BACK && (open > 0 || memory > limit) {
-            open = server.metric("global_dns_tcp_connections");
-            memory = server.memory().0;
+            open = server.count("global_dns_tcp_connections");
+            memory = self::memory(server).0;
             thread::sleep(Duration::from_millis(50));
         }
         say(&format!(
@@ -366,7 +290,7 @@ impl<'f> Flood<'f> {
         }
         for proto in ["udp", "tcp", "tls", "https", "quic"] {
             let panics = format!("global_dns_worker_panics_total{{proto=\"{proto}\"}}");
-            assert_eq!(server.metric(&panics), 0);
+            assert_eq!(server.count(&panics), 0);
         }
     }
 }

@@ -10,14 +10,16 @@ use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 use rustls::version::TLS13;
+use support::reply::Reply;
+use support::server::Server;
+use support::wait::wait_for;
+use support::wire::{Over, exchange, frame, read_framed};
 
-use super::harness::{Listeners, Server, query};
+use super::harness::{Listeners, question};
 use super::http2::Http2;
 use super::open;
 use super::quic;
 use super::tls::{self, Stream};
-use crate::support::wait::wait_for;
-use crate::support::wire::{Over, exchange, frame, read_framed};
 
 /// A query that takes longer, or that so many tries do not get answered, has failed.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -144,7 +146,7 @@ impl<'s> Client<'s> {
     }
 
     fn ask(&mut self, way: Way) -> io::Result<Vec<u8>> {
-        let packet = query("db.prod.global");
+        let packet = question("db.prod.global");
         let server = self.server;
         match way {
             Way::Udp => exchange(server.dns, &packet, Over::Udp, PATIENCE / TRIES as u32),
@@ -204,9 +206,5 @@ pub fn ask_once(server: &Server, way: Way) {
 
 /// Whether a reply is the answer that the honest client wants: one address, the right one.
 fn is_right(reply: &[u8]) -> bool {
-    let address = [0, 4, 198, 51, 100, 1];
-    reply.len() > 12
-        && reply[3] & 0x0f == 0
-        && reply[6..8] == [0, 1]
-        && reply.windows(6).any(|octets| octets == address)
+    Reply::read(reply).is_ok_and(|reply| reply.rcode == 0 && reply.data() == ["198.51.100.1"])
 }

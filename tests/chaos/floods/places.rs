@@ -31,11 +31,11 @@ fn connections_to_the_encrypted_listeners() {
             open.push(stream);
             if count % 16 == 0 {
                 thread::sleep(Duration::from_millis(2));
-                most = most.max(server.metric("global_dns_tcp_connections"));
+                most = most.max(server.count("global_dns_tcp_connections"));
             }
         }
         while Instant::now() < until {
-            most = most.max(server.metric("global_dns_tcp_connections"));
+            most = most.max(server.count("global_dns_tcp_connections"));
             thread::sleep(Duration::from_millis(100));
         }
         let displaced = ended(server, "displaced");
@@ -77,7 +77,7 @@ fn connections_without_descriptors() {
                 thread::sleep(Duration::from_millis(10));
             }
         }
-        let refused = server.metric("global_dns_tcp_accept_failures_total");
+        let refused = server.count("global_dns_tcp_accept_failures_total");
         assert!(refused > 0, "no want of descriptors");
         format!(
             "{count} connections to a process that may have 48 files; {refused} times none was left"

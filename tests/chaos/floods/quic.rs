@@ -15,10 +15,10 @@ use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::pki_types::ServerName;
 use rustls::quic::{ClientConnection, Suite, Version};
 use rustls::version::TLS13;
+use support::wire::frame;
 
-use super::harness::{Flood, Listeners, query};
+use super::harness::{Flood, Listeners, question};
 use super::{attacker, send_from, tls};
-use crate::support::wire::frame;
 
 /// The connection ID that attackers give themselves, all the same one.
 const OWN_ID: [u8; 8] = *b"attacker";
@@ -158,7 +158,7 @@ fn quic_handshakes_that_stall() {
         let started = Instant::now();
         let is_answered = || {
             let left = LONGEST_STALL.saturating_sub(started.elapsed());
-            ask(to, &query("db.prod.global"), left.min(PATIENCE)).is_ok()
+            ask(to, &question("db.prod.global"), left.min(PATIENCE)).is_ok()
         };
         let found = loop {
             match (is_answered(), started.elapsed()) {

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use rustls::ContentType;
 use rustls::version::TLS13;
+use support::server::Server;
+use support::wire::{frame, read_framed};
 
-use super::harness::{MANY, Server, flood_encrypted, query};
+use super::harness::{MANY, flood_encrypted, question};
 use super::http2::drain;
 use super::tls::{self, Forger, Stream};
 use super::{attacker, ended, in_threads, open, socket};
-use crate::support::wire::{frame, read_framed};
 
 const THREADS: u32 = 8;
 /// Numbers of attackers that each of those has for itself.
@@ -86,7 +87,7 @@ fn handshakes(mut octets: &[u8]) -> u64 {
 fn key_updates() {
     flood_encrypted("TLS 1.3: key updates", |server, until| {
         let config = tls::config("dot", &TLS13);
-        let packet = frame(&query("db.prod.global"));
+        let packet = frame(&question("db.prod.global"));
         let [updates, connections] = in_threads(THREADS, |thread| {
             let (mut updates, mut connections) = (0, 0);
             while Instant::now() < until {
@@ -154,7 +155,7 @@ fn records_without_content() {
 fn records_of_one_octet() {
     flood_encrypted("TLS: tiny records", |server, until| {
         let config = tls::config("dot", &TLS13);
-        let packet = frame(&query("many.prod.global"));
+        let packet = frame(&question("many.prod.global"));
         let [answered] = in_threads(THREADS, |thread| {
             let stream = open(server.address("tls"), attacker(thread), PATIENCE).unwrap();
             let mut stream = tls::begin(stream, &config).unwrap();
@@ -186,7 +187,7 @@ fn large_records_that_promise_long_messages() {
         let config = tls::config("dot", &TLS13);
         // A message of 65,535 octets; and one of 4096 behind three queries.
         let long = vec![0xff; RECORD];
-        let mut whole = frame(&query("many.prod.global")).repeat(3);
+        let mut whole = frame(&question("many.prod.global")).repeat(3);
         whole.extend(4096_u16.to_be_bytes());
         whole.resize(whole.len() + 4095, 0);
         let [refused, waiting] = in_threads(THREADS, |thread| {
@@ -245,7 +246,7 @@ fn with_small_window(server: &Server, listener: &str, protocol: &str, number: u3
 #[ignore = "needs minutes and root: tests/chaos/run"]
 fn replies_that_are_not_read() {
     flood_encrypted("TLS: unread replies", |server, until| {
-        let packet = frame(&query("many.prod.global")).repeat(64);
+        let packet = frame(&question("many.prod.global")).repeat(64);
         const EACH: u32 = 125;
         in_threads(THREADS, |thread| {
             let numbers = thread * EACH..(thread + 1) * EACH;
@@ -274,7 +275,7 @@ fn a_thousand_tls_connections_that_never_pause() {
     flood_encrypted("TLS: busy connections", |server, until| {
         const EACH: u32 = 125;
         let config = tls::config("dot", &TLS13);
-        let batch = frame(&query("db.prod.global")).repeat(300);
+        let batch = frame(&question("db.prod.global")).repeat(300);
         let [batches, left] = in_threads(THREADS, |thread| {
             let numbers = thread * EACH..(thread + 1) * EACH;
             let open = numbers.map(|number| {
@@ -306,7 +307,7 @@ fn a_thousand_tls_connections_that_never_pause() {
 fn thousands_of_queries_on_a_tls_connection() {
     flood_encrypted("TLS: pipelined queries", |server, until| {
         let config = tls::config("dot", &TLS13);
-        let batch = frame(&query("many.prod.global")).repeat(200);
+        let batch = frame(&question("many.prod.global")).repeat(200);
         let [answered] = in_threads(THREADS, |thread| {
             let stream = open(server.address("tls"), attacker(thread), PATIENCE).unwrap();
             let mut stream = tls::begin(stream, &config).unwrap();

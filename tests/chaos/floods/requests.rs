@@ -5,8 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustls::version::TLS13;
+use support::server::Server;
 
-use super::harness::{MANY, Server, flood_encrypted, query};
+use super::harness::{MANY, flood_encrypted, question};
 use super::http2::{
     self, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Http2, Reading, base64url, drain,
     press,
@@ -64,7 +65,7 @@ fn status_so_far(stream: &mut Stream) -> Option<u16> {
 fn bodies_octet_by_octet() {
     flood_encrypted("HTTPS: slow bodies", |server, until| {
         const EACH: u64 = 25;
-        let body = query("many.prod.global");
+        let body = question("many.prod.global");
         let [requests, timeouts] = in_threads(THREADS, |thread| {
             // Over HTTP/2 a hundred at a time; over HTTP/1.1 one.
             let some = (0..EACH).filter_map(|number| connect_http2(server, thread, number).ok());
@@ -115,7 +116,7 @@ fn bodies_octet_by_octet() {
 fn heads_octet_by_octet() {
     flood_encrypted("HTTPS: slow heads", |server, until| {
         const EACH: u64 = 100;
-        let path = base64url(&query("many.prod.global"));
+        let path = base64url(&question("many.prod.global"));
         let head = format!("GET /dns-query?dns={path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         // A first query may take 15 s, and no longer.
         let until = until + Duration::from_secs(12);
@@ -248,7 +249,7 @@ fn endless_gets() {
 #[ignore = "needs minutes and root: tests/chaos/run"]
 fn replies_of_http1_that_are_not_read() {
     flood_encrypted("HTTP/1.1: unread replies", |server, until| {
-        let path = base64url(&query("many.prod.global"));
+        let path = base64url(&question("many.prod.global"));
         let head = format!("GET /dns-query?dns={path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let batch = head.repeat(64);
         const EACH: u32 = 125;

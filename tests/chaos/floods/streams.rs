@@ -6,8 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustls::version::TLS13;
+use support::server::Server;
 
-use super::harness::{MANY, Server, flood_encrypted, long_query, query};
+use super::harness::{MANY, flood_encrypted, long_question, question};
 use super::http2::{
     self, CONTINUATION, DATA, END_HEADERS, END_STREAM, FIRST_KEPT, GOAWAY, HEADERS, Http2,
     INITIAL_WINDOW_SIZE, PING, PRIORITY, RST_STREAM, Reading, WINDOW_UPDATE, drain, press,
@@ -40,7 +41,7 @@ fn connect(server: &Server, thread: u32, number: u64, said: &[(u16, u32)]) -> Op
 #[ignore = "needs minutes and root: tests/chaos/run"]
 fn rapid_reset() {
     flood_encrypted("HTTP/2: rapid reset", |server, until| {
-        let fields = http2::get(&query("many.prod.global"));
+        let fields = http2::get(&question("many.prod.global"));
         let [requests, connections] = in_threads(THREADS, |thread| {
             let (mut requests, mut connections) = (0, 0);
             while Instant::now() < until {
@@ -80,7 +81,7 @@ fn continuations_without_end() {
             HEADERS,
             END_STREAM,
             1,
-            &http2::get(&query("db.prod.global")),
+            &http2::get(&question("db.prod.global")),
         );
         let long = http2::field("x-a", &"a".repeat(FRAME - 16));
         // Frames without anything, with short fields, and with one long field.
@@ -153,9 +154,9 @@ fn fields_that_grow_when_they_are_read() {
     flood_encrypted("HTTP/2: HPACK bomb", |server, until| {
         // 4000 octets that the table keeps, and then one octet for each time that they are named.
         let kept = http2::kept_field("x-a", &"a".repeat(3900));
-        let start = [http2::get(&query("db.prod.global")), kept].concat();
+        let start = [http2::get(&question("db.prod.global")), kept].concat();
         let bomb = [
-            http2::get(&query("db.prod.global")),
+            http2::get(&question("db.prod.global")),
             vec![FIRST_KEPT; 15 * 1024],
         ]
         .concat();
@@ -223,7 +224,7 @@ fn close_windows(name: &str, packet: &[u8]) {
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
 fn closed_windows() {
-    close_windows("HTTP/2: closed windows", &query("many.prod.global"));
+    close_windows("HTTP/2: closed windows", &question("many.prod.global"));
 }
 
 #[test]
@@ -231,7 +232,7 @@ fn closed_windows() {
 fn closed_windows_and_long_queries() {
     close_windows(
         "HTTP/2: the same, 4 KiB each",
-        &long_query("many.prod.global"),
+        &long_question("many.prod.global"),
     );
 }
 
@@ -283,7 +284,7 @@ fn frames_that_want_an_answer() {
 #[ignore = "needs minutes and root: tests/chaos/run"]
 fn goaway_among_requests() {
     flood_encrypted("HTTP/2: GOAWAY races", |server, until| {
-        let fields = http2::get(&query("many.prod.global"));
+        let fields = http2::get(&question("many.prod.global"));
         // The last stream of the server that was seen, and no error.
         let goaway = http2::frame(GOAWAY, 0, 0, &[0; 8]);
         let [connections] = in_threads(THREADS, |thread| {

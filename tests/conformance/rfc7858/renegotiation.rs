@@ -9,10 +9,11 @@ use rustls::crypto::cipher::{
 };
 use rustls::version::TLS12;
 use rustls::{ConnectionTrafficSecrets, ContentType, ProtocolVersion, SupportedCipherSuite};
+use support::query::query;
+use support::tls::{Client, Offer, Stream};
 
 use super::client_hello;
-use crate::support::tls::{Client, Offer, Stream};
-use crate::support::{encrypted, frame, query};
+use crate::servers::encrypted;
 
 /// A TLS 1.2 connection, record by record.
 struct Records {
@@ -35,14 +36,14 @@ fn s3_2_renegotiation_is_refused() {
     let mut records = Records::take_over(stream.unwrap());
 
     let question = query("global. SOA");
-    records.send(ContentType::ApplicationData, &frame(&question));
+    records.send(ContentType::ApplicationData, &question.framed());
     let (kind, reply) = records.receive().unwrap();
     assert_eq!(kind, ContentType::ApplicationData, "the keys are right");
     assert_eq!(reply[2..4], question.0[..2]);
 
     // What is refused goes with the next reply, and the keys are the same as before.
     records.send(ContentType::Handshake, &client_hello([3, 3]));
-    records.send(ContentType::ApplicationData, &frame(&question));
+    records.send(ContentType::ApplicationData, &question.framed());
     let refused = (ContentType::Alert, vec![WARNING, NO_RENEGOTIATION]);
     assert_eq!(records.receive(), Some(refused));
     let (kind, reply) = records.receive().unwrap();

@@ -1,21 +1,24 @@
 //! How long caches of HTTP keep a reply (RFC 8484 section 5.1).
 
+use support::https::{PATH, get, post};
+use support::query::query;
+use support::reply::{Record, rtype};
+
 use super::ask;
-use crate::support::https::{PATH, get, post};
-use crate::support::{decode, encrypted, query};
+use crate::cases::decode;
+use crate::servers::encrypted;
 
 /// What a reply's records allow: the smallest TTL of its answers, or what its SOA record says of what is not there
 /// (RFC 2308 section 5). Nothing of both: nobody may keep it.
 fn allowed(reply: &[u8]) -> Option<u32> {
     let reply = decode(reply);
-    let field = |record: &str, at: usize| record.split(' ').nth(at).unwrap().parse().unwrap();
-    let ttl = |record: &String| -> u32 { field(record, 1) };
-    if !reply.answer.is_empty() {
-        return reply.answer.iter().map(ttl).min();
+    if !reply.answers.is_empty() {
+        return reply.answers.iter().map(|record| record.ttl).min();
     }
     let soa = reply.authority.iter();
-    let soa = soa.filter(|record| record.contains(" SOA "));
-    soa.map(|record| ttl(record).min(field(record, 10))).min()
+    let soa = soa.filter(|record| record.rtype == rtype::SOA);
+    let minimum = |record: &Record| record.data.rsplit(' ').next().unwrap().parse().unwrap();
+    soa.map(|record| record.ttl.min(minimum(record))).min()
 }
 
 #[test]
@@ -62,5 +65,5 @@ fn s5_1_only_the_answer_section_counts() {
     let response = ask(&server, &post(PATH), &query("db.prod.global. SRV").0);
     assert_eq!(response.header("cache-control"), Some("max-age=5"));
     let reply = decode(&response.message());
-    assert!(!reply.answer.is_empty() && !reply.additional.is_empty());
+    assert!(!reply.answers.is_empty() && !reply.additional.is_empty());
 }

@@ -7,10 +7,13 @@ use std::time::{Duration, Instant};
 use http::Method;
 use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, HandshakeKind};
+use support::https::{Http1, Http2, MEDIA_TYPE, PATH, get, post, request, with};
+use support::query::query;
+use support::tls::{End, Offer, alert, end_of};
+use support::wait::PATIENCE;
 
-use crate::support::https::{Http1, Http2, MEDIA_TYPE, PATH, get, post, request, with};
-use crate::support::tls::{End, Offer, alert, end_of};
-use crate::support::{PATIENCE, decode, encrypted, query};
+use crate::cases::decode;
+use crate::servers::encrypted;
 
 // === TLS ===
 

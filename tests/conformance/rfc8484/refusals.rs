@@ -2,12 +2,15 @@
 //! section 15).
 
 use http::{Method, Request};
-
-use super::ask;
-use crate::support::https::{
+use support::encrypted::Encrypted;
+use support::https::{
     Http1, MEDIA_TYPE, PATH, Response, base64url, get, post, request, with, without,
 };
-use crate::support::{Encrypted, decode, encrypted, query};
+use support::query::query;
+
+use super::ask;
+use crate::cases::decode;
+use crate::servers::encrypted;
 
 /// The longest query that is taken, and one more.
 const LONGEST: usize = 4096;
@@ -165,7 +168,7 @@ fn s4_1_another_media_type_is_not_supported() {
 fn s4_1_a_body_longer_than_any_query_is_too_large() {
     let server = encrypted(&[]);
     let taken = ask(&server, &post(PATH), &long(LONGEST)).message();
-    assert_eq!(decode(&taken).answer.len(), 1);
+    assert_eq!(decode(&taken).answers.len(), 1);
     for length in [LONGEST + 1, 8_000] {
         let response = ask(&server, &post(PATH), &long(length));
         assert_refused(&response, 413, &length.to_string());
@@ -202,7 +205,7 @@ fn s4_1_a_body_that_is_announced_too_large_is_not_waited_for() {
 fn s4_1_a_message_in_a_get_that_is_longer_than_any_query_is_too_long() {
     let server = encrypted(&[]);
     let taken = ask(&server, &get(PATH, &long(LONGEST)), &[]).message();
-    assert_eq!(decode(&taken).answer.len(), 1);
+    assert_eq!(decode(&taken).answers.len(), 1);
     for length in [LONGEST + 1, 5_000, 8_000] {
         let response = ask(&server, &get(PATH, &long(length)), &[]);
         assert_refused(&response, 414, &length.to_string());

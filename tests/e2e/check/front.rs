@@ -4,15 +4,18 @@ use std::fs;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
+use support::cluster::Cluster;
+use support::commands::{guarded, tool};
+use support::dig::dig;
+use support::ports::free_port;
+use support::process::Process;
+use support::repository::repository;
+use support::server::Server;
+use support::wait::eventually;
+use support::wire::Over;
 
 use super::START;
-use crate::ask::{Over, dig};
-use crate::cluster::Cluster;
 use crate::clusters_come_and_go::{NGINX, state_after_the_recordings};
-use crate::harness::{Process, command, eventually, tool};
-use crate::server::Server;
-use crate::support::ports::free_port;
-use crate::support::repository::repository;
 
 /// A server of ours, and a CoreDNS that forwards to it by the stanza that users copy.
 pub struct Front {
@@ -24,7 +27,7 @@ pub struct Front {
 impl Front {
     pub fn forwarding_to_a_server(cluster: &Cluster) -> Result<Self> {
         cluster.become_state(&state_after_the_recordings()?)?;
-        let server = Server::start_ready(&cluster.kubeconfig, &[]);
+        let server = Server::ready_of_cluster(&cluster.kubeconfig, &[]);
         let (coredns, address) =
             Self::start(cluster, |front| stanza(&shipped()?, front, server.dns))?;
         eventually("CoreDNS to forward", START, || {
@@ -49,9 +52,9 @@ impl Front {
             .directory()
             .join(format!("Corefile-{}", address.port()));
         fs::write(&path, corefile(address)?)?;
-        let mut coredns = command(&tool("coredns")?);
+        let mut coredns = guarded(tool("coredns")?);
         coredns.arg("-conf").arg(&path);
-        let mut coredns = Process::start("coredns", coredns, cluster.directory())?;
+        let mut coredns = Process::start("coredns", coredns)?;
         eventually("CoreDNS to answer", START, || {
             coredns.check()?;
             dig(address, Over::Tcp, "global", "SOA").map(drop)
@@ -64,7 +67,7 @@ impl Front {
     }
 
     pub fn api_flag(&self) -> String {
-        format!("--api=http://{}", self.server.api())
+        format!("--api=http://{}", self.server.api)
     }
 
     pub fn resolver_flag(&self) -> String {

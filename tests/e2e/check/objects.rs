@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::objects::{local, mirror};
 
 use super::USER;
-use crate::cluster::Cluster;
 
 /// The rules of the chart's role.
 pub fn needed() -> Vec<Value> {
@@ -81,22 +82,16 @@ pub fn failing_link() -> Value {
 
 /// A Service of namespace default: neither headless nor mirrored.
 pub fn plain_service() -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "plain", "namespace": "default"},
-        "spec": {"ports": [{"port": 80}]},
-    })
+    let mut service = local("default", "plain").service();
+    service["spec"] = json!({"ports": [{"port": 80}]});
+    service
 }
 
 /// A Service whose label is neither that of a mirror nor absent.
 pub fn odd_service() -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {
-            "name": "odd-east", "namespace": "default",
-            "labels": {"mirror.linkerd.io/mirrored-service": "True"},
-        },
-        "spec": {"clusterIP": "None", "ports": [{"port": 80}]},
-    })
+    let mut service = mirror("default", "odd", "east").service();
+    service["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] = json!("True");
+    service
 }
 
 /// A gateway's probe Service, as Linkerd's chart makes it.

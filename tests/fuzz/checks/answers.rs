@@ -9,6 +9,7 @@ use global_dns::report::Report;
 use global_dns::table::{ConflictKind, Endpoint, Published, Service, Table};
 use global_dns::wire::Transport;
 use global_dns::zone::{Name, ZoneKind, print, reverse};
+use support::query::query;
 
 use super::foreign::{self, Decoded};
 use super::messages::{self, SETTINGS};
@@ -192,9 +193,7 @@ fn ask(now: &Published, name: &str, rtype: u16, over: Transport) -> Decoded {
 
 /// Asks with EDNS.
 pub fn reply(now: &Published, name: &str, rtype: u16, over: Transport) -> Vec<u8> {
-    let mut packet = vec![0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1];
-    packet.extend(Name::from_text(name).unwrap().wire());
-    packet.extend(rtype.to_be_bytes());
-    packet.extend([0, 1, 0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, 0]);
-    messages::reply(now, &packet, over).unwrap()
+    // Always the same identifier: replies are compared.
+    let packet = query(&format!("{name} TYPE{rtype} +bufsize=4096")).with_id(7);
+    messages::reply(now, &packet.0, over).unwrap()
 }

@@ -2,6 +2,7 @@
 
 use global_dns::server::framing::{Framing, MESSAGE, OUTBOX, PREFIX, Pause, QUERY};
 use global_dns::wire::Transport;
+use support::wire::frame;
 
 use super::choices::Choices;
 use super::memory::holds_at_most;
@@ -59,28 +60,28 @@ fn stream(choices: &mut Choices<'_>) -> Vec<u8> {
     let mut stream = Vec::new();
     while !choices.is_used_up() && stream.len() < LONGEST {
         match choices.octet() % 10 {
-            0..=3 => frame(&mut stream, &question_of(choices)),
+            0..=3 => stream.extend(frame(&question_of(choices))),
             // One question many times, pipelined.
             4 => {
                 let question = question_of(choices);
-                (0..choices.octet()).for_each(|_| frame(&mut stream, &question));
+                (0..choices.octet()).for_each(|_| stream.extend(frame(&question)));
             }
             5 => {
                 let length = usize::from(choices.octet());
-                frame(&mut stream, choices.take(length));
+                stream.extend(frame(choices.take(length)));
             }
             // A length, and nothing that belongs to it.
             6 => stream.extend(choices.number().to_be_bytes()),
             7 => {
                 let mut response = question_of(choices);
                 response[2] |= 0x80;
-                frame(&mut stream, &response);
+                stream.extend(frame(&response));
             }
             // About as long as a query may be.
             8 => {
                 let mut long = question_of(choices);
                 long.resize(QUERY - 8 + usize::from(choices.octet() % 16), 0);
-                frame(&mut stream, &long);
+                stream.extend(frame(&long));
             }
             _ => {
                 let length = usize::from(choices.octet());
@@ -89,11 +90,6 @@ fn stream(choices: &mut Choices<'_>) -> Vec<u8> {
         }
     }
     stream
-}
-
-fn frame(stream: &mut Vec<u8>, message: &[u8]) {
-    stream.extend((message.len() as u16).to_be_bytes());
-    stream.extend(message);
 }
 
 /// What is to be sent back: one reply to each message in order, until one is none of a client's.
@@ -113,7 +109,7 @@ fn expected(mut stream: &[u8], over: Transport) -> Outcome {
         is_closed = !is_query;
         let Some(length) = written else { break };
         assert_eq!(out[..2], message[..2], "the ID");
-        frame(&mut sent, &out[..length]);
+        sent.extend(frame(&out[..length]));
         stream = rest;
     }
     Outcome {

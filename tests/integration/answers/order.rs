@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::ask::{Over, Reply};
-use crate::support::binary::Server;
-use crate::support::objects::{Manifest, local, mirror, objects};
-use crate::support::set;
+use support::objects::{Manifest, local, mirror, objects};
+use support::reply::{Record, Reply};
+use support::server::Server;
+use support::wire::Over;
 
 fn sample() -> Manifest {
     objects()
@@ -34,13 +34,13 @@ fn replies(server: &Server, name: &str, records: usize) -> Vec<Reply> {
     let overs = [Over::Udp, Over::Tcp].into_iter().cycle().take(60);
     let replies: Vec<Reply> = overs.map(|over| server.ask(name, over)).collect();
     for reply in &replies {
-        assert_eq!(reply.data().len(), records, "{name}");
-        assert_eq!(reply.data(), replies[0].data(), "{name}");
+        assert_eq!(reply.data_set().len(), records, "{name}");
+        assert_eq!(reply.data_set(), replies[0].data_set(), "{name}");
     }
     replies
 }
 
-fn firsts(replies: &[Reply]) -> Vec<&String> {
+fn firsts(replies: &[Reply]) -> BTreeSet<&Record> {
     replies.iter().map(|reply| &reply.answers[0]).collect()
 }
 
@@ -49,11 +49,10 @@ fn rotation_starts_answers_with_every_record() {
     let server = Server::of(sample(), &["--cluster-name=hub"]);
     for (name, records) in NAMES {
         let replies = replies(&server, name, records);
-        let starts: BTreeSet<&String> = firsts(&replies).into_iter().collect();
         // That a record never comes first in sixty tries has odds of one in millions.
-        assert_eq!(starts.len(), records, "{name}");
+        assert_eq!(firsts(&replies).len(), records, "{name}");
         // The others follow as they stand in the table.
-        let orders: BTreeSet<&Vec<String>> = replies.iter().map(|reply| &reply.answers).collect();
+        let orders: BTreeSet<&Vec<Record>> = replies.iter().map(|reply| &reply.answers).collect();
         assert_eq!(orders.len(), records, "{name}");
     }
 }
@@ -98,27 +97,22 @@ fn stable_is_by_cluster_and_hostname() {
     }
     let reply = server.ask("db.prod.global. A", Over::Udp);
     let expected = ["10.96.1.1", "10.96.1.2", "192.0.2.1", "192.0.2.2"];
-    let expected = expected.map(|ip| format!("db.prod.global. 5 IN A {ip}"));
-    assert_eq!(reply.answers, expected);
+    assert_eq!(reply.data(), expected);
 }
 
 #[test]
 fn local_first_rotates_both_parts() {
     // `hub` sorts after `east`, so nothing but the rule puts it first.
     let server = Server::of(sample(), &["--cluster-name=hub", "--order=local-first"]);
-    let local = set(["192.0.2.1", "192.0.2.2"].map(|ip| format!("db.prod.global. 5 IN A {ip}")));
+    let local = BTreeSet::from(["192.0.2.1", "192.0.2.2"]);
     let replies = replies(&server, "db.prod.global. A", 4);
     let mut orders = BTreeSet::new();
     for reply in &replies {
-        assert_eq!(
-            reply.answers[..2].iter().cloned().collect::<BTreeSet<_>>(),
-            local
-        );
+        assert_eq!(BTreeSet::from_iter(reply.data().drain(..2)), local);
         orders.insert(reply.answers.clone());
     }
-    let starts: BTreeSet<&String> = firsts(&replies).into_iter().collect();
-    assert_eq!(starts.len(), 2);
-    let remote: BTreeSet<&String> = replies.iter().map(|reply| &reply.answers[2]).collect();
+    assert_eq!(firsts(&replies).len(), 2);
+    let remote: BTreeSet<&Record> = replies.iter().map(|reply| &reply.answers[2]).collect();
     assert_eq!(remote.len(), 2);
     assert_eq!(orders.len(), 4, "each part on its own");
 }
@@ -128,10 +122,9 @@ fn shuffle_has_many_orders() {
     let server = Server::of(sample(), &["--cluster-name=hub", "--order=shuffle"]);
     for (name, records) in NAMES {
         let replies = replies(&server, name, records);
-        let starts: BTreeSet<&String> = firsts(&replies).into_iter().collect();
         // That a record never comes first in sixty tries has odds of one in millions.
-        assert_eq!(starts.len(), records, "{name}");
-        let orders: BTreeSet<&Vec<String>> = replies.iter().map(|reply| &reply.answers).collect();
+        assert_eq!(firsts(&replies).len(), records, "{name}");
+        let orders: BTreeSet<&Vec<Record>> = replies.iter().map(|reply| &reply.answers).collect();
         assert!(orders.len() > records, "{name}: {} orders", orders.len());
     }
 }

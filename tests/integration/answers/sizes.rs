@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::ask::{Over, question};
-use crate::support::binary::Server;
-use crate::support::objects::{Mirror, mirror, objects};
+use support::objects::{Mirror, mirror, objects};
+use support::reply::Record;
+use support::server::Server;
+use support::wire::Over;
 
 /// A service with many endpoints; each has an address of both families if `dual`.
 fn many(service: &str, count: usize, dual: bool) -> Mirror {
@@ -19,6 +20,12 @@ fn many(service: &str, count: usize, dual: bool) -> Mirror {
     many
 }
 
+/// A question that says what it takes over UDP, or nothing.
+fn sized(asked: &str, payload: Option<u16>) -> String {
+    let mark = payload.map(|size| format!(" +bufsize={size}"));
+    format!("{asked}{}", mark.unwrap_or_default())
+}
+
 #[test]
 fn two_hundred_endpoints_are_cut_over_udp_and_whole_over_tcp() {
     let server = Server::of(many("db", 200, false), &["--order=stable"]);
@@ -26,10 +33,10 @@ fn two_hundred_endpoints_are_cut_over_udp_and_whole_over_tcp() {
         ("db.prod.global. A", 16),
         ("_sql._tcp.db.prod.global. SRV", 60),
     ] {
-        let whole = question(name).ask(server.dns, Over::Tcp);
-        assert_eq!(whole.flags, "qr aa");
-        assert_eq!(whole.data().len(), 200, "{name}");
-        let whole: BTreeSet<String> = whole.answers.into_iter().collect();
+        let whole = server.ask(name, Over::Tcp);
+        assert_eq!(whole.flags(), "qr aa");
+        assert_eq!(whole.data_set().len(), 200, "{name}");
+        let whole: BTreeSet<Record> = whole.answers.into_iter().collect();
         for (payload, limit) in [
             (None, 512),
             (Some(0), 512),
@@ -40,16 +47,12 @@ fn two_hundred_endpoints_are_cut_over_udp_and_whole_over_tcp() {
             (Some(4096), 1232),
             (Some(65_535), 1232),
         ] {
-            let mut asked = question(name);
-            asked.edns = payload;
-            let cut = asked.ask(server.dns, Over::Udp);
-            assert_eq!(
-                (cut.rcode.as_str(), cut.flags.as_str()),
-                ("NOERROR", "qr aa tc")
-            );
+            let asked = sized(name, payload);
+            let cut = server.ask(&asked, Over::Udp);
+            assert_eq!((cut.rcode, &*cut.flags()), (0, "qr aa tc"));
             assert!(cut.octets <= limit, "{} octets of {limit}", cut.octets);
             assert_eq!(
-                cut.edns.is_some(),
+                cut.opt.is_some(),
                 payload.is_some(),
                 "OPT is reserved first"
             );
@@ -59,11 +62,11 @@ fn two_hundred_endpoints_are_cut_over_udp_and_whole_over_tcp() {
                 spare < least + 11,
                 "{name}, {payload:?}: {spare} octets to spare"
             );
-            assert_eq!(cut.data().len(), cut.answers.len());
+            cut.data_set();
             assert!(cut.answers.iter().all(|record| whole.contains(record)));
             assert_eq!((cut.additional.len(), cut.authority.len()), (0, 0));
             // TCP does not care for what the client takes over UDP.
-            assert_eq!(asked.ask(server.dns, Over::Tcp).answers.len(), 200);
+            assert_eq!(server.ask(&asked, Over::Tcp).answers.len(), 200);
         }
     }
     for (proto, count) in [("udp", 16.0), ("tcp", 0.0)] {
@@ -84,13 +87,12 @@ fn the_most_that_fits_comes_without_tc() {
     let server = Server::of(manifest, &["--short-names=off"]);
     for count in counts {
         for payload in [None, Some(512), Some(1232)] {
-            let mut asked = question(&format!("db-{count:03}.prod.global. A"));
-            asked.edns = payload;
-            let reply = asked.ask(server.dns, Over::Udp);
+            let asked = sized(&format!("db-{count:03}.prod.global. A"), payload);
+            let reply = server.ask(&asked, Over::Udp);
             assert!(reply.octets <= usize::from(payload.unwrap_or(512)));
-            let is_whole = reply.data().len() == count;
+            let is_whole = reply.data_set().len() == count;
             assert_eq!(
-                reply.has_flag("tc"),
+                reply.is_truncated(),
                 !is_whole,
                 "{count} endpoints, {payload:?}"
             );
@@ -116,23 +118,22 @@ fn the_additional_section_alone_never_sets_tc() {
     let (mut shortened, mut cut) = (0, 0);
     for count in counts {
         for payload in [None, Some(512), Some(1232)] {
-            let mut asked = question(&format!("_sql._tcp.db-{count}.prod.global. SRV"));
-            asked.edns = payload;
-            let whole = asked.ask(server.dns, Over::Tcp);
+            let asked = sized(&format!("_sql._tcp.db-{count}.prod.global. SRV"), payload);
+            let whole = server.ask(&asked, Over::Tcp);
             assert_eq!(
                 (whole.answers.len(), whole.additional.len()),
                 (count, 2 * count)
             );
-            let reply = asked.ask(server.dns, Over::Udp);
+            let reply = server.ask(&asked, Over::Udp);
             assert!(reply.octets <= usize::from(payload.unwrap_or(512)));
             assert_eq!(
-                reply.has_flag("tc"),
+                reply.is_truncated(),
                 reply.answers.len() < count,
                 "{count} targets, {payload:?}"
             );
-            let all: BTreeSet<&String> = whole.additional.iter().collect();
+            let all: BTreeSet<&Record> = whole.additional.iter().collect();
             assert!(reply.additional.iter().all(|record| all.contains(record)));
-            if reply.has_flag("tc") {
+            if reply.is_truncated() {
                 cut += 1;
                 assert_eq!(reply.additional.len(), 0, "{count} targets, {payload:?}");
             } else if reply.additional.len() < 2 * count {
@@ -153,7 +154,7 @@ fn negative_answers_are_never_cut() {
         "db.prod.global. AAAA".to_owned(),
         "prod.global. A".to_owned(),
     ] {
-        let reply = question(&name).ask(server.dns, Over::Udp);
-        assert_eq!((reply.flags.as_str(), reply.authority.len()), ("qr aa", 1));
+        let reply = server.ask(&name, Over::Udp);
+        assert_eq!((&*reply.flags(), reply.authority.len()), ("qr aa", 1));
     }
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use support::commands::global_dns;
+use support::objects::{Gateway, Manifest, local, mirror, objects};
+use support::process::{run, run_global_dns};
+use support::repository::repository;
 use tempfile::TempDir;
 
 use super::{checkup, finding, findings};
-use crate::support::binary::{global_dns, run, run_command};
-use crate::support::objects::{Gateway, Manifest, listing, local, mirror, objects};
-use crate::support::repository;
 
 fn file_of(text: &str) -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
@@ -221,14 +222,14 @@ fn each_ailment_is_found_in_files() {
 #[test]
 fn hosts_that_linkerd_lists_without_an_endpoint_mirror_are_named_by_check_and_explain() {
     let hosts = [("db-0", "10.96.1.1"), ("db-1", "10.96.1.2")];
-    let manifest = healthy().with(listing("prod", "db-east", &hosts));
+    let manifest = healthy().with(mirror("prod", "db", "east").listing(&hosts));
     let (checkup, code) = check_of(manifest.clone(), &[]);
     let expected = "yellow: 1 host without endpoint mirror: Service/prod/db-east lists db-1";
     assert_eq!(finding(&checkup, "endpoint-mirrors"), expected);
     assert_eq!(code, Some(0));
     let (_folder, file) = file_of(&manifest.text());
     for (name, exit) in [("db.prod.global", 0), ("db-1.east.db.prod.global", 3)] {
-        let ended = run(&["explain", name, &file]);
+        let ended = run_global_dns(&["explain", name, &file]);
         assert_eq!(ended.code, Some(exit), "{name}");
         let note =
             "Service/prod/db-east lists hosts that have no endpoint mirror: db-1 (10.96.1.2);";
@@ -443,7 +444,7 @@ fn json_has_one_object_a_line_of_the_text() {
     }
     assert_eq!((count("red"), &checkup["success"]), (1, &json!(false)));
     let readme = std::fs::read_to_string(repository("README.md")).unwrap();
-    let text = run(&["check", &file]);
+    let text = run_global_dns(&["check", &file]);
     assert_eq!(text.code, Some(1));
     for one in checks {
         let sign = match one["health"].as_str().unwrap() {
@@ -489,7 +490,7 @@ fn there_are_no_escapes_where_no_terminal_is() {
         &["check", &file, "--output=json"],
         &["check", "--help"],
     ] {
-        let ended = run(arguments);
+        let ended = run_global_dns(arguments);
         assert_eq!(
             (ended.code, ended.stderr.as_str()),
             (Some(0), ""),
@@ -501,7 +502,7 @@ fn there_are_no_escapes_where_no_terminal_is() {
 
 #[test]
 fn the_help_tells_the_exit_codes() {
-    let help = run(&["check", "--help"]).stdout;
+    let help = run_global_dns(&["check", "--help"]).stdout;
     for part in [
         "Exit codes: 0 ",
         "1 ",
@@ -534,7 +535,7 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
         (&["--context=c"], &["'--file <FILE>'", "'--context <NAME>'"]),
         (&["--frob"], &["'--frob'"]),
     ] {
-        let ended = run(&[&["check", &file], flags].concat());
+        let ended = run_global_dns(&[&["check", &file], flags].concat());
         assert_eq!(
             (ended.code, ended.stdout.as_str()),
             (Some(2), ""),
@@ -548,7 +549,7 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
 
 #[test]
 fn files_that_cannot_be_read_are_an_error() {
-    let ended = run(&["check", "--file=/nonexistent"]);
+    let ended = run_global_dns(&["check", "--file=/nonexistent"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
     assert!(ended.stderr.contains("/nonexistent"), "{}", ended.stderr);
 }
@@ -556,7 +557,7 @@ fn files_that_cannot_be_read_are_an_error() {
 #[test]
 fn an_api_server_that_is_not_there_is_one_red_line() {
     // The port was free a moment ago, and nobody listens on it.
-    let port = crate::support::free_port();
+    let port = support::ports::free_port();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
     let text = format!(
@@ -598,7 +599,7 @@ fn a_machine_that_is_neither_pod_nor_has_a_kubeconfig_is_told_so() {
     command
         .env_remove("KUBECONFIG")
         .env_remove("KUBERNETES_SERVICE_HOST");
-    let ended = run_command(command);
+    let ended = run(&mut command);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let line = "× the API server cannot be asked: reading kubeconfig in its usual place";
     assert!(ended.stdout.contains(line), "{}", ended.stdout);

@@ -3,10 +3,9 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
-use hickory_proto::op::Message;
-
-use crate::support::PATIENCE;
-use crate::support::wire::{Over, exchange};
+use support::reply::Reply;
+use support::wait::PATIENCE;
+use support::wire::{Over, exchange};
 
 /// SERVFAIL, NXDOMAIN, REFUSED (RFC 1035 section 4.1.1).
 pub const SERVFAIL: u8 = 2;
@@ -21,14 +20,11 @@ pub fn start(answer: impl Fn(&str, &[u8]) -> Vec<u8> + Send + 'static) -> Socket
         let mut query = [0; 4096];
         while let Ok((length, client)) = socket.recv_from(&mut query) {
             let query = &query[..length];
-            let message = Message::from_vec(query).unwrap();
-            assert!(
-                message.metadata.recursion_desired,
-                "a resolver is asked to recurse"
-            );
-            let name = message.queries[0].name.to_string();
+            let message = Reply::read(query).unwrap();
+            assert_eq!(message.flags(), "rd", "a resolver is asked to recurse");
+            let name = &message.questions[0].name;
             // The client may have given up.
-            let _ = socket.send_to(&answer(&name, query), client);
+            let _ = socket.send_to(&answer(name, query), client);
         }
     });
     address

@@ -4,12 +4,14 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
+use support::commands::global_dns;
+use support::objects::{Manifest, mirror, objects};
+use support::ports::free_port;
+use support::process::{run, run_global_dns};
+use support::server::{Await, Server};
 
 use super::forwarder::{NXDOMAIN, REFUSED, SERVFAIL, code, forward, start};
 use super::{checkup, finding, findings, json_of};
-use crate::support::binary::{Await, Server, global_dns, run, run_command};
-use crate::support::free_port;
-use crate::support::objects::{Manifest, mirror, objects};
 
 fn sample(address: &str) -> Manifest {
     objects().with(mirror("prod", "db", "east").endpoint("db-0", &[address]))
@@ -60,7 +62,7 @@ fn variables_name_the_server_and_the_resolver() {
     command.env("GLOBAL_DNS_RESOLVER", resolver.to_string());
     // What explain and table ask is no name server.
     command.env("GLOBAL_DNS_SERVER", "http://127.0.0.1:9154");
-    let checkup = json_of(&run_command(command));
+    let checkup = json_of(&run(&mut command));
     for check in ["server", "forwarding"] {
         let found = finding(&checkup, check);
         assert!(found.starts_with("green: "), "{found}");
@@ -92,7 +94,7 @@ fn mirrors_that_two_links_write_are_asked_of_the_server_where_its_api_is_given()
     let unknown = "yellow: mirrors that two Links write: not checked, only a running server can know it, and --api is not \
                    given";
     assert_eq!(identity(&[]), unknown);
-    let explain = |source: &str| run(&["explain", "db.prod.global", source]).stdout;
+    let explain = |source: &str| run_global_dns(&["explain", "db.prod.global", source]).stdout;
     let asked = explain(&format!("--server=http://{}", server.api));
     assert!(asked.contains("do two links write it?"), "{asked}");
     let read = explain(&file);

@@ -4,9 +4,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::support::ask::Over;
-use crate::support::binary::{Await, Server, global_dns, run, tool};
-use crate::support::{set, wait_for};
+use support::commands::global_dns;
+use support::differences::set;
+use support::process::{run_global_dns, run_tool};
+use support::server::{Await, Server};
+use support::wait::wait_for;
+use support::wire::Over;
 
 /// Starts the demo on free ports; what it prints goes to a file.
 fn demo() -> (Server, PathBuf) {
@@ -45,7 +48,7 @@ fn each_printed_line_works() {
     for line in text.lines().filter_map(|line| line.strip_prefix("  ")) {
         let words: Vec<&str> = line.split(' ').collect();
         let (program, arguments) = words.split_first().unwrap();
-        let ended = tool(program, arguments);
+        let ended = run_tool(program, arguments);
         assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
         let ["dig", at, "-p", port, asked @ ..] = words.as_slice() else {
             assert_eq!(*program, env!("CARGO_BIN_EXE_global-dns"), "{line}");
@@ -82,7 +85,7 @@ fn each_printed_line_works() {
 #[test]
 fn the_sample_is_one_service_in_three_clusters_and_what_can_happen_to_others() {
     let (server, _printed) = demo();
-    let data = |name: &str| server.ask(name, Over::Udp).data();
+    let data = |name: &str| server.ask(name, Over::Udp).data_set();
     let db = [
         "10.96.10.1",
         "10.96.10.2",
@@ -111,13 +114,13 @@ fn the_sample_can_be_changed_and_goes_with_the_demo() {
     fs::write(&copy, text.replace("10.96.30.1", "10.96.30.7")).unwrap();
     server.wait_for_outcome("db-east.shop.global. A", "10.96.30.7");
     server.signal("INT");
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.exit_code(), Some(0));
     assert!(!Path::new(&copy).exists(), "{copy}");
 }
 
 #[test]
 fn demo_takes_no_other_source() {
     for flag in ["--file=x", "--kubeconfig=x", "--zone=a.test"] {
-        assert_eq!(run(&["demo", flag]).code, Some(2), "{flag}");
+        assert_eq!(run_global_dns(&["demo", flag]).code, Some(2), "{flag}");
     }
 }

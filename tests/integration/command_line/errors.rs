@@ -3,8 +3,10 @@
 use std::net::{TcpListener, UdpSocket};
 use std::time::Duration;
 
-use crate::support::binary::{Ended, Server, global_dns, run, run_command};
-use crate::support::objects::{Manifest, mirror, objects};
+use support::commands::global_dns;
+use support::objects::{Manifest, mirror, objects};
+use support::process::{Ended, run, run_global_dns};
+use support::server::Server;
 
 const FREE: [&str; 3] = [
     "--listen=127.0.0.1:0",
@@ -146,7 +148,7 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
     ];
     for (flags, parts) in cases {
         for command in ["serve", "table"] {
-            let ended = run(&[&[command, &file], *flags].concat());
+            let ended = run_global_dns(&[&[command, &file], *flags].concat());
             let said = sentence(&ended);
             assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{said}");
             for part in *parts {
@@ -175,7 +177,7 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
         ),
     ];
     for (flags, parts) in serve_alone {
-        let ended = run(&[&["serve", &file], *flags].concat());
+        let ended = run_global_dns(&[&["serve", &file], *flags].concat());
         let said = sentence(&ended);
         assert_eq!(ended.code, Some(2), "{said}");
         for part in *parts {
@@ -198,13 +200,13 @@ fn no_command_and_unknown_commands_exit_with_2_and_help_with_0() {
         (&["serve", "--help"], 0),
         (&["--version"], 0),
     ] {
-        assert_eq!(run(arguments).code, Some(code), "{arguments:?}");
+        assert_eq!(run_global_dns(arguments).code, Some(code), "{arguments:?}");
     }
 }
 
 #[test]
 fn every_flag_of_the_issue_is_in_the_help_with_its_variable() {
-    let help = run(&["serve", "--help"]).stdout;
+    let help = run_global_dns(&["serve", "--help"]).stdout;
     for flag in [
         "listen",
         "admin-listen",
@@ -264,7 +266,7 @@ fn a_port_in_use_is_an_error_that_names_the_listener() {
             .filter(|free| !free.starts_with(&format!("{flag}=")));
         let mut arguments = vec!["serve", &file, &taken];
         arguments.extend(others);
-        let ended = run(&arguments);
+        let ended = run_global_dns(&arguments);
         let expected = format!(
             "error: binding the {listener} listener on {address}: Address already in use (os error 98)"
         );
@@ -276,7 +278,7 @@ fn a_port_in_use_is_an_error_that_names_the_listener() {
 fn an_address_that_is_not_ours_is_an_error() {
     let (_folder, file) = sample_file();
     // 192.0.2.0/24 is for documentation (RFC 5737): no host has it.
-    let ended = run(&["serve", &file, "--listen=192.0.2.1:0", FREE[1], FREE[2]]);
+    let ended = run_global_dns(&["serve", &file, "--listen=192.0.2.1:0", FREE[1], FREE[2]]);
     let said = sentence(&ended);
     assert_eq!(ended.code, Some(1));
     assert!(
@@ -288,7 +290,7 @@ fn an_address_that_is_not_ours_is_an_error() {
 #[test]
 fn a_kubeconfig_that_does_not_exist_is_an_error_told_once() {
     for command in ["serve", "table"] {
-        let ended = run(&[command, "--kubeconfig=/nonexistent/kubeconfig"]);
+        let ended = run_global_dns(&[command, "--kubeconfig=/nonexistent/kubeconfig"]);
         let said = sentence(&ended);
         assert_eq!(ended.code, Some(1), "{said}");
         assert!(said.contains("/nonexistent/kubeconfig"), "{said}");
@@ -305,7 +307,7 @@ fn a_kubeconfig_that_cannot_be_read_is_an_error() {
     std::fs::write(&path, "clusters: [\n").unwrap();
     let flag = format!("--kubeconfig={}", path.display());
     for command in ["serve", "table"] {
-        let ended = run(&[command, &flag]);
+        let ended = run_global_dns(&[command, &flag]);
         let said = sentence(&ended);
         assert_eq!(ended.code, Some(1), "{said}");
         assert!(said.contains(&path.display().to_string()), "{said}");
@@ -317,7 +319,7 @@ fn a_context_that_does_not_exist_is_an_error_that_names_it() {
     let (_folder, path) = kubeconfig("https://127.0.0.1:1");
     let flag = format!("--kubeconfig={path}");
     for command in ["serve", "table"] {
-        let ended = run(&[command, &flag, "--context=elsewhere"]);
+        let ended = run_global_dns(&[command, &flag, "--context=elsewhere"]);
         let said = sentence(&ended);
         assert_eq!(ended.code, Some(1), "{said}");
         assert!(said.contains("elsewhere"), "{said}");
@@ -331,7 +333,7 @@ fn an_api_server_that_is_not_there_is_one_sentence_within_half_a_minute() {
         let (_folder, path) = kubeconfig(&format!("{scheme}://{address}"));
         let flag = format!("--kubeconfig={path}");
         for command in [&["table"][..], &["explain", "db.prod.global"]] {
-            let ended = run(&[command, &[flag.as_str()]].concat());
+            let ended = run_global_dns(&[command, &[flag.as_str()]].concat());
             let said = sentence(&ended);
             assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{said}");
             assert!(said.contains("there is no complete table"), "{said}");
@@ -350,7 +352,7 @@ fn a_server_that_is_not_there_is_an_error() {
         &["table", "--output=zone"],
         &["explain", "db.prod.global"],
     ] {
-        let ended = run(&[command, &[flag.as_str()]].concat());
+        let ended = run_global_dns(&[command, &[flag.as_str()]].concat());
         let said = sentence(&ended);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{said}");
         assert!(
@@ -359,7 +361,7 @@ fn a_server_that_is_not_there_is_an_error() {
         );
         assert!(said.contains("onnection refused"), "{said}");
     }
-    let ended = run(&["table", "--server=https://127.0.0.1:1"]);
+    let ended = run_global_dns(&["table", "--server=https://127.0.0.1:1"]);
     assert_eq!(ended.code, Some(1));
     assert!(
         sentence(&ended).contains("only http://"),
@@ -371,14 +373,14 @@ fn a_server_that_is_not_there_is_an_error() {
 #[test]
 fn a_server_and_files_at_once_are_wrong_usage() {
     let (_folder, file) = sample_file();
-    let ended = run(&["table", &file, "--server=http://127.0.0.1:1"]);
+    let ended = run_global_dns(&["table", &file, "--server=http://127.0.0.1:1"]);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
 }
 
 #[test]
 fn a_log_level_that_makes_no_sense_is_an_error() {
     let (_folder, file) = sample_file();
-    let ended = run(&["table", &file, "--log-level=info,="]);
+    let ended = run_global_dns(&["table", &file, "--log-level=info,="]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let said = sentence(&ended);
     assert!(
@@ -393,7 +395,7 @@ fn an_address_of_pod_or_node_that_is_none_is_an_error() {
     for variable in ["GLOBAL_DNS_POD_IPS", "GLOBAL_DNS_NODE_IPS"] {
         let mut command = global_dns(&[&["serve", file.as_str()][..], &FREE].concat());
         command.env(variable, "192.0.2.1,here");
-        let ended = run_command(command);
+        let ended = run(&mut command);
         let expected = format!("error: environment variable {variable}: 'here' is no IP address");
         assert_eq!((ended.code, sentence(&ended)), (Some(1), expected.as_str()));
     }
@@ -406,7 +408,7 @@ fn variables_set_flags_and_flags_win() {
         let mut command = global_dns(&[&["table", &file, "--output=json"], arguments].concat());
         command.env("GLOBAL_DNS_ZONE", "a.test,b.example.test");
         command.env("GLOBAL_DNS_TTL", "7");
-        let ended = run_command(command);
+        let ended = run(&mut command);
         let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
         (
             report["zones"].to_string(),
@@ -424,7 +426,7 @@ fn a_bad_variable_is_wrong_usage_that_names_the_value() {
     let (_folder, file) = sample_file();
     let mut command = global_dns(&["table", &file]);
     command.env("GLOBAL_DNS_ZONE", "a.test,glo bal");
-    let ended = run_command(command);
+    let ended = run(&mut command);
     assert_eq!(ended.code, Some(2));
     assert!(sentence(&ended).contains("'glo bal'"), "{}", ended.stderr);
 }
@@ -438,14 +440,9 @@ fn the_default_cluster_name_warns_as_soon_as_a_local_member_is_published() {
             line["level"] == "WARN" && message.is_some_and(|m| m.contains("--cluster-name"))
         })
     };
-    let with_local =
-        objects()
-            .with(sample())
-            .with(crate::support::objects::local("prod", "db").endpoint(
-                Some("db-0"),
-                "192.0.2.1",
-                true,
-            ));
+    let with_local = objects()
+        .with(sample())
+        .with(support::objects::local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true));
     for (manifest, flags, warns) in [
         (&with_local, &[][..], true),
         (&with_local, &["--cluster-name=hub"], false),

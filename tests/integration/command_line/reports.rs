@@ -4,9 +4,11 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-
-use crate::support::binary::{Ended, Server, get, global_dns, run, spawn};
-use crate::support::objects::{Gateway, Manifest, local, mirror, objects};
+use support::commands::global_dns;
+use support::http::get;
+use support::objects::{Gateway, Manifest, local, mirror, objects};
+use support::process::{Ended, run_global_dns};
+use support::server::Server;
 
 fn sample() -> Manifest {
     let misleading = mirror("prod", "db", "north").endpoint("db-0", &["0.0.0.0"]);
@@ -82,7 +84,7 @@ fn explain_exits_with_0_for_names_that_exist_and_3_for_others() {
                 true => &FLAGS,
                 false => &[],
             };
-            let ended = run(&[&["explain", name, &source], model].concat());
+            let ended = run_global_dns(&[&["explain", name, &source], model].concat());
             assert_eq!(ended.code, Some(code), "{name}: {}", ended.stdout);
             assert!(
                 ended.stdout.contains(&name.to_lowercase()),
@@ -99,7 +101,9 @@ fn explain_says_the_same_offline_by_a_server_and_by_its_api() {
     for (name, _) in NAMES {
         let api = server.api(&format!("/api/v1/explain?name={name}"));
         for source in [offline(&server), format!("--server=http://{}", server.api)] {
-            let ended = run(&[&["explain", name, &source, "--output=json"][..], &FLAGS].concat());
+            let ended = run_global_dns(
+                &[&["explain", name, &source, "--output=json"][..], &FLAGS].concat(),
+            );
             let mut explanation = json_of(&ended);
             let notes = explanation["notes"].as_array_mut().unwrap();
             // But for what a file cannot tell.
@@ -144,7 +148,7 @@ fn explain_says_why_a_service_of_this_cluster_is_no_member() {
         ),
     ] {
         for source in [offline(&server).as_str(), &url] {
-            let ended = run(&["explain", name, source]);
+            let ended = run_global_dns(&["explain", name, source]);
             assert_eq!(ended.code, Some(3), "{}", ended.stdout);
             let is_told = ended.stdout.contains(mends);
             let is_expected = is_known_to_the_server || source != url;
@@ -198,7 +202,7 @@ fn explain_names_each_endpoint_where_it_came_from_and_what_is_missing() {
     let skipped = &explanation["skipped"];
     assert_eq!(skipped[0]["object"], "Service/prod/db-0-north");
     assert_eq!(skipped[0]["reason"], "bad-address");
-    let text = run(&["explain", "db.prod.global", &offline(&server)]).stdout;
+    let text = run_global_dns(&["explain", "db.prod.global", &offline(&server)]).stdout;
     for part in [
         "db-1-east",
         "gateway-down",
@@ -218,7 +222,7 @@ fn explain_of_what_is_no_name_is_an_error() {
     let server = Server::of(sample(), &[]);
     let long = "a".repeat(64);
     for name in ["db..global", long.as_str()] {
-        let ended = run(&["explain", name, &offline(&server)]);
+        let ended = run_global_dns(&["explain", name, &offline(&server)]);
         let expected = format!("error: '{name}' is no domain name\n");
         assert_eq!(
             (ended.code, ended.stderr.as_str()),
@@ -232,11 +236,13 @@ fn explain_of_what_is_no_name_is_an_error() {
 #[test]
 fn table_prints_services_skipped_objects_and_conflicts_for_people() {
     let server = Server::of(sample(), &FLAGS);
-    let ended = run(&[
-        &["table", &offline(&server), "--log-level=error"][..],
-        &FLAGS,
-    ]
-    .concat());
+    let ended = run_global_dns(
+        &[
+            &["table", &offline(&server), "--log-level=error"][..],
+            &FLAGS,
+        ]
+        .concat(),
+    );
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     let lines: Vec<String> = ended
         .stdout
@@ -270,16 +276,22 @@ fn table_says_the_same_offline_by_a_server_and_by_its_api() {
     let server = Server::of(sample(), &FLAGS);
     let api = server.api("/api/v1/table");
     let url = format!("--server=http://{}", server.api);
-    assert_eq!(json_of(&run(&["table", &url, "--output=json"])), api);
+    assert_eq!(
+        json_of(&run_global_dns(&["table", &url, "--output=json"])),
+        api
+    );
     let file = offline(&server);
-    let mut offline = json_of(&run(
-        &[&["table", &file, "--output=json"][..], &FLAGS].concat()
+    let mut offline = json_of(&run_global_dns(
+        &[&["table", &file, "--output=json"][..], &FLAGS].concat(),
     ));
     offline["serial"] = api["serial"].clone();
     assert_eq!(offline, api);
     assert_eq!(server.api("/api/v1/conflicts"), api["conflicts"]);
     let zone = get(server.api, "/api/v1/table?output=zone").unwrap().body;
-    assert_eq!(run(&["table", &url, "--output=zone"]).stdout, zone);
+    assert_eq!(
+        run_global_dns(&["table", &url, "--output=zone"]).stdout,
+        zone
+    );
     assert!(
         zone.contains("db.prod.global.\t7\tIN\tA\t10.96.1.1\n"),
         "{zone}"
@@ -293,7 +305,7 @@ fn the_zone_of_several_must_be_named() {
     for source in [url.as_str(), &offline(&server)] {
         for (named, other) in [("b.test", "global."), ("global", "b.test.")] {
             let flag = format!("--zone={named}");
-            let ended = run(&["table", source, "--output=zone", &flag]);
+            let ended = run_global_dns(&["table", source, "--output=zone", &flag]);
             assert_eq!(ended.code, Some(0), "{source}, {flag}: {}", ended.stderr);
             let start = format!("{named}.\t");
             assert!(
@@ -308,7 +320,7 @@ fn the_zone_of_several_must_be_named() {
         vec!["table", &url, "--output=zone"],
         vec!["table", &url, "--output=zone", "--zone=c.test"],
     ] {
-        let ended = run(&arguments);
+        let ended = run_global_dns(&arguments);
         assert_eq!(
             (ended.code, ended.stdout.as_str()),
             (Some(1), ""),
@@ -331,7 +343,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     for form in ["text", "json", "zone"] {
         let mut command = global_dns(&["table", &offline(&server), "--output", form]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = spawn(command);
+        let mut child = command.spawn().unwrap();
         let mut first = String::new();
         let mut stdout = BufReader::with_capacity(16, child.stdout.take().unwrap());
         stdout.read_line(&mut first).unwrap();
@@ -363,7 +375,7 @@ fn there_are_no_escapes_where_no_terminal_is() {
         &["serve", "--help"],
         &["table", &file, "--log-level=trace"],
     ] {
-        let ended = run(arguments);
+        let ended = run_global_dns(arguments);
         assert!(!ended.stdout.contains('\u{1b}'), "{arguments:?}");
         assert!(!ended.stderr.contains('\u{1b}'), "{arguments:?}");
     }

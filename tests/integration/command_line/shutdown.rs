@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::ask::Over;
-use crate::support::binary::{Page, Server};
-use crate::support::objects::{Manifest, mirror};
-use crate::support::{set, wait_for};
+use support::http::Page;
+use support::objects::{Manifest, mirror};
+use support::server::Server;
+use support::wait::wait_for;
+use support::wire::Over;
 
 fn sample() -> Manifest {
     mirror("prod", "db", "east")
@@ -31,10 +32,10 @@ fn readiness_fails_answers_go_on_and_the_end_is_clean() {
         assert_eq!(server.admin("/livez").status, 200);
         for over in [Over::Udp, Over::Tcp] {
             let reply = server.ask("db.prod.global. A", over);
-            assert_eq!(reply.data(), set(["10.96.1.1"]), "{signal}, {over:?}");
+            assert_eq!(reply.data(), ["10.96.1.1"], "{signal}, {over:?}");
         }
         assert!(!server.has_ended(), "SIG{signal}");
-        assert_eq!(server.end(), Some(0), "SIG{signal}");
+        assert_eq!(server.exit_code(), Some(0), "SIG{signal}");
         assert!(sent.elapsed() >= grace, "{:?}", sent.elapsed());
         let fields = server
             .log
@@ -53,7 +54,7 @@ fn a_second_signal_ends_it_at_once() {
         assert!(!server.has_ended());
         server.signal(second);
         // A minute is waited for the end, and not ten. Which exit code it has is not promised; a signal's death has none.
-        assert!(server.end().is_some(), "{first}, {second}");
+        assert!(server.exit_code().is_some(), "{first}, {second}");
     }
 }
 
@@ -61,5 +62,5 @@ fn a_second_signal_ends_it_at_once() {
 fn a_signal_without_grace_ends_it_cleanly() {
     let mut server = Server::of(sample(), &["--grace=0s"]);
     server.signal("TERM");
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.exit_code(), Some(0));
 }

@@ -3,11 +3,17 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use support::certificates::{Issued, issue, issue_good};
+use support::encrypted::{QUIC, serve};
+use support::https::{PATH, post};
+use support::process::run_global_dns;
+use support::query::query;
+use support::quic::Quic;
+use support::server::Server;
+use support::tls::ask;
+use support::wait::wait_for;
+
 use super::small;
-use crate::support::ask::question;
-use crate::support::binary::{Server, run};
-use crate::support::encrypted::{Issued, PATH, QUIC, Quic, ask, issue, issue_good, post, serve};
-use crate::support::wait_for;
 
 const DAY: i64 = 24 * 3_600;
 const KEPT: &str = "Kept the last certificate: a file cannot be used";
@@ -40,10 +46,10 @@ fn a_new_certificate_is_shown_and_open_connections_stay() {
         (after - before - 60.0 * DAY as f64).abs() < 60.0,
         "{before} {after}"
     );
-    let packet = question("db.prod.global. A").packet();
+    let packet = query("db.prod.global. A").0;
     ask(&mut stream, &packet).unwrap();
     pages.send(&post(PATH), &packet).unwrap().message();
-    assert_eq!(server.count_logged(KEPT), 0);
+    assert_eq!(server.log.count(KEPT), 0);
 }
 
 #[test]
@@ -122,7 +128,7 @@ fn a_broken_certificate_keeps_the_last_one_and_is_told_once() {
             "{what}: {error}"
         );
         assert!(is_shown(&old, &server), "{what}");
-        assert_eq!(server.count_logged(KEPT), index + 1, "{what}");
+        assert_eq!(server.log.count(KEPT), index + 1, "{what}");
         // Good again: nothing to tell, and the next trouble is a new one.
         old.write(server.folder());
     }
@@ -147,7 +153,7 @@ fn the_first_certificate_must_be_good() {
     let start = || {
         let flags = flags.each_ref().map(String::as_str);
         let listen = ["serve", "--tls-listen=127.0.0.1:0", "--listen=127.0.0.1:0"];
-        let ended = run(&[&listen[..], &flags].concat());
+        let ended = run_global_dns(&[&listen[..], &flags].concat());
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         ended.stderr
     };
@@ -184,6 +190,6 @@ fn a_certificate_that_is_not_valid_is_shown_all_the_same_and_warned_of_once() {
         wait_for("the new certificate", || {
             is_shown(&good, &server).then_some(())
         });
-        assert_eq!(server.count_logged(said), 1, "{said}");
+        assert_eq!(server.log.count(said), 1, "{said}");
     }
 }

@@ -2,15 +2,17 @@
 
 use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, HandshakeKind};
+use support::certificates::{Authority, Issued, issue_good};
+use support::encrypted::{QUIC, files};
+use support::https::{Http1, Http2, PATH, post};
+use support::process::run_global_dns;
+use support::query::query;
+use support::quic::Quic;
+use support::server::{Await, Server};
+use support::tls::{Client, Offer, alert, ask};
+use support::wait::wait_for;
 
 use super::small;
-use crate::support::ask::question;
-use crate::support::binary::{Await, Server, run};
-use crate::support::encrypted::{
-    Authority, Client, Http1, Http2, Issued, Offer, PATH, QUIC, Quic, ask, files, issue_good, post,
-};
-use crate::support::tls::alert;
-use crate::support::wait_for;
 
 const RELOADED: &str = "Reloaded the certificate authorities of clients";
 
@@ -29,7 +31,7 @@ struct Visitor {
 }
 
 fn packet() -> Vec<u8> {
-    question("db.prod.global. A").packet()
+    query("db.prod.global. A").0
 }
 
 /// Serves those who have a certificate of these authorities.
@@ -167,7 +169,7 @@ fn a_client_is_told_why() {
 #[test]
 fn without_the_flag_no_client_is_asked_for_a_certificate() {
     let issued = issue_good();
-    let server = crate::support::encrypted::serve(small(), &issued, &[QUIC]);
+    let server = support::encrypted::serve(small(), &issued, &[QUIC]);
     let guarded = Guarded { server, issued };
     let own = Authority::new("anybody").issue_client();
     for identity in [None, Some(&own)] {
@@ -274,7 +276,7 @@ fn the_first_file_must_be_good() {
             "--listen=127.0.0.1:0",
             &flag,
         ];
-        let ended = run(&[&listen[..], &files].concat());
+        let ended = run_global_dns(&[&listen[..], &files].concat());
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         let named = ca.display().to_string();
         assert!(ended.stderr.contains(&named), "{}", ended.stderr);

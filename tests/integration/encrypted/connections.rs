@@ -2,22 +2,23 @@
 
 use std::net::{IpAddr, TcpStream};
 
-use hickory_proto::op::{Message, ResponseCode};
+use support::certificates::issue_good;
+use support::encrypted::{QUIC, connect_from, files, serve};
+use support::https::{Http1, PATH, get, post};
+use support::query::query;
+use support::quic::Quic;
+use support::reply::Reply;
+use support::tls::{End, Stream, ask, end_of};
+use support::wait::{PATIENCE, wait_for};
+use support::wire::read_framed;
 
 use super::small;
 use crate::connections::{TOO_FEW, start_limited};
-use crate::support::ask::question;
-use crate::support::encrypted::{
-    Http1, PATH, QUIC, Quic, Stream, ask, connect_from, files, get, issue_good, post, serve,
-};
-use crate::support::tls::{End, end_of};
-use crate::support::wire::read_framed;
-use crate::support::{PATIENCE, wait_for};
 
 const OPEN: &str = "global_dns_tcp_connections";
 
 fn packet() -> Vec<u8> {
-    question("db.prod.global. A").packet()
+    query("db.prod.global. A").0
 }
 
 fn is_answered(stream: &mut Stream) -> bool {
@@ -35,7 +36,7 @@ fn a_client_has_its_own_address() {
     let issued = issue_good();
     let server = serve(small(), &issued, &["--allow=127.0.0.5", QUIC]);
     let address = |listener| server.address(listener);
-    for (host, wanted) in [(5, ResponseCode::NoError), (1, ResponseCode::Refused)] {
+    for (host, wanted) in [(5, "NOERROR"), (1, "REFUSED")] {
         let own = IpAddr::from([127, 0, 0, host]);
         let connect = |listener, protocol| {
             let stream = connect_from(own, address(listener));
@@ -55,8 +56,7 @@ fn a_client_has_its_own_address() {
             ("GET", by_get),
             ("QUIC", quic),
         ] {
-            let reply = Message::from_vec(&reply).unwrap();
-            let rcode = reply.metadata.response_code;
+            let rcode = Reply::read(&reply).unwrap().status();
             assert_eq!(rcode, wanted, "127.0.0.{host} over {over}");
         }
     }
@@ -81,7 +81,7 @@ fn one_more_than_the_limit_takes_the_place_of_the_longest_idle() {
     for _ in 0..2 {
         assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
         let mut plain = TcpStream::connect(server.dns).unwrap();
-        let framed = crate::support::wire::frame(&packet());
+        let framed = support::wire::frame(&packet());
         std::io::Write::write_all(&mut plain, &framed).unwrap();
         assert!(read_framed(&mut plain).is_ok());
     }

@@ -1,9 +1,14 @@
 //! Flags, metrics, log lines.
 
+use support::certificates::issue_good;
+use support::commands::global_dns;
+use support::encrypted::{QUIC, serve};
+use support::https::{PATH, get, post, request};
+use support::process::{run, run_global_dns};
+use support::query::query;
+use support::server::{Await, Server};
+
 use super::small;
-use crate::support::ask::question;
-use crate::support::binary::{Await, Server, global_dns, run, run_command};
-use crate::support::encrypted::{PATH, QUIC, get, issue_good, post, request, serve};
 
 const METRIC: &str = "global_dns_certificate_expiry_timestamp_seconds";
 
@@ -60,7 +65,7 @@ fn a_listener_needs_both_files_and_the_files_need_a_listener() {
         ),
     ];
     for (flags, said) in cases {
-        let ended = run(&[&["serve", "--file=x"], flags].concat());
+        let ended = run_global_dns(&[&["serve", "--file=x"], flags].concat());
         assert_eq!(ended.code, Some(2), "{flags:?}: {}", ended.stderr);
         for part in said {
             assert!(ended.stderr.contains(part), "{flags:?}: {}", ended.stderr);
@@ -68,7 +73,7 @@ fn a_listener_needs_both_files_and_the_files_need_a_listener() {
     }
     let mut command = global_dns(&["serve", "--file=x"]);
     command.env("GLOBAL_DNS_TLS_LISTEN", "127.0.0.1:0,[::1]:0");
-    let ended = run_command(command);
+    let ended = run(&mut command);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(
         ended.stderr.contains("--tls-cert <FILE>"),
@@ -96,7 +101,8 @@ fn an_address_in_use_is_an_error_that_names_the_listener() {
             format!("--{listener}-listen={address}"),
             "--listen=127.0.0.1:0".to_owned(),
         ];
-        let ended = run(&[&["serve"], &flags.each_ref().map(String::as_str)[..]].concat());
+        let ended =
+            run_global_dns(&[&["serve"], &flags.each_ref().map(String::as_str)[..]].concat());
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         let wanted = format!("error: binding the {listener} listener on {address}: ");
         assert!(ended.stderr.contains(&wanted), "{}", ended.stderr);
@@ -130,7 +136,7 @@ fn everything_can_be_said_by_variables() {
         command.env(format!("GLOBAL_DNS_{name}"), value);
     }
     let server = Server::start_command(folder, command, Await::Ready);
-    let packet = question("db.prod.global. A").packet();
+    let packet = query("db.prod.global. A").0;
     let reply = issued.request(server.address("https"), &post("/ask"), &packet);
     assert!(reply.message().len() > 12);
 }
@@ -146,7 +152,7 @@ fn queries_are_counted_by_transport() {
     let issued = issue_good();
     let server = serve(small(), &issued, &[QUIC]);
     let (tls, https) = (server.address("tls"), server.address("https"));
-    let packet = question("db.prod.global. A").packet();
+    let packet = query("db.prod.global. A").0;
     let of_quic = [&[0, 0], &packet[2..]].concat();
     for _ in 0..3 {
         issued.ask_tls(tls, &packet).unwrap();
@@ -195,7 +201,7 @@ fn neither_queries_nor_what_clients_get_wrong_are_logged() {
     let (tls, https) = (server.address("tls"), server.address("https"));
     server.log.wait(0, "Published table"); // it may come after the server is ready
     let mark = server.log.mark();
-    let packet = question("db.prod.global. A").edns(1232).packet();
+    let packet = query("db.prod.global. A +bufsize=1232").0;
     let no_length: &[u8] =
         b"\x12\x34\x01\0\0\x01\0\0\0\0\0\x01\x01a\0\0\x01\0\x01\0\0\x29\x04\xd0\0\0\0\0\0\x02\0\x03";
     let cut: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x02a";

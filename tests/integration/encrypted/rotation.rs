@@ -6,13 +6,16 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use support::certificates::{Authority, Issued};
+use support::encrypted::{QUIC, files};
+use support::https::{Http1, Http2, PATH, get, post};
+use support::query::query;
+use support::quic::Quic;
+use support::server::{Await, Server};
+use support::tls::{Client, Offer, ask};
+use support::wait::wait_for;
+
 use super::small;
-use crate::support::ask::question;
-use crate::support::binary::{Await, Server};
-use crate::support::encrypted::{
-    Authority, Client, Http1, Http2, Issued, Offer, PATH, QUIC, Quic, ask, files, get, post,
-};
-use crate::support::wait_for;
 
 const ROTATIONS: usize = 20;
 /// Between two queries of one client: there are several, and the server has other things to do.
@@ -69,7 +72,7 @@ fn no_query_fails_while_certificates_change() {
     let flags = files.each_ref().map(String::as_str);
     let server = Server::start(folder, &[&flags[..], &listen].concat(), Await::Ready);
     let (tls, https) = (server.address("tls"), server.address("https"));
-    let packet = question("db.prod.global. A").packet();
+    let packet = query("db.prod.global. A").0;
     let of_quic = [&[0, 0], &packet[2..]].concat();
     // A session would spare the client the certificate: each has none but its own.
     let client = |protocol| Client::new(&first, Offer::of(&[protocol]));

@@ -8,20 +8,21 @@ mod transports;
 
 use std::collections::BTreeSet;
 
-use hickory_proto::op::Message;
-use hickory_proto::rr::Record;
-
-use crate::support::ask::question;
-use crate::support::assert_none;
-use crate::support::binary::{Server, get};
-use crate::support::encrypted::{QUIC, issue_good, post, request, serve};
-use crate::support::objects::{Gateway, Manifest, local, mirror, objects};
-use crate::support::tls::{End, end_of};
-use crate::support::wire::{Over, exchange};
-use crate::support::{PATIENCE, set};
 use messages::{Asked, Kind};
 use normal::Normal;
 use oracle::Oracle;
+use support::certificates::issue_good;
+use support::differences::{assert_none, set};
+use support::encrypted::{QUIC, serve};
+use support::http::get;
+use support::https::{post, request};
+use support::objects::{Gateway, Manifest, local, mirror, objects};
+use support::query::{hex, query};
+use support::reply::{Record, Reply};
+use support::server::Server;
+use support::tls::{End, end_of};
+use support::wait::PATIENCE;
+use support::wire::{Over, exchange};
 use transports::{Replies, Transports};
 
 const FLAGS: [&str; 6] = [
@@ -222,32 +223,32 @@ fn is_shortened(asked: &Asked, udp: &Normal, tcp: &Normal) -> bool {
     {
         return false;
     }
-    let read = |normal: &Normal| Message::from_vec(&normal.octets);
+    let read = |normal: &Normal| Reply::read(&normal.octets);
     let (Ok(udp), Ok(tcp)) = (read(udp), read(tcp)) else {
         return false;
     };
-    let is_whole = udp.answers == tcp.answers && udp.authorities == tcp.authorities;
-    udp.metadata.truncation != is_whole
+    let is_whole = udp.answers == tcp.answers && udp.authority == tcp.authority;
+    udp.is_truncated() != is_whole
         && tcp.answers.starts_with(&udp.answers)
-        && tcp.additionals.starts_with(&udp.additionals)
-        && (udp.metadata.response_code, &udp.queries) == (tcp.metadata.response_code, &tcp.queries)
-        && udp.edns == tcp.edns
+        && tcp.additional.starts_with(&udp.additional)
+        && (udp.rcode, &udp.questions) == (tcp.rcode, &tcp.questions)
+        && udp.opt == tcp.opt
 }
 
 /// A reply in lines that can be compared: its compression, the order of its records and its identifier aside.
 fn seen(reply: &[u8]) -> Vec<String> {
     let normal = Normal::of(reply, &[]);
-    let message = Message::from_vec(&normal.octets).unwrap();
+    let message = Reply::read(&normal.octets).unwrap();
     let bits = u16::from_be_bytes([reply[2], reply[3]]);
     let mut lines = vec![
-        format!("bits {bits:#06x}, {}", message.metadata.response_code),
-        format!("questions {:?}", message.queries),
-        format!("OPT {:?}", message.edns),
+        format!("bits {bits:#06x}, {}", message.status()),
+        format!("questions {:?}", message.questions),
+        format!("OPT {:?}", message.opt),
     ];
     let sections = [
         ("answer", &message.answers),
-        ("authority", &message.authorities),
-        ("additional", &message.additionals),
+        ("authority", &message.authority),
+        ("additional", &message.additional),
     ];
     for (name, records) in sections {
         let texts = set(records.iter().map(text));
@@ -260,17 +261,13 @@ fn text(record: &Record) -> String {
     record.to_string().to_lowercase()
 }
 
-fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
-}
-
 /// Nobody gets a word who does not ask: over a stream that is its end, over HTTP a bad request.
 #[test]
 fn what_is_never_answered_is_answered_by_nobody() {
     let issued = issue_good();
     let server = serve(sample(), &issued, &FLAGS);
     let (tls, https) = (server.address("tls"), server.address("https"));
-    let query = question("db.prod.global. A").packet();
+    let query = query("db.prod.global. A").0;
     let mut response = query.clone();
     response[2] |= 0x80;
     for (what, packet) in [
@@ -291,11 +288,11 @@ fn what_is_never_answered_is_answered_by_nobody() {
         assert_eq!(&reply[..2], b"ab", "{what} over UDP");
         assert!(exchange(server.dns, packet, Over::Tcp, PATIENCE).is_err());
         let mut stream = issued.tls(tls);
-        crate::support::tls::send(&mut stream, packet).unwrap();
+        support::tls::send(&mut stream, packet).unwrap();
         assert_eq!(end_of(&mut stream), End::CloseNotify, "{what} over TLS");
         let by_post = issued.request(https, &post("/dns-query"), packet);
         assert_eq!(by_post.status, 400, "{what} by POST");
-        let encoded = crate::support::https::base64url(packet);
+        let encoded = support::https::base64url(packet);
         let by_get = request("GET", &format!("/dns-query?dns={encoded}"));
         assert_eq!(issued.request(https, &by_get, &[]).status, 400, "{what}");
     }
@@ -313,22 +310,18 @@ fn what_no_message_holds_is_cut_alike() {
     let server = serve(objects().with(huge), &issued, &FLAGS);
     let mut transports = Transports::connect(&server, &issued);
     for asked in ["huge.prod.global. A", "huge.prod.global. SRV"] {
-        let packet = question(asked).edns(1232).packet();
+        let packet = query(&format!("{asked} +edns")).0;
         let asked = Asked::plain(asked, packet);
         let replies = transports.ask(std::slice::from_ref(&asked)).remove(0);
-        let tcp = Message::from_vec(&replies.tcp).unwrap();
-        assert!(
-            tcp.metadata.truncation && tcp.edns.is_some(),
-            "{}",
-            asked.what
-        );
+        let tcp = Reply::read(&replies.tcp).unwrap();
+        assert!(tcp.is_truncated() && tcp.opt.is_some(), "{}", asked.what);
         assert!(tcp.answers.len() > 1_000, "{}", tcp.answers.len());
         for (over, reply) in &replies.streams {
             assert_eq!(reply[2..], replies.tcp[2..], "{} over {over}", asked.what);
         }
         // Over QUIC names are compressed less, so that fewer records fit.
-        let quic = Message::from_vec(&replies.quic.unwrap()).unwrap();
-        assert!(quic.metadata.truncation && quic.edns.is_some());
+        let quic = Reply::read(&replies.quic.unwrap()).unwrap();
+        assert!(quic.is_truncated() && quic.opt.is_some());
         assert!(quic.answers.len() > 500, "{}", quic.answers.len());
     }
     let of = |proto: &str| format!("global_dns_truncated_responses_total{{proto=\"{proto}\"}}");

@@ -3,19 +3,19 @@
 use std::io::Write as _;
 
 use http::Method;
+use support::certificates::{Issued, issue_good};
+use support::encrypted::{QUIC, serve};
+use support::https::{Http1, PATH, get, post};
+use support::query::query;
+use support::server::Server;
+use support::tls::{End, Stream, ask, end_of, send};
+use support::wait::wait_for;
+use support::wire::{frame, read_framed};
 
 use super::small;
-use crate::support::ask::question;
-use crate::support::binary::Server;
-use crate::support::encrypted::{
-    Http1, Issued, PATH, QUIC, Stream, ask, get, issue_good, post, send, serve,
-};
-use crate::support::tls::{End, end_of};
-use crate::support::wait_for;
-use crate::support::wire::{frame, read_framed};
 
 fn packet() -> Vec<u8> {
-    question("db.prod.global. A").packet()
+    query("db.prod.global. A").0
 }
 
 fn start(grace: &str) -> (Issued, Server) {
@@ -66,7 +66,7 @@ fn answers_go_on_during_the_grace_period_and_the_end_is_clean() {
     assert_eq!(end_of(&mut kept), End::CloseNotify);
     assert_eq!(end_of(first.0.get_mut()), End::CloseNotify);
     quic.closed();
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.exit_code(), Some(0));
     server.log.wait(0, "Stopped");
 }
 
@@ -97,7 +97,7 @@ fn nothing_that_was_asked_before_the_end_is_lost() {
         connection.receive(&Method::GET).unwrap().message();
         assert_eq!(end_of(connection.0.get_mut()), End::CloseNotify);
     }
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.exit_code(), Some(0));
 }
 
 /// A request that had begun when the end came is answered, and no other is taken (RFC 9113 section 6.8).
@@ -122,7 +122,7 @@ fn a_request_that_has_begun_is_answered() {
     second.send_part(&mut upload, &last, true).unwrap();
     first.receive(&Method::POST).unwrap().message();
     second.end(upload).unwrap().message();
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.exit_code(), Some(0));
 }
 
 fn packet_parts() -> (Vec<u8>, Vec<u8>) {
@@ -151,7 +151,7 @@ fn nobody_keeps_the_server_from_its_end() {
         while send(&mut busy, &packet()).is_ok() && read_framed(&mut busy).is_ok() {}
     });
     server.signal("TERM");
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.exit_code(), Some(0));
     asking.join().unwrap();
     drop((half, slow, silent));
 }

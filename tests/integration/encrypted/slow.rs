@@ -4,19 +4,22 @@ use std::io::{ErrorKind, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use support::certificates::{Issued, issue_good};
+use support::encrypted::serve;
+use support::https::{Http1, Http2, PATH, get, post};
+use support::query::query;
+use support::tls::{End, end_of, localhost, send};
+use support::wait::PATIENCE;
+use support::wire::frame;
+
 use super::small;
 use crate::connections::wait_for_end;
-use crate::support::PATIENCE;
-use crate::support::ask::question;
-use crate::support::encrypted::{Http1, Http2, Issued, PATH, get, issue_good, post, send, serve};
-use crate::support::tls::{End, end_of, localhost};
-use crate::support::wire::frame;
 
 /// What the rest of a message, a body or a handshake may take.
 const LIMIT: Duration = Duration::from_secs(5);
 
 fn packet() -> Vec<u8> {
-    question("db.prod.global. A").packet()
+    query("db.prod.global. A").0
 }
 
 /// What a client says first.

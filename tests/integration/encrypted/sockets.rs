@@ -3,13 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
 
+use support::certificates::issue_good;
+use support::differences::set;
+use support::encrypted::{QUIC, files, serve};
+use support::https::{PATH, post};
+use support::query::query;
+use support::server::{Await, Server};
+use support::sockets::Socket;
+use support::wait::{wait_for, wait_for_ok};
+use support::wire::Over;
+
 use super::small;
-use crate::support::ask::question;
-use crate::support::binary::{Await, Server};
-use crate::support::encrypted::{PATH, QUIC, files, issue_good, post, serve};
-use crate::support::sockets::Socket;
-use crate::support::wire::Over;
-use crate::support::{set, wait_for, wait_for_ok};
 
 /// Every address that the log names, by listener.
 fn listeners(server: &Server) -> BTreeMap<String, BTreeSet<SocketAddr>> {
@@ -52,7 +56,7 @@ fn expected(listeners: &BTreeMap<String, BTreeSet<SocketAddr>>) -> BTreeSet<Sock
 /// Waits until the listeners are all that is open: a connection's end takes its time.
 fn wait_until_alone(server: &Server, expected: &BTreeSet<Socket>) {
     wait_for_ok("nothing but listeners", || {
-        let open = server.sockets();
+        let open = server.process().sockets();
         (open == *expected)
             .then_some(())
             .ok_or_else(|| format!("open: {open:#?}, expected: {expected:#?}"))
@@ -62,7 +66,7 @@ fn wait_until_alone(server: &Server, expected: &BTreeSet<Socket>) {
 #[test]
 fn nothing_listens_that_no_flag_asked_for() {
     let issued = issue_good();
-    let packet = question("db.prod.global. A").packet();
+    let packet = query("db.prod.global. A").0;
     let has_v6 = TcpListener::bind("[::1]:0").is_ok();
     for chosen in 0..8 {
         let folder = tempfile::tempdir().unwrap();
@@ -108,8 +112,8 @@ fn nothing_listens_that_no_flag_asked_for() {
             }
         }
         for address in listeners["dns"].iter().filter(|address| address.is_ipv4()) {
-            question("db.prod.global. A").resolve(*address);
-            question("db.prod.global. A").ask(*address, Over::Tcp);
+            support::wire::resolve(*address, "db.prod.global. A");
+            support::wire::ask(*address, "db.prod.global. A", Over::Tcp);
         }
         wait_until_alone(&server, &expected);
     }
@@ -124,15 +128,15 @@ fn a_connection_takes_one_descriptor() {
     let issued = issue_good();
     let server = serve(small(), &issued, &[QUIC]);
     let (tls, https) = (server.address("tls"), server.address("https"));
-    let packet = question("db.prod.global. A").packet();
+    let packet = query("db.prod.global. A").0;
     wait_until_alone(&server, &expected(&listeners(&server)));
-    let before = server.descriptors();
+    let before = server.process().descriptors();
 
     let mut streams: Vec<_> = (0..20).map(|_| issued.tls(tls)).collect();
     let mut first: Vec<_> = (0..20).map(|_| issued.http1(https)).collect();
     let mut second: Vec<_> = (0..10).map(|_| issued.http2(https)).collect();
     for stream in &mut streams {
-        crate::support::tls::ask(stream, &packet).unwrap();
+        support::tls::ask(stream, &packet).unwrap();
     }
     for connection in &mut first {
         connection.send(&post(PATH), &packet).unwrap().message();
@@ -140,7 +144,7 @@ fn a_connection_takes_one_descriptor() {
     for connection in &mut second {
         connection.send(&post(PATH), &packet).unwrap().message();
     }
-    assert_eq!(server.descriptors() - before, 50);
+    assert_eq!(server.process().descriptors() - before, 50);
 
     // All of QUIC goes through one socket.
     let quic: Vec<_> = (0..10)
@@ -149,11 +153,11 @@ fn a_connection_takes_one_descriptor() {
     for connection in &quic {
         connection.ask(&packet_of_quic(&packet)).unwrap();
     }
-    assert_eq!(server.descriptors() - before, 50);
+    assert_eq!(server.process().descriptors() - before, 50);
 
     drop((streams, first, second, quic));
     wait_for("the descriptors of before", || {
-        (server.descriptors() == before).then_some(())
+        (server.process().descriptors() == before).then_some(())
     });
 }
 
@@ -163,14 +167,14 @@ fn a_handshake_takes_one_descriptor_and_gives_it_back() {
     let issued = issue_good();
     let server = serve(small(), &issued, &[]);
     wait_until_alone(&server, &expected(&listeners(&server)));
-    let before = server.descriptors();
+    let before = server.process().descriptors();
     let silent: Vec<_> = ["tls", "https"]
         .iter()
         .flat_map(|listener| [server.address(listener); 10])
         .map(|address| std::net::TcpStream::connect(address).unwrap())
         .collect();
     wait_for("a descriptor for each", || {
-        (server.descriptors() == before + silent.len()).then_some(())
+        (server.process().descriptors() == before + silent.len()).then_some(())
     });
     for listener in ["tls", "https"] {
         let refused = issued.client(&["smtp"]).connect(server.address(listener));
@@ -178,6 +182,6 @@ fn a_handshake_takes_one_descriptor_and_gives_it_back() {
     }
     drop(silent);
     wait_for("the descriptors of before", || {
-        (server.descriptors() == before).then_some(())
+        (server.process().descriptors() == before).then_some(())
     });
 }

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-
-use crate::support::ask::Over;
-use crate::support::binary::Server;
-use crate::support::{assert_none, repository, set};
+use support::differences::{assert_none, set};
+use support::repository::repository;
+use support::server::Server;
+use support::wire::Over;
 
 /// The objects of the source cluster: what precedes section 1 is in another one.
 fn examples() -> Server {
@@ -23,7 +23,7 @@ const NORTH: [&str; 1] = ["10.43.201.30"];
 #[test]
 fn the_steady_state_answers_with_the_five_that_live() {
     let server = examples();
-    let data = |name: &str| server.ask(name, Over::Udp).data();
+    let data = |name: &str| server.ask(name, Over::Udp).data_set();
     let live = set([&EAST[..], &WEST].concat());
     assert_eq!(data("nginx.default.global. A"), live);
     assert_eq!(data("east.nginx.default.global. A"), set(EAST));

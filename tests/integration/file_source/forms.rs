@@ -1,11 +1,12 @@
 //! The forms of input: documents, lists, typed lists, JSON, several files, and what `kubectl` prints.
 
 use serde_json::{Value, json};
-
-use crate::support::ask::Over;
-use crate::support::binary::{Ended, Server, run};
-use crate::support::objects::{Gateway, Manifest, local, mirror, objects};
-use crate::support::{repository, set};
+use support::differences::set;
+use support::objects::{Gateway, Manifest, local, mirror, objects};
+use support::process::{Ended, run_global_dns};
+use support::repository::repository;
+use support::server::Server;
+use support::wire::Over;
 
 /// One service in two clusters and this one, another whose gateway is down.
 fn sample() -> Manifest {
@@ -63,7 +64,7 @@ fn table_of(texts: &[&str]) -> Ended {
         std::fs::write(&path, text).unwrap();
         arguments.push(format!("--file={}", path.display()));
     }
-    run(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    run_global_dns(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 fn report(ended: &Ended) -> Value {
@@ -162,7 +163,7 @@ fn what_kubectl_prints_is_read() {
     let east = ["10.96.146.197", "10.96.48.116", "10.96.33.115"];
     let west = ["10.96.200.190", "10.96.46.26", "10.96.139.176"];
     let north = ["10.96.195.82", "10.96.55.36", "10.96.106.244"];
-    let data = |name: &str| server.ask(name, Over::Udp).data();
+    let data = |name: &str| server.ask(name, Over::Udp).data_set();
     assert_eq!(
         data("nginx.default.global. A"),
         set([east, west, north].concat())

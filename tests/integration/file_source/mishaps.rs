@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
-
-use crate::support::ask::{Over, question};
-use crate::support::binary::{Server, run};
-use crate::support::objects::{Manifest, mirror, objects};
+use serde_json::Value;
+use support::objects::{Manifest, mirror, objects, with_cluster_ip};
+use support::process::run_global_dns;
+use support::server::Server;
+use support::wire::Over;
 
 fn good() -> Manifest {
     mirror("prod", "db", "east")
@@ -25,7 +25,7 @@ fn complaint(command: &[&str], files: &[(&str, Option<&str>)]) -> String {
         }
         arguments.push(format!("--file={}", path.display()));
     }
-    let ended = run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let ended = run_global_dns(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(
         (ended.code, ended.stdout.as_str()),
         (Some(1), ""),
@@ -179,15 +179,7 @@ fn a_bad_object_is_skipped_and_counted_and_the_rest_is_served() {
     let orphan = endpoint_mirror(5);
     bad.0[orphan]["metadata"]["labels"]["mirror.linkerd.io/headless-mirror-svc-name"] =
         Value::from("db-gone");
-    let cluster_ip = json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {
-            "name": "web-east", "namespace": "prod",
-            "labels": {"mirror.linkerd.io/mirrored-service": "true", "mirror.linkerd.io/cluster-name": "east"},
-            "annotations": {"mirror.linkerd.io/remote-svc-fq-name": "web.prod.svc.cluster.local"},
-        },
-        "spec": {"clusterIP": "10.96.3.1", "clusterIPs": ["10.96.3.1"], "ports": []},
-    });
+    let cluster_ip = with_cluster_ip(mirror("prod", "web", "east").service(), "10.96.3.1");
     let server = Server::of(objects().with(good()).with(bad).with(cluster_ip), &[]);
 
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1 10.96.2.1");
@@ -343,7 +335,7 @@ fn names_that_exceed_the_limits_of_dns_are_left_out() {
     let bad_name = "global_dns_skipped_objects{reason=\"bad-name\"}";
     assert_eq!(server.metric(bad_name), 1.0);
     // The zone file leaves out what no question can ask for.
-    let zone = crate::support::binary::get(server.api, "/api/v1/table?output=zone").unwrap();
+    let zone = support::http::get(server.api, "/api/v1/table?output=zone").unwrap();
     let owners = zone
         .body
         .lines()
@@ -365,13 +357,9 @@ fn a_table_that_is_too_old_is_servfail_until_its_source_is_mended() {
         "global. SOA",
         "ns.dns.global. A",
     ] {
-        let reply = question(asked).edns(1232).ask(server.dns, Over::Udp);
-        let error = reply.edns.and_then(|edns| edns.error);
-        assert_eq!(
-            (reply.rcode.as_str(), error),
-            ("SERVFAIL", Some(24)),
-            "{asked}"
-        );
+        let reply = server.ask(&format!("{asked} +edns"), Over::Udp);
+        let seen = (reply.status(), reply.extended_error());
+        assert_eq!(seen, ("SERVFAIL".to_owned(), Some(24)), "{asked}");
     }
     assert_eq!(server.outcome("www.example. A"), "REFUSED");
     let ready = server.admin("/readyz");

@@ -1,10 +1,9 @@
 //! What a cluster should not hold, and does: each is skipped or served by a rule, and `table` and `explain` tell why.
 
 use serde_json::{Value, json};
-
-use crate::support::assert_none;
-use crate::support::binary::Server;
-use crate::support::objects::{Manifest, local, mirror, objects};
+use support::differences::assert_none;
+use support::objects::{Manifest, local, mirror, objects};
+use support::server::Server;
 
 const CLUSTER: &str = "/metadata/labels/mirror.linkerd.io~1cluster-name";
 const FQ_NAME: &str = "/metadata/annotations/mirror.linkerd.io~1remote-svc-fq-name";

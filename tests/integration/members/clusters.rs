@@ -1,8 +1,9 @@
 //! Rule M6: clusters have one name everywhere.
 
+use support::objects::{Manifest, local, mirror, objects};
+use support::server::Server;
+
 use super::{check_outcomes, conflicts, expected};
-use crate::support::binary::Server;
-use crate::support::objects::{Manifest, local, mirror, objects};
 
 fn sample() -> Manifest {
     objects()

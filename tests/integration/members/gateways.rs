@@ -1,14 +1,14 @@
 //! Rules M3 and M4: who is alive, and what becomes of those who are not.
 
 use serde_json::json;
+use support::objects::{Gateway, Manifest, mirror, objects};
+use support::server::Server;
 
 use super::{check_outcomes, conflicts, expected};
-use crate::support::binary::Server;
-use crate::support::objects::{Gateway, Manifest, mirror, objects};
 
 /// `prod/db`: east lives, west is dead and has the only IPv6 address and the only `admin` port. `shop/cache` is dead.
 fn sample(annotation: Option<&str>) -> Manifest {
-    let annotate = |mirror: crate::support::objects::Mirror| match annotation {
+    let annotate = |mirror: support::objects::Mirror| match annotation {
         Some(value) => mirror.annotation("global-dns/gateway-down", value),
         None => mirror,
     };

@@ -1,10 +1,10 @@
 //! Rule M5: headless Services of this cluster.
 
 use serde_json::json;
+use support::objects::{Manifest, local, mirror, objects};
+use support::server::Server;
 
 use super::{check_outcomes, conflicts, expected};
-use crate::support::binary::Server;
-use crate::support::objects::{Manifest, local, mirror, objects};
 
 /// `db` has a mirror, `solo` is exported, `plain` is neither.
 fn sample() -> Manifest {
@@ -270,7 +270,7 @@ fn an_endpoint_that_is_not_ready_is_listed_and_not_answered() {
 #[test]
 fn a_member_that_is_not_exported_is_reported() {
     let own = || local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
-    let with = |own: crate::support::objects::Local| {
+    let with = |own: support::objects::Local| {
         objects()
             .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
             .with(own)

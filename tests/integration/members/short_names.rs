@@ -1,8 +1,10 @@
 //! The short family: who owns `S.Z`, and what hides it.
 
+use support::objects::{Manifest, mirror, objects};
+use support::process::run_global_dns;
+use support::server::Server;
+
 use super::{check_outcomes, conflicts, expected};
-use crate::support::binary::{Server, run};
-use crate::support::objects::{Manifest, mirror, objects};
 
 const PROD: &str = "10.96.1.1";
 const SHOP: &str = "10.96.2.1";
@@ -148,7 +150,7 @@ fn explain_says_why_a_short_name_has_no_owner() {
     let file = format!("--file={}", server.file.display());
     for source in [file, format!("--server=http://{}", server.api)] {
         for name in ["db.global", "east.db.global"] {
-            let ended = run(&["explain", name, &source]);
+            let ended = run_global_dns(&["explain", name, &source]);
             assert_eq!(ended.code, Some(3), "{}", ended.stderr);
             for part in [
                 "is a short name that belongs to no namespace",
@@ -301,7 +303,7 @@ fn the_zones_own_names_hide_short_ones_and_that_is_reported_too() {
         &server,
         "hidden by the zone",
         &[
-            ("dns-version.global. TXT", "1.1.0"),
+            ("dns-version.global. TXT", "\"1.1.0\""),
             ("dns-version.global. A", "NODATA"),
             ("dns-version.prod.global. A", "10.96.1.1"),
             ("ns.dns.global. A", "192.0.2.53"),

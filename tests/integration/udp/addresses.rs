@@ -5,12 +5,13 @@ use std::fs;
 use std::mem::take;
 use std::net::{SocketAddr, UdpSocket};
 
+use support::server::Server;
+use support::wait::wait_for;
+
 use super::{
     CABLE, LOOPBACK, Networks, PORT, add, bound, counters, dns, in_networks, ip, link_local, query,
     receive, replier, serve,
 };
-use crate::support::binary::Server;
-use crate::support::wait_for;
 
 /// A client's socket, and the addresses that it asks.
 struct Client {
@@ -218,7 +219,7 @@ fn ask_at_once(server: &Server, clients: &[Client], rounds: usize, meanwhile: im
 /// Stops a server, every thread of it.
 fn stop(server: &Server) {
     server.signal("STOP");
-    let threads = format!("/proc/{}/task", server.process());
+    let threads = server.process().proc("task");
     wait_for("the server to stop", || {
         let mut threads = fs::read_dir(&threads).unwrap();
         let is_stopped = |stat: String| stat.rsplit_once(") ").unwrap().1.starts_with('T');

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use socket2::{Domain, Protocol, Socket, Type};
+use support::wait::wait_for;
 
 use super::{CABLE, Networks, bound, counters, dns, in_networks, query, receive, serve};
-use crate::support::wait_for;
 
 /// The path MTU that forged messages claim: the least one of IPv6.
 const MTU: u16 = 1280;

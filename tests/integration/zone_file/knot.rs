@@ -1,18 +1,20 @@
 //! A running Knot DNS that serves one zone from a file.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
+use support::commands::{command, tool};
+use support::ports::free_port;
+use support::process::Process;
+use support::query::query;
+use support::wait::PATIENCE;
+use support::wire::{Over, try_ask};
 use tempfile::TempDir;
 
 use super::write;
-use crate::support::binary::{path_of_tools, spawn};
-use crate::support::free_port;
 
 /// `knotd`, killed when dropped.
 pub struct Knot {
-    child: Child,
+    process: Process,
     pub address: SocketAddr,
     _folder: TempDir,
 }
@@ -44,51 +46,22 @@ impl Knot {
              zonefile-load: whole\n    journal-content: none\n"
         );
         let config = write(folder.path(), "knot.conf", &config);
-        let mut command = Command::new("knotd");
-        command.args(["-c", &config]).env("PATH", path_of_tools());
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        let mut command = command(tool("knotd").unwrap());
+        command.args(["-c", &config]);
         Self {
-            child: spawn(command),
+            process: Process::start("knotd", command).unwrap(),
             address: (Ipv4Addr::LOCALHOST, port).into(),
             _folder: folder,
         }
     }
 
-    /// Waits for an authoritative answer; `None` if it ends or stays silent.
+    /// Waits for an authoritative answer over TCP, where nobody at home is told at once; `None` if it ends or stays silent.
     fn served(mut self, origin: &str) -> Option<Self> {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while Instant::now() < deadline {
-            if self.child.try_wait().unwrap().is_some() {
-                return None;
-            }
-            if is_serving(self.address, origin) {
-                return Some(self);
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        None
-    }
-}
-
-/// Asks for the SOA record over TCP, where nobody at home is told at once.
-fn is_serving(address: SocketAddr, origin: &str) -> bool {
-    if std::net::TcpStream::connect(address).is_err() {
-        return false;
-    }
-    let question = crate::support::ask::question(&format!("{origin}. SOA"));
-    question
-        .ask(address, crate::support::ask::Over::Tcp)
-        .flags
-        .contains("aa")
-}
-
-impl Drop for Knot {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let (address, apex) = (self.address, query(&format!("{origin}. SOA")));
+        let served = self.process.wait_for("the zone", |_| {
+            let reply = try_ask(address, &apex, Over::Tcp, PATIENCE).ok()?;
+            reply.is_authoritative().then_some(())
+        });
+        served.ok().map(|()| self)
     }
 }

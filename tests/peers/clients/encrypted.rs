@@ -15,10 +15,13 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use support::reply::Reply;
+use support::server::Server;
+use support::wait::wait_for;
+
 use self::certificates::Certificates;
 use super::{APP, manifest};
-use crate::support::message::{A, AAAA, Message, SRV, TXT};
-use crate::support::process::Server;
+use crate::serve;
 
 /// The name in the server's certificate, beside `localhost` and 127.0.0.1.
 const NAME: &str = "dns.example.net";
@@ -58,16 +61,23 @@ struct Reading {
 struct Case {
     name: &'static str,
     rtype: &'static str,
-    number: u16,
     reading: Reading,
+}
+
+// === impl Case ===
+
+impl Case {
+    /// As the tests' own clients ask it.
+    fn question(&self) -> String {
+        format!("{} {}", self.name, self.rtype)
+    }
 }
 
 /// One question of each sort; `app` has more addresses than a datagram holds.
 fn cases() -> Vec<Case> {
-    let case = |name, rtype, number, status: &str, records: Vec<String>| Case {
+    let case = |name, rtype, status: &str, records: Vec<String>| Case {
         name,
         rtype,
-        number,
         reading: Reading::new(status, records),
     };
     let db = ["10.96.1.1", "10.96.1.2", "10.96.2.1", "192.0.2.1"].map(str::to_owned);
@@ -80,35 +90,23 @@ fn cases() -> Vec<Case> {
     let targets = targets.map(|(port, target)| format!("0 10 {port} {target}.db.prod.global."));
     let app = (1..=APP).map(|n| format!("10.97.0.{n}")).collect();
     vec![
-        case("db.prod.global.", "A", A, "NOERROR", db.into()),
+        case("db.prod.global.", "A", "NOERROR", db.into()),
         case(
             "db.prod.global.",
             "AAAA",
-            AAAA,
             "NOERROR",
             vec!["2001:db8::1:1".to_owned()],
         ),
         case(
             "_mongodb._tcp.db.prod.global.",
             "SRV",
-            SRV,
             "NOERROR",
             targets.into(),
         ),
-        case("app.prod.global.", "A", A, "NOERROR", app),
-        case("db.prod.global.", "TXT", TXT, "NOERROR", Vec::new()),
-        case("nope.prod.global.", "A", A, "NXDOMAIN", Vec::new()),
+        case("app.prod.global.", "A", "NOERROR", app),
+        case("db.prod.global.", "TXT", "NOERROR", Vec::new()),
+        case("nope.prod.global.", "A", "NXDOMAIN", Vec::new()),
     ]
-}
-
-/// The name of a response code.
-fn status(rcode: u16) -> String {
-    match rcode {
-        0 => "NOERROR".to_owned(),
-        2 => "SERVFAIL".to_owned(),
-        3 => "NXDOMAIN".to_owned(),
-        other => other.to_string(),
-    }
 }
 
 // === impl Reading ===
@@ -124,11 +122,10 @@ impl Reading {
     }
 }
 
-impl From<Message> for Reading {
-    fn from(message: Message) -> Self {
-        let status = status(message.rcode);
-        let records = message.data().into_iter().map(str::to_owned);
-        Self::new(status, records)
+impl From<Reply> for Reading {
+    fn from(reply: Reply) -> Self {
+        let records = reply.data().into_iter().map(str::to_owned);
+        Self::new(reply.status(), records)
     }
 }
 
@@ -163,7 +160,7 @@ impl Encrypted {
             &certificate,
             &key,
         ];
-        let server = Server::of(&manifest(), &[&flags, further].concat());
+        let server = serve(manifest(), &[&flags, further].concat());
         Self { server, files }
     }
 
@@ -233,8 +230,8 @@ impl Encrypted {
 
     /// Counts the TCP, TLS and HTTPS connections that have ended, once none is open.
     fn ended_connections(&self) -> u64 {
-        crate::support::wait_for("the end of all connections", || {
-            let open = self.server.metric("global_dns_tcp_connections");
+        wait_for("the end of all connections", || {
+            let open = self.server.count("global_dns_tcp_connections");
             let ended = self.server.sum("global_dns_tcp_connections_ended_total{");
             (open == 0 && ended > 0).then_some(ended)
         })

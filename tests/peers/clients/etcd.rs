@@ -2,98 +2,62 @@
 //! global-dns as the only name server of a network namespace.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::PATIENCE;
-use crate::support::objects::{Manifest, endpoint, member};
-use crate::support::process::{Daemon, clean, global_dns, outcome, run, tool};
+use support::commands::{binary, tool};
+use support::networks::{Files, Network, in_a_network_of_its_own};
+use support::objects::{Manifest, mirror};
+use support::process::{Process, run};
+use support::wait::PATIENCE;
 
 /// The member's address: a name server of ours gives no loopback addresses out.
 const MEMBER: &str = "10.96.7.1";
 
-/// A network namespace with a resolver of its own; gone when dropped.
-struct Namespace {
-    name: String,
-    folder: PathBuf,
-}
-
-impl Namespace {
-    fn new() -> Self {
-        let name = format!("global-dns-peers-{}", std::process::id());
-        let folder = PathBuf::from("/etc/netns").join(&name);
-        let (made, _, error) = outcome(Command::new(tool("ip")).args(["netns", "add", &name]));
-        assert!(made, "a network namespace wants root: {error}");
-        let namespace = Self { name, folder };
-        let address = format!("{MEMBER}/32");
-        for arguments in [
-            &["link", "set", "lo", "up"][..],
-            &["address", "add", &address, "dev", "lo"],
-        ] {
-            let mut command = Command::new(tool("ip"));
-            run(command.args(["-n", &namespace.name]).args(arguments));
-        }
-        fs::create_dir_all(&namespace.folder).unwrap();
-        fs::write(
-            namespace.folder.join("resolv.conf"),
-            "nameserver 127.0.0.1\n",
-        )
-        .unwrap();
-        namespace
-    }
-
-    /// A program that is to run inside.
-    fn command(&self, program: impl Into<PathBuf>) -> Command {
-        let mut command = clean(Command::new(tool("ip")));
-        command
-            .args(["netns", "exec", &self.name])
-            .arg(program.into());
-        command.env("ETCDCTL_API", "3");
-        command
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        // A test that fails must not fail again here.
-        let _ = fs::remove_dir_all(&self.folder);
-        let _ = fs::remove_dir("/etc/netns"); // if it is empty
-        let _ = Command::new(tool("ip"))
-            .args(["netns", "del", &self.name])
-            .status();
-    }
-}
-
 #[test]
 #[ignore = "needs root, etcd and etcdctl"]
 fn etcd_finds_its_cluster_and_etcdctl_finds_etcd() {
-    let (etcd, etcdctl) = (tool("etcd"), tool("etcdctl"));
+    in_a_network_of_its_own(find_the_cluster);
+}
+
+fn find_the_cluster() {
+    let (etcd, etcdctl) = (tool("etcd").unwrap(), tool("etcdctl").unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let namespace = Namespace::new();
-    let mut manifest = Manifest::default();
+    let network = Network::of_this_thread();
+    let address = format!("address add {MEMBER}/32 dev lo");
+    network.ip(&address).unwrap();
+    let resolver = folder.path().join("resolv.conf");
+    fs::write(&resolver, "nameserver 127.0.0.1\n").unwrap();
+    let command = |program: &Path| -> Command {
+        let bound = vec![(resolver.clone(), "/etc/resolv.conf".into())];
+        let mut command = network.command(program, &Files { bound }).unwrap();
+        command.env("ETCDCTL_API", "3");
+        command
+    };
     let ports = [
-        (Some("etcd-server-ssl"), "TCP", 2380),
-        (Some("etcd-client"), "TCP", 2379),
+        ("etcd-server-ssl", "TCP", 2380),
+        ("etcd-client", "TCP", 2379),
     ];
-    let endpoints = [endpoint("etcd-0", &[MEMBER])];
-    manifest.mirror("west", member(("prod", "etcd"), &ports, &endpoints));
+    let mirror = mirror("prod", "etcd", "west").ports(&ports);
     let file = folder.path().join("objects.yaml");
-    fs::write(&file, manifest.text()).unwrap();
-    let mut command = namespace.command(global_dns().get_program());
-    command.args(["serve", "--listen=127.0.0.1:53", "--log-format=json"]);
-    command.args(["--admin-listen=127.0.0.1:0", "--api-listen=127.0.0.1:0"]);
-    command
-        .args(["--cluster-name=hub", "--grace=0s", "--file"])
-        .arg(&file);
-    let mut dns = Daemon::start("global-dns", command, folder.path());
-    dns.wait_for("a table", |log| {
+    let objects = Manifest::from(mirror.endpoint("etcd-0", &[MEMBER]));
+    fs::write(&file, objects.text()).unwrap();
+    let mut serve = command(&binary());
+    serve.args(["serve", "--listen=127.0.0.1:53", "--log-format=json"]);
+    serve.args(["--admin-listen=127.0.0.1:0", "--api-listen=127.0.0.1:0"]);
+    serve.args(["--cluster-name=hub", "--grace=0s", "--file"]);
+    serve.arg(&file);
+    let mut dns = Process::start("global-dns", serve).unwrap();
+    let is_served = dns.wait_for("a table", |log| {
+        let log = log.text();
         (log.contains("Published table") && log.contains("127.0.0.1:53\"")).then_some(())
     });
+    is_served.unwrap();
 
     let started = Instant::now();
     let start = |domain: &str| {
-        let mut command = namespace.command(&etcd);
+        let mut command = command(&etcd);
         command.args([
             "--name=etcd-0",
             "--initial-cluster-state=new",
@@ -110,26 +74,30 @@ fn etcd_finds_its_cluster_and_etcdctl_finds_etcd() {
         command.arg(format!("--listen-client-urls=http://{MEMBER}:2379"));
         command
     };
-    let (succeeded, stdout, stderr) = outcome(&mut start("nope.prod.global"));
-    let said = [stdout, stderr].concat();
-    assert!(!succeeded && said.contains("nope.prod.global"), "{said}");
+    let alone = run(&mut start("nope.prod.global"));
+    let said = alone.said();
+    assert!(
+        !alone.is_success() && said.contains("nope.prod.global"),
+        "{said}"
+    );
 
-    let mut member = Daemon::start("etcd", start("etcd.prod.global"), folder.path());
-    member.wait_for("a leader", |log| {
-        log.contains("elected leader").then_some(())
+    let mut member = Process::start("etcd", start("etcd.prod.global")).unwrap();
+    let is_led = member.wait_for("a leader", |log| {
+        log.text().contains("elected leader").then_some(())
     });
-    let mut health = namespace.command(&etcdctl);
+    is_led.unwrap();
+    let mut health = command(&etcdctl);
     health.args(["--discovery-srv=etcd.prod.global", "--insecure-discovery"]);
     // Without --cluster this command of etcd 3.4 looks at its default endpoints only.
     health.args(["endpoint", "health", "--cluster"]);
     let deadline = Instant::now() + PATIENCE;
     let health = loop {
-        let (succeeded, stdout, stderr) = outcome(&mut health);
-        let said = [stdout, stderr].concat();
-        if succeeded {
-            break said;
+        let ended = run(&mut health);
+        if ended.is_success() {
+            break ended.said();
         }
-        assert!(Instant::now() < deadline, "{said}\n{}", member.log());
+        let last = member.last_words();
+        assert!(Instant::now() < deadline, "{}\n{last}", ended.said());
     };
     let own = "http://etcd-0.west.etcd.prod.global:2379 is healthy";
     assert!(health.contains(own), "{health}");

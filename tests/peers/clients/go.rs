@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use support::commands::tool;
+use support::process::finish;
+use support::repository::repository;
 use tempfile::TempDir;
 
 use super::{APP, server};
-use crate::support::process::{run, tool};
-use crate::support::repository;
 
 /// A question as `tests/tools/golookup` takes it, and the records; none: there is no such name.
 fn cases() -> Vec<(&'static str, Vec<String>)> {
@@ -74,13 +75,13 @@ pub struct Lookup {
 pub fn build() -> Lookup {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("golookup");
-    let mut build = Command::new(tool("go"));
+    let mut build = Command::new(tool("go").unwrap());
     build
         .args(["build", "-trimpath", "-o"])
         .arg(&program)
         .arg(".");
     build.env("GOWORK", "off").env("CGO_ENABLED", "0");
-    run(build.current_dir(repository("tests/tools/golookup")));
+    finish(build.current_dir(repository("tests/tools/golookup"))).unwrap();
     Lookup {
         program,
         _folder: folder,
@@ -92,7 +93,7 @@ impl Lookup {
     pub fn look(&self, server: SocketAddr, flags: &[String], questions: &[&str]) -> Value {
         let mut command = Command::new(&self.program);
         command.args(flags).arg(server.to_string()).args(questions);
-        serde_json::from_str(&run(&mut command)).unwrap()
+        serde_json::from_str(&finish(&mut command).unwrap()).unwrap()
     }
 }
 

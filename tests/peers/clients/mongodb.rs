@@ -1,21 +1,21 @@
 //! MongoDB's driver: SRV at `_mongodb._tcp.HOST`, every target in HOST's domain, and no TXT record that it would take
 //! for options.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
+use support::commands::command;
+use support::process::finish;
+use support::repository::repository;
+use support::server::Server;
 
 use super::{ADDRESSES, python, server};
-use crate::support::process::{Server, run};
-use crate::support::repository;
 
 fn look(server: &Server, hosts: &[&str]) -> Vec<Value> {
     let (ip, port) = (server.dns.ip().to_string(), server.dns.port().to_string());
-    let mut command = Command::new(python("dns, pymongo"));
+    let mut command = command(python("dns, pymongo"));
     command
         .arg("-I")
         .arg(repository("tests/peers/clients/mongodb.py"));
-    let found = run(command.args([ip, port]).args(hosts));
+    let found = finish(command.args([ip, port]).args(hosts)).unwrap();
     serde_json::from_str(&found).unwrap()
 }
 

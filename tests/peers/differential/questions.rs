@@ -2,21 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::message::{A, AAAA, ANY, NS, Question, SOA, SRV, TXT};
-
-const DS: u16 = 43;
-const MX: u16 = 15;
-const CNAME: u16 = 5;
-const PTR: u16 = 12;
-const HTTPS: u16 = 65;
-const UNKNOWN: u16 = 666;
-
 /// The common ones come up more often.
-const TYPES: [u16; 19] = [
-    A, A, A, AAAA, AAAA, AAAA, SRV, SRV, SRV, TXT, SOA, NS, ANY, HTTPS, UNKNOWN, DS, MX, CNAME, PTR,
+const TYPES: [&str; 19] = [
+    "A", "A", "A", "AAAA", "AAAA", "AAAA", "SRV", "SRV", "SRV", "TXT", "SOA", "NS", "ANY", "HTTPS",
+    "TYPE666", "DS", "MX", "CNAME", "PTR",
 ];
 
-const SIZES: [Option<u16>; 4] = [None, Some(512), Some(1232), Some(4096)];
+/// What a client says beside the question.
+const SIZES: [&str; 4] = ["", " +bufsize=512", " +bufsize=1232", " +bufsize=4096"];
 
 /// Asked with every type, and with every size.
 const FIXED: [&str; 15] = [
@@ -47,7 +40,7 @@ pub fn questions(
     owners: &BTreeSet<String>,
     not_asked: &BTreeSet<String>,
     count: usize,
-) -> Vec<Question> {
+) -> Vec<String> {
     let mut rng = fastrand::Rng::with_seed(0x5eed);
     let above = owners
         .iter()
@@ -62,7 +55,7 @@ pub fn questions(
     let mut questions = Vec::new();
     for name in FIXED {
         for rtype in &TYPES[2..] {
-            questions.push(make(&mut rng, name.to_owned(), *rtype));
+            questions.push(make(&mut rng, name.to_owned(), rtype));
         }
     }
     while questions.len() < count {
@@ -99,19 +92,16 @@ fn draw<'n>(rng: &mut fastrand::Rng, groups: &[Vec<&'n str>]) -> &'n str {
     group[rng.usize(..group.len())]
 }
 
-fn make(rng: &mut fastrand::Rng, name: String, rtype: u16) -> Question {
+fn make(rng: &mut fastrand::Rng, name: String, rtype: &str) -> String {
     let name = match rng.bool() {
         true => mixed_case(rng, &name),
         false => name,
     };
     let edns = SIZES[rng.usize(..SIZES.len())];
-    Question {
-        name,
-        rtype,
-        edns,
-        dnssec_ok: edns.is_some() && rng.u8(..3) == 0,
-        recursion_desired: rng.bool(),
-    }
+    let wants_dnssec = !edns.is_empty() && rng.u8(..3) == 0;
+    let dnssec = if wants_dnssec { " +do" } else { "" };
+    let recursion = if rng.bool() { " +rd" } else { "" };
+    format!("{name} {rtype}{edns}{dnssec}{recursion}")
 }
 
 fn mixed_case(rng: &mut fastrand::Rng, name: &str) -> String {

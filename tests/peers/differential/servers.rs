@@ -3,17 +3,19 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 
-use crate::support::free_port;
-use crate::support::message::{SOA, question};
-use crate::support::process::{Daemon, tool};
+use support::commands::{command, tool};
+use support::ports::free_port;
+use support::process::Process;
+use support::query::query;
+use support::wait::PATIENCE;
+use support::wire::{Over, try_ask};
 
 /// A server of others.
 pub struct Peer {
     pub name: &'static str,
     pub address: SocketAddr,
-    _daemon: Daemon,
+    _process: Process,
 }
 
 /// Words of a server that does not like its zone.
@@ -31,15 +33,17 @@ pub fn start(zone_file: &Path, folder: &Path) -> Vec<Peer> {
             let configuration = configuration.replace("HERE", &here.to_string());
             let file = folder.join(format!("{name}.conf"));
             fs::write(&file, configuration).unwrap();
-            let mut command = Command::new(tool(program));
+            let mut command = command(tool(program).unwrap());
             command.args(arguments).arg(&file).current_dir(folder);
-            let mut daemon = Daemon::start(name, command, folder);
-            daemon.wait_for("the zone", |_| {
-                let asked = question("global.", SOA).edns(Some(1232));
-                let reply = asked.try_ask(address)?;
+            // NSD has children, which it ends.
+            let mut process = Process::start(name, command).unwrap().with_children();
+            let loaded = process.wait_for("the zone", |_| {
+                let asked = query("global. SOA +edns");
+                let reply = try_ask(address, &asked, Over::Tcp, PATIENCE).ok()?;
                 (reply.answers.len() == 1).then_some(())
             });
-            let log = daemon.log();
+            loaded.unwrap();
+            let log = process.log().text();
             let complaint = log.lines().find(|line| {
                 let line = line.to_lowercase();
                 // The flags of BIND's compiler are no complaint.
@@ -49,7 +53,7 @@ pub fn start(zone_file: &Path, folder: &Path) -> Vec<Peer> {
             Peer {
                 name,
                 address,
-                _daemon: daemon,
+                _process: process,
             }
         })
         .into()

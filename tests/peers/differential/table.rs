@@ -1,6 +1,8 @@
 //! A large table, the same at every run.
 
-use crate::support::objects::{Endpoint, Manifest, Member, Port};
+use support::objects::{
+    Gateway, Local, Manifest, Port, local, mirror, nameless_port, objects, port,
+};
 
 /// Where the services are seen from, and the others; one is called like a service.
 const CLUSTERS: [&str; 5] = ["east", "west", "north", "south-1", "db"];
@@ -68,14 +70,26 @@ pub struct Size {
 struct Builder {
     manifest: Manifest,
     rng: fastrand::Rng,
+    mirrors: usize,
     endpoints: usize,
+}
+
+/// One endpoint of a service.
+struct Endpoint {
+    /// A local pod may have none.
+    host: Option<String>,
+    /// IPv4, IPv6, or one of each.
+    addresses: Vec<String>,
+    /// Its gateway is down, or the pod is not ready.
+    is_dead: bool,
 }
 
 /// Makes the manifest of the table.
 pub fn manifest() -> (Manifest, Size) {
     let mut builder = Builder {
-        manifest: Manifest::default(),
+        manifest: objects(),
         rng: fastrand::Rng::with_seed(0x0610_ba1d),
+        mirrors: 0,
         endpoints: 0,
     };
     for index in 0..SERVICES {
@@ -94,13 +108,7 @@ pub fn manifest() -> (Manifest, Size) {
         let endpoints: Vec<Endpoint> = (0..count)
             .map(|index| builder.endpoint(Some(format!("{service}-{index}")), 1))
             .collect();
-        builder.manifest.local(Member {
-            namespace: "prod",
-            service,
-            ports: &[(Some("sql"), "TCP", 26257)],
-            endpoints: &endpoints,
-            ttl: None,
-        });
+        builder.add_local(local("prod", service), &endpoints);
     }
     let size = Size {
         services: SERVICES + 2,
@@ -120,29 +128,43 @@ impl Builder {
         for cluster in &clusters[..count] {
             let is_dead = self.one_in(5);
             let endpoints = self.endpoints(service, families, is_dead, is_empty, false);
-            let ports = self.ports();
-            self.manifest.mirror(
-                cluster,
-                Member {
-                    namespace,
-                    service,
-                    ports: &ports,
-                    endpoints: &endpoints,
-                    ttl,
-                },
-            );
+            let mirror = mirror(namespace, service, cluster).all_ports(self.ports());
+            let mirror = match ttl {
+                Some(ttl) => mirror.annotation("global-dns/ttl", &ttl.to_string()),
+                None => mirror,
+            };
+            // Objects are numbered: some would have names that Kubernetes does not take.
+            self.mirrors += 1;
+            let mirror = mirror.named(&format!("mirror-{}", self.mirrors));
+            let mirror = endpoints.iter().fold(mirror, |mirror, endpoint| {
+                let gateway = match endpoint.is_dead {
+                    true => Gateway::Down,
+                    false => Gateway::Up,
+                };
+                let host = endpoint.host.as_deref().unwrap();
+                mirror.endpoint_behind(gateway, host, &endpoint.addresses())
+            });
+            self.manifest.0.extend(Manifest::from(mirror).0);
         }
         if self.one_in(3) {
             let endpoints = self.endpoints(service, families, false, is_empty, true);
-            let ports = self.ports();
-            self.manifest.local(Member {
-                namespace,
-                service,
-                ports: &ports,
-                endpoints: &endpoints,
-                ttl,
-            });
+            let local = local(namespace, service).all_ports(self.ports());
+            let local = match ttl {
+                Some(ttl) => local.annotation("global-dns/ttl", &ttl.to_string()),
+                None => local,
+            };
+            self.add_local(local, &endpoints);
         }
+    }
+
+    /// Adds an exported headless Service of this cluster.
+    fn add_local(&mut self, local: Local, endpoints: &[Endpoint]) {
+        let pods = endpoints.iter().enumerate();
+        let local = pods.fold(local.exported(), |local, (index, endpoint)| {
+            let (pod, host) = (format!("pod-{index}"), endpoint.host.as_deref());
+            local.pod(Some(&pod), host, &endpoint.addresses(), !endpoint.is_dead)
+        });
+        self.manifest.0.extend(Manifest::from(local).0);
     }
 
     fn endpoints(
@@ -194,19 +216,29 @@ impl Builder {
         }
     }
 
-    fn ports(&mut self) -> Vec<Port<'static>> {
+    fn ports(&mut self) -> Vec<Port> {
         let count = self.rng.usize(0..=4);
         let mut kinds = PORTS.to_vec();
         self.rng.shuffle(&mut kinds);
         let chosen = kinds[..count].iter();
         chosen
             .map(|(name, protocol, numbers)| {
-                (*name, *protocol, numbers[self.rng.usize(..numbers.len())])
+                let number = numbers[self.rng.usize(..numbers.len())];
+                match name {
+                    Some(name) => port(name, protocol, number),
+                    None => nameless_port(protocol, number),
+                }
             })
             .collect()
     }
 
     fn one_in(&mut self, count: u32) -> bool {
         self.rng.u32(..count) == 0
+    }
+}
+
+impl Endpoint {
+    fn addresses(&self) -> Vec<&str> {
+        self.addresses.iter().map(String::as_str).collect()
     }
 }

@@ -2,18 +2,20 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::process::Command;
 
+use support::commands::{command, tool};
+use support::ports::free_port;
+use support::process::Process;
+use support::query::query;
+use support::repository::repository;
+use support::wait::PATIENCE;
+use support::wire::{Over, try_ask};
 use tempfile::TempDir;
-
-use crate::support::message::{SOA, question};
-use crate::support::process::{Daemon, tool};
-use crate::support::{free_port, repository};
 
 /// CoreDNS, running.
 pub struct Front {
     pub address: SocketAddr,
-    _daemon: Daemon,
+    _process: Process,
     _folder: TempDir,
 }
 
@@ -24,16 +26,17 @@ pub fn start(server: SocketAddr, options: &str) -> Front {
     let shipped = fs::read_to_string(repository("coredns/Corefile")).unwrap();
     let corefile = folder.path().join("Corefile");
     fs::write(&corefile, stanza(&shipped, address, server, options)).unwrap();
-    let mut command = Command::new(tool("coredns"));
+    let mut command = command(tool("coredns").unwrap());
     command.arg("-conf").arg(&corefile);
-    let mut daemon = Daemon::start("coredns", command, folder.path());
-    daemon.wait_for("an answer", |_| {
-        let reply = question("global.", SOA).try_ask(address)?;
+    let mut process = Process::start("coredns", command).unwrap();
+    let answered = process.wait_for("an answer", |_| {
+        let reply = try_ask(address, &query("global. SOA"), Over::Tcp, PATIENCE).ok()?;
         (reply.answers.len() == 1).then_some(())
     });
+    answered.unwrap();
     Front {
         address,
-        _daemon: daemon,
+        _process: process,
         _folder: folder,
     }
 }

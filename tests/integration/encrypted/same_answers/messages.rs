@@ -2,6 +2,7 @@
 //! and messages that are broken. The same at every run.
 
 use fastrand::Rng;
+use support::query::{Edns, Parts, wire};
 
 /// What a message is, as far as that decides who can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,25 +24,6 @@ pub struct Asked {
     pub udp_limit: Option<usize>,
     /// Whether the message has a padding option that can be read; `None`: not known.
     pub asks_for_padding: Option<bool>,
-}
-
-/// A message as it is put together.
-#[derive(Default)]
-struct Parts {
-    bits: u16,
-    labels: Vec<Vec<u8>>,
-    rtype: u16,
-    class: u16,
-    opt: Option<Opt>,
-}
-
-/// An OPT record.
-struct Opt {
-    payload: u16,
-    rcode: u8,
-    version: u8,
-    flags: u16,
-    options: Vec<(u16, Vec<u8>)>,
 }
 
 const NSID: u16 = 3;
@@ -84,7 +66,7 @@ pub fn generate(seed: u64, owners: &[&str], count: usize) -> Vec<Asked> {
     let mut rng = Rng::with_seed(seed);
     let of_index = |index: usize| {
         let parts = parts(&mut rng, owners, index % 3 == 2);
-        let mut asked = parts.asked();
+        let mut asked = Asked::of(&parts);
         if index % 4 == 3 {
             let before = asked.packet.clone();
             break_it(&mut rng, &mut asked.packet);
@@ -107,12 +89,13 @@ fn parts(rng: &mut Rng, owners: &[&str], is_odd: bool) -> Parts {
         labels: name(rng, owners),
         rtype: *choose(rng, &TYPES),
         class: 1,
-        ..Parts::default()
+        bits: 0,
+        edns: None,
     };
     // RD, AD and CD are everybody's.
     parts.bits = rng.u16(..) & 0x0130;
     if rng.u8(..3) > 0 {
-        parts.opt = Some(opt(rng, is_odd));
+        parts.edns = Some(edns(rng, is_odd));
     }
     if is_odd {
         match rng.u8(..6) {
@@ -136,8 +119,8 @@ fn parts(rng: &mut Rng, owners: &[&str], is_odd: bool) -> Parts {
     parts
 }
 
-fn opt(rng: &mut Rng, is_odd: bool) -> Opt {
-    let mut opt = Opt {
+fn edns(rng: &mut Rng, is_odd: bool) -> Edns {
+    let mut edns = Edns {
         payload: *choose(rng, &PAYLOADS),
         rcode: 0,
         version: 0,
@@ -146,16 +129,16 @@ fn opt(rng: &mut Rng, is_odd: bool) -> Opt {
     };
     if is_odd {
         for _ in 0..rng.u8(..4) {
-            opt.options.push(option(rng));
+            edns.options.push(option(rng));
         }
         match rng.u8(..6) {
-            0 => opt.version = rng.u8(..),
-            1 => opt.rcode = rng.u8(..),
-            2 => opt.flags = rng.u16(..),
+            0 => edns.version = rng.u8(..),
+            1 => edns.rcode = rng.u8(..),
+            2 => edns.flags = rng.u16(..),
             _ => {}
         }
     }
-    opt
+    edns
 }
 
 fn option(rng: &mut Rng) -> (u16, Vec<u8>) {
@@ -218,16 +201,6 @@ fn name(rng: &mut Rng, owners: &[&str]) -> Vec<Vec<u8>> {
     labels
 }
 
-fn wire(labels: &[Vec<u8>]) -> Vec<u8> {
-    let mut wire = Vec::new();
-    for label in labels {
-        wire.push(label.len() as u8);
-        wire.extend_from_slice(label);
-    }
-    wire.push(0);
-    wire
-}
-
 fn choose<'c, T>(rng: &mut Rng, from: &'c [T]) -> &'c T {
     &from[rng.usize(..from.len())]
 }
@@ -262,68 +235,37 @@ fn break_it(rng: &mut Rng, packet: &mut Vec<u8>) {
     }
 }
 
-// === impl Parts ===
+// === impl Asked ===
 
-impl Parts {
-    fn asked(&self) -> Asked {
-        let is_data = !META_TYPES.contains(&self.rtype);
-        let is_plain_opt = |opt: &Opt| {
+impl Asked {
+    fn of(parts: &Parts) -> Self {
+        let is_data = !META_TYPES.contains(&parts.rtype);
+        let is_plain_opt = |opt: &Edns| {
             let fields = (opt.rcode, opt.version, opt.flags & 0x7fff);
             fields == (0, 0, 0) && opt.options.is_empty()
         };
         let is_plain = is_data
-            && self.class == 1
-            && self.bits & !0x0130 == 0
-            && self.opt.as_ref().is_none_or(is_plain_opt);
+            && parts.class == 1
+            && parts.bits & !0x0130 == 0
+            && parts.edns.as_ref().is_none_or(is_plain_opt);
         // What other versions' options are is not known; a cookie that is none spoils them all.
-        let options = self.opt.as_ref().filter(|opt| opt.version == 0);
+        let options = parts.edns.as_ref().filter(|opt| opt.version == 0);
         let is_cookie = |value: &[u8]| matches!(value.len(), 8 | 16..=40);
         let is_readable = options.is_some_and(|opt| {
             let mut cookies = opt.options.iter().filter(|(code, _)| *code == COOKIE);
             cookies.next().is_none_or(|(_, first)| is_cookie(first))
         });
         let asks = options.is_some_and(|opt| opt.options.iter().any(|(code, _)| *code == PADDING));
-        let limit = |opt: &Opt| usize::from(opt.payload.clamp(512, 1_232));
-        Asked {
+        let limit = |opt: &Edns| usize::from(opt.payload.clamp(512, 1_232));
+        Self {
             what: String::new(),
-            packet: self.octets(),
+            packet: parts.packet(0).0,
             kind: if is_plain { Kind::Plain } else { Kind::Odd },
-            udp_limit: Some(self.opt.as_ref().map_or(512, limit)),
-            asks_for_padding: (self.opt.is_none() || is_readable).then_some(asks),
+            udp_limit: Some(parts.edns.as_ref().map_or(512, limit)),
+            asks_for_padding: (parts.edns.is_none() || is_readable).then_some(asks),
         }
     }
 
-    fn octets(&self) -> Vec<u8> {
-        let counts = [1, 0, 0, u16::from(self.opt.is_some())];
-        let header = [0, self.bits].into_iter().chain(counts);
-        let mut octets: Vec<u8> = header.flat_map(u16::to_be_bytes).collect();
-        octets.extend(wire(&self.labels));
-        octets.extend(
-            [self.rtype, self.class]
-                .into_iter()
-                .flat_map(u16::to_be_bytes),
-        );
-        if let Some(opt) = &self.opt {
-            octets.extend([0, 0, 41]);
-            octets.extend(opt.payload.to_be_bytes());
-            octets.extend([opt.rcode, opt.version]);
-            octets.extend(opt.flags.to_be_bytes());
-            let mut data = Vec::new();
-            for (code, value) in &opt.options {
-                data.extend(code.to_be_bytes());
-                data.extend((value.len() as u16).to_be_bytes());
-                data.extend_from_slice(value);
-            }
-            octets.extend((data.len() as u16).to_be_bytes());
-            octets.extend(data);
-        }
-        octets
-    }
-}
-
-// === impl Asked ===
-
-impl Asked {
     /// A message of which nothing but its octets is known.
     pub fn plain(what: &str, packet: Vec<u8>) -> Self {
         Self {

@@ -4,19 +4,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hickory_proto::op::Message;
 use hickory_proto::rr::{LowerName, Name};
 use hickory_proto::serialize::txt::Parser;
 use hickory_server::Server;
 use hickory_server::store::in_memory::InMemoryZoneHandler;
 use hickory_server::zone_handler::{AxfrPolicy, Catalog, ZoneType};
+use support::differences::set;
+use support::query::hex;
+use support::reply::Reply;
+use support::wait::PATIENCE;
+use support::wire::{Over, exchange};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime::Runtime;
 
 use super::messages::Asked;
-use super::{hex, text};
-use crate::support::wire::{Over, exchange};
-use crate::support::{PATIENCE, set};
+use super::text;
 
 /// Connections of the tests may wait longer for their turn than clients do.
 const IDLE: Duration = Duration::from_secs(300);
@@ -78,16 +80,13 @@ impl Oracle {
     pub fn judge(&self, asked: &Asked, reply: &[u8]) -> Option<String> {
         // Over UDP as far as that goes.
         let mut theirs = self.ask(asked, Over::Udp);
-        if theirs.metadata.truncation {
+        if theirs.is_truncated() {
             theirs = self.ask(asked, Over::Tcp);
         }
-        let ours = Message::from_vec(reply).unwrap();
-        let seen = |message: &Message| {
-            (
-                message.metadata.response_code,
-                message.metadata.authoritative,
-                set(message.answers.iter().map(text)),
-            )
+        let ours = Reply::read(reply).unwrap();
+        let seen = |message: &Reply| {
+            let answers = set(message.answers.iter().map(text));
+            (message.status(), message.is_authoritative(), answers)
         };
         (seen(&ours) != seen(&theirs)).then(|| {
             let (ours, theirs) = (seen(&ours), seen(&theirs));
@@ -96,9 +95,9 @@ impl Oracle {
         })
     }
 
-    fn ask(&self, asked: &Asked, over: Over) -> Message {
+    fn ask(&self, asked: &Asked, over: Over) -> Reply {
         let reply = exchange(self.address, &asked.packet, over, PATIENCE);
         let reply = reply.unwrap_or_else(|error| panic!("{} over {over:?}: {error}", asked.what));
-        Message::from_vec(&reply).unwrap()
+        Reply::read_cut(&reply).unwrap()
     }
 }

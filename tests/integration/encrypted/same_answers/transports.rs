@@ -5,12 +5,15 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use hickory_proto::op::Message;
 use http::Method;
+use support::certificates::Issued;
+use support::https::{Http1, Http2, PATH, get, post};
+use support::quic::Quic;
+use support::server::Server;
+use support::tls::{Client, Stream};
+use support::wait::PATIENCE;
+use support::wire::{frame, read_datagram, read_framed};
 
 use super::messages::Asked;
-use crate::support::PATIENCE;
-use crate::support::binary::Server;
-use crate::support::encrypted::{Client, Http1, Http2, Issued, PATH, Quic, Stream, get, post};
-use crate::support::wire::{frame, read_datagram, read_framed};
 
 /// One connection of each kind.
 pub struct Transports {

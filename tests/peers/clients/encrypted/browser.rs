@@ -2,15 +2,15 @@
 //! its packages are larger than everything else that this one needs.
 
 use std::fs;
-use std::process::Command;
 
 use serde_json::json;
+use support::commands::{command, tool};
+use support::networks::in_a_network_of_its_own;
+use support::process::{finish, run};
 
 use super::Method::Https;
 use super::curl::Website;
 use super::row;
-use crate::support::networks::in_a_network_of_its_own;
-use crate::support::process::{outcome, run, tool};
 
 /// Opens the page with a fresh profile; returns what the page holds, or what Chromium says.
 fn open(website: &Website, template: &str, trusts_the_authority: bool) -> (bool, String) {
@@ -21,9 +21,8 @@ fn open(website: &Website, template: &str, trusts_the_authority: bool) -> (bool,
     fs::create_dir_all(&database).unwrap();
     let database = format!("sql:{}", database.display());
     let certutil = |arguments: &[&str]| {
-        run(Command::new(tool("certutil"))
-            .args(["-d", &database])
-            .args(arguments))
+        let mut certutil = command(tool("certutil").unwrap());
+        finish(certutil.args(["-d", &database]).args(arguments)).unwrap()
     };
     certutil(&["-N", "--empty-password"]);
     if trusts_the_authority {
@@ -33,7 +32,7 @@ fn open(website: &Website, template: &str, trusts_the_authority: bool) -> (bool,
     // What "use secure DNS" with a provider of one's own writes.
     let state = json!({"dns_over_https": {"mode": "secure", "templates": template}});
     fs::write(profile.join("Local State"), state.to_string()).unwrap();
-    let mut command = Command::new(tool("chromium"));
+    let mut command = command(tool("chromium").unwrap());
     command.env("HOME", home.path()).env_remove("DISPLAY");
     command.args([
         "--headless=new",
@@ -46,8 +45,9 @@ fn open(website: &Website, template: &str, trusts_the_authority: bool) -> (bool,
         "--disable-component-update",
     ]);
     command.arg(format!("--user-data-dir={}", profile.display()));
-    let (succeeded, stdout, stderr) = outcome(command.arg("--dump-dom").arg(&website.url));
-    (succeeded && stdout.contains(">ok\n"), stdout + &stderr)
+    let ended = run(command.arg("--dump-dom").arg(&website.url));
+    let is_open = ended.is_success() && ended.stdout.contains(">ok\n");
+    (is_open, ended.said())
 }
 
 #[test]

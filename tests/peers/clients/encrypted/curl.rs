@@ -1,17 +1,19 @@
 //! curl: messages by POST and GET with what curl accepts by default, and names of web servers with `--doh-url`.
 
-use std::process::Command;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use support::commands::{command, tool};
+use support::networks::{Network, in_a_network_of_its_own};
+use support::objects::mirror;
+use support::process::run;
+use support::query::query;
+use support::reply::Reply;
+use support::server::Server;
 
 use super::Method::Https;
 use super::{Case, Encrypted, Reading, cases, file, row};
 use crate::clients::encrypted::certificates::Certificates;
-use crate::support::message::{Message, question};
-use crate::support::networks::{Network, in_a_network_of_its_own};
-use crate::support::objects::{Manifest, endpoint, member};
-use crate::support::process::{Server, outcome, tool};
+use crate::serve;
 
 /// An address that a mirror may publish, unlike one of loopback.
 pub const ENDPOINT: &str = "10.96.7.1";
@@ -29,9 +31,9 @@ const WRITE_OUT: &str =
 fn ask(server: &Encrypted, options: &[&str], is_get: bool, case: &Case) -> Response {
     let folder = tempfile::tempdir().unwrap();
     // Zero, so that equal questions have equal URLs (RFC 8484 section 4.1).
-    let query = question(case.name, case.number).packet(0);
+    let query = query(&case.question()).with_id(0).0;
     let mut url = server.fill("https://localhost:{https-port}/dns-query");
-    let mut command = Command::new(tool("curl"));
+    let mut command = command(tool("curl").unwrap());
     command.args([
         "--silent",
         "--show-error",
@@ -52,10 +54,10 @@ fn ask(server: &Encrypted, options: &[&str], is_get: bool, case: &Case) -> Respo
         command.args(["--header", "content-type: application/dns-message"]);
     }
     let reply = folder.path().join("reply");
-    let (succeeded, _, told) = outcome(command.arg("--output").arg(&reply).arg(url));
-    assert!(succeeded, "{}: {told}", case.name);
+    let ended = run(command.arg("--output").arg(&reply).arg(url));
+    assert!(ended.is_success(), "{}: {}", case.name, ended.stderr);
     Response {
-        told,
+        told: ended.stderr,
         body: std::fs::read(reply).unwrap(),
     }
 }
@@ -76,7 +78,7 @@ fn curl_reads_every_answer_by_post_and_by_get() {
                         // Data and negative answers live as long here.
                         let wanted = format!("HTTP/{number} 200 application/dns-message max-age=5");
                         assert_eq!(response.told, wanted, "{}", case.name);
-                        Reading::from(Message::read(&response.body).unwrap())
+                        Reading::from(Reply::read(&response.body).unwrap())
                     });
                     reading.collect()
                 },
@@ -92,7 +94,7 @@ fn curl_without_an_accept_header_is_answered() {
     server.check(Https, "curl --http2 POST, no accept", |cases| {
         let options = ["--http2", "--header", "accept:"];
         let reply = |case| ask(&server, &options, false, case).body;
-        let reading = |case| Reading::from(Message::read(&reply(case)).unwrap());
+        let reading = |case| Reading::from(Reply::read(&reply(case)).unwrap());
         cases.iter().map(reading).collect()
     });
 }
@@ -105,7 +107,7 @@ fn curl_shows_a_client_certificate() {
     let own = ["--cert", &path("client.crt"), "--key", &path("client.key")];
     server.check(Https, "curl --cert --key", |cases| {
         let reply = |case| ask(&server, &own, false, case).body;
-        let reading = |case| Reading::from(Message::read(&reply(case)).unwrap());
+        let reading = |case| Reading::from(Reply::read(&reply(case)).unwrap());
         cases.iter().map(reading).collect()
     });
     let strange = [
@@ -118,7 +120,7 @@ fn curl_shows_a_client_certificate() {
         ("no certificate", &[][..], "alert certificate required"),
         ("a stranger's certificate", &strange, "alert unknown ca"),
     ] {
-        let mut command = Command::new(tool("curl"));
+        let mut command = command(tool("curl").unwrap());
         command.args([
             "--silent",
             "--show-error",
@@ -129,8 +131,9 @@ fn curl_shows_a_client_certificate() {
         command
             .args(options)
             .arg(server.fill("https://localhost:{https-port}/dns-query?dns=AAAB"));
-        let (succeeded, stdout, stderr) = outcome(&mut command);
-        assert!(!succeeded && stdout.is_empty(), "{which}: {stdout}");
+        let ended = run(&mut command);
+        let (is_refused, stderr) = (!ended.is_success(), &ended.stderr);
+        assert!(is_refused && ended.stdout.is_empty(), "{which}: {ended:?}");
         // curl sends before it knows, and is told all the same.
         assert!(stderr.contains(alert), "{which}: {stderr}");
         row(
@@ -158,12 +161,7 @@ impl Website {
         network
             .ip(&format!("address add {ENDPOINT}/32 dev lo"))
             .unwrap();
-        let mut manifest = Manifest::default();
-        let http = [(Some("http"), "TCP", 8080)];
-        manifest.mirror(
-            "west",
-            member(("prod", "db"), &http, &[endpoint("db-0", &[ENDPOINT])]),
-        );
+        let mirror = mirror("prod", "db", "west").ports(&[("http", "TCP", 8080)]);
         let files = Certificates::issue();
         let flags = [
             "--https-listen=127.0.0.1:443".to_owned(),
@@ -171,7 +169,8 @@ impl Website {
             format!("--tls-cert={}", files.path("server.crt")),
             format!("--tls-key={}", files.path("server.key")),
         ];
-        let server = Server::of(&manifest, &flags.each_ref().map(String::as_str));
+        let mirror = mirror.endpoint("db-0", &[ENDPOINT]);
+        let server = serve(mirror, &flags.each_ref().map(String::as_str));
         let url = "http://db.prod.global:8080/livez".to_owned();
         Self { server, files, url }
     }
@@ -183,14 +182,15 @@ fn curl_finds_a_web_server_by_its_name_with_doh_url() {
     in_a_network_of_its_own(|| {
         let website = Website::start();
         let ask = |options: &[&str]| {
-            let mut command = Command::new(tool("curl"));
+            let mut command = command(tool("curl").unwrap());
             command.args(["--silent", "--show-error", "--write-out", "%{remote_ip}"]);
-            outcome(command.args(options).arg(&website.url))
+            run(command.args(options).arg(&website.url))
         };
         // No other name server is in reach.
-        let (succeeded, _, error) = ask(&[]);
+        let ended = ask(&[]);
+        let error = &ended.stderr;
         assert!(
-            !succeeded && error.contains("Could not resolve host"),
+            !ended.is_success() && error.contains("Could not resolve host"),
             "{error}"
         );
         let url = "https://127.0.0.1/dns-query";
@@ -206,9 +206,9 @@ fn curl_finds_a_web_server_by_its_name_with_doh_url() {
             ),
         ] {
             let before = website.server.requests("https");
-            let (succeeded, page, error) = ask(options);
-            assert!(succeeded, "{client}: {error}");
-            assert_eq!(page, format!("ok\n{ENDPOINT}"), "{client}");
+            let ended = ask(options);
+            assert!(ended.is_success(), "{client}: {}", ended.stderr);
+            assert_eq!(ended.stdout, format!("ok\n{ENDPOINT}"), "{client}");
             assert!(website.server.requests("https") > before, "{client}");
             row(
                 Https,
@@ -216,12 +216,12 @@ fn curl_finds_a_web_server_by_its_name_with_doh_url() {
                 &format!("{} from {ENDPOINT}: ok", website.url),
             );
         }
-        let (succeeded, _, error) = ask(&["--doh-url", url]);
-        assert!(!succeeded, "an authority that curl does not know");
+        let ended = ask(&["--doh-url", url]);
+        assert!(!ended.is_success(), "an authority that curl does not know");
         row(
             Https,
             "curl --doh-url, an unknown authority",
-            &format!("refused: {}", error.trim()),
+            &format!("refused: {}", ended.stderr.trim()),
         );
     });
 }

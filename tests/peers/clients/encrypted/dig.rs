@@ -1,10 +1,10 @@
 //! kdig and dig: over TLS and HTTPS, kdig over QUIC, too; with padding, with one connection for several questions, with client certificates.
 
-use std::process::Command;
+use support::commands::{command, tool};
+use support::process;
 
 use super::Method::{self, Https, Quic, Tls};
 use super::{Case, Encrypted, Reading, cases, row};
-use crate::support::process::{outcome, tool};
 
 /// A way to call one of them: program, method, what the line of the table says, options. kdig takes an option that is
 /// about certificates for `+tls`, so that `+quic` comes last.
@@ -68,7 +68,7 @@ const WAYS: [Way; 14] = [
 fn run(server: &Encrypted, way: &Way, cases: &[Case]) -> (bool, String) {
     let (program, method, _, options) = way;
     let address = server.address(*method);
-    let mut command = Command::new(tool(program));
+    let mut command = command(tool(program).unwrap());
     command.arg(format!("@{}", address.ip()));
     command.arg("-p").arg(address.port().to_string());
     command.args(["+noauthority", "+noadditional"]);
@@ -76,8 +76,8 @@ fn run(server: &Encrypted, way: &Way, cases: &[Case]) -> (bool, String) {
     for case in cases {
         command.args([case.name, case.rtype]);
     }
-    let (succeeded, stdout, stderr) = outcome(&mut command);
-    (succeeded, stdout + &stderr)
+    let ended = process::run(&mut command);
+    (ended.is_success(), ended.said())
 }
 
 /// Reads what one of them prints.

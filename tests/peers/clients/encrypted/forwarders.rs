@@ -2,16 +2,19 @@
 //! of its own, so that none asks anybody else; what they answer is read over UDP, and over TCP where they truncate.
 
 use std::net::SocketAddr;
-use std::process::Command;
 
+use support::commands::{command, tool};
+use support::networks::in_a_network_of_its_own;
+use support::ports::free_port;
+use support::process::Process;
+use support::query::query;
+use support::reply::Reply;
+use support::wait::PATIENCE;
+use support::wire::{Over, resolve, try_ask};
 use tempfile::TempDir;
 
 use super::Method::{self, Https, Quic, Tls};
 use super::{Encrypted, Reading, file, row};
-use crate::support::free_port;
-use crate::support::message::{Question, SOA, question};
-use crate::support::networks::in_a_network_of_its_own;
-use crate::support::process::{Daemon, tool};
 
 /// How a forwarder is started. In the texts, `{front}` and `{port}` are where it listens, `{configuration}` is the path
 /// of its file, `{folder}` one of its own; the rest is as [`Encrypted::fill`] has it.
@@ -26,7 +29,7 @@ struct Recipe {
 /// A forwarder, running.
 struct Front {
     address: SocketAddr,
-    daemon: Daemon,
+    process: Process,
     _folder: TempDir,
 }
 
@@ -46,7 +49,7 @@ impl Front {
         // stubby reads YAML only in files that are called so.
         let configuration = file(&folder, "forwarder.yml", fill(&recipe.configuration));
         let configuration = configuration.display().to_string();
-        let mut command = Command::new(tool(recipe.program));
+        let mut command = command(tool(recipe.program).unwrap());
         command
             .current_dir(folder.path())
             .env("HOME", folder.path());
@@ -56,35 +59,40 @@ impl Front {
                 .iter()
                 .map(|argument| fill(&argument.replace("{configuration}", &configuration))),
         );
-        let mut daemon = Daemon::start(recipe.program, command, folder.path());
-        daemon.wait_for("a reply", |_| recursive("global.", SOA).try_ask(address));
+        let process = Process::start(recipe.program, command).unwrap();
+        let mut process = process.with_children();
+        process.wait_for("a reply", |_| apex(address)).unwrap();
         Self {
             address,
-            daemon,
+            process,
             _folder: folder,
         }
     }
 }
 
-/// A question for recursion, without which resolvers tell only what they have in their caches.
-fn recursive(name: &str, rtype: u16) -> Question {
-    let mut asked = question(name, rtype).edns(Some(1232));
-    asked.recursion_desired = true;
-    asked
+/// Asks for recursion, without which resolvers tell only what they have in their caches.
+fn recursive(question: &str) -> String {
+    format!("{question} +edns +rd")
+}
+
+/// What a forwarder that may not be there yet answers for the zone.
+fn apex(address: SocketAddr) -> Option<Reply> {
+    let asked = query(&recursive("global. SOA"));
+    try_ask(address, &asked, Over::Tcp, PATIENCE).ok()
 }
 
 /// Starts it in front of a server, and asks every question.
 fn check(server: &Encrypted, recipe: &Recipe) {
     let mut front = Front::start(server, recipe);
-    front.daemon.wait_for("an answer", |_| {
-        let reply = recursive("global.", SOA).try_ask(front.address)?;
-        (reply.answers.len() == 1).then_some(())
+    let address = front.address;
+    let answered = front.process.wait_for("an answer", |_| {
+        (apex(address)?.answers.len() == 1).then_some(())
     });
+    answered.unwrap();
     server.check(recipe.method, recipe.client, |cases| {
-        let reading = cases.iter().map(|case| {
-            let asked = recursive(case.name, case.number);
-            Reading::from(asked.resolve(front.address))
-        });
+        let reading = cases
+            .iter()
+            .map(|case| Reading::from(resolve(address, &recursive(&case.question()))));
         reading.collect()
     });
 }
@@ -173,13 +181,13 @@ fn coredns_shows_a_client_certificate() {
                 // Once is enough to fail.
                 let lines = [lines[0], lines[1], "max_connect_attempts 1"];
                 let front = Front::start(&server, &coredns(method, client, to, &lines));
-                let asked = recursive("db.prod.global.", super::A);
-                let reading = Reading::from(asked.resolve(front.address));
+                let asked = recursive("db.prod.global. A");
+                let reading = Reading::from(resolve(front.address, &asked));
                 assert_eq!(
                     reading.status,
                     "SERVFAIL",
                     "{client}, {which}: {}",
-                    front.daemon.log()
+                    front.process.log().text()
                 );
                 assert_eq!(
                     server.server.requests(method.name()),
@@ -187,7 +195,7 @@ fn coredns_shows_a_client_certificate() {
                     "{client}, {which}"
                 );
                 let scheme = method.name();
-                let log = front.daemon.log();
+                let log = front.process.log().text();
                 let error = log.lines().find(|line| line.starts_with("[ERROR]"));
                 // [ERROR] plugin/errors: 2 global. SOA: what went wrong
                 let error = error.and_then(|line| line.splitn(6, ' ').last());

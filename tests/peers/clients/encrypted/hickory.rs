@@ -12,10 +12,11 @@ use hickory_server::net::tls::tls_client_connect;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use support::codes::{rcode_name, type_number};
+use support::wait::PATIENCE;
 
 use super::Method::{self, Quic, Tls};
-use super::{Case, Encrypted, NAME, Reading, cases, row, status};
-use crate::support::PATIENCE;
+use super::{Case, Encrypted, NAME, Reading, cases, row};
 
 /// Trusts the server's authority, and shows this certificate, if any.
 fn config(server: &Encrypted, certificate: Option<&str>) -> ClientConfig {
@@ -80,11 +81,11 @@ fn ask(
         let mut readings = Vec::new();
         for case in cases {
             let name = Name::from_str(case.name).unwrap();
-            let rtype = RecordType::from(case.number);
+            let rtype = RecordType::from(type_number(case.rtype));
             let reply = client.query(name, DNSClass::IN, rtype).await?;
             let records = reply.answers.iter();
             readings.push(Reading::new(
-                status(reply.metadata.response_code.into()),
+                rcode_name(reply.metadata.response_code.into()),
                 records.map(|record| record.data.to_string()),
             ));
         }

@@ -1,18 +1,20 @@
 //! OpenSSL's `s_client`: versions of TLS, sessions that are resumed, and a renegotiation that is refused.
 
-use std::fs::File;
-use std::process::{Child, Command, Stdio};
+use std::io::{Read as _, Write as _};
+use std::process::Command;
+
+use support::commands::{self, tool};
+use support::process::{Process, run};
+use support::query::query;
+use support::reply::Reply;
+use support::wire::read_framed;
 
 use super::Method::Tls;
 use super::{Encrypted, NAME, Reading, row};
-use crate::support::message::{Message, question};
-use crate::support::process::{outcome, tool};
-use crate::support::wait_for;
-use crate::support::wire::{frame, read_framed};
 
 /// `s_client` with these options, which trusts the server's authority.
 fn command(server: &Encrypted, options: &[&str]) -> Command {
-    let mut command = Command::new(tool("openssl"));
+    let mut command = commands::command(tool("openssl").unwrap());
     command.args([
         "s_client",
         "-verify_return_error",
@@ -34,8 +36,8 @@ fn command(server: &Encrypted, options: &[&str]) -> Command {
 
 /// Connects, and ends at once: whether there was a connection, and what was printed.
 fn connect(server: &Encrypted, options: &[&str]) -> (bool, String) {
-    let (succeeded, stdout, stderr) = outcome(&mut command(server, options));
-    (succeeded, stdout + &stderr)
+    let ended = run(&mut command(server, options));
+    (ended.is_success(), ended.said())
 }
 
 /// The alert that ended a connection.
@@ -46,30 +48,16 @@ fn refusal(said: &str) -> String {
     format!("refused: alert {alert}")
 }
 
-/// Ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Asks every question over one connection, and keeps the session in a file.
 fn ask(server: &Encrypted, version: &str, session: &str) {
     server.check(Tls, &format!("openssl s_client {version}"), |cases| {
-        let mut command = command(server, &[version, "-quiet", "-sess_out", session]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut client = Running(command.stderr(Stdio::null()).spawn().unwrap());
-        let mut stdin = client.0.stdin.take().unwrap();
-        let mut stdout = client.0.stdout.take().unwrap();
+        let command = command(server, &[version, "-quiet", "-sess_out", session]);
+        let mut client = Process::converse("s_client", command).unwrap();
+        let (mut stdin, mut stdout) = client.pipes();
         let reading = cases.iter().map(|case| {
-            let packet = question(case.name, case.number).packet(7);
-            std::io::Write::write_all(&mut stdin, &frame(&packet)).unwrap();
+            stdin.write_all(&query(&case.question()).framed()).unwrap();
             let reply = read_framed(&mut stdout).unwrap();
-            Reading::from(Message::read(&reply).unwrap())
+            Reading::from(Reply::read(&reply).unwrap())
         });
         reading.collect()
     });
@@ -132,16 +120,15 @@ fn openssl_gets_neither_an_old_version_nor_another_protocol() {
 #[ignore = "needs openssl"]
 fn openssl_is_refused_a_renegotiation() {
     let server = Encrypted::start();
-    let log = server.files.path("renegotiation.log");
-    let file = File::create(&log).unwrap();
-    let mut command = command(&server, &["-tls1_2"]);
-    command.stdout(file.try_clone().unwrap()).stderr(file);
-    let mut client = Running(command.stdin(Stdio::piped()).spawn().unwrap());
+    let command = command(&server, &["-tls1_2"]);
+    let mut client = Process::converse("s_client", command).unwrap();
     // Open until it ends: it would leave at the end of its input.
-    let mut stdin = client.0.stdin.take().unwrap();
-    std::io::Write::write_all(&mut stdin, b"R\n").unwrap();
-    let status = wait_for("the end of s_client", || client.0.try_wait().unwrap());
-    let said = std::fs::read_to_string(&log).unwrap();
+    let (mut stdin, mut stdout) = client.pipes();
+    stdin.write_all(b"R\n").unwrap();
+    let mut said = String::new();
+    stdout.read_to_string(&mut said).unwrap();
+    let status = client.end().unwrap();
+    said += &client.log().text();
     assert!(said.contains("RENEGOTIATING"), "{said}");
     assert!(
         !status.success() && said.contains("no renegotiation"),

@@ -1,14 +1,13 @@
 //! dnspython: over TLS with Python's ssl, over HTTPS with httpx, over QUIC with aioquic.
 
-use std::process::Command;
-
 use serde_json::Value;
+use support::commands::command;
+use support::process::run;
+use support::repository::repository;
 
 use super::Method::{self, Https, Quic, Tls};
 use super::{Case, Encrypted, Reading, cases, row};
 use crate::clients::python;
-use crate::support::process::outcome;
-use crate::support::repository;
 
 const WAYS: [(Method, &str, &[&str]); 6] = [
     (Tls, "dnspython query.tls", &[]),
@@ -40,7 +39,7 @@ fn ask(
     options: &[&str],
     cases: &[Case],
 ) -> Result<Vec<Reading>, String> {
-    let mut command = Command::new(python("dns, httpx, h2, aioquic"));
+    let mut command = command(python("dns, httpx, h2, aioquic"));
     command
         .arg("-I")
         .arg(repository("tests/peers/clients/encrypted/encrypted.py"));
@@ -53,11 +52,11 @@ fn ask(
             .iter()
             .map(|case| format!("{}/{}", case.name, case.rtype)),
     );
-    let (succeeded, stdout, stderr) = outcome(&mut command);
-    if !succeeded {
-        return Err(stderr);
+    let ended = run(&mut command);
+    if !ended.is_success() {
+        return Err(ended.stderr);
     }
-    let readings: Vec<Value> = serde_json::from_str(&stdout).unwrap();
+    let readings: Vec<Value> = serde_json::from_str(&ended.stdout).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let reading = |value: &Value| {
         let records = value["records"].as_array().unwrap().iter();

@@ -1,0 +1,133 @@
+//! The second decoder: dnspython, in one child process for all tests. Off by default, because not every machine has it.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{ChildStdin, ChildStdout, Command};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use serde::Deserialize;
+use support::commands::command;
+use support::process::{Process, finish, run};
+use support::query::hex;
+use support::reply::{Record, Reply};
+
+const PROGRAM: &str = include_str!("second_decoder.py");
+/// Names a Python that has dnspython; `tests/run` prepares one.
+const PYTHON: &str = "GLOBAL_DNS_TEST_PYTHON";
+/// Set for the tests that are to use the second decoder: the Python to start.
+const SECOND_DECODER: &str = "GLOBAL_DNS_TEST_SECOND_DECODER";
+
+/// The process. It ends with this one, because its input ends then.
+struct Decoder {
+    _process: Process,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+/// What both decoders see.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct Message {
+    rcode: u16,
+    opcode: u8,
+    questions: usize,
+    /// Records as in a zone file.
+    answer: Vec<String>,
+    authority: Vec<String>,
+    additional: Vec<String>,
+    opt: Option<Opt>,
+}
+
+/// An OPT record.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct Opt {
+    version: u8,
+    payload: u16,
+    flags: u16,
+    /// Codes, and values in hexadecimal.
+    options: Vec<(u16, String)>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Decoded {
+    Message(Message),
+    Error(String),
+}
+
+/// Runs all other tests of this suite once more, with the second decoder.
+#[test]
+#[ignore = "needs Python with dnspython"]
+fn dnspython_decodes_every_reply_as_we_do() {
+    let mut suite = Command::new(env::current_exe().unwrap());
+    let text = finish(suite.env(SECOND_DECODER, python())).unwrap();
+    let result = text.lines().rfind(|line| line.starts_with("test result: "));
+    let result = result.unwrap_or_else(|| panic!("no result: {text}"));
+    assert!(!result.contains(" 0 passed"), "{result}");
+}
+
+/// Fails unless dnspython reads the same, if this run uses it.
+pub fn check_same(octets: &[u8], reply: &Reply) {
+    static DECODER: OnceLock<Option<Mutex<Decoder>>> = OnceLock::new();
+    let open = || Some(Mutex::new(Decoder::open(env::var_os(SECOND_DECODER)?)));
+    let Some(decoder) = DECODER.get_or_init(open) else {
+        return;
+    };
+    let mut decoder = decoder.lock().unwrap_or_else(PoisonError::into_inner);
+    let hex = hex(octets);
+    writeln!(decoder.input, "{hex}").unwrap();
+    let mut line = String::new();
+    decoder.output.read_line(&mut line).unwrap();
+    match serde_json::from_str(&line).unwrap() {
+        Decoded::Message(theirs) => assert_eq!(Message::from(reply), theirs, "{hex}"),
+        Decoded::Error(error) => panic!("dnspython: {error}\n{hex}"),
+    }
+}
+
+impl From<&Reply> for Message {
+    fn from(reply: &Reply) -> Self {
+        let texts = |records: &[Record]| records.iter().map(Record::to_string).collect();
+        Self {
+            rcode: reply.rcode,
+            opcode: reply.opcode,
+            questions: reply.questions.len(),
+            answer: texts(&reply.answers),
+            authority: texts(&reply.authority),
+            additional: texts(&reply.additional),
+            opt: reply.opt.as_ref().map(|opt| Opt {
+                version: opt.version,
+                payload: opt.payload,
+                flags: opt.flags,
+                options: opt
+                    .options
+                    .iter()
+                    .map(|(code, value)| (*code, hex(value)))
+                    .collect(),
+            }),
+        }
+    }
+}
+
+impl Decoder {
+    fn open(python: OsString) -> Self {
+        let mut command = command(python);
+        command.args(["-c", PROGRAM]);
+        let mut process = Process::converse("dnspython", command).unwrap();
+        let (input, output) = process.pipes();
+        Self {
+            _process: process,
+            input,
+            output: BufReader::new(output),
+        }
+    }
+}
+
+fn python() -> OsString {
+    let python = env::var_os(PYTHON).unwrap_or_else(|| "python3".into());
+    let mut check = command(&python);
+    assert!(
+        run(check.args(["-c", "import dns.message"])).is_success(),
+        "{python:?} has no dnspython: tests/run conformance prepares one and sets {PYTHON}"
+    );
+    python
+}

@@ -1,0 +1,358 @@
+//! A real source cluster: etcd, a kube-apiserver, a kube-controller-manager, and writing objects into it.
+//!
+//! One for the whole suite. Every port is on loopback, every file in a directory that goes with the fixture. RBAC is
+//! on; the users are those of [`Cluster::kubeconfig`]'s contexts.
+
+mod objects;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use http::Request;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::commands::{guarded, tool};
+use crate::ports::free_port;
+use crate::process::{Process, finish};
+use crate::recordings::{Action, Event};
+use crate::say::say;
+use crate::wait::eventually;
+
+/// How long a start may take on a busy machine.
+const START: Duration = Duration::from_secs(60);
+
+/// A running source cluster.
+pub struct Cluster {
+    /// One context per user: `admin`, `watcher`, `tenant`, `stranger`, `coredns`, `doctor`.
+    pub kubeconfig: PathBuf,
+    client: Client,
+    runtime: Runtime,
+    api_server_command: ApiServerCommand,
+    // In this order they are ended.
+    controllers: Process,
+    api_server: Process,
+    etcd: Process,
+    /// Where etcd listens, for clients and for peers.
+    etcd_ports: [u16; 2],
+    directory: TempDir,
+}
+
+struct ApiServerCommand {
+    program: PathBuf,
+    arguments: Vec<String>,
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Starts the three, and returns when the API server is ready and the controllers follow.
+    pub fn start() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    /// The same, with further arguments for the API server.
+    pub fn start_with(further: &[String]) -> Result<Self> {
+        let (etcd, api_server, controllers) = (
+            tool("etcd")?,
+            tool("kube-apiserver")?,
+            tool("kube-controller-manager")?,
+        );
+        let started = Instant::now();
+        let directory = tempfile::Builder::new()
+            .prefix("global-dns-e2e-")
+            .tempdir()?;
+        let path = directory.path();
+        let (clients, peers, port) = (free_port(), free_port(), free_port());
+
+        let etcd = start_etcd(&etcd, path, clients, peers)?;
+        // Made by etcd for its peers, of which there are none: an elliptic curve key nobody else knows.
+        let key = path.join("etcd/fixtures/peer/key.pem");
+        eventually("etcd's key", START, || {
+            ensure!(
+                fs::read_to_string(&key)?.contains("END EC PRIVATE KEY"),
+                "{} is incomplete",
+                key.display()
+            );
+            Ok(())
+        })?;
+
+        fs::write(path.join("tokens.csv"), tokens())?;
+        let kubeconfig = path.join("kubeconfig");
+        fs::write(
+            &kubeconfig,
+            kubeconfig_text(port, &path.join("certificates/apiserver.crt")),
+        )?;
+        let mut api_server_command = api_server_command(api_server, path, clients, port, &key);
+        api_server_command.arguments.extend_from_slice(further);
+        let mut api_server = api_server_command.start()?;
+        let certificate = path.join("certificates/apiserver.crt");
+        eventually("the API server's certificate", START, || {
+            api_server.check()?;
+            // The file is there a moment before its content, and the client reads it only once.
+            let text = fs::read_to_string(&certificate)?;
+            ensure!(
+                text.trim_end().ends_with("-----END CERTIFICATE-----"),
+                "{} is incomplete",
+                certificate.display()
+            );
+            Ok(())
+        })?;
+
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
+        let client = runtime.block_on(connect(&kubeconfig))?;
+        wait_until_ready(&runtime, &client, &mut api_server)?;
+
+        let mut controllers_command = guarded(&controllers);
+        controllers_command.arg(format!("--kubeconfig={}", kubeconfig.display())).args([
+            "--leader-elect=false",
+            "--secure-port=0",
+            "--kube-api-qps=1000",
+            "--kube-api-burst=1000",
+            "--controllers=endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller,\
+             garbage-collector-controller,namespace-controller",
+        ]);
+        let controllers = Process::start("kube-controller-manager", controllers_command)?;
+
+        let mut cluster = Self {
+            kubeconfig,
+            client,
+            runtime,
+            api_server_command,
+            controllers,
+            api_server,
+            etcd,
+            etcd_ports: [clients, peers],
+            directory,
+        };
+        cluster.wait_for_the_controllers()?;
+        say(&format!(
+            "real parts: started in {:.1} s",
+            started.elapsed().as_secs_f64()
+        ));
+        Ok(cluster)
+    }
+
+    /// Where etcd listens for clients.
+    pub fn etcd(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.etcd_ports[0]).into()
+    }
+
+    /// A directory for further files and logs.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Where the API server listens, on loopback.
+    pub fn address(&self) -> Result<String> {
+        let kubeconfig = fs::read_to_string(&self.kubeconfig)?;
+        let (_, rest) = kubeconfig.split_once("https://").context("no server")?;
+        let (address, _) = rest.split_once('"').context("an unfinished text")?;
+        Ok(address.to_owned())
+    }
+
+    /// Its own certificate, which nobody else has signed.
+    pub fn certificate(&self) -> PathBuf {
+        self.directory.path().join("certificates/apiserver.crt")
+    }
+
+    /// Ends the API server as a crash would.
+    pub fn kill_the_api_server(&mut self) {
+        self.api_server.kill();
+    }
+
+    /// Starts it again on the same port and data; returns when it is ready.
+    pub fn restart_the_api_server(&mut self) -> Result<()> {
+        self.api_server = self.api_server_command.start()?;
+        self.client = self.runtime.block_on(connect(&self.kubeconfig))?;
+        wait_until_ready(&self.runtime, &self.client, &mut self.api_server)
+    }
+
+    /// Keeps what etcd has; the API server is away meanwhile.
+    pub fn back_up_etcd(&mut self) -> Result<()> {
+        self.stop_etcd();
+        let (data, backup) = self.etcd_and_its_backup();
+        finish(Command::new("cp").arg("-a").arg(data).arg(backup))?;
+        self.start_etcd()
+    }
+
+    /// Makes etcd what it was then, versions too. Controllers, which do not know that, are of no use afterwards.
+    pub fn restore_etcd(&mut self) -> Result<()> {
+        self.stop_etcd();
+        let (data, backup) = self.etcd_and_its_backup();
+        fs::remove_dir_all(&data)?;
+        fs::rename(backup, data)?;
+        self.start_etcd()
+    }
+
+    fn etcd_and_its_backup(&self) -> (PathBuf, PathBuf) {
+        let path = self.directory.path();
+        (path.join("etcd"), path.join("etcd-backup"))
+    }
+
+    fn stop_etcd(&mut self) {
+        self.api_server.kill();
+        self.etcd.kill();
+    }
+
+    fn start_etcd(&mut self) -> Result<()> {
+        let [clients, peers] = self.etcd_ports;
+        self.etcd = start_etcd(&tool("etcd")?, self.directory.path(), clients, peers)?;
+        self.restart_the_api_server()
+    }
+
+    /// Makes the API server silent as a host that hangs does: the kernel keeps its connections.
+    pub fn freeze_the_api_server(&self) -> Result<()> {
+        self.api_server.signal("STOP")
+    }
+
+    /// Lets it go on; returns when it is ready.
+    pub fn thaw_the_api_server(&mut self) -> Result<()> {
+        self.api_server.signal("CONT")?;
+        wait_until_ready(&self.runtime, &self.client, &mut self.api_server)
+    }
+
+    /// A Service with Endpoints gets a slice, and loses it again.
+    fn wait_for_the_controllers(&mut self) -> Result<()> {
+        let object = |kind: &str, field: &str, value: Value| {
+            json!({"apiVersion": "v1", "kind": kind,
+                "metadata": {"namespace": "default", "name": "are-you-there"}, field: value})
+        };
+        let service = object("Service", "spec", json!({"ports": [{"port": 80}]}));
+        let endpoints = json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}]);
+        let endpoints = object("Endpoints", "subsets", endpoints);
+        self.put(&service)?;
+        self.put(&endpoints)?;
+        eventually("the mirroring controller's slice", START, || {
+            self.controllers.check()?;
+            ensure!(
+                self.slices("default", "are-you-there")?.len() == 1,
+                "there is no slice"
+            );
+            Ok(())
+        })?;
+        self.delete(&service)?;
+        self.write(&Event {
+            action: Action::Deleted,
+            object: endpoints,
+        })?;
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.controllers.kill();
+        self.api_server.kill();
+        self.etcd.kill();
+    }
+}
+
+impl ApiServerCommand {
+    fn start(&self) -> Result<Process> {
+        let mut command = guarded(&self.program);
+        command.args(&self.arguments);
+        Process::start("kube-apiserver", command)
+    }
+}
+
+fn start_etcd(program: &Path, directory: &Path, clients: u16, peers: u16) -> Result<Process> {
+    let mut command = guarded(program);
+    command
+        .arg(format!("--data-dir={}", directory.join("etcd").display()))
+        .args([
+            format!("--listen-client-urls=http://127.0.0.1:{clients}"),
+            format!("--advertise-client-urls=http://127.0.0.1:{clients}"),
+            format!("--listen-peer-urls=https://127.0.0.1:{peers}"),
+            format!("--initial-advertise-peer-urls=https://127.0.0.1:{peers}"),
+            format!("--initial-cluster=default=https://127.0.0.1:{peers}"),
+            "--peer-auto-tls".to_owned(),
+            "--log-level=error".to_owned(),
+        ]);
+    Process::start("etcd", command)
+}
+
+fn api_server_command(
+    program: PathBuf,
+    directory: &Path,
+    etcd: u16,
+    port: u16,
+    key: &Path,
+) -> ApiServerCommand {
+    let key = key.display();
+    let arguments = vec![
+        format!("--etcd-servers=http://127.0.0.1:{etcd}"),
+        format!("--secure-port={port}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        // Nothing ever connects to it; without the flag, a machine without a default route has no address to offer.
+        "--advertise-address=192.0.2.1".to_owned(),
+        format!("--cert-dir={}", directory.join("certificates").display()),
+        format!("--service-account-key-file={key}"),
+        format!("--service-account-signing-key-file={key}"),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        format!(
+            "--token-auth-file={}",
+            directory.join("tokens.csv").display()
+        ),
+        "--authorization-mode=RBAC".to_owned(),
+        "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+    ];
+    ApiServerCommand { program, arguments }
+}
+
+/// The users; what they may do is up to RBAC.
+fn tokens() -> &'static str {
+    "token-of-admin,admin,1,\"system:masters\"\n\
+     token-of-watcher,watcher,2\n\
+     token-of-tenant,tenant,3\n\
+     token-of-stranger,stranger,4\n\
+     token-of-coredns,coredns,5\n\
+     token-of-doctor,doctor,6\n"
+}
+
+fn kubeconfig_text(port: u16, certificate: &Path) -> String {
+    let users = [
+        "admin", "watcher", "tenant", "stranger", "coredns", "doctor",
+    ];
+    let contexts = users
+        .map(|user| format!("- {{name: {user}, context: {{cluster: hub, user: {user}}}}}\n"))
+        .concat();
+    let users = users
+        .map(|user| format!("- {{name: {user}, user: {{token: token-of-{user}}}}}\n"))
+        .concat();
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: admin\n\
+         clusters:\n- name: hub\n  cluster: {{server: \"https://127.0.0.1:{port}\", certificate-authority: {certificate}}}\n\
+         contexts:\n{contexts}users:\n{users}",
+        certificate = certificate.display(),
+    )
+}
+
+async fn connect(kubeconfig: &Path) -> Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let mut config =
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.proxy_url = None;
+    Ok(Client::try_from(config)?)
+}
+
+fn wait_until_ready(runtime: &Runtime, client: &Client, api_server: &mut Process) -> Result<()> {
+    eventually("the API server to be ready", START, || {
+        api_server.check()?;
+        let answer =
+            runtime.block_on(client.request_text(Request::get("/readyz").body(Vec::new())?))?;
+        ensure!(answer == "ok", "/readyz says {answer}");
+        Ok(())
+    })
+}

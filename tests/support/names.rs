@@ -1,0 +1,278 @@
+//! The one table of owner names, `names.txt`, and the cluster that has them. Tests beside the source, of conformance, of
+//! other name servers and of API servers read it.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use serde_json::Value;
+
+use crate::objects::{Gateway, Local, Manifest, Mirror, local, mirror, nameless_port};
+use crate::reply::{Reply, sorted_texts};
+use crate::wire::{Over, ask, resolve};
+
+/// What a server is started with that serves the sample as the table says.
+pub const FLAGS: [&str; 2] = ["--cluster-name=hub", "--ns-address=192.0.2.53,2001:db8::53"];
+
+/// A question and its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The owner name, with a final dot.
+    pub name: String,
+    /// The type that is asked for, by its name.
+    pub rtype: String,
+    /// The type of the records.
+    pub record_type: String,
+    /// What it gets.
+    pub answer: Answer,
+}
+
+/// What a question gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The data of its records, which are all of one RRset with a TTL of 5 seconds.
+    Data(BTreeSet<String>),
+    /// The name exists and has no such records.
+    NoData,
+    /// The name does not exist.
+    NxDomain,
+    /// The name lies outside of the zone.
+    Refused,
+}
+
+/// A service of the sample, with all its objects.
+#[derive(Clone, Debug)]
+pub enum Sample {
+    /// Of this cluster.
+    Local(Local),
+    /// Of another one.
+    Mirror(Mirror),
+}
+
+/// What the cluster `hub` holds, linked to `east` and `west`.
+pub fn sample() -> Manifest {
+    services().into_iter().collect()
+}
+
+/// The same, service by service.
+pub fn services() -> Vec<Sample> {
+    let db = [("sql", "TCP", 26257), ("http", "TCP", 8080)];
+    let unknown = Gateway::Unknown;
+    vec![
+        // One service in three clusters: a local member, two mirrors; IPv4 only; two named ports.
+        local("prod", "db")
+            .exported()
+            .ports(&db)
+            .endpoint(Some("db-0"), "192.0.2.10", true)
+            .endpoint(Some("db-2"), "192.0.2.12", false)
+            .into(),
+        mirror("prod", "db", "east")
+            .ports(&db)
+            .endpoint_behind(unknown, "db-0", &["10.96.10.1"])
+            .endpoint("db-1", &["10.96.10.2"])
+            .into(),
+        mirror("prod", "db", "west")
+            .ports(&db)
+            .endpoint_behind(unknown, "db-0", &["10.96.20.1"])
+            .into(),
+        // The gateway to west is down: answered as a last resort.
+        mirror("prod", "cache", "west")
+            .ports(&[("redis", "TCP", 6379)])
+            .endpoint_behind(Gateway::Down, "cache-0", &["10.96.40.1"])
+            .into(),
+        // Asks for a TTL of 20 s, and is not in the table.
+        mirror("prod", "slow", "east")
+            .ports(&[("nfs", "TCP", 2049)])
+            .annotation("global-dns/ttl", "20")
+            .endpoint("slow-0", &["10.96.50.1"])
+            .endpoint("slow-1", &["10.96.50.2"])
+            .into(),
+        // Its endpoint has no hostname.
+        local("prod", "queue")
+            .exported()
+            .ports(&[("amqp", "TCP", 5672)])
+            .endpoint(None, "192.0.2.30", true)
+            .into(),
+        // Its only endpoint is not ready.
+        local("prod", "idle")
+            .exported()
+            .ports(&[("http", "TCP", 80)])
+            .endpoint(Some("idle-0"), "192.0.2.40", false)
+            .into(),
+        // Dual stack; a TCP and a UDP port.
+        mirror("shop", "web", "east")
+            .ports(&[("https", "TCP", 443), ("quic", "UDP", 8443)])
+            .endpoint("web-0", &["10.96.30.1", "2001:db8::3:1"])
+            .into(),
+        // IPv6 only; one port without a name.
+        mirror("shop", "six", "west")
+            .all_ports(vec![nameless_port("TCP", 9000)])
+            .endpoint("six-0", &["2001:db8::6:1"])
+            .into(),
+        // A headless mirror without any endpoint, in a namespace that has nothing else.
+        mirror("spare", "void", "west")
+            .ports(&[("http", "TCP", 80)])
+            .into(),
+    ]
+}
+
+/// Reads the table.
+pub fn cases() -> Vec<Case> {
+    let mut origins = Vec::new();
+    let mut cases = Vec::new();
+    for line in lines(include_str!("names.txt")) {
+        match line.strip_prefix("$ORIGIN ") {
+            Some(origin) => origins = self::origins(origin),
+            None => cases.extend(origins.iter().map(|origin| Case::read(&line, origin))),
+        }
+    }
+    assert!(cases.len() > 200, "only {} cases", cases.len());
+    cases
+}
+
+/// The lines of a table without comments, each with those that it goes on in.
+pub(crate) fn lines(table: &str) -> Vec<String> {
+    let whole = table.replace("\\\n", " ");
+    let lines = whole.lines().map(str::trim_end);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(str::to_owned).collect()
+}
+
+/// What an origin stands for.
+pub(crate) fn origins(origin: &str) -> Vec<String> {
+    match origin.split_once('.') {
+        Some((service, namespace)) if !origin.ends_with('.') => vec![
+            format!("{service}.{namespace}.global."),
+            format!("{service}.global."),
+        ],
+        _ => vec![origin.to_owned()],
+    }
+}
+
+// === impl Sample ===
+
+impl Sample {
+    /// What somebody writes of it where Kubernetes' controllers do the rest.
+    pub fn writes(&self) -> Vec<Value> {
+        match self {
+            Self::Local(local) => Manifest::from(local.clone()).0,
+            Self::Mirror(mirror) => mirror.writes(),
+        }
+    }
+}
+
+impl From<Local> for Sample {
+    fn from(local: Local) -> Self {
+        Self::Local(local)
+    }
+}
+
+impl From<Mirror> for Sample {
+    fn from(mirror: Mirror) -> Self {
+        Self::Mirror(mirror)
+    }
+}
+
+impl From<Sample> for Manifest {
+    fn from(sample: Sample) -> Self {
+        match sample {
+            Sample::Local(local) => local.into(),
+            Sample::Mirror(mirror) => mirror.into(),
+        }
+    }
+}
+
+// === impl Case ===
+
+impl Case {
+    pub(crate) fn read(line: &str, origin: &str) -> Self {
+        let (name, rest) = line.split_once(' ').expect("a name");
+        let (rtype, answer) = rest.trim_start().split_once(' ').expect("a type");
+        let absolute = |name: &str| match name {
+            "@" => origin.to_owned(),
+            own if own.ends_with('.') => own.to_owned(),
+            own if origin == "." => format!("{own}."),
+            own => format!("{own}.{origin}"),
+        };
+        let (rtype, record_type) = rtype.split_once(':').unwrap_or((rtype, rtype));
+        let answer = match answer.trim() {
+            "NODATA" => Answer::NoData,
+            "NXDOMAIN" => Answer::NxDomain,
+            "REFUSED" => Answer::Refused,
+            data => {
+                let data = data
+                    .split(',')
+                    .map(|data| match data.trim().rsplit_once(' ') {
+                        Some((numbers, target)) if record_type == "SRV" => {
+                            format!("{numbers} {}", absolute(target))
+                        }
+                        _ => data.trim().to_owned(),
+                    });
+                Answer::Data(data.collect())
+            }
+        };
+        Self {
+            name: absolute(name),
+            rtype: rtype.to_owned(),
+            record_type: record_type.to_owned(),
+            answer,
+        }
+    }
+
+    /// As people ask it: `db.prod.global. A`.
+    pub fn question(&self) -> String {
+        format!("{} {}", self.name, self.rtype)
+    }
+
+    /// Its records as in a zone file.
+    pub fn records(&self) -> BTreeSet<String> {
+        let Answer::Data(data) = &self.answer else {
+            return BTreeSet::new();
+        };
+        let (name, rtype) = (&self.name, &self.record_type);
+        let record = |data| format!("{name} 5 IN {rtype} {data}");
+        data.iter().map(record).collect()
+    }
+
+    /// The targets of its records.
+    pub fn targets(&self) -> BTreeSet<String> {
+        let is_name = ["SRV", "NS"].contains(&&*self.record_type);
+        match &self.answer {
+            Answer::Data(data) if is_name => {
+                let target = |data: &String| data.rsplit(' ').next().unwrap().to_owned();
+                data.iter().map(target).collect()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// Tells how a reply differs from it: in its code, authority, records, or the SOA record of what there is not.
+    pub fn difference(&self, reply: &Reply) -> Option<String> {
+        const SOA: &str =
+            "global. 5 IN SOA ns.dns.global. hostmaster.global. SERIAL 7200 1800 86400 5";
+        let (status, authority) = match self.answer {
+            Answer::Data(_) => ("NOERROR", None),
+            Answer::NoData => ("NOERROR", Some(SOA)),
+            Answer::NxDomain => ("NXDOMAIN", Some(SOA)),
+            Answer::Refused => ("REFUSED", None),
+        };
+        let is_authoritative = self.answer != Answer::Refused;
+        let records = Vec::from_iter(self.records());
+        let wanted = (status, is_authoritative, records, Vec::from_iter(authority));
+        let (found, own) = (reply.status(), sorted_texts(&reply.authority));
+        let own = own.iter().map(String::as_str).collect();
+        let is_own = reply.is_authoritative();
+        let found = (&*found, is_own, sorted_texts(&reply.answers), own);
+        let question = self.question();
+        (wanted != found).then(|| format!("{question}: wanted {wanted:?}, found {found:?}"))
+    }
+
+    /// Asks a server over UDP, as resolvers do, and over TCP. Tells how a reply differs.
+    pub fn ask(&self, server: SocketAddr) -> Option<String> {
+        let question = self.question();
+        let replies = [
+            resolve(server, &question),
+            ask(server, &question, Over::Tcp),
+        ];
+        replies.iter().find_map(|reply| self.difference(reply))
+    }
+}

@@ -1,0 +1,198 @@
+//! Headless Services of this cluster with their slices, as Kubernetes writes them.
+
+use serde_json::{Map, Value, json};
+
+use super::{Manifest, Port, port, service, slice, sql};
+
+/// A headless Service of this cluster with its slices.
+#[derive(Clone, Debug)]
+pub struct Local {
+    namespace: String,
+    name: String,
+    is_exported: bool,
+    has_selector: bool,
+    ports: Vec<Port>,
+    endpoints: Vec<Endpoint>,
+    annotations: Map<String, Value>,
+}
+
+#[derive(Clone, Debug)]
+struct Endpoint {
+    host: Option<String>,
+    pod: Option<String>,
+    addresses: Vec<String>,
+    is_ready: bool,
+}
+
+/// Endpoints that Kubernetes puts into one slice at most.
+const MOST: usize = 1000;
+
+/// A headless Service of this cluster, with port `sql` 26257 until others are given.
+pub fn local(namespace: &str, name: &str) -> Local {
+    Local {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        is_exported: false,
+        has_selector: true,
+        ports: sql(),
+        endpoints: Vec::new(),
+        annotations: Map::new(),
+    }
+}
+
+/// A local service `prod/sN` with N endpoints for each number: hosts `h-1`, `h-2`, … at 10.96.0.1, 10.96.0.2, …, one port.
+pub fn members(counts: &[usize]) -> Manifest {
+    let service = |count: &usize| {
+        let service = local("prod", &format!("s{count}")).exported();
+        (1..=*count).fold(service, |service, n| {
+            let address = format!("10.96.{}.{}", n / 250, n % 250);
+            service.endpoint(Some(&format!("h-{n}")), &address, true)
+        })
+    };
+    counts.iter().map(service).collect()
+}
+
+// === impl Local ===
+
+impl Local {
+    /// Adds a pod, named as its host, or an address behind a Service without a selector.
+    #[must_use]
+    pub fn endpoint(self, host: Option<&str>, address: &str, is_ready: bool) -> Self {
+        self.pod(host, host, &[address], is_ready)
+    }
+
+    /// Adds a pod with all its addresses; it may have no host, or another name than that.
+    #[must_use]
+    pub fn pod(
+        mut self,
+        pod: Option<&str>,
+        host: Option<&str>,
+        addresses: &[&str],
+        is_ready: bool,
+    ) -> Self {
+        self.endpoints.push(Endpoint {
+            host: host.map(str::to_owned),
+            pod: pod.map(str::to_owned),
+            addresses: addresses.iter().map(|ip| (*ip).to_owned()).collect(),
+            is_ready,
+        });
+        self
+    }
+
+    /// Marks the Service as exported.
+    #[must_use]
+    pub fn exported(mut self) -> Self {
+        self.is_exported = true;
+        self
+    }
+
+    /// Takes the selector away: slices come from somebody else and lack the headless label.
+    #[must_use]
+    pub fn without_selector(mut self) -> Self {
+        self.has_selector = false;
+        self
+    }
+
+    /// Sets the ports.
+    #[must_use]
+    pub fn ports(self, ports: &[(&str, &str, u16)]) -> Self {
+        let ports = ports.iter().map(|(n, r, p)| port(n, r, *p)).collect();
+        self.all_ports(ports)
+    }
+
+    /// The same, also of ports without a name.
+    #[must_use]
+    pub fn all_ports(mut self, ports: Vec<Port>) -> Self {
+        self.ports = ports;
+        self
+    }
+
+    /// Adds an annotation.
+    #[must_use]
+    pub fn annotation(mut self, name: &str, value: &str) -> Self {
+        self.annotations.insert(name.to_owned(), Value::from(value));
+        self
+    }
+
+    /// The Service itself.
+    pub fn service(&self) -> Value {
+        let labels = match self.is_exported {
+            true => json!({"mirror.linkerd.io/exported": "true"}),
+            false => json!({}),
+        };
+        let place = (&*self.namespace, &*self.name);
+        service(place, labels, &self.annotations, &["None"], &self.ports)
+    }
+
+    /// Its slices, of each address family.
+    pub fn slices(&self) -> Vec<Value> {
+        let mut slices = Vec::new();
+        for (family, is_v6) in [("IPv4", false), ("IPv6", true)] {
+            let of_family = self.endpoints.iter().flat_map(|endpoint| {
+                let own = endpoint.addresses.iter();
+                let own = own.filter(move |address| address.contains(':') == is_v6);
+                own.map(|address| endpoint.object(address))
+            });
+            let of_family: Vec<Value> = of_family.collect();
+            for (number, endpoints) in of_family.chunks(MOST).enumerate() {
+                let name = format!("{}-{}", self.name, family.to_lowercase());
+                let name = match number {
+                    0 => name,
+                    more => format!("{name}-{more}"),
+                };
+                slices.push(self.slice(&name, family, endpoints.to_vec()));
+            }
+        }
+        slices
+    }
+
+    fn slice(&self, name: &str, family: &str, endpoints: Vec<Value>) -> Value {
+        let labels = match self.has_selector {
+            true => json!({
+                "kubernetes.io/service-name": self.name,
+                "service.kubernetes.io/headless": "",
+                "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+            }),
+            false => json!({
+                "kubernetes.io/service-name": self.name,
+                "endpointslice.kubernetes.io/managed-by": "somebody-else",
+            }),
+        };
+        let place = (&*self.namespace, name);
+        slice(place, labels, family, &self.ports, endpoints)
+    }
+
+    /// A pod of the Service with a host, as a StatefulSet makes it, already scheduled.
+    pub fn pod_object(&self, host: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"namespace": self.namespace, "name": host, "labels": {"app": self.name}},
+            "spec": {
+                "hostname": host, "subdomain": self.name, "nodeName": "node-0",
+                "containers": [{"name": "main", "image": "main"}],
+            },
+        })
+    }
+}
+
+impl Endpoint {
+    fn object(&self, address: &str) -> Value {
+        let mut object = json!({"addresses": [address], "conditions": {"ready": self.is_ready}});
+        if let Some(host) = &self.host {
+            object["hostname"] = json!(host);
+        }
+        if let Some(pod) = &self.pod {
+            object["targetRef"] =
+                json!({"kind": "Pod", "name": pod, "uid": format!("uid-of-{pod}")});
+        }
+        object
+    }
+}
+
+impl From<Local> for Manifest {
+    fn from(local: Local) -> Self {
+        let mut manifest = Self(vec![local.service()]);
+        manifest.0.extend(local.slices());
+        manifest
+    }
+}

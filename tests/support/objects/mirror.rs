@@ -1,0 +1,246 @@
+//! Headless mirrors with their endpoint mirrors and slices, as Linkerd's mirror controller writes them.
+
+use serde_json::{Map, Value, json};
+
+use super::{Manifest, Port, port, service, slice, sql};
+
+/// A headless mirror with its endpoint mirrors and their slices.
+#[derive(Clone, Debug)]
+pub struct Mirror {
+    namespace: String,
+    service: String,
+    cluster: String,
+    /// Of the object, where it is another one than Linkerd gives.
+    name: Option<String>,
+    ports: Vec<Port>,
+    endpoints: Vec<(String, Vec<String>, Gateway)>,
+    annotations: Map<String, Value>,
+    /// The address of the cluster's gateway.
+    gateway: String,
+}
+
+/// What the slice of an endpoint mirror says of its gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gateway {
+    /// There is no slice.
+    Unknown,
+    /// Ready.
+    Up,
+    /// Not ready.
+    Down,
+}
+
+const MIRRORED: &str = "mirror.linkerd.io/mirrored-service";
+const CLUSTER_NAME: &str = "mirror.linkerd.io/cluster-name";
+const PARENT: &str = "mirror.linkerd.io/headless-mirror-svc-name";
+const FQ_NAME: &str = "mirror.linkerd.io/remote-svc-fq-name";
+/// The gateway of every other cluster, until another one is given.
+const GATEWAY: &str = "198.51.100.10";
+
+/// A headless mirror of `cluster`, with port `sql` 26257 until others are given.
+pub fn mirror(namespace: &str, service: &str, cluster: &str) -> Mirror {
+    Mirror {
+        namespace: namespace.to_owned(),
+        service: service.to_owned(),
+        cluster: cluster.to_owned(),
+        name: None,
+        ports: sql(),
+        endpoints: Vec::new(),
+        annotations: Map::new(),
+        gateway: GATEWAY.to_owned(),
+    }
+}
+
+// === impl Mirror ===
+
+impl Mirror {
+    /// Adds an endpoint mirror whose gateway is up.
+    #[must_use]
+    pub fn endpoint(self, host: &str, addresses: &[&str]) -> Self {
+        self.endpoint_behind(Gateway::Up, host, addresses)
+    }
+
+    /// Adds an endpoint mirror.
+    #[must_use]
+    pub fn endpoint_behind(mut self, gateway: Gateway, host: &str, addresses: &[&str]) -> Self {
+        let addresses = addresses.iter().map(|ip| (*ip).to_owned()).collect();
+        self.endpoints.push((host.to_owned(), addresses, gateway));
+        self
+    }
+
+    /// Sets the ports.
+    #[must_use]
+    pub fn ports(self, ports: &[(&str, &str, u16)]) -> Self {
+        let ports = ports.iter().map(|(n, r, p)| port(n, r, *p)).collect();
+        self.all_ports(ports)
+    }
+
+    /// The same, also of ports without a name.
+    #[must_use]
+    pub fn all_ports(mut self, ports: Vec<Port>) -> Self {
+        self.ports = ports;
+        self
+    }
+
+    /// Adds an annotation of the exported Service, which Linkerd copies.
+    #[must_use]
+    pub fn annotation(mut self, name: &str, value: &str) -> Self {
+        self.annotations.insert(name.to_owned(), Value::from(value));
+        self
+    }
+
+    /// Sets the address of the gateway.
+    #[must_use]
+    pub fn gateway(mut self, address: &str) -> Self {
+        self.gateway = address.to_owned();
+        self
+    }
+
+    /// Gives the object another name than Linkerd would; those of endpoint mirrors begin with it.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// The name of the object.
+    pub fn name(&self) -> String {
+        match &self.name {
+            Some(name) => name.clone(),
+            None => format!("{}-{}", self.service, self.cluster),
+        }
+    }
+
+    /// The name of the Service in its own cluster.
+    pub fn service_name(&self) -> &str {
+        &self.service
+    }
+
+    fn endpoint_name(&self, host: &str) -> String {
+        format!("{host}-{}", self.cluster)
+    }
+
+    /// What Linkerd itself writes: Services, and Endpoints, of which Kubernetes makes the slices.
+    pub fn writes(&self) -> Vec<Value> {
+        let mut writes = vec![self.service()];
+        for (host, addresses, gateway) in &self.endpoints {
+            let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+            writes.push(self.endpoint_mirror(host, &addresses));
+            if *gateway != Gateway::Unknown {
+                writes.push(self.endpoints(host, *gateway == Gateway::Up));
+            }
+        }
+        writes
+    }
+
+    // === One object ===
+
+    /// The headless mirror itself.
+    pub fn service(&self) -> Value {
+        let mut annotations = self.annotations.clone();
+        annotations.insert(FQ_NAME.to_owned(), json!(self.fq_name("")));
+        let place = (&*self.namespace, &*self.name());
+        service(place, self.labels(), &annotations, &["None"], &self.ports)
+    }
+
+    /// An endpoint mirror.
+    pub fn endpoint_mirror(&self, host: &str, addresses: &[&str]) -> Value {
+        self.endpoint_mirror_named(&self.endpoint_name(host), host, addresses)
+    }
+
+    fn endpoint_mirror_named(&self, name: &str, host: &str, addresses: &[&str]) -> Value {
+        let fq_name = json!(self.fq_name(&format!("{host}.")));
+        let annotations = Map::from_iter([(FQ_NAME.to_owned(), fq_name)]);
+        let (place, labels) = ((&*self.namespace, name), self.endpoint_labels());
+        service(place, labels, &annotations, addresses, &self.ports)
+    }
+
+    /// The slice of an endpoint mirror, which tells whether its gateway is up.
+    pub fn slice(&self, host: &str, is_up: bool) -> Value {
+        self.slice_of(&self.endpoint_name(host), is_up)
+    }
+
+    /// The same by the name of the object.
+    pub fn slice_of(&self, endpoint_mirror: &str, is_up: bool) -> Value {
+        let endpoint = json!({"addresses": [self.gateway], "conditions": {"ready": is_up}});
+        let labels = with_slice_labels(self.endpoint_labels(), endpoint_mirror);
+        let name = format!("{endpoint_mirror}-7xk2p");
+        // Linkerd writes the gateway's port.
+        let ports = [port("sql", "TCP", 4143)];
+        let place = (&*self.namespace, &*name);
+        slice(place, labels, "IPv4", &ports, vec![endpoint])
+    }
+
+    /// The Endpoints of an endpoint mirror, of which Kubernetes makes the slice: the address of the gateway, ready or not,
+    /// at its port for every port of the Service.
+    fn endpoints(&self, host: &str, is_up: bool) -> Value {
+        let ports = self.ports.iter();
+        let ports = ports.map(|port| json!({"name": port.name, "port": 4143, "protocol": "TCP"}));
+        let addresses = if is_up {
+            "addresses"
+        } else {
+            "notReadyAddresses"
+        };
+        json!({
+            "apiVersion": "v1", "kind": "Endpoints",
+            "metadata": {
+                "namespace": self.namespace, "name": self.endpoint_name(host),
+                "labels": self.endpoint_labels(),
+                "annotations": {FQ_NAME: self.fq_name(&format!("{host}."))},
+            },
+            "subsets": [{addresses: [{"ip": self.gateway}], "ports": Vec::from_iter(ports)}],
+        })
+    }
+
+    /// The slice of the headless mirror: the hosts that Linkerd lists, with the addresses of their endpoint mirrors.
+    pub fn listing(&self, hosts: &[(&str, &str)]) -> Value {
+        let host = |(host, address): &(&str, &str)| json!({"addresses": [address], "hostname": host, "conditions": {"ready": true}});
+        let labels = with_slice_labels(self.labels(), &self.name());
+        let name = format!("{}-9qz4d", self.name());
+        // Linkerd writes the pod's port.
+        let ports = [port("sql", "TCP", 15432)];
+        let place = (&*self.namespace, &*name);
+        let hosts = hosts.iter().map(host).collect();
+        slice(place, labels, "IPv4", &ports, hosts)
+    }
+
+    fn labels(&self) -> Value {
+        json!({MIRRORED: "true", CLUSTER_NAME: self.cluster})
+    }
+
+    fn endpoint_labels(&self) -> Value {
+        json!({MIRRORED: "true", CLUSTER_NAME: self.cluster, PARENT: self.name()})
+    }
+
+    fn fq_name(&self, prefix: &str) -> String {
+        let (service, namespace) = (&self.service, &self.namespace);
+        format!("{prefix}{service}.{namespace}.svc.cluster.local")
+    }
+}
+
+fn with_slice_labels(mut labels: Value, service: &str) -> Value {
+    labels["kubernetes.io/service-name"] = json!(service);
+    labels["endpointslice.kubernetes.io/managed-by"] =
+        json!("endpointslicemirroring-controller.k8s.io");
+    labels
+}
+
+impl From<Mirror> for Manifest {
+    fn from(mirror: Mirror) -> Self {
+        let mut manifest = Self(vec![mirror.service()]);
+        for (number, (host, addresses, gateway)) in mirror.endpoints.iter().enumerate() {
+            let name = match &mirror.name {
+                Some(own) => format!("{own}-{number}"),
+                None => mirror.endpoint_name(host),
+            };
+            let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+            let service = mirror.endpoint_mirror_named(&name, host, &addresses);
+            manifest.0.push(service);
+            if *gateway != Gateway::Unknown {
+                let slice = mirror.slice_of(&name, *gateway == Gateway::Up);
+                manifest.0.push(slice);
+            }
+        }
+        manifest
+    }
+}

@@ -1,0 +1,67 @@
+//! What a process has open, by what the kernel says of it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::process::Process;
+
+/// A socket of TCP or UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Socket {
+    /// `tcp` or `udp`.
+    pub transport: &'static str,
+    /// Its own address.
+    pub local: SocketAddr,
+    /// Where it is connected to, if it is.
+    pub peer: Option<SocketAddr>,
+}
+
+// === impl Process ===
+
+impl Process {
+    /// Every socket of TCP and UDP that the process has, of both families.
+    pub fn sockets(&self) -> BTreeSet<Socket> {
+        let links = fs::read_dir(self.proc("fd")).unwrap();
+        let links = links.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+        let own: BTreeSet<String> = links.map(|link| link.display().to_string()).collect();
+        let mut sockets = BTreeSet::new();
+        for (transport, table) in [
+            ("tcp", "tcp"),
+            ("tcp", "tcp6"),
+            ("udp", "udp"),
+            ("udp", "udp6"),
+        ] {
+            // A host may lack a family.
+            let text = fs::read_to_string(self.proc(&format!("net/{table}")));
+            for line in text.unwrap_or_default().lines().skip(1) {
+                let fields: Vec<&str> = line.split_whitespace().collect();
+                if !own.contains(&format!("socket:[{}]", fields[9])) {
+                    continue;
+                }
+                let [local, peer] = [fields[1], fields[2]].map(kernel_address);
+                sockets.insert(Socket {
+                    transport,
+                    local,
+                    peer: Some(peer).filter(|peer| peer.port() != 0),
+                });
+            }
+        }
+        sockets
+    }
+}
+
+/// Reads an address as the kernel writes it: words of 32 bits in the order of the machine, and the port.
+fn kernel_address(text: &str) -> SocketAddr {
+    let (ip, port) = text.split_once(':').unwrap();
+    let word = |at: usize| u32::from_str_radix(&ip[at..at + 8], 16).unwrap();
+    let words: Vec<u8> = (0..ip.len())
+        .step_by(8)
+        .flat_map(|at| word(at).to_ne_bytes())
+        .collect();
+    let ip = match <[u8; 4]>::try_from(&words[..]) {
+        Ok(v4) => IpAddr::from(Ipv4Addr::from(v4)),
+        Err(_) => Ipv6Addr::from(<[u8; 16]>::try_from(&words[..]).unwrap()).into(),
+    };
+    SocketAddr::new(ip, u16::from_str_radix(port, 16).unwrap())
+}
