@@ -101,12 +101,12 @@ pub fn services() -> Vec<Sample> {
         // Dual stack; a TCP and a UDP port.
         mirror("shop", "web", "east")
             .ports(&[("https", "TCP", 443), ("quic", "UDP", 8443)])
-            .endpoint("web-0", &["10.96.30.1", "2001:db8::3:1"])
+            .endpoint("web-0", &["10.96.30.1", "2001:db8::31"])
             .into(),
         // IPv6 only; one port without a name.
         mirror("shop", "six", "west")
             .all_ports(vec![nameless_port("TCP", 9000)])
-            .endpoint("six-0", &["2001:db8::6:1"])
+            .endpoint("six-0", &["2001:db8::61"])
             .into(),
         // A headless mirror without any endpoint, in a namespace that has nothing else.
         mirror("spare", "void", "west")

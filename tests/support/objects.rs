@@ -78,7 +78,7 @@ fn service(
     addresses: &[&str],
     ports: &[Port],
 ) -> Value {
-    json!({
+    let mut service = json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {
             "namespace": namespace, "name": name, "labels": labels, "annotations": annotations,
@@ -86,7 +86,12 @@ fn service(
         "spec": {
             "clusterIP": addresses.first(), "clusterIPs": addresses, "ports": all(ports),
         },
-    })
+    });
+    if addresses.len() > 1 {
+        // The API server refuses two addresses for the default, SingleStack.
+        service["spec"]["ipFamilyPolicy"] = json!("PreferDualStack");
+    }
+    service
 }
 
 fn slice(

@@ -15,7 +15,7 @@ use anyhow::Result;
 use crate::say::say;
 
 /// Facts that are checked side by side: two cores play that many faults without being busy.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 6;
 
 /// Facts that were checked so far.
 pub struct Steps {
