@@ -1,10 +1,10 @@
-# One static binary and nothing else: no shell, no libraries, no files.
+# Builds an image with one static binary and no shell, libraries or other files.
 #
 #     docker build -t global-dns:0.1.0 .
 #     docker buildx build --platform linux/amd64,linux/arm64 -t global-dns:0.1.0 .
 #
-# Another architecture than the builder's is cross-compiled. The builder is any Debian with gcc, make and rustup; its
-# toolchain is the one of rust-toolchain.toml.
+# If the target architecture differs from the builder's, the binary is cross-compiled. The builder is any Debian image
+# with gcc, make and rustup. rust-toolchain.toml defines the toolchain.
 ARG BUILDER=docker.io/library/rust:1.95-bookworm
 
 FROM --platform=$BUILDPLATFORM ${BUILDER} AS build
@@ -15,7 +15,7 @@ COPY rust-toolchain.toml .
 RUN case "${TARGETARCH:=$(dpkg --print-architecture)}" in \
         amd64) rust=x86_64-unknown-linux-gnu gnu=x86-64-linux-gnu ;; \
         arm64) rust=aarch64-unknown-linux-gnu gnu=aarch64-linux-gnu ;; \
-        *) echo "no build for '$TARGETARCH', only for amd64 and arm64" >&2; exit 1 ;; \
+        *) echo "cannot build for architecture '$TARGETARCH': use amd64 or arm64" >&2; exit 1 ;; \
     esac \
  && echo "$rust" >/target \
  && { [ "$TARGETARCH" = "$(dpkg --print-architecture)" ] || { \
@@ -24,9 +24,9 @@ RUN case "${TARGETARCH:=$(dpkg --print-architecture)}" in \
      && rustup target add "$rust"; }; }
 
 COPY . .
-# The C library is linked in, so that the image needs none. A library that looks for its `getrandom` by name does not
-# find it then, and would read /dev/urandom, which need not be there: it is told to call it. Kernels for arm64 have pages of up to 64 KiB, which the
-# allocator has to know.
+# The C library is linked statically, so that the image needs none. In a static binary, the crate getrandom does not find
+# the function `getrandom` at run time. It would read /dev/urandom, which may not exist, so the flag makes it call the
+# function directly. Kernels for arm64 have pages of up to 64 KiB, so jemalloc is configured for that size.
 RUN target=$(cat /target) \
  && case "$target" in aarch64-*) export JEMALLOC_SYS_WITH_LG_PAGE=16 ;; esac \
  && export RUSTFLAGS='-C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"' \

@@ -1,5 +1,4 @@
-//! HTTP beside the DNS port: `/livez`, `/readyz` and `/metrics` for the cluster, `/api/v1/…` for people who look into
-//! what is served.
+//! The HTTP endpoints: `/livez`, `/readyz` and `/metrics` for the cluster, `/api/v1/…` for inspecting the table.
 
 mod host;
 mod metrics;
@@ -27,116 +26,118 @@ use crate::table::publish::Reader;
 use crate::zone::print::zone_file;
 use crate::zone::{Name, Zone, ZoneKind, ZoneName, Zones};
 
-/// What the pages are made from.
+/// The state that the handlers share.
 #[derive(Clone)]
-pub struct Pages {
-    /// Current table.
+pub struct AdminState {
+    /// The current table.
     pub reader: Reader,
     /// The zones that are served.
     pub zones: Arc<Zones>,
-    /// The namespaces of `--namespace`; none means all.
+    /// The namespaces of `--namespace`; empty: all.
     pub namespaces: Arc<[Namespace]>,
-    /// Signs of life of the source.
+    /// The state of the feeds.
     pub feeds: Feeds,
-    /// Everything that is counted.
+    /// The metrics.
     pub metrics: Metrics,
-    /// Set when the process has been asked to end.
+    /// Set when the process has received a signal to terminate.
     pub draining: Arc<AtomicBool>,
 }
 
 // === Routes ===
 
-/// Routes of `--admin-listen`.
-pub fn admin_routes(pages: Pages) -> Router {
+/// Returns the routes of `--admin-listen`.
+pub fn admin_routes(state: AdminState) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .with_state(pages)
+        .with_state(state)
 }
 
-/// Routes of `--api-listen`. They show every namespace, and only to those who ask for one of `hosts`.
-pub fn api_routes(pages: Pages, hosts: ApiHosts) -> Router {
+/// Returns the routes of `--api-listen`. They show every namespace. The `Host` of a request must be one of `hosts`.
+pub fn api_routes(state: AdminState, hosts: ApiHosts) -> Router {
     Router::new()
         .route("/api/v1/table", get(table))
         .route("/api/v1/conflicts", get(conflicts))
         .route("/api/v1/explain", get(explanation))
-        .layer(from_fn_with_state(hosts, host::check))
-        .with_state(pages)
+        .layer(from_fn_with_state(hosts, host::check_host))
+        .with_state(state)
 }
 
-/// Ready from the first complete table, or one that was saved, until the process is asked to end. Losing the API server
-/// does not change that: the last table is answered for as long as it takes. Nor does `--max-stale`: every replica loses
-/// the API server at once, and without any that is ready nobody would get the SERVFAIL that was asked for.
-async fn readyz(FromState(pages): FromState<Pages>) -> (StatusCode, String) {
-    let (status, lines) = if pages.draining.load(Ordering::Relaxed) {
+/// Answers `/readyz`. The server is ready from its first table, or a restored one, until it receives a signal to
+/// terminate. It stays ready if the API server is unreachable, because it continues to answer from the last table. It
+/// also stays ready after `--max-stale`: all replicas expire together, and clients must get SERVFAIL, not no answer.
+async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String) {
+    let (status, lines) = if state.draining.load(Ordering::Relaxed) {
         let lines = vec!["shutting down".to_owned()];
         (StatusCode::SERVICE_UNAVAILABLE, lines)
-    } else if pages.reader.load().table.is_none() {
+    } else if state.reader.load().table.is_none() {
         let mut lines = vec!["no complete table yet".to_owned()];
-        lines.extend(pages.problems());
+        lines.extend(state.problems());
         (StatusCode::SERVICE_UNAVAILABLE, lines)
     } else {
         let mut lines = vec!["ok".to_owned()];
-        lines.extend(pages.problems());
+        lines.extend(state.problems());
         (StatusCode::OK, lines)
     };
     (status, lines.join("\n") + "\n")
 }
 
-impl Pages {
-    /// Says what is wrong with the table and with its source.
+impl AdminState {
+    /// Returns a sentence for each problem of the table and its source.
     fn problems(&self) -> Vec<String> {
         let now = self.reader.load();
         let age = self.feeds.age().as_secs();
         let expired = now.is_expired.then(|| {
-            let expired = "the table is older than --max-stale: answering SERVFAIL";
-            format!("{expired}, after {age} s without a sign of life")
+            format!("the table is older than --max-stale: answering SERVFAIL; its age is {age} s")
         });
-        let stale = format!("answering from a snapshot of {age} s ago");
+        let stale = format!("answering from a snapshot; its age is {age} s");
         let stale = now.is_stale.then_some(stale);
         let problems = expired.into_iter().chain(stale);
-        problems.chain(self.feeds.troubles()).collect()
+        problems.chain(self.feeds.problems()).collect()
     }
 }
 
-async fn metrics(FromState(pages): FromState<Pages>) -> Response {
+async fn metrics(FromState(state): FromState<AdminState>) -> Response {
     const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    match pages.metrics.render() {
+    match state.metrics.render() {
         Ok(text) => ([(CONTENT_TYPE, OPENMETRICS)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
 
-/// Query of `/api/v1/table`.
+/// The query string of `/api/v1/table`.
 #[derive(Deserialize)]
 struct TableQuery {
-    /// `json`, which is the default, or `zone`.
+    /// `json` (default) or `zone`.
     output: Option<String>,
-    /// Which zone, for `output=zone`; the only one, if there is one.
+    /// The zone for `output=zone`. Optional if one zone is served.
     zone: Option<String>,
 }
 
-async fn table(FromState(pages): FromState<Pages>, Query(query): Query<TableQuery>) -> Response {
-    let now = pages.reader.load();
+async fn table(
+    FromState(state): FromState<AdminState>,
+    Query(query): Query<TableQuery>,
+) -> Response {
+    let now = state.reader.load();
     match query.output.as_deref() {
-        None | Some("json") => Json(Report::new(&pages.zones, &now)).into_response(),
-        Some("zone") => match choose_zone(&pages.zones, query.zone.as_deref()) {
-            Ok(zone) => zone_file(&pages.zones, zone, &now).into_response(),
+        None | Some("json") => Json(Report::new(&state.zones, &now)).into_response(),
+        Some("zone") => match choose_zone(&state.zones, query.zone.as_deref()) {
+            Ok(zone) => zone_file(&state.zones, zone, &now).into_response(),
             Err(problem) => (StatusCode::BAD_REQUEST, problem + "\n").into_response(),
         },
         Some(other) => {
-            let problem = format!("output '{other}' is neither json nor zone\n");
+            let problem = format!("invalid output '{other}': use json or zone\n");
             (StatusCode::BAD_REQUEST, problem).into_response()
         }
     }
 }
 
-/// Picks the zone to print.
+/// Chooses the zone to print.
 ///
 /// # Errors
 ///
-/// A sentence, if the zone is not served, or none is named and there are several.
+/// A sentence, if the named zone is not served, or if several zones are served and none is named.
 pub fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone, String> {
     let served = || {
         let names: Vec<_> = zones.iter().map(|zone| zone.name.as_str()).collect();
@@ -144,21 +145,21 @@ pub fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone
     };
     if let Some(text) = named {
         let name: ZoneName = text.parse().map_err(|e| format!("zone '{text}': {e}"))?;
-        let found = zones.iter().find(|zone| zone.name == name);
-        return found.ok_or_else(|| format!("zone '{name}' is not served; served: {}", served()));
+        let zone = zones.iter().find(|zone| zone.name == name);
+        return zone.ok_or_else(|| format!("zone '{name}' is not served; served: {}", served()));
     }
     let forward = zones.iter().filter(|zone| zone.kind == ZoneKind::Forward);
     match forward.collect::<Vec<_>>().as_slice() {
         [only] => Ok(only),
-        _ => Err(format!("several zones are served, name one: {}", served())),
+        _ => Err(format!("several zones are served; name one: {}", served())),
     }
 }
 
-async fn conflicts(FromState(pages): FromState<Pages>) -> Response {
-    Json(Report::new(&pages.zones, &pages.reader.load()).conflicts).into_response()
+async fn conflicts(FromState(state): FromState<AdminState>) -> Response {
+    Json(Report::new(&state.zones, &state.reader.load()).conflicts).into_response()
 }
 
-/// Query of `/api/v1/explain`.
+/// The query string of `/api/v1/explain`.
 #[derive(Deserialize)]
 struct ExplainQuery {
     /// The name to explain.
@@ -166,18 +167,18 @@ struct ExplainQuery {
 }
 
 async fn explanation(
-    FromState(pages): FromState<Pages>,
+    FromState(state): FromState<AdminState>,
     Query(query): Query<ExplainQuery>,
 ) -> Response {
     let Some(name) = Name::from_text(&query.name) else {
-        let problem = format!("'{}' is no domain name\n", query.name.escape_default());
+        let problem = format!("'{}' is not a domain name\n", query.name.escape_default());
         return (StatusCode::BAD_REQUEST, problem).into_response();
     };
     let context = Context {
-        watched: &pages.namespaces,
+        watched: &state.namespaces,
         observer: Observer::Server,
     };
-    match explain(&pages.zones, &pages.reader.load(), &context, &name) {
+    match explain(&state.zones, &state.reader.load(), &context, &name) {
         Some(explanation) => Json(explanation).into_response(),
         None => (StatusCode::SERVICE_UNAVAILABLE, "no complete table yet\n").into_response(),
     }

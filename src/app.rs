@@ -1,6 +1,6 @@
-//! Wiring: bind, spawn, readiness, shutdown. Decides nothing.
+//! Wiring of the commands: it opens sources, binds listeners, starts tasks and shuts down.
 
-mod doctor;
+mod diagnose;
 mod inspect;
 mod serve;
 mod source;
@@ -22,14 +22,14 @@ use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
 /// The built-in sample of `demo`.
 const SAMPLE: &str = include_str!("demo.yaml");
-/// The questions that `demo` proposes, with what they show.
+/// The queries that `demo` suggests, each group with a heading.
 const QUESTIONS: [(&str, &[&str]); 3] = [
     (
-        "One service in three clusters, one of them this one:",
+        "One service in three clusters, including this cluster:",
         &["db.prod.global", "_sql._tcp.db.prod.global SRV"],
     ),
     (
-        "The same by its short name; one cluster's endpoints; one endpoint:",
+        "Its short name; the endpoints of one cluster; one endpoint:",
         &[
             "db.global",
             "east.db.prod.global",
@@ -37,23 +37,28 @@ const QUESTIONS: [(&str, &[&str]); 3] = [
         ],
     ),
     (
-        "A name with dashes; a cluster whose gateway is down, answered as the last resort:",
+        "A service name with a dash; a service with all its gateways down, which still returns its endpoints:",
         &["db-east.shop.global", "cache.prod.global"],
     ),
 ];
 
-/// Does what the command line says.
+/// Runs the command of the command line.
 ///
 /// # Errors
 ///
-/// If that cannot be done: exit code 1.
+/// If the command fails. The exit code is 1 then.
 pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve(*args, |_| Ok(())).await,
         Command::Demo(args) => demo(*args).await,
         Command::Explain(args) => inspect::explain_name(*args).await,
         Command::Table(args) => inspect::print_table(*args).await,
-        Command::Check(args) => doctor::check(*args).await,
+        Command::Check(args) => diagnose::check(*args).await,
+        // `cli::read` has printed all other help.
+        Command::Help(args) => {
+            print(&args.flags())?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 
@@ -83,7 +88,7 @@ fn level<'l>(log: &'l LogArgs, default: &'l str) -> &'l str {
 
 // === demo ===
 
-/// Runs `serve --file` on a copy of the built-in sample, which may be changed to see what happens.
+/// Runs `serve --file` with a copy of the built-in sample. The user may edit the copy.
 async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let folder = std::env::temp_dir().join(format!("global-dns-demo-{}", std::process::id()));
     let sample = folder.join("demo.yaml");
@@ -91,22 +96,24 @@ async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
         std::fs::create_dir_all(&folder)?;
         std::fs::write(&sample, SAMPLE)
     };
-    write().with_context(|| format!("writing the sample to {}", sample.display()))?;
+    write().with_context(|| format!("cannot write the sample to {}", sample.display()))?;
     let mut serve_args = ServeArgs::from(args);
     serve_args.source.file = vec![sample.clone()];
-    serve_args.model.cluster_name = "hub".parse().context("naming the sample's cluster")?;
+    serve_args.model.cluster_name = "hub"
+        .parse()
+        .context("the sample has an invalid cluster name")?;
     let done = serve(serve_args, |bound| print_hints(bound, &sample)).await;
-    // The sample is ours; that it stays behind if this fails harms nobody.
+    // If this fails, a small file remains, which is harmless.
     let _ = std::fs::remove_dir_all(&folder);
     done
 }
 
-/// Prints what to try with the demo.
+/// Prints the commands to try with the demo.
 fn print_hints(bound: &[SocketAddr], sample: &Path) -> anyhow::Result<()> {
     if let Some(address) = bound.first() {
-        // The server is what was asked for; hints that nobody can read are none.
+        // The server works without the hints.
         print(&hints(*address, sample))
-            .unwrap_or_else(|error| warn!(%error, "The hints could not be printed"));
+            .unwrap_or_else(|error| warn!(%error, "Cannot print the hints"));
     }
     Ok(())
 }
@@ -114,9 +121,9 @@ fn print_hints(bound: &[SocketAddr], sample: &Path) -> anyhow::Result<()> {
 /// Returns the commands to try with a demo that listens on `address`.
 fn hints(address: SocketAddr, sample: &Path) -> String {
     let (ip, port) = (address.ip(), address.port());
-    let ask = |question: &&str| format!("  dig @{ip} -p {port} {question}\n");
+    let command = |question: &&str| format!("  dig @{ip} -p {port} {question}\n");
     let questions = QUESTIONS.iter().map(|(heading, questions)| {
-        let commands: String = questions.iter().map(ask).collect();
+        let commands: String = questions.iter().map(command).collect();
         format!("{heading}\n{commands}")
     });
     let program = std::env::args()
@@ -125,21 +132,21 @@ fn hints(address: SocketAddr, sample: &Path) -> String {
     let sample = sample.display();
     let source = format!("--cluster-name hub --file {sample}");
     let commands = format!(
-        "Why an answer is what it is, and everything that is served:\n  \
+        "The explanation of an answer; the whole table:\n  \
          {program} explain db.prod.global {source}\n  {program} table {source}\n"
     );
-    let end = format!("Change {sample} and ask again. Ctrl-C ends it.\n\n");
+    let end = format!("Edit {sample} and repeat a query. Ctrl-C stops the demo.\n\n");
     format!("\n{}{commands}{end}", questions.collect::<String>())
 }
 
 // === Output ===
 
-/// Writes a value as JSON for programs.
+/// Returns a value as JSON.
 fn json(value: &impl serde::Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
-/// Writes to standard output. A reader that has seen enough (`| head`) is no error.
+/// Writes to standard output. Ignores a closed pipe, as with `| head`.
 fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout
@@ -147,7 +154,7 @@ fn print(text: &str) -> anyhow::Result<()> {
         .and_then(|()| stdout.flush())
     {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(error).context("writing to standard output")
+            Err(error).context("cannot write to standard output")
         }
         _ => Ok(()),
     }

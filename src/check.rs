@@ -1,14 +1,16 @@
-//! The doctor: what ails an installation, what to do about it, and where to read on.
+//! Diagnosis of an installation: `global-dns check`.
 //!
-//! Pure, like what it judges: [`check`] takes [`Facts`], which `app` has gathered from the API server or from files and
-//! from the network, and gives a [`Checkup`]. Only [`ask`] talks to anybody. The manner is that of `linkerd check`: one
-//! line for each fact, green, yellow or red; below each that is not green a hint and a link into the README.
+//! [`check`] is a pure function: it takes [`Facts`] and returns a [`Diagnosis`]. `app` gathers the facts from the API
+//! server or from files, and from name servers. Only [`dns_client`] sends queries. The report follows `linkerd check`:
+//! one line for each fact, green, yellow or red. Below each line that is not green are a hint and a link to
+//! `check/README.md`.
 //!
-//! Red is what keeps names from being answered rightly and will not heal by itself; yellow is what is worth knowing,
-//! what others have to mend, and what could not be looked at.
+//! Red: a condition that makes answers wrong and lasts until somebody fixes it. Yellow: a condition that deserves
+//! attention, that must be fixed in another cluster, or that could not be checked.
 
-pub mod ask;
 pub mod dns;
+pub mod dns_client;
+mod documentation;
 mod links;
 mod mirrors;
 mod names;
@@ -22,148 +24,147 @@ use serde::Serialize;
 use crate::mirror::Namespace;
 use crate::table::{Conflict, Rules, Table};
 use crate::zone::Zones;
-use objects::{HeadlessSlice, Link, MirrorPorts};
+use objects::{Link, MirrorPorts, MirrorSlice};
 use permissions::ApiServer;
-pub use report::Colours;
+pub use report::Colors;
 
-/// What was found, or why it was not looked for.
-pub type Known<T> = Result<T, NotChecked>;
+/// A value that checks judge, or the reason why it is missing.
+pub type Fact<T> = Result<T, NotChecked>;
 
-/// Why something was not checked.
+/// The reason why something was not checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotChecked {
-    /// The reason, a few words.
-    pub why: String,
-    /// What would help.
+    /// The reason, in a few words.
+    pub reason: String,
+    /// What to do so that it can be checked.
     pub hint: String,
 }
 
-/// Everything that the checks judge.
+/// The facts that the checks judge.
 #[derive(Debug)]
 pub struct Facts {
-    /// The API server, and what the caller may do there.
-    pub api: Known<ApiServer>,
-    /// By which rules the table was built.
+    /// The API server and the permissions of the caller.
+    pub api: Fact<ApiServer>,
+    /// The rules that the table was built by.
     pub rules: Rules,
     /// The first complete table.
-    pub table: Known<Table>,
+    pub table: Fact<Table>,
     /// The zones.
     pub zones: Zones,
-    /// Slices of headless mirrors, which the table is not built from.
-    pub headless_slices: Known<Vec<HeadlessSlice>>,
-    /// Links: the clusters that are mirrored from.
-    pub links: Known<Vec<Link>>,
+    /// Slices of headless mirrors. The table is not built from them.
+    pub mirror_slices: Fact<Vec<MirrorSlice>>,
+    /// The Links of this cluster.
+    pub links: Fact<Vec<Link>>,
     /// The namespaces that flags name, and whether each exists.
-    pub namespaces: Known<Vec<(Namespace, bool)>>,
+    pub namespaces: Fact<Vec<(Namespace, bool)>>,
     /// Ports of headless mirrors.
-    pub mirror_ports: Known<Vec<MirrorPorts>>,
-    /// Objects that no watch selects for the value of a label.
-    pub odd_labels: Known<Vec<String>>,
-    /// The conflicts that a running server tells of.
-    pub server_conflicts: Known<Vec<Conflict>>,
-    /// Who made the gateways' probe Services.
-    pub makers: Known<Vec<String>>,
-    /// What name servers say, zone by zone.
-    pub dns: dns::Dns,
+    pub mirror_ports: Fact<Vec<MirrorPorts>>,
+    /// Objects that no watch selects because of the value of a label.
+    pub unwatched_objects: Fact<Vec<String>>,
+    /// The conflicts that a running server reports.
+    pub server_conflicts: Fact<Vec<Conflict>>,
+    /// The versions of Linkerd that created the gateways' probe Services.
+    pub linkerd_versions: Fact<Vec<String>>,
+    /// Replies of name servers, by zone.
+    pub dns: dns::DnsFacts,
 }
 
-/// How one check ended.
+/// The outcome of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// As it should be.
+    /// Nothing to do.
     Green,
-    /// Worth a look, or not checked.
+    /// Deserves attention, or was not checked.
     Yellow,
     /// Wrong.
     Red,
 }
 
-/// What checks are about.
+/// A group of checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Category {
-    /// The API server.
+    /// The API server and permissions.
     ApiServer,
-    /// What Linkerd mirrors.
+    /// The mirrors that Linkerd creates.
     Mirrors,
-    /// What is served out of it.
+    /// The names that are served.
     Names,
-    /// How it is asked.
+    /// The way of queries to the server.
     Dns,
     /// Versions.
     Versions,
 }
 
-/// The checks. A paragraph of the README belongs to each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+/// The checks. `check/README.md` has a section for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// The API server answers.
     ApiServer,
-    /// Everything that is needed may be listed and watched.
+    /// The caller has every permission that `serve` needs.
     Permissions,
-    /// Nothing else is allowed.
+    /// The caller has no other dangerous permission.
     MorePermissions,
-    /// There are mirrors.
+    /// Mirrors exist.
     Mirrors,
-    /// Headless ones.
+    /// Headless mirrors exist.
     HeadlessMirroring,
-    /// Each mirror's cluster has a Link.
+    /// The cluster of each mirror has a Link.
     OrphanedMirrors,
-    /// No Link says that mirroring fails.
+    /// No Link reports that mirroring fails.
     LinkStatus,
     /// The namespaces that Links and flags name exist.
     Namespaces,
     /// Each headless mirror has endpoint mirrors.
     EndpointMirrors,
-    /// No headless mirror lists gateways.
+    /// No headless mirror lists gateway addresses.
     ClobberedMirrors,
     /// No two Links write one mirror.
     Identity,
-    /// Every object with the label of mirrors has it with the value of mirrors.
+    /// Each `mirrored-service` label has the value that watches select.
     MirrorLabels,
-    /// No mirror would have a name of more than 63 characters.
+    /// No mirror needs a name of more than 63 characters.
     LongNames,
     /// Ports of unknown protocol are marked opaque.
     OpaquePorts,
     /// Gateways are up.
     Gateways,
-    /// Each short name has one claimant, or a flag decides whose it is.
+    /// Each short name has one owner.
     ShortNames,
-    /// Nothing else contradicts.
+    /// There are no other conflicts.
     Conflicts,
-    /// Every object can be used.
+    /// No object is skipped.
     SkippedObjects,
-    /// Every answer fits a message.
+    /// Every answer fits into a message.
     AnswerSizes,
     /// The server answers.
     Server,
-    /// The cluster's DNS forwards to it.
+    /// The cluster's DNS forwards the zones to the server.
     Forwarding,
-    /// Versions of everybody.
+    /// Versions of global-dns, Kubernetes and Linkerd.
     Versions,
 }
 
-/// What one check found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The check.
     pub check: Check,
-    /// How it ended.
+    /// Its outcome.
     pub health: Health,
-    /// One sentence: what is so.
+    /// One sentence: the condition.
     pub sentence: String,
-    /// One sentence: what to do. Every finding has one that is not green.
+    /// One sentence: what to do. `None` if the finding is green.
     pub hint: Option<String>,
 }
 
-/// Every finding, in the order of the checks.
+/// All findings, in the order of the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checkup(pub Vec<Finding>);
+pub struct Diagnosis(pub Vec<Finding>);
 
 /// Judges the facts.
-pub fn check(facts: &Facts) -> Checkup {
+pub fn check(facts: &Facts) -> Diagnosis {
     let parts = [
         permissions::check(&facts.api),
         mirrors::check(facts),
@@ -171,13 +172,13 @@ pub fn check(facts: &Facts) -> Checkup {
         dns::check(&facts.dns),
         versions::check(facts),
     ];
-    Checkup(parts.concat())
+    Diagnosis(parts.concat())
 }
 
 // === impl Check ===
 
 impl Check {
-    /// Every check.
+    /// All checks, in the order of the report.
     pub const ALL: [Self; 22] = [
         Self::ApiServer,
         Self::Permissions,
@@ -203,7 +204,7 @@ impl Check {
         Self::Versions,
     ];
 
-    /// Returns what the check is about.
+    /// Returns the category of the check.
     pub fn category(self) -> Category {
         match self {
             Self::ApiServer | Self::Permissions | Self::MorePermissions => Category::ApiServer,
@@ -225,43 +226,6 @@ impl Check {
             Self::Server | Self::Forwarding => Category::Dns,
             Self::Versions => Category::Versions,
         }
-    }
-
-    /// Returns the anchor of the README's heading that belongs to the check.
-    pub fn anchor(self) -> &'static str {
-        match self {
-            Self::ApiServer => "the-api-server-answers",
-            Self::Permissions => "permissions",
-            Self::MorePermissions => "more-permissions-than-needed",
-            Self::Mirrors => "mirrors",
-            Self::HeadlessMirroring => "headless-mirroring",
-            Self::OrphanedMirrors => "orphaned-mirrors",
-            Self::LinkStatus => "what-links-report",
-            Self::Namespaces => "missing-namespaces",
-            Self::EndpointMirrors => "missing-endpoint-mirrors",
-            Self::ClobberedMirrors => "clobbered-headless-mirrors",
-            Self::Identity => "mirrors-that-two-links-write",
-            Self::MirrorLabels => "labels-of-mirrors",
-            Self::LongNames => "long-names",
-            Self::OpaquePorts => "opaque-ports",
-            Self::Gateways => "gateways",
-            Self::ShortNames => "short-names",
-            Self::Conflicts => "other-conflicts",
-            Self::SkippedObjects => "skipped-objects",
-            Self::AnswerSizes => "answer-sizes",
-            Self::Server => "the-server-answers",
-            Self::Forwarding => "the-clusters-dns-forwards",
-            Self::Versions => "versions",
-        }
-    }
-
-    /// Returns where to read on: in the repository that Cargo.toml names, else in the file.
-    pub fn link(self) -> String {
-        let page = match crate::REPOSITORY {
-            "" => "README.md",
-            repository => repository,
-        };
-        format!("{page}#{}", self.anchor())
     }
 
     fn green(self, sentence: impl Into<String>) -> Finding {
@@ -288,41 +252,41 @@ impl Check {
         }
     }
 
-    /// Judges what is known, or says why it is not.
-    fn of<T>(self, what: &str, known: &Known<T>, judge: impl FnOnce(&T) -> Finding) -> Finding {
-        match known {
-            Ok(known) => judge(known),
-            Err(reason) => self.not_checked(what, reason),
+    /// Judges a fact, or reports why `subject` was not checked.
+    fn judge<T>(self, subject: &str, fact: &Fact<T>, judge: impl FnOnce(&T) -> Finding) -> Finding {
+        match fact {
+            Ok(fact) => judge(fact),
+            Err(reason) => self.not_checked(subject, reason),
         }
     }
 
-    /// Judges two things if both are known, or says why one is not.
-    fn of_both<T, U>(
+    /// Judges two facts, or reports why `subject` was not checked.
+    fn judge_both<T, U>(
         self,
-        what: &str,
-        one: &Known<T>,
-        other: &Known<U>,
+        subject: &str,
+        one: &Fact<T>,
+        other: &Fact<U>,
         judge: impl FnOnce(&T, &U) -> Finding,
     ) -> Finding {
-        self.of(what, one, |one| {
-            self.of(what, other, |other| judge(one, other))
+        self.judge(subject, one, |one| {
+            self.judge(subject, other, |other| judge(one, other))
         })
     }
 
-    /// What was not looked at; `what` would have been.
-    fn not_checked(self, what: &str, reason: &NotChecked) -> Finding {
-        let sentence = format!("{what}: not checked, {}", reason.why);
-        self.yellow(sentence, reason.hint.clone())
+    /// Makes the finding that `subject` was not checked.
+    fn not_checked(self, subject: &str, not_checked: &NotChecked) -> Finding {
+        let sentence = format!("{subject}: not checked, {}", not_checked.reason);
+        self.yellow(sentence, not_checked.hint.clone())
     }
 }
 
 // === impl NotChecked ===
 
 impl NotChecked {
-    /// Makes a reason.
-    pub fn new(why: impl Into<String>, hint: impl Into<String>) -> Self {
+    /// Creates a reason with a hint.
+    pub fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
-            why: why.into(),
+            reason: reason.into(),
             hint: hint.into(),
         }
     }
@@ -343,21 +307,21 @@ impl Category {
     }
 }
 
-/// Names some of many: a report must stay readable where a thousand things are wrong.
-fn some_of<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
-    const NAMED: usize = 5;
+/// Lists the first few items and the number of the others, so that a report of a thousand problems stays readable.
+fn list_some<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
+    const LISTED: usize = 5;
     let all: Vec<String> = all.into_iter().map(|one| one.to_string()).collect();
-    match all.len().checked_sub(NAMED) {
+    match all.len().checked_sub(LISTED) {
         None | Some(0) => all.join(", "),
-        Some(more) => format!("{} and {more} more", all[..NAMED].join(", ")),
+        Some(more) => format!("{} and {more} more", all[..LISTED].join(", ")),
     }
 }
 
-/// Counts things: `1 mirror`, `2 mirrors`.
-fn count(number: usize, thing: &str) -> String {
+/// Writes a number with a noun: `1 mirror`, `2 mirrors`.
+fn count(number: usize, noun: &str) -> String {
     match number {
-        1 => format!("1 {thing}"),
-        _ => format!("{number} {thing}s"),
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Every flag with its default and a sentence of help; the only door to `clap`.
+//! The command line: every flag with its default and its help. Only this module uses `clap`.
 //!
-//! Values leave this file typed and checked. Every flag has an environment variable, `GLOBAL_DNS_` and its name; lists
-//! are separated by commas.
+//! Values leave this module typed and checked. Every flag has an environment variable: `GLOBAL_DNS_` and the name of the
+//! flag. Commas separate the items of lists. `README.md` in `cli/` is generated from the definitions here.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -14,12 +14,14 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 mod access;
 mod check;
 mod encrypted;
+mod help;
 mod model;
 mod values;
 
 pub use access::AccessArgs;
 pub use check::CheckArgs;
 pub use encrypted::EncryptedArgs;
+pub use help::{HelpArgs, HelpOutput, Topic};
 pub use model::ModelArgs;
 
 pub use values::{
@@ -41,9 +43,9 @@ const STYLES: Styles = Styles::styled()
 
 /// One DNS name for a headless service that lives in many linked clusters
 #[derive(Debug, Parser)]
-#[command(name = "global-dns", version, styles = STYLES, max_term_width = 100)]
+#[command(name = "global-dns", version, styles = STYLES, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -51,16 +53,18 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Answer DNS queries about the mirrors of a cluster, or of files
+    /// Answer DNS queries for the mirrors in a cluster or in files
     Serve(Box<ServeArgs>),
-    /// Try it: the same server on a built-in sample of three clusters, at 127.0.0.1:1053
+    /// Try the server with built-in sample data of three clusters, at 127.0.0.1:1053
     Demo(Box<DemoArgs>),
-    /// Tell why a name has the answer that it has, or none
+    /// Explain the answer for a name, or why there is none
     Explain(Box<ExplainArgs>),
-    /// Print what is served: every endpoint, every skipped object, every conflict
+    /// Print the table: every endpoint, every skipped object, every conflict
     Table(Box<TableArgs>),
-    /// Look for what ails the installation, and say what to do about it
+    /// Diagnose an installation, with a hint for each problem
     Check(Box<CheckArgs>),
+    /// Print this help, the help of a command, or a table of all flags of serve
+    Help(HelpArgs),
 }
 
 /// Flags of `serve`.
@@ -91,7 +95,7 @@ pub struct ServeArgs {
     )]
     pub order: OrderArg,
 
-    /// Address of ns.dns.ZONE, which leads to this server, or any replica, at port 53 (repeatable) [default: those of --listen at port 53, wildcards aside]
+    /// Address of ns.dns.ZONE: resolvers that follow NS records query it at port 53, so it must reach this server or any replica; the chart sets the cluster IP of the Service (repeatable) [default: the addresses of --listen with port 53, except wildcard addresses]
     #[arg(
         long,
         env = "GLOBAL_DNS_NS_ADDRESS",
@@ -100,43 +104,43 @@ pub struct ServeArgs {
     )]
     pub ns_address: Vec<IpAddr>,
 
-    /// Octets that a reply over UDP takes at most, 512 to 4096
+    /// Maximum size of a reply over UDP in octets, 512 to 4096
     #[arg(long, env = "GLOBAL_DNS_UDP_MAX", value_name = "OCTETS", default_value_t = 1232, value_parser = clap::value_parser!(u16).range(512..=4096))]
     pub udp_max: u16,
 
-    /// Threads that answer over UDP, for each DNS address [default: one for each CPU]
+    /// Number of threads that answer over UDP, for each address of --listen [default: one for each CPU]
     #[arg(long, env = "GLOBAL_DNS_UDP_WORKERS", value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub udp_workers: Option<u16>,
 
-    /// TCP connections that are open at a time; one more takes the place of the longest idle
+    /// Maximum number of open TCP connections, and separately of TLS and HTTPS connections together; a further connection replaces the one that has been idle longest; lower if the hard limit of open files requires it
     #[arg(long, env = "GLOBAL_DNS_TCP_CONNECTIONS", value_name = "NUMBER", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub tcp_connections: u32,
 
-    /// TCP connections of one client address that are open at a time
+    /// Maximum number of open TCP connections from one client address, and separately of TLS and HTTPS connections together
     #[arg(long, env = "GLOBAL_DNS_TCP_CONNECTIONS_PER_ADDRESS", value_name = "NUMBER", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub tcp_connections_per_address: u32,
 
-    /// Tell who asks (NSID, id.server) which server this is; a pod's name, for instance
+    /// Identity of this server in answers to NSID and id.server, for example the name of the pod [default: not answered]
     #[arg(long, env = "GLOBAL_DNS_SERVER_ID", value_name = "TEXT", value_parser = parse_text)]
     pub server_id: Option<String>,
 
-    /// Tell who asks (version.bind) this
+    /// Text of the answer to version.bind [default: not answered]
     #[arg(long, env = "GLOBAL_DNS_VERSION_BIND", value_name = "TEXT", value_parser = parse_text)]
     pub version_bind: Option<String>,
 
-    /// How often, about, one of the watches, in turn, is relisted
+    /// Approximate interval between relists; each relists one of the five watches, in turn
     #[arg(long, env = "GLOBAL_DNS_RELIST", value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
     pub relist: Duration,
 
-    /// How long a watch may be silent before its connection counts as dead, a few seconds aside
+    /// Maximum silence of a watch; a few seconds later, its connection is considered dead
     #[arg(long, env = "GLOBAL_DNS_WATCH_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub watch_timeout: Duration,
 
-    /// Hold a list that would drop more than this share of its watch's services, of more than 10, until another one, within half a minute, says the same; so is any list of the API server that would leave none; off: never
+    /// Percentage of the services of a watch, of more than 10: a list that removes more is held until a second list, within half a minute, confirms it; a list from the API server that removes all is held too, however few there are; a service counts as removed if it would lose more than this percentage of its objects or endpoints; with --namespace, each namespace counts by itself; off: never hold a list
     #[arg(long, env = "GLOBAL_DNS_SHRINK_GUARD", value_name = "PERCENT", default_value = "90", value_parser = parse_shrink_guard)]
     pub shrink_guard: ShrinkGuard,
 
-    /// Save what the table is made from in this file, and answer from it after a restart until the API server has been heard
+    /// File to save the objects of the table in; after a restart, the server answers from it until the API server has been read [default: none; the chart sets a file in a volume of the pod]
     #[arg(
         long,
         env = "GLOBAL_DNS_SNAPSHOT",
@@ -145,15 +149,15 @@ pub struct ServeArgs {
     )]
     pub snapshot: Option<PathBuf>,
 
-    /// How old a snapshot may be that is answered from
+    /// Maximum age of a snapshot that the server answers from
     #[arg(long, env = "GLOBAL_DNS_SNAPSHOT_MAX_AGE", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     pub snapshot_max_age: Duration,
 
-    /// Answer SERVFAIL when a watch, or a file, has given no sign of life for longer than this, at least twice --watch-timeout [default: never]
+    /// Answer SERVFAIL (EDE 24), and stay ready, if a watch or a file has not been heard from for longer; at least twice --watch-timeout, and longer than a list takes [default: never]
     #[arg(long, env = "GLOBAL_DNS_MAX_STALE", value_name = "DURATION", value_parser = parse_duration)]
     pub max_stale: Option<Duration>,
 
-    /// How long queries are still answered after SIGTERM or SIGINT
+    /// Time during which queries are still answered after SIGTERM or SIGINT
     #[arg(long, env = "GLOBAL_DNS_GRACE", value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub grace: Duration,
 
@@ -200,13 +204,13 @@ pub struct DemoArgs {
 #[derive(Debug, Args)]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct ExplainArgs {
-    /// The name, as you would ask dig for it
+    /// Name to explain, as in a dig command
     pub name: String,
 
     #[command(flatten)]
     pub view: ViewArgs,
 
-    /// For people or for programs
+    /// Format of the output
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub output: ExplainOutput,
 }
@@ -218,16 +222,16 @@ pub struct TableArgs {
     #[command(flatten)]
     pub view: ViewArgs,
 
-    /// For people, for programs, or as a zone file
+    /// Format of the output
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub output: TableOutput,
 }
 
-/// What `explain` and `table` look at.
+/// The server or the objects that `explain` and `table` read.
 #[derive(Debug, Args)]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct ViewArgs {
-    /// Ask a running server's --api-listen address, such as http://127.0.0.1:9154
+    /// Read from a running server: the address of its --api-listen, for example http://127.0.0.1:9154
     #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", conflicts_with_all = ["file", "kubeconfig", "context"])]
     pub server: Option<http::Uri>,
 
@@ -241,23 +245,23 @@ pub struct ViewArgs {
     pub log: LogArgs,
 }
 
-/// Where objects come from.
+/// The source of objects.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Source")]
 pub struct SourceArgs {
-    /// Read Kubernetes objects from this YAML or JSON file, and no cluster (repeatable)
+    /// Read Kubernetes objects from this YAML or JSON file instead of a cluster; serve reloads it when it changes (repeatable)
     #[arg(long, env = "GLOBAL_DNS_FILE", value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["kubeconfig", "context"])]
     pub file: Vec<PathBuf>,
 
-    /// Reach the API server as this file says [default: as a pod of the cluster]
+    /// Kubeconfig to reach the API server with [default: the ServiceAccount of the pod]
     #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Context of the kubeconfig [default: its current one]
+    /// Context of the kubeconfig [default: its current context]
     #[arg(long, env = "GLOBAL_DNS_CONTEXT", value_name = "NAME")]
     pub context: Option<String>,
 
-    /// Watch only this namespace, which needs permissions in it alone (repeatable) [default: all]
+    /// Watch only this namespace, which needs permissions only there (repeatable) [default: all namespaces]
     #[arg(
         long,
         env = "GLOBAL_DNS_NAMESPACE",
@@ -267,13 +271,13 @@ pub struct SourceArgs {
     pub namespace: Vec<Namespace>,
 }
 
-/// Where to listen.
+/// The listeners.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Listeners")]
 pub struct ListenArgs {
-    /// Where DNS is served; empty: every address of both families, at port 5353.
+    /// DNS addresses. Empty: all addresses of both families, at port 5353.
     #[arg(
-        help = "DNS address, UDP and TCP (repeatable) [default: 0.0.0.0:5353 and [::]:5353]",
+        help = "DNS address for UDP and TCP (repeatable) [default: 0.0.0.0:5353 and [::]:5353]",
         long,
         env = "GLOBAL_DNS_LISTEN",
         value_name = "ADDRESS",
@@ -281,7 +285,7 @@ pub struct ListenArgs {
     )]
     pub listen: Vec<SocketAddr>,
 
-    /// Where `/livez`, `/readyz` and `/metrics` are; empty: every address of both families, at port 9153.
+    /// Addresses of `/livez`, `/readyz` and `/metrics`. Empty: all addresses of both families, at port 9153.
     #[arg(
         help = "HTTP address of /livez, /readyz and /metrics (repeatable) [default: 0.0.0.0:9153 and [::]:9153]",
         long,
@@ -291,7 +295,7 @@ pub struct ListenArgs {
     )]
     pub admin_listen: Vec<SocketAddr>,
 
-    /// HTTP address of /api/v1, which shows every namespace (repeatable)
+    /// HTTP address of /api/v1, which shows all namespaces (repeatable)
     #[arg(
         long,
         env = "GLOBAL_DNS_API_LISTEN",
@@ -301,7 +305,7 @@ pub struct ListenArgs {
     )]
     pub api_listen: Vec<SocketAddr>,
 
-    /// Name or address that requests to the API may give as their Host, such as an Ingress's; localhost, loopback addresses, and the address that a request comes to always may (repeatable)
+    /// Additional name or address that API requests may have as Host, for example that of an Ingress; localhost, loopback addresses and the address that received the request are always allowed (repeatable)
     #[arg(
         long,
         env = "GLOBAL_DNS_API_HOST",
@@ -311,15 +315,15 @@ pub struct ListenArgs {
     pub api_host: Vec<ApiHost>,
 }
 
-/// What to log.
+/// The log.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
-    /// error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; error for explain, table and check, which tell the rest themselves]
+    /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; error for explain, table and check]
     #[arg(long, env = "GLOBAL_DNS_LOG_LEVEL", value_name = "LEVEL")]
     pub log_level: Option<String>,
 
-    /// Form of log lines
+    /// Format of log lines
     #[arg(
         long,
         env = "GLOBAL_DNS_LOG_FORMAT",
@@ -329,9 +333,15 @@ pub struct LogArgs {
     pub log_format: LogFormatArg,
 }
 
-/// Reads the command line. Ends the process with exit code 2 if it makes no sense.
+/// Reads the command line. Ends the process with exit code 2 if the command line is invalid, and with exit code 0 after
+/// `help`, except for the table of flags.
 pub fn read() -> Cli {
     let cli = Cli::parse();
+    if let Command::Help(args) = &cli.command
+        && let Some(help) = args.clap_help()
+    {
+        help.exit();
+    }
     if let Err(problem) = cli.command.check_zones() {
         Cli::command()
             .error(ErrorKind::ValueValidation, problem)
@@ -340,47 +350,47 @@ pub fn read() -> Cli {
     cli
 }
 
-// === What the flags mean ===
+// === Values of flags ===
 
 impl Command {
-    /// Refuses zones that cannot be served together.
+    /// Returns an error if the zones cannot be served together.
     fn check_zones(&self) -> Result<(), String> {
         match self {
             Self::Serve(args) => args.model.check_zones(),
             Self::Explain(args) => args.view.model.check_zones(),
             Self::Table(args) => args.view.model.check_zones(),
             Self::Check(args) => args.model.check_zones(),
-            Self::Demo(_) => Ok(()),
+            Self::Demo(_) | Self::Help(_) => Ok(()),
         }
     }
 }
 
 impl ListenArgs {
-    /// Returns where DNS is served.
+    /// Returns the addresses of DNS.
     pub fn dns(&self) -> Addresses {
-        given_or(&self.listen, 5353)
+        addresses_or_default(&self.listen, 5353)
     }
 
-    /// Returns where `/livez`, `/readyz` and `/metrics` are.
+    /// Returns the addresses of `/livez`, `/readyz` and `/metrics`.
     pub fn admin(&self) -> Addresses {
-        given_or(&self.admin_listen, 9153)
+        addresses_or_default(&self.admin_listen, 9153)
     }
 
-    /// Returns where `/api/v1` is.
+    /// Returns the addresses of `/api/v1`.
     pub fn api(&self) -> Addresses {
         Addresses::Given(self.api_listen.clone())
     }
 }
 
-fn given_or(given: &[SocketAddr], port: u16) -> Addresses {
-    match given {
+fn addresses_or_default(addresses: &[SocketAddr], port: u16) -> Addresses {
+    match addresses {
         [] => Addresses::EveryAt(port),
         given => Addresses::Given(given.to_vec()),
     }
 }
 
 impl From<DemoArgs> for ServeArgs {
-    /// Makes `demo` a `serve` with defaults that suit a laptop. The file is still to be named.
+    /// Converts the flags of `demo` to those of `serve`. The caller adds the file.
     fn from(demo: DemoArgs) -> Self {
         let DemoArgs {
             listen,
@@ -388,7 +398,7 @@ impl From<DemoArgs> for ServeArgs {
             api_listen,
             log,
         } = demo;
-        // The defaults of `serve`, as if nothing had been said, environment aside.
+        // The defaults of `serve`, and the values of its environment variables.
         let Command::Serve(mut serve) = Cli::parse_from(["global-dns", "serve"]).command else {
             unreachable!("the subcommand is named on the line above")
         };
@@ -399,47 +409,11 @@ impl From<DemoArgs> for ServeArgs {
             api_host: Vec::new(),
         };
         serve.encrypted = EncryptedArgs::default();
-        serve.snapshot = None; // the sample is no cluster's
+        serve.snapshot = None; // the sample data is not from a cluster
         serve.log = log;
         *serve
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_flag_has_help_and_an_environment_variable() {
-        Cli::command().debug_assert();
-        for command in Cli::command().get_subcommands() {
-            for flag in command.get_arguments().filter(|a| !a.is_positional()) {
-                let name = flag.get_id().as_str();
-                assert!(flag.get_help().is_some(), "--{name} has no help");
-                if matches!(name, "help" | "version" | "output") {
-                    continue;
-                }
-                let env = format!("GLOBAL_DNS_{}", name.to_uppercase());
-                assert_eq!(flag.get_env().and_then(|e| e.to_str()), Some(env.as_str()));
-                let help = flag.get_help().unwrap().to_string();
-                assert!(!help.ends_with('.'), "help of --{name} ends in a full stop");
-            }
-        }
-    }
-
-    /// A pod may have the variables of its namespace's Services, and one of those may be called global-dns, or begin so.
-    #[test]
-    fn no_flag_reads_a_variable_that_kubernetes_makes_for_a_service() {
-        for command in Cli::command().get_subcommands() {
-            for flag in command.get_arguments() {
-                let Some(variable) = flag.get_env().and_then(|name| name.to_str()) else {
-                    continue;
-                };
-                let ends = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"];
-                let has_part = ["_SERVICE_PORT_", "_PORT_"].map(|part| variable.contains(part));
-                let is_made = ends.iter().any(|end| variable.ends_with(end));
-                assert!(!is_made && has_part == [false; 2], "{variable}");
-            }
-        }
-    }
-}
+mod tests;

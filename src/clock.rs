@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Returns seconds since 1970. A clock that is set before that counts as 1970.
+/// Returns the Unix time in seconds. Returns zero if the clock is set to a time before 1970.
 pub(crate) fn unix_seconds() -> u32 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

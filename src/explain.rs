@@ -1,7 +1,7 @@
-//! Why an answer is what it is, or why there is none.
+//! Explanation of the answer for a name, or of its absence: `global-dns explain`.
 //!
-//! It starts where every answer does, at [`read()`] and [`answer_question()`], so an explanation can never differ from the answer;
-//! it only adds the objects behind it. Pure, like what it explains.
+//! An explanation starts with [`read()`] and [`answer_question()`], as every answer does, so it cannot differ from the
+//! answer. It adds the objects behind the answer. This module is pure.
 
 mod context;
 mod missing;
@@ -13,56 +13,57 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 pub use context::{Context, Observer, PlainService};
-use missing::{missing, unready};
+use missing::{endpoint_notes, missing_notes};
 use nearest::nearest;
 
 use crate::mirror::{ObjectRef, ServiceKey, Skip, SkipReason};
-use crate::report::{EndpointReport, SkipReport, State, write_rows};
+use crate::report::{EndpointReport, EndpointState, SkipReport, write_rows};
 use crate::table::{Conflict, ConflictKind, Origin, Published, Service, Table};
 use crate::zone::answer::answer_question;
 use crate::zone::{
-    Answer, AnswerContext, Name, Reading, RecordType, Scope, Section, View, Why, Zones, read,
+    Answer, AnswerContext, MissingReason, Name, Reading, RecordType, Scope, Section, View, Zones,
+    read,
 };
 
-/// What became of a name, and why.
+/// The explanation of a name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The name, absolute.
+    /// The absolute name.
     pub name: String,
-    /// What the name is read as, in words.
+    /// The meaning of the name, in words.
     pub reading: String,
-    /// The name exists.
+    /// Whether the name exists.
     pub exists: bool,
-    /// What each type of question gets.
+    /// The answer for each record type.
     pub answers: Vec<AnswerReport>,
-    /// Every endpoint of the service that the name is about, answered or not.
+    /// All endpoints of the service, answered or not.
     pub endpoints: Vec<EndpointReport>,
-    /// Objects that were left out and have to do with the name.
+    /// Skipped objects that concern the name.
     pub skipped: Vec<SkipReport>,
-    /// Contradictions that have to do with the name.
+    /// Conflicts that concern the name.
     pub conflicts: Vec<Conflict>,
-    /// The names that exist and are nearest to one that does not.
+    /// If the name does not exist: the most similar names that exist.
     pub nearest: Vec<String>,
-    /// What else one should know.
+    /// Further information.
     pub notes: Vec<String>,
 }
 
-/// What one question gets.
+/// The answer for one record type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerReport {
     /// `A`, `AAAA`, `SRV`.
     pub rtype: String,
     /// `NOERROR`, `NODATA`, `NXDOMAIN`, `REFUSED`, `SERVFAIL`.
     pub result: String,
-    /// TTL of the records, or of the negative answer, seconds.
+    /// TTL of the records, or of the negative answer, in seconds.
     pub ttl: Option<u32>,
     /// Type and data of each record, as in a zone file.
     pub records: Vec<String>,
 }
 
-/// Returns the service whose canonical name, or a name below it, a name may be.
+/// Returns the service of a canonical name or of a name below it. The service need not exist.
 pub fn service_of(zones: &Zones, name: &Name) -> Option<ServiceKey> {
-    zones.of(name)?;
+    zones.find(name)?;
     let labels = labels_below(zones, name);
     let [.., service, namespace] = labels.as_slice() else {
         return None;
@@ -73,7 +74,7 @@ pub fn service_of(zones: &Zones, name: &Name) -> Option<ServiceKey> {
     })
 }
 
-/// Explains a name. `None` before the first complete table.
+/// Explains a name. Returns `None` before the first complete table.
 pub fn explain(
     zones: &Zones,
     published: &Published,
@@ -82,27 +83,27 @@ pub fn explain(
 ) -> Option<Explanation> {
     let table = published.table.as_ref()?;
     let reading = read(zones, table, name);
-    let about = about(zones, table, name, &reading);
-    let asked = labels_below(zones, name).join(".");
+    let services = services_of_name(zones, table, name, &reading);
+    let relative_name = labels_below(zones, name).join(".");
     let exists = exists(&reading);
     let mut notes = reading_notes(zones, table, context, name, &reading);
     if published.is_expired && !matches!(reading, Reading::Outside) {
-        let expired = "nothing is answered: the source has been silent for longer than --max-stale";
+        let expired = "every answer is SERVFAIL: the source has not been heard from for longer than --max-stale";
         notes.insert(0, expired.to_owned());
     }
-    notes.extend(service_notes(&about, context));
+    notes.extend(service_notes(&services, context));
     let answer = |rtype| answer_report(zones, published, name, rtype);
     Some(Explanation {
         name: name.to_string(),
-        reading: words(&reading),
+        reading: describe_reading(&reading),
         exists,
         answers: RecordType::OF_SERVICES.map(answer).into(),
-        endpoints: about
+        endpoints: services
             .iter()
             .flat_map(|service| endpoint_reports(service))
             .collect(),
-        skipped: skipped(table, &about, zones, name),
-        conflicts: conflicts(table, &about, &asked, &reading),
+        skipped: skipped(table, &services, zones, name),
+        conflicts: conflicts(table, &services, &relative_name, &reading),
         nearest: match exists {
             true => Vec::new(),
             false => nearest(zones, table, name),
@@ -111,7 +112,7 @@ pub fn explain(
     })
 }
 
-/// Tells whether a name exists (RFC 8020).
+/// Returns whether a name exists (RFC 8020).
 fn exists(reading: &Reading<'_>) -> bool {
     match reading {
         Reading::Outside | Reading::Missing(..) => false,
@@ -125,12 +126,12 @@ fn exists(reading: &Reading<'_>) -> bool {
 }
 
 fn endpoint_reports(service: &Service) -> Vec<EndpointReport> {
-    let endpoints = State::of_service(service);
+    let endpoints = EndpointState::of_service(service);
     let report = |(endpoint, state)| EndpointReport::new(&service.key, endpoint, state);
     endpoints.map(report).collect()
 }
 
-/// Returns the notes on what a name is read as.
+/// Returns the notes about the meaning of a name.
 fn reading_notes(
     zones: &Zones,
     table: &Table,
@@ -141,19 +142,19 @@ fn reading_notes(
     match reading {
         Reading::View(_, view) => {
             let notes = view_notes(view).into_iter();
-            notes.chain(unready(view.service, table)).collect()
+            notes.chain(endpoint_notes(view.service, table)).collect()
         }
-        Reading::Missing(_, why) => {
+        Reading::Missing(_, reason) => {
             let labels = labels_below(zones, name);
-            let about = about(zones, table, name, reading);
-            missing(*why, &labels, about.first().copied(), table, context)
+            let services = services_of_name(zones, table, name, reading);
+            missing_notes(*reason, &labels, services.first().copied(), table, context)
         }
         Reading::Outside => {
             let served: Vec<&str> = zones.iter().map(|zone| zone.name.as_str()).collect();
-            vec![format!("served here: {}", served.join(" "))]
+            vec![format!("zones served here: {}", served.join(" "))]
         }
         Reading::NsHost(zone) if zone.ns_addresses.is_empty() => {
-            vec!["no address at port 53 is known: --ns-address of serve gives one".to_owned()]
+            vec!["no address with port 53 is known; set --ns-address of serve".to_owned()]
         }
         Reading::Apex(_)
         | Reading::NsHost(_)
@@ -163,20 +164,20 @@ fn reading_notes(
     }
 }
 
-/// Returns the notes on the services that a name is about.
-fn service_notes(about: &[&Service], context: &Context<'_>) -> Vec<String> {
+/// Returns the notes about the services of a name.
+fn service_notes(services: &[&Service], context: &Context<'_>) -> Vec<String> {
     let mut notes = Vec::new();
-    let mut endpoints = about.iter().flat_map(|service| &service.endpoints);
+    let mut endpoints = services.iter().flat_map(|service| &service.endpoints);
     if endpoints.any(|endpoint| endpoint.origin == Origin::Mirror) {
         notes.push(
             "only meshed clients can use the addresses of other clusters' endpoints".to_owned(),
         );
     }
-    if let Observer::Once(_) = context.observer
-        && about.iter().any(|service| !service.mirrors.is_empty())
+    if let Observer::Command(_) = context.observer
+        && services.iter().any(|service| !service.mirrors.is_empty())
     {
         notes.push(
-            "only a running server can know whether two Links write one mirror (conflict identity): ask it with --server"
+            "only a running server can know whether two Links write one mirror (conflict identity): query it with --server"
                 .to_owned(),
         );
     }
@@ -212,12 +213,12 @@ fn answer_report(
     }
 }
 
-// === What the name is about ===
+// === The meaning of the name ===
 
-/// Says what a name was read as.
-fn words(reading: &Reading<'_>) -> String {
+/// Describes the meaning of a name.
+fn describe_reading(reading: &Reading<'_>) -> String {
     match reading {
-        Reading::Outside => "outside the zones that are served here".to_owned(),
+        Reading::Outside => "outside the zones of this server".to_owned(),
         Reading::Apex(zone) => format!("the apex of zone {}", zone.name),
         Reading::NsHost(_) => "this server's own name".to_owned(),
         Reading::Version(_) => "the version of the Kubernetes DNS specification".to_owned(),
@@ -225,22 +226,22 @@ fn words(reading: &Reading<'_>) -> String {
             "an empty non-terminal: names exist below it, and it has no records".to_owned()
         }
         Reading::Pointers(..) => "an address of endpoints".to_owned(),
-        Reading::View(_, view) => view_words(view),
-        Reading::Missing(_, why) => match why {
-            Why::NoForm => "no form of name that is served here",
-            Why::NoAddress => "no endpoint's address",
-            Why::NoService => "no such service",
-            Why::NoOwner => "a short name that belongs to no namespace",
-            Why::NoEndpoint => "a service without any endpoint",
-            Why::NoCluster => "a service without an endpoint in that cluster",
-            Why::NoHost => "a cluster without an endpoint of that name",
-            Why::NoPort => "a name without an endpoint that has this port",
+        Reading::View(_, view) => describe_view(view),
+        Reading::Missing(_, reason) => match reason {
+            MissingReason::NoForm => "not a valid form of name",
+            MissingReason::NoAddress => "not the address of an endpoint",
+            MissingReason::NoService => "the name of an unknown service",
+            MissingReason::NoOwner => "a short name without an owner",
+            MissingReason::NoEndpoint => "a service without endpoints",
+            MissingReason::NoCluster => "a service without endpoints in that cluster",
+            MissingReason::NoHost => "a cluster without an endpoint of that hostname",
+            MissingReason::NoPort => "a name without an endpoint with that port",
         }
         .to_owned(),
     }
 }
 
-fn view_words(view: &View<'_>) -> String {
+fn describe_view(view: &View<'_>) -> String {
     let key = &view.service.key;
     let first = view
         .covered
@@ -255,17 +256,16 @@ fn view_words(view: &View<'_>) -> String {
     let port = view
         .port
         .and_then(|port| Some((port.name.as_ref()?, port.protocol.label())));
-    let port = port
-        .map(|(name, protocol)| format!(", port '{name}' over {protocol}"))
-        .unwrap_or_default();
+    let port = port.map(|(name, protocol)| format!(", port '{name}' over {protocol}"));
+    let port = port.unwrap_or_default();
     format!(
         "service '{}' in namespace '{}': {scope}{port}",
         key.service, key.namespace
     )
 }
 
-/// Finds the services that a name is about, whether or not it exists: the longest part of it that is one.
-fn about<'t>(
+/// Returns the service of a name, or of the longest part of the name that exists.
+fn services_of_name<'t>(
     zones: &Zones,
     table: &'t Table,
     name: &Name,
@@ -285,17 +285,17 @@ fn about<'t>(
     canonical.or(short).into_iter().collect()
 }
 
-/// Returns the labels of a name without its zone's.
+/// Returns the labels of a name without those of its zone.
 fn labels_below<'n>(zones: &Zones, name: &'n Name) -> Vec<&'n str> {
     let zone_labels = zones
-        .of(name)
+        .find(name)
         .map_or(0, |zone| zone.name.as_str().matches('.').count());
     (0..name.count() - zone_labels)
         .filter_map(|index| name.label(index))
         .collect()
 }
 
-/// Says what else one should know of a name that exists.
+/// Returns the notes about a name that exists.
 fn view_notes(view: &View<'_>) -> Vec<String> {
     let dead = view
         .covered
@@ -303,21 +303,21 @@ fn view_notes(view: &View<'_>) -> Vec<String> {
         .filter(|endpoint| !endpoint.alive)
         .count();
     let counted = match dead {
-        1 => "1 endpoint's gateway is down".to_owned(),
-        dead => format!("{dead} endpoints' gateways are down"),
+        1 => "the gateway of 1 endpoint is down".to_owned(),
+        dead => format!("the gateways of {dead} endpoints are down"),
     };
-    match (dead, view.shows_dead) {
+    match (dead, view.includes_down) {
         (0, _) => Vec::new(),
-        (_, true) => vec![format!("{counted}; answered all the same")],
-        (_, false) => vec![format!("{counted}; left out")],
+        (_, true) => vec![format!("{counted}; still answered")],
+        (_, false) => vec![format!("{counted}; omitted")],
     }
 }
 
-/// Lists the contradictions of the services, of their short names, of the objects behind them, and of the name itself.
+/// Returns the conflicts of the services, of their short names, of their objects, and of the name itself.
 fn conflicts(
     table: &Table,
-    about: &[&Service],
-    asked: &str,
+    services: &[&Service],
+    relative_name: &str,
     reading: &Reading<'_>,
 ) -> Vec<Conflict> {
     let is_of = |service: &Service, name: &str| {
@@ -330,23 +330,26 @@ fn conflicts(
             || name.ends_with(&format!(".{short}"))
             || objects.any(|object| object.to_string() == name)
     };
-    // What hides a name hides those below it, and below a short name without an owner there is nothing.
-    let has_no_owner = matches!(reading, Reading::Missing(_, Why::NoOwner));
+    // A conflict that shadows a name also shadows the names below it. Below a short name without an owner, no name
+    // exists.
+    let has_no_owner = matches!(reading, Reading::Missing(_, MissingReason::NoOwner));
     let is_below = |Conflict { kind, name, .. }: &Conflict| {
         let is_kind =
             *kind == ConflictKind::Shadowed || (*kind == ConflictKind::ShortName && has_no_owner);
         is_kind
-            && asked
+            && relative_name
                 .strip_suffix(name.as_str())
                 .is_some_and(|below| below.ends_with('.'))
     };
     let concerns = |conflict: &&Conflict| {
-        conflict.name == asked
+        conflict.name == relative_name
             || is_below(conflict)
-            || about.iter().any(|service| is_of(service, &conflict.name))
+            || services
+                .iter()
+                .any(|service| is_of(service, &conflict.name))
     };
-    let own = about.iter().flat_map(|service| &service.conflicts);
-    let between = table.own_conflicts().filter(concerns);
+    let own = services.iter().flat_map(|service| &service.conflicts);
+    let between = table.name_conflicts().filter(concerns);
     own.chain(between)
         .cloned()
         .collect::<BTreeSet<_>>()
@@ -354,8 +357,8 @@ fn conflicts(
         .collect()
 }
 
-/// Lists what was left out of the services, or, for a name that does not exist, of the namespace.
-fn skipped(table: &Table, about: &[&Service], zones: &Zones, name: &Name) -> Vec<SkipReport> {
+/// Returns the skipped objects of the services or, if the name does not exist, of the name's service and namespace.
+fn skipped(table: &Table, services: &[&Service], zones: &Zones, name: &Name) -> Vec<SkipReport> {
     let labels = labels_below(zones, name);
     let namespace = labels.last().copied().unwrap_or_default();
     let service = labels
@@ -363,20 +366,20 @@ fn skipped(table: &Table, about: &[&Service], zones: &Zones, name: &Name) -> Vec
         .checked_sub(2)
         .map(|index| labels[index])
         .unwrap_or_default();
-    let speaks_of = |object: &ObjectRef, skip: &Skip, labels: [&str; 2]| match &skip.about {
+    let is_about = |object: &ObjectRef, skip: &Skip, labels: [&str; 2]| match &skip.mirror_of {
         Some((key, _)) => key.labels() == labels,
-        // Nothing better is known of it than its own name.
+        // Only the name of the object is known.
         None => object.key.name.text().contains(labels[0]) && *object.key.namespace == *labels[1],
     };
-    let concerns = |object: &ObjectRef, skip: &Skip| match about {
-        [] => speaks_of(object, skip, [service, namespace]),
+    let concerns = |object: &ObjectRef, skip: &Skip| match services {
+        [] => is_about(object, skip, [service, namespace]),
         some => some.iter().any(|s| {
             let is_own = s.skipped.iter().any(|(own, _)| own == object);
-            is_own || speaks_of(object, skip, s.key.labels())
+            is_own || is_about(object, skip, s.key.labels())
         }),
     };
     let concerned = table.skipped().filter(|(object, skip)| {
-        concerns(object, skip) && (skip.reason != SkipReason::NotHeadless || about.is_empty())
+        concerns(object, skip) && (skip.reason != SkipReason::NotHeadless || services.is_empty())
     });
     let report = |(object, skip): (ObjectRef, &Skip)| SkipReport {
         object: object.to_string(),
@@ -389,7 +392,7 @@ fn skipped(table: &Table, about: &[&Service], zones: &Zones, name: &Name) -> Vec
 // === impl Explanation ===
 
 impl Explanation {
-    /// Writes the explanation for people.
+    /// Returns the explanation as text.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         // Writing to a `String` cannot fail.
@@ -419,7 +422,7 @@ impl Explanation {
             write_rows(text, &rows)?;
         }
         if !self.skipped.is_empty() {
-            writeln!(text, "\nleft out:")?;
+            writeln!(text, "\nskipped objects:")?;
             let skipped = self.skipped.iter();
             let rows = skipped.map(|s| [s.object.clone(), s.reason.to_string(), s.detail.clone()]);
             write_rows(text, &rows.collect::<Vec<_>>())?;

@@ -1,4 +1,4 @@
-//! Logging set-up, and how often a message is written. A log that cannot be written never stops who writes it.
+//! Sets up logging and limits repeated messages. A failed write to the log never stops the program.
 
 mod queue;
 
@@ -14,55 +14,55 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 
-pub use queue::Log;
+pub use queue::LogGuard;
 
 use queue::LogQueue;
 
 use crate::clock::unix_seconds;
 
-/// The form of log lines.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object for each line.
     Json,
 }
 
-/// A log that cannot be had.
+/// The reason why logging cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The level is no filter.
+    /// The level is not a valid filter.
     #[error("invalid --log-level '{level}'")]
     Level {
-        /// What was given.
+        /// The given level.
         level: String,
-        /// Why it is none.
+        /// The reason.
         #[source]
         source: ParseError,
     },
-    /// There is no thread for it.
-    #[error("starting the thread that writes the log")]
+    /// The system has no thread for it.
+    #[error("cannot start the log thread")]
     Thread(#[source] io::Error),
 }
 
-/// Starts the log of a command on standard error; colours only on a terminal. `level` is a `tracing` filter. A line that
-/// cannot be written, for want of a reader or of room on a disk, is lost, and nothing else.
+/// Starts logging to standard error for a command. Colors are used only on a terminal. `level` is a `tracing` filter. A
+/// line that cannot be written, because the reader is gone or the disk is full, is lost.
 ///
 /// # Errors
 ///
-/// If `level` is no filter.
+/// If `level` is not a valid filter.
 pub fn start_logging(level: &str, format: LogFormat) -> Result<(), LogError> {
     start(filter(level)?, format, io::stderr);
     Ok(())
 }
 
-/// Starts the log of a server: the same, but nobody who logs waits for whoever reads.
+/// Starts logging to standard error for a server. In addition, a queue decouples the server from a slow reader.
 ///
 /// # Errors
 ///
-/// If `level` is no filter, or the system grants no thread.
-pub fn start_queued_logging(level: &str, format: LogFormat) -> Result<Log, LogError> {
+/// If `level` is not a valid filter, or the system has no thread.
+pub fn start_queued_logging(level: &str, format: LogFormat) -> Result<LogGuard, LogError> {
     let filter = filter(level)?;
     let (queue, log) = LogQueue::start(io::stderr()).map_err(LogError::Thread)?;
     start(filter, format, queue);
@@ -70,17 +70,17 @@ pub fn start_queued_logging(level: &str, format: LogFormat) -> Result<Log, LogEr
 }
 
 fn filter(level: &str) -> Result<EnvFilter, LogError> {
-    // kube's client logs every failed attempt of every watch as an error; the watches report each failure once.
-    // hickory has two lines for each query, and a warning for each that a client gets wrong.
-    let own_business = [
+    // The client of kube logs every failed attempt of every watch as an error, but the watches report each failure
+    // once. hickory logs two lines for each query, and a warning for each malformed query.
+    let noisy_crates = [
         "kube_client=off",
         "hickory_server=error",
         "hickory_proto=error",
         "hickory_net=error",
     ];
-    let own_business = own_business.iter().map(|directive| directive.parse());
+    let noisy_crates = noisy_crates.iter().map(|directive| directive.parse());
     let filter = EnvFilter::try_new(level).and_then(|filter| {
-        { own_business }.try_fold(filter, |filter, directive| {
+        { noisy_crates }.try_fold(filter, |filter, directive| {
             Ok(filter.add_directive(directive?))
         })
     });
@@ -98,7 +98,7 @@ fn start(
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(to)
-        // It would tell of a line that could not be written by another one, and panic as that cannot be written either.
+        // It would report a failed write with another line, and panic if that fails, too.
         .log_internal_errors(false)
         .with_target(false);
     match format {
@@ -109,40 +109,40 @@ fn start(
 }
 
 thread_local! {
-    /// Whether what this thread is doing is replaced when it panics.
-    static IS_REPLACED: Cell<bool> = const { Cell::new(false) };
+    /// Whether the log lines about panics of this thread are limited.
+    static LIMITS_PANIC_LOG: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does what a client can ask for at any rate: if it panics, it is replaced, and told of once a minute. Any other panic
-/// is told.
-pub fn replaced<R>(work: impl FnOnce() -> R) -> R {
+/// Runs `work` and limits the log lines about its panics to one a minute. Use it for work that recovers from panics and
+/// that clients can trigger at any rate. Other panics are always logged.
+pub fn with_limited_panic_log<R>(work: impl FnOnce() -> R) -> R {
     struct Reset(bool);
     impl Drop for Reset {
         fn drop(&mut self) {
-            IS_REPLACED.set(self.0);
+            LIMITS_PANIC_LOG.set(self.0);
         }
     }
-    let _reset = Reset(IS_REPLACED.replace(true));
+    let _reset = Reset(LIMITS_PANIC_LOG.replace(true));
     work()
 }
 
-/// Returns whether a panic of this thread is told.
-fn is_told(panics: &OnceAMinute, time: u32) -> bool {
-    // A thread whose locals are gone is about to end, and not replaced.
-    let is_replaced = IS_REPLACED.try_with(Cell::get).unwrap_or(false);
-    !is_replaced || panics.is_due(time)
+/// Returns whether a panic of this thread is logged.
+fn is_panic_logged(panics: &LogLimiter, time: u32) -> bool {
+    // Without thread locals, the thread is about to end, so its panic is logged.
+    let is_limited = LIMITS_PANIC_LOG.try_with(Cell::get).unwrap_or(false);
+    !is_limited || panics.is_due(time)
 }
 
-/// Makes panics log lines like others.
+/// Logs panics as error messages.
 fn log_panics() {
-    static PANICS: OnceAMinute = OnceAMinute::new();
+    static PANICS: LogLimiter = LogLimiter::new();
     panic::set_hook(Box::new(|info| {
-        if is_told(&PANICS, unix_seconds()) {
+        if is_panic_logged(&PANICS, unix_seconds()) {
             let thread = thread::current().name().map(str::to_owned);
             let place = info.location().map(ToString::to_string);
-            let backtrace = Backtrace::capture(); // none unless the environment asks for it
-            let is_wanted = backtrace.status() == BacktraceStatus::Captured;
-            let backtrace = is_wanted.then(|| backtrace.to_string());
+            let backtrace = Backtrace::capture(); // empty unless RUST_BACKTRACE enables it
+            let is_captured = backtrace.status() == BacktraceStatus::Captured;
+            let backtrace = is_captured.then(|| backtrace.to_string());
             let why = info.payload_as_str();
             error!(
                 thread,
@@ -152,13 +152,13 @@ fn log_panics() {
     }));
 }
 
-/// Lets something be told once a minute, because a client can make it happen as often as it likes.
+/// Limits a log message to one a minute, because clients can trigger it at any rate.
 #[derive(Debug, Default)]
-pub struct OnceAMinute(AtomicU32);
+pub struct LogLimiter(AtomicU32);
 
-/// Writes an error and its causes on one line. Many libraries repeat a cause in the error around it: a text that was
-/// said is not said again.
-pub fn sentence(error: &dyn std::error::Error) -> String {
+/// Returns an error and its causes on one line. Many libraries repeat a cause in the text of the outer error, so a
+/// repeated text is omitted.
+pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
@@ -171,15 +171,15 @@ pub fn sentence(error: &dyn std::error::Error) -> String {
     text
 }
 
-// === impl OnceAMinute ===
+// === impl LogLimiter ===
 
-impl OnceAMinute {
-    /// Makes one that has told nothing.
+impl LogLimiter {
+    /// Creates a limiter that allows the next message.
     pub const fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
-    /// Returns whether it is time to tell it, in Unix seconds; then it is not, for a minute.
+    /// Returns whether the message may be logged at `time`, in Unix seconds. If so, it is blocked for a minute.
     pub fn is_due(&self, time: u32) -> bool {
         const MINUTE: u32 = 60;
         let last = self.0.load(Relaxed);
@@ -196,25 +196,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_told_once_a_minute() {
-        let once = OnceAMinute::new();
-        let told: Vec<u32> = (1_000..1_200).filter(|t| once.is_due(*t)).collect();
-        assert_eq!(told, [1_000, 1_060, 1_120, 1_180]);
-        assert!(once.is_due(5), "a clock that was set back keeps it quiet");
+    fn message_is_logged_once_a_minute() {
+        let limiter = LogLimiter::new();
+        let logged: Vec<u32> = (1_000..1_200).filter(|t| limiter.is_due(*t)).collect();
+        assert_eq!(logged, [1_000, 1_060, 1_120, 1_180]);
+        assert!(
+            limiter.is_due(5),
+            "a clock that was set back blocks messages"
+        );
     }
 
     #[test]
-    fn a_panic_is_told_unless_it_is_of_what_is_replaced_and_was_told_just_now() {
-        let panics = OnceAMinute::new();
-        let told = || is_told(&panics, 1_000);
-        assert!(told() && told(), "nothing is replaced");
-        assert_eq!([replaced(told), replaced(told)], [true, false]);
-        assert!(told(), "the reason why a process ends");
-        let panic = panic::catch_unwind(|| replaced(|| assert!(std::hint::black_box(false))));
-        assert!(panic.is_err() && told(), "it is replaced no more");
+    fn panic_log_is_limited_only_for_work_that_recovers() {
+        let panics = LogLimiter::new();
+        let is_logged = || is_panic_logged(&panics, 1_000);
+        assert!(is_logged() && is_logged(), "no limit");
+        let limited = [(); 2].map(|()| with_limited_panic_log(is_logged));
+        assert_eq!(limited, [true, false]);
+        assert!(is_logged(), "other work is not limited");
+        let panic = panic::catch_unwind(|| {
+            with_limited_panic_log(|| assert!(std::hint::black_box(false)));
+        });
+        assert!(panic.is_err() && is_logged(), "the limit ends with a panic");
         assert!(
-            !replaced(|| replaced(told) || told()),
-            "one within the other"
+            !with_limited_panic_log(|| with_limited_panic_log(is_logged) || is_logged()),
+            "nested work is limited"
         );
     }
 }

@@ -1,8 +1,8 @@
-//! What Linkerd and Kubernetes say, in our own words: the domain types.
+//! The domain types: the parts of Kubernetes and Linkerd objects that this server uses.
 //!
-//! Everything left of [`build`](crate::table::build()) speaks these types. They are made in one place, [`parse`], out of
-//! Kubernetes objects, and checked there once: a [`ServiceName`] is a DNS label and an address is one that a client may
-//! be sent to. Nothing here knows a Kubernetes client or a DNS library.
+//! The sources and [`build`](crate::table::build()) use these types. Only [`parse`] makes them from Kubernetes objects,
+//! and checks them once: a [`ServiceName`] is a DNS label, and an address is one that clients may use. This module
+//! depends neither on a Kubernetes client nor on a DNS library.
 
 mod interned;
 pub mod label;
@@ -27,7 +27,7 @@ pub use object_name::ObjectName;
 pub use subject::Subject;
 pub use watch::{Kind, Watch};
 
-/// `metadata.namespace` and `metadata.name` of a Kubernetes object, as they are.
+/// `metadata.namespace` and `metadata.name` of a Kubernetes object, unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectKey {
     /// `metadata.namespace`; empty if the object has none.
@@ -36,7 +36,7 @@ pub struct ObjectKey {
     pub name: ObjectName,
 }
 
-/// Names one Kubernetes object in logs, reports and explanations: `Service/prod/db-0-west`.
+/// The reference to a Kubernetes object in logs, reports and explanations: `Service/prod/db-0-west`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
     /// The object's `kind`.
@@ -45,7 +45,7 @@ pub struct ObjectRef {
     pub key: ObjectKey,
 }
 
-/// A headless service within the cluster set: the same namespace and name in every cluster.
+/// A headless service of the cluster set. It has the same namespace and name in every cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ServiceKey {
     /// Namespace, the same in every cluster (namespace sameness).
@@ -54,8 +54,8 @@ pub struct ServiceKey {
     pub service: ServiceName,
 }
 
-/// One Kubernetes object, reduced to what matters here. There may be some hundred thousands of them: what they hold is
-/// boxed, so that each takes what its own kind needs.
+/// A Kubernetes object, reduced to the fields that this server uses. The content is boxed, because there may be some
+/// hundred thousand objects and the kinds differ in size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Object {
     /// The mirror of a headless Service of another cluster (`nginx-east`).
@@ -64,7 +64,7 @@ pub enum Object {
     EndpointMirror(Box<EndpointMirror>),
     /// A headless Service of this cluster.
     LocalService(Box<LocalService>),
-    /// An EndpointSlice of an endpoint mirror, or of a mirror with a cluster IP.
+    /// An EndpointSlice of an endpoint mirror or of a mirror with a cluster IP.
     GatewaySlice(GatewaySlice),
     /// An EndpointSlice of a headless mirror.
     ListedHosts(Box<ListedHosts>),
@@ -81,11 +81,12 @@ pub struct HeadlessMirror {
     pub cluster: ClusterName,
     /// The exported Service.
     pub service: ServiceKey,
-    /// What the exported Service asks of us by annotation.
-    pub wishes: Wishes,
+    /// Annotations of the exported Service.
+    #[serde(rename = "wishes")] // the key in saved snapshots
+    pub overrides: Overrides,
 }
 
-/// A mirror Service with a cluster IP of its own that stands for one remote endpoint (rule M1).
+/// A mirror Service that represents one remote endpoint and has its own cluster IP (rule M1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointMirror {
     /// Label `mirror.linkerd.io/cluster-name`, before aliases.
@@ -96,98 +97,99 @@ pub struct EndpointMirror {
     pub hostname: Hostname,
     /// Label `mirror.linkerd.io/headless-mirror-svc-name`: the name of the [`HeadlessMirror`].
     pub parent: Text,
-    /// `spec.clusterIPs`: synthetic endpoint IPs, usable by meshed clients only.
+    /// `spec.clusterIPs`: synthetic endpoint IPs. Only meshed clients can use them.
     #[serde(with = "addresses")]
     pub addresses: SmallVec<[IpAddr; 1]>,
-    /// `spec.ports`, which are what the cluster IP listens on.
+    /// `spec.ports`: the ports of the cluster IP.
     pub ports: Ports,
 }
 
-/// A headless Service of the source cluster itself (rule M5).
+/// A headless Service of this cluster (rule M5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalService {
     /// Its own namespace and name.
     pub service: ServiceKey,
     /// Label `mirror.linkerd.io/exported`.
     pub export: Export,
-    /// What the Service asks of us by annotation.
-    pub wishes: Wishes,
+    /// Annotations of the Service.
+    #[serde(rename = "wishes")] // the key in saved snapshots
+    pub overrides: Overrides,
 }
 
-/// How a Service of this cluster is exported, by its label `mirror.linkerd.io/exported`.
+/// The value of label `mirror.linkerd.io/exported` on a Service of this cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Export {
-    /// There is no label.
+    /// The label is absent.
     No,
-    /// `true`: through a gateway, the only way for a headless Service.
+    /// `true`: exported through a gateway, the only way for a headless Service.
     Gateway,
-    /// `remote-discovery`, for networks without gateways.
+    /// `remote-discovery`: for flat networks, without gateways.
     RemoteDiscovery,
-    /// Another value. By default no Link selects it; one with a selector of its own may.
+    /// Another value. By default, no Link selects it. A Link with a custom selector may.
     Other,
 }
 
-/// An EndpointSlice of an endpoint mirror, or of a mirror with a cluster IP: its liveness (rule M3).
+/// An EndpointSlice of an endpoint mirror or of a mirror with a cluster IP: the liveness of the mirror (rule M3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewaySlice {
-    /// Label `kubernetes.io/service-name`: the mirror in the same namespace that the slice belongs to.
+    /// Label `kubernetes.io/service-name`: the mirror of the slice, in the same namespace.
     pub mirror: Text,
-    /// Whether a gateway address is ready; `None` if there is no address at all.
+    /// Whether a gateway address is ready. `None` if there is no address.
     pub ready: Option<bool>,
 }
 
-/// An EndpointSlice of a headless mirror: what Linkerd says that there is. Nothing is answered from it: its ports are those
-/// of the remote pods, it can be overwritten with gateway addresses, and it says nothing of gateways.
+/// An EndpointSlice of a headless mirror: the hosts that Linkerd lists. It is not used for answers. It contains the
+/// ports of the remote pods and no state of gateways, and it can be overwritten with gateway addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedHosts {
-    /// Label `kubernetes.io/service-name`: the headless mirror in the same namespace that the slice belongs to.
+    /// Label `kubernetes.io/service-name`: the headless mirror of the slice, in the same namespace.
     pub mirror: Text,
     /// The endpoints that have a hostname, sorted, each once.
     pub hosts: Box<[ListedHost]>,
 }
 
-/// One entry of a headless mirror's slice.
+/// An entry of a headless mirror's slice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ListedHost {
     /// The remote pod's hostname.
     pub hostname: Hostname,
-    /// The cluster IP of its endpoint mirror, as Linkerd knew it last; `None` if a client must not be sent there.
+    /// The last cluster IP of its endpoint mirror that Linkerd knew. `None` if clients must not use the address.
     pub address: Option<IpAddr>,
 }
 
 /// An EndpointSlice of a headless Service of this cluster (rule M5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
-    /// Label `kubernetes.io/service-name`: the Service in the same namespace that the slice belongs to.
+    /// Label `kubernetes.io/service-name`: the Service of the slice, in the same namespace.
     pub service: Text,
     /// `endpoints`.
     pub endpoints: Box<[SliceEndpoint]>,
-    /// `ports`: what the pods listen on.
+    /// `ports`: the ports of the pods.
     pub ports: Ports,
-    /// What of it was left out: one skip for each reason.
+    /// Skipped parts of the slice: one skip for each reason.
     pub left_out: Box<[Skip]>,
 }
 
-/// One entry of a slice that a client may be sent to.
+/// An entry of a slice with an address that clients may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceEndpoint {
-    /// The first of `addresses`, the only one that consumers use.
+    /// The first of `addresses`. Consumers of slices use only this one.
     pub address: IpAddr,
-    /// `hostname`; the address with dashes where there is none that is a DNS label.
+    /// `hostname`. If it is absent or not a DNS label, the address with dashes.
     pub hostname: Hostname,
-    /// `targetRef.uid`: tells one dual-stack pod from two pods with one hostname.
+    /// `targetRef.uid`. It distinguishes one dual-stack pod from two pods with one hostname.
     pub target: Option<Text>,
-    /// `conditions.ready`; absent means ready.
+    /// `conditions.ready`. If it is absent, the endpoint is ready.
     pub ready: bool,
 }
 
-/// A port, by name and protocol.
+/// A port with its name and protocol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Port {
     /// Port number.
     pub number: u16,
-    /// Port name; a single port may have none.
+    /// Port name. A single port may have none.
     pub name: Option<PortName>,
     /// Transport protocol.
     pub protocol: Protocol,
@@ -197,7 +199,7 @@ pub struct Port {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Protocol {
-    /// `TCP`, also where the field is absent.
+    /// `TCP`, the default if the field is absent.
     Tcp,
     /// `UDP`.
     Udp,
@@ -205,68 +207,69 @@ pub enum Protocol {
     Sctp,
 }
 
-/// What the owner of an exported Service asks of us by annotation; Linkerd copies it to the mirrors.
+/// The annotations of an exported Service that override settings of this server. Linkerd copies them to the mirrors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wishes {
+pub struct Overrides {
     /// `global-dns/ttl`: seconds.
     pub ttl: Option<u32>,
     /// `global-dns/gateway-down`.
     pub gateway_down: Option<GatewayDown>,
-    /// Annotations of ours whose value makes no sense, as `name=value`.
-    pub unreadable: Vec<String>,
+    /// Annotations of this server with an invalid value, as `name=value`.
+    #[serde(rename = "unreadable")] // the key in saved snapshots
+    pub invalid: Vec<String>,
 }
 
-/// What becomes of endpoints whose gateway is down (rule M4).
+/// The treatment of endpoints with a gateway that is down (rule M4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GatewayDown {
-    /// Left out, even if that empties a name.
+    /// They are omitted, even if a name then has no endpoint.
     Exclude,
-    /// Left out, unless that would leave the name with no endpoint at all.
+    /// They are omitted, unless the name would then have no endpoint.
     LastResort,
-    /// Answered like the others.
+    /// They are included.
     Include,
 }
 
-/// Why an object or an endpoint is left out, and the words for whoever wonders.
+/// The reason for which an object or an endpoint is skipped, with an explanation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skip {
-    /// The kind of reason, a metric label.
+    /// The reason, a metric label.
     pub reason: SkipReason,
-    /// One sentence that names the thing and the value.
+    /// One sentence that names the field and the value.
     pub detail: String,
-    /// The service and the cluster that the object speaks of, where it is a mirror, and as far as they can be read.
-    pub about: Option<(ServiceKey, ClusterName)>,
+    /// The mirrored service and its cluster, if the object is a mirror and both can be read.
+    #[serde(rename = "about")] // the key in saved snapshots
+    pub mirror_of: Option<(ServiceKey, ClusterName)>,
 }
 
-/// Characters of a [`Skip`]'s sentence, at most: who writes annotations of 200 KB must not fill memory, logs and reports
-/// with them.
-const LONGEST_DETAIL: usize = 400;
+/// Maximum number of characters in [`Skip::detail`]. An annotation of 200 KB must not fill memory, logs and reports.
+const MAX_DETAIL: usize = 400;
 
-/// What a flat mirror is skipped as.
+/// The detail of a skipped flat mirror.
 const FLAT_MIRROR: &str = "a flat (remote-discovery) mirror";
 
-/// The reasons for leaving something out (rule M9). A closed set, so that it can be a metric label.
+/// The reasons for which objects are skipped (rule M9). The set is fixed, because reasons are values of a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SkipReason {
-    /// Not a Kubernetes object of its kind.
+    /// The object does not match the schema of its kind.
     Undecodable,
-    /// An endpoint mirror without a headless mirror of the same cluster and service (M2).
+    /// An endpoint mirror has no headless mirror of the same cluster and service (M2).
     NoParent,
-    /// The annotation names another namespace than the object lives in (M1).
+    /// The annotation names another namespace than that of the object (M1).
     NamespaceMismatch,
-    /// A name that is no DNS label, or would exceed the limits of DNS.
+    /// A name is not a DNS label or exceeds the limits of DNS.
     BadName,
-    /// An address that no client can be sent to, or none at all.
+    /// Clients cannot use the address, or there is none.
     BadAddress,
-    /// A ClusterIP mirror, a flat (remote-discovery) or a federated service.
+    /// The object is a mirror with a cluster IP, a flat (remote-discovery) mirror, or a federated service.
     NotHeadless,
-    /// Of a cluster that `--exclude-cluster` names.
+    /// `--exclude-cluster` names the cluster of the object.
     ExcludedCluster,
 }
 
-/// Addresses as a list, for serde.
+/// Serializes addresses as a list.
 mod addresses {
     use super::{IpAddr, SmallVec};
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
@@ -285,7 +288,7 @@ mod addresses {
 // === impl ObjectKey ===
 
 impl ObjectKey {
-    /// Names the Service of this cluster with a service's name.
+    /// Returns the key of the Service of this cluster that has the name of a service.
     pub fn of_service(service: &ServiceKey) -> Self {
         Self {
             namespace: service.namespace.text().clone(),
@@ -293,15 +296,15 @@ impl ObjectKey {
         }
     }
 
-    /// Names another object in the namespace of this one.
-    pub fn beside(&self, name: &Text) -> Self {
+    /// Returns the key of another object in the same namespace.
+    pub fn sibling(&self, name: &Text) -> Self {
         Self {
             namespace: self.namespace.clone(),
             name: ObjectName::from_text(name),
         }
     }
 
-    /// Makes a key out of a namespace and a name.
+    /// Makes a key from a namespace and a name.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: intern(namespace),
@@ -317,7 +320,7 @@ impl fmt::Display for ObjectRef {
 }
 
 impl ServiceKey {
-    /// The labels `S.N` of its canonical name.
+    /// Returns the labels `S.N` of its canonical name.
     pub fn labels(&self) -> [&str; 2] {
         [self.service.as_str(), self.namespace.as_str()]
     }
@@ -332,7 +335,7 @@ impl fmt::Display for ServiceKey {
 // === impl LocalService ===
 
 impl LocalService {
-    /// Tells whether Links select the Service by default, as rule M5 asks.
+    /// Returns whether Links select the Service by default (rule M5).
     pub fn is_exported(&self) -> bool {
         self.export == Export::Gateway
     }
@@ -341,7 +344,7 @@ impl LocalService {
 // === impl Port ===
 
 impl Port {
-    /// Tells whether this is the port of the labels `_name._protocol`.
+    /// Returns whether the port has the labels `_name._protocol`.
     pub fn is_named(&self, name: &str, protocol: &str) -> bool {
         self.protocol.label() == protocol && self.name.as_ref().is_some_and(|n| n.as_str() == name)
     }
@@ -350,7 +353,7 @@ impl Port {
 // === impl Protocol ===
 
 impl Protocol {
-    /// Returns the label `R` of SRV owner names, without the underscore (RFC 2782).
+    /// Returns label `R` of SRV owner names, without the underscore (RFC 2782).
     pub fn label(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -363,7 +366,7 @@ impl Protocol {
 // === impl GatewayDown ===
 
 impl GatewayDown {
-    /// Reads the value of `--gateway-down` and of the annotation `global-dns/gateway-down`.
+    /// Parses the value of `--gateway-down` or of annotation `global-dns/gateway-down`.
     pub fn from_value(value: &str) -> Option<Self> {
         match value {
             "last-resort" => Some(Self::LastResort),
@@ -377,10 +380,10 @@ impl GatewayDown {
 // === impl Skip ===
 
 impl Skip {
-    /// Makes a skip.
+    /// Makes a skip. A long detail is truncated.
     pub fn new(reason: SkipReason, detail: impl Into<String>) -> Self {
         let mut detail = detail.into();
-        if let Some((end, _)) = detail.char_indices().nth(LONGEST_DETAIL) {
+        if let Some((end, _)) = detail.char_indices().nth(MAX_DETAIL) {
             detail.truncate(end);
             detail.push('…');
             detail.shrink_to_fit();
@@ -388,24 +391,24 @@ impl Skip {
         Self {
             reason,
             detail,
-            about: None,
+            mirror_of: None,
         }
     }
 
-    /// Tells whether the object is a flat (remote-discovery) mirror.
+    /// Returns whether the object is a flat (remote-discovery) mirror.
     pub fn is_flat(&self) -> bool {
         self.reason == SkipReason::NotHeadless && self.detail == FLAT_MIRROR
     }
 
-    /// Returns the service and the cluster of a mirror of another kind.
+    /// Returns the service and the cluster of a mirror that is not headless.
     pub fn other_kind(&self) -> Option<&(ServiceKey, ClusterName)> {
-        let about = self.about.as_ref();
-        about.filter(|_| self.reason == SkipReason::NotHeadless)
+        let mirror_of = self.mirror_of.as_ref();
+        mirror_of.filter(|_| self.reason == SkipReason::NotHeadless)
     }
 }
 
 impl SkipReason {
-    /// Every reason, for metrics that show zeros too.
+    /// All reasons. Metrics have a value for each, even if it is zero.
     pub const ALL: [Self; 7] = [
         Self::Undecodable,
         Self::NoParent,

@@ -1,16 +1,16 @@
-//! Random numbers that nobody can guess: for secrets and identifiers. For shuffles and pauses there is `fastrand`.
+//! Unpredictable random numbers for secrets and identifiers. Shuffles and pauses use `fastrand`.
 
 use std::io;
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Returns random octets of the kernel, by the system call itself: the image has no `/dev`, and a static glibc hides
-/// its `getrandom` from the libraries that look for it by name and would open `/dev/urandom` then.
+/// Returns random octets from the kernel by a system call. Libraries look up `getrandom` of glibc by name and do not
+/// find it in a static binary. They then open `/dev/urandom`, but the image has no `/dev`.
 ///
 /// # Errors
 ///
-/// Returns the kernel's error. Linux has the call since 3.17, and fails only where a filter forbids it.
+/// Returns the error of the kernel. Linux has the call since 3.17. It fails only if a filter forbids it.
 pub(crate) fn octets<const LENGTH: usize>() -> io::Result<[u8; LENGTH]> {
     let mut octets = [0; LENGTH];
     let mut filled = 0;

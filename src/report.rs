@@ -1,4 +1,4 @@
-//! The table for people and programs: what `global-dns table` and `/api/v1/table` show.
+//! The report on the table, as text and JSON: the output of `global-dns table` and `/api/v1/table`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,101 +10,102 @@ use crate::mirror::{GatewayDown, ObjectRef, Port, Protocol, ServiceKey, Skip, Sk
 use crate::table::{Conflict, Endpoint, Published, Service, Table};
 use crate::zone::Zones;
 
-/// The whole table.
+/// The report on the whole table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Counts the tables that differed from the one before.
+    /// Number of published tables that differ from the previous one.
     pub generation: u64,
     /// SOA serial.
     pub serial: u32,
-    /// The table was saved by a process before (`--snapshot`), and nothing has confirmed it yet.
+    /// Whether the table comes from a snapshot of an earlier process (`--snapshot`) and is not confirmed yet.
     #[serde(default)]
     pub stale: bool,
-    /// The source has been silent for longer than `--max-stale`: SERVFAIL instead of what is shown.
+    /// Whether the source has not been heard from for longer than `--max-stale`. Queries are then answered with
+    /// SERVFAIL.
     #[serde(default)]
     pub expired: bool,
     /// The zones, with final dots.
     pub zones: Vec<String>,
-    /// Every service, sorted by namespace and name.
+    /// All services, sorted by namespace and name.
     pub services: Vec<ServiceReport>,
-    /// Every object that was left out.
+    /// All skipped objects.
     pub skipped: Vec<SkipReport>,
-    /// Every contradiction.
+    /// All conflicts.
     pub conflicts: Vec<Conflict>,
 }
 
-/// One service.
+/// The report on one service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServiceReport {
-    /// `N`.
+    /// Namespace, label `N`.
     pub namespace: String,
-    /// `S`.
+    /// Name, label `S`.
     pub service: String,
-    /// Seconds.
+    /// TTL of the records, seconds.
     pub ttl: u32,
-    /// It answers the short name too.
+    /// Whether the service owns its short name.
     pub owns_short_name: bool,
-    /// Its endpoints, answered or not.
+    /// Its endpoints, including those that are omitted from answers.
     pub endpoints: Vec<EndpointReport>,
 }
 
-/// One endpoint.
+/// The report on one endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndpointReport {
-    /// `C`.
+    /// Cluster, label `C`.
     pub cluster: String,
-    /// `H`.
+    /// Hostname, label `H`.
     pub hostname: String,
-    /// IPv4 and IPv6.
+    /// IPv4 and IPv6 addresses.
     pub addresses: Vec<IpAddr>,
     /// Ports.
     pub ports: Vec<PortReport>,
-    /// What becomes of it.
-    pub state: State,
-    /// The object that it was read from; several, where equal names were united.
+    /// State in answers.
+    pub state: EndpointState,
+    /// Source object. A merged endpoint has several.
     pub object: String,
 }
 
-/// One port.
+/// The report on one port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortReport {
-    /// `P`, if the port has a name.
+    /// Name, label `P`, if the port has one.
     pub name: Option<String>,
-    /// `R`.
+    /// Protocol, label `R`.
     pub protocol: Protocol,
     /// Port number.
     pub port: u16,
 }
 
-/// What becomes of an endpoint at `S.N.Z`.
+/// The state of an endpoint in answers for `S.N.Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// Answered.
+pub enum EndpointState {
+    /// The endpoint is returned.
     Answered,
-    /// Answered although its gateway is down, because nothing else is left.
+    /// The endpoint is returned although its gateway is down, because no gateway is up.
     LastResort,
-    /// Left out: its gateway is down.
+    /// The endpoint is omitted because its gateway is down.
     GatewayDown,
-    /// Left out: the local pod is not ready.
+    /// The endpoint is omitted because the local pod is not ready.
     NotReady,
 }
 
-/// One object that was left out.
+/// The report on one skipped object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SkipReport {
-    /// `Service/prod/db-0-west`.
+    /// The object, such as `Service/prod/db-0-west`.
     pub object: String,
-    /// The kind of reason.
+    /// The reason.
     pub reason: SkipReason,
-    /// A sentence.
+    /// An explanation.
     pub detail: String,
 }
 
 // === impl Report ===
 
 impl Report {
-    /// Describes what is published.
+    /// Makes the report on the published table.
     pub fn new(zones: &Zones, published: &Published) -> Self {
         let table = published.table.as_ref();
         let services = table.into_iter().flat_map(Table::sorted_services);
@@ -126,7 +127,7 @@ impl Report {
         }
     }
 
-    /// Writes the report for people.
+    /// Returns the report as text.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         // Writing to a `String` cannot fail.
@@ -143,10 +144,13 @@ impl Report {
             self.zones.join(" ")
         )?;
         if self.expired {
-            writeln!(text, "older than --max-stale: SERVFAIL is answered instead")?;
+            writeln!(
+                text,
+                "the table is older than --max-stale; queries are answered with SERVFAIL"
+            )?;
         }
         if self.stale {
-            writeln!(text, "saved by a process before, and not confirmed yet")?;
+            writeln!(text, "restored from a snapshot, not confirmed yet")?;
         }
         for service in &self.services {
             service.write(text)?;
@@ -162,11 +166,11 @@ impl Report {
     }
 }
 
-/// Writes rows with aligned columns, indented.
+/// Writes indented rows with aligned columns.
 ///
 /// # Errors
 ///
-/// None: writing to a `String` cannot fail.
+/// Never returns an error, because writing to a `String` cannot fail.
 pub fn write_rows<const N: usize>(text: &mut String, rows: &[[String; N]]) -> std::fmt::Result {
     let mut widths = [0; N];
     for row in rows {
@@ -184,7 +188,7 @@ pub fn write_rows<const N: usize>(text: &mut String, rows: &[[String; N]]) -> st
     Ok(())
 }
 
-/// Tells whether a service owns its short name.
+/// Returns whether a service owns its short name.
 fn owns_short_name(service: &Service, table: Option<&Table>) -> bool {
     let key = &service.key;
     let short = table.and_then(|table| table.short_name(key.service.as_str()));
@@ -200,16 +204,16 @@ impl ServiceReport {
             service: service.key.service.to_string(),
             ttl: service.ttl,
             owns_short_name,
-            endpoints: State::of_service(service)
+            endpoints: EndpointState::of_service(service)
                 .map(|(e, state)| EndpointReport::new(&service.key, e, state))
                 .collect(),
         }
     }
 
-    /// Writes the service for people: a heading, and a row for each endpoint.
+    /// Writes the service as text: a heading and a row for each endpoint.
     fn write(&self, text: &mut String) -> std::fmt::Result {
         let short = if self.owns_short_name {
-            ", also by its short name"
+            ", owns its short name"
         } else {
             ""
         };
@@ -221,7 +225,7 @@ impl ServiceReport {
         } = self;
         writeln!(text, "\n{service}.{namespace}  ttl {ttl}{short}")?;
         if self.endpoints.is_empty() {
-            return writeln!(text, "  no endpoint");
+            return writeln!(text, "  no endpoints");
         }
         let heading = ["CLUSTER", "HOST", "ADDRESSES", "PORTS", "STATE", "OBJECT"];
         let mut rows = vec![heading.map(str::to_owned)];
@@ -233,7 +237,7 @@ impl ServiceReport {
 // === impl SkipReport ===
 
 impl SkipReport {
-    /// Describes an object that was left out.
+    /// Makes the report on a skipped object.
     fn new((object, skip): &(ObjectRef, &Skip)) -> Self {
         Self {
             object: object.to_string(),
@@ -242,7 +246,7 @@ impl SkipReport {
         }
     }
 
-    /// Returns the object as a row of a table for people.
+    /// Returns the object as a row of text.
     fn row(&self) -> [String; 3] {
         [
             self.object.clone(),
@@ -255,8 +259,8 @@ impl SkipReport {
 // === impl EndpointReport ===
 
 impl EndpointReport {
-    /// Describes an endpoint of a service.
-    pub fn new(service: &ServiceKey, endpoint: &Endpoint, state: State) -> Self {
+    /// Makes the report on an endpoint of a service.
+    pub fn new(service: &ServiceKey, endpoint: &Endpoint, state: EndpointState) -> Self {
         let objects = endpoint.object_refs(&service.namespace);
         let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
         Self {
@@ -273,7 +277,7 @@ impl EndpointReport {
         }
     }
 
-    /// Returns the endpoint as a row of a table for people.
+    /// Returns the endpoint as a row of text.
     pub fn row(&self) -> [String; 6] {
         let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
         let ports: Vec<String> = self.ports.iter().map(PortReport::to_text).collect();
@@ -313,16 +317,16 @@ impl PortReport {
     }
 }
 
-// === impl State ===
+// === impl EndpointState ===
 
-impl State {
-    /// Returns every endpoint of a service with what becomes of it.
+impl EndpointState {
+    /// Returns all endpoints of a service with their states.
     pub fn of_service(service: &Service) -> impl Iterator<Item = (&Endpoint, Self)> {
-        let shows_dead = service
+        let includes_down = service
             .gateway_down
-            .shows_dead(false, service.endpoints.iter());
+            .includes_down(false, service.endpoints.iter());
         let includes = service.gateway_down == GatewayDown::Include;
-        let state = move |endpoint: &Endpoint| match (endpoint.alive, shows_dead) {
+        let state = move |endpoint: &Endpoint| match (endpoint.alive, includes_down) {
             (true, _) => Self::Answered,
             (false, true) if includes => Self::Answered,
             (false, true) => Self::LastResort,

@@ -1,17 +1,17 @@
-//! The listeners of the DNS port: worker threads on UDP and tasks on TCP around one function, `Answerer::answer`. DNS
-//! over TLS, HTTPS and QUIC come in through [`encrypted`].
+//! The DNS listeners. UDP uses worker threads, TCP uses tasks; both call `Answerer::answer`. DNS over TLS, HTTPS and
+//! QUIC are in [`encrypted`].
 //!
-//! Nothing is decided here: a message goes to [`wire`], what comes back is sent. A listener survives
-//! failing `accept` and failing `send`; a query never takes the process down.
+//! This module makes no DNS decisions: it passes messages to [`wire`] and sends the replies. A listener continues after
+//! a failed `accept` or `send`. A query never terminates the process.
 
 mod accept;
 pub mod bind;
 mod connections;
-mod contents;
 pub mod cookies;
 pub mod counters;
 pub mod descriptors;
 pub mod encrypted;
+mod file_change;
 pub mod framing;
 mod http;
 mod rate_limit;
@@ -39,62 +39,64 @@ pub use encrypted::{Certificate, Encrypted};
 pub use http::LocalAddress;
 
 use connections::Connections;
-use counters::{Counters, Tallies};
+use counters::{CounterSet, Counters};
 use rate_limit::RateLimiter;
-use udp::{Calls, Kernel};
+use udp::{Kernel, SystemCalls};
 
 use crate::clock::unix_seconds;
-use crate::log::OnceAMinute;
+use crate::log::LogLimiter;
 use crate::table::publish::{Current, Reader};
 use crate::wire::{
-    self, Arrival, Body, CookieSecrets, Edns, Query, RateLimit, Reject, Reply, Settings, Transport,
+    self, Body, CookieSecrets, Edns, Query, QueryContext, RateLimit, Reject, Reply, Settings,
+    Transport,
 };
 use crate::zone::Answer;
 
-/// How long a TCP connection may be idle: longer than the ten seconds for which CoreDNS keeps one for reuse.
+/// Idle timeout of a TCP connection. CoreDNS reuses a connection for 10 seconds, so this is longer.
 pub const TCP_IDLE: Duration = Duration::from_secs(30);
 
-/// Makes the answerers of the listeners.
+/// Creates the answerer of each listener.
 pub struct Answerers {
     settings: Arc<Settings>,
     cookies: Arc<Cookies>,
     limiter: Option<Arc<RateLimiter>>,
     reader: Reader,
-    tallies: Tallies,
+    counters: CounterSet,
     turns: Arc<AtomicU32>,
 }
 
-/// Makes replies out of messages. Every UDP worker has one of its own, so that no two threads write to one counter;
-/// TCP connections share one.
+/// Converts messages to replies. Every UDP worker has its own, so that no two threads write to the same counter. TCP
+/// connections share one.
 struct Answerer {
     settings: Arc<Settings>,
     cookies: Arc<Cookies>,
-    /// What sources that are not trusted get over UDP, if that is limited.
+    /// Limits replies over UDP to untrusted clients, if `--rate-limit` is not 0.
     limiter: Option<Arc<RateLimiter>>,
     reader: Reader,
     counters: Arc<Counters>,
-    /// Counts the queries of all listeners, for the order of rows.
+    /// Number of queries of all listeners. It determines the order of rows.
     turns: Arc<AtomicU32>,
-    overflows: OnceAMinute,
-    receive_failures: OnceAMinute,
-    send_failures: OnceAMinute,
+    oversized_answers: LogLimiter,
+    receive_failures: LogLimiter,
+    send_failures: LogLimiter,
 }
 
-/// What messages that arrived together are answered from.
-struct Moment {
-    now: Current,
+/// The table, time and secrets for messages that arrived together.
+struct BatchContext {
+    table: Current,
     /// Unix seconds.
     time: u32,
-    /// The secrets of cookies, once a query has one: few do, and all threads would wait for one lock.
+    /// The cookie secrets, loaded by the first query with a cookie. Few queries have one, and the lock is shared by all
+    /// threads.
     secrets: OnceCell<Arc<CookieSecrets>>,
-    /// The next answer's turn, and how many more are reserved behind it.
+    /// The turn of the next answer, and the number of reserved turns.
     turns: Cell<(u32, usize)>,
 }
 
 /// The running server.
 pub struct DnsServer {
     listeners: JoinSet<()>,
-    /// Those over TCP.
+    /// The TCP connections.
     connections: Connections,
     stop: CancellationToken,
 }
@@ -102,13 +104,13 @@ pub struct DnsServer {
 // === impl Answerers ===
 
 impl Answerers {
-    /// Makes answerers that answer out of the same table, and count apart. `rate_limit` is that of replies over UDP to
-    /// one prefix that is not trusted, in a second.
+    /// Creates a factory. Its answerers share one table and have separate counters. `rate_limit` is the number of
+    /// replies a second over UDP to an untrusted prefix.
     pub fn new(
         settings: Settings,
         cookies: Arc<Cookies>,
         reader: Reader,
-        tallies: Tallies,
+        counters: CounterSet,
         rate_limit: Option<NonZeroU32>,
     ) -> Self {
         Self {
@@ -116,23 +118,23 @@ impl Answerers {
             cookies,
             limiter: rate_limit.map(|rate| Arc::new(RateLimiter::new(rate))),
             reader,
-            tallies,
-            // Replicas that start together must not rotate in step. No secret: every answer tells it.
+            counters,
+            // Replicas that start together must not rotate in step. The number is not secret: answers reveal it.
             turns: Arc::new(AtomicU32::new(fastrand::u32(..))),
         }
     }
 
-    fn add(&self) -> Answerer {
+    fn create(&self) -> Answerer {
         Answerer {
             settings: self.settings.clone(),
             cookies: self.cookies.clone(),
             limiter: self.limiter.clone(),
             reader: self.reader.clone(),
-            counters: self.tallies.add(),
+            counters: self.counters.add(),
             turns: self.turns.clone(),
-            overflows: OnceAMinute::default(),
-            receive_failures: OnceAMinute::default(),
-            send_failures: OnceAMinute::default(),
+            oversized_answers: LogLimiter::default(),
+            receive_failures: LogLimiter::default(),
+            send_failures: LogLimiter::default(),
         }
     }
 }
@@ -140,65 +142,65 @@ impl Answerers {
 // === impl Answerer ===
 
 impl Answerer {
-    /// Looks at the table and the clock, for `queries` that are to be answered at once. Not to be kept while nothing is
-    /// asked: it keeps an old table alive.
-    fn moment(&self, queries: usize) -> Moment {
-        Moment {
-            now: self.reader.load(),
+    /// Returns the current table and time for a batch of this many queries. Drop it after the batch: it keeps an old
+    /// table in memory.
+    fn batch_context(&self, queries: usize) -> BatchContext {
+        BatchContext {
+            table: self.reader.load(),
             time: unix_seconds(),
             secrets: OnceCell::new(),
             turns: Cell::new((self.take_turns(queries), queries)),
         }
     }
 
-    /// Takes turns for so many answers together: one word of memory that every thread writes to for every query would
-    /// be what they wait for.
+    /// Reserves turns for this many answers with one write. If every thread wrote to this word for every query, it
+    /// would be the bottleneck.
     fn take_turns(&self, count: usize) -> u32 {
         self.turns.fetch_add(count as u32, Relaxed)
     }
 
-    fn turn(&self, moment: &Moment) -> u32 {
-        let (turn, left) = match moment.turns.get() {
+    fn turn(&self, batch: &BatchContext) -> u32 {
+        let (turn, left) = match batch.turns.get() {
             (_, 0) => (self.take_turns(1), 0),
             (turn, left) => (turn, left - 1),
         };
-        moment.turns.set((turn.wrapping_add(1), left));
+        batch.turns.set((turn.wrapping_add(1), left));
         turn
     }
 
-    /// Writes the reply to a message into `out` and returns its length; `None`: nothing is sent.
+    /// Writes the reply to a message into `out` and returns its length. `None` means that no reply is sent.
     fn answer(
         &self,
-        moment: &Moment,
+        batch: &BatchContext,
         packet: &[u8],
-        over: Transport,
+        transport: Transport,
         client: SocketAddr,
         out: &mut [u8],
     ) -> Option<usize> {
-        self.reply(moment, packet, over, client, |reply, query| {
+        self.reply(batch, packet, transport, client, |reply, query| {
             let written = wire::write(reply, query, packet, out);
             (written.length, written.is_truncated)
         })
     }
 
-    /// Decides the reply to a message, and lets `render` make of it what is sent, and say whether it is truncated.
-    /// `None`: nothing is sent.
+    /// Makes the reply to a message and counts it. `render` encodes the reply and returns whether it is truncated.
+    /// `None` means that no reply is sent.
     fn reply<R>(
         &self,
-        moment: &Moment,
+        batch: &BatchContext,
         packet: &[u8],
-        over: Transport,
+        transport: Transport,
         client: SocketAddr,
         render: impl FnOnce(&Reply<'_>, &Result<Query, Reject>) -> (R, bool),
     ) -> Option<R> {
         if client.port() == 0 || client.ip().is_unspecified() {
-            self.counters.count_dropped(); // a forged source that nothing can be sent to
+            self.counters.count_dropped(); // the source is forged: nothing can be sent to it
             return None;
         }
         let query = wire::parse(packet);
-        let arrival = self.arrival(moment, &query, over, client.ip());
-        let reply = wire::respond(&self.settings, &moment.now, &query, &arrival);
-        if arrival.rate_limit != RateLimit::Within {
+        let context = self.query_context(batch, &query, transport, client.ip());
+        let reply = wire::respond(&self.settings, &batch.table, &query, &context);
+        if context.rate_limit != RateLimit::Within {
             self.counters.count_limited(reply.is_some());
         } else if reply.is_none() {
             self.counters.count_dropped();
@@ -206,100 +208,102 @@ impl Answerer {
         let reply = reply?;
         let (rendered, is_truncated) = render(&reply, &query);
         let rtype = query.as_ref().ok().map(|query| query.rtype);
-        self.counters.count_request(over, rtype);
+        self.counters.count_request(transport, rtype);
         self.counters.count_response(reply.rcode);
         if is_truncated {
-            self.note_truncated(&reply, over, moment);
+            self.note_truncated(&reply, transport, batch);
         }
         Some(rendered)
     }
 
-    /// Says how a query arrived: over what, from whom, and by which turn.
-    fn arrival(
+    /// Returns the circumstances of a query.
+    fn query_context(
         &self,
-        moment: &Moment,
+        batch: &BatchContext,
         query: &Result<Query, Reject>,
-        over: Transport,
+        transport: Transport,
         client: IpAddr,
-    ) -> Arrival {
-        let rate_limit = self.rate_limit(moment, query, over, client);
-        let own = edns(query).and_then(|edns| edns.cookie);
-        let cookie = own.map(|own| self.secrets(moment).cookie(own, client, moment.time));
-        Arrival {
-            over,
+    ) -> QueryContext {
+        let rate_limit = self.rate_limit(batch, query, transport, client);
+        let client_cookie = edns(query).and_then(|edns| edns.cookie);
+        let cookie =
+            client_cookie.map(|cookie| self.secrets(batch).cookie(cookie, client, batch.time));
+        QueryContext {
+            transport,
             client,
             rate_limit,
-            turn: self.turn(moment),
+            turn: self.turn(batch),
             cookie,
         }
     }
 
-    /// Counts a truncated reply. Over anything but UDP, no message can hold the answer.
-    fn note_truncated(&self, reply: &Reply<'_>, over: Transport, moment: &Moment) {
-        self.counters.count_truncated(over);
-        if over != Transport::Udp {
-            self.warn_of_overflow(reply, moment.time);
+    /// Counts a truncated reply. Except over UDP, it means that no message can hold the answer.
+    fn note_truncated(&self, reply: &Reply<'_>, transport: Transport, batch: &BatchContext) {
+        self.counters.count_truncated(transport);
+        if transport != Transport::Udp {
+            self.warn_about_oversized_answer(reply, batch.time);
         }
     }
 
-    /// Says whether a client is asking too fast; what is never answered does not count.
+    /// Applies the rate limit to a query. Messages that are never answered do not count.
     fn rate_limit(
         &self,
-        moment: &Moment,
+        batch: &BatchContext,
         query: &Result<Query, Reject>,
-        over: Transport,
+        transport: Transport,
         client: IpAddr,
     ) -> RateLimit {
         let Some(limiter) = &self.limiter else {
             return RateLimit::Within;
         };
-        let is_limited = over == Transport::Udp
+        let is_limited = transport == Transport::Udp
             && !self.settings.access.is_trusted(client)
             && !matches!(query, Err(Reject::Drop))
-            && !self.has_own_cookie(moment, query, client);
+            && !self.has_valid_cookie(batch, query, client);
         match is_limited {
-            true => limiter.count(client),
+            true => limiter.admit(client),
             false => RateLimit::Within,
         }
     }
 
-    /// Tells whether a client has a cookie of ours. It is where it says, and not limited, as Knot has it.
-    fn has_own_cookie(
+    /// Returns whether a query has a valid server cookie. Its source address is then genuine, and the client is not
+    /// limited, as in Knot.
+    fn has_valid_cookie(
         &self,
-        moment: &Moment,
+        batch: &BatchContext,
         query: &Result<Query, Reject>,
         client: IpAddr,
     ) -> bool {
-        let halves = edns(query).and_then(|edns| edns.cookie.zip(edns.server_cookie));
-        halves.is_some_and(|(own, ours)| {
-            let secrets = self.secrets(moment);
-            secrets.is_ours(own, ours, client, moment.time)
+        let cookies = edns(query).and_then(|edns| edns.cookie.zip(edns.server_cookie));
+        cookies.is_some_and(|(client_cookie, server_cookie)| {
+            let secrets = self.secrets(batch);
+            secrets.is_valid(client_cookie, server_cookie, client, batch.time)
         })
     }
 
-    fn secrets<'m>(&self, moment: &'m Moment) -> &'m CookieSecrets {
-        moment.secrets.get_or_init(|| self.cookies.current())
+    fn secrets<'b>(&self, batch: &'b BatchContext) -> &'b CookieSecrets {
+        batch.secrets.get_or_init(|| self.cookies.current())
     }
 
-    /// Warns of an answer that no message can hold: by the service, because questions are not logged.
-    fn warn_of_overflow(&self, reply: &Reply<'_>, time: u32) {
-        if !self.overflows.is_due(time) {
+    /// Warns about an answer that no message can hold. The message names the service, because questions are not logged.
+    fn warn_about_oversized_answer(&self, reply: &Reply<'_>, time: u32) {
+        if !self.oversized_answers.is_due(time) {
             return;
         }
         let service = match &reply.body {
             Body::Answer(Answer::Data(_, view, _)) => Some(&view.service.key),
-            // Names of one address are of many services.
-            Body::Answer(_) | Body::Code | Body::ByTcp | Body::Chaos(_) => None,
+            // An address can belong to many services.
+            Body::Answer(_) | Body::Empty | Body::RetryOverTcp | Body::Chaos(_) => None,
         };
         let service = service.map(tracing::field::display);
         warn!(
             service,
-            "An answer does not fit 65,535 octets: some of it is left out"
+            "An answer does not fit 65,535 octets and is truncated"
         );
     }
 }
 
-/// Returns the OPT record of a query, if it can be read.
+/// Returns the OPT record of a query, if it has a readable one.
 fn edns(query: &Result<Query, Reject>) -> Option<&Edns> {
     match query {
         Ok(Query { edns, .. }) | Err(Reject::With { edns, .. }) => edns.as_ref(),
@@ -310,11 +314,11 @@ fn edns(query: &Result<Query, Reject>) -> Option<&Edns> {
 // === impl DnsServer ===
 
 impl DnsServer {
-    /// Starts answering on every listener, with so many threads for each UDP socket.
+    /// Starts all listeners. `udp_workers` is the number of threads for each UDP socket.
     ///
     /// # Errors
     ///
-    /// If the system grants no thread or no descriptor for a worker.
+    /// If the system has no thread or no descriptor for a worker.
     pub fn start(
         listeners: Vec<DnsListener>,
         answerers: &Answerers,
@@ -325,7 +329,7 @@ impl DnsServer {
     }
 
     fn start_with(
-        calls: &(impl Calls + Clone),
+        calls: &(impl SystemCalls + Clone),
         listeners: Vec<DnsListener>,
         answerers: &Answerers,
         udp_workers: usize,
@@ -333,12 +337,12 @@ impl DnsServer {
     ) -> io::Result<Self> {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        let over_tcp = Arc::new(answerers.add());
+        let over_tcp = Arc::new(answerers.create());
         let connections = Connections::new(limits, over_tcp.counters.clone());
         for DnsListener { udp, tcp, .. } in listeners {
             for _ in 0..udp_workers {
                 let socket = udp.try_clone()?;
-                let worker = udp::start(socket, calls.clone(), answerers.add(), stop.clone());
+                let worker = udp::start(socket, calls.clone(), answerers.create(), stop.clone());
                 tasks.spawn(worker?);
             }
             tasks.spawn(tcp::serve(
@@ -355,16 +359,16 @@ impl DnsServer {
         })
     }
 
-    /// Starts answering on the encrypted listeners. TLS and HTTPS together have as many connections as TCP.
+    /// Starts the encrypted listeners. `limits` applies to TLS and HTTPS connections together.
     pub fn start_encrypted(&mut self, listeners: Encrypted, answerers: &Answerers, limits: Limits) {
-        let answerer = Arc::new(answerers.add());
+        let answerer = Arc::new(answerers.create());
         let connections = Connections::new(limits, answerer.counters.clone());
         for task in listeners.start(&answerer, &connections, &self.stop) {
             self.listeners.spawn(task);
         }
     }
 
-    /// Serves HTTP for good, beside DNS, whose connections give way where descriptors are wanted.
+    /// Serves HTTP until the process ends. If the process runs out of descriptors, a DNS connection is closed.
     pub fn serve_http(
         &self,
         listener: TcpListener,
@@ -373,21 +377,21 @@ impl DnsServer {
         http::serve(listener, routes, self.connections.clone())
     }
 
-    /// Waits for a listener that ends although nobody stopped it, and says why. A server that has gone deaf on one
-    /// transport must not look alive.
-    pub async fn ended(&mut self) -> String {
+    /// Waits for a listener that ends before [`Self::stop`], and returns why it ended. A server that no longer listens
+    /// on one transport must not look alive.
+    pub async fn wait_for_listener_end(&mut self) -> String {
         match self.listeners.join_next().await {
             Some(Err(error)) => error.to_string(),
             Some(Ok(())) | None => "without an error".to_owned(),
         }
     }
 
-    /// Stops answering, after what waits in the socket queues.
+    /// Stops the listeners after they have answered the messages in the socket queues.
     pub async fn stop(mut self) {
         self.stop.cancel();
         while let Some(ended) = self.listeners.join_next().await {
             if let Err(error) = ended {
-                warn!(%error, "A DNS listener had ended in an error");
+                warn!(%error, "A DNS listener ended with an error");
             }
         }
     }
@@ -395,23 +399,24 @@ impl DnsServer {
 
 impl Drop for DnsServer {
     fn drop(&mut self) {
-        self.stop.cancel(); // worker threads belong to no runtime that would end them
+        self.stop.cancel(); // no runtime ends the worker threads
     }
 }
 
-/// The port at which resolvers query the name servers of a zone (RFC 1035 section 4.2).
+/// The port that resolvers use for the name servers of a zone (RFC 1035 section 4.2).
 const NS_PORT: u16 = 53;
 
-/// Returns the addresses of `ns.dns.Z`, each once: those given, else those of the listeners to which an NS record leads.
+/// Returns the addresses of `ns.dns.Z` without duplicates: the given ones, or those of the listeners that resolvers can
+/// use.
 ///
-/// A wildcard address is no server's, and nobody finds another port than 53. A loopback address leads other hosts to
-/// themselves, so it counts only if there is no other. Without any address the name owns no record, which is better than a
-/// wrong one: a resolver sees it at once.
+/// Resolvers cannot use a wildcard address or a port other than 53. On another host, a loopback address means that
+/// host, so it is used only if there is no other address. Without any address, the name has no record. That is better
+/// than a wrong record: a resolver notices it at once.
 pub fn ns_addresses(given: &[IpAddr], listeners: &[SocketAddr]) -> Vec<IpAddr> {
     let mut addresses = given.to_vec();
     if addresses.is_empty() {
-        let found = listeners.iter().filter(|bound| bound.port() == NS_PORT);
-        addresses.extend(found.map(SocketAddr::ip));
+        let usable = listeners.iter().filter(|bound| bound.port() == NS_PORT);
+        addresses.extend(usable.map(SocketAddr::ip));
         addresses.retain(|ip| !ip.is_unspecified());
         if addresses.iter().any(|ip| !ip.is_loopback()) {
             addresses.retain(|ip| !ip.is_loopback());

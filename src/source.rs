@@ -1,10 +1,9 @@
-//! Who feeds the inputs: the API server ([`kube`](mod@kube)) or YAML on disk ([`file`](mod@file)), and the one task that
-//! follows them.
+//! Sources of objects: the API server ([`kube`](mod@kube)) or YAML files ([`file`](mod@file)); and the update loop.
 //!
-//! A source sends [`Update`]s; `follow` applies them, builds, and publishes. An isolated change is published at once;
-//! changes that queue up meanwhile are taken together, so there is no fixed delay and no queue that grows. Before the
-//! first complete list of every feed there is no table, and a source that fails keeps the last one. A list that would drop
-//! most of the table is held until another one says the same ([`ShrinkGuard`]).
+//! A source sends [`Update`]s. The update loop applies them, builds the table and publishes it. A single change is
+//! published at once. Updates that are queued meanwhile are applied together, so there is no fixed delay and the queue
+//! is bounded. The first table is published when every feed has been listed. If a source fails, the last table stays in
+//! use. A list that removes most of the table is held until a second list confirms it ([`ShrinkGuard`]).
 
 mod backoff;
 mod change_log;
@@ -27,8 +26,8 @@ use backoff::Backoff;
 use change_log::{ChangeLog, log_skip};
 pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
-use guard::{Guard, Shrinkage, Verdict};
-pub use snapshot::{SnapshotOf, Snapshots};
+use guard::{Guard, Shrinkage, UNCONFIRMED, Verdict};
+pub use snapshot::{SnapshotScope, Snapshots};
 
 use crate::clock::unix_seconds;
 use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, ServiceKey, Watch};
@@ -36,125 +35,126 @@ use crate::table::inputs::{Dirty, Loss, Objects};
 use crate::table::publish::Reader;
 use crate::table::{Built, Inputs, Publisher, Rules, Table, build};
 
-/// What a source saw.
+/// A change that a source reports.
 #[derive(Debug)]
 pub enum Update {
     /// One object was added, modified or (without `object`) deleted.
     Apply {
-        /// The watch that says so.
+        /// The watch that reported it.
         watch: Watch,
         /// The object's key.
         key: ObjectKey,
-        /// The object, reduced.
+        /// The object, reduced to the fields in use.
         object: Option<Object>,
     },
-    /// Complete lists, taken at one moment: each feed with every object of it.
+    /// Complete lists that were read at the same time: each feed with all its objects.
     Reset(Vec<(Feed, Objects)>),
 }
 
-/// The sending end that a source gets. Bounded, so that a burst slows the source down instead of growing a queue.
+/// The sender that a source uses. The channel is bounded, so a burst slows the source down and uses no more memory.
 pub type Updates = mpsc::Sender<Update>;
 
-/// `--cluster-name` where it is not given. Fit for trying out, not for peers that store each other's names (rule M6).
+/// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
+/// a unique name (rule M6).
 pub const DEFAULT_CLUSTER_NAME: &str = "local";
 
-/// How long a query may still look at a table that is not current any more, give or take.
-const LINGER: Duration = Duration::from_millis(100);
+/// When to free replaced tables. Queries use a table for much less time than this.
+const FREE_RETIRED_AFTER: Duration = Duration::from_millis(100);
 
-/// How often a sign of life is looked for when there was none for too long.
-const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
+/// How often an expired table is checked for new activity of its source.
+const EXPIRED_POLL: Duration = Duration::from_millis(500);
 
-/// Longer than nothing will happen for.
-const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
+/// Effectively no timeout.
+const NO_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The first and the longest pause after a panic.
 const PANIC_PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// Updates that may wait: some pages of a list.
-const QUEUE: usize = 1024;
+/// The number of updates that may be queued: several pages of a list.
+const QUEUE_LENGTH: usize = 1024;
 
-/// Makes the channel between a source and [`follow`].
+/// Creates the channel between a source and the update loop.
 fn channel() -> (Updates, mpsc::Receiver<Update>) {
-    mpsc::channel(QUEUE)
+    mpsc::channel(QUEUE_LENGTH)
 }
 
-/// What `serve` wants of who follows a source.
+/// Settings of the update loop.
 #[derive(Debug)]
-pub struct Policy {
-    /// What the table is built by.
+pub struct UpdateSettings {
+    /// The rules that the table is built with.
     pub rules: Rules,
-    /// How much of it one list may drop.
+    /// How much of the table one list may remove.
     pub shrink_guard: ShrinkGuard,
-    /// Where what the table is made from is saved, if it is.
+    /// Where the inputs are saved, if they are saved.
     pub snapshot: Option<Snapshots>,
-    /// How long the table may be answered from without a sign of life; `None`: for as long as it takes.
+    /// The age at which the table expires; `None`: it never expires.
     pub max_stale: Option<Duration>,
 }
 
-/// Runs a source and what follows it, until the source ends. After a panic both begin anew, a pause later, and the table
-/// stays meanwhile: one object that nobody foresaw must not end a server that can answer.
+/// Runs a source and the update loop until the source ends. After a panic, restarts both after a pause. The last table
+/// stays in use meanwhile: an unforeseen object must not stop a server that can answer.
 pub async fn run(
     mut source: impl AsyncFnMut(Feeds, Updates),
     feeds: Feeds,
     publisher: Publisher,
-    mut policy: Policy,
+    mut settings: UpdateSettings,
 ) {
     let mut backoff = Backoff::new(PANIC_PAUSES.0, 2);
     loop {
         let (updates, inbox) = channel();
-        let follow = follow(inbox, &feeds, &publisher, &mut policy);
-        let both = async { tokio::join!(source(feeds.clone(), updates), follow) };
-        // What they shared is either whole after a panic (feeds, publisher, snapshots) or gone.
+        let update_loop = run_update_loop(inbox, &feeds, &publisher, &mut settings);
+        let both = async { tokio::join!(source(feeds.clone(), updates), update_loop) };
+        // The state they share (feeds, publisher, snapshots) is consistent after a panic. The rest is dropped.
         if AssertUnwindSafe(both).catch_unwind().await.is_ok() {
             return;
         }
-        feeds.panicked();
+        feeds.note_panic();
         let pause = backoff.next(PANIC_PAUSES.1);
         error!(
             ?pause,
-            "The source panicked: listing everything anew, with the last table meanwhile"
+            "Source panicked; serving the last table and relisting"
         );
         sleep(pause).await;
     }
 }
 
 /// Applies a source's updates, builds and publishes, until the source ends.
-async fn follow(
+async fn run_update_loop(
     updates: mpsc::Receiver<Update>,
     feeds: &Feeds,
     publisher: &Publisher,
-    policy: &mut Policy,
+    settings: &mut UpdateSettings,
 ) {
     for feed in feeds.all() {
         feeds.release(&feed);
     }
-    let mut follower = Follower {
+    let mut update_loop = UpdateLoop {
         reader: publisher.reader(),
         publisher,
-        rules: &policy.rules,
+        rules: &settings.rules,
         inputs: Inputs::default(),
         dirty: Dirty::new(),
-        awaited: feeds.all(),
-        guard: Guard::new(policy.shrink_guard, feeds.clone()),
-        snapshot: policy.snapshot.as_mut(),
-        max_stale: policy.max_stale,
+        unlisted: feeds.all(),
+        guard: Guard::new(settings.shrink_guard, feeds.clone()),
+        snapshot: settings.snapshot.as_mut(),
+        max_stale: settings.max_stale,
         feeds,
         log: ChangeLog::default(),
     };
-    follower.restore();
-    follower.run(updates).await;
+    update_loop.restore();
+    update_loop.run(updates).await;
 }
 
-/// Where a source's updates end up.
-struct Follower<'p> {
+/// The update loop: inputs and table of one source.
+struct UpdateLoop<'p> {
     publisher: &'p Publisher,
     reader: Reader,
     rules: &'p Rules,
     inputs: Inputs,
-    /// Services whose change is not published yet.
+    /// Services with changes that are not published yet.
     dirty: Dirty,
-    /// Feeds that were not listed yet: before all were, there is no table.
-    awaited: BTreeSet<Feed>,
+    /// Feeds that are not listed yet. The table is published when there are none.
+    unlisted: BTreeSet<Feed>,
     guard: Guard,
     snapshot: Option<&'p mut Snapshots>,
     max_stale: Option<Duration>,
@@ -162,46 +162,46 @@ struct Follower<'p> {
     log: ChangeLog,
 }
 
-impl Follower<'_> {
+impl UpdateLoop<'_> {
     async fn run(mut self, mut updates: mpsc::Receiver<Update>) {
         loop {
-            // Tables that queries still looked at when the last one was published are let go a moment later.
-            let linger = self.publisher.free_retired().then_some(LINGER);
+            // Queries may still have used replaced tables when the last table was published. Free these later.
+            let free = self.publisher.free_retired().then_some(FREE_RETIRED_AFTER);
             let save = self.save_if_due();
-            let waits = linger.into_iter().chain(save).chain(self.expire());
-            let wait = waits.min().unwrap_or(FOREVER);
+            let waits = free.into_iter().chain(save).chain(self.check_expiry());
+            let wait = waits.min().unwrap_or(NO_TIMEOUT);
             match timeout(wait, updates.recv()).await {
                 Err(_) => {}
                 Ok(None) => return,
-                Ok(Some(first)) => self.take(first, &mut updates),
+                Ok(Some(first)) => self.apply_queued(first, &mut updates),
             }
         }
     }
 
-    /// Applies an update and those that wait behind it; publishes the outcome when everything was listed.
-    fn take(&mut self, first: Update, updates: &mut mpsc::Receiver<Update>) {
+    /// Applies an update and the queued ones. If every feed has been listed, publishes the table.
+    fn apply_queued(&mut self, first: Update, updates: &mut mpsc::Receiver<Update>) {
         let mut next = Some(first);
-        let mut taken = 0;
+        let mut applied = 0;
         while let Some(update) = next {
             match update {
                 Update::Apply { watch, key, object } => self.apply(watch, key, object),
                 Update::Reset(lists) => self.reset(lists),
             }
-            taken += 1;
-            // What came in meanwhile belongs to this table; an endless stream must not hold it back.
-            next = if taken < QUEUE {
+            applied += 1;
+            // The limit keeps an endless stream of updates from delaying the table.
+            next = if applied < QUEUE_LENGTH {
                 updates.try_recv().ok()
             } else {
                 None
             };
         }
-        if self.awaited.is_empty() {
+        if self.unlisted.is_empty() {
             self.publish();
         }
     }
 
-    /// Starts with the table that there is, or with what a process before has saved, if that can be used. What is listed
-    /// is kept apart from it, and replaces it when it is complete.
+    /// Starts with the current table, or else with the snapshot of an earlier process. Lists are collected separately
+    /// and replace it when they are complete.
     fn restore(&mut self) {
         if let Some(table) = &self.reader.load().table {
             self.dirty = table
@@ -216,46 +216,46 @@ impl Follower<'_> {
         };
         let services = restored.inputs.services();
         let built = build(&Table::default(), &restored.inputs, &services, self.rules);
-        self.feeds.restored(restored.age);
+        self.feeds.note_restored(restored.age);
         let now = self.publisher.publish_stale(built, unix_seconds());
         warn!(
             age = ?restored.age,
             serial = now.serial,
             services = services.len(),
-            "Answering from a snapshot until everything is listed"
+            "Serving a snapshot until all watches are listed"
         );
         self.dirty = services;
     }
 
-    /// Saves what the table is made from when it is time to; returns when to look again.
+    /// Saves the inputs if that is due. Returns when to check again.
     fn save_if_due(&mut self) -> Option<Duration> {
         match &mut self.snapshot {
-            Some(snapshot) if self.awaited.is_empty() => {
+            Some(snapshot) if self.unlisted.is_empty() => {
                 Some(snapshot.save_if_due(&self.inputs, self.feeds.age()))
             }
             _ => None,
         }
     }
 
-    /// Notes whether the table is too old by now; returns when to look again.
-    fn expire(&self) -> Option<Duration> {
-        let most = self.max_stale?;
+    /// Publishes whether the table has expired. Returns when to check again.
+    fn check_expiry(&self) -> Option<Duration> {
+        let max_stale = self.max_stale?;
         let age = self.feeds.age();
-        let is_expired = age > most;
+        let is_expired = age > max_stale;
         let now = self.reader.load();
         if now.table.is_some() && now.is_expired != is_expired {
             drop(now);
             self.publisher.set_expired(is_expired);
             match is_expired {
-                true => error!(?age, "The table is too old: answering SERVFAIL"),
-                false => info!("Heard again: answering from the table"),
+                true => error!(?age, "Table is older than --max-stale; answering SERVFAIL"),
+                false => info!("Source is active again; answering from the table"),
             }
         }
-        // What is heard again may be no update.
+        // Activity of the source need not be an update, so an expired table is polled.
         Some(if is_expired {
-            SIGN_OF_LIFE
+            EXPIRED_POLL
         } else {
-            most - age + LINGER
+            max_stale - age + FREE_RETIRED_AFTER
         })
     }
 
@@ -274,16 +274,16 @@ impl Follower<'_> {
     }
 
     fn reset(&mut self, lists: Vec<(Feed, Objects)>) {
-        let known = self.inputs.skipped().clone();
+        let old = self.inputs.skipped().clone();
         for (feed, objects) in &lists {
             debug!(%feed, objects = objects.len(), "Listed");
         }
-        match self.awaited.is_empty() {
-            true => self.relist(lists),
-            false => self.list(lists),
+        match self.unlisted.is_empty() {
+            true => self.apply_relists(lists),
+            false => self.apply_first_lists(lists),
         }
         let skipped = self.inputs.skipped().iter();
-        for ((watch, key), skip) in skipped.filter(|(key, skip)| known.get(*key) != Some(*skip)) {
+        for ((watch, key), skip) in skipped.filter(|(key, skip)| old.get(*key) != Some(*skip)) {
             let object = ObjectRef {
                 kind: watch.kind(),
                 key: key.clone(),
@@ -292,65 +292,67 @@ impl Follower<'_> {
         }
     }
 
-    /// Takes the first lists of feeds. When they are complete, they replace the table that there is, if any.
-    fn list(&mut self, lists: Vec<(Feed, Objects)>) {
+    /// Applies the first lists of feeds. When all feeds are listed, the lists replace the current table, if there is
+    /// one.
+    fn apply_first_lists(&mut self, lists: Vec<(Feed, Objects)>) {
         for (feed, _) in &lists {
-            self.awaited.remove(feed);
+            self.unlisted.remove(feed);
         }
         self.dirty.extend(replace(&mut self.inputs, lists));
-        if !self.awaited.is_empty() || self.reader.load().table.is_none() {
+        if !self.unlisted.is_empty() || self.reader.load().table.is_none() {
             return;
         }
         let feeds: Vec<Feed> = self.feeds.all().into_iter().collect();
-        // What the feeds had seen of each service is not known any more: its endpoints are.
+        // The earlier objects of each service are unknown here. Only its earlier endpoints can be compared.
         let services = self.dirty.iter().cloned();
         let losses = services.map(|service| (service, Loss::default())).collect();
-        let would = self.shrinkage(&self.inputs, &self.dirty, &losses);
-        if self.guard.judge(&feeds, [would]) == Verdict::Held {
-            self.awaited = feeds.into_iter().collect();
+        let shrinkage = self.shrinkage(&self.inputs, &self.dirty, &losses);
+        if self.guard.judge(&feeds, [shrinkage]) == Verdict::Hold {
+            self.unlisted = feeds.into_iter().collect();
         }
     }
 
-    /// Takes complete lists of what was listed before, or holds them.
-    fn relist(&mut self, lists: Vec<(Feed, Objects)>) {
+    /// Applies or holds complete lists of feeds that were listed before.
+    fn apply_relists(&mut self, lists: Vec<(Feed, Objects)>) {
         let feeds: Vec<Feed> = lists.iter().map(|(feed, _)| feed.clone()).collect();
-        let suspects = self.suspects(&lists);
+        let suspects = self.suspicious_losses(&lists);
         if suspects.is_empty() {
-            let why = "A list that was held is not confirmed: dropped";
-            self.guard.release(&feeds, why);
+            self.guard.release(&feeds, UNCONFIRMED);
             self.dirty.extend(replace(&mut self.inputs, lists));
             return;
         }
-        // What came before is not these lists' doing.
+        // Publishes earlier changes first: these lists did not cause them.
         self.publish();
         let mut next = self.inputs.clone();
         let dirty = replace(&mut next, lists);
-        let would = suspects
+        let shrinkages = suspects
             .iter()
             .map(|losses| self.shrinkage(&next, &dirty, losses));
-        if self.guard.judge(&feeds, would.collect::<Vec<_>>()) == Verdict::Passes {
+        if self.guard.judge(&feeds, shrinkages.collect::<Vec<_>>()) == Verdict::Apply {
             self.inputs = next;
             self.dirty = dirty;
         }
     }
 
-    /// Returns what each list lacks that needs a closer look.
-    fn suspects(&self, lists: &[(Feed, Objects)]) -> Vec<BTreeMap<ServiceKey, Loss>> {
+    /// Returns the losses of each list that may remove too much.
+    fn suspicious_losses(&self, lists: &[(Feed, Objects)]) -> Vec<BTreeMap<ServiceKey, Loss>> {
         let losses = lists.iter().filter_map(|(feed, objects)| {
             let (watch, namespace) = (feed.watch, namespace_of(feed));
-            let lost = self.inputs.count_lost(watch, namespace, objects);
+            let lost = self
+                .inputs
+                .count_removed_or_changed(watch, namespace, objects);
             let is_answered = |key: &ServiceKey| self.is_answered(key);
             let leaves_none = || {
                 let inputs = &self.inputs;
-                inputs.touches_all(watch, namespace, objects, is_answered)
+                inputs.affects_all_services(watch, namespace, objects, is_answered)
             };
-            let is_suspect = self.guard.suspects(lost, leaves_none);
+            let is_suspect = self.guard.is_suspect(lost, leaves_none);
             is_suspect.then(|| self.inputs.losses(watch, namespace, objects))
         });
         losses.collect()
     }
 
-    /// Tells whether a service has endpoints in the table that is current.
+    /// Returns whether a service has endpoints in the current table.
     fn is_answered(&self, key: &ServiceKey) -> bool {
         let now = self.reader.load();
         let service = now.table.as_ref();
@@ -358,7 +360,7 @@ impl Follower<'_> {
         service.is_some_and(|service| !service.endpoints.is_empty())
     }
 
-    /// Tells what would become of the services that a list speaks of.
+    /// Computes how many of the services in `losses` a list would remove.
     fn shrinkage(
         &self,
         next: &Inputs,
@@ -378,9 +380,10 @@ impl Follower<'_> {
         let empty = Table::default();
         let last_table = last.table.as_ref().unwrap_or(&empty);
         let built: Built = build(last_table, &self.inputs, &dirty, self.rules);
-        self.log.note(last_table, &built.table, &dirty, self.rules);
+        self.log
+            .log_new(last_table, &built.table, &dirty, self.rules);
         if last.is_stale {
-            info!("Everything was listed: the saved table is replaced");
+            info!("All watches are listed; replaced the snapshot");
         }
         if let Some(snapshot) = self.snapshot.as_mut()
             && (last.is_stale || last.table.is_none() || !dirty.is_empty())
@@ -400,7 +403,7 @@ impl Follower<'_> {
     }
 }
 
-/// Replaces what feeds have seen by complete lists.
+/// Replaces the objects of feeds with complete lists. Returns the services that changed.
 fn replace(inputs: &mut Inputs, lists: Vec<(Feed, Objects)>) -> Dirty {
     let reset =
         |(feed, objects): (Feed, Objects)| inputs.reset(feed.watch, namespace_of(&feed), objects);

@@ -1,4 +1,4 @@
-//! Objects and rules for the tests beside the code, so that a new field touches one file.
+//! Builders of objects and rules for unit tests. If a field is added, only this file changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::mirror::{GatewayDown, Kind, KubeObject, Object, ObjectKey, Watch, par
 use crate::table::{Inputs, LocalMembers, Published, Publisher, Rules, ShortNames, Table, build};
 use crate::zone::{Zone, ZoneKind, Zones};
 
-/// A headless mirror.
+/// Returns a headless mirror.
 pub(crate) fn mirror(namespace: &str, service: &str, cluster: &str) -> Value {
     json!({
         "metadata": {
@@ -23,7 +23,7 @@ pub(crate) fn mirror(namespace: &str, service: &str, cluster: &str) -> Value {
     })
 }
 
-/// An endpoint mirror with the ports sql 26257, dns 53/UDP, dns-tcp 53 and 7000 without a name.
+/// Returns an endpoint mirror with the ports sql 26257, dns 53/UDP, dns-tcp 53 and 7000 without a name.
 pub(crate) fn endpoint(
     namespace: &str,
     service: &str,
@@ -54,7 +54,7 @@ pub(crate) fn endpoint(
     })
 }
 
-/// The slice of an endpoint mirror: whether its gateway is up.
+/// Returns the slice of an endpoint mirror, with the readiness of its gateway.
 pub(crate) fn gateway(namespace: &str, endpoint_mirror: &str, ready: bool) -> Value {
     json!({
         "metadata": {
@@ -71,7 +71,7 @@ pub(crate) fn gateway(namespace: &str, endpoint_mirror: &str, ready: bool) -> Va
     })
 }
 
-/// The slice of a headless mirror: the hosts that Linkerd lists.
+/// Returns the slice of a headless mirror, with the hosts that Linkerd lists.
 pub(crate) fn listing(namespace: &str, headless_mirror: &str, hosts: &[(&str, &str)]) -> Value {
     let host = |(host, ip): &(&str, &str)| json!({"addresses": [ip], "hostname": host, "conditions": {"ready": true}});
     json!({
@@ -88,7 +88,7 @@ pub(crate) fn listing(namespace: &str, headless_mirror: &str, hosts: &[(&str, &s
     })
 }
 
-/// A headless Service of this cluster with its slice: one pod for each host, ready or not.
+/// Returns a headless Service of this cluster and its slice, with one pod for each host.
 pub(crate) fn local(namespace: &str, service: &str, pods: &[(&str, &str, bool)]) -> [Value; 2] {
     let endpoint = |(host, ip, ready): &(&str, &str, bool)| json!({"addresses": [ip], "hostname": host, "conditions": {"ready": ready}});
     [
@@ -112,7 +112,7 @@ pub(crate) fn local(namespace: &str, service: &str, pods: &[(&str, &str, bool)])
     ]
 }
 
-/// Default rules, for a cluster called `hub` and the zone `global.`
+/// Returns the default rules, for cluster `hub` and zone `global.`
 pub(crate) fn rules() -> Rules {
     Rules {
         cluster_name: "hub".parse().unwrap(),
@@ -130,7 +130,7 @@ pub(crate) fn rules() -> Rules {
     }
 }
 
-/// Applies objects as their watches would.
+/// Returns inputs with these objects, each from the watch that selects it.
 pub(crate) fn inputs(objects: &[Value]) -> Inputs {
     let mut inputs = Inputs::default();
     for object in objects {
@@ -139,32 +139,32 @@ pub(crate) fn inputs(objects: &[Value]) -> Inputs {
         } else {
             Kind::EndpointSlice
         };
-        let watch = Watch::of(kind, &KubeObject::read(&object.to_string())).unwrap();
-        let (key, object) = reduced(watch, object);
+        let watch = Watch::for_object(kind, &KubeObject::read(&object.to_string())).unwrap();
+        let (key, object) = parsed(watch, object);
         inputs.apply(watch, key, object);
     }
     inputs
 }
 
-/// Reduces an object that has a name.
-pub(crate) fn reduced(watch: Watch, object: &Value) -> (ObjectKey, Object) {
+/// Parses an object that has a name.
+pub(crate) fn parsed(watch: Watch, object: &Value) -> (ObjectKey, Object) {
     let json = object.to_string();
     let object = KubeObject::read(&json);
-    (object.key().unwrap(), parse::object(watch, &object))
+    (object.key().unwrap(), parse::parse_object(watch, &object))
 }
 
-/// Builds a table at once, by other rules.
+/// Builds a table with other rules.
 pub(crate) fn table_by(rules: &Rules, objects: &[Value]) -> Table {
     let inputs = inputs(objects);
     build(&Table::default(), &inputs, &inputs.services(), rules).table
 }
 
-/// Builds a table at once.
+/// Builds a table.
 pub(crate) fn table(objects: &[Value]) -> Table {
     table_by(&rules(), objects)
 }
 
-/// Publishes a table.
+/// Returns a published table.
 pub(crate) fn published(table: Table) -> Published {
     let publisher = Publisher::default();
     let built = crate::table::Built {
@@ -181,7 +181,7 @@ pub(crate) fn published(table: Table) -> Published {
     }
 }
 
-/// Zones by their names; those below `arpa` are reverse zones with names in `global.`
+/// Returns zones with these names. Those below `arpa` are reverse zones with targets in `global.`
 pub(crate) fn zones(names: &[&str]) -> Zones {
     let zone = |name: &&str| Zone {
         name: name.parse().unwrap(),
@@ -196,7 +196,7 @@ pub(crate) fn zones(names: &[&str]) -> Zones {
     Zones::new(names.iter().map(zone).collect())
 }
 
-/// Mirrored services with one endpoint each.
+/// Returns mirrored services with one endpoint each.
 pub(crate) fn mirrors(count: usize) -> Vec<Value> {
     let service = |number| {
         let name = format!("db{number}");

@@ -1,10 +1,11 @@
-//! DNS messages: a strict parser for queries, the response policy, and the writer of replies.
+//! DNS messages: a strict parser for queries, the response policy, and the writer of replies. `src/wire/README.md`
+//! lists the standards and deviations.
 //!
 //! ```text
 //! bytes → parse → Query → respond → Reply → write → bytes
 //! ```
 //!
-//! [`respond()`] applies the policy once, for every transport. What renders a [`Reply`] has no rules of its own.
+//! [`respond()`] applies the policy once, for every transport. Code that encodes a [`Reply`] makes no decisions.
 
 pub mod access;
 pub mod cookie;
@@ -17,27 +18,29 @@ pub use access::{Access, Network};
 pub use cookie::{CookieSecret, CookieSecrets};
 pub use query::{Edns, Query, Reject, parse};
 pub use records::{Sections, records};
-pub use respond::{Arrival, Body, PADDING_BLOCK, RateLimit, Reply, Settings, Transport, respond};
+pub use respond::{
+    Body, PADDING_BLOCK, QueryContext, RateLimit, Reply, Settings, Transport, respond,
+};
 pub use write::{Written, whole_answer, write};
 
-/// A response code (RFC 1035 section 4.1.1, RFC 6891 section 6.1.3), as its number.
+/// A response code (RFC 1035 section 4.1.1, RFC 6891 section 6.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rcode(pub u16);
 
 impl Rcode {
     /// No error.
     pub const NOERROR: Self = Self(0);
-    /// The query makes no sense.
+    /// The query is malformed.
     pub const FORMERR: Self = Self(1);
-    /// We cannot say.
+    /// The server cannot answer now.
     pub const SERVFAIL: Self = Self(2);
     /// The name does not exist.
     pub const NXDOMAIN: Self = Self(3);
-    /// We do not do this.
+    /// The server does not implement this kind of query.
     pub const NOTIMP: Self = Self(4);
-    /// We will not do this.
+    /// The server refuses to answer.
     pub const REFUSED: Self = Self(5);
-    /// An EDNS version that we do not know.
+    /// The server does not support this EDNS version.
     pub const BADVERS: Self = Self(16);
 }
 

@@ -1,38 +1,38 @@
-//! From an owner name to records: the grammar of names, the one place that chooses what a question gets, and the one list
-//! of the records of an answer.
+//! The steps from an owner name to records: the grammar of names, the choice of the answer, and the list of records.
 //!
 //! ```text
 //! name → read → Reading → answer → Answer → visit_records → Record
 //! ```
 //!
-//! [`read()`] is the only grammar; [`answer()`] and [`explain`](mod@crate::explain) both start there, so an explanation
-//! can never differ from the answer. Pure: no clock, no I/O, no lock, no log.
+//! [`read()`] is the only implementation of the grammar. [`answer()`] and [`explain`](mod@crate::explain) both use it,
+//! so an explanation always matches the answer. This module is pure: it has no clock, no I/O, no lock, and no log.
 //!
 //! # Rules of names
 //!
-//! `Z` is a zone, `N` a namespace, `S` a service, `C` a cluster, `H` a hostname, `P` a port's name and `R` its protocol.
+//! `Z` is a zone, `N` a namespace, `S` a service, `C` a cluster, `H` a hostname, `P` the name of a port and `R` its
+//! protocol.
 //!
 //! | name | A, AAAA | SRV | tested in |
 //! |---|---|---|---|
 //! | `S.N.Z` | all endpoints | one for each endpoint and port | `src/zone/tests.rs` |
-//! | `C.S.N.Z` | the endpoints of a cluster | theirs | `src/zone/tests.rs` |
-//! | `H.C.S.N.Z` | one endpoint | its ports | `src/zone/tests.rs` |
-//! | `_P._R.` before any of these | none | those with the port | `src/zone/tests.rs` |
-//! | `S.Z`, `C.S.Z`, `H.C.S.Z`, `_P._R.S.Z` | the same for the namespace that owns `S` | targets are short names too | `tests/integration/members/short_names.rs` |
+//! | `C.S.N.Z` | the endpoints of one cluster | one for each of these endpoints and ports | `src/zone/tests.rs` |
+//! | `H.C.S.N.Z` | one endpoint | one for each of its ports | `src/zone/tests.rs` |
+//! | `_P._R.` before any of these | none | one for each endpoint with the port | `src/zone/tests.rs` |
+//! | `S.Z`, `C.S.Z`, `H.C.S.Z`, `_P._R.S.Z` | the same, for the namespace that owns `S` | the same, with short names as targets | `tests/integration/members/short_names.rs` |
 //! | `Z` | SOA, NS | | `tests/integration/answers` |
 //! | `ns.dns.Z` | the addresses of this server | | `tests/integration/answers` |
 //! | `dns-version.Z` | TXT | | `tests/integration/answers` |
 //!
-//! - A name exists if it owns a record or if an existing name is below it (RFC 8020). Every other name is NXDOMAIN
+//! - A name exists if it owns a record, or if an existing name is below it (RFC 8020). Every other name is NXDOMAIN
 //!   (`src/zone/tests.rs`).
-//! - A canonical name with records hides a short name, and the conflict is reported. An empty non-terminal, such as `N.Z`,
-//!   does not (`src/zone/tests/edges.rs`).
-//! - A short name belongs to one namespace. The namespace is that of `--short-name`, else `--default-namespace`, else the
-//!   only one that has the service. If several have it and no flag decides, the short name is NXDOMAIN. History plays no
-//!   part, so replicas agree (`src/table/tests.rs`).
+//! - A canonical name with records hides a short name, and the conflict is reported. An empty non-terminal, such as
+//!   `N.Z`, hides no short name (`src/zone/tests/edges.rs`).
+//! - A short name belongs to one namespace: that of `--short-name`, else that of `--default-namespace`, else the only
+//!   namespace that has the service. If several namespaces have the service and no flag decides, the short name is
+//!   NXDOMAIN. Earlier states do not matter, so replicas give the same answers (`src/table/tests.rs`).
 //! - The target of an SRV record always resolves (`src/zone/tests/namespaces.rs`).
-//! - An endpoint without a hostname is named by its address: `10-1-2-3` (`src/mirror/label.rs`).
-//! - The set of records is always complete; only their order changes from answer to answer.
+//! - The label of an endpoint without a hostname is its address: `10-1-2-3` (`src/mirror/label.rs`).
+//! - The set of records is always complete. Only their order changes from answer to answer.
 
 pub mod answer;
 pub mod name;
@@ -51,59 +51,59 @@ pub use answer::{Answer, Row, RowData, answer};
 pub use name::Name;
 pub use order::Order;
 pub use read::read;
-pub use reading::{Pointers, Reading, Scope, Targets, View, Why};
+pub use reading::{MissingReason, Pointers, Reading, Scope, Targets, View};
 pub use records::{AnswerContext, Data, Record, RecordName, Section};
 
-/// The type of a resource record or question (RFC 1035 section 3.2.2), as its number.
+/// The number of a resource record type or question type (RFC 1035 section 3.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordType(pub u16);
 
-/// The name of a zone, valid and absolute: `global.`
+/// The valid, absolute name of a zone: `global.`
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ZoneName {
     text: String,
     wire: Vec<u8>,
 }
 
-/// A text that cannot be a zone's name.
+/// The reason for which a text is not a valid name of a zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidZone {
-    /// The root, which would take over all of DNS.
-    #[error("the root cannot be a zone of ours")]
+    /// The root zone, which contains all of DNS.
+    #[error("the root zone cannot be served")]
     Root,
-    /// A label that no host name has (RFC 1123 section 2.1).
-    #[error("'{0}' is no label: a label holds 1 to 63 letters, digits and inner hyphens")]
+    /// A label that is not valid in a host name (RFC 1123 section 2.1).
+    #[error("'{0}' is not a valid label: a label has 1 to 63 letters, digits and inner hyphens")]
     Label(String),
-    /// Too long for the names below it: `_P._R.H.C.S.N` wants room.
-    #[error("a zone's name takes at most 128 octets, this one {0}")]
+    /// A name that leaves too little room for the names below it, such as `_P._R.H.C.S.N`.
+    #[error("the zone name has {0} octets; at most 128 are allowed")]
     Long(usize),
 }
 
-/// One zone that is served authoritatively.
+/// A zone that is served authoritatively.
 #[derive(Clone, Debug)]
 pub struct Zone {
     /// Its apex.
     pub name: ZoneName,
     /// TTL of NS, `ns.dns` and `dns-version` records, seconds.
     pub ttl: u32,
-    /// SOA TTL and MINIMUM, seconds: how long a negative answer is kept (RFC 2308 section 5).
+    /// TTL and MINIMUM of the SOA record, seconds: the TTL of negative answers (RFC 2308 section 5).
     pub negative_ttl: u32,
-    /// Addresses of `ns.dns.Z`, at whose port 53 this zone is answered. Empty: it owns no record.
+    /// Addresses of `ns.dns.Z`. They serve this zone at port 53. If there is none, `ns.dns.Z` owns no address record.
     pub ns_addresses: Vec<IpAddr>,
-    /// What its names stand for.
+    /// The kind of names in the zone.
     pub kind: ZoneKind,
 }
 
-/// What the names of a zone stand for.
+/// The kind of names in a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ZoneKind {
-    /// Services and endpoints.
+    /// Names of services and endpoints.
     Forward,
-    /// Addresses: PTR records with names below this zone (RFC 1035 section 3.5, RFC 3596 section 2.5).
+    /// Names of addresses, with PTR records (RFC 1035 section 3.5, RFC 3596 section 2.5). The targets are in this zone.
     Reverse(ZoneName),
 }
 
-/// Every zone that is served; the longest match decides.
+/// All zones that are served. A name belongs to the longest zone that matches.
 #[derive(Clone, Debug)]
 pub struct Zones(Vec<Zone>);
 
@@ -130,10 +130,10 @@ impl RecordType {
     pub const IXFR: Self = Self(251);
     /// Zone transfer (RFC 5936).
     pub const AXFR: Self = Self(252);
-    /// Any type: one RRset is enough (RFC 8482).
+    /// Any type. The answer is one RRset (RFC 8482).
     pub const ANY: Self = Self(255);
 
-    /// The types that service names own, in the order in which ANY chooses.
+    /// The types of records at service names. ANY returns the first type that has records.
     pub const OF_SERVICES: [Self; 3] = [Self::A, Self::AAAA, Self::SRV];
 }
 
@@ -167,7 +167,7 @@ impl ZoneName {
         &self.wire
     }
 
-    /// Tells whether the name is below another one, which is in wire format, and is not that name.
+    /// Returns whether the name is below another name in wire format. A name is not below itself.
     fn is_strictly_below(&self, above: &[u8]) -> bool {
         let mut rest = self.wire.as_slice();
         while let [length @ 1..=63, after @ ..] = rest {
@@ -216,24 +216,24 @@ impl fmt::Display for ZoneName {
 // === impl Zones ===
 
 impl Zones {
-    /// Orders the zones by length, so that the first match is the longest.
+    /// Sorts the zones by length, so that the first match is the longest.
     pub fn new(mut zones: Vec<Zone>) -> Self {
         zones.sort_by_key(|zone| std::cmp::Reverse(zone.name.wire.len()));
         Self(zones)
     }
 
-    /// Returns the zone that a name lies in.
-    pub fn of(&self, name: &Name) -> Option<&Zone> {
+    /// Returns the zone of a name.
+    pub fn find(&self, name: &Name) -> Option<&Zone> {
         self.0.iter().find(|zone| name.is_below(&zone.name))
     }
 
-    /// Tells whether a zone's apex is below a name, and is not that name.
+    /// Returns whether the apex of a zone is below a name. A name is not below itself.
     pub fn has_apex_below(&self, name: &Name) -> bool {
         let mut zones = self.0.iter();
         zones.any(|zone| zone.name.is_strictly_below(name.wire()))
     }
 
-    /// Returns the zones that are cut out of another one (RFC 2181 section 6), the longest name first.
+    /// Returns the child zones of a zone (RFC 2181 section 6), the longest name first.
     pub fn children<'z>(&'z self, parent: &'z Zone) -> impl Iterator<Item = &'z Zone> {
         let is_child = move |zone: &&Zone| {
             let is_above = |other: &&Zone| zone.name.is_strictly_below(other.name.wire());
@@ -243,7 +243,7 @@ impl Zones {
         self.iter().filter(is_child)
     }
 
-    /// Returns every zone, the longest name first.
+    /// Returns all zones, the longest name first.
     pub fn iter(&self) -> impl Iterator<Item = &Zone> {
         self.0.iter()
     }

@@ -1,7 +1,8 @@
-//! Which `Host` the API answers (RFC 9110 section 7.2).
+//! The check of `Host` in requests to the API (RFC 9110 section 7.2).
 //!
-//! A web page may let its own name lead to an address of this server (DNS rebinding). Its reader's browser then takes what
-//! the API says for that page's, and hands it over. But the requests still name the page's host: those are refused.
+//! A web page may resolve its own name to an address of this server (DNS rebinding). The browser then treats responses
+//! of the API as those of the page, and the page can read them. Such requests have the host of the page, so they are
+//! refused.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
@@ -15,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::server::LocalAddress;
 
-/// A host as URLs have it: a name in lower case, without a dot at its end, or an address.
+/// The host of a URL: an address, or a name in lower case without a trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApiHost {
     /// An IPv4 or IPv6 address.
@@ -24,26 +25,26 @@ pub enum ApiHost {
     Name(String),
 }
 
-/// `--api-host`: hosts that requests may give besides those that are always ours. Cheap to clone.
+/// `--api-host`: allowed hosts, in addition to loopback and the server's own address. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ApiHosts(Arc<[ApiHost]>);
 
-/// A text that is no host.
+/// The error for a text that is not a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a host is a name or an IP address, without a port")]
+#[error("a host must be a name or an IP address, without a port")]
 pub struct InvalidHost;
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
-    /// It has no host, several, or one that cannot be read (RFC 9112 section 3.2).
+    /// It has no host, several, or an invalid one (RFC 9112 section 3.2).
     Malformed,
-    /// Its host is another one's (RFC 9110 section 15.5.20).
+    /// Its host is not allowed (RFC 9110 section 15.5.20).
     Misdirected,
 }
 
-/// Lets requests pass that name this server.
-pub(super) async fn check(
+/// Refuses requests with a host that is not allowed.
+pub(super) async fn check_host(
     State(hosts): State<ApiHosts>,
     request: Request,
     next: Next,
@@ -57,7 +58,7 @@ pub(super) async fn check(
 // === impl ApiHosts ===
 
 impl ApiHosts {
-    /// Allows these hosts, too.
+    /// Creates the list of allowed hosts.
     pub fn new(hosts: Vec<ApiHost>) -> Self {
         Self(hosts.into())
     }
@@ -69,22 +70,22 @@ impl ApiHosts {
             return Err(Refusal::Malformed);
         }
         let text = match (request.uri().authority(), header) {
-            // An absolute-form target counts, and the header does not (RFC 9112 section 3.2.2).
+            // A target in absolute form takes precedence over the header (RFC 9112 section 3.2.2).
             (Some(authority), _) => authority.as_str(),
             (None, Some(header)) => header.to_str().map_err(|_| Refusal::Malformed)?,
-            // HTTP/1.0, which no browser speaks.
+            // HTTP/1.0. No browser uses it.
             (None, None) => return Ok(()),
         };
         let host = host_of(text).ok_or(Refusal::Malformed)?;
         let local = request.extensions().get::<LocalAddress>();
-        match self.is_ours(&host, local) {
+        match self.is_allowed(&host, local) {
             true => Ok(()),
             false => Err(Refusal::Misdirected),
         }
     }
 
-    /// Tells whether a host is loopback, the address that the request came to, or one of `--api-host`.
-    fn is_ours(&self, host: &ApiHost, local: Option<&LocalAddress>) -> bool {
+    /// Returns whether a host is loopback, the local address of the connection, or one of `--api-host`.
+    fn is_allowed(&self, host: &ApiHost, local: Option<&LocalAddress>) -> bool {
         let is_own = match host {
             ApiHost::Address(ip) => {
                 ip.is_loopback() || local.is_some_and(|local| local.0.to_canonical() == *ip)
@@ -95,7 +96,7 @@ impl ApiHosts {
     }
 }
 
-/// Reads a host in front of a port, if there is one (RFC 3986 section 3.2).
+/// Parses a host with an optional port (RFC 3986 section 3.2).
 fn host_of(text: &str) -> Option<ApiHost> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -108,7 +109,7 @@ fn host_of(text: &str) -> Option<ApiHost> {
         }
         None => {
             let (host, port) = text.split_once(':').unwrap_or((text, ""));
-            // An IPv6 address has brackets.
+            // Without brackets, it is not an IPv6 address.
             (host.parse().ok()?, port)
         }
     };
@@ -134,8 +135,8 @@ impl FromStr for ApiHost {
         }
         let name = text.strip_suffix('.').unwrap_or(text);
         let is_label = |label: &str| {
-            let is_fit = |octet: u8| octet.is_ascii_alphanumeric() || b"-_".contains(&octet);
-            (1..=63).contains(&label.len()) && label.bytes().all(is_fit)
+            let is_valid = |octet: u8| octet.is_ascii_alphanumeric() || b"-_".contains(&octet);
+            (1..=63).contains(&label.len()) && label.bytes().all(is_valid)
         };
         match name.len() <= 253 && name.split('.').all(is_label) {
             true => Ok(Self::Name(name.to_ascii_lowercase())),
@@ -148,15 +149,15 @@ impl FromStr for ApiHost {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        // What was sent is not said again: it is somebody else's.
+        // The response does not repeat the host, which an attacker chooses.
         let (status, sentence) = match self {
             Self::Malformed => (
                 StatusCode::BAD_REQUEST,
-                "a request names one host, and a valid one\n",
+                "a request must have exactly one valid Host\n",
             ),
             Self::Misdirected => (
                 StatusCode::MISDIRECTED_REQUEST,
-                "this host is not one of the server's: allow it with --api-host\n",
+                "this Host is not allowed; allow it with --api-host\n",
             ),
         };
         (status, sentence).into_response()
@@ -167,11 +168,11 @@ impl IntoResponse for Refusal {
 mod tests {
     use super::*;
 
-    const OURS: Result<(), Refusal> = Ok(());
+    const ALLOWED: Result<(), Refusal> = Ok(());
     const MALFORMED: Result<(), Refusal> = Err(Refusal::Malformed);
     const MISDIRECTED: Result<(), Refusal> = Err(Refusal::Misdirected);
 
-    /// Judges a request that came to 192.0.2.7.
+    /// Judges a request to 192.0.2.7.
     fn judge(version: Version, target: &str, hosts: &[&str]) -> Result<(), Refusal> {
         let allowed = ["dns.example.com", "198.51.100.1", "2001:db8::1"];
         let allowed = allowed.map(|host| host.parse().unwrap());
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_the_own_address_and_those_allowed_are_ours() {
+    fn loopback_the_local_address_and_api_hosts_are_allowed() {
         for host in [
             "localhost",
             "LocalHost:9154",
@@ -208,12 +209,12 @@ mod tests {
             "198.51.100.1:9154",
             "[2001:db8:0::1]:9154",
         ] {
-            assert_eq!(judge_host(host), OURS, "{host}");
+            assert_eq!(judge_host(host), ALLOWED, "{host}");
         }
     }
 
     #[test]
-    fn every_other_host_is_somebody_elses() {
+    fn other_hosts_are_misdirected() {
         for host in [
             "attacker.example",
             "attacker.example:9154",
@@ -225,7 +226,7 @@ mod tests {
             "[2001:db8::2]:9154",
             "0.0.0.0:9154",
             "[::]:9154",
-            // A browser writes these as 127.0.0.1.
+            // Browsers normalize these to 127.0.0.1.
             "127.1:9154",
             "2130706433",
             "0x7f000001",
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_malformed() {
+    fn invalid_hosts_are_malformed() {
         for host in [
             "",
             ":9154",
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_one_host() {
+    fn request_must_have_one_host() {
         const PATH: &str = "/api/v1/table";
         const OWN: &str = "http://localhost:9154/api/v1/table";
         const OTHER: &str = "http://attacker.example/api/v1/table";
@@ -290,11 +291,11 @@ mod tests {
                 &["localhost", "attacker.example"],
                 MALFORMED,
             ),
-            (Version::HTTP_10, PATH, &[], OURS),
-            (Version::HTTP_10, PATH, &["localhost"], OURS),
+            (Version::HTTP_10, PATH, &[], ALLOWED),
+            (Version::HTTP_10, PATH, &["localhost"], ALLOWED),
             (Version::HTTP_10, PATH, &["attacker.example"], MISDIRECTED),
-            (Version::HTTP_11, OWN, &["localhost"], OURS),
-            (Version::HTTP_11, OWN, &["attacker.example"], OURS),
+            (Version::HTTP_11, OWN, &["localhost"], ALLOWED),
+            (Version::HTTP_11, OWN, &["attacker.example"], ALLOWED),
             (Version::HTTP_11, OTHER, &["localhost"], MISDIRECTED),
             (Version::HTTP_10, OTHER, &[], MISDIRECTED),
             (Version::HTTP_11, OWN, &[], MALFORMED),
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_takes_a_name_or_an_address() {
+    fn api_host_is_a_name_or_an_address() {
         for good in [
             "dns.example.com",
             "dns",

@@ -1,7 +1,7 @@
-//! Every metric in one place.
+//! All metrics.
 //!
-//! Counters are plain atomics, incremented where the thing happens; gauges are computed when they are scraped. No label
-//! takes a value that a client or a cluster could make up, cluster names aside, which are few.
+//! Counters are atomics that are incremented where the event happens. Gauges are computed for each scrape. Clients and
+//! clusters cannot choose the values of labels. The exception is the cluster name, which has few values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,26 +16,26 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::mirror::SkipReason;
-use crate::report::State;
-use crate::server::counters::{BUCKETS, Counters, Ended, PROTOS, RCODES, TYPES, Tallies};
+use crate::report::EndpointState;
+use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
 use crate::source::Feeds;
 use crate::table::publish::Reader;
 use crate::table::{ConflictKind, Published, Table};
 
-/// Everything that `/metrics` shows.
+/// The sources of the metrics.
 #[derive(Clone)]
 pub struct Metrics {
-    /// What the listeners count.
-    pub tallies: Tallies,
+    /// The counters of the listeners.
+    pub counters: CounterSet,
     /// The current table.
     pub reader: Reader,
-    /// Signs of life of the source.
+    /// The state of the feeds.
     pub feeds: Feeds,
-    /// Snapshots that could not be written.
+    /// The number of snapshots that could not be written.
     pub snapshot_failures: Arc<AtomicU64>,
-    /// Log lines that could not be written.
+    /// The number of log lines that could not be written.
     pub lost_log_lines: Arc<AtomicU64>,
-    /// When the certificate in use expires, in Unix seconds, if there is an encrypted listener.
+    /// The expiry of the current certificate in Unix seconds, if there is an encrypted listener.
     pub certificate_expiry: Option<Arc<AtomicU64>>,
 }
 
@@ -44,7 +44,7 @@ impl Metrics {
     ///
     /// # Errors
     ///
-    /// If formatting fails, which a string does not.
+    /// If formatting fails. Writing to a string does not fail.
     pub fn render(&self) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("global_dns");
         registry.register_collector(Box::new(self.clone()));
@@ -67,11 +67,11 @@ impl Collector for Metrics {
         self.encode_connections(&mut page)?;
         if let Some(expiry) = &self.certificate_expiry {
             let expiry = expiry.load(Relaxed) as f64;
-            let help = "When the certificate in use expires, in Unix seconds";
+            let help = "Expiry of the current certificate, in Unix seconds";
             page.gauge("certificate_expiry_timestamp_seconds", help, expiry)?;
         }
         let lost = self.lost_log_lines.load(Relaxed);
-        let help = "Log lines that nobody read in time, or that could not be written";
+        let help = "Log lines that were lost because standard error was blocked or failed";
         page.counter("lost_log_lines", help, lost)?;
         self.encode_table(&mut page)
     }
@@ -82,56 +82,56 @@ impl Metrics {
         self.encode_requests(page)?;
         self.encode_responses(page)?;
         let panics = self.by_proto(|counters| &counters.panics);
-        let help = "Workers and connections that panicked, and were replaced or ended";
+        let help = "Panics of workers, which are restarted, and of connections, which are closed";
         page.counters("worker_panics", help, panics)?;
         let limited = ["slipped", "dropped"].into_iter().enumerate();
-        let limited = limited.map(|(index, what)| {
-            let count = self.tallies.sum(|c| &c.limited[index]);
-            ([("action", what)], count)
+        let limited = limited.map(|(index, action)| {
+            let count = self.counters.sum(|c| &c.limited[index]);
+            ([("action", action)], count)
         });
-        let help =
-            "Queries over UDP above --rate-limit: half slip through to a hint to come by TCP";
+        let help = "UDP queries above --rate-limit: slipped (answered with TC) or dropped";
         page.counters("limited_requests", help, limited)?;
         let truncated = self.by_proto(|counters| &counters.truncated);
-        page.counters("truncated_responses", "Replies with the TC bit", truncated)?;
+        let help = "Replies with the TC bit set";
+        page.counters("truncated_responses", help, truncated)?;
         self.encode_durations(page)
     }
 
-    /// Writes what was asked.
+    /// Writes the counters of queries.
     fn encode_requests(&self, page: &mut Page<'_, '_>) -> fmt::Result {
         let types = || TYPES.iter().map(|(_, name)| *name).chain(["other"]);
         let requests = PROTOS.iter().enumerate().flat_map(|(proto, name)| {
             types().enumerate().map(move |(rtype, type_name)| {
                 let labels = [("proto", *name), ("type", type_name)];
-                (labels, self.tallies.sum(|c| &c.requests[proto][rtype]))
+                (labels, self.counters.sum(|c| &c.requests[proto][rtype]))
             })
         });
         page.counters("requests", "Queries received", requests)
     }
 
-    /// Writes what was replied, and what was not.
+    /// Writes the counters of replies and of messages without a reply.
     fn encode_responses(&self, page: &mut Page<'_, '_>) -> fmt::Result {
         let rcodes = RCODES.iter().map(|(_, name)| *name).chain(["other"]);
         let responses = rcodes.enumerate().map(|(rcode, name)| {
-            let count = self.tallies.sum(|c| &c.responses[rcode]);
+            let count = self.counters.sum(|c| &c.responses[rcode]);
             ([("rcode", name)], count)
         });
-        page.counters("responses", "Replies made", responses)?;
-        let dropped = self.tallies.sum(|c| &c.dropped);
-        let help = "Messages that are never answered";
+        page.counters("responses", "Replies by response code", responses)?;
+        let dropped = self.counters.sum(|c| &c.dropped);
+        let help = "Messages that were dropped without a reply";
         page.counter("dropped_requests", help, dropped)?;
-        let unsent = self.tallies.sum(|c| &c.unsent);
-        let help = "Replies that could not be sent over UDP";
+        let unsent = self.counters.sum(|c| &c.unsent);
+        let help = "UDP replies that could not be sent";
         page.counter("unsent_responses", help, unsent)
     }
 
-    /// Returns what is counted by transport, with its label.
+    /// Returns the values of a counter by transport, with the label.
     fn by_proto(
         &self,
         count: impl Fn(&Counters) -> &[AtomicU64; PROTOS.len()],
     ) -> impl Iterator<Item = ([(&'static str, &'static str); 1], u64)> {
         PROTOS.iter().enumerate().map(move |(proto, name)| {
-            let count = self.tallies.sum(|counters| &count(counters)[proto]);
+            let count = self.counters.sum(|counters| &count(counters)[proto]);
             ([("proto", *name)], count)
         })
     }
@@ -143,10 +143,10 @@ impl Metrics {
             .chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds
             .enumerate()
-            .map(|(index, bound)| (bound, self.tallies.sum(|c| &c.durations[index])))
+            .map(|(index, bound)| (bound, self.counters.sum(|c| &c.durations[index])))
             .collect();
-        let seconds = self.tallies.sum(|c| &c.duration_nanoseconds) as f64 / 1e9;
-        let help = "Time from receiving queries that arrived together to having all their replies";
+        let seconds = self.counters.sum(|c| &c.duration_nanoseconds) as f64 / 1e9;
+        let help = "Time from receiving a batch of queries to completing all their replies";
         let mut metric = page.0.encode_descriptor(
             "request_duration",
             help,
@@ -158,15 +158,15 @@ impl Metrics {
     }
 
     fn encode_connections(&self, page: &mut Page<'_, '_>) -> fmt::Result {
-        let open = self.tallies.sum(|c| &c.connections) as f64;
-        page.gauge("tcp_connections", "TCP connections that are open", open)?;
-        let ended = Ended::ALL.map(|how| {
-            let count = self.tallies.sum(|c| &c.ended[how as usize]);
+        let open = self.counters.sum(|c| &c.connections) as f64;
+        page.gauge("tcp_connections", "Open TCP connections", open)?;
+        let ended = EndReason::ALL.map(|how| {
+            let count = self.counters.sum(|c| &c.ended[how as usize]);
             ([("reason", how.name())], count)
         });
-        let help = "TCP connections by how they ended";
+        let help = "Ended TCP connections by reason";
         page.counters("tcp_connections_ended", help, ended)?;
-        let failures = self.tallies.sum(|c| &c.not_accepted);
+        let failures = self.counters.sum(|c| &c.not_accepted);
         let help = "TCP connections that could not be accepted";
         page.counter("tcp_accept_failures", help, failures)
     }
@@ -180,59 +180,58 @@ impl Metrics {
         page.published(&now, table)?;
         self.encode_source(page)?;
         page.services(table)?;
-        page.left_out(table)
+        page.skipped_and_conflicts(table)
     }
 
-    /// Writes how the source of the table is.
+    /// Writes the state of the source.
     fn encode_source(&self, page: &mut Page<'_, '_>) -> fmt::Result {
         let failures = self.snapshot_failures.load(Relaxed);
         let help = "Snapshots of the table that could not be written";
         page.counter("snapshot_write_failures", help, failures)?;
         let age = self.feeds.age().as_secs_f64();
-        let help = "Age of the oldest watch's last sign of life";
+        let help = "Time since the last activity of the watch that has been inactive longest";
         page.gauge("table_age_seconds", help, age)?;
-        let held = self.feeds.held() as f64;
-        let help = "Panics of what reads objects and builds the table, each followed by a new list of everything";
-        page.counter("source_panics", help, self.feeds.panics())?;
-        let help =
-            "Watches whose last list is held by --shrink-guard; with --file all of them, or none";
+        let held = self.feeds.held_count() as f64;
+        let help = "Panics of the source or the update loop; each is followed by a relist";
+        page.counter("source_panics", help, self.feeds.panic_count())?;
+        let help = "Watches with a list held by --shrink-guard; with --file, all watches or none";
         page.gauge("held_lists", help, held)
     }
 }
 
-/// The page that is being written.
+/// The metrics page.
 struct Page<'p, 'e>(&'p mut DescriptorEncoder<'e>);
 
 // === impl Page: the table ===
 
 impl Page<'_, '_> {
-    /// Writes which table is current, and whether it can be relied on.
+    /// Writes the state of the current table.
     fn published(&mut self, now: &Published, table: &Table) -> fmt::Result {
         let ready = f64::from(u8::from(now.table.is_some()));
-        self.gauge("table_ready", "1 after the first complete table", ready)?;
+        self.gauge("table_ready", "1 once there is a table", ready)?;
         let generation = now.generation as f64;
-        let help = "Tables that differed from the one before";
+        let help = "Number of the table; increases when the table changes";
         self.gauge("table_generation", help, generation)?;
         let serial = f64::from(now.serial);
-        self.gauge("table_serial", "SOA serial", serial)?;
+        self.gauge("table_serial", "SOA serial of the table", serial)?;
         let hash = table.answers_hash() as f64; // 53 bits: exact
-        let help = "Hash of all answers, the same in every replica that gives the same answers";
+        let help = "Hash of all answers; replicas with equal answers have equal hashes";
         self.gauge("table_hash", help, hash)?;
         let stale = f64::from(u8::from(now.is_stale));
-        let help = "1 while the table is one that a process before has saved";
+        let help = "1 while the table is restored from a snapshot";
         self.gauge("table_stale", help, stale)?;
         let expired = f64::from(u8::from(now.is_expired));
-        let help = "1 while the table is older than --max-stale, and SERVFAIL is answered";
+        let help = "1 while the table is older than --max-stale; queries get SERVFAIL";
         self.gauge("table_expired", help, expired)
     }
 
-    /// Writes how many services and endpoints there are.
+    /// Writes the numbers of services and endpoints.
     fn services(&mut self, table: &Table) -> fmt::Result {
         let services = table.services().filter(|service| service.is_known).count() as f64;
         self.gauge("services", "Services in the table", services)?;
         let mut endpoints: BTreeMap<(&str, &str), u32> = BTreeMap::new();
         for service in table.services() {
-            for (endpoint, state) in State::of_service(service) {
+            for (endpoint, state) in EndpointState::of_service(service) {
                 *endpoints
                     .entry((endpoint.cluster.as_str(), state.name()))
                     .or_default() += 1;
@@ -241,11 +240,11 @@ impl Page<'_, '_> {
         let endpoints = endpoints.into_iter().map(|((cluster, state), count)| {
             ([("cluster", cluster), ("state", state)], f64::from(count))
         });
-        self.gauges("endpoints", "Endpoints by what becomes of them", endpoints)
+        self.gauges("endpoints", "Endpoints by cluster and state", endpoints)
     }
 
-    /// Writes how many objects were left out or contradict each other, zeros too.
-    fn left_out(&mut self, table: &Table) -> fmt::Result {
+    /// Writes the numbers of skipped objects and conflicts, including zeros.
+    fn skipped_and_conflicts(&mut self, table: &Table) -> fmt::Result {
         let mut skipped = BTreeMap::from(SkipReason::ALL.map(|reason| (reason, 0_u32)));
         for (_, skip) in table.skipped() {
             *skipped.entry(skip.reason).or_default() += 1;
@@ -253,7 +252,7 @@ impl Page<'_, '_> {
         let skipped = skipped
             .into_iter()
             .map(|(reason, n)| ([("reason", reason.name())], f64::from(n)));
-        self.gauges("skipped_objects", "Objects that were left out", skipped)?;
+        self.gauges("skipped_objects", "Skipped objects by reason", skipped)?;
         let mut conflicts = BTreeMap::from(ConflictKind::ALL.map(|kind| (kind, 0_u32)));
         for conflict in table.conflicts() {
             *conflicts.entry(conflict.kind).or_default() += 1;
@@ -261,7 +260,7 @@ impl Page<'_, '_> {
         let conflicts = conflicts
             .into_iter()
             .map(|(kind, n)| ([("kind", kind.name())], f64::from(n)));
-        self.gauges("conflicts", "Contradictions between objects", conflicts)
+        self.gauges("conflicts", "Conflicts between objects by kind", conflicts)
     }
 }
 

@@ -1,4 +1,4 @@
-//! `table` and `explain`: out of a source's first complete table, or from a running server's API.
+//! `table` and `explain`: they use the API of a running server, or the first table of a source.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,20 +19,20 @@ use crate::cli::{
 use crate::explain::{Context, Explanation, Observer, PlainService, explain, service_of};
 use crate::mirror::ServiceKey;
 use crate::report::Report;
-use crate::source::{Feeds, Policy, ShrinkGuard, file, kube};
+use crate::source::{Feeds, ShrinkGuard, UpdateSettings, file, kube};
 use crate::table::Publisher;
 use crate::table::publish::Reader;
 use crate::zone::Name;
 use crate::zone::print::zone_file;
 
-/// Exit code of `explain` for a name that does not exist.
+/// The exit code of `explain` for a name that does not exist.
 const NO_SUCH_NAME: u8 = 3;
 /// How long `table` and `explain` wait for a complete table of a cluster.
-const FIRST_TABLE: Duration = Duration::from_secs(30);
-/// The times of a command that ends when it has a table.
-pub(super) const ONCE: kube::Timing = kube::Timing {
-    watch_timeout: FIRST_TABLE,
-    relist: FIRST_TABLE,
+const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The intervals for a command that ends when it has a table.
+pub(super) const ONE_SHOT_TIMING: kube::Timing = kube::Timing {
+    watch_timeout: FIRST_TABLE_TIMEOUT,
+    relist: FIRST_TABLE_TIMEOUT,
 };
 
 /// Prints the table of a running server, or of a source.
@@ -47,7 +47,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the table that a running server serves.
+/// Returns the output for the table of a running server.
 async fn served_table(
     server: &Uri,
     model: &ModelArgs,
@@ -66,7 +66,7 @@ async fn served_table(
     }
 }
 
-/// Writes the first complete table of a source.
+/// Returns the output for the first table of a source.
 async fn read_table(view: &ViewArgs, output: TableOutput) -> anyhow::Result<String> {
     let reader = first_table(&view.source, &view.model).await?;
     let now = reader.load();
@@ -81,12 +81,12 @@ async fn read_table(view: &ViewArgs, output: TableOutput) -> anyhow::Result<Stri
     }
 }
 
-/// Prints why a running server, or a source, gives its answer for a name.
+/// Prints the explanation of a name, by a running server or by the table of a source.
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let ExplainArgs { name, view, output } = args;
     log_to_stderr(&view.log, "error")?;
-    let asked = name;
-    let name = Name::from_text(&asked).ok_or_else(|| anyhow!("'{asked}' is no domain name"))?;
+    let text = name;
+    let name = Name::from_text(&text).ok_or_else(|| anyhow!("'{text}' is not a domain name"))?;
     let explanation = match &view.server {
         Some(server) => served_explanation(server, &name).await?,
         None => read_explanation(&view, &name).await?,
@@ -102,39 +102,40 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
     })
 }
 
-/// Asks a running server for an explanation.
+/// Requests the explanation of a name from a running server.
 async fn served_explanation(server: &Uri, name: &Name) -> anyhow::Result<Explanation> {
     let query = query_value(&name.to_string());
     let text = fetch(server, &format!("/api/v1/explain?name={query}")).await?;
-    serde_json::from_str(&text).with_context(|| format!("reading what {server} says"))
+    serde_json::from_str(&text).with_context(|| format!("cannot parse the response of {server}"))
 }
 
-/// Explains a name by the first complete table of a source. If it does not exist, looks for a Service that no watch
-/// selects, too.
+/// Explains a name by the first table of a source. If the name does not exist, also searches for a Service that no
+/// watch selects.
 async fn read_explanation(view: &ViewArgs, name: &Name) -> anyhow::Result<Explanation> {
     let reader = first_table(&view.source, &view.model).await?;
     let zones = zones(&view.model, &[]);
-    let once = |plain: Option<&PlainService>| {
+    let explain_with = |plain: Option<&PlainService>| {
         let context = Context {
             watched: &view.source.namespace,
-            observer: Observer::Once(plain),
+            observer: Observer::Command(plain),
         };
         let explanation = explain(&zones, &reader.load(), &context, name);
         explanation.context("there is no complete table")
     };
-    let explanation = once(None)?;
+    let explanation = explain_with(None)?;
     let unknown = service_of(&zones, name).filter(|_| !explanation.exists);
     let plain = match unknown {
         Some(service) => plain_service(&view.source, &service).await,
         None => None,
     };
     match plain {
-        Some(plain) => once(Some(&plain)),
+        Some(plain) => explain_with(Some(&plain)),
         None => Ok(explanation),
     }
 }
 
-/// Looks for a Service of this cluster that no watch selects. What cannot be found adds nothing to an explanation.
+/// Returns a Service of this cluster that no watch selects. Returns `None` if it cannot be read: the explanation is
+/// valid without it.
 async fn plain_service(source: &SourceArgs, name: &ServiceKey) -> Option<PlainService> {
     if !source.namespace.is_empty() && !source.namespace.contains(&name.namespace) {
         return None;
@@ -143,13 +144,13 @@ async fn plain_service(source: &SourceArgs, name: &ServiceKey) -> Option<PlainSe
         let access = access(
             source.kubeconfig.as_ref(),
             source.context.as_ref(),
-            kube::Access::Usual,
+            kube::Access::Auto,
         );
-        let cluster = kube::Cluster::open(access, ONCE).await.ok()?;
+        let cluster = kube::Cluster::open(access, ONE_SHOT_TIMING).await.ok()?;
         let service = cluster.service(name).await.ok()??;
         return PlainService::read(&service, name);
     }
-    let objects = file::every_object(&source.file).ok()?;
+    let objects = file::read_objects(&source.file).ok()?;
     let services = objects.iter().filter(|(kind, _)| kind == "Service");
     services
         .filter_map(|(_, json)| PlainService::read(json, name))
@@ -161,20 +162,20 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
     let feeds = Feeds::new(&args.namespace);
     let publisher = Publisher::default();
     let reader = publisher.reader();
-    let source = Source::open(args, ONCE, kube::Access::Usual).await?;
+    let source = Source::open(args, ONE_SHOT_TIMING, kube::Access::Auto).await?;
     let mut tasks = JoinSet::new();
-    let policy = Policy {
+    let settings = UpdateSettings {
         rules: model.rules(),
-        shrink_guard: ShrinkGuard::new(None), // there is one table, and no other that it could drop
+        shrink_guard: ShrinkGuard::new(None), // the first table has no predecessor to compare with
         snapshot: None,
         max_stale: None,
     };
-    source.spawn(&mut tasks, &feeds, publisher, policy)?;
-    let deadline = Instant::now() + FIRST_TABLE;
+    source.spawn(&mut tasks, &feeds, publisher, settings)?;
+    let deadline = Instant::now() + FIRST_TABLE_TIMEOUT;
     while reader.load().table.is_none() {
-        let troubles = feeds.problems();
-        if Instant::now() > deadline || !troubles.is_empty() {
-            bail!("there is no complete table: {}", troubles.join("; "));
+        let problems = feeds.failures();
+        if Instant::now() > deadline || !problems.is_empty() {
+            bail!("there is no complete table: {}", problems.join("; "));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -183,13 +184,13 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
 
 async fn report_of(server: &Uri) -> anyhow::Result<Report> {
     let text = fetch(server, "/api/v1/table").await?;
-    serde_json::from_str(&text).with_context(|| format!("reading what {server} says"))
+    serde_json::from_str(&text).with_context(|| format!("cannot parse the response of {server}"))
 }
 
-/// Asks a running server's API.
+/// Requests a path from the API of a running server.
 pub(super) async fn fetch(server: &Uri, path: &str) -> anyhow::Result<String> {
     if server.scheme_str() != Some("http") {
-        bail!("{server}: only http:// is spoken there; kubectl port-forward makes such an address");
+        bail!("{server}: only http:// is supported; kubectl port-forward provides such an address");
     }
     let url = format!("{}{path}", server.to_string().trim_end_matches('/'));
     let response = get(server, &url).await?;
@@ -198,29 +199,30 @@ pub(super) async fn fetch(server: &Uri, path: &str) -> anyhow::Result<String> {
         .into_body()
         .collect()
         .await
-        .with_context(|| format!("reading {url}"))?;
+        .with_context(|| format!("cannot read the response of {url}"))?;
     let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
     if !status.is_success() {
-        bail!("{url} says {status}: {}", text.trim());
+        bail!("{url} returned {status}: {}", text.trim());
     }
     Ok(text)
 }
 
-/// Sends a request to a running server, and waits for the head of the response.
+/// Sends a request to a running server and waits for the head of the response.
 async fn get(server: &Uri, url: &str) -> anyhow::Result<Response<Incoming>> {
     let client = HttpClient::builder(TokioExecutor::new()).build_http::<String>();
-    let asking = client.get(
+    let request = client.get(
         url.parse()
-            .with_context(|| format!("making a URL of '{url}'"))?,
+            .with_context(|| format!("'{url}' is not a valid URL"))?,
     );
-    let timed_out = || anyhow!("no answer from {server} within {} s", FIRST_TABLE.as_secs());
-    let response = tokio::time::timeout(FIRST_TABLE, asking)
+    let seconds = FIRST_TABLE_TIMEOUT.as_secs();
+    let timed_out = || anyhow!("no response from {server} within {seconds} s");
+    let response = tokio::time::timeout(FIRST_TABLE_TIMEOUT, request)
         .await
         .map_err(|_| timed_out())?;
-    response.with_context(|| format!("asking {url}"))
+    response.with_context(|| format!("cannot request {url}"))
 }
 
-/// Escapes a value of a URL's query (RFC 3986 section 2.1).
+/// Percent-encodes a value for the query of a URL (RFC 3986 section 2.1).
 fn query_value(text: &str) -> String {
     let escape = |octet: u8| match octet {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {

@@ -1,4 +1,4 @@
-//! `serve`: opens what the flags name, binds, starts, and ends in order.
+//! `serve`: opens resources, binds listeners, starts tasks and shuts down in order.
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
@@ -15,58 +15,59 @@ use tracing::{info, warn};
 
 use super::source::Source;
 use super::{level, zones};
-use crate::admin::{ApiHosts, Metrics, Pages, admin_routes, api_routes};
+use crate::admin::{AdminState, ApiHosts, Metrics, admin_routes, api_routes};
 use crate::cli::{ListenArgs, ServeArgs};
 use crate::log::start_queued_logging;
-use crate::server::counters::Tallies;
+use crate::server::counters::CounterSet;
 use crate::server::{
     Answerers, Cookies, DnsListener, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors,
     ns_addresses,
 };
-use crate::source::{Feeds, Policy, SnapshotOf, Snapshots, kube};
+use crate::source::{Feeds, SnapshotScope, Snapshots, UpdateSettings, kube};
 use crate::table::Publisher;
 use crate::wire::Settings;
 use crate::zone::Zones;
 
-/// The pod's addresses, which the chart sets from `status.podIPs`.
+/// The variable with the pod's addresses. The chart sets it from `status.podIPs`.
 const POD_IPS: &str = "GLOBAL_DNS_POD_IPS";
-/// The node's, which it sets from `status.hostIPs`, or from `status.hostIP` where Kubernetes may not know that.
+/// The variable with the node's addresses. The chart sets it from `status.hostIPs`, or from `status.hostIP` on versions
+/// of Kubernetes that may lack the former.
 const NODE_IPS: &str = "GLOBAL_DNS_NODE_IPS";
 
-/// Serves until a signal comes. `ready` is called when every address is bound.
+/// Serves until a signal arrives. Calls `ready` when every address is bound.
 pub(super) async fn serve(
     args: ServeArgs,
     ready: impl FnOnce(&[SocketAddr]) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
-    // Kept to the end, where it writes what waits.
+    // Dropped at the end, which writes the queued log lines.
     let log = start_queued_logging(level(&args.log, "info"), args.log.log_format.into())?;
     let mut signals = Signals::new()?;
-    let mut opened = Opened::open(&args).await?;
-    let bound = Bound::bind(&args.listeners, opened.encrypted.take())?;
+    let mut resources = Resources::open(&args).await?;
+    let bound = BoundListeners::bind(&args.listeners, resources.encrypted.take())?;
     let addresses = bound.addresses();
-    let server = Server::start(&args, opened, bound, log.lost())?;
+    let server = Server::start(&args, resources, bound, log.lost())?;
     ready(&addresses)?;
     server.run(&mut signals, args.grace).await
 }
 
-// === What the flags name ===
+// === Resources ===
 
-/// What the flags name outside this process. What of it cannot be used is an error before anything is bound.
-struct Opened {
+/// The external resources that the flags name. They are opened before anything is bound, so that an error is early.
+struct Resources {
     source: Source,
-    policy: Policy,
+    update_settings: UpdateSettings,
     encrypted: Option<Encrypted>,
     cookies: Cookies,
-    /// This pod's addresses, and its node's.
+    /// The addresses of this pod and of its node.
     own_addresses: Vec<IpAddr>,
 }
 
-impl Opened {
+impl Resources {
     async fn open(args: &ServeArgs) -> anyhow::Result<Self> {
         let (watch_timeout, relist) = (args.watch_timeout, args.relist);
         if args.max_stale.is_some_and(|most| most < 2 * watch_timeout) {
             bail!(
-                "--max-stale is less than twice --watch-timeout, for which a watch may be silent"
+                "--max-stale must be at least twice --watch-timeout: a watch may be silent that long"
             );
         }
         let timing = kube::Timing {
@@ -76,28 +77,28 @@ impl Opened {
         let source = Source::open(&args.source, timing, kube::Access::Pod).await?;
         let encrypted = args.encrypted.clone().options();
         Ok(Self {
-            policy: policy(args, &source),
+            update_settings: update_settings(args, &source),
             source,
             encrypted: encrypted.map(Encrypted::open).transpose()?,
             cookies: Cookies::open(args.access.cookie_secret_file.clone())?,
-            own_addresses: [addresses_of(POD_IPS)?, addresses_of(NODE_IPS)?].concat(),
+            own_addresses: [addresses_from(POD_IPS)?, addresses_from(NODE_IPS)?].concat(),
         })
     }
 }
 
-fn policy(args: &ServeArgs, source: &Source) -> Policy {
+fn update_settings(args: &ServeArgs, source: &Source) -> UpdateSettings {
     let snapshots = |path| {
-        let of = SnapshotOf {
-            source: source.place(),
+        let scope = SnapshotScope {
+            source: source.location(),
             cluster_name: args.model.cluster_name.clone(),
             namespaces: args.source.namespace.iter().cloned().collect(),
         };
-        Snapshots::new(path, args.snapshot_max_age, of)
+        Snapshots::new(path, args.snapshot_max_age, scope)
     };
-    Policy {
+    UpdateSettings {
         rules: args.model.rules(),
         shrink_guard: match source {
-            Source::Files(_) => args.shrink_guard.of_files(),
+            Source::Files(_) => args.shrink_guard.for_files(),
             Source::Cluster(_) => args.shrink_guard,
         },
         snapshot: args.snapshot.clone().map(snapshots),
@@ -105,28 +106,28 @@ fn policy(args: &ServeArgs, source: &Source) -> Policy {
     }
 }
 
-/// Reads addresses, with commas between them, from a variable, if it is there.
-fn addresses_of(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
+/// Reads addresses, separated by commas, from an environment variable. Returns none if it is not set.
+fn addresses_from(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
     let text = std::env::var(variable).unwrap_or_default();
     let texts = text.split(',').filter(|text| !text.is_empty());
     let address = |text: &str| match text.parse() {
         Ok(ip) => Ok(ip),
-        Err(_) => bail!("environment variable {variable}: '{text}' is no IP address"),
+        Err(_) => bail!("environment variable {variable}: '{text}' is not an IP address"),
     };
     texts.map(address).collect()
 }
 
 // === Listeners ===
 
-/// Every address that is listened on.
-struct Bound {
+/// The bound listeners.
+struct BoundListeners {
     dns: Vec<DnsListener>,
     admin: Vec<TcpListener>,
     api: Vec<TcpListener>,
     encrypted: Option<Encrypted>,
 }
 
-impl Bound {
+impl BoundListeners {
     fn bind(listeners: &ListenArgs, encrypted: Option<Encrypted>) -> anyhow::Result<Self> {
         Ok(Self {
             encrypted: encrypted.map(Encrypted::bind).transpose()?,
@@ -141,35 +142,35 @@ impl Bound {
         self.dns.iter().map(|listener| listener.address).collect()
     }
 
-    /// Returns how many connections there may be: what the flags say, as far as the system grants descriptors.
+    /// Returns the limits of connections: those of the flags, or less if the system grants fewer file descriptors.
     fn limits(&self, args: &ServeArgs, udp_workers: usize) -> anyhow::Result<Limits> {
         let wanted = Limits {
             total: args.tcp_connections as usize,
             per_address: args.tcp_connections_per_address as usize,
         };
-        // Over TCP, and as many over TLS and HTTPS.
+        // The limits apply to TCP and, separately, to each encrypted transport.
         let encrypted = self.encrypted.as_ref();
-        let per_connection = 1 + encrypted.map_or(0, Encrypted::descriptors);
-        descriptors::grant(wanted, per_connection, self.dns.len() * udp_workers)
-            .context("reading the limit of open files")
+        let per_connection = 1 + encrypted.map_or(0, Encrypted::descriptors_per_connection);
+        descriptors::fit_to_open_files(wanted, per_connection, self.dns.len() * udp_workers)
+            .context("cannot read the limit of open files")
     }
 }
 
 // === The server ===
 
-/// Everything that runs.
+/// The running server.
 struct Server {
     listeners: DnsServer,
     tasks: JoinSet<()>,
-    /// Set when the process has been asked to end.
+    /// Set when the process has received a signal to terminate.
     draining: Arc<AtomicBool>,
 }
 
 impl Server {
     fn start(
         args: &ServeArgs,
-        opened: Opened,
-        bound: Bound,
+        resources: Resources,
+        bound: BoundListeners,
         lost_log_lines: Arc<AtomicU64>,
     ) -> anyhow::Result<Self> {
         let zones = zones(
@@ -178,11 +179,11 @@ impl Server {
         );
         let feeds = Feeds::new(&args.source.namespace);
         let publisher = Publisher::default();
-        let (reader, tallies) = (publisher.reader(), Tallies::default());
+        let (reader, counters) = (publisher.reader(), CounterSet::default());
         let expiry = bound.encrypted.as_ref().map(Encrypted::certificate_expiry);
-        let snapshot = opened.policy.snapshot.as_ref();
+        let snapshot = resources.update_settings.snapshot.as_ref();
         let metrics = Metrics {
-            tallies: tallies.clone(),
+            counters: counters.clone(),
             reader: reader.clone(),
             feeds: feeds.clone(),
             snapshot_failures: snapshot.map(Snapshots::failures).unwrap_or_default(),
@@ -190,7 +191,7 @@ impl Server {
             certificate_expiry: expiry,
         };
         let draining = Arc::<AtomicBool>::default();
-        let pages = Pages {
+        let state = AdminState {
             reader: reader.clone(),
             zones: Arc::new(zones.clone()),
             namespaces: args.source.namespace.clone().into(),
@@ -198,34 +199,34 @@ impl Server {
             metrics,
             draining: draining.clone(),
         };
-        let settings = settings(args, zones, &opened.own_addresses);
-        let cookies = Arc::new(opened.cookies);
+        let settings = settings(args, zones, &resources.own_addresses);
+        let cookies = Arc::new(resources.cookies);
         let limit = args.access.rate_limit();
-        let answerers = Answerers::new(settings, cookies.clone(), reader, tallies, limit);
+        let answerers = Answerers::new(settings, cookies.clone(), reader, counters, limit);
         let mut tasks = JoinSet::new();
-        opened
+        resources
             .source
-            .spawn(&mut tasks, &feeds, publisher, opened.policy)?;
+            .spawn(&mut tasks, &feeds, publisher, resources.update_settings)?;
         tasks.spawn(cookies.follow());
         Ok(Self {
-            listeners: listen(args, bound, &answerers, &pages, &mut tasks)?,
+            listeners: listen(args, bound, &answerers, &state, &mut tasks)?,
             tasks,
             draining,
         })
     }
 
-    /// Serves until a signal comes, and for `grace` after it.
+    /// Serves until a signal arrives, and for `grace` after it.
     async fn run(mut self, signals: &mut Signals, grace: Duration) -> anyhow::Result<ExitCode> {
         tokio::select! {
             signal = signals.next() => {
                 self.draining.store(true, Relaxed);
-                info!(signal, grace = ?grace, "Shutting down: no longer ready, still answering");
+                info!(signal, grace = ?grace, "Shutting down; answering queries during the grace period");
             }
             ended = self.tasks.join_next() => {
                 let why = ended.and_then(Result::err).map(|error| error.to_string());
-                bail!("a part of the server ended: {}", why.unwrap_or_else(|| "without an error".to_owned()));
+                bail!("a task of the server ended unexpectedly: {}", why.unwrap_or_else(|| "without an error".to_owned()));
             }
-            why = self.listeners.ended() => bail!("a DNS listener ended: {why}"),
+            why = self.listeners.wait_for_listener_end() => bail!("a DNS listener ended unexpectedly: {why}"),
         }
         let end = async {
             tokio::time::sleep(grace).await;
@@ -234,7 +235,7 @@ impl Server {
         tokio::select! {
             () = end => {}
             signal = signals.next() => {
-                warn!(signal, "A second signal: exiting at once");
+                warn!(signal, "Received a second signal; exiting immediately");
                 return Ok(ExitCode::FAILURE);
             }
         }
@@ -258,21 +259,21 @@ fn settings(args: &ServeArgs, zones: Zones, own_addresses: &[IpAddr]) -> Setting
 /// Starts every listener.
 fn listen(
     args: &ServeArgs,
-    bound: Bound,
+    bound: BoundListeners,
     answerers: &Answerers,
-    pages: &Pages,
+    state: &AdminState,
     tasks: &mut JoinSet<()>,
 ) -> anyhow::Result<DnsServer> {
     let workers = args.udp_workers.map_or_else(cpus, usize::from);
     let limits = bound.limits(args, workers)?;
     let mut listeners = DnsServer::start(bound.dns, answerers, workers, limits)
-        .context("starting a thread for each UDP worker")?;
+        .context("cannot start the threads of the UDP workers")?;
     for listener in bound.admin {
-        tasks.spawn(listeners.serve_http(listener, admin_routes(pages.clone())));
+        tasks.spawn(listeners.serve_http(listener, admin_routes(state.clone())));
     }
     let hosts = ApiHosts::new(args.listeners.api_host.clone());
     for listener in bound.api {
-        let routes = api_routes(pages.clone(), hosts.clone());
+        let routes = api_routes(state.clone(), hosts.clone());
         tasks.spawn(listeners.serve_http(listener, routes));
     }
     if let Some(encrypted) = bound.encrypted {
@@ -282,14 +283,14 @@ fn listen(
     Ok(listeners)
 }
 
-/// Returns how many CPUs this process may use.
+/// Returns the number of CPUs that this process may use.
 fn cpus() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
 // === Signals ===
 
-/// SIGTERM, as Kubernetes sends it, and SIGINT, as a terminal does.
+/// The signals that end the process: SIGTERM, which Kubernetes sends, and SIGINT, which a terminal sends.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -297,7 +298,7 @@ struct Signals {
 
 impl Signals {
     fn new() -> anyhow::Result<Self> {
-        let listen = |kind| signal(kind).context("listening for signals");
+        let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,

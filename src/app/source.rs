@@ -1,4 +1,4 @@
-//! Where objects come from, as the flags say it: files, or an API server.
+//! The source that the flags select: files or an API server.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -11,17 +11,17 @@ use tokio::task::JoinSet;
 use tracing::warn;
 
 use crate::cli::SourceArgs;
-use crate::source::{self, Feeds, Policy, file, kube};
+use crate::source::{self, Feeds, UpdateSettings, file, kube};
 use crate::table::Publisher;
 
-/// An opened source, not running yet.
+/// A source that is open but not running.
 pub(super) enum Source {
     Files(file::Files),
     Cluster(Box<kube::Cluster>),
 }
 
 impl Source {
-    /// Opens what the flags name; without any, what `default` says.
+    /// Opens the source that the flags select; without such flags, the API server as `default` specifies.
     pub(super) async fn open(
         args: &SourceArgs,
         timing: kube::Timing,
@@ -44,52 +44,52 @@ impl Source {
         Ok(Self::Cluster(Box::new(cluster)))
     }
 
-    /// Names what is read from: snapshots of another place are of no use.
-    pub(super) fn place(&self) -> String {
+    /// Returns the location of the source. A snapshot of another location is ignored.
+    pub(super) fn location(&self) -> String {
         match self {
             Self::Files(_) => "files".to_owned(),
             Self::Cluster(cluster) => cluster.url(),
         }
     }
 
-    /// Runs the source and what follows it, on one thread of their own: to build a large table must keep no connection
-    /// waiting, and a change that was read is in the table without another thread to wake.
+    /// Runs the source and the update loop on a separate thread. Building a large table must not delay connections.
+    /// Both share the thread, so that an update reaches the table without waking another one.
     pub(super) fn spawn(
         self,
         tasks: &mut JoinSet<()>,
         feeds: &Feeds,
         publisher: Publisher,
-        policy: Policy,
+        settings: UpdateSettings,
     ) -> anyhow::Result<()> {
         let feeds = feeds.clone();
         let (running, ended) = oneshot::channel::<Infallible>();
         let work = move || {
-            let _running = running; // until this thread ends, by a panic too
-            self.run(feeds, publisher, policy);
+            let _running = running; // dropped when this thread ends, also by a panic
+            self.run(feeds, publisher, settings);
         };
         thread::Builder::new()
             .name("source".to_owned())
             .spawn(work)
-            .context("starting the thread of the source")?;
+            .context("cannot start the thread of the source")?;
         tasks.spawn(async { _ = ended.await });
         Ok(())
     }
 
-    /// Runs the source and what follows it on this thread, until the source ends.
-    fn run(mut self, feeds: Feeds, publisher: Publisher, policy: Policy) {
+    /// Runs the source and the update loop on this thread until the source ends.
+    fn run(mut self, feeds: Feeds, publisher: Publisher, settings: UpdateSettings) {
         let run = async |feeds, updates| match &mut self {
             Self::Files(files) => files.run(feeds, updates).await,
             Self::Cluster(cluster) => cluster.run(feeds, updates).await,
         };
-        let run = source::run(run, feeds, publisher, policy);
+        let run = source::run(run, feeds, publisher, settings);
         match runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime.block_on(run),
-            Err(error) => warn!(%error, "The source cannot run"),
+            Err(error) => warn!(%error, "Cannot start the runtime of the source"),
         }
     }
 }
 
-/// Says how the flags reach the API server; without any, as `default` says.
+/// Returns how to reach the API server: by the flags, or else as `default` specifies.
 pub(super) fn access(
     kubeconfig: Option<&PathBuf>,
     context: Option<&String>,

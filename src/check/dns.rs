@@ -1,86 +1,85 @@
-//! How the zones are asked for: by name servers' answers, does the server answer, and does the cluster's DNS forward to
-//! it?
+//! Checks of the server and of the cluster's DNS, by their replies.
 //!
-//! A server of ours is known by its SOA record, whose MNAME is `ns.dns.Z`. The serial is not compared: each replica has
-//! its own, and a cache may hold an older one. That another cluster's server has the same SOA record, and other
-//! endpoints, is why addresses of some services are compared too.
+//! MNAME `ns.dns.Z` in the SOA record identifies a global-dns server. The serial is not compared: each replica has its
+//! own, and a cache may have an older one. A server of another cluster has the same SOA record but other endpoints.
+//! Therefore the addresses of some services are compared too.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use super::{Check, Finding, Known, NotChecked, some_of};
+use super::{Check, Fact, Finding, NotChecked, list_some};
 use crate::table::Table;
 use crate::wire::Rcode;
 use crate::zone::{RecordType, Zone, ZoneKind, ZoneName};
 
-/// Everything that name servers were asked.
+/// The replies of all name servers.
 #[derive(Clone, Debug)]
-pub struct Dns {
-    /// `--server`: the server, asked directly.
+pub struct DnsFacts {
+    /// `--server`: the address of the server.
     pub server: Option<SocketAddr>,
-    /// The cluster's DNS.
-    pub resolver: Known<SocketAddr>,
+    /// The address of the cluster's DNS.
+    pub resolver: Fact<SocketAddr>,
     /// The zones.
     pub zones: Vec<ZoneFacts>,
 }
 
-/// What was said about one zone.
+/// The replies for one zone.
 #[derive(Clone, Debug)]
 pub struct ZoneFacts {
     /// The zone.
     pub zone: ZoneName,
-    /// What the server said; `None` without a server.
-    pub direct: Option<Direct>,
-    /// What the cluster's DNS said; `None` where there was nothing to compare with.
-    pub through: Option<Through>,
+    /// The replies of the server; `None` without a server.
+    pub server: Option<ServerReplies>,
+    /// The replies of the cluster's DNS; `None` if there is nothing to compare with.
+    pub resolver: Option<ResolverReplies>,
 }
 
-/// What the server said.
+/// The replies of the server.
 #[derive(Clone, Debug)]
-pub struct Direct {
-    /// SOA over UDP.
-    pub udp: Asked,
-    /// SOA over TCP.
-    pub tcp: Asked,
-    /// NS.
-    pub ns: Asked,
+pub struct ServerReplies {
+    /// SOA record over UDP.
+    pub udp: QueryResult,
+    /// SOA record over TCP.
+    pub tcp: QueryResult,
+    /// NS records.
+    pub ns: QueryResult,
 }
 
-/// What the cluster's DNS said.
+/// The replies of the cluster's DNS.
 #[derive(Clone, Debug)]
-pub struct Through {
-    /// SOA of the zone.
-    pub soa: Asked,
-    /// SOA of the root: whether it can answer for anything outside.
-    pub root: Asked,
-    /// Names of services, asked both ways.
+pub struct ResolverReplies {
+    /// SOA record of the zone.
+    pub soa: QueryResult,
+    /// SOA record of the root zone: shows whether the resolver can answer for other zones.
+    pub root: QueryResult,
+    /// Names of services, for comparison.
     pub samples: Vec<Sample>,
 }
 
-/// One question, asked both ways.
+/// One question, sent to the server and to the cluster's DNS.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// What was asked: `db.prod.global. A`
+    /// The question: `db.prod.global. A`
     pub question: String,
-    /// What the server said.
-    pub direct: Asked,
-    /// What the cluster's DNS said.
-    pub through: Asked,
+    /// The reply of the server.
+    pub server: QueryResult,
+    /// The reply of the cluster's DNS.
+    pub resolver: QueryResult,
 }
 
-/// A reply, or why there is none.
-pub type Asked = Result<Reply, String>;
+/// A reply, or the reason why there is none.
+pub type QueryResult = Result<Reply, String>;
 
-/// What matters of a reply.
+/// The parts of a reply that checks compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Response code.
+    /// The response code.
     pub rcode: Rcode,
-    /// AA.
+    /// The AA bit.
     pub authoritative: bool,
-    /// The answer's SOA record.
+    /// The SOA record of the answer section.
     pub soa: Option<Soa>,
-    /// The answer's records, as in a zone file but without TTLs, which a cache counts down.
+    /// The records of the answer section, as in a zone file but without TTLs, because caches decrease them.
     pub records: BTreeSet<String>,
 }
 
@@ -95,29 +94,32 @@ pub struct Soa {
     pub timers: [u32; 4],
 }
 
-/// Names that are asked both ways, in each zone.
+/// Number of services to compare in each zone.
 const SAMPLES: usize = 3;
 
-/// What to do about a server that does not answer.
-const REACH: &str = "look at the Pods behind that address (/readyz says what is missing), and whether UDP and TCP to \
-                     it are let through";
-/// What to do about a server that refuses the zone.
+/// Hint for a server that does not answer.
+const CHECK_REACHABILITY: &str = "check the Pods at this address (/readyz names what is missing), and whether a NetworkPolicy \
+                                  or firewall blocks UDP or TCP";
+/// Hint for a server that refuses the zone.
 const SAME_ZONE: &str = "give check the same --zone as serve";
-/// What to do about a server that is not ours.
+/// Hint for a server that is not global-dns.
 const OTHER_SERVER: &str =
     "give --server the address of the global-dns Service, not that of the cluster's DNS";
-/// What to do about a resolver that reaches a server of ours, but not this one.
-const OTHER_ANSWERS: &str = "the stanza forwards to another global-dns, of another cluster or with other flags: compare \
+/// Hint for a resolver that forwards to another global-dns server.
+const OTHER_ANSWERS: &str = "the stanza forwards to another global-dns server, of another cluster or with other flags: compare \
                              its address with that of the Service";
 
-/// Chooses the services whose addresses are compared.
+/// Returns the questions for the services with addresses to compare.
 pub fn samples(zone: &Zone, table: &Table) -> Vec<(String, RecordType)> {
     if zone.kind != ZoneKind::Forward {
         return Vec::new();
     }
     let services = table.sorted_services().into_iter();
     let question = |service: &crate::table::Service| {
-        let rtype = match (service.own_name.v4.first(), service.own_name.v6.first()) {
+        let rtype = match (
+            service.name_addresses.v4.first(),
+            service.name_addresses.v6.first(),
+        ) {
             (Some(_), _) => RecordType::A,
             (None, Some(_)) => RecordType::AAAA,
             (None, None) => return None,
@@ -131,7 +133,7 @@ pub fn samples(zone: &Zone, table: &Table) -> Vec<(String, RecordType)> {
     services.filter_map(question).take(SAMPLES).collect()
 }
 
-/// Finds the first name server of a `resolv.conf`.
+/// Returns the first name server of a `resolv.conf`.
 pub fn first_name_server(resolv_conf: &str) -> Option<SocketAddr> {
     const PORT: u16 = 53;
     let server = |line: &str| match line.split_whitespace().collect::<Vec<_>>().as_slice() {
@@ -141,19 +143,17 @@ pub fn first_name_server(resolv_conf: &str) -> Option<SocketAddr> {
     resolv_conf.lines().find_map(server)
 }
 
-pub(super) fn check(dns: &Dns) -> Vec<Finding> {
+pub(super) fn check(dns: &DnsFacts) -> Vec<Finding> {
     let of_zone = |zone: &ZoneFacts| {
-        let server = dns.server.zip(zone.direct.as_ref());
-        let answers = server.map(|(server, direct)| answers(server, &zone.zone, direct));
-        let soa = match &answers {
+        let server = dns.server.zip(zone.server.as_ref());
+        let result = server.map(|(server, replies)| check_server(server, &zone.zone, replies));
+        let soa = match &result {
             Some(Ok((_, soa))) => Some(soa.clone()),
             Some(Err(_)) | None => None,
         };
-        let first = match answers {
+        let first = match result {
             Some(Ok((finding, _)) | Err(finding)) => finding,
-            None => {
-                Check::Server.not_checked(&format!("the server of {}", zone.zone), &no_server())
-            }
+            None => Check::Server.not_checked(&format!("server of {}", zone.zone), &no_server()),
         };
         [first, forwarding(dns, zone, soa.as_ref())]
     };
@@ -163,192 +163,205 @@ pub(super) fn check(dns: &Dns) -> Vec<Finding> {
 fn no_server() -> NotChecked {
     NotChecked::new(
         "--server is not given",
-        "give --server the address of the global-dns Service, IP or IP:PORT",
+        "give --server the address of the global-dns Service as IP or IP:PORT",
     )
 }
 
-// === Direct ===
+// === The server ===
 
-/// Judges what the server says: its SOA record, or the finding that there is none worth comparing with.
-fn answers(
+/// Judges the replies of the server. Returns its SOA record, or the finding that there is no valid one to compare with.
+fn check_server(
     server: SocketAddr,
     zone: &ZoneName,
-    direct: &Direct,
+    replies: &ServerReplies,
 ) -> Result<(Finding, Soa), Finding> {
-    let udp = own_soa(server, zone, "UDP", &direct.udp)?;
-    let tcp = own_soa(server, zone, "TCP", &direct.tcp)?;
-    if !same_but_serial(udp, tcp) {
+    let udp = expect_soa(server, zone, "UDP", &replies.udp)?;
+    let tcp = expect_soa(server, zone, "TCP", &replies.tcp)?;
+    if !is_equal_except_serial(udp, tcp) {
         return Err(server_fault(
             server,
-            format!("has one SOA record of {zone} over UDP and another over TCP"),
-            "every replica needs the same flags",
+            format!("has different SOA records of {zone} over UDP and TCP"),
+            "give all replicas the same flags",
         ));
     }
-    check_ns(server, zone, &direct.ns)?;
+    expect_ns(server, zone, &replies.ns)?;
     let serial = udp.serial;
     let sentence = format!("{server} serves {zone} over UDP and TCP, serial {serial}");
     Ok((Check::Server.green(sentence), udp.clone()))
 }
 
-/// Returns the SOA record that the server gives over one transport, or the finding that it is not that of a server of
-/// ours.
-fn own_soa<'a>(
+/// Returns the SOA record of a reply, or the finding that it is not the record of a global-dns server.
+fn expect_soa<'a>(
     server: SocketAddr,
     zone: &ZoneName,
-    over: &str,
-    asked: &'a Asked,
+    transport: &str,
+    result: &'a QueryResult,
 ) -> Result<&'a Soa, Finding> {
-    let reply = answered(server, asked, &format!("over {over}"))?;
-    let (what, hint) = match (&reply.soa, reply.rcode) {
+    let reply = expect_reply(server, result, &format!("over {transport}"))?;
+    let (fault, hint) = match (&reply.soa, reply.rcode) {
         (_, Rcode::SERVFAIL) => (
             format!("has no complete table of {zone} yet: SERVFAIL"),
-            REACH,
+            CHECK_REACHABILITY,
         ),
         (_, Rcode::REFUSED) => (format!("does not serve {zone}: REFUSED"), SAME_ZONE),
-        (Some(soa), Rcode::NOERROR) if reply.authoritative && is_ours(soa, zone) => {
+        (Some(soa), Rcode::NOERROR) if reply.authoritative && is_of_global_dns(soa, zone) => {
             return Ok(soa);
         }
         (soa, rcode) => {
             let names = soa.as_ref().map(|soa| format!(", SOA {}", soa.names[0]));
-            let said = words(rcode) + &names.unwrap_or_default();
-            let what = format!("is no global-dns that serves {zone}: {said}");
-            (what, OTHER_SERVER)
+            let reply = rcode_name(rcode) + &names.unwrap_or_default();
+            let fault = format!("is not a global-dns server of {zone}: {reply}");
+            (fault, OTHER_SERVER)
         }
     };
-    Err(server_fault(server, what, hint))
+    Err(server_fault(server, fault, hint))
 }
 
-/// Judges the NS records that the server gives: an error is the finding that they are wrong.
-fn check_ns(server: SocketAddr, zone: &ZoneName, asked: &Asked) -> Result<(), Finding> {
-    let reply = answered(server, asked, &format!("for the NS records of {zone}"))?;
+/// Checks the NS records of a reply. An error is the finding that they are wrong.
+fn expect_ns(server: SocketAddr, zone: &ZoneName, result: &QueryResult) -> Result<(), Finding> {
+    let reply = expect_reply(server, result, &format!("for the NS records of {zone}"))?;
     let ns = &reply.records;
     if ns.contains(&format!("{zone} NS ns.dns.{zone}")) {
         return Ok(());
     }
     Err(server_fault(
         server,
-        format!("lacks the NS record of {zone}, has: {}", some_of(ns)),
+        format!(
+            "has no NS record ns.dns.{zone} for {zone}, but: {}",
+            list_some(ns)
+        ),
         "give --server the address of the global-dns Service",
     ))
 }
 
 /// Returns a reply of the server, or the finding that there is none.
-fn answered<'a>(server: SocketAddr, asked: &'a Asked, how: &str) -> Result<&'a Reply, Finding> {
-    asked
-        .as_ref()
-        .map_err(|why| server_fault(server, format!("does not answer {how}: {why}"), REACH))
+fn expect_reply<'a>(
+    server: SocketAddr,
+    result: &'a QueryResult,
+    query: &str,
+) -> Result<&'a Reply, Finding> {
+    result.as_ref().map_err(|why| {
+        server_fault(
+            server,
+            format!("does not answer {query}: {why}"),
+            CHECK_REACHABILITY,
+        )
+    })
 }
 
-/// Makes the finding that something is wrong with the server.
-fn server_fault(server: SocketAddr, what: String, hint: &str) -> Finding {
-    Check::Server.red(format!("{server} {what}"), hint)
+/// Makes the finding of a fault of the server.
+fn server_fault(server: SocketAddr, fault: String, hint: &str) -> Finding {
+    Check::Server.red(format!("{server} {fault}"), hint)
 }
 
-fn is_ours(soa: &Soa, zone: &ZoneName) -> bool {
+fn is_of_global_dns(soa: &Soa, zone: &ZoneName) -> bool {
     soa.names[0] == format!("ns.dns.{zone}")
 }
 
-fn same_but_serial(one: &Soa, other: &Soa) -> bool {
+fn is_equal_except_serial(one: &Soa, other: &Soa) -> bool {
     one.names == other.names && one.timers == other.timers
 }
 
-// === Through the cluster's DNS ===
+// === The cluster's DNS ===
 
-/// Judges what the cluster's DNS says, beside the server's SOA record.
-fn forwarding(dns: &Dns, facts: &ZoneFacts, direct: Option<&Soa>) -> Finding {
+/// Judges the replies of the cluster's DNS, compared with the SOA record of the server.
+fn forwarding(dns: &DnsFacts, facts: &ZoneFacts, server_soa: Option<&Soa>) -> Finding {
     let zone = &facts.zone;
-    let what = format!("forwarding of {zone}");
+    let subject = format!("forwarding of {zone}");
     let resolver = match (&dns.server, &dns.resolver) {
-        (None, _) => return Check::Forwarding.not_checked(&what, &no_server()),
-        (_, Err(reason)) => return Check::Forwarding.not_checked(&what, reason),
+        (None, _) => return Check::Forwarding.not_checked(&subject, &no_server()),
+        (_, Err(reason)) => return Check::Forwarding.not_checked(&subject, reason),
         (Some(_), Ok(resolver)) => *resolver,
     };
-    let (Some(direct), Some(through)) = (direct, &facts.through) else {
-        let reason = NotChecked::new(
-            "the server's own answer is missing",
-            "look at the line above first",
-        );
-        return Check::Forwarding.not_checked(&what, &reason);
+    let (Some(server_soa), Some(replies)) = (server_soa, &facts.resolver) else {
+        let reason = NotChecked::new("the server did not answer", "see the line above");
+        return Check::Forwarding.not_checked(&subject, &reason);
     };
-    match &through.soa {
+    match &replies.soa {
         Ok(reply) if reply.rcode == Rcode::SERVFAIL => {
-            let said = format!("says {}", words(reply.rcode));
-            not_answered(resolver, zone, &said, &through.root)
+            let failure = format!("returns {}", rcode_name(reply.rcode));
+            query_failed(resolver, zone, &failure, &replies.root)
         }
-        Ok(reply) => resolved(resolver, zone, reply, direct, &through.samples),
+        Ok(reply) => check_reply(resolver, zone, reply, server_soa, &replies.samples),
         Err(why) => {
-            let said = format!("does not answer: {why}");
-            not_answered(resolver, zone, &said, &through.root)
+            let failure = format!("does not answer: {why}");
+            query_failed(resolver, zone, &failure, &replies.root)
         }
     }
 }
 
-/// Judges what the cluster's DNS says if it resolves the zone, or says that there is none.
-fn resolved(
+/// Judges a reply of the cluster's DNS that is not SERVFAIL.
+fn check_reply(
     resolver: SocketAddr,
     zone: &ZoneName,
     reply: &Reply,
-    direct: &Soa,
+    server_soa: &Soa,
     samples: &[Sample],
 ) -> Finding {
-    let said = match (reply.rcode, &reply.soa) {
-        (Rcode::NOERROR, Some(soa)) if is_ours(soa, zone) => {
-            return forwarded(resolver, zone, soa, direct, samples);
+    let reason = match (reply.rcode, &reply.soa) {
+        (Rcode::NOERROR, Some(soa)) if is_of_global_dns(soa, zone) => {
+            return check_forwarded(resolver, zone, soa, server_soa, samples);
         }
         (Rcode::NOERROR, Some(soa)) => format!("its SOA record names {}", soa.names[0]),
-        (Rcode::NOERROR, None) => "it has no SOA record there".to_owned(),
-        (rcode, _) => format!("it says {}", words(rcode)),
+        (Rcode::NOERROR, None) => "it returns no SOA record".to_owned(),
+        (rcode, _) => format!("it returns {}", rcode_name(rcode)),
     };
-    not_forwarded(resolver, zone, &said)
+    not_forwarded(resolver, zone, &reason)
 }
 
-/// Judges a cluster's DNS that fails for the zone. Without a way out it fails for every name that is not forwarded.
-fn not_answered(resolver: SocketAddr, zone: &ZoneName, said: &str, root: &Asked) -> Finding {
+/// Judges a cluster's DNS that fails for the zone. Without access to the Internet, it fails for all names that it does
+/// not forward.
+fn query_failed(
+    resolver: SocketAddr,
+    zone: &ZoneName,
+    failure: &str,
+    root: &QueryResult,
+) -> Finding {
     let fails_everywhere = match root {
         Ok(reply) => reply.rcode == Rcode::SERVFAIL,
         Err(_) => true,
     };
     match fails_everywhere {
-        true => not_forwarded(resolver, zone, &format!("it {said}, for the root too")),
+        true => not_forwarded(resolver, zone, &format!("it {failure}, also for the root zone")),
         false => Check::Forwarding.red(
-            format!("{resolver} fails for {zone} alone: it {said}"),
-            "the stanza forwards to where nobody answers, or the resolver validates the public zone of that name \
-             (domain-insecure): compare the stanza's address with that of the Service",
+            format!("{resolver} fails only for {zone}: it {failure}"),
+            "no server answers at the address in the stanza, or the resolver validates the public zone of that name with \
+             DNSSEC (domain-insecure): compare the address in the stanza with that of the Service",
         ),
     }
 }
 
-/// The usual state between the installation and the stanza, so no error.
-fn not_forwarded(resolver: SocketAddr, zone: &ZoneName, said: &str) -> Finding {
+/// Makes the finding of a zone that is not forwarded. It is yellow, as usual between the installation and the stanza.
+fn not_forwarded(resolver: SocketAddr, zone: &ZoneName, reason: &str) -> Finding {
     Check::Forwarding.yellow(
-        format!("{resolver} does not forward {zone} yet: {said}"),
+        format!("{resolver} does not forward {zone} yet: {reason}"),
         "add the stanza for the zone to the cluster's DNS: see coredns/",
     )
 }
 
-/// Judges the answers of a cluster's DNS that reaches a server of ours: `soa` is its SOA record, `direct` the server's.
-fn forwarded(
+/// Judges a cluster's DNS that forwards to a global-dns server: compares its replies with those of the server.
+fn check_forwarded(
     resolver: SocketAddr,
     zone: &ZoneName,
     soa: &Soa,
-    direct: &Soa,
+    server_soa: &Soa,
     samples: &[Sample],
 ) -> Finding {
-    if !same_but_serial(soa, direct) {
-        let sentence = format!("{resolver} has another SOA record of {zone} than the server");
+    if !is_equal_except_serial(soa, server_soa) {
+        let sentence = format!("{resolver} and the server have different SOA records of {zone}");
         return Check::Forwarding.red(sentence, OTHER_ANSWERS);
     }
     let question = |sample: &'_ Sample| sample.question.clone();
     let differing = samples.iter().filter(|sample| sample.differs());
     let differing: Vec<String> = differing.map(question).collect();
     if !differing.is_empty() {
-        let names = some_of(differing);
-        let sentence = format!("{resolver} answers otherwise than the server: {names}");
+        let names = list_some(differing);
+        let sentence = format!("{resolver} and the server answer differently: {names}");
         return Check::Forwarding.red(sentence, OTHER_ANSWERS);
     }
     let mut compared = "the same SOA record".to_owned();
     if !samples.is_empty() {
-        let names = some_of(samples.iter().map(question));
+        let names = list_some(samples.iter().map(question));
         compared += &format!(", and the same answer for {names}");
     }
     let sentence = format!("{resolver} forwards {zone} to the server: {compared}");
@@ -358,11 +371,11 @@ fn forwarded(
 // === impl Sample ===
 
 impl Sample {
-    /// Tells whether the cluster's DNS answers otherwise than the server.
+    /// Returns whether the replies of the server and the cluster's DNS differ.
     pub fn differs(&self) -> bool {
-        match (&self.direct, &self.through) {
-            (Ok(direct), Ok(through)) => {
-                (direct.rcode, &direct.records) != (through.rcode, &through.records)
+        match (&self.server, &self.resolver) {
+            (Ok(server), Ok(resolver)) => {
+                (server.rcode, &server.records) != (resolver.rcode, &resolver.records)
             }
             (Err(_), _) => false, // nothing to compare with
             (Ok(_), Err(_)) => true,
@@ -370,8 +383,8 @@ impl Sample {
     }
 }
 
-/// Names a response code.
-fn words(rcode: Rcode) -> String {
+/// Returns the name of a response code.
+fn rcode_name(rcode: Rcode) -> String {
     match rcode {
         Rcode::NOERROR => "NOERROR".to_owned(),
         Rcode::FORMERR => "FORMERR".to_owned(),

@@ -1,68 +1,68 @@
-//! What Links say of the Services of their clusters: which are not mirrored, and why.
+//! Checks of Links: Services that are not mirrored, missing namespaces, names that are too long.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::objects::{Failure, Link, LinkedService};
-use super::{Check, Finding, Known, some_of};
+use super::{Check, Fact, Finding, list_some};
 use crate::mirror::{ClusterName, Namespace, ServiceKey};
 use crate::table::{ConflictKind, Origin, Rules, Service, Table};
 
-/// What Kubernetes accepts as the name of a Service (RFC 1123).
-const LONGEST_NAME: usize = 63;
-/// Reason of a condition: the namespace does not exist here. A check of its own.
+/// Maximum length of the name of a Service in Kubernetes (RFC 1123).
+const MAX_NAME_LENGTH: usize = 63;
+/// Reason of a condition: the namespace does not exist here. The check `namespaces` reports it.
 const MISSING_NAMESPACE: &str = "MissingNamespace";
-/// Reason of a condition that every headless Service has while headless mirroring is on, although it is mirrored.
+/// Reason of a condition: with headless mirroring on, every headless Service has it, although it is mirrored.
 const INVALID_SERVICE: &str = "InvalidService";
-/// Characters of a message that a report can show.
-const LONGEST_MESSAGE: usize = 120;
+/// Maximum number of characters of a condition's message in a report.
+const MAX_MESSAGE_LENGTH: usize = 120;
 
 /// Namespace and name of a service, and its cluster after aliases.
-type Place = (String, String, ClusterName);
+type RemoteService = (String, String, ClusterName);
 
-/// Lists the services that Links say are not mirrored.
+/// Reports the services that Links report as not mirrored.
 pub(super) fn status(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     let mirrored = mirrored(table, rules);
     let failures = services(links).filter_map(|(link, service)| {
         let failure = service.failure.as_ref()?;
-        let place = place(link, service, rules)?;
+        let place = remote_service(link, service, rules)?;
         let is_mirrored = failure.reason == INVALID_SERVICE && mirrored.contains(&place);
         let is_excluded = rules.excluded_clusters.contains(&place.2);
-        let is_reported = !is_mirrored && !is_excluded && !is_told_elsewhere(link, service);
-        is_reported.then(|| failure_words(&place, failure))
+        let is_reported = !is_mirrored && !is_excluded && !is_of_other_check(link, service);
+        is_reported.then(|| describe_failure(&place, failure))
     });
     let failures: BTreeSet<String> = failures.collect();
     match failures.is_empty() {
         true => Check::LinkStatus.green("no Link reports that mirroring fails"),
         false => Check::LinkStatus.yellow(
-            format!("Links report that mirroring fails: {}", some_of(failures)),
+            format!("Links report that mirroring fails: {}", list_some(failures)),
             "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the link's \
-             controller why; a headless Service must be exported with mirror.linkerd.io/exported=true",
+             controller shows the reason; export headless Services with mirror.linkerd.io/exported=true",
         ),
     }
 }
 
-/// Returns the place of a service that a Link names, if its cluster has a valid name.
-fn place(link: &Link, service: &LinkedService, rules: &Rules) -> Option<Place> {
+/// Identifies a service that a Link names, if its cluster has a valid name.
+fn remote_service(link: &Link, service: &LinkedService, rules: &Rules) -> Option<RemoteService> {
     let cluster = rules.name_of(&link.cluster.parse().ok()?);
     Some((service.namespace.clone(), service.name.clone(), cluster))
 }
 
-/// Tells whether another check reports why a service is not mirrored.
-fn is_told_elsewhere(link: &Link, service: &LinkedService) -> bool {
+/// Returns whether another check reports why a service is not mirrored.
+fn is_of_other_check(link: &Link, service: &LinkedService) -> bool {
     let failure = service.failure.as_ref();
     failure.is_some_and(|failure| failure.reason == MISSING_NAMESPACE)
-        || mirror_name(service, link).len() > LONGEST_NAME
+        || mirror_name(service, link).len() > MAX_NAME_LENGTH
 }
 
-/// Writes what a Link says of a service that is not mirrored.
-fn failure_words((namespace, name, cluster): &Place, failure: &Failure) -> String {
-    let message: String = failure.message.chars().take(LONGEST_MESSAGE).collect();
+/// Describes a service that is not mirrored, with the reason of the Link.
+fn describe_failure((namespace, name, cluster): &RemoteService, failure: &Failure) -> String {
+    let message: String = failure.message.chars().take(MAX_MESSAGE_LENGTH).collect();
     let reason = &failure.reason;
     format!("{namespace}/{name} of cluster '{cluster}' ({reason}: {message})")
 }
 
-/// Returns what is mirrored.
-fn mirrored(table: &Table, rules: &Rules) -> BTreeSet<Place> {
+/// Returns the services that are mirrored.
+fn mirrored(table: &Table, rules: &Rules) -> BTreeSet<RemoteService> {
     let place = |key: &ServiceKey, cluster: ClusterName| {
         let (namespace, service) = (&key.namespace, &key.service);
         (namespace.to_string(), service.to_string(), cluster)
@@ -77,7 +77,7 @@ fn mirrored(table: &Table, rules: &Rules) -> BTreeSet<Place> {
     headless.chain(others).collect()
 }
 
-/// Returns every service that Links name.
+/// Returns all services that Links name.
 fn services(links: &[Link]) -> impl Iterator<Item = (&Link, &LinkedService)> {
     let of_link = |link| {
         let Link { services, .. }: &Link = link;
@@ -86,16 +86,13 @@ fn services(links: &[Link]) -> impl Iterator<Item = (&Link, &LinkedService)> {
     links.iter().flat_map(of_link)
 }
 
-/// Returns what Linkerd calls the mirror of a service.
+/// Returns the name that Linkerd gives the mirror of a service.
 fn mirror_name(service: &LinkedService, link: &Link) -> String {
     format!("{}-{}", service.name, link.cluster)
 }
 
-/// Lists namespaces that do not exist here: those of exported services, and those that flags name.
-pub(super) fn namespaces(
-    links: &Known<Vec<Link>>,
-    named: &Known<Vec<(Namespace, bool)>>,
-) -> Finding {
+/// Reports namespaces that do not exist here: those of exported services, and those that flags name.
+pub(super) fn namespaces(links: &Fact<Vec<Link>>, named: &Fact<Vec<(Namespace, bool)>>) -> Finding {
     let missing = missing_namespaces(
         links.as_deref().unwrap_or_default(),
         named.as_deref().unwrap_or_default(),
@@ -111,23 +108,25 @@ pub(super) fn namespaces(
         };
     };
     let hint = format!(
-        "Linkerd mirrors into the namespace of the same name: kubectl create namespace {first}, or turn \
-         enableNamespaceCreation on for the link; if a flag names it, correct the flag"
+        "Linkerd mirrors into the namespace of the same name: kubectl create namespace {first}, or turn on \
+         enableNamespaceCreation for the link; if a flag names it, correct the flag"
     );
-    let words = missing.iter().map(|(name, of)| format!("'{name}', {of}"));
-    let sentence = format!("namespaces that do not exist here: {}", some_of(words));
+    let names = missing
+        .iter()
+        .map(|(name, source)| format!("'{name}', {source}"));
+    let sentence = format!("namespaces that do not exist here: {}", list_some(names));
     Check::Namespaces.yellow(sentence, hint)
 }
 
-/// Returns the namespaces that do not exist here, each with what names it.
+/// Returns the namespaces that do not exist here, each with the service or the flag that needs it.
 fn missing_namespaces(links: &[Link], named: &[(Namespace, bool)]) -> BTreeMap<String, String> {
     let mut missing: BTreeMap<String, String> = BTreeMap::new();
     for (link, service) in services(links) {
         let failure = service.failure.as_ref();
         if failure.is_some_and(|failure| failure.reason == MISSING_NAMESPACE) {
             let (name, cluster) = (&service.name, &link.cluster);
-            let of = format!("of {name} in cluster '{cluster}'");
-            missing.entry(service.namespace.clone()).or_insert(of);
+            let source = format!("of {name} in cluster '{cluster}'");
+            missing.entry(service.namespace.clone()).or_insert(source);
         }
     }
     for (namespace, _) in named.iter().filter(|(_, exists)| !exists) {
@@ -136,9 +135,9 @@ fn missing_namespaces(links: &[Link], named: &[(Namespace, bool)]) -> BTreeMap<S
     missing
 }
 
-/// Lists what cannot be mirrored because the mirror's name would be too long: services of other clusters here, as far as
-/// Links are known, and members of this cluster everywhere else.
-pub(super) fn long_names(table: &Table, links: &Known<Vec<Link>>, rules: &Rules) -> Finding {
+/// Reports mirrors with names that are too long: mirrors in this cluster, if Links are known, and mirrors of this
+/// cluster's members in other clusters.
+pub(super) fn long_names(table: &Table, links: &Fact<Vec<Link>>, rules: &Rules) -> Finding {
     let mut long = long_names_here(links.as_deref().unwrap_or_default());
     long.extend(
         table
@@ -146,27 +145,27 @@ pub(super) fn long_names(table: &Table, links: &Known<Vec<Link>>, rules: &Rules)
             .flat_map(|s| long_names_elsewhere(s, rules)),
     );
     match long.is_empty() {
-        true => Check::LongNames.green("no mirror has a name of more than 63 characters"),
+        true => Check::LongNames.green("no mirror needs a name of more than 63 characters"),
         false => Check::LongNames.yellow(
             format!(
-                "mirrors that Kubernetes refuses, with names of more than 63 characters: {}",
-                some_of(long)
+                "mirror names of more than the 63 characters that Kubernetes accepts: {}",
+                list_some(long)
             ),
-            "a mirror is called like its Service or its pod, a hyphen, and the cluster: shorten one of them",
+            "the name of a mirror is the name of the Service or pod, a hyphen, and the cluster: shorten one of them",
         ),
     }
 }
 
-/// Returns the mirrors in this cluster whose names would be too long.
+/// Returns the mirrors in this cluster with names that are too long.
 fn long_names_here(links: &[Link]) -> BTreeSet<String> {
     let mirrors = services(links).map(|(link, service)| (service, mirror_name(service, link)));
-    let long = mirrors.filter(|(_, name)| name.len() > LONGEST_NAME);
+    let long = mirrors.filter(|(_, name)| name.len() > MAX_NAME_LENGTH);
     long.map(|(service, name)| format!("Service/{}/{name}", service.namespace))
         .collect()
 }
 
-/// Returns the mirrors in other clusters whose names would be too long: of a service that has members in this cluster,
-/// and is exported.
+/// Returns the mirrors in other clusters with names that are too long, for a service with exported members in this
+/// cluster.
 fn long_names_elsewhere(service: &Service, rules: &Rules) -> Vec<String> {
     let mut conflicts = service.conflicts.iter();
     let local = service.endpoints.iter();
@@ -177,7 +176,7 @@ fn long_names_elsewhere(service: &Service, rules: &Rules) -> Vec<String> {
     }
     let names = hosts.into_iter().chain([service.key.service.as_str()]);
     let names = names.map(|name| format!("{name}-{}", rules.cluster_name));
-    let long = names.filter(|name| name.len() > LONGEST_NAME);
+    let long = names.filter(|name| name.len() > MAX_NAME_LENGTH);
     let namespace = &service.key.namespace;
     long.map(|name| format!("Service/{namespace}/{name} in other clusters"))
         .collect()

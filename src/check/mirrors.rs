@@ -1,25 +1,26 @@
-//! What Linkerd mirrors: whether it does, whether headless, for whom still, and through which gateways.
+//! Checks of the mirrors that Linkerd creates, and of their gateways.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::objects::{HeadlessSlice, Link, MirrorPorts};
-use super::{Check, Facts, Finding, count, links, some_of};
+use super::objects::{Link, MirrorPorts, MirrorSlice};
+use super::{Check, Facts, Finding, count, links, list_some};
 use crate::mirror::{ClusterName, Hostname, ObjectRef, SkipReason, Text};
 use crate::table::{Conflict, ConflictKind, Endpoint, Origin, Rules, Table};
 
-/// What to do about headless mirrors without endpoint mirrors.
-const BARE: &str = "over there no pod with a hostname is ready, or Linkerd's mirror controller lost them, which heals at \
-                    the next change there or within ten minutes";
-/// What to do about hosts that headless mirrors list without endpoint mirrors.
-const LOST: &str = "they are not answered; global-dns explain NAME says whether another object has the name of the \
-                    mirror; if not, restart the link's controller, and update Linkerd: before edge-26.5.1 it deletes \
-                    mirrors where two namespaces export a headless Service of one name";
+/// Hint for headless mirrors without endpoint mirrors.
+const NO_ENDPOINT_MIRRORS: &str = "no pod with a hostname is ready in the other cluster, or Linkerd's mirror controller lost \
+                                   the endpoint mirrors; it restores them at the next change there or within ten minutes";
+/// Hint for hosts that headless mirrors list without endpoint mirrors.
+const MISSING_HOSTS: &str = "these hosts are not answered; global-dns explain NAME shows whether another object has the name \
+                             of the endpoint mirror; if not, restart the link's controller and update Linkerd: before \
+                             edge-26.5.1 it deletes endpoint mirrors if two namespaces export headless Services of one \
+                             name";
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     [check_mirroring(facts), check_each_mirror(facts)].concat()
 }
 
-/// Checks whether Linkerd mirrors, and what Links say of it.
+/// Checks mirroring as a whole, and the status of Links.
 fn check_mirroring(facts: &Facts) -> Vec<Finding> {
     let Facts {
         rules,
@@ -29,55 +30,57 @@ fn check_mirroring(facts: &Facts) -> Vec<Finding> {
         ..
     } = facts;
     vec![
-        Check::Mirrors.of("mirrors", table, mirrors),
-        Check::HeadlessMirroring.of("headless mirroring", table, headless),
-        Check::OrphanedMirrors.of_both("orphaned mirrors", table, links, |table, links| {
-            orphans(table, links, rules)
+        Check::Mirrors.judge("mirrors", table, mirrors),
+        Check::HeadlessMirroring.judge("headless mirroring", table, headless_mirroring),
+        Check::OrphanedMirrors.judge_both("orphaned mirrors", table, links, |table, links| {
+            orphaned_mirrors(table, links, rules)
         }),
-        Check::LinkStatus.of_both("what Links report", table, links, |table, links| {
+        Check::LinkStatus.judge_both("link status", table, links, |table, links| {
             links::status(table, links, rules)
         }),
         links::namespaces(links, namespaces),
     ]
 }
 
-/// Checks the mirrors one by one.
+/// Checks each mirror.
 fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
-    let (table, slices, ports) = (&facts.table, &facts.headless_slices, &facts.mirror_ports);
-    let what = "clobbered headless mirrors";
+    let (table, slices, ports) = (&facts.table, &facts.mirror_slices, &facts.mirror_ports);
+    let overwritten = "overwritten headless mirrors";
     vec![
-        Check::EndpointMirrors.of("missing endpoint mirrors", table, endpoint_mirrors),
-        Check::ClobberedMirrors.of_both(what, table, slices, |table, slices| {
-            clobbered(table, slices)
+        Check::EndpointMirrors.judge("missing endpoint mirrors", table, endpoint_mirrors),
+        Check::ClobberedMirrors.judge_both(overwritten, table, slices, |table, slices| {
+            overwritten_mirrors(table, slices)
         }),
-        Check::Identity.of(
-            "mirrors that two Links write",
+        Check::Identity.judge(
+            "mirrors written by two Links",
             &facts.server_conflicts,
-            |conflicts| two_links(conflicts),
+            |conflicts| identity(conflicts),
         ),
-        Check::MirrorLabels.of("labels of mirrors", &facts.odd_labels, |odd| labels(odd)),
-        Check::LongNames.of("long names", table, |table| {
+        Check::MirrorLabels.judge("mirror labels", &facts.unwatched_objects, |objects| {
+            mirror_labels(objects)
+        }),
+        Check::LongNames.judge("long names", table, |table| {
             links::long_names(table, &facts.links, &facts.rules)
         }),
-        Check::OpaquePorts.of_both("opaque ports", table, ports, |table, ports| {
+        Check::OpaquePorts.judge_both("opaque ports", table, ports, |table, ports| {
             opaque_ports(table, ports)
         }),
-        Check::Gateways.of("gateways", table, gateways),
+        Check::Gateways.judge("gateways", table, gateways),
     ]
 }
 
-/// Returns the endpoints that mirrors stand for.
+/// Returns the endpoints that come from mirrors.
 fn mirror_endpoints(table: &Table) -> impl Iterator<Item = &Endpoint> {
     let endpoints = table.services().flat_map(|service| &service.endpoints);
     endpoints.filter(|endpoint| endpoint.origin == Origin::Mirror)
 }
 
-/// Returns every headless mirror that is used, with its cluster.
+/// Returns all headless mirrors that are used, each with its cluster.
 fn headless_mirrors(table: &Table) -> impl Iterator<Item = &(ClusterName, ObjectRef)> {
     table.services().flat_map(|service| &service.mirrors)
 }
 
-/// Returns how many mirrors there are that have no place in a headless union, probe Services aside.
+/// Counts the mirrors that are not headless, without probe Services.
 fn other_mirrors(table: &Table) -> usize {
     let is_other = |skip: &crate::mirror::Skip| skip.reason == SkipReason::NotHeadless;
     table.skipped().filter(|(_, skip)| is_other(skip)).count()
@@ -101,18 +104,18 @@ fn mirrors(table: &Table) -> Finding {
             "{} of {} ({}) with {}",
             count(headless, "headless mirror"),
             count(clusters.len(), "cluster"),
-            some_of(clusters),
+            list_some(clusters),
             count(endpoints, "endpoint"),
         ),
     })
 }
 
-/// With headless mirroring off, every export of a headless Service is mirrored with a cluster IP.
-fn headless(table: &Table) -> Finding {
-    const HINT: &str = "turn enableHeadlessServices on for the link (it is off by default), and give the pods hostnames: \
-                        a StatefulSet whose serviceName is the exported Service";
+/// Judges headless mirroring. If it is off, Linkerd mirrors headless Services with a cluster IP.
+fn headless_mirroring(table: &Table) -> Finding {
+    const HINT: &str = "turn on enableHeadlessServices for the link (it is off by default), and give the pods hostnames: \
+                        use a StatefulSet with the exported Service as its serviceName";
     let is_headless = |conflict: &&Conflict| conflict.kind == ConflictKind::Headless;
-    let torn: BTreeSet<String> = table
+    let mixed: BTreeSet<String> = table
         .conflicts()
         .filter(is_headless)
         .map(|c| format!("{} is {}", c.name, c.detail))
@@ -120,19 +123,21 @@ fn headless(table: &Table) -> Finding {
     match (headless_mirrors(table).next(), other_mirrors(table)) {
         (None, 0) => Check::HeadlessMirroring.yellow(
             "headless mirroring: not checked, there are no mirrors",
-            "look again when a cluster is linked and a headless Service exported there",
+            "link a cluster and export a headless Service there",
         ),
         (None, _) => Check::HeadlessMirroring.yellow(
             "no mirror is headless: headless mirroring is off, or no headless Service is exported",
             HINT,
         ),
-        (Some(_), _) if !torn.is_empty() => Check::HeadlessMirroring.yellow(some_of(torn), HINT),
+        (Some(_), _) if !mixed.is_empty() => {
+            Check::HeadlessMirroring.yellow(list_some(mixed), HINT)
+        }
         (Some(_), _) => Check::HeadlessMirroring.green("headless mirroring is on"),
     }
 }
 
-/// Nothing removes the mirrors of a Link that is deleted, and nothing notes that their gateway is gone.
-fn orphans(table: &Table, links: &[Link], rules: &Rules) -> Finding {
+/// Judges mirrors without a Link. If a Link is deleted, its mirrors stay, and their gateways are no longer checked.
+fn orphaned_mirrors(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     let linked = links.iter().filter_map(|link| link.cluster.parse().ok());
     let linked: BTreeSet<ClusterName> = linked.map(|link| rules.name_of(&link)).collect();
     let mut orphans: BTreeMap<ClusterName, usize> = BTreeMap::new();
@@ -144,12 +149,12 @@ fn orphans(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     if orphans.is_empty() {
         return Check::OrphanedMirrors.green("every mirror's cluster has a Link");
     }
-    let words =
+    let describe =
         |(cluster, mirrors)| format!("cluster '{cluster}' has {}", count(mirrors, "mirror"));
     Check::OrphanedMirrors.yellow(
-        format!("without a Link: {}", some_of(orphans.into_iter().map(words))),
-        "their addresses are answered as before, and nobody sees whether the gateway lives: delete the Services with that \
-         label mirror.linkerd.io/cluster-name, or leave them out with --exclude-cluster",
+        format!("mirrors without a Link: {}", list_some(orphans.into_iter().map(describe))),
+        "their addresses are still answered, and their gateways are no longer checked: delete the Services with this \
+         cluster in label mirror.linkerd.io/cluster-name, or omit it with --exclude-cluster",
     )
 }
 
@@ -162,31 +167,35 @@ fn clusters_of_mirrors(table: &Table, rules: &Rules) -> impl Iterator<Item = Clu
     headless.chain(endpoints).chain(others)
 }
 
-/// A headless mirror without any endpoint may have none over there; a host that it lists has lost its mirror.
+/// Judges headless mirrors without endpoint mirrors, and hosts that headless mirrors list without an endpoint mirror.
 fn endpoint_mirrors(table: &Table) -> Finding {
     let missing = missing_hosts(table);
-    let bare = bare_mirrors(table, &missing);
-    let without = (!bare.is_empty()).then(|| {
-        let count = count(bare.len(), "headless mirror");
-        format!("{count} without endpoint mirrors: {}", some_of(bare))
+    let empty = empty_mirrors(table, &missing);
+    let empty = (!empty.is_empty()).then(|| {
+        let count = count(empty.len(), "headless mirror");
+        format!("{count} without endpoint mirrors: {}", list_some(empty))
     });
-    let words = |(mirror, hosts): (&&ObjectRef, &Vec<&Hostname>)| {
-        format!("{mirror} lists {}", some_of(hosts))
+    let describe = |(mirror, hosts): (&&ObjectRef, &Vec<&Hostname>)| {
+        format!("{mirror} lists {}", list_some(hosts))
     };
-    let lost = (!missing.is_empty()).then(|| {
+    let hosts = (!missing.is_empty()).then(|| {
         let hosts = count(missing.values().map(Vec::len).sum(), "host");
-        let mirrors = some_of(missing.iter().map(words));
+        let mirrors = list_some(missing.iter().map(describe));
         format!("{hosts} without endpoint mirror: {mirrors}")
     });
-    let hint = if lost.is_some() { LOST } else { BARE };
-    let sentences: Vec<String> = without.into_iter().chain(lost).collect();
+    let hint = if hosts.is_some() {
+        MISSING_HOSTS
+    } else {
+        NO_ENDPOINT_MIRRORS
+    };
+    let sentences: Vec<String> = empty.into_iter().chain(hosts).collect();
     match sentences.is_empty() {
         true => Check::EndpointMirrors.green("every headless mirror has endpoint mirrors"),
         false => Check::EndpointMirrors.yellow(sentences.join("; "), hint),
     }
 }
 
-/// Returns the hosts without endpoint mirror, by the headless mirrors that list them.
+/// Returns the hosts without an endpoint mirror, by the headless mirrors that list them.
 fn missing_hosts(table: &Table) -> BTreeMap<&ObjectRef, Vec<&Hostname>> {
     let mut missing: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for host in table.services().flat_map(|service| &service.missing) {
@@ -196,22 +205,22 @@ fn missing_hosts(table: &Table) -> BTreeMap<&ObjectRef, Vec<&Hostname>> {
     missing
 }
 
-/// Returns the headless mirrors without any endpoint, sorted, but for those with `missing` ones.
-fn bare_mirrors<'t>(
+/// Returns the headless mirrors without an endpoint, sorted. Mirrors in `missing` are not among them.
+fn empty_mirrors<'t>(
     table: &'t Table,
     missing: &BTreeMap<&ObjectRef, Vec<&Hostname>>,
 ) -> Vec<&'t ObjectRef> {
-    let mut bare: Vec<&ObjectRef> = Vec::new();
+    let mut empty: Vec<&ObjectRef> = Vec::new();
     for service in table.services() {
-        let is_bare = |(cluster, _): &&(ClusterName, ObjectRef)| {
+        let is_empty = |(cluster, _): &&(ClusterName, ObjectRef)| {
             service.in_cluster(cluster.as_str()).is_empty()
         };
-        let mirrors = service.mirrors.iter().filter(is_bare);
-        bare.extend(mirrors.map(|(_, object)| object));
+        let mirrors = service.mirrors.iter().filter(is_empty);
+        empty.extend(mirrors.map(|(_, object)| object));
     }
-    bare.retain(|object| !missing.contains_key(object));
-    bare.sort();
-    bare
+    empty.retain(|object| !missing.contains_key(object));
+    empty.sort();
+    empty
 }
 
 /// Returns the namespaces and names of the headless mirrors that are used.
@@ -222,32 +231,33 @@ fn headless_names(table: &Table) -> BTreeSet<(&str, Text)> {
         .collect()
 }
 
-/// An address without hostname in a headless mirror is a gateway's: Linkerd overwrote it.
-fn clobbered(table: &Table, slices: &[HeadlessSlice]) -> Finding {
+/// Judges headless mirrors that Linkerd has overwritten. An address without a hostname is a gateway address.
+fn overwritten_mirrors(table: &Table, slices: &[MirrorSlice]) -> Finding {
     let headless = headless_names(table);
     let wrong = slices.iter().filter(|slice| {
-        !slice.nameless.is_empty()
+        !slice.without_hostname.is_empty()
             && headless.contains(&(slice.namespace.as_str(), slice.service.as_str().into()))
     });
     let wrong: BTreeSet<String> = wrong
         .map(|slice| {
             let (namespace, service) = (&slice.namespace, &slice.service);
-            let addresses = some_of(&slice.nameless);
+            let addresses = list_some(&slice.without_hostname);
             format!("Service/{namespace}/{service} lists {addresses}")
         })
         .collect();
     match wrong.is_empty() {
         true => Check::ClobberedMirrors.green("no headless mirror lists a gateway's address"),
         false => Check::ClobberedMirrors.yellow(
-            format!("overwritten with gateway addresses: {}", some_of(wrong)),
-            "what is served here is right, the mirror's own name is not: it heals when pods over there change, or within \
-             ten minutes",
+            format!("overwritten with gateway addresses: {}", list_some(wrong)),
+            "the answers of global-dns are correct, but the mirror's own name is wrong until pods in the other cluster \
+             change, or for ten minutes",
         ),
     }
 }
 
-/// Two Links whose names give one mirror's name overwrite it in turns. Only a server that runs meanwhile sees that.
-fn two_links(conflicts: &[Conflict]) -> Finding {
+/// Judges mirrors that two Links write, because the names of both give the same mirror name. Only a running server
+/// detects this.
+fn identity(conflicts: &[Conflict]) -> Finding {
     let identity = conflicts
         .iter()
         .filter(|c| c.kind == ConflictKind::Identity);
@@ -255,75 +265,75 @@ fn two_links(conflicts: &[Conflict]) -> Finding {
         .map(|c| format!("{} {}", c.name, c.detail))
         .collect();
     match changed.is_empty() {
-        true => Check::Identity.green("the server has seen no mirror become one of something else"),
+        true => Check::Identity.green("the server has seen no mirror change its service"),
         false => Check::Identity.yellow(
-            some_of(changed),
-            "rename one of the two clusters, or one of the two Services: SERVICE-CLUSTER must be another name for each",
+            list_some(changed),
+            "rename one of the two clusters or one of the two Services, so that the names SERVICE-CLUSTER differ",
         ),
     }
 }
 
-/// Mirrors have the value `true`, and this cluster's own objects no label: what has another value is in no watch.
-fn labels(odd: &[String]) -> Finding {
-    match odd.is_empty() {
+/// Judges objects that no watch selects. Mirrors have the value `true`, and this cluster's own objects lack the label.
+fn mirror_labels(unwatched: &[String]) -> Finding {
+    match unwatched.is_empty() {
         true => Check::MirrorLabels.green("every mirrored-service label is 'true'"),
         false => Check::MirrorLabels.yellow(
             format!(
-                "{} left out for the value of label mirror.linkerd.io/mirrored-service: {}",
-                count(odd.len(), "object"),
-                some_of(odd)
+                "{} ignored because of its label mirror.linkerd.io/mirrored-service: {}",
+                count(unwatched.len(), "object"),
+                list_some(unwatched)
             ),
-            "Linkerd writes 'true': set that, or remove the label from what is no mirror",
+            "set the value 'true', as Linkerd does, or remove the label if the object is not a mirror",
         ),
     }
 }
 
-/// Where the server speaks first, a proxy that detects protocols waits for the client in vain.
+/// Judges ports. If the server speaks first and the port is not opaque, the proxy waits for the client in vain.
 fn opaque_ports(table: &Table, ports: &[MirrorPorts]) -> Finding {
     let headless = headless_names(table);
-    let used = |mirror: &&MirrorPorts| {
+    let is_used = |mirror: &&MirrorPorts| {
         !mirror.unmarked.is_empty()
             && headless.contains(&(mirror.namespace.as_str(), mirror.name.as_str().into()))
     };
-    let words = |mirror: &MirrorPorts| {
+    let describe = |mirror: &MirrorPorts| {
         let (namespace, name) = (&mirror.namespace, &mirror.name);
-        format!("Service/{namespace}/{name} {}", some_of(&mirror.unmarked))
+        format!("Service/{namespace}/{name} {}", list_some(&mirror.unmarked))
     };
-    let unmarked: BTreeSet<String> = ports.iter().filter(used).map(words).collect();
+    let unmarked: BTreeSet<String> = ports.iter().filter(is_used).map(describe).collect();
     match unmarked.is_empty() {
-        true => Check::OpaquePorts.green("no port of a headless mirror has to be marked opaque"),
+        true => Check::OpaquePorts.green("no port of a headless mirror needs to be marked opaque"),
         false => Check::OpaquePorts.yellow(
-            format!("not marked opaque: {}", some_of(unmarked)),
-            "if the server speaks first there, or speaks TLS of its own, annotate the exported Service with \
-             config.linkerd.io/opaque-ports, and the client's Pod or namespace too, because endpoint mirrors do not get \
-             that annotation; an annotation of any value ends this warning",
+            format!("not marked opaque: {}", list_some(unmarked)),
+            "if the server speaks first or uses TLS of its own, annotate the exported Service with \
+             config.linkerd.io/opaque-ports, and also the client's Pod or namespace, because endpoint mirrors do not get \
+             this annotation; an annotation of any value ends this warning",
         ),
     }
 }
 
-/// Lists the clusters whose gateway is down.
+/// Reports the clusters with a gateway that is down.
 fn gateways(table: &Table) -> Finding {
     let clusters = count_endpoints(table);
     let down = clusters.iter().filter(|(_, (dead, _))| *dead > 0);
-    let words = |(cluster, (dead, all)): (&&ClusterName, &(usize, usize))| {
+    let describe = |(cluster, (dead, all)): (&&ClusterName, &(usize, usize))| {
         format!(
             "cluster '{cluster}' ({dead} of {})",
             count(*all, "endpoint")
         )
     };
-    let down: Vec<String> = down.map(words).collect();
+    let down: Vec<String> = down.map(describe).collect();
     match (down.is_empty(), clusters.is_empty()) {
-        (true, true) => Check::Gateways.green("there is no gateway to be down"),
+        (true, true) => Check::Gateways.green("there are no gateways"),
         (true, false) => Check::Gateways.green("no gateway is down"),
         (false, _) => Check::Gateways.yellow(
-            format!("the gateway is down of {}", some_of(down)),
-            "look at the gateway over there and at the way to it (linkerd multicluster gateways); --gateway-down says what \
-             is answered meanwhile",
+            format!("gateway down: {}", list_some(down)),
+            "check the gateway in the other cluster and the network to it (linkerd multicluster gateways); --gateway-down \
+             decides the answers meanwhile",
         ),
     }
 }
 
-/// Counts the endpoints behind each cluster's gateway: those that are not alive, and all.
+/// Counts the endpoints of each cluster: those behind a gateway that is down, and all.
 fn count_endpoints(table: &Table) -> BTreeMap<&ClusterName, (usize, usize)> {
     let mut clusters: BTreeMap<_, (usize, usize)> = BTreeMap::new();
     for endpoint in mirror_endpoints(table) {

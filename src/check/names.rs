@@ -1,9 +1,9 @@
-//! What is served: contradictions, and what had to be left out.
+//! Checks of the names that are served: conflicts, skipped objects, sizes of answers.
 
 use std::collections::BTreeSet;
 
 use super::objects::Link;
-use super::{Check, Facts, Finding, Known, count, some_of};
+use super::{Check, Fact, Facts, Finding, count, list_some};
 use crate::mirror::SkipReason;
 use crate::table::{Conflict, ConflictKind, Table};
 use crate::wire::whole_answer;
@@ -17,7 +17,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
                 Check::ShortNames.not_checked("short names", reason),
                 Check::Conflicts.not_checked("other conflicts", reason),
                 Check::SkippedObjects.not_checked("skipped objects", reason),
-                Check::AnswerSizes.not_checked("sizes of answers", reason),
+                Check::AnswerSizes.not_checked("answer sizes", reason),
             ];
         }
     };
@@ -29,7 +29,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     ]
 }
 
-/// Nobody answers a contested short name, and any namespace can contest one that is not pinned.
+/// Judges short names. A contested one is NXDOMAIN, and any namespace can contest one that is not pinned.
 fn short_names(table: &Table) -> Finding {
     let is_contested = |conflict: &&Conflict| conflict.kind == ConflictKind::ShortName;
     let contested: BTreeSet<String> = table
@@ -40,14 +40,14 @@ fn short_names(table: &Table) -> Finding {
     match contested.is_empty() {
         true => Check::ShortNames.green("no short name is contested"),
         false => Check::ShortNames.red(
-            some_of(contested),
-            "say whose it is, in every cluster the same: --short-name SERVICE=NAMESPACE, --default-namespace, or \
+            list_some(contested),
+            "set the owner with the same flags in every cluster: --short-name SERVICE=NAMESPACE, --default-namespace, or \
              --short-names pinned",
         ),
     }
 }
 
-/// Reports answers that no message can hold.
+/// Judges the sizes of answers.
 fn answer_sizes(table: &Table, zones: &Zones) -> Finding {
     let names = service_names(table, zones).into_iter();
     let long: Vec<String> = names
@@ -56,17 +56,17 @@ fn answer_sizes(table: &Table, zones: &Zones) -> Finding {
     match long.is_empty() {
         true => Check::AnswerSizes.green("every answer fits a message of 65,535 octets"),
         false => Check::AnswerSizes.yellow(
-            format!("longer than a message of 65,535 octets: {}", some_of(long)),
-            "over TCP, too, clients get what fits, with TC: ask for the names of single clusters, C.S.N.Z, or divide the \
-             service",
+            format!("longer than a message of 65,535 octets: {}", list_some(long)),
+            "clients get only the records that fit, with TC, also over TCP: query the names of single clusters, C.S.N.Z, or \
+             split the service",
         ),
     }
 }
 
-/// Returns the names with the longest answers: of a service's names its own has the most records, and in the zone with
-/// the longest name they are the longest.
+/// Returns the names with the longest answers. Of the names of a service, `S.N.Z` has the most records, and the zone
+/// with the longest name has the longest records.
 fn service_names(table: &Table, zones: &Zones) -> Vec<String> {
-    // Sorted, the longest first.
+    // The longest zone is the first.
     let mut forward = zones.iter().filter(|zone| zone.kind == ZoneKind::Forward);
     let Some(longest) = forward.next() else {
         return Vec::new();
@@ -79,21 +79,21 @@ fn service_names(table: &Table, zones: &Zones) -> Vec<String> {
         .collect()
 }
 
-/// Returns the answers for a name that no message can hold, with their lengths.
+/// Returns the answers for a name that do not fit into a message, with their sizes.
 fn long_answers(name: &str, table: &Table, zones: &Zones) -> Vec<String> {
-    let Some(asked) = Name::from_text(name) else {
-        return Vec::new(); // longer than any question
+    let Some(parsed) = Name::from_text(name) else {
+        return Vec::new(); // longer than a query can be
     };
     let long = RecordType::OF_SERVICES.into_iter().filter_map(|rtype| {
-        let octets = whole_answer(&answer(read(zones, table, &asked), rtype), &asked);
+        let octets = whole_answer(&answer(read(zones, table, &parsed), rtype), &parsed);
         (octets > usize::from(u16::MAX)).then(|| format!("{name} {rtype} ({octets} octets)"))
     });
     long.collect()
 }
 
-/// A Link with a selector of its own says that Services are exported by other labels than the usual one, in the other
-/// clusters' Links too: who is not exported cannot be told.
-fn conflicts(table: &Table, links: &Known<Vec<Link>>) -> Finding {
+/// Judges conflicts without a check of their own. If a Link has its own selector, other labels export Services, so
+/// `not-exported` conflicts are unreliable.
+fn conflicts(table: &Table, links: &Fact<Vec<Link>>) -> Finding {
     let mut links = links.iter().flatten();
     let own_selector = links.find(|link| link.has_own_selector);
     let is_judged = |conflict: &&Conflict| {
@@ -101,26 +101,26 @@ fn conflicts(table: &Table, links: &Known<Vec<Link>>) -> Finding {
         !is_unknown && !has_own_check(conflict.kind)
     };
     let conflicts: BTreeSet<&Conflict> = table.conflicts().filter(is_judged).collect();
-    let words = |c: &&Conflict| format!("{} ({}: {})", c.name, c.kind.name(), c.detail);
+    let describe = |c: &&Conflict| format!("{} ({}: {})", c.name, c.kind.name(), c.detail);
     match (conflicts.is_empty(), own_selector) {
-        (true, None) => Check::Conflicts.green("nothing else contradicts"),
+        (true, None) => Check::Conflicts.green("there are no other conflicts"),
         (true, Some(link)) => Check::Conflicts.green(format!(
-            "nothing else contradicts; the Link of cluster '{}' selects exported Services by other labels, so that \
-             not-exported is not judged",
+            "there are no other conflicts; not-exported is not checked, because the Link of cluster '{}' selects exported \
+             Services by other labels",
             link.cluster
         )),
         (false, _) => Check::Conflicts.yellow(
             format!(
                 "{}: {}",
                 count(conflicts.len(), "conflict"),
-                some_of(conflicts.iter().map(words))
+                list_some(conflicts.iter().map(describe))
             ),
-            "global-dns table lists them all, global-dns explain NAME those of a name",
+            "global-dns table lists all conflicts, and global-dns explain NAME those of one name",
         ),
     }
 }
 
-/// Tells whether a check of its own reports conflicts of a kind.
+/// Returns whether another check reports conflicts of this kind.
 fn has_own_check(kind: ConflictKind) -> bool {
     match kind {
         ConflictKind::ShortName | ConflictKind::Headless | ConflictKind::Identity => true,
@@ -132,24 +132,29 @@ fn has_own_check(kind: ConflictKind) -> bool {
     }
 }
 
+/// Judges skipped objects.
 fn skipped(table: &Table) -> Finding {
-    let is_odd = |reason: SkipReason| match reason {
-        SkipReason::NotHeadless | SkipReason::ExcludedCluster => false, // everyday
+    let is_problem = |reason: SkipReason| match reason {
+        SkipReason::NotHeadless | SkipReason::ExcludedCluster => false, // normal
         SkipReason::Undecodable
         | SkipReason::NoParent
         | SkipReason::NamespaceMismatch
         | SkipReason::BadName
         | SkipReason::BadAddress => true,
     };
-    let odd = table.skipped().filter(|(_, skip)| is_odd(skip.reason));
-    let odd: BTreeSet<String> = odd
+    let problems = table.skipped().filter(|(_, skip)| is_problem(skip.reason));
+    let problems: BTreeSet<String> = problems
         .map(|(object, skip)| format!("{object} ({})", skip.reason))
         .collect();
-    match odd.is_empty() {
-        true => Check::SkippedObjects.green("every object can be used"),
+    match problems.is_empty() {
+        true => Check::SkippedObjects.green("no object is skipped"),
         false => Check::SkippedObjects.yellow(
-            format!("{} left out: {}", count(odd.len(), "object"), some_of(odd)),
-            "global-dns table says in a sentence what is wrong with each",
+            format!(
+                "{} skipped: {}",
+                count(problems.len(), "object"),
+                list_some(problems)
+            ),
+            "global-dns table describes the problem of each object",
         ),
     }
 }

@@ -1,5 +1,5 @@
-//! The objects that only `check` reads: slices of headless mirrors, Links, and the probe Services of gateways. Each is
-//! read from its JSON, as far as it is looked at; what makes no sense is nothing.
+//! Objects that only `check` reads: slices of headless mirrors, Links, and the probe Services of gateways. Only the
+//! fields that checks need are parsed. Invalid objects are ignored.
 
 use std::collections::BTreeMap;
 
@@ -8,79 +8,79 @@ use serde::Deserialize;
 use crate::mirror::Kind;
 use crate::mirror::watch::key;
 
-/// Selects mirrors that are no endpoint mirrors, and their slices.
-pub const WHOLE_MIRRORS: &str =
+/// Selects mirrors of whole Services, without endpoint mirrors, and their slices.
+pub const SERVICE_MIRRORS: &str =
     "mirror.linkerd.io/mirrored-service=true,!mirror.linkerd.io/headless-mirror-svc-name";
-/// Selects what no watch does, neither as a mirror nor as an object of this cluster.
-pub const ODD_LABELS: &str =
+/// Selects objects that no watch selects, neither as a mirror nor as an object of this cluster.
+pub const UNWATCHED_OBJECTS: &str =
     "mirror.linkerd.io/mirrored-service,mirror.linkerd.io/mirrored-service!=true";
 /// Selects the probe Services of gateways.
-pub const PROBES: &str = "mirror.linkerd.io/mirrored-gateway=true";
+pub const PROBE_SERVICES: &str = "mirror.linkerd.io/mirrored-gateway=true";
 /// The API group of Links.
 pub const LINKS_GROUP: &str = "multicluster.linkerd.io";
 
 /// Label of the probe Services of gateways.
 const GATEWAY: &str = "mirror.linkerd.io/mirrored-gateway";
-/// Annotation: the tool that made an object, with its version.
+/// Annotation: the tool that created an object, with its version.
 const CREATED_BY: &str = "linkerd.io/created-by";
 
-/// Annotation: ports whose protocol the proxy must not detect.
+/// Annotation: ports without protocol detection by the proxy.
 const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
-/// Ports that are opaque without an annotation: Linkerd's defaults.
+/// Ports that are opaque without an annotation, by default in Linkerd.
 const OPAQUE_BY_DEFAULT: [u16; 8] = [25, 587, 3306, 4444, 5432, 6379, 9300, 11211];
-/// How names and application protocols of ports begin whose protocol the proxy knows.
+/// Prefixes of port names and application protocols that the proxy knows.
 const DETECTED: [&str; 4] = ["http", "grpc", "h2c", "kubernetes.io/h2c"];
 
-/// A slice of a mirror that is no endpoint mirror, as far as it is wrong.
+/// A slice of a mirror, with its addresses without a hostname.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeadlessSlice {
+pub struct MirrorSlice {
     /// Its namespace.
     pub namespace: String,
-    /// The Service that it belongs to.
+    /// The name of its Service.
     pub service: String,
-    /// Addresses without a hostname: of a headless mirror these are gateways.
-    pub nameless: Vec<String>,
+    /// Addresses without a hostname. In a headless mirror, these are gateway addresses.
+    pub without_hostname: Vec<String>,
 }
 
-/// A Link: a cluster that is mirrored from.
+/// A Link of this cluster to another cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// `spec.targetClusterName`, which mirrors have in their label.
+    /// `spec.targetClusterName`: the cluster name in the label of its mirrors.
     pub cluster: String,
-    /// `spec.selector` is not the one by default, `mirror.linkerd.io/exported=true`.
+    /// `spec.selector` differs from the default, `mirror.linkerd.io/exported=true`.
     pub has_own_selector: bool,
     /// `status.mirrorServices`.
     pub services: Vec<LinkedService>,
 }
 
-/// What a Link says of a Service of its cluster.
+/// The status of a Service in a Link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkedService {
     /// The Service's namespace.
     pub namespace: String,
-    /// Its name over there.
+    /// Its name in the other cluster.
     pub name: String,
-    /// Why it is not mirrored, if the Link says so.
+    /// The reason why it is not mirrored.
     pub failure: Option<Failure>,
 }
 
-/// A condition of a Link that says that a Service is not mirrored.
+/// A condition of a Link: a Service is not mirrored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// `reason`, one word.
+    /// `reason`: one word.
     pub reason: String,
     /// `message`.
     pub message: String,
 }
 
-/// A headless mirror, with the ports that may have to be marked opaque.
+/// A headless mirror, with the ports that may need to be marked opaque.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MirrorPorts {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// TCP ports of unknown protocol, if no annotation says which ports are opaque: `26257 (sql)`.
+    /// TCP ports of unknown protocol, if no annotation lists opaque ports: `26257 (sql)`.
     pub unmarked: Vec<String>,
 }
 
@@ -151,7 +151,7 @@ struct RawCondition {
     message: String,
 }
 
-/// A label selector, as far as it can be the one by default.
+/// The parts of a label selector that the default selector can have.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct RawSelector {
@@ -168,7 +168,7 @@ struct RawExpression {
 }
 
 impl RawSelector {
-    /// Tells whether it selects `mirror.linkerd.io/exported=true` and nothing else, in one of the two forms.
+    /// Returns whether it selects exactly `mirror.linkerd.io/exported=true`, in one of the two forms.
     fn is_default(&self) -> bool {
         let labels = self.match_labels.iter();
         let labels = labels.map(|(key, value)| (key.as_str(), value.as_str()));
@@ -191,44 +191,48 @@ struct RawEndpoint {
     hostname: Option<String>,
 }
 
-fn raw(json: &str) -> Option<RawObject> {
+fn parse(json: &str) -> Option<RawObject> {
     serde_json::from_str(json).ok()
 }
 
 impl RawMetadata {
-    /// Tells whether [`WHOLE_MIRRORS`] selects the object.
-    fn is_whole_mirror(&self) -> bool {
+    /// Returns whether [`SERVICE_MIRRORS`] selects the object.
+    fn is_service_mirror(&self) -> bool {
         self.labels.get(key::MIRRORED_SERVICE).map(String::as_str) == Some("true")
             && !self.labels.contains_key(key::HEADLESS_MIRROR)
     }
 }
 
-/// Reads an EndpointSlice, if [`WHOLE_MIRRORS`] selects it.
-pub fn headless_slice(json: &str) -> Option<HeadlessSlice> {
-    let slice = raw(json)?;
-    let is_selected = slice.metadata.is_whole_mirror();
+/// Parses an EndpointSlice. Returns `None` if [`SERVICE_MIRRORS`] does not select it.
+pub fn mirror_slice(json: &str) -> Option<MirrorSlice> {
+    let slice = parse(json)?;
+    let is_selected = slice.metadata.is_service_mirror();
     let labels = &slice.metadata.labels;
     let service = labels.get(key::SERVICE_NAME).filter(|_| is_selected)?;
     let endpoints = slice.endpoints.iter().flatten();
-    let nameless = endpoints.filter(|e| e.hostname.as_ref().is_none_or(String::is_empty));
-    Some(HeadlessSlice {
+    let without_hostname = endpoints.filter(|e| e.hostname.as_ref().is_none_or(String::is_empty));
+    Some(MirrorSlice {
         service: service.clone(),
-        nameless: nameless.flat_map(|e| e.addresses.clone()).collect(),
+        without_hostname: without_hostname.flat_map(|e| e.addresses.clone()).collect(),
         namespace: slice.metadata.namespace,
     })
 }
 
-/// Reads a Link.
+/// Parses a Link.
 pub fn link(json: &str) -> Option<Link> {
-    let RawObject { spec, status, .. } = raw(json)?;
+    let RawObject { spec, status, .. } = parse(json)?;
     Some(Link {
         cluster: spec.target_cluster_name?,
         has_own_selector: spec.selector.is_some_and(|selector| !selector.is_default()),
-        services: status.mirror_services.into_iter().map(linked).collect(),
+        services: status
+            .mirror_services
+            .into_iter()
+            .map(linked_service)
+            .collect(),
     })
 }
 
-fn linked(service: RawLinked) -> LinkedService {
+fn linked_service(service: RawLinked) -> LinkedService {
     let is_failure = |one: &RawCondition| one.kind == "Mirrored" && one.status == "False";
     let failure = service.conditions.into_iter().find(is_failure);
     LinkedService {
@@ -242,29 +246,29 @@ fn linked(service: RawLinked) -> LinkedService {
     }
 }
 
-/// Reads a Service, if it is a headless mirror.
+/// Parses a Service. Returns `None` if it is not a headless mirror.
 pub fn mirror_ports(json: &str) -> Option<MirrorPorts> {
-    let RawObject { metadata, spec, .. } = raw(json)?;
-    if !metadata.is_whole_mirror() || spec.cluster_ip.as_deref() != Some("None") {
+    let RawObject { metadata, spec, .. } = parse(json)?;
+    if !metadata.is_service_mirror() || spec.cluster_ip.as_deref() != Some("None") {
         return None;
     }
-    // Any value is a decision of the exported Service's owner.
+    // Any value shows that the owner of the exported Service has decided.
     let is_decided = metadata.annotations.contains_key(OPAQUE_PORTS);
     let ports = spec.ports.into_iter().flatten();
     let unmarked = ports.filter(|port| !is_decided && port.is_unmarked());
-    let words = |port: RawPort| match port.name {
+    let describe = |port: RawPort| match port.name {
         Some(name) => format!("{} ({name})", port.port),
         None => port.port.to_string(),
     };
     Some(MirrorPorts {
         namespace: metadata.namespace,
         name: metadata.name,
-        unmarked: unmarked.map(words).collect(),
+        unmarked: unmarked.map(describe).collect(),
     })
 }
 
 impl RawPort {
-    /// Tells whether the port may have to be marked opaque: its protocol is not known.
+    /// Returns whether the port may need to be marked opaque, because its protocol is unknown.
     fn is_unmarked(&self) -> bool {
         let is_detected = |text: &Option<String>| {
             let begins = |text: &String| DETECTED.iter().any(|start| text.starts_with(start));
@@ -277,22 +281,24 @@ impl RawPort {
     }
 }
 
-/// Names an object, if [`ODD_LABELS`] selects it, with the value of the label.
-pub fn odd_label(kind: Kind, json: &str) -> Option<String> {
+/// Returns the name of an object and the value of its label. Returns `None` if [`UNWATCHED_OBJECTS`] does not select
+/// it.
+pub fn unwatched_object(kind: Kind, json: &str) -> Option<String> {
     let RawMetadata {
         namespace,
         name,
         labels,
         ..
-    } = raw(json)?.metadata;
+    } = parse(json)?.metadata;
     let value = labels.get(key::MIRRORED_SERVICE);
     let value = value.filter(|value| *value != "true")?;
     Some(format!("{kind}/{namespace}/{name} ('{value}')"))
 }
 
-/// Reads who made a Service, if it is a gateway's probe Service: `linkerd/helm edge-26.8.3`.
-pub fn maker(json: &str) -> Option<String> {
-    let metadata = raw(json)?.metadata;
+/// Returns the version of Linkerd that created a gateway's probe Service: `linkerd/helm edge-26.8.3`. Returns `None`
+/// for any other Service.
+pub fn linkerd_version(json: &str) -> Option<String> {
+    let metadata = parse(json)?.metadata;
     let is_probe = metadata.labels.get(GATEWAY).map(String::as_str) == Some("true");
     metadata
         .annotations

@@ -1,45 +1,45 @@
-//! The API server and what the caller may do there: what is needed, and nothing else.
+//! Checks of the API server and of the permissions of the caller: all that are needed, and no dangerous others.
 
 use std::collections::BTreeSet;
 
-use super::{Check, Finding, Known, NotChecked, some_of};
+use super::{Check, Fact, Finding, NotChecked, list_some};
 use crate::mirror::Namespace;
 
 /// The API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApiServer {
-    /// It does not answer, for this reason.
+    /// It does not answer; the reason.
     Unreachable(String),
-    /// It does.
+    /// It answers.
     Reached {
         /// Its version: `v1.33.4`.
         version: String,
-        /// What it says about [`needed`].
+        /// The review of the permissions of [`needed`].
         needed: Vec<Review>,
-        /// What it says about [`not_needed`].
+        /// The review of the permissions of [`not_needed`].
         not_needed: Vec<Review>,
     },
 }
 
-/// Something that one may do, or not.
+/// A permission: a verb for a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Right {
-    /// `list`.
+pub struct Permission {
+    /// Verb: `list`.
     pub verb: &'static str,
-    /// API group; empty for the core.
+    /// API group; empty for the core group.
     pub group: &'static str,
-    /// Plural: `services`.
+    /// Resource, in the plural: `services`.
     pub resource: &'static str,
-    /// Where; `None` means everywhere.
+    /// Namespace; `None` means all namespaces.
     pub namespace: Option<Namespace>,
 }
 
-/// A right, and what the API server says about it: whether the caller has it, or why it does not say.
+/// The review of a permission by the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Review {
-    /// The right.
-    pub right: Right,
-    /// Whether the caller has it.
+    /// The permission.
+    pub permission: Permission,
+    /// Whether the caller has it, or why the API server did not review it.
     pub allowed: Result<bool, String>,
 }
 
@@ -54,8 +54,7 @@ const NEEDED: [(&str, &str, &str); 4] = [
     ("watch", DISCOVERY, "endpointslices"),
 ];
 
-/// Rights that would do harm in the wrong hands, and that nobody here needs: to change where traffic goes, to read
-/// secrets, and to start something.
+/// Dangerous permissions that global-dns does not need: to redirect traffic, to read secrets, and to start processes.
 const NOT_NEEDED: [(&str, &str, &str); 14] = [
     ("create", CORE, "services"),
     ("update", CORE, "services"),
@@ -73,56 +72,56 @@ const NOT_NEEDED: [(&str, &str, &str); 14] = [
     ("create", "apps", "deployments"),
 ];
 
-/// Lists what is needed: everywhere, or in each of `namespaces`.
-pub fn needed(namespaces: &[Namespace]) -> Vec<Right> {
-    rights(&NEEDED, namespaces)
+/// Returns the needed permissions: in each of `namespaces`, or in all namespaces if there are none.
+pub fn needed(namespaces: &[Namespace]) -> Vec<Permission> {
+    permissions(&NEEDED, namespaces)
 }
 
-/// Lists what is not needed, and asked about all the same.
-pub fn not_needed(namespaces: &[Namespace]) -> Vec<Right> {
-    let mut rights = rights(&NOT_NEEDED, namespaces);
+/// Returns the permissions that the caller should not have.
+pub fn not_needed(namespaces: &[Namespace]) -> Vec<Permission> {
+    let mut permissions = permissions(&NOT_NEEDED, namespaces);
     if !namespaces.is_empty() {
-        rights.extend(self::rights(&NEEDED, &[]));
+        permissions.extend(self::permissions(&NEEDED, &[]));
     }
-    rights
+    permissions
 }
 
-fn rights(
+fn permissions(
     of: &[(&'static str, &'static str, &'static str)],
     namespaces: &[Namespace],
-) -> Vec<Right> {
+) -> Vec<Permission> {
     let scopes: Vec<Option<Namespace>> = match namespaces {
         [] => vec![None],
         some => some.iter().cloned().map(Some).collect(),
     };
-    let right = |&(verb, group, resource)| {
-        scopes.iter().cloned().map(move |namespace| Right {
+    let permission = |&(verb, group, resource)| {
+        scopes.iter().cloned().map(move |namespace| Permission {
             verb,
             group,
             resource,
             namespace,
         })
     };
-    of.iter().flat_map(right).collect()
+    of.iter().flat_map(permission).collect()
 }
 
-/// Judges what the API server says.
-pub(super) fn check(api: &Known<ApiServer>) -> Vec<Finding> {
+/// Judges the reviews of the API server.
+pub(super) fn check(api: &Fact<ApiServer>) -> Vec<Finding> {
     match api {
         Err(reason) => {
             let mut findings = vec![Check::ApiServer.not_checked("the API server", reason)];
-            findings.extend(rights_not_checked(reason));
+            findings.extend(permissions_not_checked(reason));
             findings
         }
         Ok(ApiServer::Unreachable(why)) => {
             let mut findings = vec![Check::ApiServer.red(
-                format!("the API server cannot be asked: {why}"),
-                "in a pod it takes the ServiceAccount's token and a way to the API server; elsewhere give --kubeconfig \
-                 and --context",
+                format!("cannot reach the API server: {why}"),
+                "in a pod, check the ServiceAccount's token and the NetworkPolicy; elsewhere, give --kubeconfig and \
+                 --context",
             )];
-            findings.extend(rights_not_checked(&NotChecked::new(
-                "the API server cannot be asked",
-                "look at the line above first",
+            findings.extend(permissions_not_checked(&NotChecked::new(
+                "cannot reach the API server",
+                "see the line above",
             )));
             findings
         }
@@ -130,80 +129,83 @@ pub(super) fn check(api: &Known<ApiServer>) -> Vec<Finding> {
             needed, not_needed, ..
         }) => {
             let mut findings = vec![Check::ApiServer.green("the API server answers")];
-            findings.extend(NEEDED.map(|right| one_needed(right, needed)));
-            findings.push(none_else(not_needed));
+            findings.extend(NEEDED.map(|permission| check_needed(permission, needed)));
+            findings.push(check_not_needed(not_needed));
             findings
         }
     }
 }
 
-/// Says that no right was checked.
-fn rights_not_checked(reason: &NotChecked) -> [Finding; 2] {
+/// Returns the findings if no permission was checked.
+fn permissions_not_checked(reason: &NotChecked) -> [Finding; 2] {
     [
         Check::Permissions.not_checked("permissions", reason),
         Check::MorePermissions.not_checked("more permissions than needed", reason),
     ]
 }
 
-/// Judges one verb of one resource, in every namespace that it is needed in.
-fn one_needed((verb, group, resource): (&str, &str, &str), reviews: &[Review]) -> Finding {
-    let of_right = |review: &&Review| {
-        review.right.verb == verb
-            && review.right.group == group
-            && review.right.resource == resource
+/// Judges one verb for one resource, in each namespace that needs it.
+fn check_needed((verb, group, resource): (&str, &str, &str), reviews: &[Review]) -> Finding {
+    let is_of_permission = |review: &&Review| {
+        review.permission.verb == verb
+            && review.permission.group == group
+            && review.permission.resource == resource
     };
-    let own: Vec<&Review> = reviews.iter().filter(of_right).collect();
-    let lacking = own.iter().copied().filter(|r| r.allowed == Ok(false));
-    let lacking: Vec<&Review> = lacking.collect();
-    if !lacking.is_empty() {
+    let own: Vec<&Review> = reviews.iter().filter(is_of_permission).collect();
+    let missing = own.iter().copied().filter(|r| r.allowed == Ok(false));
+    let missing: Vec<&Review> = missing.collect();
+    if !missing.is_empty() {
         return Check::Permissions.red(
-            format!("may not {verb} {resource} {}", place(&lacking)),
-            "bind the role of the chart: list and watch on services and endpointslices, for all namespaces or for each \
-             of --namespace",
+            format!("cannot {verb} {resource} {}", scope(&missing)),
+            "bind the role of the chart: list and watch on services and endpointslices, in all namespaces or in each \
+             namespace of --namespace",
         );
     }
     match own.iter().find_map(|review| review.allowed.as_ref().err()) {
         Some(why) => Check::Permissions.yellow(
-            format!("may {verb} {resource}: not checked, {why}"),
-            "the API server did not review this right: it wants an authenticated caller",
+            format!("can {verb} {resource}: not checked, {why}"),
+            "the API server did not review this permission: authenticate to it",
         ),
-        None => Check::Permissions.green(format!("may {verb} {resource} {}", place(&own))),
+        None => Check::Permissions.green(format!("can {verb} {resource} {}", scope(&own))),
     }
 }
 
-/// Names the namespaces of reviews.
-fn place(reviews: &[&Review]) -> String {
-    let namespaces = reviews.iter().filter_map(|r| r.right.namespace.as_ref());
+/// Describes the namespaces of reviews.
+fn scope(reviews: &[&Review]) -> String {
+    let namespaces = reviews
+        .iter()
+        .filter_map(|r| r.permission.namespace.as_ref());
     let namespaces: Vec<&Namespace> = namespaces.collect();
     match namespaces.as_slice() {
         [] => "in all namespaces".to_owned(),
         [one] => format!("in namespace {one}"),
-        several => format!("in namespaces {}", some_of(several)),
+        several => format!("in namespaces {}", list_some(several)),
     }
 }
 
-fn none_else(reviews: &[Review]) -> Finding {
+/// Judges the permissions that the caller should not have.
+fn check_not_needed(reviews: &[Review]) -> Finding {
     let allowed = reviews.iter().filter(|review| review.allowed == Ok(true));
-    let words = |review: &Review| {
-        let right = &review.right;
-        let is_needed = NEEDED.contains(&(right.verb, right.group, right.resource));
-        let place = if is_needed { " in all namespaces" } else { "" };
-        format!("{} {}{place}", right.verb, right.resource)
+    let describe = |review: &Review| {
+        let permission = &review.permission;
+        let is_needed = NEEDED.contains(&(permission.verb, permission.group, permission.resource));
+        let scope = if is_needed { " in all namespaces" } else { "" };
+        format!("{} {}{scope}", permission.verb, permission.resource)
     };
-    let allowed: BTreeSet<String> = allowed.map(words).collect();
+    let allowed: BTreeSet<String> = allowed.map(describe).collect();
     if !allowed.is_empty() {
         return Check::MorePermissions.yellow(
-            format!("may do more than is needed: {}", some_of(allowed)),
-            "run global-dns with a ServiceAccount of its own that has nothing but the chart's role; as an administrator \
-             you see your own rights here",
+            format!("has more permissions than needed: {}", list_some(allowed)),
+            "run global-dns with its own ServiceAccount that has only the role of the chart; if you are an administrator, \
+             these are your own permissions",
         );
     }
     match reviews.iter().find_map(|r| r.allowed.as_ref().err()) {
         Some(why) => Check::MorePermissions.yellow(
             format!("more permissions than needed: not checked, {why}"),
-            "the API server did not review these rights: it wants an authenticated caller",
+            "the API server did not review these permissions: authenticate to it",
         ),
         None => Check::MorePermissions
-            .green("may change no Services or EndpointSlices, read no Secrets and start no Pods"),
+            .green("cannot change Services or EndpointSlices, read Secrets or start Pods"),
     }
 }

@@ -1,24 +1,24 @@
-//! A checkup for people and for programs.
+//! The diagnosis as text and as JSON.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{Category, Check, Checkup, Finding, Health};
+use super::{Category, Check, Diagnosis, Finding, Health};
 
-/// Whether a reader sees colours.
+/// Whether the text has colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colours {
-    /// On a terminal.
+pub enum Colors {
+    /// For a terminal.
     Shown,
-    /// Everywhere else.
+    /// For a file or a pipe.
     Plain,
 }
 
-/// A checkup for programs.
+/// The diagnosis as JSON.
 #[derive(Debug, Serialize)]
 struct Report<'c> {
-    /// Nothing is red.
+    /// No finding is red.
     success: bool,
     green: usize,
     yellow: usize,
@@ -36,10 +36,10 @@ struct Line<'c> {
     link: Option<String>,
 }
 
-// === impl Checkup ===
+// === impl Diagnosis ===
 
-impl Checkup {
-    /// Tells whether nothing is red.
+impl Diagnosis {
+    /// Returns whether no finding is red.
     pub fn is_success(&self) -> bool {
         self.count(Health::Red) == 0
     }
@@ -48,15 +48,15 @@ impl Checkup {
         self.0.iter().filter(|one| one.health == health).count()
     }
 
-    /// Writes the checkup for people.
-    pub fn to_text(&self, colours: Colours) -> String {
+    /// Returns the diagnosis as text.
+    pub fn to_text(&self, colors: Colors) -> String {
         let mut text = String::new();
         // Writing to a `String` cannot fail.
-        let _ = self.write(&mut text, colours);
+        let _ = self.write(&mut text, colors);
         text
     }
 
-    fn write(&self, text: &mut String, colours: Colours) -> std::fmt::Result {
+    fn write(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
         let mut last = None;
         for finding in &self.0 {
             let category = finding.check.category();
@@ -67,50 +67,50 @@ impl Checkup {
                 writeln!(text, "{gap}{title}\n{line}")?;
                 last = Some(category);
             }
-            finding.write(text, colours)?;
+            finding.write(text, colors)?;
         }
-        self.write_status(text, colours)
+        self.write_status(text, colors)
     }
 
-    /// Writes the last line: the worst that was found, and how many findings there are of each kind.
-    fn write_status(&self, text: &mut String, colours: Colours) -> std::fmt::Result {
+    /// Writes the last line: the overall result, and the number of findings of each color.
+    fn write_status(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
         let counts = [Health::Green, Health::Yellow, Health::Red];
         let counts = counts.map(|health| format!("{} {}", self.count(health), health.name()));
-        let sum = match self.is_success() {
+        let result = match self.is_success() {
             true => Health::Green,
             false => Health::Red,
         };
-        let (sign, counts) = (sum.sign(colours), counts.join(", "));
+        let (sign, counts) = (result.sign(colors), counts.join(", "));
         writeln!(text, "\nStatus: {sign} ({counts})")
     }
 }
 
 impl Finding {
-    /// Writes the finding for people: a line, and what to do about it.
-    fn write(&self, text: &mut String, colours: Colours) -> std::fmt::Result {
-        writeln!(text, "{} {}", self.health.sign(colours), self.sentence)?;
+    /// Writes the finding as text: a line and, if it is not green, the hint and the link.
+    fn write(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
+        writeln!(text, "{} {}", self.health.sign(colors), self.sentence)?;
         if let Some(hint) = &self.hint {
-            writeln!(text, "    {hint}\n    see {}", self.check.link())?;
+            writeln!(text, "    {hint}\n    see {}", self.check.reference())?;
         }
         Ok(())
     }
 }
 
-impl Serialize for Checkup {
+impl Serialize for Diagnosis {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Report {
             success: self.is_success(),
             green: self.count(Health::Green),
             yellow: self.count(Health::Yellow),
             red: self.count(Health::Red),
-            checks: self.0.iter().map(Line::of).collect(),
+            checks: self.0.iter().map(Line::from).collect(),
         }
         .serialize(serializer)
     }
 }
 
-impl<'c> Line<'c> {
-    fn of(finding: &'c Finding) -> Self {
+impl<'c> From<&'c Finding> for Line<'c> {
+    fn from(finding: &'c Finding) -> Self {
         Self {
             category: finding.check.category(),
             check: finding.check,
@@ -133,17 +133,17 @@ impl Health {
         }
     }
 
-    /// Returns the sign before a line, as `linkerd check` has it.
-    fn sign(self, colours: Colours) -> String {
+    /// Returns the sign at the start of a line, as `linkerd check` prints it.
+    fn sign(self, colors: Colors) -> String {
         // SGR 32, 33 and 31 of ECMA-48.
-        let (sign, colour) = match self {
+        let (sign, color) = match self {
             Self::Green => ('√', 32),
             Self::Yellow => ('‼', 33),
             Self::Red => ('×', 31),
         };
-        match colours {
-            Colours::Shown => format!("\u{1b}[{colour}m{sign}\u{1b}[0m"),
-            Colours::Plain => sign.to_string(),
+        match colors {
+            Colors::Shown => format!("\u{1b}[{color}m{sign}\u{1b}[0m"),
+            Colors::Plain => sign.to_string(),
         }
     }
 }

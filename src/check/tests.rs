@@ -1,18 +1,18 @@
-//! Each check: its finding, and that there is none where nothing is wrong.
+//! Tests of each check, with and without the problem, and of the report.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::dns::Dns;
+use super::dns::DnsFacts;
 use super::objects::{Failure, LinkedService};
-use super::permissions::{Review, Right, needed, not_needed};
+use super::permissions::{Permission, Review, needed, not_needed};
 use super::*;
 use crate::mirror::Namespace;
 use crate::table::{Conflict, ConflictKind};
 use crate::testing::{endpoint, gateway, listing, local, mirror, rules, table_by, zones};
 
-/// Two clusters with a database each, everything as it should be.
+/// Two clusters with a database each, without problems.
 fn healthy() -> Vec<Value> {
     vec![
         mirror("prod", "db", "east"),
@@ -33,15 +33,18 @@ fn links(clusters: &[&str]) -> Vec<Link> {
     clusters.iter().map(link).collect()
 }
 
-fn reviews(rights: Vec<Right>, allowed: impl Fn(&Right) -> Result<bool, String>) -> Vec<Review> {
-    let review = |right: Right| Review {
-        allowed: allowed(&right),
-        right,
+fn reviews(
+    permissions: Vec<Permission>,
+    allowed: impl Fn(&Permission) -> Result<bool, String>,
+) -> Vec<Review> {
+    let review = |permission: Permission| Review {
+        allowed: allowed(&permission),
+        permission,
     };
-    rights.into_iter().map(review).collect()
+    permissions.into_iter().map(review).collect()
 }
 
-/// An API server that grants what is needed, and nothing else.
+/// An API server that grants only the needed permissions.
 fn api(namespaces: &[Namespace]) -> ApiServer {
     ApiServer::Reached {
         version: "v1.33.4".to_owned(),
@@ -60,16 +63,16 @@ fn facts_by(rules: Rules, objects: &[Value]) -> Facts {
         table: Ok(table_by(&rules, objects)),
         zones: zones(&["global", "96.10.in-addr.arpa"]),
         rules,
-        headless_slices: Ok(Vec::new()),
+        mirror_slices: Ok(Vec::new()),
         links: Ok(links(&["east", "west"])),
         namespaces: Ok(Vec::new()),
         mirror_ports: Ok(Vec::new()),
-        odd_labels: Ok(Vec::new()),
+        unwatched_objects: Ok(Vec::new()),
         server_conflicts: Ok(Vec::new()),
-        makers: Ok(vec!["linkerd/helm edge-26.8.3".to_owned()]),
-        dns: Dns {
+        linkerd_versions: Ok(vec!["linkerd/helm edge-26.8.3".to_owned()]),
+        dns: DnsFacts {
             server: None,
-            resolver: Err(NotChecked::new("nobody asked", "ask")),
+            resolver: Err(NotChecked::new("not queried", "query it")),
             zones: Vec::new(),
         },
     }
@@ -95,29 +98,29 @@ fn red(sentence: &str) -> Vec<(Health, String)> {
 }
 
 #[test]
-fn nothing_is_wrong_with_a_healthy_installation() {
-    let checkup = check(&facts(&healthy()));
-    let ailing = checkup.0.iter().filter(|one| one.health != Health::Green);
-    assert_eq!(ailing.collect::<Vec<_>>(), Vec::<&Finding>::new());
-    assert!(checkup.is_success());
+fn healthy_installation_is_green() {
+    let diagnosis = check(&facts(&healthy()));
+    let problems = diagnosis.0.iter().filter(|one| one.health != Health::Green);
+    assert_eq!(problems.collect::<Vec<_>>(), Vec::<&Finding>::new());
+    assert!(diagnosis.is_success());
 }
 
 #[test]
-fn every_finding_that_is_not_green_has_a_hint_and_no_other() {
-    let nothing = || NotChecked::new("not asked", "ask");
-    let mut ignorant = facts(&[]);
-    ignorant.api = Err(nothing());
-    ignorant.table = Err(nothing());
-    ignorant.headless_slices = Err(nothing());
-    ignorant.links = Err(nothing());
-    ignorant.namespaces = Err(nothing());
-    ignorant.mirror_ports = Err(nothing());
-    ignorant.odd_labels = Err(nothing());
-    ignorant.server_conflicts = Err(nothing());
-    ignorant.makers = Err(nothing());
+fn only_findings_that_are_not_green_have_a_hint() {
+    let nothing = || NotChecked::new("not read", "read it");
+    let mut missing = facts(&[]);
+    missing.api = Err(nothing());
+    missing.table = Err(nothing());
+    missing.mirror_slices = Err(nothing());
+    missing.links = Err(nothing());
+    missing.namespaces = Err(nothing());
+    missing.mirror_ports = Err(nothing());
+    missing.unwatched_objects = Err(nothing());
+    missing.server_conflicts = Err(nothing());
+    missing.linkerd_versions = Err(nothing());
     let mut unreachable = facts(&[]);
     unreachable.api = Ok(ApiServer::Unreachable("refused".to_owned()));
-    for facts in [ignorant, unreachable, facts(&[]), facts(&healthy())] {
+    for facts in [missing, unreachable, facts(&[]), facts(&healthy())] {
         for finding in check(&facts).0 {
             let is_green = finding.health == Health::Green;
             assert_eq!(finding.hint.is_none(), is_green, "{finding:?}");
@@ -126,33 +129,33 @@ fn every_finding_that_is_not_green_has_a_hint_and_no_other() {
 }
 
 #[test]
-fn what_could_not_be_looked_at_is_yellow_and_not_red() {
-    let mut ignorant = facts(&healthy());
-    ignorant.table = Err(NotChecked::new("there is no table", "make one"));
-    let checkup = check(&ignorant);
-    let not_checked = checkup
+fn missing_fact_is_yellow() {
+    let mut missing = facts(&healthy());
+    missing.table = Err(NotChecked::new("there is no table", "make one"));
+    let diagnosis = check(&missing);
+    let not_checked = diagnosis
         .0
         .iter()
         .filter(|one| one.sentence.ends_with(": not checked, there is no table"));
     assert_eq!(not_checked.count(), 13);
-    assert!(checkup.is_success());
+    assert!(diagnosis.is_success());
 }
 
 // === The API server ===
 
 #[test]
-fn an_api_server_that_does_not_answer_is_red() {
+fn unreachable_api_server_is_red() {
     let mut facts = facts(&healthy());
     facts.api = Ok(ApiServer::Unreachable("Connection refused".to_owned()));
     let found = findings(&facts, Check::ApiServer);
     assert_eq!(
         found,
-        red("the API server cannot be asked: Connection refused")
+        red("cannot reach the API server: Connection refused")
     );
 }
 
 #[test]
-fn each_right_that_is_missing_is_red_by_its_name() {
+fn each_missing_permission_is_red() {
     for (verb, resource) in [
         ("list", "services"),
         ("watch", "services"),
@@ -162,37 +165,37 @@ fn each_right_that_is_missing_is_red_by_its_name() {
         let mut facts = facts(&healthy());
         facts.api = Ok(ApiServer::Reached {
             version: "v1.33.4".to_owned(),
-            needed: reviews(needed(&[]), |right| {
-                Ok((right.verb, right.resource) != (verb, resource))
+            needed: reviews(needed(&[]), |permission| {
+                Ok((permission.verb, permission.resource) != (verb, resource))
             }),
             not_needed: Vec::new(),
         });
         let found = findings(&facts, Check::Permissions);
         let wrong: Vec<_> = found.iter().filter(|(h, _)| *h != Health::Green).collect();
-        let sentence = format!("may not {verb} {resource} in all namespaces");
+        let sentence = format!("cannot {verb} {resource} in all namespaces");
         assert_eq!(wrong, [&(Health::Red, sentence)]);
         assert_eq!(found.len(), 4);
     }
 }
 
 #[test]
-fn rights_are_needed_in_each_namespace_that_is_watched() {
+fn permissions_are_needed_in_each_watched_namespace() {
     let namespaces: Vec<Namespace> = ["prod", "shop"].map(|n| n.parse().unwrap()).into();
     let mut facts = facts(&healthy());
     facts.api = Ok(api(&namespaces));
     let all = findings(&facts, Check::Permissions);
-    assert_eq!(all[0].1, "may list services in namespaces prod, shop");
+    assert_eq!(all[0].1, "can list services in namespaces prod, shop");
     facts.api = Ok(ApiServer::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(&namespaces), |right| {
-            let is_shop = right
+        needed: reviews(needed(&namespaces), |permission| {
+            let is_shop = permission
                 .namespace
                 .as_ref()
                 .is_some_and(|n| n.as_str() == "shop");
-            Ok(right.verb != "watch" || !is_shop)
+            Ok(permission.verb != "watch" || !is_shop)
         }),
-        not_needed: reviews(not_needed(&namespaces), |right| {
-            Ok(right.namespace.is_none() && right.resource == "services")
+        not_needed: reviews(not_needed(&namespaces), |permission| {
+            Ok(permission.namespace.is_none() && permission.resource == "services")
         }),
     });
     let found = findings(&facts, Check::Permissions);
@@ -202,33 +205,33 @@ fn rights_are_needed_in_each_namespace_that_is_watched() {
         .map(|(_, sentence)| sentence.as_str())
         .collect();
     let expected = [
-        "may not watch services in namespace shop",
-        "may not watch endpointslices in namespace shop",
+        "cannot watch services in namespace shop",
+        "cannot watch endpointslices in namespace shop",
     ];
     assert_eq!(red, expected);
-    // The same right everywhere is more than is needed.
-    let sentence = "may do more than is needed: list services in all namespaces, watch services in all namespaces";
+    // The same permission in all namespaces is more than needed.
+    let sentence = "has more permissions than needed: list services in all namespaces, watch services in all namespaces";
     assert_eq!(findings(&facts, Check::MorePermissions), yellow(sentence));
 }
 
 #[test]
-fn rights_beyond_what_is_needed_are_yellow() {
+fn permissions_beyond_the_needed_are_yellow() {
     let mut facts = facts(&healthy());
     facts.api = Ok(ApiServer::Reached {
         version: "v1.33.4".to_owned(),
         needed: reviews(needed(&[]), |_| Ok(true)),
-        not_needed: reviews(not_needed(&[]), |right| {
-            Ok(right.verb == "delete" || right.resource == "secrets")
+        not_needed: reviews(not_needed(&[]), |permission| {
+            Ok(permission.verb == "delete" || permission.resource == "secrets")
         }),
     });
     let found = findings(&facts, Check::MorePermissions);
-    let sentence = "may do more than is needed: delete endpointslices, delete services, get secrets, list secrets, watch \
+    let sentence = "has more permissions than needed: delete endpointslices, delete services, get secrets, list secrets, watch \
                     secrets";
     assert_eq!(found, yellow(sentence));
 }
 
 #[test]
-fn rights_that_are_not_reviewed_are_yellow() {
+fn permissions_that_are_not_reviewed_are_yellow() {
     let mut facts = facts(&healthy());
     facts.api = Ok(ApiServer::Reached {
         version: "v1.33.4".to_owned(),
@@ -249,7 +252,7 @@ fn rights_that_are_not_reviewed_are_yellow() {
 
 // === Mirrors ===
 
-/// A mirror with a cluster IP, as every export has without headless mirroring.
+/// A mirror with a cluster IP, as Linkerd creates it without headless mirroring.
 fn other_mirror(namespace: &str, service: &str, cluster: &str) -> Value {
     let mut mirror = mirror(namespace, service, cluster);
     mirror["spec"]["clusterIP"] = json!("10.96.3.1");
@@ -257,15 +260,15 @@ fn other_mirror(namespace: &str, service: &str, cluster: &str) -> Value {
 }
 
 #[test]
-fn mirrors_are_counted() {
+fn mirrors_clusters_and_endpoints_are_counted() {
     let found = findings(&facts(&healthy()), Check::Mirrors);
     let sentence = "2 headless mirrors of 2 clusters (east, west) with 2 endpoints";
     assert_eq!(found, green(sentence));
 }
 
 #[test]
-fn a_cluster_without_mirrors_is_yellow() {
-    // A Service of this cluster is no mirror.
+fn cluster_without_mirrors_is_yellow() {
+    // A Service of this cluster is not a mirror.
     let [service, slice] = local("prod", "db", &[("db-0", "192.0.2.1", true)]);
     let facts = facts(&[service, slice]);
     assert_eq!(
@@ -277,7 +280,7 @@ fn a_cluster_without_mirrors_is_yellow() {
 }
 
 #[test]
-fn mirrors_of_which_none_is_headless_say_that_headless_mirroring_is_off() {
+fn mirrors_without_a_headless_one_are_yellow() {
     let facts = facts(&[other_mirror("prod", "db", "east")]);
     assert_eq!(
         findings(&facts, Check::Mirrors),
@@ -289,19 +292,19 @@ fn mirrors_of_which_none_is_headless_say_that_headless_mirroring_is_off() {
 }
 
 #[test]
-fn a_service_that_is_headless_from_one_cluster_alone_is_yellow() {
+fn service_that_is_headless_in_some_clusters_only_is_yellow() {
     let mut objects = healthy();
     objects.push(other_mirror("prod", "db", "north"));
     let mut facts = facts(&objects);
     facts.links = Ok(links(&["east", "west", "north"]));
     let sentence = "prod/db is headless in east, west, but not in north";
     assert_eq!(findings(&facts, Check::HeadlessMirroring), yellow(sentence));
-    // Told once: it is no further conflict.
+    // The check `conflicts` does not report it again.
     assert_eq!(
         findings(&facts, Check::Conflicts),
-        green("nothing else contradicts")
+        green("there are no other conflicts")
     );
-    // Another service with a cluster IP is everyday.
+    // A different service with a cluster IP is normal.
     let mut objects = healthy();
     objects.push(other_mirror("prod", "web", "east"));
     let found = findings(&self::facts(&objects), Check::HeadlessMirroring);
@@ -314,7 +317,8 @@ fn mirrors_without_a_link_are_yellow() {
     objects.push(other_mirror("prod", "web", "north"));
     let mut facts = facts(&objects);
     facts.links = Ok(links(&["east"]));
-    let sentence = "without a Link: cluster 'north' has 1 mirror, cluster 'west' has 2 mirrors";
+    let sentence =
+        "mirrors without a Link: cluster 'north' has 1 mirror, cluster 'west' has 2 mirrors";
     assert_eq!(findings(&facts, Check::OrphanedMirrors), yellow(sentence));
     facts.links = Ok(links(&["east", "west", "north", "south"]));
     let sentence = "every mirror's cluster has a Link";
@@ -322,7 +326,7 @@ fn mirrors_without_a_link_are_yellow() {
 }
 
 #[test]
-fn links_are_known_by_their_own_names_whatever_their_clusters_are_called() {
+fn link_of_an_aliased_cluster_is_recognized() {
     let mut rules = rules();
     let pair = ("west".parse().unwrap(), "oregon".parse().unwrap());
     rules.cluster_aliases.extend([pair]);
@@ -330,12 +334,12 @@ fn links_are_known_by_their_own_names_whatever_their_clusters_are_called() {
     let sentence = "every mirror's cluster has a Link";
     assert_eq!(findings(&facts, Check::OrphanedMirrors), green(sentence));
     facts.links = Ok(links(&["east"]));
-    let sentence = "without a Link: cluster 'oregon' has 2 mirrors";
+    let sentence = "mirrors without a Link: cluster 'oregon' has 2 mirrors";
     assert_eq!(findings(&facts, Check::OrphanedMirrors), yellow(sentence));
 }
 
 #[test]
-fn mirrors_of_excluded_clusters_are_no_orphans() {
+fn mirrors_of_excluded_clusters_are_not_orphaned() {
     let mut rules = rules();
     rules.excluded_clusters.insert("west".parse().unwrap());
     let mut facts = facts_by(rules, &healthy());
@@ -345,7 +349,7 @@ fn mirrors_of_excluded_clusters_are_no_orphans() {
 }
 
 #[test]
-fn links_that_may_not_be_read_are_not_checked() {
+fn links_without_permission_are_not_checked() {
     let mut facts = facts(&healthy());
     facts.links = Err(NotChecked::new(
         "Links cannot be read: 403",
@@ -367,7 +371,7 @@ fn headless_mirrors_without_endpoint_mirrors_are_yellow() {
 }
 
 #[test]
-fn hosts_that_are_listed_without_an_endpoint_mirror_are_yellow_by_name() {
+fn hosts_without_an_endpoint_mirror_are_yellow() {
     let mut objects = healthy();
     let hosts = [
         ("db-0", "10.96.1.1"),
@@ -378,7 +382,7 @@ fn hosts_that_are_listed_without_an_endpoint_mirror_are_yellow_by_name() {
     let found = findings(&facts(&objects), Check::EndpointMirrors);
     let lost = "2 hosts without endpoint mirror: Service/prod/db-east lists db-1, db-2";
     assert_eq!(found, yellow(lost));
-    // A mirror whose hosts are all missing is not one of a cluster that has none.
+    // A mirror with only missing hosts does not count as one without endpoint mirrors.
     objects.push(mirror("prod", "idle", "west"));
     objects.push(mirror("prod", "cache", "east"));
     objects.push(listing("prod", "cache-east", &[("c-0", "10.96.1.7")]));
@@ -389,22 +393,22 @@ fn hosts_that_are_listed_without_an_endpoint_mirror_are_yellow_by_name() {
 }
 
 #[test]
-fn gateway_addresses_in_headless_mirrors_are_yellow_and_elsewhere_everyday() {
-    let slice = |service: &str, nameless: &[&str]| HeadlessSlice {
+fn only_gateway_addresses_in_headless_mirrors_are_yellow() {
+    let slice = |service: &str, without_hostname: &[&str]| MirrorSlice {
         namespace: "prod".to_owned(),
         service: service.to_owned(),
-        nameless: nameless.iter().map(|ip| (*ip).to_owned()).collect(),
+        without_hostname: without_hostname.iter().map(|ip| (*ip).to_owned()).collect(),
     };
     let mut objects = healthy();
     objects.push(other_mirror("prod", "web", "east"));
     let mut facts = facts(&objects);
-    facts.headless_slices = Ok(vec![
+    facts.mirror_slices = Ok(vec![
         slice("db-east", &[]),
         slice("web-east", &["198.51.100.10"]),
     ]);
     let sentence = "no headless mirror lists a gateway's address";
     assert_eq!(findings(&facts, Check::ClobberedMirrors), green(sentence));
-    facts.headless_slices = Ok(vec![
+    facts.mirror_slices = Ok(vec![
         slice("db-east", &["198.51.100.10"]),
         slice("web-east", &["198.51.100.10"]),
     ]);
@@ -412,7 +416,7 @@ fn gateway_addresses_in_headless_mirrors_are_yellow_and_elsewhere_everyday() {
     assert_eq!(findings(&facts, Check::ClobberedMirrors), yellow(sentence));
 }
 
-/// A Link of `west` that says of a service that it is not mirrored.
+/// Links, with a service of `west` that is not mirrored.
 fn failing(namespace: &str, name: &str, reason: &str) -> Vec<Link> {
     let mut links = links(&["east", "west"]);
     links[1].services.push(LinkedService {
@@ -427,17 +431,17 @@ fn failing(namespace: &str, name: &str, reason: &str) -> Vec<Link> {
 }
 
 #[test]
-fn services_that_links_say_are_not_mirrored_are_yellow_unless_they_are() {
+fn failed_mirroring_in_a_link_is_yellow_unless_there_is_a_mirror() {
     let none = "no Link reports that mirroring fails";
     let mut facts = facts(&healthy());
     assert_eq!(findings(&facts, Check::LinkStatus), green(none));
-    for (name, reason, is_told) in [
+    for (name, reason, is_reported) in [
         ("web", "Error", true),
         ("web", "InvalidService", true),
         ("db", "Error", true),
-        // What holds for every headless Service, although it is mirrored.
+        // Linkerd reports this for every headless Service, although it is mirrored.
         ("db", "InvalidService", false),
-        // A check of its own.
+        // The check `namespaces` reports it.
         ("web", "MissingNamespace", false),
     ] {
         facts.links = Ok(failing("prod", name, reason));
@@ -445,7 +449,7 @@ fn services_that_links_say_are_not_mirrored_are_yellow_unless_they_are() {
             "Links report that mirroring fails: prod/{name} of cluster 'west' ({reason}: Headless mirror services are \
              disabled)"
         );
-        let expected = if is_told {
+        let expected = if is_reported {
             yellow(&sentence)
         } else {
             green(none)
@@ -456,13 +460,13 @@ fn services_that_links_say_are_not_mirrored_are_yellow_unless_they_are() {
             "{name} {reason}"
         );
     }
-    // A mirror with a cluster IP is one, too.
+    // A mirror with a cluster IP counts as a mirror.
     let mut objects = healthy();
     objects.push(other_mirror("prod", "web", "west"));
     facts.table = Ok(table_by(&facts.rules, &objects));
     facts.links = Ok(failing("prod", "web", "InvalidService"));
     assert_eq!(findings(&facts, Check::LinkStatus), green(none));
-    // What is excluded has no mirror here that is used.
+    // Mirrors of excluded clusters are not used here.
     facts.links = Ok(failing("prod", "lost", "Error"));
     facts
         .rules
@@ -472,7 +476,7 @@ fn services_that_links_say_are_not_mirrored_are_yellow_unless_they_are() {
 }
 
 #[test]
-fn links_speak_of_clusters_by_their_own_names() {
+fn link_status_of_an_aliased_cluster_is_recognized() {
     let mut rules = rules();
     let pair = ("west".parse().unwrap(), "oregon".parse().unwrap());
     rules.cluster_aliases.extend([pair]);
@@ -498,59 +502,59 @@ fn namespaces_that_do_not_exist_here_are_yellow() {
     let hint = hint.filter(|one| one.check == Check::Namespaces);
     let hint = hint.filter_map(|one| one.hint).next().unwrap();
     assert!(hint.contains("kubectl create namespace prdo"), "{hint}");
-    // What is missing is told, whatever cannot be looked at.
-    let nothing = || NotChecked::new("not asked", "ask");
+    // A missing namespace is reported even if other facts are missing.
+    let nothing = || NotChecked::new("not read", "read it");
     facts.links = Err(nothing());
     let of_flag = "namespaces that do not exist here: 'prdo', which a flag names";
     assert_eq!(findings(&facts, Check::Namespaces), yellow(of_flag));
     facts.namespaces = Ok(Vec::new());
-    let not_checked = "missing namespaces: not checked, not asked";
+    let not_checked = "missing namespaces: not checked, not read";
     assert_eq!(findings(&facts, Check::Namespaces), yellow(not_checked));
 }
 
 #[test]
-fn mirrors_that_two_links_write_are_known_to_a_server_alone() {
+fn identity_conflict_of_a_running_server_is_yellow() {
     let conflict = |kind: ConflictKind, name: &str| Conflict {
         kind,
         name: name.to_owned(),
-        detail: "was the mirror of one, is now of another: do two links write it?".to_owned(),
+        detail: "was the mirror of one, is now the mirror of another; two Links may write it"
+            .to_owned(),
     };
     let mut facts = facts(&healthy());
     let found = findings(&facts, Check::Identity);
-    let none = "the server has seen no mirror become one of something else";
+    let none = "the server has seen no mirror change its service";
     assert_eq!(found, green(none));
     facts.server_conflicts = Ok(vec![
         conflict(ConflictKind::NotExported, "prod/db"),
         conflict(ConflictKind::Identity, "Service/prod/db-us-east"),
     ]);
-    let sentence =
-        "Service/prod/db-us-east was the mirror of one, is now of another: do two links write it?";
+    let sentence = "Service/prod/db-us-east was the mirror of one, is now the mirror of another; two Links may write it";
     assert_eq!(findings(&facts, Check::Identity), yellow(sentence));
     facts.server_conflicts = Err(NotChecked::new("only a running server can know it", "ask"));
-    let sentence = "mirrors that two Links write: not checked, only a running server can know it";
+    let sentence = "mirrors written by two Links: not checked, only a running server can know it";
     assert_eq!(findings(&facts, Check::Identity), yellow(sentence));
 }
 
 #[test]
-fn objects_that_no_watch_selects_are_yellow() {
+fn object_with_another_label_value_is_yellow() {
     let mut facts = facts(&healthy());
     let found = findings(&facts, Check::MirrorLabels);
     assert_eq!(found, green("every mirrored-service label is 'true'"));
-    facts.odd_labels = Ok(vec!["Service/prod/db-east ('True')".to_owned()]);
-    let sentence = "1 object left out for the value of label mirror.linkerd.io/mirrored-service: Service/prod/db-east \
+    facts.unwatched_objects = Ok(vec!["Service/prod/db-east ('True')".to_owned()]);
+    let sentence = "1 object ignored because of its label mirror.linkerd.io/mirrored-service: Service/prod/db-east \
                     ('True')";
     assert_eq!(findings(&facts, Check::MirrorLabels), yellow(sentence));
 }
 
 #[test]
-fn mirrors_whose_names_would_be_too_long_are_yellow() {
-    let none = "no mirror has a name of more than 63 characters";
+fn mirror_names_that_are_too_long_are_yellow() {
+    let none = "no mirror needs a name of more than 63 characters";
     let of = |objects: &[Value], links: Option<Vec<Link>>| {
         let mut facts = facts(objects);
-        facts.links = links.ok_or_else(|| NotChecked::new("not asked", "ask"));
+        facts.links = links.ok_or_else(|| NotChecked::new("not read", "read it"));
         findings(&facts, Check::LongNames)
     };
-    // This cluster is called `hub`: four characters more.
+    // This cluster is `hub`: `-hub` has four characters.
     let (fits, long) = ("h".repeat(59), "h".repeat(60));
     let own = |service: &str, host: &str, is_exported: bool| {
         let [mut service, slice] = local("prod", service, &[(host, "192.0.2.1", true)]);
@@ -561,16 +565,16 @@ fn mirrors_whose_names_would_be_too_long_are_yellow() {
     };
     let sentence = |name: &str| {
         format!(
-            "mirrors that Kubernetes refuses, with names of more than 63 characters: Service/prod/{name}"
+            "mirror names of more than the 63 characters that Kubernetes accepts: Service/prod/{name}"
         )
     };
     assert_eq!(of(&own(&fits, &fits, true), None), green(none));
     let here = sentence(&format!("{long}-hub in other clusters"));
     assert_eq!(of(&own(&long, "h-0", true), None), yellow(&here));
     assert_eq!(of(&own("web", &long, true), None), yellow(&here));
-    // A member here only is mirrored nowhere.
+    // A Service that is not exported is not mirrored.
     assert_eq!(of(&own("db", &long, false), None), green(none));
-    // `-west` is five.
+    // `-west` has five characters.
     let links = Some(failing("prod", &"h".repeat(58), "InvalidService"));
     assert_eq!(of(&healthy(), links), green(none));
     let there = failing("prod", &fits, "InvalidService");
@@ -583,19 +587,19 @@ fn mirrors_whose_names_would_be_too_long_are_yellow() {
 }
 
 #[test]
-fn ports_that_may_have_to_be_opaque_are_yellow() {
+fn unmarked_ports_are_yellow() {
     let mirror = |name: &str, unmarked: &[&str]| MirrorPorts {
         namespace: "prod".to_owned(),
         name: name.to_owned(),
         unmarked: unmarked.iter().map(|port| (*port).to_owned()).collect(),
     };
     let mut facts = facts(&healthy());
-    // What is no mirror that is used is no concern.
+    // Mirrors that are not used are ignored.
     facts.mirror_ports = Ok(vec![mirror("db-east", &[]), mirror("x-east", &["9 (x)"])]);
     let found = findings(&facts, Check::OpaquePorts);
     assert_eq!(
         found,
-        green("no port of a headless mirror has to be marked opaque")
+        green("no port of a headless mirror needs to be marked opaque")
     );
     let unmarked = ["4222 (client)", "6222"];
     facts.mirror_ports = Ok(vec![mirror("db-east", &unmarked), mirror("db-west", &[])]);
@@ -604,12 +608,12 @@ fn ports_that_may_have_to_be_opaque_are_yellow() {
 }
 
 #[test]
-fn gateways_that_are_down_are_yellow_by_cluster() {
+fn gateways_that_are_down_are_yellow() {
     let mut objects = healthy();
     objects.push(endpoint("prod", "db", "west", "db-1", &["10.96.2.2"]));
     objects.push(gateway("prod", "db-1-west", false));
     let found = findings(&facts(&objects), Check::Gateways);
-    let sentence = "the gateway is down of cluster 'west' (1 of 2 endpoints)";
+    let sentence = "gateway down: cluster 'west' (1 of 2 endpoints)";
     assert_eq!(found, yellow(sentence));
     let found = findings(&facts(&healthy()), Check::Gateways);
     assert_eq!(found, green("no gateway is down"));
@@ -618,12 +622,13 @@ fn gateways_that_are_down_are_yellow_by_cluster() {
 // === Names ===
 
 #[test]
-fn a_short_name_that_several_claim_is_red_until_a_flag_decides() {
+fn contested_short_name_is_red_unless_it_is_pinned() {
     let mut objects = healthy();
     objects.push(mirror("shop", "db", "east"));
     objects.push(endpoint("shop", "db", "east", "shop-db-0", &["10.96.1.9"]));
     let found = findings(&facts(&objects), Check::ShortNames);
-    let sentence = "'db' is claimed by namespaces prod, shop; no flag decides, so it is NXDOMAIN";
+    let sentence =
+        "'db' is claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN";
     assert_eq!(found, red(sentence));
     let mut pinned = rules();
     let pin = ("db".parse().unwrap(), "shop".parse().unwrap());
@@ -642,40 +647,39 @@ fn other_conflicts_are_yellow() {
 }
 
 #[test]
-fn links_with_a_selector_of_their_own_do_not_make_not_exported() {
+fn not_exported_is_ignored_if_a_link_has_its_own_selector() {
     let mut objects = healthy();
     objects.extend(local("prod", "db", &[("db-0", "192.0.2.1", true)]));
     let mut facts = facts(&objects);
     facts.links.as_mut().unwrap()[1].has_own_selector = true;
-    let sentence = "nothing else contradicts; the Link of cluster 'west' selects exported Services by other labels, \
-                    so that not-exported is not judged";
+    let sentence = "there are no other conflicts; not-exported is not checked, because the Link of cluster 'west' selects \
+                    exported Services by other labels";
     assert_eq!(findings(&facts, Check::Conflicts), green(sentence));
-    // Other conflicts are told as before.
+    // Other conflicts are still reported.
     let annotations = &mut objects[0]["metadata"]["annotations"];
     annotations["global-dns/ttl"] = json!("soon");
     facts.table = Ok(table_by(&facts.rules, &objects));
-    let sentence =
-        "1 conflict: prod/db (annotation: annotation global-dns/ttl=soon makes no sense)";
+    let sentence = "1 conflict: prod/db (annotation: annotation global-dns/ttl=soon is invalid)";
     assert_eq!(findings(&facts, Check::Conflicts), yellow(sentence));
 }
 
 #[test]
-fn objects_that_cannot_be_used_are_yellow_and_those_of_no_concern_are_not() {
+fn only_unusable_objects_are_yellow() {
     let mut objects = healthy();
     objects.push(other_mirror("prod", "web", "east"));
     let found = findings(&facts(&objects), Check::SkippedObjects);
-    assert_eq!(found, green("every object can be used"));
+    assert_eq!(found, green("no object is skipped"));
     objects.push(endpoint("prod", "db", "east", "db-9", &["0.0.0.0"]));
     let found = findings(&facts(&objects), Check::SkippedObjects);
     assert_eq!(
         found,
-        yellow("1 object left out: Service/prod/db-9-east (bad-address)")
+        yellow("1 object skipped: Service/prod/db-9-east (bad-address)")
     );
 }
 
-/// The figures of the README: 18 octets and the target for each SRV record, of all that a message holds.
+/// README.md has these figures: each SRV record takes 18 octets and the target.
 #[test]
-fn answers_that_no_message_holds_are_yellow() {
+fn answers_that_exceed_a_message_are_yellow() {
     let many = |count: usize| {
         let mut objects = vec![mirror("prod", "db", "east")];
         objects.extend((0..count).map(|number| {
@@ -699,30 +703,30 @@ fn answers_that_no_message_holds_are_yellow() {
 // === Versions ===
 
 #[test]
-fn versions_of_everybody_are_told() {
+fn versions_are_reported() {
     let mut facts = facts(&healthy());
     let ours = concat!("global-dns ", env!("CARGO_PKG_VERSION"));
     let all = [
         ours,
         "Kubernetes v1.33.4",
-        "Linkerd's multicluster extension by linkerd/helm edge-26.8.3",
+        "Linkerd multicluster extension linkerd/helm edge-26.8.3",
     ];
     let expected: Vec<_> = all.map(|one| (Health::Green, one.to_owned())).into();
     assert_eq!(findings(&facts, Check::Versions), expected);
-    facts.makers = Ok(Vec::new());
+    facts.linkerd_versions = Ok(Vec::new());
     let last = findings(&facts, Check::Versions).pop().unwrap();
-    let sentence = "Linkerd's version is not told by any gateway's probe Service";
+    let sentence = "Linkerd: unknown version, because no gateway's probe Service has it";
     assert_eq!(vec![last], green(sentence));
 }
 
 #[test]
-fn a_kubernetes_that_hides_dead_gateways_is_yellow() {
+fn kubernetes_before_1_22_is_yellow() {
     for (version, health) in [
         ("v1.21.14", Health::Yellow),
         ("v1.22.0", Health::Green),
         ("v1.33.4-gke.100", Health::Green),
         ("v1.31+", Health::Green),
-        ("v0.0.0-master", Health::Green), // built without its version
+        ("v0.0.0-master", Health::Green), // built without a version
         ("unknown", Health::Green),
     ] {
         let mut facts = facts(&healthy());
@@ -739,83 +743,94 @@ fn a_kubernetes_that_hides_dead_gateways_is_yellow() {
 // === The report ===
 
 #[test]
-fn lines_are_grouped_and_those_that_are_not_green_have_a_hint_and_a_link() {
-    let checkup = Checkup(vec![
+fn text_has_categories_hints_and_references() {
+    let diagnosis = Diagnosis(vec![
         Check::ApiServer.green("it answers"),
-        Check::Permissions.red("may not list services", "bind the role"),
+        Check::Permissions.red("cannot list services", "bind the role"),
         Check::Gateways.yellow("a gateway is down", "look at it"),
     ]);
     let expected = format!(
-        "API server\n----------\n√ it answers\n× may not list services\n    bind the role\n    see {}\n\n\
+        "API server\n----------\n√ it answers\n× cannot list services\n    bind the role\n    see {}\n\n\
          Mirrors\n-------\n‼ a gateway is down\n    look at it\n    see {}\n\n\
          Status: × (1 green, 1 yellow, 1 red)\n",
-        Check::Permissions.link(),
-        Check::Gateways.link(),
+        Check::Permissions.reference(),
+        Check::Gateways.reference(),
     );
-    assert_eq!(checkup.to_text(Colours::Plain), expected);
-    let coloured = checkup.to_text(Colours::Shown);
+    assert_eq!(diagnosis.to_text(Colors::Plain), expected);
+    let colored = diagnosis.to_text(Colors::Shown);
     for sign in [
         "\u{1b}[32m√\u{1b}[0m",
         "\u{1b}[33m‼\u{1b}[0m",
         "\u{1b}[31m×\u{1b}[0m",
     ] {
-        assert!(coloured.contains(sign), "{coloured:?}");
+        assert!(colored.contains(sign), "{colored:?}");
     }
 }
 
 #[test]
-fn programs_get_the_same_lines() {
-    let checkup = Checkup(vec![
+fn json_has_the_same_findings() {
+    let diagnosis = Diagnosis(vec![
         Check::ApiServer.green("it answers"),
-        Check::MorePermissions.yellow("may do more", "bind less"),
+        Check::MorePermissions.yellow("has more permissions", "bind less"),
     ]);
     let expected = json!({
         "success": true, "green": 1, "yellow": 1, "red": 0,
         "checks": [
             {"category": "api-server", "check": "api-server", "health": "green", "sentence": "it answers",
              "hint": null, "link": null},
-            {"category": "api-server", "check": "more-permissions", "health": "yellow", "sentence": "may do more",
+            {"category": "api-server", "check": "more-permissions", "health": "yellow", "sentence": "has more permissions",
              "hint": "bind less", "link": Check::MorePermissions.link()},
         ],
     });
-    assert_eq!(serde_json::to_value(&checkup).unwrap(), expected);
+    assert_eq!(serde_json::to_value(&diagnosis).unwrap(), expected);
 }
 
 #[test]
-fn a_report_names_some_of_many() {
-    assert_eq!(some_of([1, 2, 3, 4, 5]), "1, 2, 3, 4, 5");
-    assert_eq!(some_of(1..=7), "1, 2, 3, 4, 5 and 2 more");
+fn long_list_is_shortened() {
+    assert_eq!(list_some([1, 2, 3, 4, 5]), "1, 2, 3, 4, 5");
+    assert_eq!(list_some(1..=7), "1, 2, 3, 4, 5 and 2 more");
 }
 
 #[test]
-fn every_check_has_a_heading_of_its_own_in_the_readme() {
-    let readme = include_str!("../../README.md");
-    let (_, section) = readme.split_once("\n## Checks\n").unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let headings = section.lines().filter_map(|line| line.strip_prefix("### "));
-    let anchors: Vec<String> = headings.map(anchor).collect();
-    let wanted = Check::ALL.map(|check| check.anchor().to_owned());
-    assert_eq!(anchors, wanted);
-    // GitHub numbers anchors that occur twice.
-    let every = readme.lines().filter(|line| line.starts_with('#'));
-    let every: Vec<String> = every
-        .map(|line| anchor(line.trim_start_matches(['#', ' '])))
-        .collect();
-    for anchor in &wanted {
-        assert_eq!(
-            every.iter().filter(|one| *one == anchor).count(),
-            1,
-            "{anchor}"
-        );
+fn every_check_has_a_section_in_the_readme() {
+    let readme = include_str!("README.md");
+    let headings = readme.lines().filter_map(|line| line.strip_prefix("## "));
+    let expected = Check::ALL.map(Check::heading);
+    assert_eq!(headings.collect::<Vec<_>>(), expected);
+    for check in Check::ALL {
+        let documentation = check.documentation();
+        let (heading, text) = documentation.split_once("\n\n").unwrap();
+        assert_eq!(heading, check.heading());
+        assert!(text.len() > 40 && !text.contains("## "), "{documentation}");
+        assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{text:?}");
     }
-    assert_eq!(BTreeSet::from(wanted).len(), Check::ALL.len());
 }
 
-/// The anchor that GitHub makes of a heading: lower case, spaces to hyphens, nothing but letters, digits and hyphens.
-fn anchor(heading: &str) -> String {
-    let lower = heading.to_lowercase().replace(' ', "-");
-    lower
-        .chars()
-        .filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
-        .collect()
+#[test]
+fn names_and_anchors_are_unique_and_lowercase() {
+    let is_anchor = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    let names = BTreeSet::from(Check::ALL.map(Check::name));
+    let anchors = BTreeSet::from(Check::ALL.map(Check::anchor));
+    assert_eq!(
+        (names.len(), anchors.len()),
+        (Check::ALL.len(), Check::ALL.len())
+    );
+    assert!(names.iter().all(|name| is_anchor(name)), "{names:?}");
+    assert!(
+        anchors.iter().all(|anchor| is_anchor(anchor)),
+        "{anchors:?}"
+    );
+}
+
+#[test]
+fn link_is_a_url_if_there_is_a_repository() {
+    let check = Check::MorePermissions;
+    let path = "src/check/README.md#more-permissions-than-needed";
+    assert_eq!(check.link_in(""), path);
+    let command = "global-dns check --explain more-permissions";
+    assert_eq!(check.reference_in(""), command);
+    let repository = "https://git.example.com/dns/global-dns";
+    let url = format!("{repository}/blob/main/{path}");
+    assert_eq!(check.link_in(repository), url);
+    assert_eq!(check.reference_in(repository), url);
 }

@@ -1,31 +1,34 @@
-//! Who runs in which version.
+//! The check of versions.
 
 use std::collections::BTreeSet;
 
 use super::permissions::ApiServer;
-use super::{Check, Facts, Finding, some_of};
+use super::{Check, Facts, Finding, list_some};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut findings = vec![Check::Versions.green(format!("global-dns {}", crate::VERSION))];
     match &facts.api {
         Ok(ApiServer::Reached { version, .. }) => findings.push(kubernetes(version)),
-        Ok(ApiServer::Unreachable(_)) => {} // said once already
-        Err(reason) => findings.push(Check::Versions.not_checked("Kubernetes' version", reason)),
+        Ok(ApiServer::Unreachable(_)) => {} // another check reports it
+        Err(reason) => findings.push(Check::Versions.not_checked("version of Kubernetes", reason)),
     }
-    findings.push(match &facts.makers {
-        Ok(makers) => {
-            let makers: BTreeSet<&String> = makers.iter().collect();
-            Check::Versions.green(match makers.is_empty() {
-                true => "Linkerd's version is not told by any gateway's probe Service".to_owned(),
-                false => format!("Linkerd's multicluster extension by {}", some_of(makers)),
+    findings.push(match &facts.linkerd_versions {
+        Ok(versions) => {
+            let versions: BTreeSet<&String> = versions.iter().collect();
+            Check::Versions.green(match versions.is_empty() {
+                true => {
+                    "Linkerd: unknown version, because no gateway's probe Service has it".to_owned()
+                }
+                false => format!("Linkerd multicluster extension {}", list_some(versions)),
             })
         }
-        Err(reason) => Check::Versions.not_checked("Linkerd's version", reason),
+        Err(reason) => Check::Versions.not_checked("version of Linkerd", reason),
     });
     findings
 }
 
-/// Until Kubernetes 1.22, addresses that are not ready were mirrored into slices as ready (kubernetes/kubernetes#102683).
+/// Judges the version of Kubernetes. Before 1.22, it mirrored addresses that were not ready into slices as ready
+/// (kubernetes/kubernetes#102683).
 fn kubernetes(version: &str) -> Finding {
     let sentence = format!("Kubernetes {version}");
     let mut numbers = version.trim_start_matches('v').split(['.', '-', '+']);
@@ -33,7 +36,8 @@ fn kubernetes(version: &str) -> Finding {
     match (number(), number()) {
         (Some(1), Some(minor)) if minor < 22 => Check::Versions.yellow(
             sentence,
-            "slices of this version may call an endpoint ready whose gateway is down; that is mended in Kubernetes 1.22",
+            "with this version, EndpointSlices may report ready although the gateway is down; update Kubernetes to 1.22 or \
+             later",
         ),
         _ => Check::Versions.green(sentence),
     }

@@ -1,4 +1,4 @@
-//! Flags that say who may ask, and how fast.
+//! Flags of access control and rate limits.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -8,11 +8,11 @@ use clap::Args;
 
 use crate::wire::{Access, Network};
 
-/// Who may ask, and how fast.
+/// Access control and rate limits of clients.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Clients")]
 pub struct AccessArgs {
-    /// Answer only these clients, such as 10.0.0.0/8; others are refused (repeatable) [default: everybody]
+    /// Network of clients that are answered, for example 10.0.0.0/8; all other clients get REFUSED (repeatable) [default: all clients]
     #[arg(
         long,
         env = "GLOBAL_DNS_ALLOW",
@@ -21,7 +21,7 @@ pub struct AccessArgs {
     )]
     pub allow: Vec<Network>,
 
-    /// Clients that may ask over UDP as fast as they like (repeatable) [default: addresses that are not on the Internet, and those around the pod's and its node's]
+    /// Network of clients without a rate limit over UDP (repeatable) [default: private address ranges, plus the /16 (IPv6: /56) of the pod's and node's addresses]
     #[arg(
         long,
         env = "GLOBAL_DNS_TRUSTED",
@@ -30,7 +30,7 @@ pub struct AccessArgs {
     )]
     pub trusted: Vec<Network>,
 
-    /// Replies a second over UDP to other clients of one /24, or of one /56 of IPv6; above it they are told to come by TCP, every second time; 0: any number
+    /// Maximum number of replies per second over UDP to other clients of one /24 (IPv6: /56); above it, every second query gets a reply with TC, so that the client retries over TCP, and the others get none; 0: no limit
     #[arg(
         long,
         env = "GLOBAL_DNS_RATE_LIMIT",
@@ -39,7 +39,7 @@ pub struct AccessArgs {
     )]
     pub rate_limit: u32,
 
-    /// Secrets of DNS cookies, the same for every replica: 32 hexadecimal digits a line, of which the first makes cookies and all are accepted; reloaded when it changes [default: one of this process, replaced every day]
+    /// File with the secrets of DNS cookies, the same for all replicas: 32 hexadecimal digits on each line; the first secret creates new cookies, and all are accepted; reloaded when it changes [default: a secret of this process, replaced every day]
     #[arg(long, env = "GLOBAL_DNS_COOKIE_SECRET_FILE", value_name = "FILE")]
     pub cookie_secret_file: Option<PathBuf>,
 }
@@ -50,7 +50,7 @@ impl AccessArgs {
         Access {
             allowed: self.allow.clone(),
             trusted: match self.trusted.as_slice() {
-                [] => Network::within(own),
+                [] => Network::default_trusted(own),
                 given => given.to_vec(),
             },
         }

@@ -8,12 +8,12 @@ use clap::{ArgGroup, Args};
 use super::values::parse_https_path;
 use crate::server::encrypted::Options;
 
-/// DNS over TLS, HTTPS and QUIC. The default is what `demo` has: none.
+/// DNS over TLS, HTTPS and QUIC. The default, which `demo` uses, has no listener.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Encrypted listeners")]
 #[command(group = ArgGroup::new("encrypted").args(["tls_listen", "https_listen", "quic_listen"]).multiple(true))]
 pub struct EncryptedArgs {
-    /// DNS over TLS, at an address such as 0.0.0.0:5853 (repeatable) [default: none]
+    /// Address for DNS over TLS, for example 0.0.0.0:5853 (repeatable) [default: none]
     #[arg(
         long,
         env = "GLOBAL_DNS_TLS_LISTEN",
@@ -23,7 +23,7 @@ pub struct EncryptedArgs {
     )]
     pub tls_listen: Vec<SocketAddr>,
 
-    /// DNS over HTTPS, at an address such as 0.0.0.0:8443 (repeatable) [default: none]
+    /// Address for DNS over HTTPS, for example 0.0.0.0:8443 (repeatable) [default: none]
     #[arg(
         long,
         env = "GLOBAL_DNS_HTTPS_LISTEN",
@@ -33,8 +33,9 @@ pub struct EncryptedArgs {
     )]
     pub https_listen: Vec<SocketAddr>,
 
-    /// DNS over QUIC, at an address such as 0.0.0.0:5853 (repeatable). Experimental: handshakes are done one after another,
-    /// a connection carries 100 queries, replies are not padded, and connections are not limited [default: none]
+    /// Address for DNS over QUIC, for example 0.0.0.0:5853 (repeatable). Experimental: handshakes run one after
+    /// another, a connection carries at most 100 queries, replies are not padded, and connections are not limited
+    /// [default: none]
     #[arg(
         long,
         env = "GLOBAL_DNS_QUIC_LISTEN",
@@ -44,7 +45,8 @@ pub struct EncryptedArgs {
     )]
     pub quic_listen: Vec<SocketAddr>,
 
-    /// PEM file of the certificate and those that it was issued by, as in a Secret's tls.crt; reloaded when it changes
+    /// PEM file of the certificate and its chain, as in tls.crt of a Secret; required by the encrypted listeners;
+    /// reloaded when it changes
     #[arg(
         long,
         env = "GLOBAL_DNS_TLS_CERT",
@@ -53,7 +55,8 @@ pub struct EncryptedArgs {
     )]
     pub tls_cert: Option<PathBuf>,
 
-    /// PEM file of the certificate's private key, as in a Secret's tls.key; reloaded when it changes
+    /// PEM file of the private key, as in tls.key of a Secret; required by the encrypted listeners; reloaded when it
+    /// changes
     #[arg(
         long,
         env = "GLOBAL_DNS_TLS_KEY",
@@ -62,8 +65,8 @@ pub struct EncryptedArgs {
     )]
     pub tls_key: Option<PathBuf>,
 
-    /// PEM file of certificate authorities, as in a Secret's ca.crt: every client over TLS, HTTPS and QUIC must then have a
-    /// certificate of one of them; reloaded when it changes
+    /// PEM file of certificate authorities, as in ca.crt of a Secret: clients of the encrypted listeners must present a
+    /// certificate that one of them issued; reloaded when it changes [default: none]
     #[arg(
         long,
         env = "GLOBAL_DNS_TLS_CLIENT_CA",
@@ -78,7 +81,7 @@ pub struct EncryptedArgs {
 }
 
 impl EncryptedArgs {
-    /// Returns what is served encrypted, if anything is.
+    /// Returns the options of the encrypted listeners, or `None` if there is none.
     pub fn options(self) -> Option<Options> {
         let Self {
             tls_listen,
@@ -89,7 +92,7 @@ impl EncryptedArgs {
             tls_client_ca,
             https_path,
         } = self;
-        // With a listener there are both files: anything else is wrong usage.
+        // clap requires both files with a listener.
         let (Some(certificate), Some(key)) = (tls_cert, tls_key) else {
             return None;
         };

@@ -1,4 +1,4 @@
-//! The flags that decide over membership and names: the same for a server and for who looks into a table.
+//! Flags of names and members. The server and the commands that read a table share them.
 
 use clap::Args;
 
@@ -10,14 +10,14 @@ use crate::source::DEFAULT_CLUSTER_NAME;
 use crate::table::Rules;
 use crate::zone::ZoneName;
 
-/// `--zone` where it is not given.
+/// The default of `--zone`.
 const DEFAULT_ZONE: &str = "global";
 
-/// What decides over membership and names.
+/// Names and members.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Names and members")]
 pub struct ModelArgs {
-    /// Zone to answer for (repeatable) [default: global]
+    /// Zone to answer for; the longest match decides (repeatable, each zone once) [default: global]
     #[arg(
         long,
         env = "GLOBAL_DNS_ZONE",
@@ -26,7 +26,7 @@ pub struct ModelArgs {
     )]
     pub zone: Vec<ZoneName>,
 
-    /// Reverse zone to answer for, such as 96.10.in-addr.arpa; its names are those of the first --zone (repeatable)
+    /// Reverse zone to answer for, for example 96.10.in-addr.arpa; PTR records name the first --zone (repeatable)
     #[arg(
         long,
         env = "GLOBAL_DNS_REVERSE_ZONE",
@@ -36,15 +36,15 @@ pub struct ModelArgs {
     )]
     pub reverse_zone: Vec<ZoneName>,
 
-    /// This cluster's name, which should be the one that the other clusters' links use
+    /// Name of this cluster; use the name that the Links of the other clusters use
     #[arg(long, env = "GLOBAL_DNS_CLUSTER_NAME", value_name = "NAME", default_value = DEFAULT_CLUSTER_NAME)]
     pub cluster_name: ClusterName,
 
-    /// Call the cluster behind a link by another name (repeatable)
+    /// Name to use for the cluster of a Link instead of the name in the Link (repeatable)
     #[arg(long, env = "GLOBAL_DNS_CLUSTER_ALIAS", value_name = "LINK=NAME", value_delimiter = ',', value_parser = parse_pair::<ClusterName, ClusterName>)]
     pub cluster_alias: Vec<(ClusterName, ClusterName)>,
 
-    /// Leave a cluster's endpoints out (repeatable)
+    /// Cluster to omit: its mirrors are ignored; members of this cluster stay, see --local-members (repeatable)
     #[arg(
         long,
         env = "GLOBAL_DNS_EXCLUDE_CLUSTER",
@@ -57,11 +57,11 @@ pub struct ModelArgs {
     #[arg(long, env = "GLOBAL_DNS_TTL", value_name = "SECONDS", default_value_t = 5, value_parser = parse_ttl)]
     pub ttl: u32,
 
-    /// The longest TTL that a Service's annotation may ask for, in seconds
+    /// Maximum TTL that the annotation of a Service can set, in seconds
     #[arg(long, env = "GLOBAL_DNS_TTL_MAX", value_name = "SECONDS", default_value_t = 30, value_parser = parse_ttl)]
     pub ttl_max: u32,
 
-    /// How long a negative answer may be kept, in seconds
+    /// TTL of negative answers, in seconds
     #[arg(long, env = "GLOBAL_DNS_NEGATIVE_TTL", value_name = "SECONDS", default_value_t = 5, value_parser = parse_ttl)]
     pub negative_ttl: u32,
 
@@ -69,11 +69,11 @@ pub struct ModelArgs {
     #[arg(long, env = "GLOBAL_DNS_DEFAULT_NAMESPACE", value_name = "NAMESPACE")]
     pub default_namespace: Option<Namespace>,
 
-    /// Pin a short name to a namespace (repeatable)
+    /// Short name of a service, with the namespace that owns it (repeatable)
     #[arg(long, env = "GLOBAL_DNS_SHORT_NAME", value_name = "SERVICE=NAMESPACE", value_delimiter = ',', value_parser = parse_pair::<ServiceName, Namespace>)]
     pub short_name: Vec<(ServiceName, Namespace)>,
 
-    /// Names without a namespace: every service's, only those that a flag assigns, or none
+    /// Short names to answer: names without a namespace
     #[arg(
         long,
         env = "GLOBAL_DNS_SHORT_NAMES",
@@ -82,7 +82,7 @@ pub struct ModelArgs {
     )]
     pub short_names: ShortNamesArg,
 
-    /// Endpoints whose gateway is down: answered if nothing else is left, always, or never
+    /// Rule for endpoints behind a gateway that is down
     #[arg(
         long,
         env = "GLOBAL_DNS_GATEWAY_DOWN",
@@ -91,7 +91,7 @@ pub struct ModelArgs {
     )]
     pub gateway_down: GatewayDownArg,
 
-    /// Headless Services of this cluster that join: exported or with a mirror of the name, exported only, or none
+    /// Headless Services of this cluster that are members of names
     #[arg(
         long,
         env = "GLOBAL_DNS_LOCAL_MEMBERS",
@@ -110,7 +110,7 @@ impl ModelArgs {
         }
     }
 
-    /// Refuses zones that cannot be served together.
+    /// Returns an error if the zones cannot be served together.
     pub(super) fn check_zones(&self) -> Result<(), String> {
         let (forward, reverse) = (self.zones(), &self.reverse_zone);
         let mut seen = Vec::new();
@@ -125,7 +125,7 @@ impl ModelArgs {
             }
             seen.push(zone);
         }
-        // Its name server would be a name of the other zone, where it does not exist.
+        // The name server of the other zone would be a name in this zone, where it does not exist.
         let hides = |zone: &ZoneName, other: &ZoneName| {
             let above = zone.as_str().strip_suffix(other.as_str());
             above.is_some_and(|above| above == "dns." || above == "ns.dns.")
@@ -150,7 +150,7 @@ impl ModelArgs {
             exclude_cluster,
             ttl,
             ttl_max,
-            negative_ttl: _, // of zones, not of services
+            negative_ttl: _, // belongs to zones, not to services
             default_namespace,
             short_name,
             short_names,

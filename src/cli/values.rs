@@ -1,4 +1,4 @@
-//! Values of flags: choices by name, pairs, durations, TTLs; each refused with a sentence that says what is wanted.
+//! Values of flags: enumerations, pairs, durations, TTLs. Each error names the expected form.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::table::{LocalMembers, ShortNames};
 use crate::zone::reverse::range_of;
 use crate::zone::{Name, Order, ZoneName};
 
-/// A choice of our own that clap knows by its names.
+/// Defines the values of a flag, with their help, and the conversion to the type that they stand for.
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident for $type:ty { $($variant:ident = $text:literal $help:literal => $value:expr,)+ }) => {
         $(#[$doc])*
@@ -35,69 +35,69 @@ choice! {
     /// `--order`.
     OrderArg for Order {
         Rotate = "rotate" "Each answer starts at a random record; the others follow in order" => Order::Rotate,
-        Shuffle = "shuffle" "Each answer has an order of its own" => Order::Shuffle,
-        LocalFirst = "local-first" "This cluster's records first, both parts rotated" => Order::LocalFirst,
-        Stable = "stable" "By cluster and hostname" => Order::Stable,
+        Shuffle = "shuffle" "Random order in each answer" => Order::Shuffle,
+        LocalFirst = "local-first" "Records of this cluster first; both parts rotated" => Order::LocalFirst,
+        Stable = "stable" "Sorted by cluster and hostname" => Order::Stable,
     }
 }
 choice! {
     /// `--short-names`.
     ShortNamesArg for ShortNames {
-        On = "on" "Every service has one, unless several namespaces have the service" => ShortNames::On,
-        Pinned = "pinned" "Only those of --short-name and --default-namespace" => ShortNames::Pinned,
-        Off = "off" "None" => ShortNames::Off,
+        On = "on" "Every service has a short name, unless several namespaces have the service" => ShortNames::On,
+        Pinned = "pinned" "Only the short names of --short-name and --default-namespace" => ShortNames::Pinned,
+        Off = "off" "No short names" => ShortNames::Off,
     }
 }
 choice! {
     /// `--gateway-down`.
     GatewayDownArg for GatewayDown {
-        LastResort = "last-resort" "Left out, unless that would leave a name with no endpoint at all" => GatewayDown::LastResort,
-        Include = "include" "Answered like the others" => GatewayDown::Include,
-        Exclude = "exclude" "Left out, even if that empties a name" => GatewayDown::Exclude,
+        LastResort = "last-resort" "Omitted, unless the name would have no endpoint left" => GatewayDown::LastResort,
+        Include = "include" "Answered like other endpoints" => GatewayDown::Include,
+        Exclude = "exclude" "Omitted, even if the name has no endpoint left" => GatewayDown::Exclude,
     }
 }
 choice! {
     /// `--local-members`.
     LocalMembersArg for LocalMembers {
-        Matching = "matching" "Exported ones, and those with a mirror of the same name" => LocalMembers::Matching,
-        Exported = "exported" "Exported ones" => LocalMembers::Exported,
-        Off = "off" "None" => LocalMembers::Off,
+        Matching = "matching" "Exported Services, and Services with a mirror of the same name" => LocalMembers::Matching,
+        Exported = "exported" "Exported Services" => LocalMembers::Exported,
+        Off = "off" "No Services" => LocalMembers::Off,
     }
 }
 choice! {
     /// `--log-format`.
     LogFormatArg for LogFormat {
-        Text = "text" "For people" => LogFormat::Text,
-        Json = "json" "One JSON object a line" => LogFormat::Json,
+        Text = "text" "One line of text for each message" => LogFormat::Text,
+        Json = "json" "One JSON object for each message" => LogFormat::Json,
     }
 }
 
 /// `--output` of `explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExplainOutput {
-    /// For people
+    /// Text
     Text,
-    /// For programs
+    /// JSON
     Json,
 }
 
 /// `--output` of `check`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CheckOutput {
-    /// For people
+    /// Text
     Text,
-    /// For programs
+    /// JSON
     Json,
 }
 
 /// `--output` of `table`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TableOutput {
-    /// For people
+    /// Text
     Text,
-    /// For programs
+    /// JSON
     Json,
-    /// As a zone file (RFC 1035)
+    /// Zone file (RFC 1035)
     Zone,
 }
 
@@ -106,7 +106,9 @@ where
     K: std::str::FromStr<Err: std::fmt::Display>,
     V: std::str::FromStr<Err: std::fmt::Display>,
 {
-    let (key, value) = text.split_once('=').ok_or("there is no '=' in it")?;
+    let (key, value) = text
+        .split_once('=')
+        .ok_or("the value has no '='; write two parts separated by '='")?;
     let key = key.parse().map_err(|error: K::Err| error.to_string())?;
     let value = value.parse().map_err(|error: V::Err| error.to_string())?;
     Ok((key, value))
@@ -120,49 +122,51 @@ pub(super) fn parse_reverse_zone(text: &str) -> Result<ZoneName, String> {
     match name.as_ref().and_then(range_of) {
         Some(_) => Ok(zone),
         None => Err(
-            "a reverse zone is octets before in-addr.arpa, or nibbles before ip6.arpa".to_owned(),
+            "a reverse zone consists of octets before in-addr.arpa, or of nibbles before ip6.arpa"
+                .to_owned(),
         ),
     }
 }
 
-/// Reads a name server's address; without a port it is that of DNS.
+/// Parses the address of a name server. The default port is 53.
 pub(super) fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
     const PORT: u16 = 53;
     let bare = || text.parse().map(|ip: IpAddr| SocketAddr::new(ip, PORT));
     match text.parse().or_else(|_| bare()) {
         Ok(address) if address.port() != 0 => Ok(address),
         _ => Err(
-            "an IP address is wanted, with or without a port: 10.96.0.53, 10.96.0.53:5353, [2001:db8::53]:5353"
+            "expected an IP address with an optional port: 10.96.0.53, 10.96.0.53:5353, [2001:db8::53]:5353"
                 .to_owned(),
         ),
     }
 }
 
-/// Reads the share of the services, in percent, that one list may drop.
+/// Parses the percentage of the services that one list can remove.
 pub(super) fn parse_shrink_guard(text: &str) -> Result<ShrinkGuard, String> {
     match (text, text.parse()) {
         ("off", _) => Ok(ShrinkGuard::new(None)),
         (_, Ok(percent @ 1..=99)) => Ok(ShrinkGuard::new(Some(percent))),
-        _ => Err("a number of percent between 1 and 99 is wanted, or off".to_owned()),
+        _ => Err("expected a percentage between 1 and 99, or off".to_owned()),
     }
 }
 
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let unreadable = || "a duration is a number and a unit, such as 500ms, 5s or 15m".to_owned();
+    let unreadable =
+        || "a duration is a number and a unit, for example 500ms, 5s or 15m".to_owned();
     let duration: jiff::SignedDuration = text.parse().map_err(|_| unreadable())?;
     Duration::try_from(duration).map_err(|_| unreadable())
 }
 
-/// Texts about the server go into small messages.
+/// Parses a text of an answer about the server. It must fit into a small message.
 pub(super) fn parse_text(text: &str) -> Result<String, String> {
-    const LONGEST: usize = 128;
+    const MAX_LENGTH: usize = 128;
     match text.len() {
-        1..=LONGEST => Ok(text.to_owned()),
-        _ => Err(format!("a text of 1 to {LONGEST} octets is wanted")),
+        1..=MAX_LENGTH => Ok(text.to_owned()),
+        _ => Err(format!("expected a text of 1 to {MAX_LENGTH} octets")),
     }
 }
 
-/// The path of DNS over HTTPS is compared with that of requests, octet by octet.
+/// Parses the path of DNS over HTTPS. It is compared with the path of requests octet by octet.
 pub(super) fn parse_https_path(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~".contains(c);
     match text.starts_with('/') && text.chars().all(is_plain) {
@@ -173,7 +177,7 @@ pub(super) fn parse_https_path(text: &str) -> Result<String, String> {
     }
 }
 
-/// TTLs are 31 bits wide (RFC 2181 section 8); nobody wants more than a day here.
+/// Parses a TTL. A TTL has 31 bits (RFC 2181 section 8); the limit of one day is this program's.
 pub(super) fn parse_ttl(text: &str) -> Result<u32, String> {
     const DAY: u32 = 86_400;
     match text.parse() {
@@ -188,7 +192,7 @@ mod tests {
     use crate::mirror::{Namespace, ServiceName};
 
     #[test]
-    fn durations_want_a_unit() {
+    fn duration_without_unit_is_refused() {
         assert_eq!(parse_duration("1m30s"), Ok(Duration::from_secs(90)));
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         for bad in ["", "5", "-5s", "soon"] {
@@ -197,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shrink_guard_is_a_share_or_off() {
+    fn shrink_guard_is_a_percentage_or_off() {
         let percent = |text| parse_shrink_guard(text).map(|guard| guard.percent);
         assert_eq!(percent("90"), Ok(Some(90)));
         assert_eq!(percent("off"), Ok(None));
@@ -207,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn name_servers_are_addresses_with_or_without_a_port() {
+    fn name_server_is_an_address_with_optional_port() {
         for (text, address) in [
             ("10.96.0.53", "10.96.0.53:53"),
             ("10.96.0.53:5353", "10.96.0.53:5353"),
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_absolute_and_plain() {
+    fn https_path_is_absolute_and_plain() {
         for good in ["/", "/dns-query", "/a/b.c"] {
             assert_eq!(parse_https_path(good).as_deref(), Ok(good));
         }
@@ -239,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_checked_on_both_sides() {
+    fn both_sides_of_a_pair_are_checked() {
         let pair = parse_pair::<ServiceName, Namespace>;
         assert_eq!(
             pair("db=prod"),

@@ -1,24 +1,24 @@
-//! Who asks for an explanation, and what they know besides the table.
+//! Facts for an explanation that are not in the table.
 
 use crate::mirror::watch::key;
 use crate::mirror::{KubeObject, Namespace, ServiceKey};
 
-/// What is known besides the table.
+/// Facts that are not in the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'c> {
-    /// The namespaces of `--namespace`; none means all.
+    /// The namespaces of `--namespace`; empty means all.
     pub watched: &'c [Namespace],
-    /// Who explains.
+    /// The program that explains.
     pub observer: Observer<'c>,
 }
 
-/// Who explains.
+/// The program that explains.
 #[derive(Clone, Copy, Debug)]
 pub enum Observer<'o> {
-    /// A running server, which has seen what changed since it started.
+    /// A running server. It knows the changes since its start.
     Server,
-    /// A command that has read the objects once, and found this Service of the name, which no watch selects.
-    Once(Option<&'o PlainService>),
+    /// A command that has read the objects once. It may have found a Service of the name that no watch selects.
+    Command(Option<&'o PlainService>),
 }
 
 /// A Service of this cluster that is neither headless nor a mirror.
@@ -28,13 +28,13 @@ pub struct PlainService(pub(super) ServiceKey);
 // === impl PlainService ===
 
 impl PlainService {
-    /// Reads a Service from its JSON, if it is one of that name, and neither headless nor a mirror.
+    /// Parses a Service. Returns `None` if it has another name, is headless, or is a mirror.
     pub fn read(json: &str, name: &ServiceKey) -> Option<Self> {
         let object = KubeObject::read(json);
-        let is_it = object.namespace() == name.namespace.as_str()
+        let is_match = object.namespace() == name.namespace.as_str()
             && object.name() == name.service.as_str()
             && object.label(key::MIRRORED_SERVICE).is_none()
             && !object.is_headless();
-        is_it.then(|| Self(name.clone()))
+        is_match.then(|| Self(name.clone()))
     }
 }

@@ -1,29 +1,29 @@
-//! Names that exist, for somebody who mistyped one.
+//! Similar names, for a name with a typing error.
 
 use crate::table::Table;
 use crate::zone::print::owner_names;
 use crate::zone::{Name, Zones};
 
-/// How many names are shown.
-pub(super) const NEAREST: usize = 5;
+/// Maximum number of similar names.
+pub(super) const MAX_NAMES: usize = 5;
 
-/// Finds names that exist and are like one that does not.
+/// Returns the names that exist and are most similar to a name that does not.
 pub(super) fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> {
-    let Some(zone) = zones.of(name).or_else(|| zones.iter().next()) else {
+    let Some(zone) = zones.find(name).or_else(|| zones.iter().next()) else {
         return Vec::new();
     };
-    let asked = name.to_string();
-    let is_srv = asked.starts_with('_');
+    let missing = name.to_string();
+    let is_srv = missing.starts_with('_');
     let names = owner_names(zone, table)
         .into_iter()
-        .filter(|known| known.starts_with('_') == is_srv);
+        .filter(|existing| existing.starts_with('_') == is_srv);
     let mut ranked: Vec<(usize, String)> = names
-        .map(|known| (strsim::levenshtein(&asked, &known), known))
+        .map(|existing| (strsim::levenshtein(&missing, &existing), existing))
         .collect();
     ranked.sort();
     ranked
         .into_iter()
-        .take(NEAREST)
-        .map(|(_, known)| known)
+        .take(MAX_NAMES)
+        .map(|(_, existing)| existing)
         .collect()
 }

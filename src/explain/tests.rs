@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::nearest::NEAREST;
+use super::nearest::MAX_NAMES;
 use super::*;
 use crate::mirror::Namespace;
 use crate::table::{LocalMembers, Rules, ShortNames};
@@ -43,14 +43,14 @@ fn shop() -> Vec<Value> {
     ]
 }
 
-const ONLY_A_SERVER: &str = "only a running server can know whether two Links write one mirror (conflict identity): ask it with --server";
+const ONLY_A_SERVER: &str = "only a running server can know whether two Links write one mirror (conflict identity): query it with --server";
 const MESHED: &str = "only meshed clients can use the addresses of other clusters' endpoints";
 const EMPTY_WEST: &str = "Service/prod/db-west of cluster 'west' has no endpoint mirrors: no pod with a \
-    hostname is ready over there, or Linkerd's controller lost them, which heals at the next change there or \
+    hostname is ready in that cluster, or Linkerd's controller lost them and restores them at the next change there or \
     within ten minutes";
 
 #[test]
-fn an_answer_comes_with_each_endpoint_and_its_object() {
+fn explanation_lists_each_endpoint_and_its_object() {
     let explained = explained(&shop(), "db.prod.global");
     assert!(explained.exists);
     assert_eq!(
@@ -77,7 +77,7 @@ fn an_answer_comes_with_each_endpoint_and_its_object() {
 }
 
 #[test]
-fn a_name_server_without_an_address_says_which_flag_gives_one() {
+fn name_server_without_an_address_has_a_note_about_the_flag() {
     let name = Name::from_text("ns.dns.global").unwrap();
     let explained = |ns_addresses: &[std::net::IpAddr]| {
         let zones = zones(&["global"]);
@@ -101,19 +101,25 @@ fn a_name_server_without_an_address_says_which_flag_gives_one() {
 }
 
 #[test]
-fn what_is_left_out_is_listed_with_its_reason() {
+fn omitted_endpoints_and_skipped_objects_have_reasons() {
     let mut objects = shop();
     objects.push(gateway("prod", "db-0-east", false));
     let misleading = endpoint("prod", "db", "north", "db-9", &["10.96.0.9"]);
     objects.push(misleading);
     let explained = explained(&objects, "db.prod.global");
-    assert_eq!(explained.notes[0], "1 endpoint's gateway is down; left out");
-    let states: Vec<State> = explained
+    assert_eq!(
+        explained.notes[0],
+        "the gateway of 1 endpoint is down; omitted"
+    );
+    let states: Vec<EndpointState> = explained
         .endpoints
         .iter()
         .map(|endpoint| endpoint.state)
         .collect();
-    assert_eq!(states, [State::GatewayDown, State::Answered]);
+    assert_eq!(
+        states,
+        [EndpointState::GatewayDown, EndpointState::Answered]
+    );
     let skipped = &explained.skipped[0];
     assert_eq!(
         (skipped.object.as_str(), skipped.reason),
@@ -122,7 +128,7 @@ fn what_is_left_out_is_listed_with_its_reason() {
 }
 
 #[test]
-fn an_explanation_says_what_the_answer_is() {
+fn explanation_has_the_result_of_the_answer() {
     for name in [
         "db.prod.global",
         "db.global",
@@ -166,7 +172,7 @@ fn an_explanation_says_what_the_answer_is() {
 }
 
 #[test]
-fn what_is_missing_for_a_name_that_does_not_exist() {
+fn missing_name_has_notes_about_what_is_missing() {
     let mut objects = shop();
     objects.extend(local("prod", "db", &[("db-0", "10.0.0.1", false)]));
     let mut web = mirror("prod", "web", "west");
@@ -178,8 +184,8 @@ fn what_is_missing_for_a_name_that_does_not_exist() {
         (
             "nope.prod.global",
             &[
-                "no mirror of prod/nope was seen: is it exported over there (label \
-               mirror.linkerd.io/exported=true), is its cluster linked, and is headless mirroring on?",
+                "there is no mirror of prod/nope: check that it is exported in its cluster (label \
+               mirror.linkerd.io/exported=true), that the cluster is linked, and that headless mirroring is on",
             ],
         ),
         (
@@ -221,9 +227,11 @@ fn what_is_missing_for_a_name_that_does_not_exist() {
         ("nope.global", &["no namespace has a service of that name"]),
         (
             "a.b.c.d.e.f.g.global",
-            &["names here are S.N, C.S.N, H.C.S.N or, without N, short; before each, _P._R"],
+            &[
+                "valid names are S.N, C.S.N and H.C.S.N, their short forms without N, and _P._R before each",
+            ],
         ),
-        ("example.com", &["served here: global."]),
+        ("example.com", &["zones served here: global."]),
     ];
     for (name, notes) in cases {
         let explained = explained(&objects, name);
@@ -234,12 +242,12 @@ fn what_is_missing_for_a_name_that_does_not_exist() {
     let unwatched = explained_in(&["shop"], &objects, "nope.prod.global");
     assert_eq!(
         unwatched.notes,
-        ["namespace 'prod' is not watched: --namespace names others"]
+        ["namespace 'prod' is not watched; --namespace selects others"]
     );
 }
 
 #[test]
-fn a_service_of_this_cluster_that_is_no_member_is_told_with_the_command_to_mend_it() {
+fn local_service_that_is_not_a_member_has_a_note_with_the_command() {
     let own = |name: &str, labels: Value| {
         let [mut service, slice] = local("prod", name, &[("h-0", "10.0.0.1", true)]);
         service["metadata"]["labels"] = labels;
@@ -266,8 +274,8 @@ fn a_service_of_this_cluster_that_is_no_member_is_told_with_the_command_to_mend_
         ),
         (
             "flat",
-            "is exported as remote-discovery, which Linkerd does not do for headless Services; export it through the \
-             gateway",
+            "is exported as remote-discovery, which Linkerd does not support for headless Services; export it through \
+             the gateway",
             command("flat", " --overwrite"),
         ),
         (
@@ -286,19 +294,19 @@ fn a_service_of_this_cluster_that_is_no_member_is_told_with_the_command_to_mend_
         }
     }
     assert!(explained(&objects, "good.prod.global").exists);
-    // What the command says is enough.
+    // The command of the note is sufficient.
     let exported = own("plain", json!({exported: "true"}));
     assert!(explained(&exported, "plain.prod.global").exists);
 }
 
 #[test]
-fn flags_that_keep_a_service_of_this_cluster_out_are_told() {
+fn flag_that_excludes_a_local_service_is_in_a_note() {
     let mut objects = shop();
     objects.extend(local("prod", "db", &[("db-0", "10.0.0.1", true)]));
     for (local_members, note) in [
         (
             LocalMembers::Off,
-            "Service/prod/db of this cluster does not join: --local-members is off",
+            "Service/prod/db of this cluster is not a member, because --local-members is off",
         ),
         (
             LocalMembers::Exported,
@@ -316,7 +324,7 @@ fn flags_that_keep_a_service_of_this_cluster_out_are_told() {
 }
 
 #[test]
-fn a_flat_mirror_is_told_from_one_with_a_cluster_ip() {
+fn flat_mirror_has_its_own_note() {
     let mut flat = mirror("prod", "db", "west");
     flat["metadata"]["labels"]["multicluster.linkerd.io/remote-discovery"] = json!("west");
     flat["spec"]["clusterIP"] = json!("10.96.3.3");
@@ -328,7 +336,7 @@ fn a_flat_mirror_is_told_from_one_with_a_cluster_ip() {
 }
 
 #[test]
-fn hosts_that_linkerd_lists_without_an_endpoint_mirror_are_named() {
+fn hosts_without_an_endpoint_mirror_are_in_notes() {
     let mut objects = shop();
     objects.truncate(3);
     objects.push(listing(
@@ -342,20 +350,21 @@ fn hosts_that_linkerd_lists_without_an_endpoint_mirror_are_named() {
             ("db-5", "10.96.0.10"),
         ],
     ));
-    // What has the name of an endpoint mirror: one of another service of the same pods, and a pod's own Service.
+    // Two objects have the name of an endpoint mirror: the mirror of another service of the same pods, and that of a
+    // Service for one pod.
     objects.push(mirror("prod", "cache", "east"));
     objects.push(endpoint("prod", "cache", "east", "db-4", &["10.96.0.9"]));
     let mut own = mirror("prod", "db-5", "east");
     own["spec"]["clusterIP"] = json!("10.96.0.10");
     objects.push(own);
     let gone = "Service/prod/db-east lists hosts that have no endpoint mirror: db-2 (10.96.0.7), db-3 (10.96.0.8); \
-                Linkerd's controller deleted or never made them, and makes them at the next change over there, within ten \
-                minutes, or when it is restarted (before edge-26.5.1 it deletes them where two namespaces export a \
-                headless Service of one name, before edge-24.5.1 whenever it starts)";
+                Linkerd's controller deleted or never created these mirrors; it creates them at the next change in that \
+                cluster, within ten minutes, or when it restarts (before edge-26.5.1 it deletes them if two namespaces \
+                export headless Services of one name, before edge-24.5.1 whenever it starts)";
     let other = "Service/prod/db-east lists db-4 (10.96.0.9), but Service/prod/db-4-east is the endpoint mirror of a host \
                  of prod/cache";
-    let own = "Service/prod/db-east lists db-5 (10.96.0.10), but Service/prod/db-5-east is not one that can be used: a \
-               mirror with a cluster IP";
+    let own = "Service/prod/db-east lists db-5 (10.96.0.10), but Service/prod/db-5-east is unusable: a mirror with a \
+               cluster IP";
     for (name, exists) in [
         ("db.prod.global", true),
         ("east.db.prod.global", true),
@@ -374,14 +383,14 @@ fn hosts_that_linkerd_lists_without_an_endpoint_mirror_are_named() {
 }
 
 #[test]
-fn a_command_that_read_objects_once_says_what_only_a_server_can_know() {
+fn command_has_a_note_about_conflicts_that_only_a_server_detects() {
     let once = Context {
         watched: &[],
-        observer: Observer::Once(None),
+        observer: Observer::Command(None),
     };
     let of_mirrors = explained_by(&once, &table(&shop()), "db.prod.global");
     assert_eq!(of_mirrors.notes, [EMPTY_WEST, MESHED, ONLY_A_SERVER]);
-    // Nothing that two links could write.
+    // A Service of this cluster is not written by Links.
     let [mut service, slice] = local("prod", "own", &[("h-0", "10.0.0.1", true)]);
     service["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
     let objects = [service, slice];
@@ -390,7 +399,7 @@ fn a_command_that_read_objects_once_says_what_only_a_server_can_know() {
 }
 
 #[test]
-fn a_service_with_a_cluster_ip_is_told_by_who_can_look_for_it() {
+fn service_with_a_cluster_ip_has_a_note_in_a_command() {
     let name = |service: &str| ServiceKey {
         namespace: "prod".parse().unwrap(),
         service: service.parse().unwrap(),
@@ -403,14 +412,14 @@ fn a_service_with_a_cluster_ip_is_told_by_who_can_look_for_it() {
     let plain = PlainService::read(&plain, &name("web")).unwrap();
     let once = Context {
         watched: &[],
-        observer: Observer::Once(Some(&plain)),
+        observer: Observer::Command(Some(&plain)),
     };
     let explained = explained_by(&once, &table(&shop()), "web.prod.global");
-    let note = "Service/prod/web of this cluster is not headless, and only headless Services are served; make one of \
-                the same pods: kubectl expose service web --namespace prod --name NAME --cluster-ip None --labels \
+    let note = "Service/prod/web of this cluster is not headless, and only headless Services are served; create one \
+                for the same pods: kubectl expose service web --namespace prod --name NAME --cluster-ip None --labels \
                 mirror.linkerd.io/exported=true";
     assert_eq!(explained.notes, [note]);
-    // Others are not it.
+    // Other Services do not match.
     let mirrored = json!({"mirror.linkerd.io/mirrored-service": "true"});
     for (json, of) in [
         (service("None", json!({})), "web"),
@@ -422,7 +431,7 @@ fn a_service_with_a_cluster_ip_is_told_by_who_can_look_for_it() {
 }
 
 #[test]
-fn a_short_name_without_an_owner_says_why_and_so_do_the_names_below_it() {
+fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
     let mut objects = shop();
     objects.push(mirror("shop", "db", "west"));
     let explained = |rules: Rules, name: &str| {
@@ -430,15 +439,12 @@ fn a_short_name_without_an_owner_says_why_and_so_do_the_names_below_it() {
         let now = published(table_by(&rules, &objects));
         explain(&zones(&["global"]), &now, &SERVER, &name).unwrap()
     };
-    let contested = "namespaces prod, shop have a service 'db', and no flag says whose the short name is: ask for the \
-                     name with its namespace, or pin it with --short-name db=NAMESPACE";
+    let contested = "namespaces prod, shop have a service 'db', and no flag assigns the short name to one of them: query \
+                     the name with its namespace, or pin it with --short-name db=NAMESPACE";
     for name in ["db.global", "east.db.global", "_sql._tcp.east.db.global"] {
         let explained = explained(rules(), name);
         assert!(!explained.exists, "{name}");
-        assert_eq!(
-            explained.reading,
-            "a short name that belongs to no namespace"
-        );
+        assert_eq!(explained.reading, "a short name without an owner");
         assert_eq!(explained.notes[0], contested, "{name}");
         let conflicts = explained.conflicts.iter();
         let conflicts: Vec<_> = conflicts
@@ -457,37 +463,37 @@ fn a_short_name_without_an_owner_says_why_and_so_do_the_names_below_it() {
     for (rules, note) in [
         (
             pinned,
-            "the short name 'db' is pinned to namespace 'test', which lacks it; it is in: prod, shop",
+            "the short name 'db' is pinned to namespace 'test', which has no such service; namespaces that have it: prod, shop",
         ),
         (
             short_names(ShortNames::Pinned),
-            "no flag gives the short name 'db' to a namespace that has it, and --short-names is pinned; it is in: prod, \
-             shop",
+            "--short-names is pinned, and no flag assigns the short name 'db' to a namespace with such a service; namespaces \
+             that have it: prod, shop",
         ),
         (
             short_names(ShortNames::Off),
-            "short names are off; 'db' is in: prod, shop",
+            "short names are off; namespaces that have 'db': prod, shop",
         ),
     ] {
         let explained = explained(rules, "db.global");
         assert_eq!(explained.notes, [note]);
         assert_eq!(explained.conflicts, []);
     }
-    // With its namespace it is answered, and the conflict is told there too.
+    // The name with its namespace is answered, and also shows the conflict.
     let explained = explained(rules(), "db.prod.global");
     assert!(explained.exists);
     assert_eq!(explained.conflicts[0].kind, ConflictKind::ShortName);
 }
 
 #[test]
-fn the_nearest_names_come_first() {
+fn most_similar_name_is_first() {
     let explained = explained(&shop(), "dv.prod.global");
     assert_eq!(explained.nearest[0], "db.prod.global.");
-    assert_eq!(explained.nearest.len(), NEAREST);
+    assert_eq!(explained.nearest.len(), MAX_NAMES);
 }
 
 #[test]
-fn the_text_for_people_says_it_all() {
+fn text_has_reading_answers_and_notes() {
     let text = explained(&shop(), "db.prod.global").to_text();
     for part in [
         "db.prod.global.\n  is service 'db'",
@@ -499,14 +505,14 @@ fn the_text_for_people_says_it_all() {
 }
 
 #[test]
-fn a_mirror_that_two_links_write_is_told_at_the_name_that_it_is_of_now() {
+fn identity_conflict_is_at_the_current_name_of_the_mirror() {
     let mut inputs = crate::testing::inputs(&shop());
     let rules = rules();
     let first = table(&shop());
     let moved = endpoint("prod", "db", "east", "db-7", &["10.96.0.1"]);
     let watch = crate::mirror::Watch::MirrorServices;
     let key = crate::mirror::ObjectKey::new("prod", "db-0-east");
-    let (_, moved) = crate::testing::reduced(watch, &moved);
+    let (_, moved) = crate::testing::parsed(watch, &moved);
     let dirty = inputs.apply(watch, key, moved);
     let second = crate::table::build(&first, &inputs, &dirty, &rules).table;
     let explained = explained_by(&SERVER, &second, "db-7.east.db.prod.global");
@@ -515,6 +521,6 @@ fn a_mirror_that_two_links_write_is_told_at_the_name_that_it_is_of_now() {
     assert!(
         explained.conflicts[0]
             .detail
-            .contains("do two links write it?")
+            .contains("two Links may write it")
     );
 }

@@ -1,5 +1,5 @@
-//! Log lines on their way to standard error, written by a thread of their own: whoever logs never waits for whoever
-//! reads. Where nobody does, lines are lost, and counted.
+//! A queue of log lines, and the thread that writes them to standard error. Logging never blocks on a slow reader. If
+//! the queue is full, lines are lost and counted.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Octets that wait to be written at most: the warnings about ten thousand objects that come at once.
-const MOST: usize = 4 << 20;
-/// How long the end of the process waits for lines to be written.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Maximum size of the queue in octets. It holds warnings about ten thousand objects that arrive at once.
+const MAX_QUEUED: usize = 4 << 20;
+/// Maximum time for writing the queued lines when the process ends.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The way to the writer. Cheap to clone: all clones are one.
+/// The queue of the log thread. Clones share it.
 #[derive(Clone)]
 pub struct LogQueue(Arc<Shared>);
 
 struct Shared {
     items: Sender<Item>,
-    /// Octets of the lines that wait, the one that is being written among them.
+    /// Octets of the queued lines, including the line that is being written.
     waiting: AtomicUsize,
     lost: Arc<AtomicU64>,
 }
 
 enum Item {
     Line(Vec<u8>),
-    /// Everything before it has been written.
-    Mark(SyncSender<()>),
+    /// Requests a signal after everything before it has been written.
+    Flush(SyncSender<()>),
 }
 
-/// The log of a server. When it is dropped, what waits is written, if somebody reads it.
-#[must_use = "lines that wait are written when it is dropped"]
-pub struct Log {
+/// The log of a server. When it is dropped, the queued lines are written, unless the reader is too slow.
+#[must_use = "dropping it writes the queued lines"]
+pub struct LogGuard {
     queue: LogQueue,
     lost: Arc<AtomicU64>,
 }
@@ -42,12 +42,12 @@ pub struct Log {
 // === impl LogQueue ===
 
 impl LogQueue {
-    /// Starts the writer.
+    /// Starts the log thread.
     ///
     /// # Errors
     ///
-    /// If the system grants no thread.
-    pub fn start(to: impl Write + Send + 'static) -> io::Result<(Self, Log)> {
+    /// If the system has no thread.
+    pub fn start(to: impl Write + Send + 'static) -> io::Result<(Self, LogGuard)> {
         let (items, inbox) = channel();
         let lost = Arc::<AtomicU64>::default();
         let queue = Self(Arc::new(Shared {
@@ -55,7 +55,7 @@ impl LogQueue {
             waiting: AtomicUsize::new(0),
             lost: lost.clone(),
         }));
-        let log = Log {
+        let log = LogGuard {
             queue: queue.clone(),
             lost,
         };
@@ -67,7 +67,7 @@ impl LogQueue {
 }
 
 impl Shared {
-    /// Writes what comes. It ends with the process: the sender is its own.
+    /// Writes all items. It never returns, because it holds a sender itself.
     fn write_all(&self, inbox: &Receiver<Item>, mut to: impl Write) {
         for item in inbox {
             match item {
@@ -77,15 +77,15 @@ impl Shared {
                     }
                     self.waiting.fetch_sub(line.len(), Relaxed);
                 }
-                // An error says that nobody waits any more.
-                Item::Mark(reached) => _ = reached.send(()),
+                // An error means that the receiver no longer waits.
+                Item::Flush(written) => _ = written.send(()),
             }
         }
     }
 }
 
 impl Write for &LogQueue {
-    /// Takes a line, or loses it.
+    /// Adds a line to the queue, or counts it as lost.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let Shared {
             items,
@@ -93,7 +93,7 @@ impl Write for &LogQueue {
             lost,
         } = &*self.0;
         let before = waiting.fetch_add(line.len(), Relaxed);
-        if before + line.len() > MOST || items.send(Item::Line(line.to_vec())).is_err() {
+        if before + line.len() > MAX_QUEUED || items.send(Item::Line(line.to_vec())).is_err() {
             waiting.fetch_sub(line.len(), Relaxed);
             lost.fetch_add(1, Relaxed);
         }
@@ -113,21 +113,21 @@ impl<'q> MakeWriter<'q> for LogQueue {
     }
 }
 
-// === impl Log ===
+// === impl LogGuard ===
 
-impl Log {
-    /// Returns the count of the lines that could not be written.
+impl LogGuard {
+    /// Returns the number of lost lines.
     pub fn lost(&self) -> Arc<AtomicU64> {
         self.lost.clone()
     }
 }
 
-impl Drop for Log {
+impl Drop for LogGuard {
     fn drop(&mut self) {
-        let (reached, mark) = sync_channel(1);
-        if self.queue.0.items.send(Item::Mark(reached)).is_ok() {
-            // An error says that nobody reads: there is nothing more to do.
-            let _ = mark.recv_timeout(PATIENCE);
+        let (written, receiver) = sync_channel(1);
+        if self.queue.0.items.send(Item::Flush(written)).is_ok() {
+            // An error means that the reader is too slow. Its lines are lost.
+            let _ = receiver.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }
@@ -140,7 +140,7 @@ mod tests {
     const LINE: [u8; 100] = [b'x'; 100];
 
     #[test]
-    fn every_line_is_written_in_order_before_the_end() {
+    fn every_line_is_written_in_order_before_exit() {
         let (mut reader, writer) = pipe().unwrap();
         let reading = thread::spawn(move || {
             let mut text = vec![0; 10_000 * 6];
@@ -162,17 +162,17 @@ mod tests {
     }
 
     #[test]
-    fn without_a_reader_lines_are_lost_and_nobody_waits() {
+    fn full_queue_drops_lines_without_blocking() {
         let (mut reader, writer) = pipe().unwrap();
         let (queue, log) = LogQueue::start(writer).unwrap();
-        let lines = 2 * MOST / LINE.len();
+        let lines = 2 * MAX_QUEUED / LINE.len();
         for _ in 0..lines {
             queue.make_writer().write_all(&LINE).unwrap();
         }
         let lost = log.lost.load(Relaxed) as usize;
         assert!((lines / 2 - 1_000..=lines / 2).contains(&lost), "{lost}");
-        assert!(queue.0.waiting.load(Relaxed) <= MOST);
-        // Who reads again gets what waited.
+        assert!(queue.0.waiting.load(Relaxed) <= MAX_QUEUED);
+        // A reader that continues gets the queued lines.
         let mut text = vec![0; (lines - lost) * LINE.len()];
         reader.read_exact(&mut text).unwrap();
         drop(log);

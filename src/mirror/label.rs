@@ -1,6 +1,6 @@
-//! Names that become DNS labels: checked once, when they are made, and never again.
+//! Types of names that become DNS labels. A name is checked once, when it is made.
 //!
-//! Five newtypes share one grammar, so that a namespace can never be handed over as a cluster.
+//! Five newtypes share one grammar, so that the compiler rejects a namespace where a cluster is expected.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -10,20 +10,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{Text, intern};
 
-/// A string that cannot be a label of ours.
+/// The error for a string that is not a label.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{value}' is no DNS label: 1 to 63 lower-case letters, digits and inner hyphens")]
+#[error(
+    "'{value}' is not a DNS label: a label has 1 to 63 lower-case letters, digits and inner hyphens"
+)]
 pub struct InvalidLabel {
-    /// The refused string.
+    /// The rejected string.
     pub value: String,
 }
 
-/// Checks the grammar of RFC 1123 labels as Kubernetes writes them: lower case, no leading or trailing hyphen.
+/// Returns whether a text is an RFC 1123 label as in Kubernetes: lower case, without a leading or trailing hyphen.
 fn is_label(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
+    let is_allowed = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
     (1..=63).contains(&bytes.len())
-        && bytes.iter().all(inner)
+        && bytes.iter().all(is_allowed)
         && bytes.first() != Some(&b'-')
         && bytes.last() != Some(&b'-')
 }
@@ -41,16 +43,16 @@ macro_rules! label {
                 &self.0
             }
 
-            /// Makes a label whose text is shared with all that are equal, for labels that stay.
+            /// Makes a label with a shared text, for labels that are kept.
             ///
             /// # Errors
             ///
-            /// If the text is no label.
+            /// Returns an error if the text is not a label.
             pub fn interned(text: &str) -> Result<Self, InvalidLabel> {
-                Self::of(text, intern)
+                Self::checked(text, intern)
             }
 
-            fn of(text: &str, make: fn(&str) -> Text) -> Result<Self, InvalidLabel> {
+            fn checked(text: &str, make: fn(&str) -> Text) -> Result<Self, InvalidLabel> {
                 if is_label(text) { Ok(Self(make(text))) } else { Err(InvalidLabel { value: text.into() }) }
             }
 
@@ -64,11 +66,11 @@ macro_rules! label {
             type Err = InvalidLabel;
 
             fn from_str(text: &str) -> Result<Self, InvalidLabel> {
-                Self::of(text, |text| text.into())
+                Self::checked(text, |text| text.into())
             }
         }
 
-        /// Of what was saved.
+        /// Converts the label in a snapshot.
         impl TryFrom<String> for $name {
             type Error = InvalidLabel;
 
@@ -100,7 +102,7 @@ label! {
     ServiceName
 }
 label! {
-    /// The name of a cluster, label `C` of an owner name. Never obtained by cutting a Service's name, except by rule M7.
+    /// The name of a cluster, label `C` of an owner name. It comes from a label, never from the name of a Service.
     ClusterName
 }
 label! {
@@ -108,21 +110,21 @@ label! {
     Hostname
 }
 label! {
-    /// A port's name; `P` of an owner name is it with an underscore in front (RFC 2782).
+    /// The name of a port. With a leading underscore, it is label `_P` of an owner name (RFC 2782).
     PortName
 }
 
 impl ServiceName {
-    /// Returns the namespace that is called like the service.
+    /// Returns the namespace with the same name.
     pub fn as_namespace(&self) -> Namespace {
         Namespace(self.0.clone())
     }
 }
 
 impl Hostname {
-    /// Makes the name of an endpoint that has none: its address with dashes, as CoreDNS does (`10-1-2-3`).
+    /// Makes the name of an endpoint without a hostname: its address with dashes, as in CoreDNS (`10-1-2-3`).
     ///
-    /// A dash at either end, which IPv6 can leave, gets a `0`.
+    /// If an IPv6 address leads to a dash at either end, a `0` is added there.
     pub fn from_address(address: std::net::IpAddr) -> Self {
         let dashed = address.to_string().replace(['.', ':'], "-");
         let head = if dashed.starts_with('-') { "0" } else { "" };
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_hold_lower_case_letters_digits_and_inner_hyphens() {
+    fn label_has_lower_case_letters_digits_and_inner_hyphens() {
         for good in ["a", "db-0", "0", "a--b", &"x".repeat(63)] {
             assert_eq!(
                 good.parse::<ServiceName>().map(|n| n.to_string()),
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_without_hostname_is_named_by_its_address() {
+    fn endpoint_without_hostname_is_named_by_its_address() {
         for (address, name) in [
             ("10.1.2.3", "10-1-2-3"),
             ("2001:db8::1", "2001-db8--1"),

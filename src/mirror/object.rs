@@ -1,9 +1,9 @@
-//! A Kubernetes object as its JSON says it, as far as we read it.
+//! Reads the fields of a Kubernetes object that this server uses from its JSON.
 //!
-//! A list may hold a hundred thousand objects of some kilobytes each, most of which are annotations and managed fields
-//! that nobody here asks for: those are passed over where they stand, and what is kept points into the text. `metadata`
-//! is read first, the rest when the object turns out to be ours, so that one odd field spoils one object and that object
-//! still has a name.
+//! A list may have a hundred thousand objects of some kilobytes each. Most of their content is annotations and managed
+//! fields, which are skipped without a copy. The fields that are read borrow from the text. `metadata` is read first,
+//! and the rest only if the object is selected. An invalid field therefore affects one object only, and the name of
+//! that object is still known.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,16 +20,16 @@ use super::watch::key;
 pub struct KubeObject<'j> {
     json: &'j str,
     head: Head<'j>,
-    /// Why `metadata` cannot be read.
+    /// The reason for which `metadata` cannot be read.
     problem: Option<String>,
 }
 
-/// A text, pointing into the JSON where nothing in it is escaped.
+/// A text. It borrows from the JSON if it has no escapes.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct JsonText<'j>(#[serde(borrow)] Cow<'j, str>);
 
-/// What tells objects apart.
+/// The fields that identify an object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Head<'j> {
@@ -41,7 +41,7 @@ struct Head<'j> {
     metadata: Option<Metadata<'j>>,
 }
 
-/// `metadata`, as far as we read it.
+/// The fields of `metadata` that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Metadata<'j> {
@@ -57,15 +57,15 @@ struct Metadata<'j> {
     annotations: Option<Pairs<'j>>,
 }
 
-/// The labels, or annotations, that [`key`] names.
+/// The labels or annotations of [`key`].
 #[derive(Debug, Default)]
 struct Pairs<'j> {
     known: Vec<(&'static str, Cow<'j, str>)>,
-    /// One whose value is no text, in words.
-    odd: Option<String>,
+    /// A description of the first value that is not a string.
+    invalid: Option<String>,
 }
 
-/// `spec` of a Service, as far as we read it.
+/// The fields of a Service's `spec` that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceSpec<'j> {
@@ -80,7 +80,7 @@ pub struct ServiceSpec<'j> {
     pub ports: Option<Vec<KubePort<'j>>>,
 }
 
-/// One of `ports`, of a Service or of a slice.
+/// An entry of `ports` of a Service or a slice.
 #[derive(Debug, Deserialize)]
 pub struct KubePort<'j> {
     /// `name`.
@@ -93,7 +93,7 @@ pub struct KubePort<'j> {
     pub port: Option<i32>,
 }
 
-/// The body of an EndpointSlice, as far as we read it.
+/// The fields of an EndpointSlice that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SliceBody<'j> {
@@ -108,7 +108,7 @@ pub struct SliceBody<'j> {
     pub ports: Option<Vec<KubePort<'j>>>,
 }
 
-/// One of the `endpoints` of an EndpointSlice.
+/// An entry of `endpoints` of an EndpointSlice.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeEndpoint<'j> {
@@ -143,7 +143,8 @@ pub struct Conditions {
 // === impl ServiceSpec ===
 
 impl<'j> ServiceSpec<'j> {
-    /// Returns `clusterIPs`, or `clusterIP` alone: API servers fill in the list, people who write a file do not.
+    /// Returns `clusterIPs`, or only `clusterIP` if that list is absent. API servers fill in the list, but files often
+    /// omit it.
     pub fn addresses(&self) -> &[JsonText<'j>] {
         match self.cluster_ips.as_deref() {
             Some(all @ [_, ..]) => all,
@@ -155,11 +156,11 @@ impl<'j> ServiceSpec<'j> {
 // === impl KubeObject ===
 
 impl<'j> KubeObject<'j> {
-    /// Reads the beginning of an object. It never fails: what makes no sense is remembered.
+    /// Reads `metadata` of an object. It never fails: [`KubeObject::problem`] returns the error.
     pub fn read(json: &'j str) -> Self {
         let (head, problem) = match serde_json::from_str(json) {
             Ok(head) => (head, None),
-            Err(error) => (Self::kind_alone(json), Some(error.to_string())),
+            Err(error) => (Self::read_kind(json), Some(error.to_string())),
         };
         Self {
             json,
@@ -168,8 +169,8 @@ impl<'j> KubeObject<'j> {
         }
     }
 
-    /// Reads what kind of object it is, where `metadata` makes no sense.
-    fn kind_alone(json: &'j str) -> Head<'j> {
+    /// Reads only the kind of an object, if `metadata` is invalid.
+    fn read_kind(json: &'j str) -> Head<'j> {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         struct Kind<'j> {
@@ -187,12 +188,12 @@ impl<'j> KubeObject<'j> {
         }
     }
 
-    /// Returns `apiVersion`, if there is one: items of lists have none.
+    /// Returns `apiVersion`. Items of lists have none.
     pub fn api_version(&self) -> Option<&str> {
         self.head.api_version.as_deref()
     }
 
-    /// Returns `kind`, if there is one: items of lists have none.
+    /// Returns `kind`. Items of lists have none.
     pub fn kind(&self) -> Option<&str> {
         self.head.kind.as_deref()
     }
@@ -203,7 +204,7 @@ impl<'j> KubeObject<'j> {
         Some(ObjectKey::new(self.namespace(), self.name()))
     }
 
-    /// Returns `metadata.name`, or nothing.
+    /// Returns `metadata.name`, or an empty string.
     pub fn name(&self) -> &str {
         let name = self
             .metadata()
@@ -211,7 +212,7 @@ impl<'j> KubeObject<'j> {
         name.unwrap_or_default()
     }
 
-    /// Returns `metadata.namespace`, or nothing.
+    /// Returns `metadata.namespace`, or an empty string.
     pub fn namespace(&self) -> &str {
         let namespace = self
             .metadata()
@@ -224,19 +225,20 @@ impl<'j> KubeObject<'j> {
         self.metadata()?.resource_version.as_deref()
     }
 
-    /// Returns the value of a label that [`key`] names.
+    /// Returns the value of a label of [`key`].
     pub fn label(&self, key: &str) -> Option<&str> {
         self.metadata()?.labels.as_ref()?.get(key)
     }
 
-    /// Returns the value of an annotation that [`key`] names.
+    /// Returns the value of an annotation of [`key`].
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.metadata()?.annotations.as_ref()?.get(key)
     }
 
-    /// Says why no selector can be asked about the object: it cannot be read, has no name, or a label that is no text.
+    /// Returns why selectors cannot be evaluated on the object: its metadata is invalid, it has no name, or a label is
+    /// not a string.
     pub fn problem(&self) -> Option<String> {
-        let labels = || self.metadata()?.labels.as_ref()?.odd.clone();
+        let labels = || self.metadata()?.labels.as_ref()?.invalid.clone();
         let nameless = || {
             self.key()
                 .is_none()
@@ -245,11 +247,11 @@ impl<'j> KubeObject<'j> {
         self.problem.clone().or_else(labels).or_else(nameless)
     }
 
-    /// Reads `spec` as that of a Service.
+    /// Reads `spec` of a Service.
     ///
     /// # Errors
     ///
-    /// If it is not like one.
+    /// Returns an error if the object does not match the schema of a Service.
     pub fn service_spec(&self) -> Result<ServiceSpec<'j>, serde_json::Error> {
         #[derive(Deserialize)]
         struct Service<'j> {
@@ -260,8 +262,8 @@ impl<'j> KubeObject<'j> {
         Ok(service.spec.unwrap_or_default())
     }
 
-    /// Tells whether it is a headless Service, as the API server's field selector does, which does not look at the rest
-    /// of `spec`: one that cannot be read is not to vanish.
+    /// Returns whether the object is a headless Service. Like the field selector of the API server, it ignores the rest
+    /// of `spec`, so that an invalid Service is still selected and reported.
     pub fn is_headless(&self) -> bool {
         #[derive(Deserialize)]
         struct Service<'j> {
@@ -277,11 +279,11 @@ impl<'j> KubeObject<'j> {
         service.is_ok_and(|service| &*service.spec.cluster_ip == "None")
     }
 
-    /// Reads the body as that of an EndpointSlice.
+    /// Reads the body of an EndpointSlice.
     ///
     /// # Errors
     ///
-    /// If it is not like one.
+    /// Returns an error if the object does not match the schema of an EndpointSlice.
     pub fn slice_body(&self) -> Result<SliceBody<'j>, serde_json::Error> {
         serde_json::from_str(self.json)
     }
@@ -303,8 +305,8 @@ impl Deref for JsonText<'_> {
 
 impl Pairs<'_> {
     fn get(&self, key: &str) -> Option<&str> {
-        let found = self.known.iter().find(|(known, _)| *known == key)?;
-        Some(&found.1)
+        let (_, value) = self.known.iter().find(|(known, _)| *known == key)?;
+        Some(value)
     }
 }
 
@@ -320,7 +322,7 @@ impl<'de> Visitor<'de> for PairsVisitor {
     type Value = Pairs<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map of texts")
+        f.write_str("a map of strings")
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Pairs<'de>, M::Error> {
@@ -331,8 +333,9 @@ impl<'de> Visitor<'de> for PairsVisitor {
                 (Some(known), Scalar::Text(value)) => pairs.known.push((known, value)),
                 (None, Scalar::Text(_)) => {}
                 (_, Scalar::Other(value)) => {
-                    let odd = || format!("label {} is {value}, which is no text", &*name);
-                    pairs.odd.get_or_insert_with(odd);
+                    let invalid =
+                        || format!("the value of label {} is {value}, not a string", &*name);
+                    pairs.invalid.get_or_insert_with(invalid);
                 }
             }
         }
@@ -340,7 +343,7 @@ impl<'de> Visitor<'de> for PairsVisitor {
     }
 }
 
-/// The value of a label.
+/// The value of a label or an annotation.
 enum Scalar<'j> {
     Text(Cow<'j, str>),
     Other(String),

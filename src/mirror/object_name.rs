@@ -1,4 +1,4 @@
-//! Names of Kubernetes objects, in the form that takes least room when there are a hundred thousand of them.
+//! Names of Kubernetes objects, in a form that needs little memory for a hundred thousand objects.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use super::{Text, intern};
 
 /// `metadata.name` of an object.
 ///
-/// Kubernetes names an EndpointSlice after its Service, followed by a hyphen and five characters
-/// (`metadata.generateName`). Such a name is kept in two parts: the slice shares the text of its Service's name, and in an
-/// ordered map the slices of one Service follow each other. How a name is split depends on nothing but the name.
+/// Kubernetes names an EndpointSlice after its Service, with a hyphen and five generated characters
+/// (`metadata.generateName`). Such a name has two parts here. A slice shares the text of the name of its Service, and
+/// in an ordered map the slices of one Service are adjacent. The split depends only on the name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub struct ObjectName {
     stem: Text,
-    /// The generated characters; zeros if there are none.
+    /// The generated characters. Zeros if there are none.
     generated: [u8; GENERATED],
 }
 
-/// Characters that the API server appends to `metadata.generateName`.
+/// Number of characters that the API server appends to `metadata.generateName`.
 const GENERATED: usize = 5;
 
-/// The characters that it chooses from (`k8s.io/apimachinery/pkg/util/rand`).
+/// The alphabet of generated characters (`k8s.io/apimachinery/pkg/util/rand`).
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 // === impl ObjectName ===
@@ -37,7 +37,7 @@ impl ObjectName {
         }
     }
 
-    /// Makes a name out of a shared text, which is shared further if it is not split.
+    /// Makes a name from a shared text. The text stays shared if it is not split.
     pub fn from_text(name: &Text) -> Self {
         let (stem, generated) = split(name);
         let is_whole = stem.len() == name.len();
@@ -55,12 +55,12 @@ impl ObjectName {
         }
     }
 
-    /// Returns what precedes the generated characters; the whole name if there are none.
+    /// Returns the part before the generated characters. If there are none, returns the whole name.
     pub fn stem(&self) -> &Text {
         &self.stem
     }
 
-    /// Returns the name that precedes all names with this stem.
+    /// Returns the first name with this stem in the order of names.
     pub fn first_of(stem: Text) -> Self {
         Self {
             stem,
@@ -69,7 +69,7 @@ impl ObjectName {
     }
 }
 
-/// Splits the generated characters off.
+/// Splits a name into its stem and the generated characters.
 fn split(name: &str) -> (&str, [u8; GENERATED]) {
     let whole = (name, [0; GENERATED]);
     let Some((stem, generated)) = name.rsplit_once('-') else {
@@ -121,11 +121,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_what_it_was_made_from() {
+    fn name_is_unchanged_by_the_split() {
         for (name, stem) in [
             ("db-0-east", "db-0-east"),
             ("db-0-east-7xk2p", "db-0-east"),
-            // No characters that Kubernetes generates: vowels, others than five.
+            // Kubernetes generates no vowels, and always five characters.
             ("db-0-north", "db-0-north"),
             ("db-0-east-7xk2", "db-0-east-7xk2"),
             ("db-0-east-7xk2pq", "db-0-east-7xk2pq"),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_shares_the_name_of_its_service() {
+    fn slice_shares_the_name_of_its_service() {
         let (service, slice) = (
             ObjectName::new("db-0-east"),
             ObjectName::new("db-0-east-7xk2p"),

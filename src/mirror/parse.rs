@@ -1,7 +1,7 @@
-//! Kubernetes objects → domain types, or a reason to skip (rules M1, M7, M9).
+//! Converts Kubernetes objects to domain types, or to the reason for which they are skipped (rules M1, M7, M9).
 //!
-//! The sources call [`object`] for every object that a watch selected. It never fails as a whole: what cannot be used
-//! becomes [`Object::Skipped`], so that one bad object never stops a watch. Annotations of users are dropped here;
+//! The sources call [`parse_object`] for every object that a watch selected. It never fails. An object that cannot be
+//! used becomes [`Object::Skipped`], so that one invalid object never stops a watch. All other annotations are dropped:
 //! Linkerd copies even `last-applied-configuration` of the remote object to its mirrors.
 
 use std::collections::BTreeSet;
@@ -14,26 +14,27 @@ use super::object::{KubeEndpoint, KubePort, ServiceSpec, SliceBody};
 use super::watch::{Kind, Watch, key};
 use super::{
     ClusterName, EndpointMirror, Export, FLAT_MIRROR, GatewayDown, GatewaySlice, HeadlessMirror,
-    Hostname, KubeObject, ListedHost, ListedHosts, LocalService, Namespace, Object, Port, PortName,
-    Ports, Protocol, ServiceKey, ServiceName, Skip, SkipReason, Slice, SliceEndpoint, Text, Wishes,
-    intern,
+    Hostname, KubeObject, ListedHost, ListedHosts, LocalService, Namespace, Object, Overrides,
+    Port, PortName, Ports, Protocol, ServiceKey, ServiceName, Skip, SkipReason, Slice,
+    SliceEndpoint, Text, intern,
 };
 
-/// Finds the watch that selects an object, and reduces it. An object that no selector can be asked about, because a
-/// label of it is no text or because it has no name, is one that cannot be decoded: it must not vanish without a trace.
-pub fn found(kind: Kind, object: &KubeObject<'_>) -> Option<(Watch, Object)> {
+/// Returns the watch that selects an object, and the parsed object. Selectors cannot be evaluated on an object without
+/// a name or with a label that is not a string. Such an object is skipped as undecodable, so that it appears in
+/// reports.
+pub fn select_and_parse(kind: Kind, object: &KubeObject<'_>) -> Option<(Watch, Object)> {
     let Some(detail) = object.problem() else {
-        return Watch::of(kind, object).map(|watch| (watch, self::object(watch, object)));
+        return Watch::for_object(kind, object).map(|watch| (watch, parse_object(watch, object)));
     };
     let watch = Watch::ALL.into_iter().find(|watch| watch.kind() == kind)?;
     Some((watch, skipped(Skip::new(SkipReason::Undecodable, detail))))
 }
 
-/// Reduces an object that `watch` selected to what matters here.
-pub fn object(watch: Watch, object: &KubeObject<'_>) -> Object {
+/// Parses an object that `watch` selected.
+pub fn parse_object(watch: Watch, object: &KubeObject<'_>) -> Object {
     let parsed = match watch {
         Watch::MirrorServices => mirror(object).map_err(|skip| Skip {
-            about: about(object),
+            mirror_of: service_and_cluster(object),
             ..skip
         }),
         Watch::LocalServices => local(object),
@@ -51,7 +52,7 @@ fn undecodable(error: serde_json::Error) -> Skip {
     Skip::new(SkipReason::Undecodable, error.to_string())
 }
 
-/// Tells a headless mirror from an endpoint mirror, and both from the kinds that have no place in a headless union.
+/// Parses a mirror Service: a headless mirror or an endpoint mirror. Mirrors of other kinds are skipped.
 fn mirror(service: &KubeObject<'_>) -> Result<Object, Skip> {
     let spec = service.service_spec().map_err(undecodable)?;
     if service.label(key::HEADLESS_MIRROR).is_some() {
@@ -63,7 +64,9 @@ fn mirror(service: &KubeObject<'_>) -> Result<Object, Skip> {
         return Err(not_headless(FLAT_MIRROR));
     }
     if service.label(key::CLUSTER_NAME).is_none() {
-        return Err(not_headless("a federated service: of no one cluster"));
+        return Err(not_headless(
+            "a federated service, which has no single cluster",
+        ));
     }
     if spec.cluster_ip.as_deref() != Some("None") {
         return Err(not_headless("a mirror with a cluster IP"));
@@ -72,11 +75,11 @@ fn mirror(service: &KubeObject<'_>) -> Result<Object, Skip> {
     Ok(Object::HeadlessMirror(Box::new(HeadlessMirror {
         service: mirrored_service(service, &cluster)?,
         cluster,
-        wishes: wishes(service),
+        overrides: overrides(service),
     })))
 }
 
-/// Returns the service that a mirror of a whole Service is of.
+/// Returns the service of a mirror that is not an endpoint mirror.
 fn mirrored_service(service: &KubeObject<'_>, cluster: &ClusterName) -> Result<ServiceKey, Skip> {
     let name = match service.annotation(key::REMOTE_FQ_NAME) {
         Some(fq_name) => {
@@ -89,7 +92,7 @@ fn mirrored_service(service: &KubeObject<'_>, cluster: &ClusterName) -> Result<S
     service_key(service, name)
 }
 
-/// Returns the name of the endpoint and of the service that an endpoint mirror is of.
+/// Returns the names of the endpoint and the service of an endpoint mirror.
 fn mirrored_endpoint<'o>(
     service: &'o KubeObject<'_>,
     cluster: &ClusterName,
@@ -107,16 +110,16 @@ fn mirrored_endpoint<'o>(
     Ok((host, name))
 }
 
-/// Says what a mirror that cannot be used is of, as far as it can be read.
-fn about(service: &KubeObject<'_>) -> Option<(ServiceKey, ClusterName)> {
+/// Returns the service and the cluster of a mirror that is skipped, if both can be read.
+fn service_and_cluster(service: &KubeObject<'_>) -> Option<(ServiceKey, ClusterName)> {
     let cluster = cluster(service).ok()?;
-    let of = match service.label(key::HEADLESS_MIRROR) {
+    let key = match service.label(key::HEADLESS_MIRROR) {
         Some(_) => {
             mirrored_endpoint(service, &cluster).and_then(|(_, name)| service_key(service, name))
         }
         None => mirrored_service(service, &cluster),
     };
-    Some((of.ok()?, cluster))
+    Some((key.ok()?, cluster))
 }
 
 fn endpoint_mirror(
@@ -134,7 +137,7 @@ fn endpoint_mirror(
     if addresses.is_empty() {
         return Err(Skip::new(
             SkipReason::BadAddress,
-            "it has neither spec.clusterIPs nor spec.clusterIP",
+            "spec.clusterIPs and spec.clusterIP contain no address",
         ));
     }
     let ports = spec.ports.iter().flatten();
@@ -158,12 +161,12 @@ fn local(service: &KubeObject<'_>) -> Result<Object, Skip> {
             Some("remote-discovery") => Export::RemoteDiscovery,
             Some(_) => Export::Other,
         },
-        wishes: wishes(service),
+        overrides: overrides(service),
     })))
 }
 
-/// Reduces a slice of a mirror: one that lists hosts to these, any other to whether a gateway is ready. Only headless
-/// mirrors list hosts; one that was overwritten with gateway addresses does not.
+/// Parses a slice of a mirror. A slice that lists hosts becomes [`ListedHosts`], any other a [`GatewaySlice`]. Only
+/// slices of headless mirrors list hosts, unless they were overwritten with gateway addresses.
 fn mirror_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
     let body = slice.slice_body().map_err(undecodable)?;
     let mirror = slice_owner(slice, &body)?;
@@ -178,7 +181,7 @@ fn mirror_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
     Ok(Object::GatewaySlice(GatewaySlice { mirror, ready }))
 }
 
-/// Returns the hosts of a slice. Their order is arbitrary, and differs from one version of the slice to the next.
+/// Returns the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.
 fn listed_hosts(body: &SliceBody<'_>) -> Box<[ListedHost]> {
     let host = |endpoint: &KubeEndpoint<'_>| {
         let first = endpoint.addresses.iter().flatten().next();
@@ -194,15 +197,15 @@ fn listed_hosts(body: &SliceBody<'_>) -> Box<[ListedHost]> {
 fn local_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
     let body = slice.slice_body().map_err(undecodable)?;
     let service = slice_owner(slice, &body)?;
-    let mut left_out = LeftOut::default();
+    let mut skips = SkipCounts::default();
     let mut endpoint = |e: &KubeEndpoint<'_>| {
         let first = e.addresses.iter().flatten().next();
         let none = || Skip::new(SkipReason::BadAddress, "an endpoint has no address");
         let address = first.ok_or_else(none).and_then(|ip| usable_address(ip));
-        let address = left_out.note(address)?;
+        let address = skips.record(address)?;
         let hostname = e.hostname.as_deref().filter(|host| !host.is_empty());
         let hostname = hostname.map(|host| Hostname::interned(host).map_err(bad_name));
-        let hostname = hostname.and_then(|host| left_out.note(host));
+        let hostname = hostname.and_then(|host| skips.record(host));
         Some(SliceEndpoint {
             address,
             hostname: hostname.unwrap_or_else(|| Hostname::from_address(address)),
@@ -220,17 +223,18 @@ fn local_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
         service,
         endpoints,
         ports: Ports::interned(body.ports.iter().flatten().filter_map(port)),
-        left_out: left_out.skips(),
+        left_out: skips.into_skips(),
     })))
 }
 
-/// What is wrong with parts of an object: a slice may have a thousand endpoints, and all of them the same fault.
+/// One skip for each reason, with the number of further skips. A slice may have a thousand endpoints with the same
+/// error.
 #[derive(Default)]
-struct LeftOut(Vec<(Skip, usize)>);
+struct SkipCounts(Vec<(Skip, usize)>);
 
-impl LeftOut {
-    /// Takes what can be used, and notes what cannot.
-    fn note<T>(&mut self, part: Result<T, Skip>) -> Option<T> {
+impl SkipCounts {
+    /// Returns a valid part. Counts the skip of an invalid part.
+    fn record<T>(&mut self, part: Result<T, Skip>) -> Option<T> {
         let skip = match part {
             Ok(part) => return Some(part),
             Err(skip) => skip,
@@ -238,7 +242,7 @@ impl LeftOut {
         match self
             .0
             .iter_mut()
-            .find(|(known, _)| known.reason == skip.reason)
+            .find(|(first, _)| first.reason == skip.reason)
         {
             Some((_, others)) => *others += 1,
             None => self.0.push((skip, 0)),
@@ -246,7 +250,7 @@ impl LeftOut {
         None
     }
 
-    fn skips(self) -> Box<[Skip]> {
+    fn into_skips(self) -> Box<[Skip]> {
         let skip = |(skip, others): (Skip, usize)| match others {
             0 => skip,
             others => Skip::new(skip.reason, format!("{}; and {others} more", skip.detail)),
@@ -262,12 +266,15 @@ fn slice_owner(slice: &KubeObject<'_>, body: &SliceBody<'_>) -> Result<Text, Ski
         return Err(Skip::new(SkipReason::BadName, detail));
     };
     if body.address_type.as_deref() == Some("FQDN") {
-        return Err(Skip::new(SkipReason::BadAddress, "addressType FQDN"));
+        return Err(Skip::new(
+            SkipReason::BadAddress,
+            "addressType FQDN is not supported",
+        ));
     }
     Ok(intern(service))
 }
 
-/// Absent means ready.
+/// Returns whether an endpoint is ready. If the condition is absent, it is.
 fn is_ready(endpoint: &KubeEndpoint<'_>) -> bool {
     let conditions = endpoint.conditions.as_ref();
     conditions.and_then(|c| c.ready).unwrap_or(true)
@@ -278,31 +285,36 @@ fn is_ready(endpoint: &KubeEndpoint<'_>) -> bool {
 /// Splits the first label off a dotted name.
 fn split(name: &str) -> Result<(&str, &str), Skip> {
     name.split_once('.').ok_or_else(|| {
-        let detail = format!("annotation {} is '{name}'", key::REMOTE_FQ_NAME);
+        let detail = format!(
+            "annotation {} has too few labels: '{name}'",
+            key::REMOTE_FQ_NAME
+        );
         Skip::new(SkipReason::BadName, detail)
     })
 }
 
-/// Refuses an annotation that names another namespace than the object's own: nobody may join another namespace's
-/// database.
+/// Rejects an annotation that names another namespace than that of the object. Otherwise, an object could add endpoints
+/// to a service of another namespace.
 fn same_namespace(service: &KubeObject<'_>, rest: &str) -> Result<(), Skip> {
     let named = rest.split('.').next().unwrap_or_default();
     let own = service.namespace();
     if named == own {
         return Ok(());
     }
-    let detail = format!("annotation names namespace '{named}', the object is in '{own}'");
+    let detail = format!("the annotation names namespace '{named}', but the object is in '{own}'");
     Err(Skip::new(SkipReason::NamespaceMismatch, detail))
 }
 
-/// Recovers a name where the annotation is missing: the exact suffix goes, once (rule M7).
+/// Returns a name without the suffix `-CLUSTER`, which is removed once. It is used if the annotation is absent (rule
+/// M7).
 fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<&'n str, Skip> {
     let base = name
         .strip_suffix(cluster.as_str())
         .and_then(|rest| rest.strip_suffix('-'));
     base.ok_or_else(|| {
         let key = key::REMOTE_FQ_NAME;
-        let detail = format!("no annotation {key}, and '{name}' does not end in '-{cluster}'");
+        let detail =
+            format!("annotation {key} is absent, and '{name}' does not end in '-{cluster}'");
         Skip::new(SkipReason::BadName, detail)
     })
 }
@@ -324,17 +336,17 @@ fn bad_name(error: super::InvalidLabel) -> Skip {
 
 // === Addresses, ports, annotations ===
 
-/// Reads an address that a client may be sent to.
+/// Parses an address, and rejects addresses that clients cannot use.
 fn usable_address(text: &str) -> Result<IpAddr, Skip> {
     let bad = |why: &str| Skip::new(SkipReason::BadAddress, format!("'{text}' {why}"));
-    let address: IpAddr = text.parse().map_err(|_| bad("is no IP address"))?;
-    // `::ffff:127.0.0.1` leads where `127.0.0.1` does; whoever means an IPv4 address is to write one.
+    let address: IpAddr = text.parse().map_err(|_| bad("is not an IP address"))?;
+    // `::ffff:127.0.0.1` reaches the same host as `127.0.0.1`. An IPv4 address must be written as one.
     if address != address.to_canonical() {
-        return Err(bad("is an IPv4 address in IPv6"));
+        return Err(bad("is an IPv4-mapped IPv6 address"));
     }
     let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     if address.is_unspecified() || is_broadcast {
-        return Err(bad("is no host's address"));
+        return Err(bad("is not the address of a host"));
     }
     if address.is_loopback() {
         return Err(bad("is a loopback address"));
@@ -345,8 +357,8 @@ fn usable_address(text: &str) -> Result<IpAddr, Skip> {
     Ok(address)
 }
 
-/// Makes a port, or none of a number out of range or a protocol that SRV has no name for. A name that is no label is
-/// dropped, not the port: it has an SRV record at the bare name still.
+/// Parses a port. Returns `None` if the number is out of range or SRV has no name for the protocol. If the name is not
+/// a label, the port is kept without it, so that it has an SRV record at the name without `_P._R`.
 fn port(port: &KubePort<'_>) -> Option<Port> {
     Some(Port {
         number: u16::try_from(port.port?).ok().filter(|n| *n != 0)?,
@@ -363,28 +375,28 @@ fn port(port: &KubePort<'_>) -> Option<Port> {
     })
 }
 
-fn wishes(service: &KubeObject<'_>) -> Wishes {
-    let mut wishes = Wishes::default();
+fn overrides(service: &KubeObject<'_>) -> Overrides {
+    let mut overrides = Overrides::default();
     if let Some(value) = service.annotation(key::TTL) {
-        wishes.ttl = value.trim().parse().ok();
-        if wishes.ttl.is_none() {
-            wishes
-                .unreadable
+        overrides.ttl = value.trim().parse().ok();
+        if overrides.ttl.is_none() {
+            overrides
+                .invalid
                 .push(format!("{}={}", key::TTL, shorten(value)));
         }
     }
     if let Some(value) = service.annotation(key::GATEWAY_DOWN) {
-        wishes.gateway_down = GatewayDown::from_value(value.trim());
-        if wishes.gateway_down.is_none() {
-            wishes
-                .unreadable
+        overrides.gateway_down = GatewayDown::from_value(value.trim());
+        if overrides.gateway_down.is_none() {
+            overrides
+                .invalid
                 .push(format!("{}={}", key::GATEWAY_DOWN, shorten(value)));
         }
     }
-    wishes
+    overrides
 }
 
-/// Cuts a foreign string to what a report can show: annotations may hold 256 KiB.
+/// Truncates a value of an annotation for reports. Annotations may have 256 KiB.
 fn shorten(value: &str) -> String {
     value.chars().take(40).collect()
 }

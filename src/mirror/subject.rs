@@ -1,22 +1,22 @@
-//! What an object speaks of: all that the inputs need to know of it, whatever its kind.
+//! The subject of an object: the service or the Service that it belongs to.
 
 use super::{ClusterName, Object, ServiceKey, Text};
 
-/// What an object speaks of.
+/// The subject of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject<'o> {
-    /// It is a Service, and part of this service.
+    /// The object is a Service that belongs to this service.
     Service(&'o ServiceKey),
-    /// It is a slice of the Service with this name in its own namespace, and speaks of what that Service speaks of.
+    /// The object is a slice of the Service with this name in the same namespace. It has the subject of that Service.
     SliceOf(&'o Text),
-    /// Nothing that is known.
+    /// The object has no known subject.
     Nothing,
 }
 
 // === impl Object ===
 
 impl Object {
-    /// Returns what the object speaks of.
+    /// Returns the subject of the object.
     pub fn subject(&self) -> Subject<'_> {
         match self {
             Self::HeadlessMirror(mirror) => Subject::Service(&mirror.service),
@@ -32,7 +32,7 @@ impl Object {
         }
     }
 
-    /// Returns the cluster that a mirror is of, before aliases.
+    /// Returns the cluster of a mirror, before aliases.
     pub fn cluster(&self) -> Option<&ClusterName> {
         match self {
             Self::HeadlessMirror(mirror) => Some(&mirror.cluster),
@@ -45,7 +45,7 @@ impl Object {
         }
     }
 
-    /// Says, in words, of what a usable mirror is a mirror: rule M8 compares it with what it was before.
+    /// Returns a description of what a mirror mirrors. Rule M8 compares the old and the new description.
     pub fn identity(&self) -> Option<String> {
         let Subject::Service(service) = self.subject() else {
             return None;

@@ -1,9 +1,9 @@
 use super::*;
 use crate::testing::{endpoint, gateway, listing, local, mirror};
 
-/// What `--snapshot` saves is what a process that starts from it reads.
+/// `--snapshot` saves objects in this form.
 #[test]
-fn objects_are_read_as_they_were_saved() {
+fn objects_survive_a_snapshot() {
     let mut objects = vec![
         mirror("prod", "db", "east"),
         endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]),
@@ -23,7 +23,7 @@ fn objects_are_read_as_they_were_saved() {
             false => Kind::EndpointSlice,
         };
         let json = object.to_string();
-        let (watch, object) = parse::found(kind, &KubeObject::read(&json)).unwrap();
+        let (watch, object) = parse::select_and_parse(kind, &KubeObject::read(&json)).unwrap();
         let saved = serde_json::to_string(&(watch, &object)).unwrap();
         let read: (Watch, Object) = serde_json::from_str(&saved).unwrap();
         assert_eq!(read, (watch, object), "{saved}");
@@ -31,7 +31,7 @@ fn objects_are_read_as_they_were_saved() {
 }
 
 #[test]
-fn rules_and_reasons_are_called_as_flags_logs_and_metrics_call_them() {
+fn rules_reasons_kinds_and_watches_have_their_public_names() {
     for (value, rule) in [
         ("last-resort", Some(GatewayDown::LastResort)),
         ("include", Some(GatewayDown::Include)),

@@ -1,8 +1,8 @@
-//! The five watches, as data: which objects the API server is asked for, and the same question asked of an object.
+//! Defines the five watches: the selectors for the API server, and the same selection for a single object.
 //!
-//! The watches are disjoint, and each is filtered by the server. One table of requirements makes both the selector
-//! that is sent and the predicate [`Watch::selects`], so the file source, the recordings and the fallback for old API
-//! servers can never see other objects than a live watch does.
+//! The watches are disjoint, and the API server filters each of them. One list of requirements gives both the selector
+//! in requests and the predicate [`Watch::selects`]. The file source, the recordings, and the fallback for old API
+//! servers therefore select the same objects as a watch.
 
 use std::fmt;
 
@@ -10,36 +10,36 @@ use serde::{Deserialize, Serialize};
 
 use super::KubeObject;
 
-/// Labels and annotations that we read, and nothing else.
+/// The labels and annotations that are read.
 pub mod key {
     /// `true` on every mirrored object.
     pub const MIRRORED_SERVICE: &str = "mirror.linkerd.io/mirrored-service";
-    /// Cluster name of a Link; on all mirrors except federated ones.
+    /// Cluster name of a Link, on all mirrors except federated services.
     pub const CLUSTER_NAME: &str = "mirror.linkerd.io/cluster-name";
-    /// Name of the headless mirror; on endpoint mirrors and their slices.
+    /// Name of the headless mirror, on endpoint mirrors and their slices.
     pub const HEADLESS_MIRROR: &str = "mirror.linkerd.io/headless-mirror-svc-name";
     /// Fully qualified name of the remote Service or endpoint (annotation).
     pub const REMOTE_FQ_NAME: &str = "mirror.linkerd.io/remote-svc-fq-name";
     /// `true` on a Service that is exported through a gateway.
     pub const EXPORTED: &str = "mirror.linkerd.io/exported";
-    /// On flat mirrors (label) and federated services (annotation).
+    /// Present on flat mirrors (label) and federated services (annotation).
     pub const REMOTE_DISCOVERY: &str = "multicluster.linkerd.io/remote-discovery";
-    /// On slices that belong to a headless Service with a selector.
+    /// Present on slices of headless Services with a selector.
     pub const HEADLESS: &str = "service.kubernetes.io/headless";
-    /// Name of the Service that a slice belongs to.
+    /// Name of the Service of a slice.
     pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
-    /// Controller that writes a slice.
+    /// Controller that manages a slice.
     pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-    /// On slices of the Multi-Cluster Services API (KEP-1645): the service that they belong to, in every cluster.
+    /// Name of the service of a slice of the Multi-Cluster Services API (KEP-1645).
     pub const MCS_SERVICE: &str = "multicluster.kubernetes.io/service-name";
-    /// On slices of the Multi-Cluster Services API, and of Cilium's cluster mesh: the cluster whose endpoints they list.
+    /// Cluster of the endpoints in a slice of the Multi-Cluster Services API or of Cilium Cluster Mesh.
     pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
-    /// Our annotation: TTL of the service's records, in seconds.
+    /// Annotation of this server: TTL of the service's records, in seconds.
     pub const TTL: &str = "global-dns/ttl";
-    /// Our annotation: what becomes of endpoints whose gateway is down.
+    /// Annotation of this server: treatment of endpoints with a gateway that is down.
     pub const GATEWAY_DOWN: &str = "global-dns/gateway-down";
 
-    /// All of them.
+    /// All labels and annotations.
     pub const ALL: [&str; 13] = [
         MIRRORED_SERVICE,
         CLUSTER_NAME,
@@ -57,15 +57,16 @@ pub mod key {
     ];
 }
 
-/// Controllers that write slices, by their label [`key::MANAGED_BY`].
+/// Controllers of slices, by the value of label [`key::MANAGED_BY`].
 pub mod controller {
-    /// Kubernetes' own, for Services with a selector.
+    /// The controller of Kubernetes, for Services with a selector.
     pub const KUBERNETES: &str = "endpointslice-controller.k8s.io";
-    /// Cilium's cluster mesh: endpoints of other clusters, in slices of a Service of this one, with its labels.
+    /// The controller of Cilium Cluster Mesh. It writes endpoints of other clusters to slices of a Service of this
+    /// cluster.
     pub const CILIUM_MESH: &str = "endpointslice-mesh-controller.cilium.io";
 }
 
-/// The kinds of Kubernetes objects that we read.
+/// The kinds of Kubernetes objects that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// `v1 Service`.
@@ -74,8 +75,8 @@ pub enum Kind {
     EndpointSlice,
 }
 
-/// One connection to the API server. Inputs are kept per watch: an object whose labels change leaves one watch and
-/// appears on another, in either order.
+/// A watch on the API server. Inputs are kept for each watch: if the labels of an object change, it leaves one watch
+/// and appears on another, in either order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Watch {
@@ -83,12 +84,12 @@ pub enum Watch {
     MirrorServices,
     /// Headless Services of this cluster.
     LocalServices,
-    /// Slices of mirrors: gateway liveness, and which hosts a headless mirror lists.
+    /// Slices of mirrors, with the liveness of gateways and the hosts of headless mirrors.
     MirrorSlices,
-    /// Slices of headless Services with a selector, but for those that list endpoints of other clusters.
+    /// Slices of headless Services with a selector, except those with endpoints of other clusters.
     LocalSlices,
-    /// Slices that neither Kubernetes' own EndpointSlice controller manages nor Linkerd mirrored: of headless Services
-    /// without a selector, which lack the headless label. Those that list endpoints of other clusters are left out.
+    /// Slices of headless Services without a selector, except those with endpoints of other clusters. They have no
+    /// headless label. Neither the EndpointSlice controller of Kubernetes nor Linkerd manages them.
     ForeignSlices,
 }
 
@@ -114,14 +115,14 @@ impl Watch {
         Self::ForeignSlices,
     ];
 
-    /// Returns the watch that selects `object`, if any does; no two do.
-    pub fn of(kind: Kind, object: &KubeObject<'_>) -> Option<Self> {
+    /// Returns the watch that selects `object`. At most one does.
+    pub fn for_object(kind: Kind, object: &KubeObject<'_>) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|watch| watch.kind() == kind && watch.selects(object))
     }
 
-    /// Returns what kind of objects the watch is for.
+    /// Returns the kind of the watch's objects.
     pub fn kind(self) -> Kind {
         match self {
             Self::MirrorServices | Self::LocalServices => Kind::Service,
@@ -173,7 +174,7 @@ impl Watch {
         terms.join(",")
     }
 
-    /// Returns the `fieldSelector` of the watch's requests. API servers before Kubernetes 1.31 refuse it.
+    /// Returns the `fieldSelector` of the watch's requests. API servers before Kubernetes 1.31 reject it.
     pub fn field_selector(self) -> Option<&'static str> {
         match self {
             Self::LocalServices => Some("spec.clusterIP=None"),
@@ -183,7 +184,7 @@ impl Watch {
         }
     }
 
-    /// Tells whether the watch's selectors match `object`.
+    /// Returns whether the watch's selectors match `object`.
     pub fn selects(self, object: &KubeObject<'_>) -> bool {
         let mut requirements = self.requirements().iter();
         requirements.all(|requirement| requirement.is_met_by(object))
@@ -238,7 +239,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn selectors_are_what_the_design_asks_of_the_api_server() {
+    fn watches_have_the_expected_selectors() {
         assert_eq!(
             Watch::MirrorServices.label_selector(),
             "mirror.linkerd.io/mirrored-service=true"
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn no_object_is_selected_twice() {
+    fn no_object_is_selected_by_two_watches() {
         let switches = [
             key::MIRRORED_SERVICE,
             key::HEADLESS_MIRROR,

@@ -4,7 +4,7 @@ use super::*;
 use crate::table::Rules;
 use crate::testing::{endpoint, gateway, local, mirror, published, rules, table, table_by, zones};
 
-/// Every state that an endpoint can be in.
+/// Objects with an endpoint in every state.
 fn all_states() -> Vec<Value> {
     let mut objects = vec![
         mirror("prod", "db", "east"),
@@ -26,7 +26,7 @@ fn all_states() -> Vec<Value> {
 }
 
 #[test]
-fn the_table_is_written_for_people() {
+fn report_as_text_has_all_sections() {
     let report = |is_stale| {
         let now = Published {
             is_stale,
@@ -38,22 +38,22 @@ fn the_table_is_written_for_people() {
     let expected = "\
 generation 1, serial 1790000000, zones global.
 
-db.prod  ttl 5, also by its short name
+db.prod  ttl 5, owns its short name
   CLUSTER  HOST  ADDRESSES              PORTS                                      STATE         OBJECT
   east     db-0  10.96.0.1 2001:db8::1  dns:53/udp dns-tcp:53 7000 sql:26257       answered      Service/prod/db-0-east
   east     db-1  10.96.0.2              dns:53/udp dns-tcp:53 7000 sql:26257       gateway-down  Service/prod/db-1-east
   hub      db-0  192.0.2.1              sql:26257                                  answered      EndpointSlice/prod/db-slice
   hub      db-1  192.0.2.2              sql:26257                                  not-ready     EndpointSlice/prod/db-slice
 
-idle.prod  ttl 5, also by its short name
-  no endpoint
+idle.prod  ttl 5, owns its short name
+  no endpoints
 
-down.shop  ttl 5, also by its short name
+down.shop  ttl 5, owns its short name
   CLUSTER  HOST    ADDRESSES  PORTS                                 STATE        OBJECT
   east     down-0  10.96.0.3  dns:53/udp dns-tcp:53 7000 sql:26257  last-resort  Service/shop/down-0-east
 
 skipped objects: 1
-  Service/shop/web-0-east  no-parent  there is no headless mirror 'web-east' of shop/web in cluster 'east'
+  Service/shop/web-0-east  no-parent  headless mirror 'web-east' of shop/web in cluster 'east' does not exist
 
 conflicts: 1
   not-exported  prod/db  cluster 'hub' is a member here only: its Service is not exported
@@ -66,12 +66,12 @@ conflicts: 1
     let stale = report(true);
     assert_eq!(
         stale.lines().nth(1),
-        Some("saved by a process before, and not confirmed yet")
+        Some("restored from a snapshot, not confirmed yet")
     );
 }
 
 #[test]
-fn columns_are_as_wide_as_their_widest_cell() {
+fn column_is_as_wide_as_its_widest_cell() {
     let rows = [["a", "b", "c"], ["größer", "x", ""]].map(|row| row.map(str::to_owned));
     let mut text = String::new();
     write_rows(&mut text, &rows).unwrap();
@@ -79,7 +79,7 @@ fn columns_are_as_wide_as_their_widest_cell() {
 }
 
 #[test]
-fn a_dead_gateway_shows_in_the_state_by_the_rule_of_its_service() {
+fn state_of_endpoint_follows_gateway_down_rule() {
     let state = |gateway_down, objects: &[Value]| {
         let table = table_by(
             &Rules {
@@ -89,7 +89,7 @@ fn a_dead_gateway_shows_in_the_state_by_the_rule_of_its_service() {
             objects,
         );
         let service = table.service("prod", "db").unwrap();
-        let states = State::of_service(service).map(|(_, state)| state.name());
+        let states = EndpointState::of_service(service).map(|(_, state)| state.name());
         states.collect::<Vec<_>>()
     };
     let mut objects = vec![

@@ -1,4 +1,4 @@
-//! Accepting TCP connections, for every listener alike: no more than are allowed, and on through every failure.
+//! Accepts TCP connections for every listener. It enforces the limit of connections and continues after failures.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,26 +10,26 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::connections::{Connections, Place};
+use super::connections::{Connections, Slot};
 
-/// Connections that may still be about to make room: no more are accepted until some of them have, so that a flood of
-/// connections takes no more descriptors than that.
-const LEAVING: usize = 16;
-/// How long accepting rests when there is nothing to accept with.
-const REST: Duration = Duration::from_millis(50);
+/// Maximum number of displaced connections that are still closing. No more connections are accepted until some of them
+/// have ended, so that a flood of connections cannot use more descriptors.
+const MAX_CLOSING: usize = 16;
+/// Pause after a failed accept if descriptors or memory are exhausted.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Has each connection served by `serve` until `stop`, and then waits for the ends of those that are open. `note_end`
-/// is told of each end.
+/// Accepts connections until `stop` and serves each with `serve`. Then it waits for the open connections. `note_end` is
+/// called at the end of each connection.
 pub(super) async fn accept<F>(
     listener: TcpListener,
     connections: Connections,
     stop: CancellationToken,
-    serve: impl Fn(TcpStream, SocketAddr, Place) -> F,
+    serve: impl Fn(TcpStream, SocketAddr, Slot) -> F,
     note_end: impl Fn(Result<(), JoinError>),
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let served = Served {
+    let served = ListenerConnections {
         open: JoinSet::new(),
         connections,
         serve,
@@ -39,27 +39,27 @@ pub(super) async fn accept<F>(
 }
 
 /// The connections of a listener.
-struct Served<S, N> {
+struct ListenerConnections<S, N> {
     open: JoinSet<()>,
     connections: Connections,
     serve: S,
     note_end: N,
 }
 
-// === impl Served ===
+// === impl ListenerConnections ===
 
-impl<S, N, F> Served<S, N>
+impl<S, N, F> ListenerConnections<S, N>
 where
-    S: Fn(TcpStream, SocketAddr, Place) -> F,
+    S: Fn(TcpStream, SocketAddr, Slot) -> F,
     N: Fn(Result<(), JoinError>),
     F: Future<Output = ()> + Send + 'static,
 {
-    /// Accepts connections until `stop`, and waits for their ends.
+    /// Accepts connections until `stop`, and waits until all have ended.
     async fn accept(mut self, listener: TcpListener, stop: CancellationToken) {
-        let most = self.connections.total() + LEAVING;
+        let max_open = self.connections.total() + MAX_CLOSING;
         loop {
             tokio::select! {
-                accepted = listener.accept(), if self.open.len() < most => match accepted {
+                accepted = listener.accept(), if self.open.len() < max_open => match accepted {
                     Ok(accepted) => self.spawn(accepted),
                     Err(error) => self.note_failure(&error).await,
                 },
@@ -67,7 +67,7 @@ where
                 () = stop.cancelled() => break,
             }
         }
-        // Who is in the kernel's queue already is served like the others, to their ends.
+        // Connections in the kernel's queue are served, too.
         while let Some(Ok(accepted)) = listener.accept().now_or_never() {
             self.spawn(accepted);
         }
@@ -77,25 +77,25 @@ where
         }
     }
 
-    /// Has a connection served.
+    /// Starts serving a connection.
     fn spawn(&mut self, (stream, client): (TcpStream, SocketAddr)) {
-        let place = self.connections.enter(client.ip());
-        self.open.spawn((self.serve)(stream, client, place));
+        let slot = self.connections.register(client.ip());
+        self.open.spawn((self.serve)(stream, client, slot));
     }
 
-    /// Notes that a connection could not be accepted, and rests if there is nothing to accept with. All else is about the
-    /// one connection (accept(2)), which is nothing to rest for.
+    /// Counts a failed accept, and pauses if descriptors or memory are exhausted. Other errors concern a single
+    /// connection (accept(2)) and need no pause.
     async fn note_failure(&self, error: &io::Error) {
         self.connections.note_failure(error);
-        if is_want(error) {
-            self.connections.give_way();
-            tokio::time::sleep(REST).await;
+        if is_exhaustion(error) {
+            self.connections.free_descriptor();
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
 }
 
-/// Returns whether the system lacks descriptors or memory, which an end of another connection gives back.
-fn is_want(error: &io::Error) -> bool {
+/// Returns whether the system is out of descriptors or memory. Closing another connection then helps.
+fn is_exhaustion(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error().map(Errno::from_raw),
         Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM)
@@ -107,10 +107,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_want_of_descriptors_or_memory_makes_others_give_way() {
-        let is_want = |errno: Errno| is_want(&io::Error::from(errno));
+    fn only_exhaustion_displaces_connections() {
+        let is_exhaustion = |errno: Errno| is_exhaustion(&io::Error::from(errno));
         for errno in [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM] {
-            assert!(is_want(errno), "{errno}");
+            assert!(is_exhaustion(errno), "{errno}");
         }
         for errno in [
             Errno::ECONNABORTED,
@@ -125,7 +125,7 @@ mod tests {
             Errno::EPERM,
             Errno::EINTR,
         ] {
-            assert!(!is_want(errno), "{errno}");
+            assert!(!is_exhaustion(errno), "{errno}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Where we listen: addresses that the operator gave, which must work, or our defaults, which may lack a family.
+//! Binds the listeners. Addresses from flags must work. A default address is skipped if the host does not support its
+//! family.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -12,32 +13,32 @@ use tracing::{info, warn};
 
 use super::udp::request_local_addresses;
 
-/// Receive buffer asked for, octets: what arrives while the server is busy or not scheduled. The kernel may give less.
+/// Requested receive buffer of UDP in octets. It holds the datagrams that arrive while the server is busy or not
+/// scheduled. The kernel may grant less.
 const UDP_BUFFER: usize = 4 << 20;
 
-/// Octets that the kernel may hold for a TCP connection, each way, and as much again for itself. Left alone it holds
-/// megabytes for each client that asks and reads nothing, and a pod is charged for them.
+/// Kernel buffer of a TCP connection in octets, for each direction. The kernel doubles it for its own data. By default,
+/// it holds megabytes for each client that sends queries and reads nothing, and they count as memory of the pod.
 const TCP_BUFFER: usize = 64 << 10;
 
-/// Addresses to listen on: the operator's, which must work, or ours, of which one may be of a family that the host
-/// lacks.
+/// The addresses of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Addresses {
-    /// Given by a flag.
+    /// Addresses from a flag. All of them must work.
     Given(Vec<SocketAddr>),
-    /// Default: every address of both families, at this port.
+    /// Default: the wildcard addresses of both families, at this port. One family may be missing.
     EveryAt(u16),
 }
 
-/// A listener that could not be had.
+/// The error of a failed bind.
 #[derive(Debug, thiserror::Error)]
-#[error("binding the {listener} listener on {address}")]
+#[error("cannot bind the {listener} listener to {address}")]
 pub struct BindError {
-    /// What it is for: `dns`, `admin`, `api`, `tls`, `https`, `quic`.
+    /// Name of the listener: `dns`, `admin`, `api`, `tls`, `https`, `quic`.
     pub listener: &'static str,
-    /// The address asked for.
+    /// The requested address.
     pub address: SocketAddr,
-    /// What the system says.
+    /// The error of the system.
     #[source]
     pub source: io::Error,
 }
@@ -45,7 +46,7 @@ pub struct BindError {
 /// A bound DNS address.
 #[derive(Debug)]
 pub struct DnsListener {
-    /// The address, with the port that the system chose if 0 was asked for.
+    /// The bound address. If port 0 was requested, the system chose the port.
     pub address: SocketAddr,
     pub(super) udp: UdpSocket,
     pub(super) tcp: TcpListener,
@@ -54,7 +55,7 @@ pub struct DnsListener {
 // === Binding ===
 
 impl Addresses {
-    /// Binds each address with `bind`; a default address of a family that the host lacks is left out, with a log line.
+    /// Binds each address with `bind`. A default address of an unsupported family is skipped and logged.
     fn bind<T>(
         &self,
         listener: &'static str,
@@ -78,7 +79,7 @@ impl Addresses {
                     match bind(address) {
                         Ok(listener) => bound.push(listener),
                         Err(error) if is_missing_family(&error) => {
-                            warn!(listener, %address, %error, "Left out a default address: the host lacks its family");
+                            warn!(listener, %address, %error, "Skipped a default address of an unsupported family");
                         }
                         Err(error) => return Err(failed(address, error)),
                     }
@@ -92,7 +93,7 @@ impl Addresses {
     ///
     /// # Errors
     ///
-    /// If an address cannot be had.
+    /// If an address cannot be bound.
     pub fn bind_tcp(&self, listener: &'static str) -> Result<Vec<TcpListener>, BindError> {
         let bound = self.bind(listener, tcp)?;
         for address in bound.iter().filter_map(|bound| bound.local_addr().ok()) {
@@ -105,7 +106,7 @@ impl Addresses {
     ///
     /// # Errors
     ///
-    /// If an address cannot be had.
+    /// If an address cannot be bound.
     pub fn bind_udp(&self, listener: &'static str) -> Result<Vec<UdpSocket>, BindError> {
         let bound = self.bind(listener, plain_udp)?;
         for address in bound.iter().filter_map(|bound| bound.local_addr().ok()) {
@@ -114,11 +115,11 @@ impl Addresses {
         Ok(bound)
     }
 
-    /// Binds UDP and TCP at one port each.
+    /// Binds UDP and TCP on each address.
     ///
     /// # Errors
     ///
-    /// If an address cannot be had.
+    /// If an address cannot be bound.
     pub fn bind_dns(&self) -> Result<Vec<DnsListener>, BindError> {
         let bound = self.bind("dns", dns)?;
         for address in bound.iter().map(|bound| bound.address) {
@@ -129,7 +130,7 @@ impl Addresses {
 }
 
 fn is_missing_family(error: &io::Error) -> bool {
-    // EAFNOSUPPORT has no `ErrorKind` of its own; EADDRNOTAVAIL is what a disabled family says.
+    // EAFNOSUPPORT has no `ErrorKind`. EADDRNOTAVAIL is the error of a disabled family.
     const EAFNOSUPPORT: i32 = 97;
     error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
 }
@@ -140,9 +141,9 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
         Type::STREAM,
         Some(Protocol::TCP),
     )?;
-    // Connections of a server that has just ended must not keep its successor from the port.
+    // Without it, closed connections of the previous server would block the port.
     socket.set_reuse_address(true)?;
-    // Connections have what their listener has, and its receive buffer decides on their windows.
+    // Connections inherit the options of the listener. Its receive buffer determines their windows.
     socket.set_recv_buffer_size(TCP_BUFFER)?;
     socket.set_send_buffer_size(TCP_BUFFER)?;
     prepare(&socket, address)?;
@@ -150,7 +151,7 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Binds UDP for a library that sets what options it wants.
+/// Binds UDP for a library that sets its own socket options.
 fn plain_udp(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(
         Domain::for_address(address),
@@ -161,8 +162,9 @@ fn plain_udp(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Binds UDP. One socket for all workers: whoever is free takes what waits, also where all queries come from a few ports
-/// of a few forwarders, which SO_REUSEPORT would deal out once and for all; and a second server on the port is an error.
+/// Binds UDP. All workers share one socket, so that any free worker takes the next datagram. SO_REUSEPORT would bind
+/// each client port to one worker, and forwarders use few ports. With one socket, a second server on the port is an
+/// error.
 fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(
         Domain::for_address(address),
@@ -176,16 +178,16 @@ fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Ignores the path MTU: only the interface's MTU limits a datagram, and DF is clear (RFC 9715 section 3.1). Anybody can
-/// forge the ICMP message that lowers the path MTU. Replies would be fragmented for ten minutes, and fragments can be
-/// forged, too. Some sandboxed kernels lack the option; the server works without it.
+/// Ignores the path MTU. Only the MTU of the interface limits a datagram, and DF is clear (RFC 9715 section 3.1).
+/// Anybody can forge the ICMP message that lowers the path MTU. Replies would then be fragmented for ten minutes, and
+/// fragments can be forged, too. Some sandboxed kernels do not have the option. The server works without it.
 fn ignore_path_mtu(socket: &Socket, address: SocketAddr) {
     let ignored = match address {
         SocketAddr::V4(_) => set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::OMIT),
         SocketAddr::V6(_) => set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::OMIT),
     };
     if let Err(error) = ignored {
-        warn!(%address, %error, "Replies over UDP follow the path MTU: the option to ignore it cannot be set");
+        warn!(%address, %error, "Cannot ignore the path MTU: replies over UDP may be fragmented");
     }
 }
 
@@ -197,8 +199,8 @@ fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     socket.bind(&address.into())
 }
 
-/// Binds both transports. Where the system chooses the port it chooses for UDP; that the same is free for TCP takes
-/// more than one try now and then.
+/// Binds UDP and TCP on one port. If the system chooses the port, it may be free for UDP only, so several tries are
+/// needed.
 fn dns(address: SocketAddr) -> io::Result<DnsListener> {
     let tries = if address.port() == 0 { 16 } else { 1 };
     let mut last = None;

@@ -1,8 +1,8 @@
-//! Which TCP connections are open, and which of them goes when there are too many.
+//! The open TCP connections, and the choice of the one to close if there are too many.
 //!
-//! The one that has been idle longest makes room for a new one: it is the longest since a query came over it, however
-//! the time was spent, by silence, by half a message, or by not taking a reply. So whoever hoards connections loses
-//! them first, and whoever asks is answered.
+//! A new connection displaces the one that has been idle longest. Idle time is the time since the last complete query.
+//! It includes silence, partial messages and unread replies. So a client that hoards connections loses them first, and
+//! active clients get answers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,19 +16,19 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::clock::unix_seconds;
-use crate::log::OnceAMinute;
+use crate::log::LogLimiter;
 use crate::server::counters::Counters;
 
-/// How many TCP connections are served at a time.
+/// Maximum numbers of open TCP connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// `--tcp-connections`, of all clients.
+    /// `--tcp-connections`: for all clients.
     pub total: usize,
-    /// `--tcp-connections-per-address`.
+    /// `--tcp-connections-per-address`: for each client address.
     pub per_address: usize,
 }
 
-/// The open connections of every TCP listener. Cheap to clone: all clones are one.
+/// The open connections of all TCP listeners. Clones share them.
 #[derive(Clone)]
 pub(super) struct Connections(Arc<Shared>);
 
@@ -36,91 +36,93 @@ struct Shared {
     limits: Limits,
     counters: Arc<Counters>,
     started: Instant,
-    failures: OnceAMinute,
-    /// Those that give descriptors back in place of these.
-    lender: Option<Connections>,
-    open: Mutex<Open>,
+    failures: LogLimiter,
+    /// The connections that are closed instead of these if descriptors are exhausted.
+    fallback: Option<Connections>,
+    open: Mutex<OpenConnections>,
 }
 
 #[derive(Default)]
-struct Open {
-    /// By number, in the order in which they came.
-    all: BTreeMap<u64, Arc<Mark>>,
-    of_address: BTreeMap<IpAddr, usize>,
+struct OpenConnections {
+    /// Connections by number, in order of arrival.
+    all: BTreeMap<u64, Arc<Entry>>,
+    per_address_count: BTreeMap<IpAddr, usize>,
     next: u64,
 }
 
-/// What the others know of a connection.
-struct Mark {
+/// The shared state of a connection.
+struct Entry {
     address: IpAddr,
-    /// Microseconds from the start of the server to the last query, at first to when the connection came.
+    /// Microseconds from the start of the server to the last query, or to the start of the connection if it had no
+    /// query.
     last_query: AtomicU64,
-    /// It is to make room.
-    leave: CancellationToken,
+    /// Cancelled when the connection must close.
+    displaced: CancellationToken,
 }
 
-/// A connection's place among the others, which it leaves when it is dropped.
-pub(super) struct Place {
+/// The registration of an open connection. Dropping it removes the connection.
+pub(super) struct Slot {
     connections: Connections,
     number: u64,
-    mark: Arc<Mark>,
+    entry: Arc<Entry>,
 }
 
 // === impl Connections ===
 
 impl Connections {
     pub(super) fn new(limits: Limits, counters: Arc<Counters>) -> Self {
-        Self::with_lender(limits, counters, None)
+        Self::with_fallback(limits, counters, None)
     }
 
-    /// Makes those that are too few, and too important, to give descriptors back: `lender` does.
-    pub(super) fn with_lender(
+    /// Creates a set of connections that are too important to be closed if descriptors are exhausted. A connection of
+    /// `fallback` is closed instead.
+    pub(super) fn with_fallback(
         limits: Limits,
         counters: Arc<Counters>,
-        lender: Option<Self>,
+        fallback: Option<Self>,
     ) -> Self {
         Self(Arc::new(Shared {
             limits,
             counters,
             started: Instant::now(),
-            failures: OnceAMinute::default(),
-            lender,
+            failures: LogLimiter::default(),
+            fallback,
             open: Mutex::default(),
         }))
     }
 
-    /// Finds a place for a connection from `address`; another one leaves where there are too many.
-    pub(super) fn enter(&self, address: IpAddr) -> Place {
+    /// Registers a connection from `address`. If there are too many, another one is displaced.
+    pub(super) fn register(&self, address: IpAddr) -> Slot {
         let limits = self.0.limits;
-        let mark = Arc::new(Mark {
+        let entry = Arc::new(Entry {
             address,
             last_query: AtomicU64::new(self.now()),
-            leave: CancellationToken::new(),
+            displaced: CancellationToken::new(),
         });
         let mut open = self.0.open.lock();
-        if open.of_address.get(&address) >= Some(&limits.per_address) {
-            Self::displace(open.longest_idle(Some(address)));
+        if open.per_address_count.get(&address) >= Some(&limits.per_address) {
+            Self::displace(open.take_longest_idle(Some(address)));
         } else if open.all.len() >= limits.total {
-            Self::displace(open.longest_idle(None));
+            Self::displace(open.take_longest_idle(None));
         }
         let number = open.next;
         open.next += 1;
-        open.all.insert(number, mark.clone());
-        *open.of_address.entry(address).or_default() += 1;
+        open.all.insert(number, entry.clone());
+        *open.per_address_count.entry(address).or_default() += 1;
         self.0.counters.set_connections(open.all.len());
-        Place {
+        Slot {
             connections: self.clone(),
             number,
-            mark,
+            entry,
         }
     }
 
-    /// Returns how many connections may be open.
+    /// Returns the maximum number of open connections.
     pub(super) fn total(&self) -> usize {
         self.0.limits.total
     }
 
-    /// Counts a connection that could not be accepted, and tells of it now and then.
+    /// Counts a failed accept, and logs it at most once a minute.
     pub(super) fn note_failure(&self, error: &io::Error) {
         self.0.counters.count_not_accepted();
         if self.0.failures.is_due(unix_seconds()) {
@@ -128,66 +130,66 @@ impl Connections {
         }
     }
 
-    /// Gives a descriptor back to a process that has run out of them.
-    pub(super) fn give_way(&self) {
-        if let Some(lender) = &self.0.lender {
-            return lender.give_way();
+    /// Closes a connection because the process is out of descriptors.
+    pub(super) fn free_descriptor(&self) {
+        if let Some(fallback) = &self.0.fallback {
+            return fallback.free_descriptor();
         }
-        let longest = self.0.open.lock().longest_idle(None);
+        let longest = self.0.open.lock().take_longest_idle(None);
         Self::displace(longest);
     }
 
-    fn displace(mark: Option<Arc<Mark>>) {
-        if let Some(mark) = mark {
-            mark.leave.cancel();
+    fn displace(entry: Option<Arc<Entry>>) {
+        if let Some(entry) = entry {
+            entry.displaced.cancel();
         }
     }
 
-    /// Microseconds from the start of the server.
+    /// Returns the microseconds since the start of the server.
     fn now(&self) -> u64 {
         self.0.started.elapsed().as_micros() as u64 // half a million years fit
     }
 }
 
-// === impl Open ===
+// === impl OpenConnections ===
 
-impl Open {
-    /// Takes out the connection that has been idle longest, of one address or of all.
-    fn longest_idle(&mut self, address: Option<IpAddr>) -> Option<Arc<Mark>> {
-        let is_candidate = |mark: &Mark| address.is_none_or(|address| mark.address == address);
-        let candidates = self.all.iter().filter(|(_, mark)| is_candidate(mark));
-        let longest = candidates.min_by_key(|(_, mark)| mark.last_query.load(Relaxed));
+impl OpenConnections {
+    /// Removes and returns the connection that has been idle longest, of one address or of all.
+    fn take_longest_idle(&mut self, address: Option<IpAddr>) -> Option<Arc<Entry>> {
+        let is_candidate = |entry: &Entry| address.is_none_or(|address| entry.address == address);
+        let candidates = self.all.iter().filter(|(_, entry)| is_candidate(entry));
+        let longest = candidates.min_by_key(|(_, entry)| entry.last_query.load(Relaxed));
         let number = *longest?.0;
         self.remove(number)
     }
 
-    fn remove(&mut self, number: u64) -> Option<Arc<Mark>> {
-        let mark = self.all.remove(&number)?;
-        if let Some(count) = self.of_address.get_mut(&mark.address) {
+    fn remove(&mut self, number: u64) -> Option<Arc<Entry>> {
+        let entry = self.all.remove(&number)?;
+        if let Some(count) = self.per_address_count.get_mut(&entry.address) {
             *count -= 1;
             if *count == 0 {
-                self.of_address.remove(&mark.address);
+                self.per_address_count.remove(&entry.address);
             }
         }
-        Some(mark)
+        Some(entry)
     }
 }
 
-// === impl Place ===
+// === impl Slot ===
 
-impl Place {
-    /// Notes that a query came.
+impl Slot {
+    /// Records the time of a query.
     pub(super) fn note_query(&self) {
-        self.mark.last_query.store(self.connections.now(), Relaxed);
+        self.entry.last_query.store(self.connections.now(), Relaxed);
     }
 
-    /// Waits until the connection is to make room for another.
+    /// Waits until another connection displaces this one.
     pub(super) async fn displaced(&self) {
-        self.mark.leave.cancelled().await;
+        self.entry.displaced.cancelled().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut open = self.connections.0.open.lock();
         open.remove(self.number);
@@ -205,8 +207,8 @@ mod tests {
         Connections::new(Limits { total, per_address }, Arc::default())
     }
 
-    fn is_displaced(place: &Place) -> bool {
-        place.displaced().now_or_never().is_some()
+    fn is_displaced(slot: &Slot) -> bool {
+        slot.displaced().now_or_never().is_some()
     }
 
     async fn tick() {
@@ -214,57 +216,57 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_idle_makes_room() {
+    async fn new_connection_displaces_the_longest_idle() {
         let connections = connections(3, 3);
         let mut places = Vec::new();
         for host in 1..=3 {
-            places.push(connections.enter([192, 0, 2, host].into()));
+            places.push(connections.register([192, 0, 2, host].into()));
             tick().await;
         }
         places[0].note_query();
         tick().await;
-        let fourth = connections.enter([192, 0, 2, 4].into());
+        let fourth = connections.register([192, 0, 2, 4].into());
         let displaced: Vec<bool> = places.iter().map(is_displaced).collect();
         assert_eq!(displaced, [false, true, false]);
         assert!(!is_displaced(&fourth));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_with_too_many_loses_one_of_its_own() {
+    async fn address_over_its_limit_displaces_its_own_connection() {
         let connections = connections(10, 2);
-        let other = connections.enter([192, 0, 2, 1].into());
+        let other = connections.register([192, 0, 2, 1].into());
         tick().await;
-        let first = connections.enter([192, 0, 2, 2].into());
-        let second = connections.enter([192, 0, 2, 2].into());
+        let first = connections.register([192, 0, 2, 2].into());
+        let second = connections.register([192, 0, 2, 2].into());
         tick().await;
         second.note_query();
-        let third = connections.enter([192, 0, 2, 2].into());
+        let third = connections.register([192, 0, 2, 2].into());
         let displaced = [&other, &first, &second, &third].map(is_displaced);
         assert_eq!(displaced, [false, true, false, false]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_with_a_lender_stay() {
-        let lender = connections(10, 10);
+    async fn connections_with_fallback_are_not_closed() {
+        let fallback = connections(10, 10);
         let important =
-            Connections::with_lender(lender.0.limits, Arc::default(), Some(lender.clone()));
+            Connections::with_fallback(fallback.0.limits, Arc::default(), Some(fallback.clone()));
         let (own, lent) = (
-            important.enter([192, 0, 2, 1].into()),
-            lender.enter([192, 0, 2, 2].into()),
+            important.register([192, 0, 2, 1].into()),
+            fallback.register([192, 0, 2, 2].into()),
         );
-        important.give_way();
+        important.free_descriptor();
         assert_eq!([&own, &lent].map(is_displaced), [false, true]);
-        important.give_way();
+        important.free_descriptor();
         assert!(!is_displaced(&own));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_place_that_is_left_is_free() {
+    async fn dropped_slot_is_free() {
         let connections = connections(1, 1);
-        drop(connections.enter([192, 0, 2, 1].into()));
-        let first = connections.enter([192, 0, 2, 1].into());
+        drop(connections.register([192, 0, 2, 1].into()));
+        let first = connections.register([192, 0, 2, 1].into());
         assert!(!is_displaced(&first));
-        let second = connections.enter([192, 0, 2, 1].into());
+        let second = connections.register([192, 0, 2, 1].into());
         assert!(is_displaced(&first));
         drop(first);
         assert!(!is_displaced(&second));

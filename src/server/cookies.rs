@@ -1,8 +1,8 @@
-//! The secrets of DNS cookies: from the operating system and replaced every day (RFC 7873 section 7.1), or from a file
-//! that replicas share and somebody else replaces.
+//! The secrets of DNS cookies. They come from the operating system and are replaced every day (RFC 7873 section 7.1),
+//! or from a file that replicas share and the operator replaces.
 //!
-//! A client that knows a secret can make cookies for any address, and so have replies of any number sent there. Nothing
-//! that is told about this process may lead to a secret.
+//! A client that knows a secret can make cookies for any address, and so send any number of replies there. Logs and
+//! errors must never reveal a secret.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,36 +12,36 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tracing::{info, warn};
 
-use super::contents::{Content, content, look};
-use crate::log::sentence;
-use crate::wire::cookie::{InvalidSecrets, OLDEST};
+use super::file_change::{Content, read_content, wait_for_change};
+use crate::log::error_chain;
+use crate::wire::cookie::{InvalidSecrets, MAX_AGE};
 use crate::wire::{CookieSecret, CookieSecrets};
 
-/// How long a secret makes cookies, at most, and at least: jitter takes away up to two fifths, so that the
-/// time cannot be predicted and replicas do not do it together.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const SHORTEST_DAY: f64 = 0.6;
-/// How long the cookies of a replaced secret are accepted: as long as any cookie.
-const KEPT: Duration = Duration::from_secs(OLDEST.unsigned_abs() as u64);
+/// Maximum lifetime of a secret, and the minimum as a share of it. The lifetime is random, so that it cannot be
+/// predicted and replicas do not replace their secrets together.
+const MAX_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+const MIN_LIFETIME_SHARE: f64 = 0.6;
+/// How long the cookies of a replaced secret are accepted. It is the maximum age of a cookie.
+const GRACE: Duration = Duration::from_secs(MAX_AGE.unsigned_abs() as u64);
 
-/// Why the secrets of cookies cannot be had.
+/// The reason why there are no cookie secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum CookieError {
     /// The operating system has no random numbers.
-    #[error("asking the operating system for random numbers")]
+    #[error("cannot get random numbers from the operating system")]
     Random(#[source] io::Error),
     /// The file cannot be read.
-    #[error("reading {}", .0.display())]
+    #[error("cannot read {}", .0.display())]
     Read(PathBuf, #[source] io::Error),
-    /// The file holds something else.
-    #[error("{}: {}", .0.display(), .1)]
+    /// The content of the file is invalid.
+    #[error("cannot use {}: {}", .0.display(), .1)]
     Invalid(PathBuf, InvalidSecrets),
 }
 
-/// The secrets that are in use, and where the next ones come from.
+/// The secrets in use, and the source of the next ones.
 #[derive(Debug)]
 pub struct Cookies {
-    /// `--cookie-secret-file`; without one, the operating system.
+    /// `--cookie-secret-file`. Without it, the operating system provides secrets.
     file: Option<PathBuf>,
     current: RwLock<Arc<CookieSecrets>>,
 }
@@ -49,14 +49,14 @@ pub struct Cookies {
 // === impl Cookies ===
 
 impl Cookies {
-    /// Gets the first secrets: those of a file, or one that nobody else has.
+    /// Reads the first secrets from a file, or creates a random one.
     ///
     /// # Errors
     ///
-    /// If they cannot be had.
+    /// If the file is unusable, or the operating system has no random numbers.
     pub fn open(file: Option<PathBuf>) -> Result<Self, CookieError> {
         let secrets = match &file {
-            Some(path) => parse(path, &content(path))?,
+            Some(path) => parse(path, &read_content(path))?,
             None => CookieSecrets::new(random_secret()?, Vec::new()),
         };
         Ok(Self {
@@ -71,7 +71,7 @@ impl Cookies {
         current.clone()
     }
 
-    /// Replaces the secrets until the process ends: when the file changes, or every day.
+    /// Replaces the secrets when the file changes, or every day. It runs until the process ends.
     pub async fn follow(self: Arc<Self>) {
         match &self.file {
             Some(path) => self.follow_file(path).await,
@@ -80,16 +80,16 @@ impl Cookies {
     }
 
     async fn follow_file(&self, path: &Path) {
-        let mut seen = None;
+        let mut last = None;
         loop {
-            if let Some(new) = look(|| content(path), seen.as_ref()).await {
-                self.take(path, &new);
-                seen = Some(new);
+            if let Some(new) = wait_for_change(|| read_content(path), last.as_ref()).await {
+                self.reload(path, &new);
+                last = Some(new);
             }
         }
     }
 
-    fn take(&self, path: &Path, content: &Content) {
+    fn reload(&self, path: &Path, content: &Content) {
         match parse(path, content) {
             Ok(new) if new == *self.current() => {}
             Ok(new) => {
@@ -98,7 +98,7 @@ impl Cookies {
                 info!(file = %path.display(), secrets, "Reloaded the cookie secrets");
             }
             Err(error) => warn!(
-                error = sentence(&error),
+                error = error_chain(&error),
                 "Kept the last cookie secrets: the file cannot be used"
             ),
         }
@@ -106,17 +106,17 @@ impl Cookies {
 
     async fn rotate(&self) {
         loop {
-            tokio::time::sleep(random_day() - KEPT).await;
+            tokio::time::sleep(random_lifetime() - GRACE).await;
             let new = match random_secret() {
                 Ok(new) => new,
                 Err(error) => {
-                    warn!(error = sentence(&error), "Kept the last cookie secret");
+                    warn!(error = error_chain(&error), "Kept the last cookie secret");
                     continue;
                 }
             };
             let old = self.current().first();
             self.replace(CookieSecrets::new(new, vec![old]));
-            tokio::time::sleep(KEPT).await;
+            tokio::time::sleep(GRACE).await;
             self.replace(CookieSecrets::new(new, Vec::new()));
         }
     }
@@ -137,11 +137,11 @@ fn random_secret() -> Result<CookieSecret, CookieError> {
     Ok(CookieSecret(random()?))
 }
 
-/// Returns a day less the jitter, and without random numbers the shortest one.
-fn random_day() -> Duration {
+/// Returns a random lifetime of a secret. Without random numbers, it is the minimum.
+fn random_lifetime() -> Duration {
     let share = random().map_or(0, u32::from_ne_bytes);
     let share = f64::from(share) / f64::from(u32::MAX);
-    DAY.mul_f64(SHORTEST_DAY + (1.0 - SHORTEST_DAY) * share)
+    MAX_LIFETIME.mul_f64(MIN_LIFETIME_SHARE + (1.0 - MIN_LIFETIME_SHARE) * share)
 }
 
 fn random<const LENGTH: usize>() -> Result<[u8; LENGTH], CookieError> {
@@ -154,7 +154,7 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     #[test]
-    fn no_two_secrets_are_alike() {
+    fn random_secrets_differ() {
         let secrets: Vec<CookieSecret> = (0..100).map(|_| random_secret().unwrap()).collect();
         for (index, one) in secrets.iter().enumerate() {
             assert!(!secrets[..index].contains(one));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_secret_is_replaced_every_day_and_accepted_for_an_hour_more() {
+    async fn secret_is_replaced_every_day_and_accepted_for_another_hour() {
         let cookies = Arc::new(Cookies::open(None).unwrap());
         tokio::spawn(cookies.clone().follow());
         let minute = Duration::from_secs(60);
@@ -178,14 +178,14 @@ mod tests {
             since = Instant::now();
             let new = cookies.current().first();
             let both = CookieSecrets::new(new, vec![old]);
-            sleep(KEPT - 2 * minute).await;
+            sleep(GRACE - 2 * minute).await;
             assert_eq!(*cookies.current(), both);
             sleep(3 * minute).await;
             assert_eq!(*cookies.current(), CookieSecrets::new(new, Vec::new()));
         }
-        let sound = DAY.mul_f64(SHORTEST_DAY) - KEPT..=DAY + minute;
-        assert!(intervals.iter().all(|interval| sound.contains(interval)));
-        // The time cannot be predicted.
+        let expected = MAX_LIFETIME.mul_f64(MIN_LIFETIME_SHARE) - GRACE..=MAX_LIFETIME + minute;
+        assert!(intervals.iter().all(|interval| expected.contains(interval)));
+        // The lifetime is random.
         let (least, most) = (intervals.iter().min(), intervals.iter().max());
         assert!(
             *most.unwrap() - *least.unwrap() > 10 * minute,
@@ -194,14 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_told_without_what_it_holds() {
+    fn file_errors_do_not_contain_the_secrets() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cookies");
         let open = || Cookies::open(Some(path.clone()));
-        let error = sentence(&open().unwrap_err());
+        let error = error_chain(&open().unwrap_err());
         assert!(error.contains("cookies") && error.contains("No such file"));
         std::fs::write(&path, "e5e973e5a6b2a43f48e7dc849e37bfcf\nsecret\n").unwrap();
-        let error = sentence(&open().unwrap_err());
+        let error = error_chain(&open().unwrap_err());
         assert!(error.ends_with("/cookies: line 2: a secret is 32 hexadecimal digits"));
         assert!(!error.contains("e5e973"));
     }

@@ -1,4 +1,4 @@
-//! What is counted: plain atomics, incremented where the thing happens, and summed when they are scraped.
+//! Counters of the listeners: atomics that are incremented at the event and summed at each scrape.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,59 +9,58 @@ use parking_lot::Mutex;
 use crate::wire::{Rcode, Transport};
 use crate::zone::RecordType;
 
-/// What one thread, or the tasks of one transport, count.
+/// The counters of one thread, or of the tasks of one transport.
 #[derive(Debug, Default)]
-#[repr(align(128))] // never on a cache line of another thread's
+#[repr(align(128))] // never shares a cache line with another thread
 pub struct Counters {
-    /// By transport and type.
+    /// Queries by transport and type.
     pub(crate) requests: [[AtomicU64; TYPES.len() + 1]; PROTOS.len()],
-    /// By response code.
+    /// Replies by response code.
     pub(crate) responses: [AtomicU64; RCODES.len() + 1],
     /// Messages that are never answered.
     pub(crate) dropped: AtomicU64,
     /// Replies that could not be sent over UDP.
     pub(crate) unsent: AtomicU64,
-    /// Replies that did not fit, by transport: with TC over UDP the client asks again over TCP; elsewhere, not even
-    /// 65,535 octets were enough.
+    /// Truncated replies by transport. Over UDP, the client retries over TCP. Over other transports, the answer exceeds
+    /// 65,535 octets.
     pub(crate) truncated: [AtomicU64; PROTOS.len()],
-    /// Queries that came too fast: those that got a small reply, and those that got none.
+    /// Queries above the rate limit: with a minimal reply, and without a reply.
     pub(crate) limited: [AtomicU64; 2],
-    /// Panics while messages were answered, by transport.
+    /// Panics while answering messages, by transport.
     pub(crate) panics: [AtomicU64; PROTOS.len()],
-    /// Time to answer: one count for each bucket of [`BUCKETS`], and one above.
+    /// Answer times: one count for each bucket of [`BUCKETS`], and one above them.
     pub(crate) durations: [AtomicU64; BUCKETS.len() + 1],
     pub(crate) duration_nanoseconds: AtomicU64,
-    /// TCP connections that are open.
+    /// Open TCP connections.
     pub(crate) connections: AtomicU64,
-    /// TCP connections by how they ended.
-    pub(crate) ended: [AtomicU64; Ended::ALL.len()],
+    /// Closed TCP connections by reason.
+    pub(crate) ended: [AtomicU64; EndReason::ALL.len()],
     /// TCP connections that could not be accepted.
     pub(crate) not_accepted: AtomicU64,
 }
 
-/// The counters of every thread: each adds to its own, and they are summed when they are scraped. Cheap to clone: all
-/// clones are one.
+/// The counters of all threads. Each thread increments its own, and a scrape sums them. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Tallies(Arc<Mutex<Vec<Arc<Counters>>>>);
+pub struct CounterSet(Arc<Mutex<Vec<Arc<Counters>>>>);
 
-/// How a TCP connection ended. A closed set, so that it can be a metric label.
+/// The reason why a TCP connection ended. It is a closed set, because it is a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum EndReason {
     /// The client closed it.
     Done,
     /// The TLS handshake failed or took too long.
     Handshake,
-    /// No query came for too long.
+    /// No query arrived in time.
     Idle,
-    /// The rest of a query did not come in time, or a reply was not taken.
+    /// The rest of a query did not arrive in time, or the client did not read a reply.
     Slow,
-    /// It was open for as long as any may be.
+    /// It reached the maximum lifetime.
     Old,
-    /// It made room for another.
+    /// Another connection displaced it.
     Displaced,
-    /// What came was not from a client of DNS.
+    /// The data was not from a DNS client.
     Misuse,
-    /// It broke.
+    /// It failed.
     Broken,
     /// The server stopped.
     Stopped,
@@ -86,14 +85,14 @@ pub(crate) const RCODES: [(Rcode, &str); 7] = [
     (Rcode::REFUSED, "REFUSED"),
     (Rcode::BADVERS, "BADVERS"),
 ];
-/// Upper bounds of the histogram, in microseconds: an answer takes a few.
+/// Upper bounds of the histogram in microseconds. An answer takes a few microseconds.
 pub(crate) const BUCKETS: [u64; 8] = [5, 10, 25, 50, 100, 500, 2_500, 100_000];
 
 impl Counters {
-    /// Counts a query; `None` for one that could not be read.
-    pub fn count_request(&self, over: Transport, rtype: Option<RecordType>) {
+    /// Counts a query. `None` stands for an unreadable query.
+    pub fn count_request(&self, transport: Transport, rtype: Option<RecordType>) {
         let known = TYPES.iter().position(|(known, _)| Some(*known) == rtype);
-        self.requests[proto(over)][known.unwrap_or(TYPES.len())].fetch_add(1, Relaxed);
+        self.requests[proto(transport)][known.unwrap_or(TYPES.len())].fetch_add(1, Relaxed);
     }
 
     /// Counts a reply.
@@ -102,8 +101,7 @@ impl Counters {
         self.responses[known.unwrap_or(RCODES.len())].fetch_add(1, Relaxed);
     }
 
-    /// Counts the time from when `replies` queries, which had arrived together, were received to when all of their
-    /// replies were ready to be sent.
+    /// Counts the answer time of a batch of `replies` queries: from receiving them until all replies are ready to send.
     pub fn count_time(&self, replies: usize, took: Duration) {
         let replies = replies as u64; // some thousands at most
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
@@ -118,12 +116,12 @@ impl Counters {
         self.dropped.fetch_add(1, Relaxed);
     }
 
-    /// Counts a panic, which ended a worker or a connection, and nothing else.
-    pub fn count_panic(&self, over: Transport) {
-        self.panics[proto(over)].fetch_add(1, Relaxed);
+    /// Counts a panic. It ended a worker or a connection.
+    pub fn count_panic(&self, transport: Transport) {
+        self.panics[proto(transport)].fetch_add(1, Relaxed);
     }
 
-    /// Counts a query that came too fast: it gets a small reply, or none.
+    /// Counts a query above the rate limit. It gets a minimal reply, or none.
     pub fn count_limited(&self, is_answered: bool) {
         self.limited[usize::from(!is_answered)].fetch_add(1, Relaxed);
     }
@@ -139,24 +137,24 @@ impl Counters {
     }
 
     /// Counts a connection that ended.
-    pub fn count_ended(&self, how: Ended) {
+    pub fn count_ended(&self, how: EndReason) {
         self.ended[how as usize].fetch_add(1, Relaxed);
     }
 
-    /// Notes how many connections are open.
+    /// Sets the number of open connections.
     pub fn set_connections(&self, open: usize) {
         self.connections.store(open as u64, Relaxed);
     }
 
     /// Counts a truncated reply.
-    pub fn count_truncated(&self, over: Transport) {
-        self.truncated[proto(over)].fetch_add(1, Relaxed);
+    pub fn count_truncated(&self, transport: Transport) {
+        self.truncated[proto(transport)].fetch_add(1, Relaxed);
     }
 }
 
-// === impl Tallies ===
+// === impl CounterSet ===
 
-impl Tallies {
+impl CounterSet {
     /// Returns counters for one more thread.
     pub fn add(&self) -> Arc<Counters> {
         let counters = Arc::<Counters>::default();
@@ -170,23 +168,23 @@ impl Tallies {
         self.0.lock().iter().map(counts).sum()
     }
 
-    /// Returns how often something panicked.
+    /// Returns the number of panics.
     #[cfg(test)]
-    pub(crate) fn panics(&self, over: Transport) -> u64 {
-        self.sum(|counters| &counters.panics[proto(over)])
+    pub(crate) fn panics(&self, transport: Transport) -> u64 {
+        self.sum(|counters| &counters.panics[proto(transport)])
     }
 
-    /// Returns how many replies could not be sent.
+    /// Returns the number of replies that could not be sent.
     #[cfg(test)]
     pub(crate) fn unsent(&self) -> u64 {
         self.sum(|counters| &counters.unsent)
     }
 }
 
-// === impl Ended ===
+// === impl EndReason ===
 
-impl Ended {
-    /// Every way, in the order of their discriminants.
+impl EndReason {
+    /// Every reason, in the order of their discriminants.
     pub const ALL: [Self; 9] = [
         Self::Done,
         Self::Handshake,
@@ -199,7 +197,7 @@ impl Ended {
         Self::Stopped,
     ];
 
-    /// Returns the way's name in metrics.
+    /// Returns the label value of the reason.
     pub fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -215,8 +213,8 @@ impl Ended {
     }
 }
 
-fn proto(over: Transport) -> usize {
-    match over {
+fn proto(transport: Transport) -> usize {
+    match transport {
         Transport::Udp => 0,
         Transport::Tcp => 1,
         Transport::Tls => 2,

@@ -1,5 +1,5 @@
-//! Open files: as many as the system grants, and no more connections than those allow. Whoever floods one listener must
-//! not take what another needs, `/livez` least of all.
+//! Raises the limit of open files and adapts the limits of connections to it. A flood of one listener must not use the
+//! descriptors of another, in particular of `/livez`.
 
 use std::io;
 
@@ -8,38 +8,42 @@ use tracing::warn;
 
 use super::Limits;
 
-/// Descriptors besides those of connections of DNS and of UDP workers: three HTTP listeners with their connections, what
-/// is about to make room at each listener, watches, files, and as many again for what the system's libraries open.
-const OTHERS: usize = 384;
-/// Connections that are served whatever the system grants.
-const FEWEST: usize = 8;
+/// Descriptors besides those of DNS connections and UDP workers. They are for three HTTP listeners with their
+/// connections, closing connections of each listener, watches and files, and as many again for system libraries.
+const RESERVED: usize = 384;
+/// Number of connections that are always allowed.
+const MIN_CONNECTIONS: usize = 8;
 
-/// Raises the limit of open files as far as it goes, and lowers those of connections to what it allows.
-/// `per_connection` is how many descriptors one takes.
+/// Raises the limit of open files to the hard limit, and lowers the limits of connections to fit. `per_connection` is
+/// the number of descriptors for each connection, `sockets` the number of UDP sockets.
 ///
 /// # Errors
 ///
-/// If the system does not tell its limit.
-pub fn grant(limits: Limits, per_connection: usize, sockets: usize) -> io::Result<Limits> {
+/// If the limit cannot be read.
+pub fn fit_to_open_files(
+    limits: Limits,
+    per_connection: usize,
+    sockets: usize,
+) -> io::Result<Limits> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let granted = match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
         Ok(()) => hard,
         Err(error) => {
-            warn!(%error, soft, hard, "The limit of open files cannot be raised");
+            warn!(%error, soft, hard, "Cannot raise the limit of open files");
             soft
         }
     };
-    let granted = usize::try_from(granted).unwrap_or(usize::MAX); // there is no limit
-    let others = OTHERS + sockets;
-    let fitting = fit(limits, per_connection, granted.saturating_sub(others));
-    // One address is never allowed more than all of them: that is nobody's want of descriptors.
+    let granted = usize::try_from(granted).unwrap_or(usize::MAX); // practically unlimited
+    let reserved = RESERVED + sockets;
+    let fitting = fit(limits, per_connection, granted.saturating_sub(reserved));
+    // If only the limit of each address is lowered, it exceeded the total, and descriptors are not the reason.
     if fitting.total < limits.total {
-        let needed = others + limits.total * per_connection;
+        let needed = reserved + limits.total * per_connection;
         warn!(
             open_files = granted,
             needed,
             connections = fitting.total,
-            "The system grants too few open files for --tcp-connections: fewer are served"
+            "The limit of open files is too low for --tcp-connections: serving fewer connections"
         );
     }
     Ok(fitting)
@@ -47,7 +51,7 @@ pub fn grant(limits: Limits, per_connection: usize, sockets: usize) -> io::Resul
 
 fn fit(limits: Limits, per_connection: usize, descriptors: usize) -> Limits {
     let fitting = descriptors / per_connection;
-    let total = limits.total.min(fitting.max(FEWEST));
+    let total = limits.total.min(fitting.max(MIN_CONNECTIONS));
     Limits {
         total,
         per_address: limits.per_address.min(total),
@@ -59,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_are_as_many_as_asked_for_or_as_fit() {
+    fn connection_limits_are_lowered_to_fit_descriptors() {
         let fit = |descriptors, per_connection| {
             let limits = Limits {
                 total: 1024,

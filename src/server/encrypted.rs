@@ -1,8 +1,8 @@
-//! DNS over TLS (RFC 7858), over HTTPS (RFC 8484) and over QUIC (RFC 9250), off by default; the only door to rustls, to
-//! HTTP/2 and to hickory-server.
+//! DNS over TLS (RFC 7858), HTTPS (RFC 8484) and QUIC (RFC 9250). They are off by default. Only this module uses
+//! rustls, HTTP/2 and hickory-server.
 //!
-//! TLS lies between the accepted connection and what serves it, which is `tcp` for DNS over TLS, and `https`.
-//! QUIC is hickory-server's, which brings limits of its own.
+//! After the TLS handshake, `tcp` serves DNS over TLS, and `https` serves DNS over HTTPS. hickory-server serves QUIC,
+//! with its own limits.
 
 mod certificate;
 mod client_ca;
@@ -28,14 +28,14 @@ pub use certificate::{Certificate, CertificateError};
 use super::Answerer;
 use super::accept::accept;
 use super::bind::{Addresses, BindError};
-use super::connections::{Connections, Place};
+use super::connections::{Connections, Slot};
 use super::tcp::{self, Connection};
 use crate::wire::Transport;
 use client_ca::ClientCa;
 use https::Exchange;
 use tls::{OVER_QUIC, OVER_TCP, handshake};
 
-/// What is served encrypted.
+/// Settings of the encrypted listeners.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Addresses of DNS over TLS.
@@ -50,37 +50,37 @@ pub struct Options {
     pub certificate: PathBuf,
     /// PEM file of the private key.
     pub key: PathBuf,
-    /// PEM file of the authorities that clients must have a certificate of.
+    /// PEM file of the certificate authorities of clients. If it is set, clients need a certificate from one of them.
     pub client_ca: Option<PathBuf>,
 }
 
-/// A certificate that can be used, and where it will be shown.
+/// The encrypted listeners with their certificate.
 pub struct Encrypted {
     options: Options,
     certificate: Arc<Certificate>,
     client_ca: Option<Arc<ClientCa>>,
-    /// What is offered over TLS, HTTPS and QUIC.
+    /// TLS configurations for TLS, HTTPS and QUIC.
     configs: [Arc<ServerConfig>; 3],
-    listeners: Vec<(Kind, TcpListener)>,
+    listeners: Vec<(InnerProtocol, TcpListener)>,
     quic: Vec<UdpSocket>,
 }
 
-/// What is inside TLS.
+/// The protocol inside TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum InnerProtocol {
     Dns,
     Http,
 }
 
-/// What serves the connections of a listener.
+/// Serves the connections of a listener.
 #[derive(Clone)]
 struct Service {
-    kind: Kind,
+    protocol: InnerProtocol,
     acceptor: TlsAcceptor,
     answerer: Arc<Answerer>,
     /// `--https-path`.
     path: Arc<str>,
-    /// Octets that the requests of all connections hold.
+    /// Octets in use by the requests of all connections.
     held: Arc<AtomicUsize>,
     stop: CancellationToken,
 }
@@ -88,11 +88,11 @@ struct Service {
 // === impl Encrypted ===
 
 impl Encrypted {
-    /// Reads the certificate, and the authorities of clients.
+    /// Reads the certificate, its key and the certificate authorities of clients.
     ///
     /// # Errors
     ///
-    /// If one of them cannot be used.
+    /// If a file is unusable.
     pub fn open(options: Options) -> Result<Self, CertificateError> {
         let certificate = Certificate::open(&options.certificate, &options.key)?;
         let certificate = Arc::new(certificate);
@@ -120,32 +120,32 @@ impl Encrypted {
     ///
     /// # Errors
     ///
-    /// If an address cannot be had.
+    /// If an address cannot be bound.
     pub fn bind(mut self) -> Result<Self, BindError> {
-        let wanted = [
-            ("tls", Kind::Dns, &self.options.tls),
-            ("https", Kind::Http, &self.options.https),
+        let listeners = [
+            ("tls", InnerProtocol::Dns, &self.options.tls),
+            ("https", InnerProtocol::Http, &self.options.https),
         ];
-        for (name, kind, addresses) in wanted {
+        for (name, protocol, addresses) in listeners {
             let bound = Addresses::Given(addresses.clone()).bind_tcp(name)?;
-            let bound = bound.into_iter().map(|listener| (kind, listener));
+            let bound = bound.into_iter().map(|listener| (protocol, listener));
             self.listeners.extend(bound);
         }
         self.quic = Addresses::Given(self.options.quic.clone()).bind_udp("quic")?;
         Ok(self)
     }
 
-    /// Returns how many descriptors are needed for each connection that is allowed: one, if there can be any.
-    pub fn descriptors(&self) -> usize {
+    /// Returns the number of descriptors for each allowed connection: 1 if there is a TLS or HTTPS listener, else 0.
+    pub fn descriptors_per_connection(&self) -> usize {
         usize::from(!self.listeners.is_empty())
     }
 
-    /// Returns when the certificate in use expires, in Unix seconds: it changes when the files do.
+    /// Returns the expiry of the current certificate in Unix seconds. It changes when the files change.
     pub fn certificate_expiry(&self) -> Arc<AtomicU64> {
         self.certificate.expiry()
     }
 
-    /// Follows the files for ever.
+    /// Reloads the files when they change. It never returns.
     pub fn follow(&self) -> impl Future<Output = ()> + use<> {
         let certificate = self.certificate.clone().follow();
         let client_ca = self.client_ca.clone().map(ClientCa::follow);
@@ -159,7 +159,7 @@ impl Encrypted {
         }
     }
 
-    /// Makes a task for each listener, which ends after `stop`, or when the listener does.
+    /// Returns a task for each listener. A task ends after `stop`, or when its listener ends.
     pub(super) fn start(
         self,
         answerer: &Arc<Answerer>,
@@ -170,13 +170,13 @@ impl Encrypted {
         let path = Arc::from(self.options.https_path);
         let held = Arc::new(AtomicUsize::new(0));
         let mut tasks = Vec::new();
-        for (kind, listener) in self.listeners {
-            let config = match kind {
-                Kind::Dns => &dns,
-                Kind::Http => &http,
+        for (protocol, listener) in self.listeners {
+            let config = match protocol {
+                InnerProtocol::Dns => &dns,
+                InnerProtocol::Http => &http,
             };
             let service = Service {
-                kind,
+                protocol,
                 acceptor: TlsAcceptor::from(config.clone()),
                 answerer: answerer.clone(),
                 path: Arc::clone(&path),
@@ -196,32 +196,32 @@ impl Encrypted {
 // === impl Service ===
 
 impl Service {
-    /// Serves the connections of a listener until `stop`, and to their ends.
+    /// Accepts connections until `stop`, and serves each until it ends.
     async fn accept(self, listener: TcpListener, connections: Connections) {
-        let over = match self.kind {
-            Kind::Dns => Transport::Tls,
-            Kind::Http => Transport::Https,
+        let transport = match self.protocol {
+            InnerProtocol::Dns => Transport::Tls,
+            InnerProtocol::Http => Transport::Https,
         };
-        let serve = |stream, client, place| self.clone().serve(stream, client, place);
-        let note_end = |ended| tcp::note_end(&self.answerer, over, ended);
+        let serve = |stream, client, slot| self.clone().serve(stream, client, slot);
+        let note_end = |ended| tcp::note_end(&self.answerer, transport, ended);
         accept(listener, connections, self.stop.clone(), serve, note_end).await;
     }
 
-    /// Serves a connection to its end, and counts that.
-    async fn serve(self, stream: TcpStream, client: SocketAddr, place: Place) {
-        let stream = match handshake(&self.acceptor, stream, &place, &self.stop).await {
+    /// Serves a connection until it ends, and counts the reason.
+    async fn serve(self, stream: TcpStream, client: SocketAddr, slot: Slot) {
+        let stream = match handshake(&self.acceptor, stream, &slot, &self.stop).await {
             Ok(stream) => stream,
             Err(ended) => return self.answerer.counters.count_ended(ended),
         };
-        match self.kind {
-            Kind::Dns => {
+        match self.protocol {
+            InnerProtocol::Dns => {
                 let (answerer, stop) = (self.answerer, self.stop);
                 let connection =
-                    Connection::new(stream, Transport::Tls, client, place, answerer, stop);
+                    Connection::new(stream, Transport::Tls, client, slot, answerer, stop);
                 connection.serve().await;
             }
-            Kind::Http => {
-                let exchange = Exchange::new(self.answerer, client, place, self.path, self.held);
+            InnerProtocol::Http => {
+                let exchange = Exchange::new(self.answerer, client, slot, self.path, self.held);
                 https::serve(stream, exchange, self.stop).await;
             }
         }

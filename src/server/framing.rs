@@ -1,132 +1,134 @@
-//! Messages in a stream (RFC 1035 section 4.2.2), without a socket: octets in, replies out.
+//! Messages in a stream (RFC 1035 section 4.2.2), without a socket.
 //!
-//! `tcp` reads into [`Framing::room`], has [`Framing::answer`] make replies of what arrived whole, and
-//! writes them. How much is held for a connection is decided here: one query that has not arrived whole, and replies up
-//! to [`OUTBOX`] octets.
+//! `tcp` reads into [`Framing::room`], calls [`Framing::answer`] to answer complete messages, and writes the replies.
+//! This module limits the memory of a connection to one incomplete query and [`MAX_OUTBOX`] octets of replies.
 
 use std::cell::RefCell;
 
-/// Octets of a query that are accepted: no query needs more, and a client must not make us hold 64 KiB by a promise.
-pub const QUERY: usize = 4096;
-/// Octets of the length before a message, and of the longest message.
-pub const PREFIX: usize = 2;
-/// Octets of the longest message.
-pub const MESSAGE: usize = 65_535;
-/// Octets of replies that wait to be written; one more message may come on top.
-pub const OUTBOX: usize = 16 * 1024;
+/// Maximum length of a query. No query needs more, and a client must not reserve 64 KiB by announcing a length.
+pub const MAX_QUERY: usize = 4096;
+/// Octets of the length before a message.
+pub const LENGTH_PREFIX: usize = 2;
+/// Maximum length of a message.
+pub const MAX_MESSAGE: usize = 65_535;
+/// Maximum number of octets of queued replies. One message may exceed it.
+pub const MAX_OUTBOX: usize = 16 * 1024;
 
-/// What a connection holds between two looks at its socket.
+/// The buffers of a connection.
 #[derive(Debug, Default)]
 pub struct Framing {
-    /// Octets that have arrived.
+    /// Received octets.
     inbox: Vec<u8>,
-    /// How many of them have been answered.
-    done: usize,
-    /// Replies with their lengths, not written yet.
+    /// Number of octets of the inbox that have been answered.
+    answered: usize,
+    /// Queued replies with their lengths.
     outbox: Vec<u8>,
 }
 
-/// Why no more is answered for now.
+/// The reason why [`Framing::answer`] stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// Replies are to be written first.
-    Full,
-    /// The rest of a message, or all of it, has not arrived.
-    Rest,
-    /// What arrived is not from a client of DNS.
+    /// The queued replies must be written first.
+    OutboxFull,
+    /// The next message is not complete.
+    Incomplete,
+    /// The data is not from a DNS client.
     Misuse,
 }
 
-/// A message was announced that is longer than any query.
+/// The announced length exceeds [`MAX_QUERY`].
 #[derive(Debug, PartialEq, Eq)]
 struct TooLong;
 
 // === impl Framing ===
 
 impl Framing {
-    /// Forgets what has been answered, and returns where octets that arrive are to be put behind those that are there.
-    /// There is room for a whole query and no more: what is in the buffer's capacity is all that is to be added.
+    /// Removes the answered octets, and returns the inbox for appending. Its capacity is exactly one query with its
+    /// length, and must not be exceeded.
     pub fn room(&mut self) -> &mut Vec<u8> {
-        self.inbox.drain(..self.done);
-        self.done = 0;
-        self.inbox.reserve_exact(PREFIX + QUERY - self.inbox.len());
+        self.inbox.drain(..self.answered);
+        self.answered = 0;
+        self.inbox
+            .reserve_exact(LENGTH_PREFIX + MAX_QUERY - self.inbox.len());
         &mut self.inbox
     }
 
-    /// Answers what has arrived whole, in order, until the outbox is full. Tells why it ended, and how many messages were
-    /// answered.
+    /// Answers complete messages in order until the outbox is full. Returns the reason for stopping, and the number of
+    /// answered messages.
     ///
-    /// `answer` writes the reply to a message and returns its length; `None`: this is no message of a client.
+    /// `answer` writes the reply to a message and returns its length. It returns `None` if the message is not from a
+    /// client.
     pub fn answer(
         &mut self,
         mut answer: impl FnMut(&[u8], &mut [u8]) -> Option<usize>,
     ) -> (Pause, usize) {
         thread_local! {
-            /// Room for the longest message. None of it outlives the call, so connections need not have one each.
+            /// Buffer for a message. It is used only during the call, so connections can share it.
             static MESSAGE_ROOM: RefCell<Box<[u8]>> =
-                RefCell::new(vec![0; PREFIX + MESSAGE].into_boxed_slice());
+                RefCell::new(vec![0; LENGTH_PREFIX + MAX_MESSAGE].into_boxed_slice());
         }
         let mut count = 0;
         let pause = MESSAGE_ROOM.with_borrow_mut(|room| {
             loop {
-                if self.outbox.len() >= OUTBOX {
-                    return Pause::Full;
+                if self.outbox.len() >= MAX_OUTBOX {
+                    return Pause::OutboxFull;
                 }
-                let packet = match next(&self.inbox, &mut self.done) {
+                let packet = match next_message(&self.inbox, &mut self.answered) {
                     Ok(Some(packet)) => packet,
-                    Ok(None) => return Pause::Rest,
+                    Ok(None) => return Pause::Incomplete,
                     Err(TooLong) => return Pause::Misuse,
                 };
-                let Some(length) = answer(packet, &mut room[PREFIX..]) else {
+                let Some(length) = answer(packet, &mut room[LENGTH_PREFIX..]) else {
                     return Pause::Misuse;
                 };
-                // A message has at most 65,535 octets. Its length and itself go with one write (RFC 7766 section 8).
-                room[..PREFIX].copy_from_slice(&(length as u16).to_be_bytes());
-                self.outbox.extend_from_slice(&room[..PREFIX + length]);
+                // The length fits 16 bits. It is sent together with the message (RFC 7766 section 8).
+                room[..LENGTH_PREFIX].copy_from_slice(&(length as u16).to_be_bytes());
+                self.outbox
+                    .extend_from_slice(&room[..LENGTH_PREFIX + length]);
                 count += 1;
             }
         });
         (pause, count)
     }
 
-    /// Returns the replies that are to be written.
+    /// Returns the queued replies.
     pub fn replies(&self) -> &[u8] {
         &self.outbox
     }
 
-    /// Forgets the replies, which were written.
-    pub fn forget_replies(&mut self) {
+    /// Removes the replies after they were written.
+    pub fn clear_replies(&mut self) {
         self.outbox.clear();
     }
 
-    /// Gives back memory that only many replies at once need.
+    /// Releases memory that only many replies at once need.
     pub fn shrink(&mut self) {
-        self.outbox.shrink_to(QUERY);
+        self.outbox.shrink_to(MAX_QUERY);
     }
 
-    /// Tells whether a message has begun that is not answered.
-    pub fn has_begun(&self) -> bool {
-        self.done < self.inbox.len()
+    /// Returns whether the inbox has octets that are not answered.
+    pub fn has_unanswered(&self) -> bool {
+        self.answered < self.inbox.len()
     }
 
-    /// Returns how many octets of memory this takes.
-    pub fn held(&self) -> usize {
+    /// Returns the size of the buffers in octets.
+    pub fn memory(&self) -> usize {
         self.inbox.capacity() + self.outbox.capacity()
     }
 }
 
-/// Takes the next whole message behind those that are `done`, if it is there.
-fn next<'i>(inbox: &'i [u8], done: &mut usize) -> Result<Option<&'i [u8]>, TooLong> {
-    let Some((prefix, octets)) = inbox[*done..].split_first_chunk::<PREFIX>() else {
+/// Returns the next complete message after the first `answered` octets, if there is one, and advances `answered`.
+fn next_message<'i>(inbox: &'i [u8], answered: &mut usize) -> Result<Option<&'i [u8]>, TooLong> {
+    let Some((prefix, octets)) = inbox[*answered..].split_first_chunk::<LENGTH_PREFIX>() else {
         return Ok(None);
     };
     let length = usize::from(u16::from_be_bytes(*prefix));
-    if length > QUERY {
+    if length > MAX_QUERY {
         return Err(TooLong);
     }
     let message = octets.get(..length);
     if message.is_some() {
-        *done += PREFIX + length;
+        *answered += LENGTH_PREFIX + length;
     }
     Ok(message)
 }
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_out_whole_however_they_arrive() {
+    fn messages_are_complete_for_every_split_of_the_stream() {
         let stream = [&[0, 3, 1, 2, 3, 0, 0][..], &[0, 1, 9], &[0, 2, 7, 8]].concat();
         for step in 1..=stream.len() {
             let mut framing = Framing::default();
@@ -148,40 +150,40 @@ mod tests {
                     out[..message.len()].copy_from_slice(message);
                     Some(message.len())
                 };
-                assert_eq!(framing.answer(echo).0, Pause::Rest);
+                assert_eq!(framing.answer(echo).0, Pause::Incomplete);
             }
-            assert!(!framing.has_begun());
+            assert!(!framing.has_unanswered());
             assert_eq!(messages, [vec![1, 2, 3], vec![], vec![9], vec![7, 8]]);
             assert_eq!(framing.replies(), stream);
         }
     }
 
     #[test]
-    fn an_inbox_never_grows_beyond_one_query() {
+    fn inbox_never_exceeds_one_query() {
         let mut framing = Framing::default();
         let room = framing.room();
         room.extend(4096_u16.to_be_bytes());
-        room.resize(PREFIX + QUERY - 1, 0);
-        assert_eq!(framing.answer(|_, _| None), (Pause::Rest, 0));
-        assert_eq!(framing.room().capacity(), PREFIX + QUERY);
+        room.resize(LENGTH_PREFIX + MAX_QUERY - 1, 0);
+        assert_eq!(framing.answer(|_, _| None), (Pause::Incomplete, 0));
+        assert_eq!(framing.room().capacity(), LENGTH_PREFIX + MAX_QUERY);
         framing.room().push(0);
         let length = |message: &[u8], _: &mut [u8]| {
-            assert_eq!(message.len(), QUERY);
+            assert_eq!(message.len(), MAX_QUERY);
             Some(0)
         };
-        assert_eq!(framing.answer(length), (Pause::Rest, 1));
+        assert_eq!(framing.answer(length), (Pause::Incomplete, 1));
         framing.room().extend(4097_u16.to_be_bytes());
         assert_eq!(framing.answer(|_, _| Some(0)), (Pause::Misuse, 0));
     }
 
     #[test]
-    fn replies_that_wait_hold_back_the_next_answers() {
+    fn full_outbox_pauses_answers() {
         let mut framing = Framing::default();
         framing.room().extend([0, 0].repeat(3));
-        let long = |_: &[u8], _: &mut [u8]| Some(OUTBOX - PREFIX - 1);
-        assert_eq!(framing.answer(long), (Pause::Full, 2));
-        assert!(framing.has_begun());
-        framing.forget_replies();
-        assert_eq!(framing.answer(long), (Pause::Rest, 1));
+        let long = |_: &[u8], _: &mut [u8]| Some(MAX_OUTBOX - LENGTH_PREFIX - 1);
+        assert_eq!(framing.answer(long), (Pause::OutboxFull, 2));
+        assert!(framing.has_unanswered());
+        framing.clear_replies();
+        assert_eq!(framing.answer(long), (Pause::Incomplete, 1));
     }
 }

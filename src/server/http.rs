@@ -1,7 +1,7 @@
-//! HTTP connections of the admin and API listeners, which must answer the kubelet whoever else comes.
+//! HTTP connections of the admin and API listeners. They must always answer the kubelet.
 //!
-//! A connection carries one request. Where there are too many, the oldest makes room, of the same address first: a probe
-//! needs its place for milliseconds, and whoever hoards connections loses them.
+//! A connection carries one request. If there are too many connections, the oldest is closed, first one from the same
+//! address. A probe takes milliseconds, so clients that hoard connections lose them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,31 +20,31 @@ use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
 use super::accept::accept;
-use super::connections::{Connections, Limits, Place};
+use super::connections::{Connections, Limits, Slot};
 
-/// Connections of a listener: probes, scrapes and people are few.
+/// Maximum number of connections of a listener. Few clients use it: probes, scrapes and people.
 const LIMITS: Limits = Limits {
     total: 32,
     per_address: 16,
 };
-/// How long a client may take for the head of its request. We need no body.
-const HEAD: Duration = Duration::from_secs(5);
-/// Octets of the head at most: the names that are asked for fit many times.
-const MOST: usize = 16 * 1024;
-/// How long a connection lasts at most: a large table over a slow line takes some of it.
-const LIFE: Duration = Duration::from_secs(60);
+/// Maximum time for the head of a request. Bodies are not used.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum size of the head in octets. It is many times that of a DNS name.
+const MAX_HEAD: usize = 16 * 1024;
+/// Maximum lifetime of a connection. Sending a large table over a slow line takes some of it.
+const MAX_LIFETIME: Duration = Duration::from_secs(60);
 
-/// The address that a client connected to. Requests have it as an extension.
+/// The local address of a connection, as an extension of each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalAddress(pub IpAddr);
 
-/// Serves `routes` for good. Where descriptors are wanted, one of `lender` makes room.
-pub(super) async fn serve(listener: TcpListener, routes: Router, lender: Connections) {
-    let connections = Connections::with_lender(LIMITS, Arc::default(), Some(lender));
-    let serve = |stream, _, place| converse(stream, place, routes.clone());
+/// Serves `routes` until the process ends. If descriptors are exhausted, a connection of `fallback` is closed.
+pub(super) async fn serve(listener: TcpListener, routes: Router, fallback: Connections) {
+    let connections = Connections::with_fallback(LIMITS, Arc::default(), Some(fallback));
+    let serve = |stream, _, slot| serve_connection(stream, slot, routes.clone());
     let note_end = |ended: Result<(), _>| {
         if let Err(error) = ended {
-            warn!(%error, "An HTTP connection ended in an error");
+            warn!(%error, "An HTTP connection ended with an error");
         }
     };
     accept(
@@ -57,11 +57,11 @@ pub(super) async fn serve(listener: TcpListener, routes: Router, lender: Connect
     .await;
 }
 
-async fn converse(stream: TcpStream, place: Place, routes: Router) {
+async fn serve_connection(stream: TcpStream, slot: Slot, routes: Router) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .max_buf_size(MOST)
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD)
         .keep_alive(false);
     let local = stream
         .local_addr()
@@ -75,11 +75,11 @@ async fn converse(stream: TcpStream, place: Place, routes: Router) {
     });
     let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
     tokio::select! {
-        served = timeout(LIFE, served) => match served {
+        served = timeout(MAX_LIFETIME, served) => match served {
             Ok(Ok(())) => {}
             Ok(Err(error)) => debug!(%error, "An HTTP connection broke"),
             Err(_) => debug!("An HTTP connection took too long"),
         },
-        () = place.displaced() => {}
+        () = slot.displaced() => {}
     }
 }

@@ -1,12 +1,13 @@
-//! Response rate limiting: how many replies a second a prefix outside `--trusted` gets over UDP, where anybody can ask in
-//! anybody's name. What is above is cut down to a hint to come by TCP, or not answered.
+//! Response rate limiting over UDP, where source addresses can be forged. It limits the replies a second to each prefix
+//! outside `--trusted`. Queries above the rate get an empty reply with TC, or no reply.
 //!
-//! It is the generic cell rate algorithm (ITU-T I.371) over a sketch. Each prefix has a cell in each of two rows, chosen by
-//! a hash with a key of this process. A cell holds the theoretical arrival time: when all replies that were sent would have
-//! left at the rate. A reply is due if that is less than a second away in either cell. Others in its cells can only make
-//! a prefix wait, never give it more, so a flood in many names makes some honest clients come by TCP, and nobody is sent
-//! more than the rate. Memory is fixed, nothing is ever searched or thrown out, and the only thing shared between threads
-//! is one word at a time.
+//! It uses the generic cell rate algorithm (ITU-T I.371) on a sketch. Each prefix has a cell in each of two rows,
+//! chosen by a hash with a random key. A cell contains the theoretical arrival time: the time when all sent replies
+//! would have left at the rate. A reply is allowed if that time is less than a second ahead in either cell.
+//!
+//! Other prefixes in the same cells can only delay a prefix, never allow it more. So a flood with many forged addresses
+//! makes some real clients use TCP, but no prefix gets more than the rate. Memory is constant, nothing is searched or
+//! evicted, and threads share only single words.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
@@ -16,66 +17,66 @@ use std::time::{Duration, Instant};
 
 use crate::wire::RateLimit;
 
-/// Cells in a row: a million replies a second to names out of the air leave most of them with room.
+/// Cells of a row. A million replies a second to random addresses leave most cells below the rate.
 const CELLS: usize = 1 << 14;
-/// Rows: two strangers rarely meet in both.
+/// Number of rows. Two prefixes rarely share both cells.
 const ROWS: usize = 2;
-/// How much of the future may be spent at once, in nanoseconds: a prefix may take a second's replies together.
+/// Maximum burst in nanoseconds: a prefix may get the replies of one second at once.
 const BURST: u64 = 1_000_000_000;
 
-/// Limits the replies to each prefix. Shared by all workers, so that the rate is that of the server.
+/// Limits the replies to each prefix. All workers share it, so that the rate applies to the whole server.
 pub(super) struct RateLimiter {
-    /// Nanoseconds between two replies at the rate.
+    /// Nanoseconds between two replies at this rate.
     interval: u64,
     started: Instant,
     keys: RandomState,
-    /// Counts the queries above the rate.
-    above: AtomicU64,
-    /// Row by row, theoretical arrival times: nanoseconds after the start.
+    /// Number of queries above the rate.
+    excess: AtomicU64,
+    /// Theoretical arrival times row by row, in nanoseconds after the start.
     arrivals: Box<[AtomicU64]>,
 }
 
 // === impl RateLimiter ===
 
 impl RateLimiter {
-    /// Makes one that lets so many replies a second go to each prefix.
+    /// Creates a limiter for this number of replies a second to each prefix.
     pub(super) fn new(per_second: NonZeroU32) -> Self {
         Self {
-            interval: BURST / u64::from(per_second.get()), // four billion a second are no limit
+            interval: BURST / u64::from(per_second.get()), // 0, so no limit, above a billion a second
             started: Instant::now(),
             keys: RandomState::new(),
-            above: AtomicU64::new(0),
+            excess: AtomicU64::new(0),
             arrivals: (0..ROWS * CELLS).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
-    /// Says what a client may have now, and counts it if that is a reply.
-    pub(super) fn count(&self, client: IpAddr) -> RateLimit {
-        self.count_at(client, self.started.elapsed())
+    /// Returns whether a client gets a reply now, and counts the reply.
+    pub(super) fn admit(&self, client: IpAddr) -> RateLimit {
+        self.admit_at(client, self.started.elapsed())
     }
 
-    fn count_at(&self, client: IpAddr, now: Duration) -> RateLimit {
-        let now = now.as_nanos() as u64; // five centuries fit
+    fn admit_at(&self, client: IpAddr, now: Duration) -> RateLimit {
+        let now = now.as_nanos() as u64; // enough for five centuries
         let until = now + BURST;
         let after = |arrival: u64| arrival.max(now) + self.interval;
         let cells = self.cells(client);
         if cells.iter().any(|cell| after(cell.load(Relaxed)) <= until) {
             for cell in cells {
-                // Never an error: there is always a next value.
+                // It never fails, because the closure always returns a value.
                 let _ =
                     cell.fetch_update(Relaxed, Relaxed, |arrival| Some(after(arrival).min(until)));
             }
             RateLimit::Within
-        } else if self.is_lucky() {
+        } else if self.draw_slip() {
             RateLimit::Slip
         } else {
             RateLimit::Drop
         }
     }
 
-    /// Draws by a hash that nobody else can make: who knew the order could make it the others' turn only.
-    fn is_lucky(&self) -> bool {
-        let drawn = self.keys.hash_one(self.above.fetch_add(1, Relaxed));
+    /// Returns a random bit. It comes from a keyed hash, because a client that can predict it could take all slips.
+    fn draw_slip(&self) -> bool {
+        let drawn = self.keys.hash_one(self.excess.fetch_add(1, Relaxed));
         drawn & 1 == 0
     }
 
@@ -87,11 +88,12 @@ impl RateLimiter {
     }
 }
 
-/// Returns what a source is counted under: who has one address of a /24, or of a /56, has them all.
+/// Returns the prefix of a client, as a number. A client with one address of a /24, or of a /56 for IPv6, usually has
+/// all.
 fn prefix(client: IpAddr) -> u64 {
     match client {
         IpAddr::V4(v4) => u64::from(u32::from(v4) >> 8),
-        // The first bit tells the families apart.
+        // The first bit distinguishes the families.
         IpAddr::V6(v6) => 1 << 63 | (u128::from(v6) >> (128 - 56)) as u64,
     }
 }
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Milliseconds that pass before a query comes, and who is asking.
+    /// For each query, the milliseconds since the previous one, and the number of the client.
     fn queries() -> impl Strategy<Value = Vec<(u64, u8)>> {
         prop::collection::vec((0_u64..20, 0_u8..4), 1..2000)
     }
@@ -122,15 +124,15 @@ mod tests {
             queries in queries(), rate in 1_u32..500, noise in 0_u32..2000,
         ) {
             let limiter = limiter(rate);
-            // Others, in names out of the air.
+            // Other clients with random addresses.
             for number in 0..noise {
-                limiter.count_at(IpAddr::from(number.wrapping_mul(2_654_435_761).to_be_bytes()), Duration::ZERO);
+                limiter.admit_at(IpAddr::from(number.wrapping_mul(2_654_435_761).to_be_bytes()), Duration::ZERO);
             }
             let mut now = Duration::ZERO;
             let mut within: [Vec<Duration>; 4] = Default::default();
             for (host, (wait, number)) in queries.into_iter().enumerate() {
                 now += Duration::from_millis(wait);
-                if limiter.count_at(client(number, host as u8), now) == RateLimit::Within {
+                if limiter.admit_at(client(number, host as u8), now) == RateLimit::Within {
                     within[usize::from(number)].push(now);
                 }
             }
@@ -147,12 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_slowly_is_always_answered() {
+    fn client_within_its_rate_is_always_answered() {
         let limiter = limiter(100);
         for query in 0..10_000_u64 {
             let now = Duration::from_millis(10 * query);
             assert_eq!(
-                limiter.count_at(client(1, 1), now),
+                limiter.admit_at(client(1, 1), now),
                 RateLimit::Within,
                 "{query}"
             );
@@ -160,9 +162,9 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_shares_its_rate_and_half_of_what_is_above_it_slips() {
+    fn prefix_shares_its_rate_and_half_of_the_excess_slips() {
         let limiter = limiter(200);
-        let limit = |number: u32| limiter.count_at(client(1, number as u8), Duration::ZERO);
+        let limit = |number: u32| limiter.admit_at(client(1, number as u8), Duration::ZERO);
         let limits: Vec<RateLimit> = (0..10_000).map(limit).collect();
         let count = |wanted| limits.iter().filter(|limit| **limit == wanted).count();
         assert_eq!(count(RateLimit::Within), 200);
@@ -171,10 +173,10 @@ mod tests {
             "{}",
             count(RateLimit::Slip)
         );
-        // Another prefix has its own, unless it meets the first in both rows.
+        // Another prefix has its own rate, unless it shares both cells with the first.
         let strangers = (0..=255).filter(|number| *number != 1);
         let within = strangers
-            .filter(|n| limiter.count_at(client(*n, 1), Duration::ZERO) == RateLimit::Within);
+            .filter(|n| limiter.admit_at(client(*n, 1), Duration::ZERO) == RateLimit::Within);
         assert!(within.count() >= 254);
     }
 
@@ -190,17 +192,17 @@ mod tests {
     }
 
     #[test]
-    fn workers_together_keep_to_the_rate() {
+    fn workers_share_one_rate() {
         let limiter = limiter(1000);
         let within = |_: usize| {
-            let limits = (0..5_000).map(|_| limiter.count_at(client(1, 1), Duration::ZERO));
+            let limits = (0..5_000).map(|_| limiter.admit_at(client(1, 1), Duration::ZERO));
             limits.filter(|limit| *limit == RateLimit::Within).count()
         };
         let total: usize = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|n| scope.spawn(move || within(n))).collect();
             threads.into_iter().map(|t| t.join().unwrap()).sum()
         });
-        // Each may have looked at a cell just before another counted the last.
+        // Each thread may read a cell just before another counts the last reply.
         assert!((1000..=1003).contains(&total), "{total}");
     }
 }

@@ -1,9 +1,9 @@
-//! TCP (RFC 7766): any number of queries on a connection, pipelined if the client likes, answered in order. DNS over TLS
-//! (RFC 7858) is the same [`Connection`] over another [`Stream`].
+//! TCP (RFC 7766): any number of queries on a connection, pipelined or not, answered in order. DNS over TLS (RFC 7858)
+//! uses the same [`Connection`] with another [`Stream`].
 //!
-//! What has arrived is answered with one write, however many queries it holds. A connection holds a few kilobytes while
-//! it waits; replies wait for a slow client up to [`OUTBOX`](super::framing::OUTBOX) octets, and no more is read until they
-//! are taken.
+//! All received queries are answered with one write. An idle connection uses a few kilobytes. For a slow client, at
+//! most [`MAX_OUTBOX`](super::framing::MAX_OUTBOX) octets of replies are queued, and nothing is read until they are
+//! sent.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,53 +21,52 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::accept::accept;
-use super::connections::{Connections, Place};
+use super::connections::{Connections, Slot};
 use super::framing::{Framing, Pause};
 use super::{Answerer, TCP_IDLE};
-use crate::log::replaced;
-use crate::server::counters::Ended;
+use crate::log::with_limited_panic_log;
+use crate::server::counters::EndReason;
 use crate::wire::Transport;
 
-/// How long a client may take for its first query: it opened the connection in order to ask, and soon.
-pub(super) const FIRST: Duration = Duration::from_secs(15);
-/// How long a client may take for the rest of a message that it began, and to take a reply.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a connection is kept at most: clients of ours open another when they like, and none can stay for ever.
-pub(super) const LIFE: Duration = Duration::from_secs(3600);
-/// Octets that are read from a client before other connections have their turn: some hundred queries, a quarter of a
-/// millisecond. Behind a thousand clients that never pause, a query waits for a thousand turns. The runtime counts calls
-/// instead, which would be half a million octets at once.
-pub(super) const TURN: usize = 4 * 1024;
-/// How long a connection may be idle once the server is to stop; after that it ends as soon as no query waits.
-pub(super) const LEAVE: Duration = Duration::from_millis(100);
-/// How long a client that never pauses can keep the server from stopping.
-pub(super) const LONGEST_LEAVE: Duration = Duration::from_secs(2);
+/// Maximum time until the first query. A client opens a connection because it has a query.
+pub(super) const FIRST_QUERY_TIMEOUT: Duration = Duration::from_secs(15);
+/// Maximum time for the rest of a message, and for sending replies.
+pub(super) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum lifetime of a connection, so that no client keeps one forever. Clients can open another one at any time.
+pub(super) const MAX_LIFETIME: Duration = Duration::from_secs(3600);
+/// Number of octets that are read from a client before the task yields to other connections: about a hundred queries,
+/// or a quarter of a millisecond. With a thousand clients that never pause, a query waits for a thousand of these. The
+/// runtime's own budget counts calls, which would allow half a million octets at once.
+pub(super) const READ_QUOTA: usize = 4 * 1024;
+/// Idle timeout of a connection while the server stops. Then the connection ends as soon as no query is pending.
+pub(super) const STOP_IDLE: Duration = Duration::from_millis(100);
+/// Maximum time for which a client that never pauses can delay the stop of the server.
+pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Serves connections until `stop`; those that are open then end after what their clients have
-/// sent.
+/// Serves connections until `stop`. Open connections then end after the received queries are answered.
 pub(super) async fn serve(
     listener: TcpListener,
     answerer: Arc<Answerer>,
     connections: Connections,
     stop: CancellationToken,
 ) {
-    let serve = |stream, client, place| {
+    let serve = |stream, client, slot| {
         let (answerer, stop) = (answerer.clone(), stop.clone());
-        Connection::new(stream, Transport::Tcp, client, place, answerer, stop).serve()
+        Connection::new(stream, Transport::Tcp, client, slot, answerer, stop).serve()
     };
     let note_end = |ended| note_end(&answerer, Transport::Tcp, ended);
     accept(listener, connections, stop.clone(), serve, note_end).await;
 }
 
-/// Counts a connection whose task panicked, which ends it and no other.
-pub(super) fn note_end(answerer: &Answerer, over: Transport, ended: Result<(), JoinError>) {
+/// Counts a connection that ended because its task panicked.
+pub(super) fn note_end(answerer: &Answerer, transport: Transport, ended: Result<(), JoinError>) {
     if ended.is_err_and(|error| error.is_panic()) {
-        answerer.counters.count_panic(over);
-        answerer.counters.count_ended(Ended::Broken);
+        answerer.counters.count_panic(transport);
+        answerer.counters.count_ended(EndReason::Broken);
     }
 }
 
-/// What messages come through: a TCP connection, alone or with TLS on it.
+/// A stream of messages: a TCP connection with or without TLS.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {
     /// Returns the TCP connection.
     fn socket(&self) -> &TcpStream;
@@ -79,15 +78,15 @@ impl Stream for TcpStream {
     }
 }
 
-/// Why a connection ends.
+/// The reason why a connection ends, for `?`.
 enum End {
-    /// As it should, or because of the client.
-    Ended(Ended),
-    /// It broke.
+    /// The client or the server ended it.
+    Reason(EndReason),
+    /// It failed.
     Broken(io::Error),
 }
 
-/// What a connection waits for.
+/// The data that a connection waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Awaited {
     /// The first query.
@@ -98,28 +97,28 @@ enum Awaited {
     Rest,
 }
 
-/// Until when a client may take its time.
-struct Limit {
-    /// When the connection began.
+/// The current time limit of a client.
+struct TimeLimit {
+    /// Start of the connection.
     started: Instant,
     awaited: Awaited,
-    /// Since when that is awaited.
+    /// Start of the current wait.
     since: Instant,
 }
 
-/// A connection that is being served.
+/// An open connection.
 pub(super) struct Connection<S> {
     stream: S,
-    over: Transport,
+    transport: Transport,
     client: SocketAddr,
-    place: Place,
+    slot: Slot,
     answerer: Arc<Answerer>,
     stop: CancellationToken,
-    /// When the server began to stop.
+    /// Time when the server began to stop.
     stopped: Option<Instant>,
     framing: Framing,
-    /// Octets that were read in this turn.
-    turn: usize,
+    /// Octets read since the task last yielded.
+    octets_read: usize,
 }
 
 // === impl Connection ===
@@ -127,55 +126,55 @@ pub(super) struct Connection<S> {
 impl<S: Stream> Connection<S> {
     pub(super) fn new(
         stream: S,
-        over: Transport,
+        transport: Transport,
         client: SocketAddr,
-        place: Place,
+        slot: Slot,
         answerer: Arc<Answerer>,
         stop: CancellationToken,
     ) -> Self {
         Self {
             stream,
-            over,
+            transport,
             client,
-            place,
+            slot,
             answerer,
             stop,
             stopped: None,
             framing: Framing::default(),
-            turn: 0,
+            octets_read: 0,
         }
     }
 
-    /// Serves the connection to its end, and counts that.
+    /// Serves the connection until it ends, and counts the reason.
     pub(super) async fn serve(mut self) {
-        let Err(end) = self.converse().await;
+        let Err(end) = self.run().await;
         let ended = match end {
-            End::Ended(ended) => ended,
+            End::Reason(ended) => ended,
             End::Broken(error) => {
-                debug!(client = %self.client, %error, "A connection broke");
-                Ended::Broken
+                debug!(client = %self.client, %error, "A connection failed");
+                EndReason::Broken
             }
         };
-        // Before the client sees it.
+        // Counted before the client sees the end.
         self.answerer.counters.count_ended(ended);
-        // TLS says that nothing is missing, if that can be said at once (RFC 8446 section 6.1).
+        // TLS announces the end, if that is possible without waiting (RFC 8446 section 6.1).
         let _ = self.stream.shutdown().now_or_never();
     }
 
-    /// Answers until the client is done, or takes too long.
-    async fn converse(&mut self) -> Result<Infallible, End> {
+    /// Answers queries until the client closes the connection or a time limit expires.
+    async fn run(&mut self) -> Result<Infallible, End> {
         self.stream.socket().set_nodelay(true)?;
-        let mut limit = Limit::new(Instant::now());
+        let mut limit = TimeLimit::new(Instant::now());
         loop {
-            if self.turn >= TURN {
-                self.turn = 0;
+            if self.octets_read >= READ_QUOTA {
+                self.octets_read = 0;
                 yield_now().await;
             }
             self.receive(&limit).await?;
             let has_answered = self.answer_all().await?;
             self.framing.shrink();
-            // Neither a message that comes octet by octet nor silence after one gets more time by it.
-            let awaited = match self.framing.has_begun() {
+            // Neither a message that arrives octet by octet nor silence after one extends the limit.
+            let awaited = match self.framing.has_unanswered() {
                 true => Awaited::Rest,
                 false => Awaited::Query,
             };
@@ -186,19 +185,19 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Waits for octets.
-    async fn receive(&mut self, limit: &Limit) -> Result<(), End> {
+    async fn receive(&mut self, limit: &TimeLimit) -> Result<(), End> {
         loop {
             let until = self.wait_until(limit.deadline())?;
             let reading = self.stream.read_buf(self.framing.room());
             tokio::select! {
-                biased; // what has arrived is read without a look at the rest
+                biased; // received octets come first
                 read = timeout_at(until, reading) => return match read {
                     Ok(read) => self.note_read(read),
-                    Err(_) if self.stopped.is_some() => Err(Ended::Stopped.into()),
+                    Err(_) if self.stopped.is_some() => Err(EndReason::Stopped.into()),
                     Err(_) => Err(limit.end().into()),
                 },
-                () = self.place.displaced() => return Err(Ended::Displaced.into()),
-                // What the client has sent by now is answered still.
+                () = self.slot.displaced() => return Err(EndReason::Displaced.into()),
+                // Queries that the client has already sent are still answered.
                 () = self.stop.cancelled(), if self.stopped.is_none() => {
                     self.stopped = Some(Instant::now());
                 }
@@ -206,93 +205,96 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Returns until when octets are awaited: `deadline`, or less if the server is to stop.
+    /// Returns the deadline of the next read: `deadline`, or an earlier time if the server stops.
     fn wait_until(&self, deadline: Instant) -> Result<Instant, End> {
         match self.stopped {
             None => Ok(deadline),
-            Some(at) if at.elapsed() > LONGEST_LEAVE => Err(Ended::Stopped.into()),
-            // What TLS holds already is read even so.
-            Some(at) if at.elapsed() > LEAVE && !self.has_octets() => Ok(Instant::now()),
-            Some(_) => Ok(deadline.min(Instant::now() + LEAVE)),
+            Some(at) if at.elapsed() > STOP_TIMEOUT => Err(EndReason::Stopped.into()),
+            // Octets that TLS has already received are still read.
+            Some(at) if at.elapsed() > STOP_IDLE && !self.has_octets() => Ok(Instant::now()),
+            Some(_) => Ok(deadline.min(Instant::now() + STOP_IDLE)),
         }
     }
 
-    /// Notes how many octets were read. Without any, the client is done.
+    /// Adds to the number of octets read. 0 means that the client has closed the connection.
     fn note_read(&mut self, read: io::Result<usize>) -> Result<(), End> {
         match read {
-            Ok(0) => Err(Ended::Done.into()),
+            Ok(0) => Err(EndReason::Done.into()),
             Ok(length) => {
-                self.turn += length;
+                self.octets_read += length;
                 Ok(())
             }
-            // Many clients end TLS without a word. Lengths tell whether a message is missing.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Ended::Done.into()),
+            // Many clients close TLS without close_notify. The length prefixes reveal a truncated message.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(EndReason::Done.into())
+            }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Answers what has arrived whole; returns whether anything has.
+    /// Answers all complete messages. Returns whether there was one.
     async fn answer_all(&mut self) -> Result<bool, End> {
         let mut has_answered = false;
         loop {
-            let pause = replaced(|| self.answer_some());
+            let pause = with_limited_panic_log(|| self.answer_some());
             if !self.framing.replies().is_empty() {
                 has_answered = true;
                 self.write_replies().await?;
             }
             match pause {
-                Pause::Full => {}
-                Pause::Rest => return Ok(has_answered),
-                Pause::Misuse => return Err(Ended::Misuse.into()),
+                Pause::OutboxFull => {}
+                Pause::Incomplete => return Ok(has_answered),
+                Pause::Misuse => return Err(EndReason::Misuse.into()),
             }
         }
     }
 
-    /// Writes the replies that wait.
+    /// Writes the queued replies.
     async fn write_replies(&mut self) -> Result<(), End> {
         let writing = async {
             self.stream.write_all(self.framing.replies()).await?;
             self.stream.flush().await
         };
         tokio::select! {
-            written = timeout(PATIENCE, writing) => match written {
+            written = timeout(MESSAGE_TIMEOUT, writing) => match written {
                 Ok(written) => written?,
-                Err(_) => return Err(Ended::Slow.into()),
+                Err(_) => return Err(EndReason::Slow.into()),
             },
-            () = self.place.displaced() => return Err(Ended::Displaced.into()),
+            () = self.slot.displaced() => return Err(EndReason::Displaced.into()),
         }
-        self.framing.forget_replies();
+        self.framing.clear_replies();
         Ok(())
     }
 
-    /// Answers what has arrived whole, until the outbox is full.
+    /// Answers complete messages until the outbox is full.
     fn answer_some(&mut self) -> Pause {
         let started = Instant::now();
-        let moment = self.answerer.moment(1);
+        let batch = self.answerer.batch_context(1);
         let (pause, count) = self.framing.answer(|packet, out| {
             self.answerer
-                .answer(&moment, packet, self.over, self.client, out)
+                .answer(&batch, packet, self.transport, self.client, out)
         });
         if count > 0 {
             self.answerer.counters.count_time(count, started.elapsed());
-            self.place.note_query();
+            self.slot.note_query();
         }
         pause
     }
 
-    /// Tells whether something waits, in the inbox or in the kernel. What tokio remembers of the socket may be older.
+    /// Returns whether the inbox or the kernel has octets. It asks the kernel, because tokio's readiness may be
+    /// outdated.
     fn has_octets(&self) -> bool {
         let mut octet = [std::mem::MaybeUninit::uninit()];
         let peeked = SockRef::from(self.stream.socket()).peek(&mut octet);
-        self.framing.has_begun() || peeked.is_ok_and(|length| length > 0)
+        self.framing.has_unanswered() || peeked.is_ok_and(|length| length > 0)
     }
 }
 
 // === impl End ===
 
-impl From<Ended> for End {
-    fn from(ended: Ended) -> Self {
-        Self::Ended(ended)
+impl From<EndReason> for End {
+    fn from(ended: EndReason) -> Self {
+        Self::Reason(ended)
     }
 }
 
@@ -302,10 +304,10 @@ impl From<io::Error> for End {
     }
 }
 
-// === impl Limit ===
+// === impl TimeLimit ===
 
-impl Limit {
-    /// Limits the time for the first query of a connection.
+impl TimeLimit {
+    /// Creates the limit for the first query of a connection.
     fn new(started: Instant) -> Self {
         Self {
             started,
@@ -314,28 +316,28 @@ impl Limit {
         }
     }
 
-    /// Begins anew, with something else that is awaited.
+    /// Restarts the limit, with new awaited data.
     fn renew(&mut self, awaited: Awaited) {
         self.awaited = awaited;
         self.since = Instant::now();
     }
 
-    /// Returns until when the client may take its time.
+    /// Returns the deadline.
     fn deadline(&self) -> Instant {
         let patience = match self.awaited {
-            Awaited::First => FIRST,
+            Awaited::First => FIRST_QUERY_TIMEOUT,
             Awaited::Query => TCP_IDLE,
-            Awaited::Rest => PATIENCE,
+            Awaited::Rest => MESSAGE_TIMEOUT,
         };
-        (self.since + patience).min(self.started + LIFE)
+        (self.since + patience).min(self.started + MAX_LIFETIME)
     }
 
-    /// Returns how the connection ends at the deadline.
-    fn end(&self) -> Ended {
+    /// Returns the reason why the connection ends at the deadline.
+    fn end(&self) -> EndReason {
         match self.awaited {
-            _ if self.started.elapsed() >= LIFE => Ended::Old,
-            Awaited::First | Awaited::Query => Ended::Idle,
-            Awaited::Rest => Ended::Slow,
+            _ if self.started.elapsed() >= MAX_LIFETIME => EndReason::Old,
+            Awaited::First | Awaited::Query => EndReason::Idle,
+            Awaited::Rest => EndReason::Slow,
         }
     }
 }

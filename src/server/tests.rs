@@ -1,4 +1,4 @@
-//! Listeners that run into what a test has set for them.
+//! Tests of listeners with injected failures.
 
 use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -22,10 +22,10 @@ use crate::zone::Order;
 
 const ENOMEM: i32 = 12;
 const ENOBUFS: i32 = 105;
-/// Longer than anything here takes on a busy machine.
+/// Timeout that is sufficient on a busy machine.
 const LONG: Duration = Duration::from_secs(10);
 
-/// A server of the zone `global.` without a table, on loopback, and what it counts.
+/// A server on loopback for the zone `global.` without a table, with its counters.
 struct Running {
     server: DnsServer,
     answerers: Answerers,
@@ -33,20 +33,20 @@ struct Running {
     dns: SocketAddr,
 }
 
-/// What the system calls of UDP workers run into.
+/// Injected failures of the system calls of UDP workers.
 #[derive(Default)]
 struct Faults {
-    /// The next call to receive panics after it has received, as if answering did.
+    /// The next receive call panics after receiving, like a panic while answering.
     panic: AtomicBool,
-    /// Every call to receive panics, before it takes anything.
-    deaf: AtomicBool,
-    /// The next call to receive fails with this, as the kernel numbers its errors.
+    /// Every receive call panics before it receives anything.
+    panics_on_receive: AtomicBool,
+    /// Error number of the next receive call.
     receive: AtomicI32,
-    /// So many calls to send fail, with that.
+    /// Number of failing send calls, and their error number.
     send: [AtomicI32; 2],
 }
 
-impl Calls for Arc<Faults> {
+impl SystemCalls for Arc<Faults> {
     fn receive<'b, A: Address>(
         &self,
         socket: RawFd,
@@ -54,13 +54,13 @@ impl Calls for Arc<Faults> {
         packets: &'b mut [[IoSliceMut<'b>; 1]; BATCH],
         flags: MsgFlags,
     ) -> Result<MultiResults<'b, A>, Errno> {
-        assert!(!self.deaf.load(SeqCst), "a fault of a test");
+        assert!(!self.panics_on_receive.load(SeqCst), "an injected panic");
         match self.receive.swap(0, SeqCst) {
             0 => {}
             error => return Err(Errno::from_raw(error)),
         }
         let received = Kernel.receive(socket, headers, packets, flags)?;
-        assert!(!self.panic.swap(false, SeqCst), "a fault of a test");
+        assert!(!self.panic.swap(false, SeqCst), "an injected panic");
         Ok(received)
     }
 
@@ -100,7 +100,7 @@ impl Running {
         };
         let reader = Publisher::default().reader();
         let cookies = Arc::new(Cookies::open(None).unwrap());
-        let answerers = Answerers::new(settings, cookies, reader, Tallies::default(), None);
+        let answerers = Answerers::new(settings, cookies, reader, CounterSet::default(), None);
         let address = SocketAddr::from((address, 0));
         let listeners = Addresses::Given(vec![address]).bind_dns().unwrap();
         let dns = listeners[0].address;
@@ -118,8 +118,8 @@ impl Running {
         }
     }
 
-    fn panics(&self, over: Transport) -> u64 {
-        self.answerers.tallies.panics(over)
+    fn panics(&self, transport: Transport) -> u64 {
+        self.answerers.counters.panics(transport)
     }
 
     fn connect(&self) -> TcpStream {
@@ -137,7 +137,7 @@ impl Running {
 }
 
 #[tokio::test]
-async fn requests_know_the_address_that_they_came_to() {
+async fn requests_have_their_local_address() {
     use axum::extract::Extension;
     use axum::routing::get;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -158,7 +158,7 @@ async fn requests_know_the_address_that_they_came_to() {
     }
 }
 
-/// `. NS`, which is refused, table or not.
+/// Returns the query `. NS`, which is refused with and without a table.
 fn query(id: u8) -> Vec<u8> {
     vec![0, id, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1]
 }
@@ -169,7 +169,7 @@ fn ask(socket: &UdpSocket, id: u8) -> Option<u8> {
     socket.recv(&mut reply).ok().map(|_| reply[1])
 }
 
-fn ask_by_tcp(stream: &mut TcpStream, id: u8) -> io::Result<u8> {
+fn ask_over_tcp(stream: &mut TcpStream, id: u8) -> io::Result<u8> {
     let packet = query(id);
     stream.write_all(&[&[0, packet.len() as u8][..], &packet].concat())?;
     let mut reply = vec![0; 2 + packet.len()];
@@ -178,13 +178,13 @@ fn ask_by_tcp(stream: &mut TcpStream, id: u8) -> io::Result<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_panics_is_counted_and_replaced() {
+async fn panicking_worker_is_counted_and_replaced() {
     for workers in [1, 2] {
         let running = Running::start(workers);
         let socket = running.socket();
         for round in 1..=5 {
             running.faults.panic.store(true, SeqCst);
-            socket.send(&query(99)).unwrap(); // lost with its worker
+            socket.send(&query(99)).unwrap(); // lost with the worker
             while running.panics(Transport::Udp) < round {
                 tokio::task::yield_now().await;
             }
@@ -195,10 +195,10 @@ async fn a_worker_that_panics_is_counted_and_replaced() {
     }
 }
 
-/// A connection that panics when it is told to, as if answering did.
+/// A connection that panics on request, like a panic while answering.
 struct Panicking {
     stream: tokio::net::TcpStream,
-    is_told: Arc<AtomicBool>,
+    must_panic: Arc<AtomicBool>,
 }
 
 impl tcp::Stream for Panicking {
@@ -216,8 +216,8 @@ impl AsyncRead for Panicking {
         let polled = Pin::new(&mut self.stream).poll_read(context, to);
         let has_read = polled.is_ready() && !to.filled().is_empty();
         assert!(
-            !has_read || !self.is_told.swap(false, SeqCst),
-            "a fault of a test"
+            !has_read || !self.must_panic.swap(false, SeqCst),
+            "an injected panic"
         );
         polled
     }
@@ -242,31 +242,31 @@ impl AsyncWrite for Panicking {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_whose_task_panics_ends_alone() {
+async fn panic_ends_only_its_own_connection() {
     let mut running = Running::start(1);
-    let is_told = Arc::<AtomicBool>::default();
+    let must_panic = Arc::<AtomicBool>::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     running.dns = listener.local_addr().unwrap();
-    let answerer = Arc::new(running.answerers.add());
+    let answerer = Arc::new(running.answerers.create());
     let (stop, connections) = (
         running.server.stop.clone(),
         running.server.connections.clone(),
     );
-    let of_listener = (answerer.clone(), stop.clone(), is_told.clone());
-    let serve = move |stream, client, place| {
-        let (answerer, stop, is_told) = of_listener.clone();
-        let stream = Panicking { stream, is_told };
-        tcp::Connection::new(stream, Transport::Tcp, client, place, answerer, stop).serve()
+    let listener_context = (answerer.clone(), stop.clone(), must_panic.clone());
+    let serve = move |stream, client, slot| {
+        let (answerer, stop, must_panic) = listener_context.clone();
+        let stream = Panicking { stream, must_panic };
+        tcp::Connection::new(stream, Transport::Tcp, client, slot, answerer, stop).serve()
     };
     let note_end = move |ended| tcp::note_end(&answerer, Transport::Tcp, ended);
     tokio::spawn(accept::accept(listener, connections, stop, serve, note_end));
     let (mut one, mut other) = (running.connect(), running.connect());
-    assert_eq!(ask_by_tcp(&mut one, 1).unwrap(), 1);
-    assert_eq!(ask_by_tcp(&mut other, 2).unwrap(), 2);
-    is_told.store(true, SeqCst);
-    assert!(ask_by_tcp(&mut one, 3).is_err(), "the connection ends");
-    assert_eq!(ask_by_tcp(&mut other, 4).unwrap(), 4);
-    assert_eq!(ask_by_tcp(&mut running.connect(), 5).unwrap(), 5);
+    assert_eq!(ask_over_tcp(&mut one, 1).unwrap(), 1);
+    assert_eq!(ask_over_tcp(&mut other, 2).unwrap(), 2);
+    must_panic.store(true, SeqCst);
+    assert!(ask_over_tcp(&mut one, 3).is_err(), "the connection ends");
+    assert_eq!(ask_over_tcp(&mut other, 4).unwrap(), 4);
+    assert_eq!(ask_over_tcp(&mut running.connect(), 5).unwrap(), 5);
     while running.panics(Transport::Tcp) < 1 {
         tokio::task::yield_now().await;
     }
@@ -275,22 +275,22 @@ async fn a_connection_whose_task_panics_ends_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_memory_for_sockets_it_waits_and_goes_on() {
+async fn worker_continues_after_memory_shortage() {
     let running = Running::start(1);
     let socket = running.socket();
     let faults = &running.faults;
     for error in [ENOBUFS, ENOMEM] {
-        // Receiving fails once: the query waits in the queue.
+        // Receiving fails once. The query stays in the queue.
         faults.receive.store(error, SeqCst);
         while faults.receive.load(SeqCst) != 0 {
             tokio::task::yield_now().await;
         }
         assert_eq!(ask(&socket, 1), Some(1));
-        // Sending fails once: it is tried again.
+        // Sending fails once and is retried.
         faults.send[1].store(error, SeqCst);
         faults.send[0].store(1, SeqCst);
         assert_eq!(ask(&socket, 2), Some(2));
-        // It fails twice: the reply is lost, and the next one is sent.
+        // Sending fails twice. The reply is lost, and the next one is sent.
         faults.send[0].store(2, SeqCst);
         socket.send(&query(3)).unwrap();
         while faults.send[0].load(SeqCst) != 0 {
@@ -298,32 +298,32 @@ async fn without_memory_for_sockets_it_waits_and_goes_on() {
         }
         assert_eq!(ask(&socket, 4), Some(4));
     }
-    assert_eq!(running.answerers.tallies.unsent(), 2);
+    assert_eq!(running.answerers.counters.unsent(), 2);
     running.server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_panics_again_and_again_does_not_spin() {
+async fn repeated_panics_do_not_spin() {
     let running = Running::start(1);
     let (socket, faults) = (running.socket(), &running.faults);
     let started = Instant::now();
-    faults.deaf.store(true, SeqCst);
+    faults.panics_on_receive.store(true, SeqCst);
     while running.panics(Transport::Udp) < 14 {
         tokio::task::yield_now().await;
     }
-    // A pause that doubles up to 200 ms takes 800 ms by then. On a busy machine a panic itself may take 200 ms, and the
-    // pause is short again.
+    // The pause doubles up to 200 ms, which takes 800 ms in total. On a busy machine, a panic itself may take 200 ms,
+    // and then the pause is short again.
     let took = started.elapsed();
     assert!(took >= Duration::from_millis(200), "{took:?}");
-    faults.deaf.store(false, SeqCst);
+    faults.panics_on_receive.store(false, SeqCst);
     assert_eq!(ask(&socket, 1), Some(1));
     running.server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_is_answered_at_the_end_although_receiving_is_interrupted() {
+async fn queued_queries_are_answered_at_stop_despite_receive_errors() {
     const EINTR: i32 = 4;
-    // A listener for every address goes on replying from the one that was asked.
+    // A wildcard listener still replies from the address that received the query.
     let addresses = [
         (Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST),
         (Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(127, 0, 0, 2)),
@@ -333,15 +333,15 @@ async fn what_waits_is_answered_at_the_end_although_receiving_is_interrupted() {
         let running = Running::start_at(listener, 1);
         let socket = running.socket();
         socket.connect((asked, running.dns.port())).unwrap();
-        // Nothing is received until the server is to stop; then the queue is full, and the first call fails.
-        running.faults.deaf.store(true, SeqCst);
+        // Nothing is received until the server stops. Then the queue is full, and the first call fails.
+        running.faults.panics_on_receive.store(true, SeqCst);
         while running.panics(Transport::Udp) < 10 {
             tokio::task::yield_now().await;
         }
         (0..100).for_each(|id| _ = socket.send(&query(id)).unwrap());
         running.server.stop.cancel();
         running.faults.receive.store(error, SeqCst);
-        running.faults.deaf.store(false, SeqCst);
+        running.faults.panics_on_receive.store(false, SeqCst);
         for _ in 0..100 {
             assert!(socket.recv(&mut [0; 512]).is_ok(), "{asked}: errno {error}");
         }
@@ -349,14 +349,14 @@ async fn what_waits_is_answered_at_the_end_although_receiving_is_interrupted() {
     }
 }
 
-/// RFC 2181 section 4.1, in batches; and the host no longer has the address of the first reply.
+/// RFC 2181 section 4.1 for batches, also if the host no longer has the address of the first reply.
 #[tokio::test(flavor = "multi_thread")]
-async fn replies_of_a_batch_leave_from_the_addresses_that_were_asked() {
+async fn replies_of_a_batch_leave_from_the_queried_addresses() {
     const EINVAL: i32 = 22;
     for is_first_lost in [false, true] {
         let running = Running::start_at(Ipv4Addr::UNSPECIFIED, 1);
         let faults = &running.faults;
-        faults.deaf.store(true, SeqCst);
+        faults.panics_on_receive.store(true, SeqCst);
         while running.panics(Transport::Udp) < 1 {
             tokio::task::yield_now().await;
         }
@@ -377,8 +377,8 @@ async fn replies_of_a_batch_leave_from_the_addresses_that_were_asked() {
             faults.send[1].store(EINVAL, SeqCst);
             faults.send[0].store(1, SeqCst);
         }
-        faults.deaf.store(false, SeqCst);
-        // Replies go in the order of the addresses, and the first query went to the first of them.
+        faults.panics_on_receive.store(false, SeqCst);
+        // Replies are sent in the order of the addresses. The first query went to the first address.
         let lost = is_first_lost.then_some(0);
         let mut ids: Vec<u8> = (0..100).filter(|id| Some(*id) != lost).collect();
         for (number, socket) in sockets.iter().enumerate() {
@@ -394,20 +394,23 @@ async fn replies_of_a_batch_leave_from_the_addresses_that_were_asked() {
             }
         }
         assert!(ids.is_empty(), "{ids:?}");
-        assert_eq!(running.answerers.tallies.unsent(), u64::from(is_first_lost));
+        assert_eq!(
+            running.answerers.counters.unsent(),
+            u64::from(is_first_lost)
+        );
         running.server.stop().await;
     }
 }
 
 #[test]
-fn ns_addresses_lead_to_a_server_at_port_53() {
+fn ns_addresses_are_usable_at_port_53() {
     let addresses = |given: &[&str], listeners: &[&str]| -> Vec<String> {
         let given: Vec<IpAddr> = given.iter().map(|ip| ip.parse().unwrap()).collect();
         let listeners: Vec<SocketAddr> = listeners.iter().map(|at| at.parse().unwrap()).collect();
         let found = ns_addresses(&given, &listeners);
         found.iter().map(ToString::to_string).collect()
     };
-    // The address that a Service has in every replica, whatever each one listens on.
+    // A given address, such as that of a Service, is used with any listeners.
     for listeners in [
         &["0.0.0.0:5353", "[::]:5353"],
         &["10.244.0.7:53", "[::]:53"],
@@ -421,13 +424,13 @@ fn ns_addresses_lead_to_a_server_at_port_53() {
             &["192.0.2.53:53", "[2001:db8::53]:53"][..],
             &["192.0.2.53", "2001:db8::53"][..],
         ),
-        // Nobody asks at another port.
+        // Resolvers use only port 53.
         (&["192.0.2.53:5353", "192.0.2.54:53"], &["192.0.2.54"]),
         (&["127.0.0.1:1053"], &[]),
-        // These are no addresses to ask at.
+        // Wildcard addresses are unusable.
         (&["0.0.0.0:53", "[::]:53"], &[]),
         (&["0.0.0.0:5353", "[::]:5353"], &[]),
-        // Another host would ask itself.
+        // On another host, a loopback address means that host.
         (
             &["127.0.0.1:53", "[::1]:53", "192.0.2.53:53"],
             &["192.0.2.53"],

@@ -1,11 +1,11 @@
-//! UDP: one datagram in, at most one out. Each worker is a thread of its own that takes what waits in its socket's
-//! queue with one system call, answers it, and sends the replies with another.
+//! UDP: at most one datagram out for each datagram in. Each worker is a thread. It receives the queued datagrams with
+//! one system call, answers them, and sends the replies with another call.
 //!
-//! A worker allocates when it starts and never again, takes no lock and writes no log line for a query. Blocking calls
-//! instead of readiness: a thread that has nothing else to do needs nobody to tell it when to receive.
+//! A worker allocates memory only when it starts. For a query, it takes no lock and logs nothing. It uses blocking
+//! calls, because the thread has no other work.
 //!
-//! A reply leaves from the address that its query came to. A socket with one address needs nothing for that. For a socket
-//! with every address of the host, control messages hold the address, and one call sends the replies of one address.
+//! A reply leaves from the address that received its query. A socket with one address does this by itself. For a
+//! wildcard socket, control messages carry the address, and one call sends all replies of one address.
 
 pub(super) mod address;
 
@@ -31,40 +31,41 @@ pub(super) use address::request_local_addresses;
 
 use super::Answerer;
 use crate::clock::unix_seconds;
-use crate::log::replaced;
+use crate::log::with_limited_panic_log;
 use crate::wire::Transport;
 
-/// Datagrams that are taken with one call: enough to make the calls cheap, few enough to stay in the nearest caches.
+/// Maximum number of datagrams of one call: large enough to make calls cheap, small enough for the nearest CPU caches.
 pub(super) const BATCH: usize = 32;
-/// Octets of a datagram that are read: a query takes some hundred at most.
-const QUERY: usize = 4096;
-/// Octets of a reply: `--udp-max` is 4096 at most.
-const REPLY: usize = 4096;
-/// How long a call to receive waits, and so how soon a worker sees that it is to stop.
-const WAIT: Duration = Duration::from_millis(100);
-/// How long receiving rests when it fails, so that a failure that lasts does not spin; and sending, when the system has
-/// no memory for it.
-const REST: Duration = Duration::from_millis(10);
-/// How long it takes to replace a worker that panicked: hardly any time, if it does not happen again and again.
-const SHORTEST_REST: Duration = Duration::from_micros(100);
-const LONGEST_REST: Duration = Duration::from_millis(200);
-/// How long the queries that wait when the server stops are answered: a queue of 4 MiB takes a tenth of that.
-const LONGEST_DRAIN: Duration = Duration::from_secs(1);
+/// Maximum number of octets that are read of a datagram. A query takes at most a few hundred.
+const MAX_QUERY: usize = 4096;
+/// Maximum length of a reply: that of `--udp-max`.
+const MAX_REPLY: usize = 4096;
+/// Timeout of a receive call, and so the longest time until a worker notices the stop signal.
+const RECEIVE_TIMEOUT: Duration = Duration::from_millis(100);
+/// Pause after a failed receive call, so that a persistent failure does not spin. Also the pause before sending again
+/// if the system is out of memory.
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
+/// Pause before a worker restarts after a panic. It is negligible unless panics repeat.
+const MIN_RESTART_PAUSE: Duration = Duration::from_micros(100);
+const MAX_RESTART_PAUSE: Duration = Duration::from_millis(200);
+/// Maximum time for answering queued queries when the server stops. A queue of 4 MiB takes a tenth of it.
+const MAX_DRAIN: Duration = Duration::from_secs(1);
 
-/// Starts a thread whose worker answers until `stop`, and then what is still in the socket's queue. One that panics is
-/// counted and replaced, and what it had received is lost. The future ends when the thread does, and panics if it did.
+/// Starts a worker thread. It answers until `stop`, and then answers the datagrams that are still queued. If a worker
+/// panics, the panic is counted, the worker is replaced, and its batch is lost. The future completes when the thread
+/// ends, and panics if the thread panicked.
 ///
 /// # Errors
 ///
-/// If the system grants no thread, or the socket cannot be set up.
-pub(super) fn start<C: Calls>(
+/// If the system has no thread, or the socket cannot be configured.
+pub(super) fn start<C: SystemCalls>(
     socket: UdpSocket,
     calls: C,
     answerer: Answerer,
     stop: CancellationToken,
 ) -> io::Result<impl Future<Output = ()> + use<C>> {
     socket.set_nonblocking(false)?;
-    socket.set_read_timeout(Some(WAIT))?;
+    socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
     let address = socket.local_addr()?;
     let is_wildcard = address.ip().is_unspecified();
     let (ended, end) = oneshot::channel::<()>();
@@ -77,19 +78,19 @@ pub(super) fn start<C: Calls>(
                 Worker::<SockaddrIn6, C>::new(&socket, &calls, &answerer, is_wildcard).run(&stop)
             }
         };
-        // What a panic could leave half done is the worker's own, and goes with it; what they share are counters and the
-        // table, which is never changed.
-        let mut rest = SHORTEST_REST;
+        // A panic can leave only the worker's own state inconsistent, and that is dropped. Workers share only the
+        // counters and the immutable table.
+        let mut rest = MIN_RESTART_PAUSE;
         loop {
             let started = Instant::now();
-            if catch_unwind(AssertUnwindSafe(|| replaced(run))).is_ok() {
+            if catch_unwind(AssertUnwindSafe(|| with_limited_panic_log(run))).is_ok() {
                 break;
             }
             answerer.counters.count_panic(Transport::Udp);
-            // Twice as long each time, if it gets nowhere: a panic that takes no datagram out of the queue comes back.
-            rest = match started.elapsed() > LONGEST_REST {
-                true => SHORTEST_REST,
-                false => (2 * rest).min(LONGEST_REST),
+            // The pause doubles if the worker makes no progress. A panic that leaves its datagram in the queue repeats.
+            rest = match started.elapsed() > MAX_RESTART_PAUSE {
+                true => MIN_RESTART_PAUSE,
+                false => (2 * rest).min(MAX_RESTART_PAUSE),
             };
             thread::sleep(rest);
         }
@@ -97,15 +98,15 @@ pub(super) fn start<C: Calls>(
     };
     let thread = thread::Builder::new().name("udp".to_owned()).spawn(work)?;
     Ok(async move {
-        let _ = end.await; // an error says that the sender is gone, which is what we wait for
+        let _ = end.await; // an error means that the sender was dropped, so the thread has ended
         if let Err(panic) = thread.join() {
             resume_unwind(panic);
         }
     })
 }
 
-/// The system calls of a worker: between it and the kernel, tests put failures.
-pub(super) trait Calls: Send + 'static {
+/// The system calls of a worker. Tests replace them to inject failures.
+pub(super) trait SystemCalls: Send + 'static {
     /// Receives a batch.
     fn receive<'b, A: Address>(
         &self,
@@ -115,7 +116,7 @@ pub(super) trait Calls: Send + 'static {
         flags: MsgFlags,
     ) -> Result<MultiResults<'b, A>, Errno>;
 
-    /// Sends as many replies as go at once; an error is about the first.
+    /// Sends as many replies as possible and returns their number. An error concerns the first reply.
     fn send<A: Address>(
         &self,
         socket: RawFd,
@@ -126,55 +127,56 @@ pub(super) trait Calls: Send + 'static {
     ) -> Result<usize, Errno>;
 }
 
-/// The calls themselves.
+/// The system calls of the kernel.
 #[derive(Clone)]
 pub(super) struct Kernel;
 
-/// A socket, and what a batch takes. All datagrams of a socket come from addresses of one family.
+/// A socket and the buffers of a batch. All datagrams of a socket have one address family.
 struct Worker<'w, A, C> {
     socket: &'w UdpSocket,
     calls: &'w C,
-    /// The socket has every address of this host, and control messages hold a datagram's.
+    /// The socket is bound to the wildcard address, and control messages carry the address of each datagram.
     is_wildcard: bool,
     answerer: &'w Answerer,
-    /// Sending overwrites what receiving relies on, so each has headers of its own.
+    /// Sending would overwrite the headers of receiving, so each has its own.
     received: MultiHeaders<A>,
     sent: MultiHeaders<A>,
     packets: Box<[Packet; BATCH]>,
-    /// The replies of a batch, one behind the other.
-    replies: Box<[u8; BATCH * REPLY]>,
+    /// The replies of a batch, concatenated.
+    replies: Box<[u8; BATCH * MAX_REPLY]>,
 }
 
-/// Room for a datagram. One cache line more than a page, or else all of them would compete for the same lines.
+/// A buffer for a datagram. It has one cache line more than a page. Otherwise all buffers would compete for the same
+/// cache lines.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Packet([u8; QUERY + 64]);
+struct Packet([u8; MAX_QUERY + 64]);
 
 /// A datagram of a batch.
 #[derive(Clone, Copy)]
 struct Datagram<A: Address> {
-    /// The address of this host that it came to.
+    /// The local address that received it.
     local: A::Local,
     /// The index of its packet.
     packet: usize,
-    /// Octets, of which the packet may hold fewer.
+    /// Length in octets. The packet may hold fewer.
     length: usize,
-    /// Where it came from.
+    /// Source address.
     client: A,
 }
 
-/// The replies of a batch that are to be sent.
+/// The unsent replies of a batch.
 struct Outgoing<'r, A: Address> {
     replies: [[IoSlice<'r>; 1]; BATCH],
     clients: [Option<A>; BATCH],
-    /// Where each leaves from.
+    /// Source address of each reply.
     locals: [A::Local; BATCH],
     count: usize,
 }
 
 // === impl Kernel ===
 
-impl Calls for Kernel {
+impl SystemCalls for Kernel {
     fn receive<'b, A: Address>(
         &self,
         socket: RawFd,
@@ -200,7 +202,7 @@ impl Calls for Kernel {
 
 // === impl Worker ===
 
-impl<'w, A: Address, C: Calls> Worker<'w, A, C> {
+impl<'w, A: Address, C: SystemCalls> Worker<'w, A, C> {
     fn new(socket: &'w UdpSocket, calls: &'w C, answerer: &'w Answerer, is_wildcard: bool) -> Self {
         let headers = || MultiHeaders::preallocate(BATCH, is_wildcard.then(A::control_buffer));
         Self {
@@ -210,8 +212,8 @@ impl<'w, A: Address, C: Calls> Worker<'w, A, C> {
             answerer,
             received: headers(),
             sent: headers(),
-            packets: Box::new([Packet([0; QUERY + 64]); BATCH]),
-            replies: Box::new([0; BATCH * REPLY]),
+            packets: Box::new([Packet([0; MAX_QUERY + 64]); BATCH]),
+            replies: Box::new([0; BATCH * MAX_REPLY]),
         }
     }
 
@@ -219,35 +221,36 @@ impl<'w, A: Address, C: Calls> Worker<'w, A, C> {
         while !stop.is_cancelled() {
             match self.serve_batch(MsgFlags::MSG_WAITFORONE) {
                 Ok(()) | Err(Errno::EAGAIN | Errno::EINTR) => {}
-                // Linux reports failures of earlier replies here; the socket itself is well. Or there is no memory now.
+                // Linux reports failures of earlier replies here, while the socket itself works. Or memory is
+                // exhausted.
                 Err(error) => {
                     if self.answerer.receive_failures.is_due(unix_seconds()) {
                         warn!(%error, "Receiving over UDP failed");
                     }
-                    thread::sleep(REST);
+                    thread::sleep(RETRY_PAUSE);
                 }
             }
         }
-        self.refuse_more();
+        self.refuse_new_datagrams();
         self.drain();
     }
 
-    /// Answers what is in the queue. Whoever goes on asking, or a system without memory, cannot make it last.
+    /// Answers the queued datagrams. The time limit holds even if clients keep sending or memory is exhausted.
     fn drain(&mut self) {
         let started = Instant::now();
-        while started.elapsed() < LONGEST_DRAIN {
+        while started.elapsed() < MAX_DRAIN {
             match self.serve_batch(MsgFlags::MSG_DONTWAIT) {
                 Ok(()) | Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => break, // it is empty
+                Err(Errno::EAGAIN) => break, // the queue is empty
                 Err(error) => {
                     debug!(%error, "Receiving over UDP failed");
-                    thread::sleep(REST);
+                    thread::sleep(RETRY_PAUSE);
                 }
             }
         }
     }
 
-    /// Receives what waits, one datagram at least, and answers it.
+    /// Receives and answers the queued datagrams, at least one.
     fn serve_batch(&mut self, flags: MsgFlags) -> Result<(), Errno> {
         let arrived = self.receive(flags)?;
         let started = Instant::now();
@@ -258,19 +261,24 @@ impl<'w, A: Address, C: Calls> Worker<'w, A, C> {
             count: 0,
         };
         let (answerer, packets) = (self.answerer, &self.packets);
-        let moment = answerer.moment(arrived.iter().flatten().count());
+        let batch = answerer.batch_context(arrived.iter().flatten().count());
         let mut rest = self.replies.as_mut_slice();
         for datagram in arrived.into_iter().flatten() {
-            let packet = &packets[datagram.packet].0[..datagram.length.min(QUERY)];
+            let packet = &packets[datagram.packet].0[..datagram.length.min(MAX_QUERY)];
             let client = datagram.client.socket_address();
-            let reply =
-                answerer.answer(&moment, packet, Transport::Udp, client, &mut rest[..REPLY]);
+            let reply = answerer.answer(
+                &batch,
+                packet,
+                Transport::Udp,
+                client,
+                &mut rest[..MAX_REPLY],
+            );
             let Some(length) = reply else { continue };
             let (reply, behind) = rest.split_at_mut(length);
             outgoing.push(reply, &datagram);
             rest = behind;
         }
-        drop(moment);
+        drop(batch);
         let took = started.elapsed();
         answerer.counters.count_time(outgoing.count, took);
         let socket = self.socket.as_raw_fd();
@@ -287,7 +295,7 @@ impl<'w, A: Address, C: Calls> Worker<'w, A, C> {
         Ok(())
     }
 
-    /// Takes what waits in the queue, sorted by the addresses that it came to, and then as it came.
+    /// Receives the queued datagrams, sorted by local address and then by arrival.
     fn receive(&mut self, flags: MsgFlags) -> Result<[Option<Datagram<A>>; BATCH], Errno> {
         let socket = self.socket.as_raw_fd();
         let mut slices = self.packets.each_mut().map(|p| [IoSliceMut::new(&mut p.0)]);
@@ -306,20 +314,20 @@ impl<'w, A: Address, C: Calls> Worker<'w, A, C> {
             count += 1;
         }
         if self.is_wildcard {
-            // Replies of one address are sent together.
+            // One call sends all replies of one address.
             let key = |datagram: &Option<Datagram<A>>| datagram.map(|d| (d.local, d.packet));
             arrived[..count].sort_unstable_by_key(key);
         }
         Ok(arrived)
     }
 
-    /// Connects the socket to itself: what is queued stays, and what comes now is refused instead of being lost between
-    /// the last look into the queue and the end. Replies still leave from the addresses that were asked.
-    fn refuse_more(&self) {
+    /// Connects the socket to itself. Queued datagrams remain. New datagrams are rejected instead of being lost after
+    /// the last receive call. Replies still leave from the address that received the query.
+    fn refuse_new_datagrams(&self) {
         if let Ok(own) = self.socket.local_addr()
             && let Err(error) = self.socket.connect(own)
         {
-            debug!(%error, "The socket cannot refuse what comes now");
+            debug!(%error, "Cannot reject new datagrams on the UDP socket");
         }
     }
 }
@@ -335,14 +343,14 @@ impl<'r, A: Address> Outgoing<'r, A> {
         self.count += 1;
     }
 
-    /// Sends everything, replies of one address with one call.
+    /// Sends all replies, with one call for each local address.
     fn send(
         &self,
         mut send: impl FnMut(&[[IoSlice<'r>; 1]], &[Option<A>], A::Local) -> Result<usize, Errno>,
         answerer: &Answerer,
     ) {
         let mut first = 0;
-        let mut has_rested = false;
+        let mut has_paused = false;
         while first < self.count {
             let local = self.locals[first];
             let same = self.locals[first..self.count].iter();
@@ -353,19 +361,19 @@ impl<'r, A: Address> Outgoing<'r, A> {
                 local,
             ) {
                 Ok(sent) => sent,
-                // The system may have memory again in a moment. Waiting once is enough: others wait as well.
-                Err(error @ (Errno::ENOBUFS | Errno::ENOMEM)) if !has_rested => {
+                // Memory may be available again soon. Pause only once: the other replies wait, too.
+                Err(error @ (Errno::ENOBUFS | Errno::ENOMEM)) if !has_paused => {
                     if answerer.send_failures.is_due(unix_seconds()) {
                         warn!(%error, "Sending over UDP failed");
                     }
-                    thread::sleep(REST);
-                    has_rested = true;
+                    thread::sleep(RETRY_PAUSE);
+                    has_paused = true;
                     0
                 }
-                // What cannot be sent is left out: a client that is not reachable, or an address that this host has no
-                // longer, must not keep the others waiting.
+                // A reply that cannot be sent is skipped. An unreachable client, or a local address that was removed,
+                // must not delay the other replies.
                 Err(error) => {
-                    debug!(%error, "A reply could not be sent");
+                    debug!(%error, "Failed to send a reply");
                     answerer.counters.count_unsent();
                     1
                 }

@@ -1,4 +1,4 @@
-//! What a table leaves out or finds contradictory, in the log.
+//! Log messages about skipped objects and conflicts.
 
 use tracing::{debug, warn};
 
@@ -7,16 +7,16 @@ use crate::mirror::{ObjectRef, SkipReason};
 use crate::table::inputs::Dirty;
 use crate::table::{Conflict, Origin, Rules, Service, Table};
 
-/// Logs what a build left out or found contradictory: once, when it appears.
+/// The log of skipped objects and conflicts. Each is logged once, when it appears.
 #[derive(Debug, Default)]
 pub(super) struct ChangeLog {
-    /// The warning about the default cluster name was given.
+    /// Whether the warning about the default cluster name was logged.
     warned_of_cluster_name: bool,
 }
 
 impl ChangeLog {
-    /// Logs what `next` leaves out or finds contradictory, and `last` did not, of the services that changed.
-    pub(super) fn note(&mut self, last: &Table, next: &Table, dirty: &Dirty, rules: &Rules) {
+    /// Logs the skipped objects and conflicts of the changed services that are in `next`, but not in `last`.
+    pub(super) fn log_new(&mut self, last: &Table, next: &Table, dirty: &Dirty, rules: &Rules) {
         for conflict in next.new_conflicts(last) {
             log_conflict(conflict);
         }
@@ -28,14 +28,14 @@ impl ChangeLog {
             log_changes(last.service(namespace, service), new);
             if !self.warned_of_cluster_name && is_local(new) && has_default_name(rules) {
                 self.warned_of_cluster_name = true;
-                warn!(service = %key, "This cluster's members are named '{DEFAULT_CLUSTER_NAME}', which is \
-                    the same name in every cluster; set --cluster-name");
+                warn!(service = %key, "Local endpoints have the default cluster name '{DEFAULT_CLUSTER_NAME}', \
+                    which is the same in every cluster; set --cluster-name");
             }
         }
     }
 }
 
-/// Logs what a service leaves out or finds contradictory, and did not before.
+/// Logs the skipped objects and conflicts that are in the new service, but not in the old one.
 fn log_changes(old: Option<&Service>, new: &Service) {
     let (old_skips, old_conflicts) = old.map_or((&[][..], &[][..]), |old| {
         (&old.skipped[..], &old.conflicts[..])
@@ -58,7 +58,7 @@ fn log_conflict(conflict: &Conflict) {
     );
 }
 
-/// Tells whether a service has endpoints of this cluster.
+/// Returns whether a service has endpoints of this cluster.
 fn is_local(service: &Service) -> bool {
     let mut endpoints = service.endpoints.iter();
     endpoints.any(|endpoint| endpoint.origin == Origin::Local)
@@ -68,7 +68,7 @@ fn has_default_name(rules: &Rules) -> bool {
     rules.cluster_name.as_str() == DEFAULT_CLUSTER_NAME
 }
 
-/// Logs a skipped object. Kinds of mirrors that do not belong here are everyday; everything else deserves a look.
+/// Logs a skipped object: at debug level if it is normal to skip it, and as a warning otherwise.
 pub(super) fn log_skip(object: &ObjectRef, reason: SkipReason, detail: &str) {
     match reason {
         SkipReason::NotHeadless | SkipReason::ExcludedCluster => {

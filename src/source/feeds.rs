@@ -1,4 +1,4 @@
-//! Signs of life: when each feed was last heard of, and what ails it. Read by `/readyz` and `/metrics`.
+//! The state of each feed: its last activity and its problems. `/readyz` and `/metrics` read it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,50 +11,50 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::mirror::{Namespace, Watch};
 
-/// Ways in which one trouble is told: sentences may differ in figures, and nobody wants a line for each try.
-const MOST_TOLD: usize = 8;
+/// How many different messages about one outage are logged. Messages may differ in figures, so the number is bounded.
+const MAX_LOGGED: usize = 8;
 
-/// One stream of objects: a watch, of all namespaces or of one.
+/// One stream of objects: a watch of all namespaces, or of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Feed {
-    /// Which objects.
+    /// The watch, which selects the objects.
     pub watch: Watch,
-    /// The namespace, where only some are watched.
+    /// The namespace, if only some namespaces are watched.
     pub namespace: Option<Namespace>,
 }
 
-/// The state of every feed. Cheap to clone: all clones are one.
+/// The state of every feed. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Feeds {
     state: Arc<Mutex<State>>,
-    /// Feeds that are to be listed once more, and when: their last list is held.
+    /// Feeds whose last list is held, and when to list each again.
     relists: watch::Sender<BTreeMap<Feed, Instant>>,
 }
 
 #[derive(Debug)]
 struct State {
     started: Instant,
-    feeds: BTreeMap<Feed, Signs>,
+    feeds: BTreeMap<Feed, FeedState>,
     panics: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Signs {
-    last_life: Option<Instant>,
+struct FeedState {
+    last_activity: Option<Instant>,
     is_listed: bool,
-    /// The problem of its watch, or of its file.
+    /// The problem of its watch or file.
     problem: Option<String>,
-    /// Why its last list failed. A watch that goes on keeps the feed alive, but does not end this.
+    /// Why its last list failed. Activity on the watch does not clear it.
     list_problem: Option<String>,
-    /// What ailed it since it was last well, each once.
-    told: Vec<String>,
+    /// The different problems that were logged since the feed last had none.
+    logged: Vec<String>,
     held: Option<String>,
 }
 
 // === impl Feeds ===
 
 impl Feeds {
-    /// Notes which feeds there are: every watch, of all namespaces or of each of `namespaces`.
+    /// Creates the state of every watch, of all namespaces or of each of `namespaces`.
     pub fn new(namespaces: &[Namespace]) -> Self {
         let scopes: Vec<Option<Namespace>> = match namespaces {
             [] => vec![None],
@@ -69,7 +69,7 @@ impl Feeds {
         let feeds = Watch::ALL
             .into_iter()
             .flat_map(feed)
-            .map(|feed| (feed, Signs::default()));
+            .map(|feed| (feed, FeedState::default()));
         let state = State {
             started: Instant::now(),
             feeds: feeds.collect(),
@@ -81,8 +81,8 @@ impl Feeds {
         }
     }
 
-    /// Notes that what there is until feeds are heard of was true this long ago.
-    pub fn restored(&self, age: Duration) {
+    /// Notes the age of a restored table. It is the age of every feed without activity.
+    pub fn note_restored(&self, age: Duration) {
         let mut state = self.state.lock();
         state.started = state.started.checked_sub(age).unwrap_or(state.started);
     }
@@ -92,119 +92,124 @@ impl Feeds {
         self.state.lock().feeds.keys().cloned().collect()
     }
 
-    /// Notes that something was heard of a feed, which ends what ailed its watch.
-    pub fn alive(&self, feed: &Feed) {
-        if let Some(signs) = self.state.lock().feeds.get_mut(feed) {
-            signs.last_life = Some(Instant::now());
-            signs.problem = None;
-            if signs.list_problem.is_none() {
-                signs.told.clear();
+    /// Notes activity on a feed, which clears the problem of its watch.
+    pub fn note_activity(&self, feed: &Feed) {
+        if let Some(state) = self.state.lock().feeds.get_mut(feed) {
+            state.last_activity = Some(Instant::now());
+            state.problem = None;
+            if state.list_problem.is_none() {
+                state.logged.clear();
             }
         }
     }
 
-    /// Notes that a feed has been listed completely.
-    pub fn listed(&self, feed: &Feed) {
-        if let Some(signs) = self.state.lock().feeds.get_mut(feed) {
-            signs.is_listed = true;
-            signs.list_problem = None;
+    /// Notes a complete list of a feed.
+    pub fn note_listed(&self, feed: &Feed) {
+        if let Some(state) = self.state.lock().feeds.get_mut(feed) {
+            state.is_listed = true;
+            state.list_problem = None;
         }
-        self.alive(feed);
+        self.note_activity(feed);
     }
 
-    /// Notes what ails a feed, in a sentence. Tells whether that is news: one trouble may show in several ways, by turns.
-    pub fn failed(&self, feed: &Feed, problem: &str) -> bool {
-        self.note_problem(feed, problem, |signs| &mut signs.problem)
+    /// Notes the problem of a feed's watch or file. Returns whether to log it: problems may alternate, and each is
+    /// logged once.
+    pub fn note_failure(&self, feed: &Feed, problem: &str) -> bool {
+        self.note_problem(feed, problem, |state| &mut state.problem)
     }
 
-    /// Notes, in a sentence, why a list of a feed failed. Tells whether that is news.
-    pub(super) fn list_failed(&self, feed: &Feed, problem: &str) -> bool {
-        self.note_problem(feed, problem, |signs| &mut signs.list_problem)
+    /// Notes why a list of a feed failed. Returns whether to log it.
+    pub(super) fn note_list_failure(&self, feed: &Feed, problem: &str) -> bool {
+        self.note_problem(feed, problem, |state| &mut state.list_problem)
     }
 
     fn note_problem(
         &self,
         feed: &Feed,
         problem: &str,
-        of: impl FnOnce(&mut Signs) -> &mut Option<String>,
+        slot: impl FnOnce(&mut FeedState) -> &mut Option<String>,
     ) -> bool {
         let mut state = self.state.lock();
-        let Some(signs) = state.feeds.get_mut(feed) else {
+        let Some(state) = state.feeds.get_mut(feed) else {
             return false;
         };
-        *of(signs) = Some(problem.to_owned());
-        let is_news =
-            signs.told.len() < MOST_TOLD && !signs.told.iter().any(|told| told == problem);
-        if is_news {
-            signs.told.push(problem.to_owned());
+        *slot(state) = Some(problem.to_owned());
+        let is_new =
+            state.logged.len() < MAX_LOGGED && !state.logged.iter().any(|other| other == problem);
+        if is_new {
+            state.logged.push(problem.to_owned());
         }
-        is_news
+        is_new
     }
 
-    /// Notes that a feed's list is held, in a sentence, and asks for another one at `due`.
-    pub(super) fn hold(&self, feed: &Feed, sentence: String, due: Instant) {
-        if let Some(signs) = self.state.lock().feeds.get_mut(feed) {
-            signs.held = Some(sentence);
+    /// Notes that a feed's list is held, and requests another list at `due`.
+    pub(super) fn hold(&self, feed: &Feed, reason: String, due: Instant) {
+        if let Some(state) = self.state.lock().feeds.get_mut(feed) {
+            state.held = Some(reason);
         }
         self.relists
             .send_modify(|relists| _ = relists.insert(feed.clone(), due));
     }
 
-    /// Notes that no list of a feed is held any more.
+    /// Notes that no list of a feed is held.
     pub(super) fn release(&self, feed: &Feed) {
-        if let Some(signs) = self.state.lock().feeds.get_mut(feed) {
-            signs.held = None;
+        if let Some(state) = self.state.lock().feeds.get_mut(feed) {
+            state.held = None;
         }
-        self.take_relist(feed);
+        self.clear_relist(feed);
     }
 
-    /// Waits until a feed is to be listed once more.
-    pub(super) async fn relist_due(&self, feed: &Feed) {
+    /// Waits until a requested relist of a feed is due.
+    pub(super) async fn wait_for_relist(&self, feed: &Feed) {
         let mut relists = self.relists.subscribe();
-        let asked = relists.wait_for(|relists| relists.contains_key(feed)).await;
-        let Some(due) = asked.ok().and_then(|relists| relists.get(feed).copied()) else {
-            return; // never: we hold a sender
+        let requested = relists.wait_for(|relists| relists.contains_key(feed)).await;
+        let Some(due) = requested
+            .ok()
+            .and_then(|relists| relists.get(feed).copied())
+        else {
+            return; // unreachable: `self` holds a sender
         };
         sleep_until(due).await;
     }
 
-    /// Notes that a feed is being listed once more.
-    pub(super) fn take_relist(&self, feed: &Feed) {
+    /// Removes the requested relist of a feed.
+    pub(super) fn clear_relist(&self, feed: &Feed) {
         self.relists
             .send_if_modified(|relists| relists.remove(feed).is_some());
     }
 
-    /// Tells whether feeds are to be listed once more now, and notes that they are.
+    /// Removes the requested relists that are due. Returns whether there were any.
     pub(super) fn take_due_relists(&self) -> bool {
         let now = Instant::now();
         self.relists.send_if_modified(|relists| {
-            let asked = relists.len();
+            let requested = relists.len();
             relists.retain(|_, due| now < *due);
-            relists.len() < asked
+            relists.len() < requested
         })
     }
 
-    /// Returns how many feeds there are whose list is held.
-    pub fn held(&self) -> usize {
+    /// Returns the number of feeds whose last list is held.
+    pub fn held_count(&self) -> usize {
         let state = self.state.lock();
-        let is_held = |signs: &&Signs| signs.held.is_some();
+        let is_held = |feed: &&FeedState| feed.held.is_some();
         state.feeds.values().filter(is_held).count()
     }
 
-    /// Counts a panic of the source, or of what follows it.
-    pub(super) fn panicked(&self) {
+    /// Counts a panic of the source or of the update loop.
+    pub(super) fn note_panic(&self) {
         self.state.lock().panics += 1;
     }
 
-    /// Returns how often the source panicked, and was begun anew.
-    pub fn panics(&self) -> u64 {
+    /// Returns how often the source or the update loop panicked and was restarted.
+    pub fn panic_count(&self) -> u64 {
         self.state.lock().panics
     }
 
-    /// Returns how long ago the feed that has been silent longest was last heard of; since the start, if never.
+    /// Returns the time since the last activity of the feed that has been inactive longest. A feed without activity
+    /// counts from the start.
     pub fn age(&self) -> Duration {
         let state = self.state.lock();
-        let last = |signs: &Signs| signs.last_life.unwrap_or(state.started);
+        let last = |feed: &FeedState| feed.last_activity.unwrap_or(state.started);
         state
             .feeds
             .values()
@@ -214,29 +219,30 @@ impl Feeds {
             .elapsed()
     }
 
-    /// Returns, in sentences, which feeds have not been listed yet, whose list is held, and what ails the others.
-    pub fn troubles(&self) -> Vec<String> {
-        let sentences = |(feed, signs): (&Feed, &Signs)| {
-            let mut told = signs.problems();
-            if !signs.is_listed {
-                let why = told.concat();
+    /// Returns a sentence for each problem: feeds that are not listed yet, failures, and held lists.
+    pub fn problems(&self) -> Vec<String> {
+        let sentences = |(feed, state): (&Feed, &FeedState)| {
+            let mut problems = state.failures();
+            if !state.is_listed {
+                let why = problems.concat();
                 let colon = if why.is_empty() { "" } else { ": " };
-                told = vec![format!("not listed yet{colon}{why}")];
+                problems = vec![format!("not listed yet{colon}{why}")];
             }
-            told.extend(signs.held.clone());
-            told.into_iter()
+            problems.extend(state.held.clone());
+            problems
+                .into_iter()
                 .map(|sentence| format!("{feed}: {sentence}"))
                 .collect::<Vec<_>>()
         };
         self.state.lock().feeds.iter().flat_map(sentences).collect()
     }
 
-    /// Returns, in sentences, what ails feeds at the moment.
-    pub fn problems(&self) -> Vec<String> {
-        let sentences = |(feed, signs): (&Feed, &Signs)| {
+    /// Returns a sentence for each current failure of a feed.
+    pub fn failures(&self) -> Vec<String> {
+        let sentences = |(feed, state): (&Feed, &FeedState)| {
             let of_feed = |problem| format!("{feed}: {problem}");
-            signs
-                .problems()
+            state
+                .failures()
                 .into_iter()
                 .map(of_feed)
                 .collect::<Vec<_>>()
@@ -245,11 +251,11 @@ impl Feeds {
     }
 }
 
-// === impl Signs ===
+// === impl FeedState ===
 
-impl Signs {
-    /// Returns the problem of the feed. One that was listed once and cannot be listed again is named as such.
-    fn problems(&self) -> Vec<String> {
+impl FeedState {
+    /// Returns the current failures of the feed. The failure of a relist has a prefix.
+    fn failures(&self) -> Vec<String> {
         let of_list = self.list_problem.as_ref().map(|problem| {
             let prefix = if self.is_listed {
                 "the last list failed: "
@@ -278,49 +284,51 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trouble_that_shows_in_several_ways_by_turns_is_told_once_each() {
+    fn alternating_failures_are_logged_once_each() {
         let feeds = Feeds::new(&[]);
         let feed = feeds.all().pop_first().unwrap();
-        let told = |problems: &[&str]| -> Vec<bool> {
-            let failed = problems.iter().map(|problem| feeds.failed(&feed, problem));
-            failed.collect()
+        let are_new = |problems: &[&str]| -> Vec<bool> {
+            let problems = problems.iter();
+            problems
+                .map(|problem| feeds.note_failure(&feed, problem))
+                .collect()
         };
-        let by_turns = ["refused", "silent", "refused", "silent"];
-        assert_eq!(told(&by_turns), [true, true, false, false]);
-        assert!(feeds.problems()[0].ends_with(": silent"));
-        // Well in between, it is another trouble.
-        feeds.alive(&feed);
-        assert_eq!(told(&by_turns), [true, true, false, false]);
-        // Sentences without end are not told without end.
+        let alternating = ["refused", "silent", "refused", "silent"];
+        assert_eq!(are_new(&alternating), [true, true, false, false]);
+        assert!(feeds.failures()[0].ends_with(": silent"));
+        // After activity, the same failure is a new one.
+        feeds.note_activity(&feed);
+        assert_eq!(are_new(&alternating), [true, true, false, false]);
+        // The number of logged messages is bounded.
         let many: Vec<String> = (0..100).map(|number| format!("in {number} s")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert_eq!(told(&many).iter().filter(|is_news| **is_news).count(), 6);
+        assert_eq!(are_new(&many).iter().filter(|is_new| **is_new).count(), 6);
     }
 
     #[test]
-    fn a_list_that_fails_is_told_until_one_succeeds_and_the_watch_does_not_end_it() {
+    fn list_failure_is_reported_until_a_list_succeeds() {
         let feeds = Feeds::new(&[]);
         let feed = feeds.all().pop_first().unwrap();
         let of_feed = || -> Vec<String> {
-            let mut troubles = feeds.troubles();
-            troubles.retain(|told| told.starts_with(&feed.to_string()));
-            troubles
+            let mut problems = feeds.problems();
+            problems.retain(|problem| problem.starts_with(&feed.to_string()));
+            problems
         };
-        assert!(feeds.list_failed(&feed, "refused"));
+        assert!(feeds.note_list_failure(&feed, "refused"));
         assert_eq!(of_feed(), [format!("{feed}: not listed yet: refused")]);
-        feeds.listed(&feed);
+        feeds.note_listed(&feed);
         assert!(of_feed().is_empty());
 
-        assert!(feeds.list_failed(&feed, "refused"));
-        feeds.alive(&feed);
-        let told = format!("{feed}: the last list failed: refused");
-        assert_eq!(of_feed(), feeds.problems());
-        assert_eq!(feeds.problems(), [told]);
-        // One warning, however often a watch that goes on is heard in between.
-        assert!(!feeds.list_failed(&feed, "refused"));
-        assert!(feeds.failed(&feed, "silent"));
+        assert!(feeds.note_list_failure(&feed, "refused"));
+        feeds.note_activity(&feed);
+        let expected = format!("{feed}: the last list failed: refused");
+        assert_eq!(of_feed(), feeds.failures());
+        assert_eq!(feeds.failures(), [expected]);
+        // Activity on the watch does not cause a second warning.
+        assert!(!feeds.note_list_failure(&feed, "refused"));
+        assert!(feeds.note_failure(&feed, "silent"));
         assert_eq!(of_feed().len(), 2);
-        feeds.listed(&feed);
+        feeds.note_listed(&feed);
         assert!(of_feed().is_empty());
     }
 }

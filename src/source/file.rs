@@ -1,8 +1,11 @@
-//! YAML or JSON on disk: what `kubectl get svc,endpointslices -A -o yaml` prints, in one or several documents.
+//! The source that reads YAML or JSON files: the output of `kubectl get svc,endpointslices -A -o yaml`, in one or more
+//! documents.
 //!
-//! The files of `--file` are one source: merged, and reloaded whole when one of them changes and two reads a moment
-//! apart agree, so that a half-written file is never taken. A broken file, or one that says nothing, keeps the last good
-//! table; an empty `List`, which `kubectl` prints of an empty cluster, says that there is nothing. Files that were read and are held (`--shrink-guard`) are read once more when [`Feeds`] says so.
+//! The files of `--file` are merged into one source. If one of them changes, all are reloaded. They are read twice with
+//! a short pause, and used if both reads are equal, so a half-written file is never used. If a file is invalid or
+//! contains no relevant object, the last table stays in use. An empty `List`, which `kubectl` prints for an empty
+//! cluster, is valid and empties the table. If the content is held (`--shrink-guard`), the files are read again when
+//! [`Feeds`] requests it.
 
 mod objects;
 
@@ -12,26 +15,26 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc::error::SendError;
 use tracing::{info, warn};
 
-pub use objects::{Lists, every_object, parse_texts};
+pub use objects::{Lists, parse_texts, read_objects};
 
 use super::{Feed, Feeds, Update, Updates};
-use crate::log::sentence;
+use crate::log::error_chain;
 use crate::mirror::ObjectRef;
 
-/// When files are looked at.
+/// Intervals of the file source.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// Between two looks at the files' metadata.
+    /// The interval between checks of the files' metadata.
     pub poll: Duration,
-    /// Between the two reads that must agree.
+    /// The pause between the two reads that must be equal.
     pub settle: Duration,
 }
 
-/// Why files cannot be used.
+/// Why the files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file cannot be read.
-    #[error("reading {}", .0.display())]
+    #[error("cannot read {}", .0.display())]
     Read(PathBuf, #[source] std::io::Error),
     /// The file is neither YAML nor JSON.
     #[error("{}:{line}:{column}: {reason}", .path.display())]
@@ -42,36 +45,36 @@ pub enum FileError {
         line: u64,
         /// Column, from 1; 0 if unknown.
         column: u64,
-        /// What the parser says.
+        /// The message of the parser.
         reason: String,
     },
-    /// A list cannot be taken apart.
+    /// A list cannot be split into objects.
     #[error("{}: document {document}: {reason}", .path.display())]
     List {
         /// The file.
         path: PathBuf,
-        /// Which of its documents, from 1.
+        /// The number of the document, from 1.
         document: usize,
-        /// What is wrong.
+        /// The cause.
         reason: String,
     },
-    /// The file holds nothing of use.
-    #[error("{}: holds no Kubernetes object of kind Service or EndpointSlice", .0.display())]
+    /// The file contains no relevant object.
+    #[error("{}: contains no Service or EndpointSlice", .0.display())]
     Empty(PathBuf),
     /// One object occurs twice.
     #[error("{object} occurs twice, in {} and in {}", .first.display(), .second.display())]
-    Twice {
+    Duplicate {
         /// The object.
         object: ObjectRef,
-        /// Where it was found first.
+        /// The file with the first occurrence.
         first: PathBuf,
-        /// Where it was found again.
+        /// The file with the second occurrence.
         second: PathBuf,
     },
 }
 
 impl Default for Timing {
-    /// A second until a change is seen, a tenth of it to settle.
+    /// Returns a poll interval of one second and a settle time of a tenth of it.
     fn default() -> Self {
         Self {
             poll: Duration::from_secs(1),
@@ -80,26 +83,26 @@ impl Default for Timing {
     }
 }
 
-/// Files that were read once and can be served.
+/// The files of `--file`, read once successfully.
 pub struct Files {
     paths: Vec<PathBuf>,
-    /// How the files looked before they were read.
+    /// The stamps of the files before the last read.
     stamps: Vec<Stamp>,
     timing: Timing,
-    /// What is sent first; taken when it is.
+    /// The content of the first read, until it is sent.
     first: Option<Lists>,
     last: LastRead,
 }
 
-/// How the last read of the files ended.
+/// The result of the last read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LastRead {
-    /// The files could be used. Until they change, that is as good as read again.
+    /// The files are valid. Each poll without a change counts as activity.
     Good,
-    /// They could not be used, until they change.
+    /// The files are invalid. They are read again when they change.
     Unusable,
-    /// They are to be read again even if nothing changes: what was read is held (`--shrink-guard`) and to be confirmed,
-    /// could not be read, or went to somebody who panicked.
+    /// The files must be read again even without a change: their content is held (`--shrink-guard`), a file could not
+    /// be read, or the update loop panicked.
     Incomplete,
 }
 
@@ -123,9 +126,9 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, is no YAML or JSON, holds nothing of use, or repeats an object.
+    /// If a file cannot be read, is not YAML or JSON, contains no relevant object, or repeats an object.
     pub fn open(paths: Vec<PathBuf>, timing: Timing) -> Result<Self, FileError> {
-        let stamps = look(&paths);
+        let stamps = read_stamps(&paths);
         let mut texts = Vec::new();
         for path in &paths {
             let text = std::fs::read_to_string(path);
@@ -144,7 +147,7 @@ impl Files {
         })
     }
 
-    /// Sends what the files hold, then watches them for changes, for ever.
+    /// Sends the objects of the files, and again after each change, until the receiver of the updates is closed.
     pub async fn run(&mut self, feeds: Feeds, updates: Updates) {
         match self.first.take() {
             Some(first) => {
@@ -162,21 +165,24 @@ impl Files {
         }
     }
 
-    /// Looks at the files, and sends what they hold if they changed or must be read again. Fails if nobody listens any
-    /// more.
+    /// Checks the files. If they changed or must be read again, sends their objects. Fails if the receiver of the
+    /// updates is closed.
     async fn poll(&mut self, feeds: &Feeds, updates: &Updates) -> Result<(), SendError<Update>> {
-        let now = look(&self.paths);
+        let now = read_stamps(&self.paths);
         if feeds.take_due_relists() {
             self.last = LastRead::Incomplete;
         }
         if now == self.stamps && self.last != LastRead::Incomplete {
             if self.last == LastRead::Good {
-                feeds.all().iter().for_each(|feed| feeds.alive(feed));
+                feeds
+                    .all()
+                    .iter()
+                    .for_each(|feed| feeds.note_activity(feed));
             }
             return Ok(());
         }
-        let Some(read) = settled(&self.paths, self.timing.settle).await else {
-            return Ok(()); // still being written: looked at again at the next poll
+        let Some(read) = read_settled(&self.paths, self.timing.settle).await else {
+            return Ok(()); // still being written; the next poll reads again
         };
         self.last = LastRead::of(&read);
         match read {
@@ -190,17 +196,17 @@ impl Files {
         Ok(())
     }
 
-    /// Tells of files that cannot be used: on the log when that is news, in `/readyz` as long as it lasts.
+    /// Reports files that cannot be used: in the log once for each change, and in `/readyz` until they are valid.
     fn note_failure(&self, error: &FileError, stamps: &[Stamp], feeds: &Feeds) {
-        let problem = sentence(error);
-        let mut is_news = *stamps != self.stamps;
+        let problem = error_chain(error);
+        let mut is_new = *stamps != self.stamps;
         for feed in feeds.all() {
-            is_news |= feeds.failed(&feed, &problem);
+            is_new |= feeds.note_failure(&feed, &problem);
         }
-        if is_news {
+        if is_new {
             warn!(
                 error = problem,
-                "Kept the last table: a file cannot be used"
+                "Cannot load the files; serving the last table"
             );
         }
     }
@@ -209,7 +215,7 @@ impl Files {
 // === impl LastRead ===
 
 impl LastRead {
-    /// Returns how a read ended.
+    /// Returns the result of a read.
     fn of(read: &Result<Lists, FileError>) -> Self {
         match read {
             Ok(_) => Self::Good,
@@ -218,14 +224,14 @@ impl LastRead {
                 FileError::Syntax { .. }
                 | FileError::List { .. }
                 | FileError::Empty(_)
-                | FileError::Twice { .. },
+                | FileError::Duplicate { .. },
             ) => Self::Unusable,
         }
     }
 }
 
-/// Reads the files twice, a moment apart; `None` if the reads differ.
-async fn settled(paths: &[PathBuf], settle: Duration) -> Option<Result<Lists, FileError>> {
+/// Reads the files twice, with a pause. Returns `None` if the reads differ.
+async fn read_settled(paths: &[PathBuf], settle: Duration) -> Option<Result<Lists, FileError>> {
     let texts = || -> Vec<_> {
         paths
             .iter()
@@ -245,8 +251,7 @@ async fn settled(paths: &[PathBuf], settle: Duration) -> Option<Result<Lists, Fi
     Some(parse_texts(&same))
 }
 
-/// Sends complete lists, as one update: to each feed what is of its watch and, where only some namespaces are followed,
-/// of its own.
+/// Sends complete lists as one update. Each feed gets the objects of its watch and, if it has one, of its namespace.
 async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), SendError<Update>> {
     let of_feed = |feed: Feed| {
         let objects = match &feed.namespace {
@@ -258,7 +263,7 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
                     .collect()
             }
         };
-        feeds.listed(&feed);
+        feeds.note_listed(&feed);
         (feed, objects)
     };
     updates
@@ -268,12 +273,12 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
         .await
 }
 
-/// What tells a changed file: time, size, and for replaced files the inode behind the path. `None`: it cannot be looked
-/// at.
+/// The metadata that shows a change of a file: time, size and inode, which changes if the file is replaced. `None`: the
+/// metadata cannot be read.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
-/// Looks at the metadata of files.
-fn look(paths: &[PathBuf]) -> Vec<Stamp> {
+/// Reads the metadata of files.
+fn read_stamps(paths: &[PathBuf]) -> Vec<Stamp> {
     use std::os::unix::fs::MetadataExt;
     let stamp = |path: &PathBuf| {
         let metadata = std::fs::metadata(path).ok()?;

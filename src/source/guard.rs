@@ -1,17 +1,18 @@
-//! `--shrink-guard`: a list that would drop most of the table is held until another one says the same.
+//! `--shrink-guard`: a list that would remove most of the table is held until a second list confirms it.
 //!
-//! An API server that was restored from an empty backup, a proxy in front of another cluster, a file that was truncated:
-//! each answers a list that is complete, well-formed, and wrong. What single events delete is never held: somebody deleted
-//! it. Few services may shrink at once. But a list of the API server that would leave none of them is held, however few
-//! there are. Files may lose few services altogether: who tries things out deletes everything, and waits for it.
+//! A list may be complete, well-formed and wrong. Examples: an API server that was restored from an empty backup, a
+//! proxy that leads to another cluster, a truncated file. Deletions by single watch events are never held.
 //!
-//! A list is judged by the services that it speaks of: those that its feed had objects of. It drops a service if it lacks
-//! most of those objects, or if the service would lose most of its endpoints. So the mirrors of a service are not given
-//! up because its local member remains, nor the state of its gateways because the mirrors do.
+//! Ten or fewer services may lose any share, but not all: a list of the API server that would remove every service is
+//! held. Files may lose up to ten services at once, because a user who tries things out deletes everything.
 //!
-//! Held means that nothing of the list is applied. [`Feeds`] asks the source for another list of the feed after a pause,
-//! and whatever that one says is applied. The first lists after a start are judged as one, by the table that a snapshot or
-//! a source that panicked has left; without one there is nothing to lose.
+//! A list is judged by the services that its feed had objects of. It removes a service if it lacks most of these
+//! objects, or if the service would lose most of its endpoints. So a local member does not hide that the mirrors of a
+//! service are missing, and mirrors do not hide that the state of its gateways is missing.
+//!
+//! Nothing of a held list is applied. [`Feeds`] requests another list of the feed after a pause. That list is applied,
+//! whether or not it confirms the held one. The first lists after a start are judged together: they are compared with
+//! the table of a snapshot, or with the table from before a panic. Without such a table, nothing is held.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,98 +26,104 @@ use crate::mirror::ServiceKey;
 use crate::table::Table;
 use crate::table::inputs::Loss;
 
-/// Fewer services may shrink to any share, but for none.
-const SMALLEST_TABLE: usize = 11;
+/// The smallest number of services to which the share applies. Fewer services may lose any share, but not all.
+const MIN_GUARDED_SERVICES: usize = 11;
 
-/// How long a list is held before another one is asked for: with its spread of a fifth, and the time that a list takes,
-/// within half a minute. Shorter, and both might come from the same hiccup; longer, and names that are gone for good
-/// would be answered for longer than anybody expects.
+/// How long a list is held before another one is requested. With jitter of a fifth and the time that a list takes, the
+/// second list is complete within half a minute. After a shorter pause, one outage could cause both lists. A longer
+/// pause would keep answering names that are gone.
 const PAUSE: Duration = Duration::from_secs(20);
 
-/// What may go at once.
+/// The log message for a held list that another list contradicts.
+pub(super) const UNCONFIRMED: &str = "Held list was not confirmed; dropped it";
+
+/// How much one list may remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShrinkGuard {
-    /// The share of the services, and of what each of them has, in percent, that one list may drop; `None`: all.
+    /// The share in percent that one list may remove, of the services and of each service's objects and endpoints;
+    /// `None`: everything.
     pub percent: Option<u8>,
-    /// So many services may go altogether.
-    pub may_empty: usize,
-    /// How long, about, a list is held before another one is asked for.
+    /// The largest number of services that one list may remove if no other remains.
+    pub max_emptied: usize,
+    /// How long a list is held before another one is requested, without jitter.
     pub pause: Duration,
 }
 
-/// How many services a list speaks of, and how many of them it would leave. Those without endpoints do not count: they
-/// answer nothing.
+/// The number of services that a list affects, and how many of them remain. Services without endpoints do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shrinkage {
-    pub(super) there: usize,
-    pub(super) left: usize,
+    pub(super) total: usize,
+    pub(super) remaining: usize,
 }
 
-/// What becomes of lists.
+/// What to do with lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// They are applied.
-    Passes,
-    /// Nothing of them is.
-    Held,
+    /// The lists are applied.
+    Apply,
+    /// The lists are not applied.
+    Hold,
 }
 
-/// Judges lists.
+/// The judge of lists.
 #[derive(Debug)]
 pub(super) struct Guard {
     rule: ShrinkGuard,
     feeds: Feeds,
-    /// Feeds whose list is held, and from when on another one confirms it.
+    /// Feeds with a held list, and the time from which another list confirms it.
     held: BTreeMap<Feed, Instant>,
 }
 
 // === impl ShrinkGuard ===
 
 impl ShrinkGuard {
-    /// Makes the guard of a share in percent, for the lists of an API server.
+    /// Creates the guard for lists of an API server, with a share in percent.
     pub fn new(percent: Option<u8>) -> Self {
         Self {
             percent,
-            may_empty: 0,
+            max_emptied: 0,
             pause: PAUSE,
         }
     }
 
-    /// Makes it one for files.
-    pub fn of_files(self) -> Self {
+    /// Adapts the guard to files.
+    pub fn for_files(self) -> Self {
         Self {
-            may_empty: SMALLEST_TABLE - 1,
+            max_emptied: MIN_GUARDED_SERVICES - 1,
             ..self
         }
     }
 
-    /// Tells whether losing `lost` out of `there` services is more than may go at once.
-    fn is_too_much(self, lost: usize, there: usize) -> bool {
-        let is_guarded = match lost == there {
-            true => there > self.may_empty,
-            false => there >= SMALLEST_TABLE,
+    /// Returns whether one list must not remove `lost` of `total` services.
+    fn is_too_much(self, lost: usize, total: usize) -> bool {
+        let is_guarded = match lost == total {
+            true => total > self.max_emptied,
+            false => total >= MIN_GUARDED_SERVICES,
         };
-        is_guarded && self.is_most(lost, there)
+        is_guarded && self.is_over_share(lost, total)
     }
 
-    /// Tells whether `lost` is more than the share of `there`.
-    fn is_most(self, lost: usize, there: usize) -> bool {
+    /// Returns whether `lost` exceeds the allowed share of `total`.
+    fn is_over_share(self, lost: usize, total: usize) -> bool {
         self.percent
-            .is_some_and(|percent| lost * 100 > usize::from(percent) * there)
+            .is_some_and(|percent| lost * 100 > usize::from(percent) * total)
     }
 }
 
 // === impl Shrinkage ===
 
 impl Shrinkage {
-    /// Compares two tables by the services in `losses`: by their endpoints, and by the objects that a list lacks.
+    /// Compares the services in `losses` between two tables, by their endpoints and by the objects that a list lacks.
     pub(super) fn between(
         last: &Table,
         next: &Table,
         losses: &BTreeMap<ServiceKey, Loss>,
         rule: ShrinkGuard,
     ) -> Self {
-        let mut shrinkage = Self { there: 0, left: 0 };
+        let mut shrinkage = Self {
+            total: 0,
+            remaining: 0,
+        };
         let endpoints = |table: &Table, key: &ServiceKey| {
             let service = table.service(key.namespace.as_str(), key.service.as_str());
             service.map_or(0, |service| service.endpoints.len())
@@ -126,17 +133,17 @@ impl Shrinkage {
             if before == 0 {
                 continue;
             }
-            let is_dropped = rule.is_most(loss.gone, loss.seen)
-                || rule.is_most(before.saturating_sub(after), before);
-            shrinkage.there += 1;
-            shrinkage.left += usize::from(!is_dropped);
+            let is_removed = rule.is_over_share(loss.removed, loss.known)
+                || rule.is_over_share(before.saturating_sub(after), before);
+            shrinkage.total += 1;
+            shrinkage.remaining += usize::from(!is_removed);
         }
         shrinkage
     }
 
-    /// Tells whether this is more than may go at once.
+    /// Returns whether one list must not remove that many services.
     fn is_too_much(self, rule: ShrinkGuard) -> bool {
-        rule.is_too_much(self.there - self.left, self.there)
+        rule.is_too_much(self.total - self.remaining, self.total)
     }
 }
 
@@ -151,59 +158,61 @@ impl Guard {
         }
     }
 
-    /// Returns what may go at once.
+    /// Returns how much one list may remove.
     pub(super) fn rule(&self) -> ShrinkGuard {
         self.rule
     }
 
-    /// Tells whether a list that lacks or changes `lost` objects needs a closer look: an object is of one service, so
-    /// most lists never do. `leaves_none` tells whether none of its services is as it was.
-    pub(super) fn suspects(&self, lost: usize, leaves_none: impl FnOnce() -> bool) -> bool {
-        self.rule.is_too_much(lost, SMALLEST_TABLE)
+    /// Returns whether a list that lacks or changes `lost` objects may remove too much. Each object belongs to one
+    /// service, so this cheap check clears most lists. `leaves_none` computes whether the list affects every service of
+    /// its feed.
+    pub(super) fn is_suspect(&self, lost: usize, leaves_none: impl FnOnce() -> bool) -> bool {
+        self.rule.is_too_much(lost, MIN_GUARDED_SERVICES)
             || (self.rule.is_too_much(lost, lost) && leaves_none())
     }
 
-    /// Judges lists of `feeds`, by the first that would drop too much: holds them, or lets them pass.
+    /// Decides whether to apply or hold lists of `feeds`. If one list would remove too much, all of them are held.
     pub(super) fn judge(
         &mut self,
         feeds: &[Feed],
-        would: impl IntoIterator<Item = Shrinkage>,
+        shrinkages: impl IntoIterator<Item = Shrinkage>,
     ) -> Verdict {
-        let mut would = would.into_iter();
-        let Some(shrinkage) = would.find(|would| would.is_too_much(self.rule)) else {
-            self.release(feeds, "A list that was held is not confirmed: dropped");
-            return Verdict::Passes;
+        let mut shrinkages = shrinkages.into_iter();
+        let Some(shrinkage) = shrinkages.find(|one| one.is_too_much(self.rule)) else {
+            self.release(feeds, UNCONFIRMED);
+            return Verdict::Apply;
         };
         let now = Instant::now();
         let is_confirmed = |feed| self.held.get(feed).is_some_and(|due| now >= *due);
         if feeds.iter().all(is_confirmed) {
-            self.release(feeds, "A list that was held is confirmed: applied");
-            return Verdict::Passes;
+            self.release(feeds, "Held list was confirmed; applied it");
+            return Verdict::Apply;
         }
         self.hold(feeds, shrinkage, now + jittered(self.rule.pause));
-        Verdict::Held
+        Verdict::Hold
     }
 
-    /// Holds lists of `feeds`; those that were not held yet, until `due`.
-    fn hold(&mut self, feeds: &[Feed], Shrinkage { there, left }: Shrinkage, due: Instant) {
+    /// Holds lists of `feeds`. A list that is not held yet is held until `due`.
+    fn hold(&mut self, feeds: &[Feed], shrinkage: Shrinkage, due: Instant) {
+        let Shrinkage { total, remaining } = shrinkage;
         for feed in feeds {
             if !self.held.contains_key(feed) {
                 self.held.insert(feed.clone(), due);
-                warn!(%feed, services = there, left, "Held a list that would drop most services: keeping the last \
-                    table until another list says the same");
+                warn!(%feed, services = total, left = remaining, "Held a list that would remove most services; \
+                    serving the last table until a second list confirms it");
             }
-            let sentence = format!(
-                "a list that would leave {left} of {there} services is held until another one says the same"
+            let reason = format!(
+                "a list that would leave {remaining} of {total} services is held until a second list confirms it"
             );
-            self.feeds.hold(feed, sentence, self.held[feed]);
+            self.feeds.hold(feed, reason, self.held[feed]);
         }
     }
 
-    /// Forgets held lists of `feeds`, because of another one.
-    pub(super) fn release(&mut self, feeds: &[Feed], why: &str) {
+    /// Drops held lists of `feeds` and logs `message` for each.
+    pub(super) fn release(&mut self, feeds: &[Feed], message: &str) {
         for feed in feeds {
             if self.held.remove(feed).is_some() {
-                info!(%feed, "{why}");
+                info!(%feed, "{message}");
                 self.feeds.release(feed);
             }
         }

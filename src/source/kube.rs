@@ -1,11 +1,11 @@
-//! The API server: how it is reached, and a watcher for each feed. The only door to the `kube` client.
+//! The source that watches an API server. All use of the `kube` client is in this module.
 
 mod client;
 mod failure;
 mod limiter;
 mod list;
-mod look;
 mod overlap;
+mod query;
 mod requests;
 mod watcher;
 
@@ -26,54 +26,54 @@ use requests::ApiServer;
 use watcher::Watcher;
 
 use super::{Feeds, Updates};
-use crate::log::sentence;
+use crate::log::error_chain;
 
-/// When the API server is asked, and given up.
+/// Intervals of the requests to the API server.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// How long the server is asked to keep a watch open. Silence for longer means a dead connection.
+    /// The requested duration of a watch. A connection that is silent for longer is dead.
     pub watch_timeout: Duration,
-    /// About how often one of the watches, in turn, is relisted.
+    /// The interval, without jitter, at which one watch in turn is relisted.
     pub relist: Duration,
 }
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there is no client.
+/// Why no client could be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The kubeconfig cannot be read or lacks the context.
-    #[error("reading kubeconfig {path}")]
+    /// The kubeconfig cannot be read, or lacks the context.
+    #[error("cannot read the kubeconfig {path}")]
     Kubeconfig {
-        /// The file, or where it was looked for.
+        /// The path of the file, or a description of the default location.
         path: String,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: Box<kube::config::KubeconfigError>,
     },
-    /// No kubeconfig was given, and this is no pod with a service account.
-    #[error("neither --kubeconfig nor --file is given, and this is no pod in a cluster")]
+    /// Neither a kubeconfig nor the service account of a pod is available.
+    #[error("not running in a pod of a cluster; set --kubeconfig or --file")]
     NotInCluster(#[source] Box<kube::config::InClusterError>),
-    /// The client cannot be made: certificates, credentials.
-    #[error("setting up the Kubernetes client")]
+    /// The client cannot be created because of its certificates or credentials.
+    #[error("cannot set up the Kubernetes client")]
     Client(#[source] Box<kube::Error>),
 }
 
-/// How the API server is reached.
+/// How to reach the API server.
 #[derive(Clone, Debug)]
 pub enum Access {
-    /// As a pod of the cluster, by its service account.
+    /// With the service account of the pod.
     Pod,
-    /// As a kubeconfig says.
+    /// With a kubeconfig.
     Kubeconfig {
-        /// The file; else `KUBECONFIG`, else the one in the home directory.
+        /// The file. Default: `KUBECONFIG`, or else the file in the home directory.
         path: Option<PathBuf>,
-        /// Its context; else its current one.
+        /// The context. Default: the current context.
         context: Option<String>,
     },
-    /// As a pod if this is one, else by the kubeconfig in its usual place.
-    Usual,
+    /// In a pod, with its service account; otherwise with the kubeconfig at the default location.
+    Auto,
 }
 
 /// An API server to watch.
@@ -84,22 +84,22 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Reads how the API server is reached. Does not connect.
+    /// Reads the configuration. Does not connect.
     ///
     /// # Errors
     ///
-    /// If the kubeconfig, the service account or what they refer to cannot be used.
+    /// If the kubeconfig, the service account, or a file that they name cannot be used.
     pub async fn open(access: Access, timing: Timing) -> Result<Self, ConnectError> {
         let is_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
         let mut config = match access {
-            Access::Usual if is_pod => Self::pod()?,
+            Access::Auto if is_pod => Self::pod()?,
             Access::Pod => Self::pod()?,
-            Access::Usual => Self::kubeconfig(None, None).await?,
+            Access::Auto => Self::kubeconfig(None, None).await?,
             Access::Kubeconfig { path, context } => Self::kubeconfig(path, context).await?,
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
-        // Requests that are refused come back to the watcher at once, which tells of it, and pauses for seconds at most:
-        // the client would try again by itself, silently, after longer and longer pauses.
+        // The watcher logs failed requests and retries them itself. The client would retry without a log message, after
+        // growing pauses.
         config.default_retry = false;
         let client = client::client(config.clone());
         Ok(Self {
@@ -109,7 +109,7 @@ impl Cluster {
         })
     }
 
-    /// Returns where the API server is.
+    /// Returns the URL of the API server.
     pub fn url(&self) -> String {
         self.config.cluster_url.to_string()
     }
@@ -124,7 +124,9 @@ impl Cluster {
     ) -> Result<Config, ConnectError> {
         let name = path
             .as_ref()
-            .map_or("in its usual place".to_owned(), |p| p.display().to_string());
+            .map_or("at its default location".to_owned(), |p| {
+                p.display().to_string()
+            });
         let failed = |source| ConnectError::Kubeconfig {
             path: name.clone(),
             source: Box::new(source),
@@ -142,23 +144,28 @@ impl Cluster {
         let mut config = Config::from_custom_kubeconfig(file, &options)
             .await
             .map_err(failed)?;
-        // Read again from time to time: certificates rotate. In a pod the client does so on its own.
+        // The client reloads this file, because certificates rotate. In a pod it does so without this setting.
         config.root_cert_file = authority;
         Ok(config)
     }
 
-    /// Watches every feed, for ever.
+    /// Watches every feed until the receiver of the updates is closed.
     pub async fn run(&self, feeds: Feeds, updates: Updates) {
-        // A client belongs to the runtime that it is made in, which need not be this one.
+        // A client is bound to its runtime, and this runtime may differ from the one of `open`.
         let client = match client::client(self.config.clone()) {
             Ok(client) => client,
-            Err(error) => return warn!(error = sentence(&error), "There is no client any more"),
+            Err(error) => {
+                return warn!(
+                    error = error_chain(&error),
+                    "Cannot set up the Kubernetes client"
+                );
+            }
         };
         watch(client, self.timing, &feeds, &updates).await;
     }
 }
 
-/// Watches every feed of an API server until the process ends.
+/// Watches every feed of an API server until the receiver of the updates is closed.
 async fn watch(client: Client, timing: Timing, feeds: &Feeds, updates: &Updates) {
     let server = Arc::new(ApiServer::new(client));
     let watches = feeds.all().into_iter().map(|feed| {
@@ -170,14 +177,14 @@ async fn watch(client: Client, timing: Timing, feeds: &Feeds, updates: &Updates)
     futures::future::join_all(watches).await;
 }
 
-/// Returns the file of certificates that a context of a kubeconfig trusts, if they are in one.
+/// Returns the file with the certificate authority of a context, if the kubeconfig names one.
 fn certificate_authority(file: &Kubeconfig, context: Option<&String>) -> Option<PathBuf> {
     let name = context.or(file.current_context.as_ref())?;
     let context = file.contexts.iter().find(|context| context.name == *name)?;
     let cluster = &context.context.as_ref()?.cluster;
     let cluster = file.clusters.iter().find(|other| other.name == *cluster)?;
     let cluster = cluster.cluster.as_ref()?;
-    // Data in the kubeconfig itself win over a file.
+    // Data in the kubeconfig itself take precedence over a file.
     let is_file = cluster.certificate_authority_data.is_none();
     let file = cluster.certificate_authority.as_ref().filter(|_| is_file)?;
     Some(PathBuf::from(file))

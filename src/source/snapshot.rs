@@ -1,10 +1,11 @@
-//! `--snapshot`: what the table is made from, saved in a file, so that a restarted process answers at once while the API
-//! server is away.
+//! `--snapshot`: the inputs in a file, so that a restarted process can answer while the API server is unreachable.
 //!
-//! What is saved are the inputs after their reduction, not the table: it is built by the flags of whoever reads it. The
-//! file is JSON, written aside, synced and renamed, by a thread of its own; it is whole or not there. To be of use it
-//! must be of the same program, place and namespaces, and not too old: its time is when its content was last known to be
-//! true, not when it last changed. A file that cannot be read or written is one line in the log, and never more.
+//! The file contains the reduced inputs, not the table. The table is built with the flags of the process that reads the
+//! file. A separate thread writes JSON to a temporary file, syncs it and renames it, so the file is always complete.
+//!
+//! A snapshot is used if it has the same program version, source, cluster name and namespaces, and is not too old. Its
+//! time is when its content was last confirmed, not when it last changed. A file that cannot be read or written causes
+//! one log message and no other failure.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -24,119 +25,120 @@ use crate::clock::unix_seconds;
 use crate::mirror::{ClusterName, Namespace, Object, ObjectKey, Watch};
 use crate::table::Inputs;
 
-/// The form of the file; another one is not read.
-const FORM: u32 = 3;
-/// The least time between two writes: what is lost with it is a few seconds of changes.
+/// The version of the file format. Files of other versions are ignored.
+const FORMAT: u32 = 3;
+/// The shortest time between two writes. A crash loses a few seconds of changes.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// A write takes at most this share of the time between two: copying and writing a large table is work.
-const SHARE: u32 = 20;
-/// A file is written anew, changed or not, so many times before it is too old.
+/// The interval between writes is at least this many times the duration of a write, which is expensive for large
+/// tables.
+const INTERVAL_FACTOR: u32 = 20;
+/// How often an unchanged file is rewritten within `--snapshot-max-age`.
 const REFRESHES: u32 = 4;
 
-/// What a snapshot is of. Zones, and rules about names and members, do not matter: they are applied later.
+/// The scope of a snapshot. Zones and rules are not part of it, because they are applied when it is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SnapshotOf {
-    /// Where the API server is.
+pub struct SnapshotScope {
+    /// The URL of the API server, or `files`.
     pub source: String,
     /// `--cluster-name`.
     pub cluster_name: ClusterName,
-    /// `--namespace`; none means all.
+    /// `--namespace`; empty: all.
     pub namespaces: BTreeSet<Namespace>,
 }
 
-/// Reads the snapshot, and writes it now and then.
+/// The reader and writer of the snapshot.
 #[derive(Debug)]
 pub struct Snapshots {
     path: PathBuf,
     max_age: Duration,
-    of: SnapshotOf,
+    scope: SnapshotScope,
     has_changed: bool,
-    last: Option<Instant>,
-    outcome: Arc<Outcome>,
-    writing: Option<thread::JoinHandle<()>>,
+    last_write: Option<Instant>,
+    status: Arc<WriteStatus>,
+    writer: Option<thread::JoinHandle<()>>,
 }
 
-/// What became of writes.
+/// The status of the writes.
 #[derive(Debug, Default)]
-struct Outcome {
+struct WriteStatus {
     failures: Arc<AtomicU64>,
-    /// The last one failed, which was told.
-    fails: AtomicBool,
-    /// How long the last one took, in milliseconds.
-    took: AtomicU64,
+    /// Whether the last write failed. The first of several failures is logged.
+    is_failing: AtomicBool,
+    /// The duration of the last write in milliseconds.
+    duration: AtomicU64,
 }
 
-/// What a snapshot holds.
+/// A snapshot that was read.
 #[derive(Debug)]
-pub(super) struct Restored {
+pub(super) struct RestoredSnapshot {
     /// The inputs.
     pub(super) inputs: Inputs,
-    /// How long ago they were known to be true.
+    /// The time since they were last confirmed.
     pub(super) age: Duration,
 }
 
-/// What comes first in the file, and decides whether the rest can be read.
+/// The first fields of the file. They decide whether the rest can be parsed.
 #[derive(Deserialize)]
 struct Head {
     form: u32,
     program: String,
 }
 
-/// The file.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 struct Content<Objects> {
     form: u32,
     program: String,
-    of: SnapshotOf,
-    /// When the objects were last known to be so, in Unix seconds.
+    of: SnapshotScope,
+    /// The time when the objects were last confirmed, in Unix seconds.
     time: u64,
     objects: Vec<(Watch, Objects)>,
 }
 
-/// Why a snapshot is of no use.
+/// Why a snapshot cannot be used.
 #[derive(Debug, thiserror::Error)]
-enum Unusable {
-    #[error("it cannot be read: {0}")]
+enum SnapshotError {
+    #[error("cannot read it: {0}")]
     Unreadable(#[from] io::Error),
-    #[error("it makes no sense: {0}")]
-    Senseless(#[from] serde_json::Error),
-    #[error("it was written by version {0} in form {1}, and this is {version} with form {form}", version = VERSION, form = FORM)]
+    #[error("it is invalid: {0}")]
+    Invalid(#[from] serde_json::Error),
+    #[error("it has version {0}, format {1}; this program has version {version}, format {format}", version = VERSION, format = FORMAT)]
     Version(String, u32),
-    #[error("it is of {} in cluster '{}', namespaces {:?}", .0.source, .0.cluster_name, .0.namespaces)]
-    Other(Box<SnapshotOf>),
+    #[error("it belongs to source {}, cluster '{}', namespaces {:?}", .0.source, .0.cluster_name, .0.namespaces)]
+    OtherScope(Box<SnapshotScope>),
     #[error("it is {0} s old, which is more than --snapshot-max-age")]
-    Old(u64),
-    #[error("it is from the future, by {0} s")]
+    TooOld(u64),
+    #[error("its time is {0} s in the future")]
     Future(u64),
 }
 
 // === impl Snapshots ===
 
 impl Snapshots {
-    /// Prepares to read and write a file.
-    pub fn new(path: PathBuf, max_age: Duration, of: SnapshotOf) -> Self {
+    /// Creates the reader and writer of a file.
+    pub fn new(path: PathBuf, max_age: Duration, scope: SnapshotScope) -> Self {
         Self {
             path,
             max_age,
-            of,
+            scope,
             has_changed: false,
-            last: None,
-            outcome: Arc::default(),
-            writing: None,
+            last_write: None,
+            status: Arc::default(),
+            writer: None,
         }
     }
 
-    /// Returns the count of writes that failed.
+    /// Returns the counter of failed writes.
     pub fn failures(&self) -> Arc<AtomicU64> {
-        self.outcome.failures.clone()
+        self.status.failures.clone()
     }
 
-    /// Reads the file, if it is there and of use.
-    pub(super) fn load(&self) -> Option<Restored> {
+    /// Reads the file. Returns `None` if it does not exist or cannot be used.
+    pub(super) fn load(&self) -> Option<RestoredSnapshot> {
         match self.read() {
             Ok(restored) => Some(restored),
-            Err(Unusable::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => {
-                info!(path = %self.path.display(), "There is no snapshot yet");
+            Err(SnapshotError::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => {
+                info!(path = %self.path.display(), "No snapshot exists yet");
                 None
             }
             Err(why) => {
@@ -146,125 +148,126 @@ impl Snapshots {
         }
     }
 
-    fn read(&self) -> Result<Restored, Unusable> {
+    fn read(&self) -> Result<RestoredSnapshot, SnapshotError> {
         let text = std::fs::read(&self.path)?;
         let head: Head = serde_json::from_slice(&text)?;
-        if head.form != FORM || head.program != VERSION {
-            return Err(Unusable::Version(head.program, head.form));
+        if head.form != FORMAT || head.program != VERSION {
+            return Err(SnapshotError::Version(head.program, head.form));
         }
         let content: Content<Vec<(ObjectKey, Object)>> = serde_json::from_slice(&text)?;
-        if content.of != self.of {
-            return Err(Unusable::Other(Box::new(content.of)));
+        if content.of != self.scope {
+            return Err(SnapshotError::OtherScope(Box::new(content.of)));
         }
         let age = self.usable_age(content.time)?;
         let mut inputs = Inputs::default();
         for (watch, objects) in content.objects {
             inputs.reset(watch, None, objects.into_iter().collect());
         }
-        Ok(Restored { inputs, age })
+        Ok(RestoredSnapshot { inputs, age })
     }
 
-    /// Returns how long ago `time`, in Unix seconds, was, if a snapshot of then is of use.
-    fn usable_age(&self, time: u64) -> Result<Duration, Unusable> {
-        // Clocks of one machine differ by less than that.
+    /// Returns the age of a snapshot with a time in Unix seconds. Fails if the age is not allowed.
+    fn usable_age(&self, time: u64) -> Result<Duration, SnapshotError> {
+        // The clock of a node is corrected by less than this.
         const SLACK: u64 = 60;
         let now = u64::from(unix_seconds());
         if time > now + SLACK {
-            return Err(Unusable::Future(time - now));
+            return Err(SnapshotError::Future(time - now));
         }
         let age = now.saturating_sub(time);
         if age > self.max_age.as_secs() {
-            return Err(Unusable::Old(age));
+            return Err(SnapshotError::TooOld(age));
         }
         Ok(Duration::from_secs(age))
     }
 
-    /// Notes that what is saved differs from what there is.
+    /// Notes that the inputs have changed since the last write.
     pub(super) fn note_change(&mut self) {
         self.has_changed = true;
     }
 
-    /// Saves inputs that were true `age` ago, if it is time to; returns when to ask again.
+    /// Saves inputs that were confirmed `age` ago, if a write is due. Returns when to call again.
     pub(super) fn save_if_due(&mut self, inputs: &Inputs, age: Duration) -> Duration {
         let now = Instant::now();
-        let is_writing = self.writing.as_ref().is_some_and(|w| !w.is_finished());
+        let is_writing = self.writer.as_ref().is_some_and(|w| !w.is_finished());
         match self.due() {
             Some(due) if now < due => return due - now,
             _ if is_writing => return INTERVAL,
             _ => {}
         }
-        self.last = Some(now);
+        self.last_write = Some(now);
         self.has_changed = false;
         self.save(inputs.clone(), age);
         INTERVAL
     }
 
-    /// Returns when the next write is due; `None` if there was none yet.
+    /// Returns when the next write is due, or `None` for the first one, which is due at once.
     fn due(&self) -> Option<Instant> {
         let refresh = (self.max_age / REFRESHES).max(INTERVAL);
-        let took = Duration::from_millis(self.outcome.took.load(Relaxed));
-        let interval = INTERVAL.max(took * SHARE);
-        self.last.map(|last| match self.has_changed {
+        let duration = Duration::from_millis(self.status.duration.load(Relaxed));
+        let interval = INTERVAL.max(duration * INTERVAL_FACTOR);
+        self.last_write.map(|last| match self.has_changed {
             true => last + interval,
             false => last + refresh.max(interval),
         })
     }
 
-    /// Writes inputs that were true `age` ago, on a thread of its own.
+    /// Writes inputs that were confirmed `age` ago, on a separate thread.
     fn save(&mut self, inputs: Inputs, age: Duration) {
-        let (path, of) = (self.path.clone(), self.of.clone());
-        let outcome = self.outcome.clone();
+        let (path, scope) = (self.path.clone(), self.scope.clone());
+        let status = self.status.clone();
         let time = u64::from(unix_seconds()).saturating_sub(age.as_secs());
-        let began = std::time::Instant::now();
+        let started = std::time::Instant::now();
         let work = move || {
-            outcome.note(&path, write(&path, of, time, &inputs));
-            let took = began.elapsed().as_millis();
-            outcome.took.store(took.try_into().unwrap_or(0), Relaxed);
+            status.note(&path, write(&path, scope, time, &inputs));
+            let duration = started.elapsed().as_millis();
+            let duration = u64::try_from(duration).unwrap_or(0);
+            status.duration.store(duration, Relaxed);
         };
         let thread = thread::Builder::new().name("snapshot".to_owned());
         match thread.spawn(work) {
-            Ok(writing) => self.writing = Some(writing),
-            Err(error) => self.outcome.note(&self.path, Err(error)),
+            Ok(writer) => self.writer = Some(writer),
+            Err(error) => self.status.note(&self.path, Err(error)),
         }
     }
 }
 
-// === impl Outcome ===
+// === impl WriteStatus ===
 
-impl Outcome {
-    /// Counts a failure, and tells the first of several.
-    fn note(&self, path: &Path, outcome: io::Result<()>) {
-        match outcome {
-            Ok(()) => self.fails.store(false, Relaxed),
+impl WriteStatus {
+    /// Notes the result of a write. Counts failures and logs the first of several.
+    fn note(&self, path: &Path, result: io::Result<()>) {
+        match result {
+            Ok(()) => self.is_failing.store(false, Relaxed),
             Err(error) => {
                 self.failures.fetch_add(1, Relaxed);
-                if !self.fails.swap(true, Relaxed) {
-                    warn!(path = %path.display(), %error, "The snapshot cannot be written: trying again");
+                if !self.is_failing.swap(true, Relaxed) {
+                    warn!(path = %path.display(), %error, "Cannot write the snapshot; retrying");
                 }
             }
         }
     }
 }
 
-/// Writes aside, and puts in place what is whole.
-fn write(path: &Path, of: SnapshotOf, time: u64, inputs: &Inputs) -> io::Result<()> {
+/// Writes the content to a temporary file and renames it.
+fn write(path: &Path, of: SnapshotScope, time: u64, inputs: &Inputs) -> io::Result<()> {
     let list = |watch| -> (Watch, Vec<(&ObjectKey, &Object)>) {
         (watch, inputs.objects(watch).iter().collect())
     };
     let content = Content {
-        form: FORM,
+        form: FORMAT,
         program: VERSION.to_owned(),
         of,
         time,
         objects: Watch::ALL.into_iter().map(list).collect(),
     };
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".new");
-    let mut file = BufWriter::new(File::create(&aside)?);
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let mut file = BufWriter::new(File::create(&temporary)?);
     serde_json::to_writer(&mut file, &content)?;
     file.flush()?;
     file.get_ref().sync_all()?;
-    std::fs::rename(&aside, path)
+    std::fs::rename(&temporary, path)
 }
 
 #[cfg(test)]

@@ -1,33 +1,39 @@
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::testing::{endpoint, mirror, mirrors, reduced, rules};
+use crate::testing::{endpoint, mirror, mirrors, parsed, rules};
 
-/// Follows what a test sends.
-pub(super) fn spawn_follow(
+/// Starts an update loop. The test sends its updates.
+pub(super) fn spawn_update_loop(
     feeds: Feeds,
     publisher: Publisher,
-    mut policy: Policy,
+    mut settings: UpdateSettings,
 ) -> (Updates, JoinHandle<()>) {
     let (updates, inbox) = channel();
-    let follow = async move { follow(inbox, &feeds, &publisher, &mut policy).await };
-    (updates, tokio::spawn(follow))
+    let update_loop =
+        async move { run_update_loop(inbox, &feeds, &publisher, &mut settings).await };
+    (updates, tokio::spawn(update_loop))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_table_without_a_sign_of_life_expires_until_there_is_one() {
+async fn table_expires_until_its_source_is_active_again() {
     let feeds = Feeds::new(&[]);
     let publisher = Publisher::default();
     let reader = publisher.reader();
-    let most = Duration::from_secs(60);
-    let policy = Policy {
+    let max_stale = Duration::from_secs(60);
+    let settings = UpdateSettings {
         rules: rules(),
         shrink_guard: ShrinkGuard::new(None),
         snapshot: None,
-        max_stale: Some(most),
+        max_stale: Some(max_stale),
     };
-    let (updates, _task) = spawn_follow(feeds.clone(), publisher, policy);
-    let alive = || feeds.all().iter().for_each(|feed| feeds.alive(feed));
+    let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
+    let note_activity = || {
+        feeds
+            .all()
+            .iter()
+            .for_each(|feed| feeds.note_activity(feed))
+    };
     let mirrors = [
         mirror("prod", "db", "east"),
         endpoint("prod", "db", "east", "db-0", &["10.0.0.1"]),
@@ -36,26 +42,26 @@ async fn a_table_without_a_sign_of_life_expires_until_there_is_one() {
         let own = mirrors
             .iter()
             .filter(|_| feed.watch == Watch::MirrorServices);
-        let objects = own.map(|object| reduced(feed.watch, object)).collect();
+        let objects = own.map(|object| parsed(feed.watch, object)).collect();
         updates
             .send(Update::Reset(vec![(feed, objects)]))
             .await
             .unwrap();
     }
     let second = Duration::from_secs(1);
-    alive();
-    sleep(most - second).await;
+    note_activity();
+    sleep(max_stale - second).await;
     assert!(reader.load().table.is_some() && !reader.load().is_expired);
     let generation = reader.load().generation;
     sleep(2 * second).await;
     assert!(reader.load().is_expired);
 
-    // A watch that is silent is enough; what others say is kept for later.
+    // One silent watch is enough. Updates of the others are still applied.
     let silent = feeds.all().pop_first().unwrap();
     for feed in feeds.all().iter().filter(|feed| **feed != silent) {
-        feeds.alive(feed);
+        feeds.note_activity(feed);
     }
-    let (key, object) = reduced(
+    let (key, object) = parsed(
         Watch::MirrorServices,
         &endpoint("prod", "db", "east", "db-1", &["10.0.0.2"]),
     );
@@ -69,17 +75,17 @@ async fn a_table_without_a_sign_of_life_expires_until_there_is_one() {
     assert!(reader.load().is_expired);
     assert_eq!(reader.load().generation, generation + 1);
 
-    alive();
+    note_activity();
     sleep(second).await;
     assert!(!reader.load().is_expired);
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_panic_the_source_begins_anew_and_the_table_stays() {
+async fn source_restarts_after_a_panic_and_the_table_stays() {
     let feeds = Feeds::new(&[]);
     let publisher = Publisher::default();
     let reader = publisher.reader();
-    let policy = Policy {
+    let settings = UpdateSettings {
         rules: rules(),
         shrink_guard: ShrinkGuard::new(Some(90)),
         snapshot: None,
@@ -93,25 +99,26 @@ async fn after_a_panic_the_source_begins_anew_and_the_table_stays() {
                 watch,
                 namespace: None,
             };
-            (feed, own.map(|object| reduced(watch, object)).collect())
+            (feed, own.map(|object| parsed(watch, object)).collect())
         };
         Watch::ALL.map(list).to_vec()
     };
-    // How often it began; it panics when it is told to, and says at each start what it is told to.
-    let (trap, trapped) = tokio::sync::watch::channel(20);
-    let mut begun = 0;
+    // The source sends a list with the watched number of mirrors at each start. It panics when that number changes. The
+    // third start panics at once.
+    let (set_count, count) = tokio::sync::watch::channel(20);
+    let mut starts = 0;
     let source = async move |_: Feeds, updates: Updates| {
-        begun += 1;
-        let mut trapped = trapped.clone();
-        let count = *trapped.borrow_and_update();
-        if begun == 3 {
+        starts += 1;
+        let mut watched = count.clone();
+        let count = *watched.borrow_and_update();
+        if starts == 3 {
             panic!("at once");
         }
         updates.send(Update::Reset(lists(count))).await.unwrap();
-        trapped.changed().await.unwrap();
+        watched.changed().await.unwrap();
         panic!("later");
     };
-    let _task = tokio::spawn(run(source, feeds.clone(), publisher, policy));
+    let _task = tokio::spawn(run(source, feeds.clone(), publisher, settings));
     let answered = || {
         let now = reader.load();
         now.table
@@ -125,17 +132,17 @@ async fn after_a_panic_the_source_begins_anew_and_the_table_stays() {
     };
     wait(20).await;
     let generation = reader.load().generation;
-    trap.send_replace(21);
+    set_count.send_replace(21);
     wait(21).await;
     assert_eq!(
-        (reader.load().generation, feeds.panics()),
+        (reader.load().generation, feeds.panic_count()),
         (generation + 1, 1)
     );
-    // Twice in a row; and what it says then is guarded, as any other list is.
-    trap.send_replace(0);
-    while feeds.held() == 0 {
+    // Two panics in a row. The list after them is guarded like any other.
+    set_count.send_replace(0);
+    while feeds.held_count() == 0 {
         sleep(Duration::from_millis(1)).await;
     }
-    assert_eq!((answered(), feeds.panics()), (21, 3));
+    assert_eq!((answered(), feeds.panic_count()), (21, 3));
     assert!(!reader.load().is_stale);
 }

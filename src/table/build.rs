@@ -1,7 +1,7 @@
-//! Inputs → table: rules M1–M9. Pure: values in, a value out; no clock, no I/O, no lock, no log.
+//! The step from inputs to a table: rules M1–M9. It is a pure function, without a clock, I/O, locks, or logs.
 //!
-//! [`build`] makes the services anew that changed and shares the others with the table before. Building everything at
-//! once gives the same table; a property test says so.
+//! [`build`] rebuilds the services that changed and shares all others with the previous table. A build of all services
+//! gives the same table; a property test checks this.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use crate::mirror::ServiceKey;
 pub struct Built {
     /// The next table.
     pub table: Table,
-    /// It differs from the one before.
+    /// Whether the table differs from the previous one.
     pub is_changed: bool,
 }
 
@@ -29,7 +29,7 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
     table.skipped = inputs.skipped().clone();
     let mut is_changed = table.skipped != last.skipped;
     for key in dirty {
-        is_changed |= note_non_member(&mut table, key, inputs, rules);
+        is_changed |= update_non_member(&mut table, key, inputs, rules);
         let old = last.service(key.namespace.as_str(), key.service.as_str());
         let new = build_service(key, inputs, rules);
         if old == new.as_ref() {
@@ -37,39 +37,38 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
         }
         is_changed = true;
         if rules.has_reverse_zones {
-            index_addresses(&mut table.addresses, key, old, new.as_ref());
+            update_address_index(&mut table.addresses, key, old, new.as_ref());
         }
-        put(&mut table, key, new);
+        replace_service(&mut table, key, new);
     }
-    is_changed |= short::assign(last, &mut table, dirty, rules);
-    short::note_conflicts(&mut table, dirty);
+    is_changed |= short::assign_owners(last, &mut table, dirty, rules);
+    short::update_conflicts(&mut table, dirty);
     Built { table, is_changed }
 }
 
-/// Notes why the headless Service of this cluster with a service's name is no member, if it is none; tells whether that is
-/// news.
-fn note_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> bool {
-    let why = non_member_of(key, inputs, rules);
-    if table.non_members.get(key) == why.as_ref() {
-        return false; // nothing is copied
+/// Records why the headless Service of this cluster is not a member of a service. Returns whether the record changed.
+fn update_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> bool {
+    let new = non_member_of(key, inputs, rules);
+    if table.non_members.get(key) == new.as_ref() {
+        return false; // the shared map is not copied
     }
-    match why {
-        Some(why) => table.non_members.insert(key.clone(), why),
+    match new {
+        Some(new) => table.non_members.insert(key.clone(), new),
         None => table.non_members.remove(key),
     };
     true
 }
 
-/// Notes which addresses lead to a service now.
-fn index_addresses(
+/// Updates the index of addresses after a service changed.
+fn update_address_index(
     addresses: &mut Addresses,
     key: &ServiceKey,
     old: Option<&Service>,
     new: Option<&Service>,
 ) {
     let (old, new) = (addresses_of(old), addresses_of(new));
-    for gone in old.difference(&new) {
-        remove_address(addresses, gone, key);
+    for removed in old.difference(&new) {
+        remove_address(addresses, removed, key);
     }
     for added in new.difference(&old) {
         add_address(addresses, *added, key);
@@ -85,8 +84,8 @@ fn addresses_of(service: Option<&Service>) -> BTreeSet<IpAddr> {
         .collect()
 }
 
-/// Notes that an address does not lead to a service any more. The set is changed where it lies: thousands of services
-/// may have one address, and a copy of all of them for each would take for ever.
+/// Removes a service from an address. The set is changed in place: thousands of services may share one address, and a
+/// copy of the set for each of them would take too long.
 fn remove_address(addresses: &mut Addresses, address: &IpAddr, key: &ServiceKey) {
     let Some(services) = addresses.get_mut(address) else {
         return;
@@ -98,7 +97,7 @@ fn remove_address(addresses: &mut Addresses, address: &IpAddr, key: &ServiceKey)
     }
 }
 
-/// Notes that an address leads to a service, where the set lies, too.
+/// Adds a service to an address. The set is changed in place.
 fn add_address(addresses: &mut Addresses, address: IpAddr, key: &ServiceKey) {
     match addresses.get_mut(&address) {
         Some(services) => {
@@ -111,20 +110,20 @@ fn add_address(addresses: &mut Addresses, address: IpAddr, key: &ServiceKey) {
     }
 }
 
-/// Puts the new version of a service in the place of the old one.
-fn put(table: &mut Table, key: &ServiceKey, service: Option<Service>) {
+/// Replaces a service with its new version.
+fn replace_service(table: &mut Table, key: &ServiceKey, service: Option<Service>) {
     let has_endpoints = |service: &Service| usize::from(!service.endpoints.is_empty());
-    // Taken out, so that it is copied once for a build and not for each of its services.
+    // The namespace is removed first, so that it is copied once for each build and not for each of its services.
     let mut namespace = table.namespaces.remove(&key.namespace).unwrap_or_default();
-    let of_namespace = Arc::make_mut(&mut namespace);
-    of_namespace.with_endpoints += service.as_ref().map_or(0, has_endpoints);
-    let services = &mut of_namespace.services;
+    let namespace_table = Arc::make_mut(&mut namespace);
+    namespace_table.with_endpoints += service.as_ref().map_or(0, has_endpoints);
+    let services = &mut namespace_table.services;
     let old = match service {
         Some(service) => services.insert(key.service.clone(), Arc::new(service)),
         None => services.remove(&key.service),
     };
-    of_namespace.with_endpoints -= old.map_or(0, |old| has_endpoints(&old));
-    if !of_namespace.services.is_empty() {
+    namespace_table.with_endpoints -= old.map_or(0, |old| has_endpoints(&old));
+    if !namespace_table.services.is_empty() {
         table.namespaces.insert(key.namespace.clone(), namespace);
     }
 }

@@ -1,44 +1,44 @@
-//! Contradictions between objects, which are reported and never silent.
+//! Conflicts between objects.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that contradicts something else. Never silent: logged, counted, listed.
+/// A conflict between objects or between names. Every conflict is logged, counted, and listed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Conflict {
     /// The kind, a metric label.
     pub kind: ConflictKind,
-    /// The service (`namespace/service`) or the owner name concerned.
+    /// The service (`namespace/service`), object or owner name that the conflict concerns.
     pub name: String,
-    /// One sentence.
+    /// An explanation.
     pub detail: String,
 }
 
-/// The kinds of conflicts. A closed set, so that it can be a metric label.
+/// The kinds of conflicts. The set is fixed, because kinds are values of a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConflictKind {
-    /// Several namespaces have a service of the same name, and no flag says whose the short name is: nobody's.
+    /// Several namespaces have a service of the same name, and no flag assigns the short name. No namespace owns it.
     ShortName,
     /// A canonical name hides a short one.
     Shadowed,
-    /// Two sources of one cluster name (rule M6).
+    /// Two sources have one cluster name (rule M6).
     ClusterName,
-    /// Two objects claim to be one endpoint.
+    /// Two objects have the name of one endpoint.
     Endpoint,
-    /// A mirror was of something else before (rule M8): two links write one object.
+    /// The service or endpoint of a mirror changed: two Links write one object (rule M8).
     Identity,
-    /// Headless in one cluster, and not in another.
+    /// A service is headless in one cluster but not in another.
     Headless,
-    /// A Service of this cluster joins here, but is not exported: other clusters lack it.
+    /// A Service of this cluster is a member here but is not exported, so that other clusters do not have it.
     NotExported,
-    /// Members ask for different things by annotation, or for something unreadable.
+    /// Annotations of the members differ or are invalid.
     Annotation,
 }
 
 // === impl ConflictKind ===
 
 impl ConflictKind {
-    /// Every kind, for metrics that show zeros too.
+    /// All kinds. Metrics have a value for each, even if it is zero.
     pub const ALL: [Self; 8] = [
         Self::ShortName,
         Self::Shadowed,

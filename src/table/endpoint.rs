@@ -1,4 +1,4 @@
-//! Endpoints, the rows of the table.
+//! The endpoints of the table.
 
 use std::net::IpAddr;
 
@@ -8,31 +8,31 @@ use crate::mirror::{
     ClusterName, Hostname, Kind, Namespace, ObjectKey, ObjectName, ObjectRef, Ports,
 };
 
-/// One endpoint: a row of the table.
+/// An endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The cluster that the endpoint runs in, label `C`.
+    /// The cluster of the endpoint, label `C`.
     pub cluster: ClusterName,
-    /// The endpoint's name within its service and cluster, label `H`.
+    /// The name of the endpoint within its service and cluster, label `H`.
     pub hostname: Hostname,
     /// Its addresses, sorted, each once.
     pub addresses: SmallVec<[Address; 1]>,
     /// Its ports, sorted by number, name and protocol.
     pub ports: Ports,
-    /// A gateway leads to it (rule M3); local endpoints need none.
+    /// Whether a gateway of the endpoint is up (rule M3). Local endpoints need no gateway and are always alive.
     pub alive: bool,
-    /// Where the endpoint comes from.
+    /// The origin of the endpoint.
     pub origin: Origin,
-    /// The objects that it was read from, which are in the namespace of its service.
+    /// The source objects of the endpoint. They are in the namespace of its service.
     pub objects: SmallVec<[(Kind, ObjectName); 1]>,
 }
 
-/// How an endpoint is reached.
+/// The origin of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// A pod of this cluster, by its own address.
+    /// A pod of this cluster, with its own address.
     Local,
-    /// A synthetic endpoint IP, which only meshed clients can use.
+    /// An endpoint mirror, with a synthetic endpoint IP. Only meshed clients can use that address.
     Mirror,
 }
 
@@ -41,26 +41,26 @@ pub enum Origin {
 pub struct Address {
     /// IPv4 or IPv6.
     pub ip: IpAddr,
-    /// Where else it occurs: an RRset holds a record once (RFC 2181 section 5).
-    pub repeats: Repeats,
+    /// Whether an earlier endpoint has the same address. An RRset contains each record once (RFC 2181 section 5).
+    pub duplicate: Duplicate,
 }
 
-/// Whether an endpoint that precedes has the same address. Live endpoints precede those whose gateway is down, so that
-/// leaving the latter out never loses an address.
+/// Whether an earlier endpoint has the same address. Endpoints that are alive come before those with a gateway that is
+/// down, so that omitting the latter never loses an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeats {
-    /// The first of its kind.
-    Nothing,
-    /// An endpoint of another cluster has it.
-    Service,
-    /// An endpoint of the same cluster has it.
-    Cluster,
+pub enum Duplicate {
+    /// No earlier endpoint has it.
+    None,
+    /// An earlier endpoint of another cluster has it.
+    OtherCluster,
+    /// An earlier endpoint of the same cluster has it.
+    SameCluster,
 }
 
 // === impl Endpoint ===
 
 impl Endpoint {
-    /// Returns the objects that an endpoint of a service in `namespace` was read from.
+    /// Returns references to the source objects of an endpoint. `namespace` is that of its service.
     pub fn object_refs(&self, namespace: &Namespace) -> impl Iterator<Item = ObjectRef> {
         let namespace = namespace.text();
         self.objects.iter().map(move |(kind, name)| ObjectRef {
@@ -72,12 +72,12 @@ impl Endpoint {
         })
     }
 
-    /// Tells whether another endpoint has the same cluster and hostname.
+    /// Returns whether another endpoint has the same cluster and hostname.
     pub fn is_host(&self, other: &Self) -> bool {
         self.cluster == other.cluster && self.hostname == other.hostname
     }
 
-    /// Tells whether the endpoint has a port of this name and protocol.
+    /// Returns whether the endpoint has a port with this name and protocol.
     pub fn has_port(&self, name: &str, protocol: &str) -> bool {
         self.ports.iter().any(|port| port.is_named(name, protocol))
     }

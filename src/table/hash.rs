@@ -1,9 +1,10 @@
-//! One number for everything that a table answers, by which replicas are compared.
+//! Computes one number for all answers of a table. Operators compare replicas by it.
 //!
-//! It is a sum of SipHash-2-4 values: one for each service with endpoints, one for each short name with an owner, and one
-//! for each short name that a canonical one hides. A sum has no order. Each value is made of a canonical form, in which
-//! numbers are in network byte order and texts follow their length, with a fixed key. So tables that answer alike have
-//! the same hash in every process and in every build. The key is no secret: this tells replicas apart, not forgeries.
+//! The hash is a sum of SipHash-2-4 values: one for each service with endpoints, one for each short name with an owner,
+//! and one for each short name that a canonical name hides. A sum does not depend on the order. Each value is the hash
+//! of a canonical form with a fixed key. In that form, numbers are in network byte order, and texts follow their
+//! length. Tables with the same answers therefore have the same hash in every process and in every build. The key is
+//! not secret, because the hash does not protect against forgery.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
@@ -11,38 +12,38 @@ use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
-use super::{Contested, Endpoint, Service, Table};
+use super::{ConflictScope, Endpoint, Service, Table};
 use crate::mirror::{Port, PortName, Protocol};
 
 const KEY: [u8; 16] = *b"global-dns table";
 
-/// Bits of a sum that are left out: a floating-point number has 53 for its digits, and metrics are such numbers.
+/// Number of low bits that are dropped. Metrics are floating-point numbers, which have a mantissa of 53 bits.
 const EXCESS: u32 = u64::BITS - f64::MANTISSA_DIGITS;
 
-/// Hashes everything that a table answers.
-pub(super) fn of_answers(table: &Table) -> u64 {
-    let answered = |service: &&Service| !service.endpoints.is_empty();
-    let services = table.services().filter(answered).map(of_service);
+/// Returns the hash of all answers of a table.
+pub(super) fn hash_answers(table: &Table) -> u64 {
+    let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
+    let services = table.services().filter(has_endpoints).map(hash_service);
     let short_names = table.short_names.iter().filter_map(|(name, short)| {
         let owner = short.owner.as_ref().ok()?;
         let service = table.service(owner.as_str(), name.as_str());
         service
-            .filter(answered)
-            .map(|_| of_texts(["short name", name.as_str(), owner.as_str()]))
+            .filter(has_endpoints)
+            .map(|_| hash_texts(["short name", name.as_str(), owner.as_str()]))
     });
-    let hidden = table.conflicts.iter().flat_map(|(contested, conflicts)| {
-        let hidden = match contested {
-            Contested::Namespace(_) => conflicts.as_slice(),
-            // Reported, and answered or not as other parts of the sum say.
-            Contested::Zone | Contested::ShortName(_) => &[],
+    let hidden = table.conflicts.iter().flat_map(|(scope, conflicts)| {
+        let hidden = match scope {
+            ConflictScope::Namespace(_) => conflicts.as_slice(),
+            // Other parts of the sum determine the answers.
+            ConflictScope::Zone | ConflictScope::ShortName(_) => &[],
         };
-        hidden.iter().map(|one| of_texts(["hidden", &one.name]))
+        hidden.iter().map(|one| hash_texts(["hidden", &one.name]))
     });
     let parts = services.chain(short_names).chain(hidden);
     parts.fold(0, u64::wrapping_add) >> EXCESS
 }
 
-fn of_service(service: &Service) -> u64 {
+fn hash_service(service: &Service) -> u64 {
     let mut form = Form::default();
     form.text("service");
     form.text(service.key.namespace.as_str());
@@ -60,8 +61,8 @@ fn of_service(service: &Service) -> u64 {
     form.hash()
 }
 
-/// Lists what owner names omit of the endpoints that they cover: the service's and the clusters' names, each with and
-/// without each port. It numbers the endpoints of one name after the other.
+/// Returns the endpoints that owner names omit. It covers the names of the service and of its clusters, with and
+/// without each port. Endpoints are numbered across all these names.
 fn omitted(service: &Service) -> Vec<u32> {
     if service.endpoints.iter().all(|endpoint| endpoint.alive) {
         return Vec::new();
@@ -73,9 +74,9 @@ fn omitted(service: &Service) -> Vec<u32> {
     for scope in std::iter::once(service.endpoints.as_slice()).chain(clusters) {
         for covered in by_port(scope).values() {
             let down = service.gateway_down;
-            let shows_dead = down.shows_dead(false, covered.iter().copied());
+            let includes_down = down.includes_down(false, covered.iter().copied());
             for endpoint in covered {
-                if !endpoint.alive && !shows_dead {
+                if !endpoint.alive && !includes_down {
                     omitted.push(number);
                 }
                 number += 1;
@@ -85,8 +86,8 @@ fn omitted(service: &Service) -> Vec<u32> {
     omitted
 }
 
-/// Returns what a name covers without a port, and with each. The work follows the ports that there are: who writes
-/// Services chooses how many.
+/// Returns the endpoints of a scope without a port and for each port. The time grows with the total number of ports,
+/// because the owner of a Service chooses that number.
 fn by_port(scope: &[Endpoint]) -> BTreeMap<Option<(&PortName, &Protocol)>, Vec<&Endpoint>> {
     let mut names = BTreeMap::from([(None, scope.iter().collect::<Vec<_>>())]);
     for endpoint in scope {
@@ -100,13 +101,13 @@ fn by_port(scope: &[Endpoint]) -> BTreeMap<Option<(&PortName, &Protocol)>, Vec<&
     names
 }
 
-fn of_texts<const N: usize>(texts: [&str; N]) -> u64 {
+fn hash_texts<const N: usize>(texts: [&str; N]) -> u64 {
     let mut form = Form::default();
     texts.into_iter().for_each(|text| form.text(text));
     form.hash()
 }
 
-/// The canonical form of a part.
+/// The canonical form of one part of the sum.
 #[derive(Default)]
 struct Form(Vec<u8>);
 
@@ -116,7 +117,7 @@ impl Form {
     }
 
     fn count(&mut self, count: usize) {
-        self.number(count as u32); // millions at most
+        self.number(count as u32); // there are some millions at most
     }
 
     fn octets(&mut self, octets: &[u8]) {
@@ -142,7 +143,7 @@ impl Form {
         for port in &endpoint.ports {
             self.number(port.number.into());
             self.text(port.protocol.label());
-            self.text(port.name.as_ref().map_or("", |name| name.as_str())); // a name is not empty
+            self.text(port.name.as_ref().map_or("", |name| name.as_str())); // no port name is empty
         }
     }
 
@@ -167,32 +168,32 @@ mod tests {
         vec![mirror("prod", "db", "east"), host]
     }
 
-    /// The numbers are those of another implementation of SipHash-2-4, over the form that the module describes.
+    /// The numbers come from another implementation of SipHash-2-4, applied to the form in the module documentation.
     #[test]
-    fn the_hash_is_the_same_in_every_build() {
+    fn hash_is_the_same_in_every_build() {
         assert_eq!(Table::default().answers_hash(), 0);
         assert_eq!(table(&shop()).answers_hash(), 3_599_905_452_044_747);
-        // `west` is omitted at the names that have another endpoint, and hides nothing.
+        // `west` is omitted at names that have another endpoint. It hides no name.
         let mut objects = shop();
         objects.push(mirror("prod", "db", "west"));
-        let mut dead = endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]);
-        dead["spec"]["ports"] = json!([{"name": "sql", "port": 26257}]);
-        objects.extend([dead, gateway("prod", "db-0-west", false)]);
-        // A second claimant: nobody owns the short name.
+        let mut down = endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]);
+        down["spec"]["ports"] = json!([{"name": "sql", "port": 26257}]);
+        objects.extend([down, gateway("prod", "db-0-west", false)]);
+        // With a second claimant, no namespace owns the short name.
         objects.push(mirror("shop", "db", "east"));
         assert_eq!(table(&objects).answers_hash(), 6_439_144_540_262_087);
     }
 
     #[test]
-    fn a_metric_holds_the_hash_exactly() {
+    fn floating_point_number_represents_the_hash_exactly() {
         let hash = table(&shop()).answers_hash();
         assert_eq!((hash as f64) as u64, hash);
         assert!(hash < 1 << 53);
     }
 
-    /// The writer of a Service chooses how many ports there are. Looking for each port at each endpoint would take minutes.
+    /// The owner of a Service chooses the number of ports. A search for each port at each endpoint would take minutes.
     #[test]
-    fn what_names_omit_is_found_in_time_that_follows_the_ports() {
+    fn omitted_endpoints_take_time_linear_in_the_number_of_ports() {
         let ports = |host: usize| -> Value {
             let port = |port: usize| json!({"name": format!("p{host}-{port}"), "port": port + 1});
             (0..60).map(port).collect()
@@ -210,7 +211,7 @@ mod tests {
         }
         let table = table(&objects);
         let started = std::time::Instant::now();
-        // At the names of the service and of the cluster; the names of its own ports keep it.
+        // It is omitted at the names of the service and of the cluster, but not at the names of its own ports.
         let omitted = omitted(table.service("prod", "db").unwrap());
         assert_eq!(omitted, [0, 61_000]);
         assert!(started.elapsed() < std::time::Duration::from_secs(60));

@@ -1,8 +1,9 @@
-//! What was last seen: every object of every watch, reduced, and who depends on it.
+//! The last known state of every object of every watch, with the indexes of the services that depend on it.
 //!
-//! Inputs belong to one control task. They are kept *per watch*, because an object whose labels change leaves one
-//! connection and appears on another, in either order; a delete touches only its own watch's copy. Each verb returns the
-//! services whose answers may have changed, so that [`build`](super::build::build) touches those and no other.
+//! Inputs belong to one control task. They are kept separately for each watch. If the labels of an object change, it
+//! leaves one watch and appears on another, in either order. A deletion therefore affects only the copy of its watch.
+//! Each method that changes inputs returns the affected services, so that [`build`](super::build::build) rebuilds only
+//! these.
 
 mod losses;
 
@@ -14,82 +15,82 @@ pub use losses::Loss;
 use super::shared::SharedMap;
 use crate::mirror::{Kind, Object, ObjectKey, ObjectName, ServiceKey, Skip, Subject, Text, Watch};
 
-/// Services that must be built anew.
+/// Services that must be rebuilt.
 pub type Dirty = BTreeSet<ServiceKey>;
 
-/// Objects that were skipped when they were parsed. A copy shares what both have in common.
+/// Objects that the parser skipped. A clone shares its content with the original.
 pub type Skipped = SharedMap<(Watch, ObjectKey), Arc<Skip>>;
 
 /// The objects of one watch.
 pub type Objects = BTreeMap<ObjectKey, Object>;
 
-/// Services that a list may change without being worth [`Watched::pack`].
-const SPARSE: usize = 1000;
+/// A list that affects more services than this is followed by [`WatchState::compact`].
+const COMPACT_ABOVE: usize = 1000;
 
-/// Every object last seen, with the indexes that a build needs.
+/// The last known state of every object, with the indexes that a build needs.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
-    watched: [Watched; Watch::ALL.len()],
-    /// Objects that were skipped when they were parsed.
+    watched: [WatchState; Watch::ALL.len()],
+    /// Objects that the parser skipped.
     skipped: Skipped,
-    /// Mirrors that were of something else before: what, and of what they are now.
-    changed: BTreeMap<ObjectKey, (String, String)>,
+    /// Mirrors with an identity that changed: the old and the new identity (rule M8).
+    identity_changes: BTreeMap<ObjectKey, (String, String)>,
 }
 
-/// What one watch has seen.
+/// The objects of one watch, with their indexes.
 #[derive(Clone, Debug, Default)]
-struct Watched {
+struct WatchState {
     objects: Objects,
-    /// The Services that are part of a service, by their names; they are in its namespace (rule M1).
+    /// The names of the Services that belong to a service. They are in its namespace (rule M1).
     services: BTreeMap<ServiceKey, Vec<Text>>,
-    /// Slices whose own name does not say which Service they belong to: that Service, and the slice's name.
-    strays: BTreeSet<(ObjectKey, ObjectName)>,
+    /// Slices with a name that does not start with the name of their Service: the Service and the name of the slice.
+    unprefixed_slices: BTreeSet<(ObjectKey, ObjectName)>,
 }
 
-// === impl Inputs: three verbs ===
+// === impl Inputs: changes ===
 
 impl Inputs {
-    /// Notes an object that `watch` added or modified.
+    /// Records an object that `watch` added or modified.
     pub fn apply(&mut self, watch: Watch, key: ObjectKey, object: Object) -> Dirty {
         self.replace(watch, key, Some(object))
     }
 
-    /// Notes that an object left `watch`.
+    /// Records that an object left `watch`.
     pub fn delete(&mut self, watch: Watch, key: ObjectKey) -> Dirty {
         self.replace(watch, key, None)
     }
 
-    /// Replaces what `watch` has seen by a complete list, at once. With `namespace`, the list is of that namespace
-    /// only.
+    /// Replaces all objects of `watch` with a complete list. If `namespace` is given, the list is complete for that
+    /// namespace only.
     pub fn reset(&mut self, watch: Watch, namespace: Option<&str>, listed: Objects) -> Dirty {
-        let is_listed = |key: &&ObjectKey| namespace.is_none_or(|n| *key.namespace == *n);
-        let seen = self.objects(watch).keys().filter(is_listed);
-        let gone: Vec<ObjectKey> = seen
+        let is_covered = |key: &&ObjectKey| namespace.is_none_or(|n| *key.namespace == *n);
+        let known = self.objects(watch).keys().filter(is_covered);
+        let removed: Vec<ObjectKey> = known
             .filter(|key| !listed.contains_key(*key))
             .cloned()
             .collect();
         let mut dirty = Dirty::new();
-        for key in gone {
+        for key in removed {
             dirty.extend(self.delete(watch, key));
         }
         for (key, object) in listed {
             dirty.extend(self.apply(watch, key, object));
         }
-        if dirty.len() > SPARSE {
-            self.watched[watch as usize].pack();
+        if dirty.len() > COMPACT_ABOVE {
+            self.watched[watch as usize].compact();
         }
         dirty
     }
 
-    /// Remembers, for as long as the object exists, that it was a mirror of something else before (rule M8): two links
-    /// that write one mirror overwrite each other in place.
-    fn note_identity(&mut self, key: &ObjectKey, old: Option<String>, new: Option<String>) {
+    /// Records that the identity of a mirror changed, until the object is deleted (rule M8). Two Links that write one
+    /// mirror overwrite each other in place.
+    fn record_identity(&mut self, key: &ObjectKey, old: Option<String>, new: Option<String>) {
         match (old, new) {
             (Some(old), Some(new)) if old != new => {
-                self.changed.insert(key.clone(), (old, new));
+                self.identity_changes.insert(key.clone(), (old, new));
             }
             (Some(_), None) => {
-                self.changed.remove(key);
+                self.identity_changes.remove(key);
             }
             _ => {}
         }
@@ -101,13 +102,13 @@ impl Inputs {
             return Dirty::new();
         }
         let identities = [old, new.as_ref()].map(|object| object.and_then(Object::identity));
-        let mut dirty: Dirty = self.services_that_need(&key, old).cloned().collect();
+        let mut dirty: Dirty = self.affected_services(&key, old).cloned().collect();
         if let Some(old) = self.watched[watch as usize].remove(&key)
             && let Object::Skipped(_) = old
         {
             self.skipped.remove(&(watch, key.clone()));
         }
-        dirty.extend(self.services_that_need(&key, new.as_ref()).cloned());
+        dirty.extend(self.affected_services(&key, new.as_ref()).cloned());
         if let Some(new) = new {
             if let Object::Skipped(skip) = &new {
                 self.skipped.insert((watch, key.clone()), skip.clone());
@@ -115,19 +116,19 @@ impl Inputs {
             self.watched[watch as usize].insert(&key, new);
         }
         let [old, new] = identities;
-        self.note_identity(&key, old, new);
+        self.record_identity(&key, old, new);
         dirty
     }
 
-    /// Returns the services whose answers depend on an object: of a slice, those that its Service is part of.
-    fn services_that_need<'s>(
+    /// Returns the services that depend on an object. For a slice, these are the services of its Service.
+    fn affected_services<'s>(
         &'s self,
         key: &ObjectKey,
         object: Option<&'s Object>,
     ) -> impl Iterator<Item = &'s ServiceKey> + use<'s> {
         let (own, owner) = match object.map(Object::subject) {
             Some(Subject::Service(service)) => (Some(service), None),
-            Some(Subject::SliceOf(owner)) => (None, Some(key.beside(owner))),
+            Some(Subject::SliceOf(owner)) => (None, Some(key.sibling(owner))),
             Some(Subject::Nothing) | None => (None, None),
         };
         let owners = owner.into_iter().flat_map(move |owner| {
@@ -140,7 +141,7 @@ impl Inputs {
     }
 }
 
-/// Returns the service that an object is part of.
+/// Returns the service that an object belongs to.
 fn service_of(object: &Object) -> Option<&ServiceKey> {
     match object.subject() {
         Subject::Service(service) => Some(service),
@@ -154,10 +155,10 @@ fn watches(kind: Kind) -> impl Iterator<Item = Watch> {
     all.filter(move |watch| watch.kind() == kind)
 }
 
-// === impl Inputs: what a build reads ===
+// === impl Inputs: queries of a build ===
 
 impl Inputs {
-    /// Returns every service that some object is part of.
+    /// Returns all services that have an object.
     pub fn services(&self) -> Dirty {
         let services = self
             .watched
@@ -166,7 +167,7 @@ impl Inputs {
         services.cloned().collect()
     }
 
-    /// Returns the objects that are part of a service, watch by watch, but for slices.
+    /// Returns the objects of a service except slices, watch by watch.
     pub fn objects_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
         let watched = self.watched.iter();
         watched.flat_map(|watched| watched.objects_of(service))
@@ -182,42 +183,42 @@ impl Inputs {
             .flat_map(move |watch| self.watched[watch as usize].slices_of(service.clone()))
     }
 
-    /// Returns the mirrors of a service that were of something else before, with what they were and are.
-    pub fn changed(
+    /// Returns the mirrors of a service with an identity that changed, with the old and the new identity.
+    pub fn identity_changes(
         &self,
         service: &ServiceKey,
     ) -> impl Iterator<Item = (&ObjectKey, &(String, String))> {
         self.objects_of(service)
-            .filter_map(|(key, _)| self.changed.get_key_value(key))
+            .filter_map(|(key, _)| self.identity_changes.get_key_value(key))
     }
 
-    /// Returns every object of a watch.
+    /// Returns all objects of a watch.
     pub fn objects(&self, watch: Watch) -> &Objects {
         &self.watched[watch as usize].objects
     }
 
-    /// Returns the objects that were skipped when they were parsed.
+    /// Returns the objects that the parser skipped.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
 }
 
-// === impl Watched ===
+// === impl WatchState ===
 
-impl Watched {
+impl WatchState {
     fn insert(&mut self, key: &ObjectKey, object: Object) {
         match object.subject() {
             Subject::Service(service) => {
                 let names = self.services.entry(service.clone()).or_default();
                 let name = key.name.text();
-                if let Err(place) = names.binary_search(&name) {
+                if let Err(index) = names.binary_search(&name) {
                     names.reserve_exact(1);
-                    names.insert(place, name);
+                    names.insert(index, name);
                 }
             }
             Subject::SliceOf(service) if service != key.name.stem() => {
-                let service = key.beside(service);
-                self.strays.insert((service, key.name.clone()));
+                let service = key.sibling(service);
+                self.unprefixed_slices.insert((service, key.name.clone()));
             }
             Subject::SliceOf(_) | Subject::Nothing => {}
         }
@@ -236,22 +237,24 @@ impl Watched {
                 }
             }
             Subject::SliceOf(service) => {
-                let service = key.beside(service);
-                self.strays.remove(&(service, key.name.clone()));
+                let service = key.sibling(service);
+                self.unprefixed_slices.remove(&(service, key.name.clone()));
             }
             Subject::Nothing => {}
         }
         Some(object)
     }
 
-    /// Packs what a long list left half empty: trees that grow at one end have room for as much again.
-    fn pack(&mut self) {
+    /// Rebuilds the trees after a long list. A tree that grows at one end is half empty.
+    fn compact(&mut self) {
         self.objects = std::mem::take(&mut self.objects).into_iter().collect();
         self.services = std::mem::take(&mut self.services).into_iter().collect();
-        self.strays = std::mem::take(&mut self.strays).into_iter().collect();
+        self.unprefixed_slices = std::mem::take(&mut self.unprefixed_slices)
+            .into_iter()
+            .collect();
     }
 
-    /// Returns the objects that are part of a service.
+    /// Returns the objects of a service, except slices.
     fn objects_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
         let names = self.services.get(service).into_iter().flatten();
         let keys = names.map(|name| ObjectKey {
@@ -261,7 +264,7 @@ impl Watched {
         keys.filter_map(|key| self.objects.get_key_value(&key))
     }
 
-    /// Returns the slices of a Service: those that are named after it, and strays.
+    /// Returns the slices of a Service: those with a name that starts with its name, and all others.
     fn slices_of(&self, service: ObjectKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
         let name = service.name.text();
         let namespace = service.namespace.clone();
@@ -276,13 +279,13 @@ impl Watched {
             .take_while(move |(key, _)| key.namespace == namespace && *key.name.stem() == stem);
         let named = named.filter(move |(_, object)| object.subject() == Subject::SliceOf(&name));
         let first = (service.clone(), ObjectName::first_of(Text::new()));
-        let strays = self.strays.range(first..);
-        let strays = strays.take_while(move |(of, _)| *of == service);
-        let strays = strays.filter_map(|(service, name)| {
+        let unprefixed = self.unprefixed_slices.range(first..);
+        let unprefixed = unprefixed.take_while(move |(owner, _)| *owner == service);
+        let unprefixed = unprefixed.filter_map(|(service, name)| {
             let namespace = service.namespace.clone();
             let name = name.clone();
             self.objects.get_key_value(&ObjectKey { namespace, name })
         });
-        named.chain(strays)
+        named.chain(unprefixed)
     }
 }

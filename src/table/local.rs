@@ -1,4 +1,4 @@
-//! Headless Services of this cluster: which of them join, and why others do not (rule M5).
+//! Decides which headless Services of this cluster are members (rule M5).
 
 use super::inputs::Inputs;
 use super::parts::Parts;
@@ -6,41 +6,41 @@ use super::rules::{LocalMembers, Rules};
 use super::{Conflict, ConflictKind};
 use crate::mirror::{Export, LocalService, ServiceKey};
 
-/// Why a headless Service of this cluster is no member.
+/// The reason for which a headless Service of this cluster is not a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NonMember {
-    /// Links do not select it by default, and no mirror of its name makes it join.
+    /// Links do not select it by default, and no headless mirror of its name exists.
     NotExported(Export),
     /// `--local-members=off`.
     Off,
 }
 
-/// Returns why the headless Service of this cluster with a service's name is no member. Returns `None` if it is one, or if
-/// there is no such Service.
+/// Returns why the headless Service of this cluster with the name of a service is not a member. Returns `None` if it is
+/// a member or does not exist.
 pub(super) fn non_member_of(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<NonMember> {
-    let parts = Parts::of(key, inputs);
+    let parts = Parts::collect(key, inputs);
     non_member(parts.local?, &parts, rules)
 }
 
-/// Returns the headless Service of this cluster if it joins.
+/// Returns the headless Service of this cluster, if it is a member.
 pub(super) fn local_member<'i>(parts: &Parts<'i>, rules: &Rules) -> Option<&'i LocalService> {
     parts
         .local
         .filter(|local| non_member(local, parts, rules).is_none())
 }
 
-/// Returns why a headless Service does not join, if it does not. A mirror makes it join, also one of an excluded cluster:
-/// leaving out a cluster must not remove the members of this one.
+/// Returns why a headless Service is not a member. Mirrors of excluded clusters count as well, because the exclusion of
+/// a cluster must not remove members of this cluster.
 fn non_member(local: &LocalService, parts: &Parts<'_>, rules: &Rules) -> Option<NonMember> {
-    let joins = match rules.local_members {
+    let is_member = match rules.local_members {
         LocalMembers::Matching => parts.is_mirrored() || local.is_exported(),
         LocalMembers::Exported => local.is_exported(),
         LocalMembers::Off => return Some(NonMember::Off),
     };
-    (!joins).then_some(NonMember::NotExported(local.export))
+    (!is_member).then_some(NonMember::NotExported(local.export))
 }
 
-/// Reports a member of this cluster that other clusters lack.
+/// Reports a member of this cluster that other clusters do not have.
 pub(super) fn export_conflict(
     key: &ServiceKey,
     local: &LocalService,
@@ -49,7 +49,7 @@ pub(super) fn export_conflict(
     let why = match local.export {
         Export::No => "its Service is not exported",
         Export::RemoteDiscovery => {
-            "its Service is exported as remote-discovery, which Linkerd does not do for headless Services"
+            "its Service is exported as remote-discovery, which Linkerd does not support for headless Services"
         }
         Export::Gateway | Export::Other => return None,
     };

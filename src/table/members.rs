@@ -1,4 +1,4 @@
-//! One service out of the inputs: who is a member, and what its endpoints are (rules M1–M6, M9).
+//! Builds one service from the inputs: its members and their endpoints (rules M1–M6, M9).
 
 use std::collections::BTreeSet;
 
@@ -6,47 +6,47 @@ use smallvec::smallvec;
 
 use super::inputs::Inputs;
 use super::local::{export_conflict, local_member};
+use super::merge::{Draft, Source, cluster_conflicts, distinct, merge_drafts};
 use super::missing::missing_hosts;
+use super::overrides::resolve;
 use super::parts::Parts;
 use super::rules::Rules;
-use super::unite::{Draft, Source, cluster_conflicts, distinct, unite};
-use super::wishes::agree;
-use super::{Conflict, ConflictKind, Endpoint, Origin, OwnName, Service};
+use super::{Conflict, ConflictKind, Endpoint, NameAddresses, Origin, Service};
 use crate::mirror::{
     ClusterName, EndpointMirror, HeadlessMirror, Kind, LocalService, Object, ObjectKey, ObjectRef,
-    ServiceKey, Skip, SkipReason, Slice, SliceEndpoint, Text, Wishes,
+    Overrides, ServiceKey, Skip, SkipReason, Slice, SliceEndpoint, Text,
 };
 
-/// A headless mirror, and the cluster that it is of, after aliases.
+/// A headless mirror with its key and its cluster, after aliases.
 type Mirror<'i> = (ClusterName, &'i ObjectKey, &'i HeadlessMirror);
 
-/// The members of a service, and what they contribute.
+/// The members of a service and their endpoints.
 struct Members<'i> {
     /// The headless mirrors of clusters that are not excluded.
     mirrors: Vec<Mirror<'i>>,
-    /// The headless Service of this cluster, if it joins.
+    /// The headless Service of this cluster, if it is a member.
     local: Option<&'i LocalService>,
     drafts: Vec<Draft>,
-    /// Objects that were left out.
+    /// Objects that were skipped.
     skipped: Vec<(ObjectRef, Skip)>,
 }
 
-/// Builds one service; `None` if no object speaks of it.
+/// Builds one service. Returns `None` if no object belongs to it.
 pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Service> {
-    let parts = Parts::of(key, inputs);
-    let members = Members::of(key, &parts, inputs, rules)?;
+    let parts = Parts::collect(key, inputs);
+    let members = Members::collect(key, &parts, inputs, rules)?;
     let mut conflicts = members.conflicts(key, &parts, inputs, rules);
     let is_known = !members.mirrors.is_empty() || members.local.is_some();
-    let (mirrors, wishes) = (sorted_refs(&members.mirrors), members.wishes());
-    let united = unite(key, members.drafts, &mut conflicts);
-    let (ttl, gateway_down) = agree(key, &wishes, rules, &mut conflicts);
+    let (mirrors, overrides) = (sorted_refs(&members.mirrors), members.overrides());
+    let merged = merge_drafts(key, members.drafts, &mut conflicts);
+    let (ttl, gateway_down) = resolve(key, &overrides, rules, &mut conflicts);
     Some(Service {
         key: key.clone(),
         ttl,
         gateway_down,
-        own_name: OwnName::of(&united.endpoints, gateway_down),
-        endpoints: united.endpoints,
-        not_ready: united.not_ready,
+        name_addresses: NameAddresses::new(&merged.endpoints, gateway_down),
+        endpoints: merged.endpoints,
+        not_ready: merged.not_ready,
         is_known,
         mirrors,
         missing: missing_hosts(key, &parts, inputs, rules),
@@ -58,19 +58,24 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
 // === impl Members ===
 
 impl<'i> Members<'i> {
-    /// Reads the members of a service out of its parts; `None` if no object speaks of it.
-    fn of(key: &ServiceKey, parts: &Parts<'i>, inputs: &Inputs, rules: &Rules) -> Option<Self> {
+    /// Collects the members of a service. Returns `None` if no object belongs to it.
+    fn collect(
+        key: &ServiceKey,
+        parts: &Parts<'i>,
+        inputs: &Inputs,
+        rules: &Rules,
+    ) -> Option<Self> {
         let mut skipped = Vec::new();
         let mirrors = included_mirrors(parts, rules, &mut skipped);
-        let mut drafts = mirrored(parts, key, inputs, rules, &mut skipped);
+        let mut drafts = mirror_drafts(parts, key, inputs, rules, &mut skipped);
         let local = local_member(parts, rules);
         if local.is_some() {
-            drafts.extend(locals(key, inputs, rules, &mut skipped));
+            drafts.extend(local_drafts(key, inputs, rules, &mut skipped));
         }
         if mirrors.is_empty() && local.is_none() && skipped.is_empty() {
             return None;
         }
-        drafts.retain(|draft| fits(key, &draft.endpoint, rules, &mut skipped));
+        drafts.retain(|draft| has_valid_length(key, &draft.endpoint, rules, &mut skipped));
         Some(Self {
             mirrors,
             local,
@@ -79,7 +84,7 @@ impl<'i> Members<'i> {
         })
     }
 
-    /// Lists the contradictions between the members, but for those between single endpoints and between annotations.
+    /// Lists the conflicts between the members, except those between single endpoints and between annotations.
     fn conflicts(
         &self,
         key: &ServiceKey,
@@ -95,11 +100,11 @@ impl<'i> Members<'i> {
         conflicts
     }
 
-    /// Returns what the members ask for by annotation.
-    fn wishes(&self) -> Vec<&'i Wishes> {
-        let mirrors = self.mirrors.iter().map(|(_, _, mirror)| &mirror.wishes);
+    /// Returns the annotations of the members.
+    fn overrides(&self) -> Vec<&'i Overrides> {
+        let mirrors = self.mirrors.iter().map(|(_, _, mirror)| &mirror.overrides);
         mirrors
-            .chain(self.local.map(|local| &local.wishes))
+            .chain(self.local.map(|local| &local.overrides))
             .collect()
     }
 }
@@ -114,7 +119,7 @@ fn included_mirrors<'i>(
     for (object, mirror) in &parts.headless {
         let cluster = rules.name_of(&mirror.cluster);
         if rules.excluded_clusters.contains(&cluster) {
-            skipped.push((service_ref(object), excluded(&cluster)));
+            skipped.push((service_ref(object), excluded_skip(&cluster)));
         } else {
             mirrors.push((cluster, *object, *mirror));
         }
@@ -133,8 +138,8 @@ fn sorted_refs(mirrors: &[Mirror<'_>]) -> Vec<(ClusterName, ObjectRef)> {
 
 // === Endpoints of other clusters ===
 
-/// Reads the endpoints of other clusters (rules M1, M2, M3, M6).
-fn mirrored(
+/// Collects the endpoints of other clusters (rules M1, M2, M3, M6).
+fn mirror_drafts(
     parts: &Parts<'_>,
     key: &ServiceKey,
     inputs: &Inputs,
@@ -146,9 +151,9 @@ fn mirrored(
     for (object, mirror) in &parts.endpoints {
         let cluster = rules.name_of(&mirror.cluster);
         let skip = if rules.excluded_clusters.contains(&cluster) {
-            excluded(&cluster)
+            excluded_skip(&cluster)
         } else if !parents.contains(&(mirror.parent.clone(), &mirror.cluster)) {
-            orphaned(key, mirror)
+            orphan_skip(key, mirror)
         } else {
             drafts.push(draft_of_mirror(object, mirror, cluster, inputs));
             continue;
@@ -158,8 +163,8 @@ fn mirrored(
     drafts
 }
 
-/// Returns the names and links of the headless mirrors. They are looked for once: a service may have thousands of
-/// endpoint mirrors, and each of them a parent.
+/// Returns the names and links of the headless mirrors. They are collected once, because a service may have thousands
+/// of endpoint mirrors, and the parent of each is looked up.
 fn parents<'i>(parts: &Parts<'i>) -> BTreeSet<(Text, &'i ClusterName)> {
     let parents = parts.headless.iter();
     parents
@@ -167,7 +172,7 @@ fn parents<'i>(parts: &Parts<'i>) -> BTreeSet<(Text, &'i ClusterName)> {
         .collect()
 }
 
-/// Reads an endpoint mirror.
+/// Makes the draft of an endpoint mirror.
 fn draft_of_mirror(
     object: &ObjectKey,
     mirror: &EndpointMirror,
@@ -190,7 +195,8 @@ fn draft_of_mirror(
     }
 }
 
-/// Rule M3: its own slices say that a gateway address is ready; no slice, or none with an endpoint, means alive.
+/// Returns whether an endpoint mirror is alive (rule M3): one of its slices has a ready gateway address, or no slice
+/// has an endpoint.
 fn is_alive(inputs: &Inputs, mirror: &ObjectKey) -> bool {
     let slices = inputs.slices_of(mirror);
     let gateways = slices.filter_map(|(_, slice)| match slice {
@@ -207,8 +213,8 @@ fn is_alive(inputs: &Inputs, mirror: &ObjectKey) -> bool {
 
 // === Endpoints of this cluster ===
 
-/// Reads the endpoints of this cluster (rule M5).
-fn locals(
+/// Collects the endpoints of this cluster (rule M5).
+fn local_drafts(
     key: &ServiceKey,
     inputs: &Inputs,
     rules: &Rules,
@@ -227,7 +233,7 @@ fn locals(
     drafts
 }
 
-/// Reads an entry of a slice of this cluster.
+/// Makes the draft of an entry of a slice of this cluster.
 fn draft_of_pod(
     object: &ObjectKey,
     slice: &Slice,
@@ -250,10 +256,11 @@ fn draft_of_pod(
     }
 }
 
-// === Limits and contradictions ===
+// === Limits and conflicts ===
 
-/// Rule M9: an endpoint whose longest name, `H.C.S.N.Z`, would exceed 255 octets is left out.
-fn fits(
+/// Returns whether the longest name of an endpoint, `H.C.S.N.Z`, has at most 255 octets. Otherwise, the endpoint is
+/// skipped (rule M9).
+fn has_valid_length(
     key: &ServiceKey,
     endpoint: &Endpoint,
     rules: &Rules,
@@ -270,23 +277,27 @@ fn fits(
         return true;
     }
     let name = labels.join(".");
-    let detail = format!("name {name}.<zone> would take {octets} octets, more than 255");
+    let detail = format!("the name {name}.<zone> has {octets} octets; at most 255 are allowed");
     let skip = Skip::new(SkipReason::BadName, detail);
     let objects = endpoint.object_refs(&key.namespace);
     skipped.extend(objects.map(|object| (object, skip.clone())));
     false
 }
 
-/// Reports mirrors that were of something else before (rule M8).
+/// Reports mirrors with an identity that changed (rule M8).
 fn identity_conflicts(key: &ServiceKey, inputs: &Inputs) -> impl Iterator<Item = Conflict> {
-    inputs.changed(key).map(|(object, (old, new))| Conflict {
-        kind: ConflictKind::Identity,
-        name: service_ref(object).to_string(),
-        detail: format!("was the mirror of {old}, is now of {new}: do two links write it?"),
-    })
+    inputs
+        .identity_changes(key)
+        .map(|(object, (old, new))| Conflict {
+            kind: ConflictKind::Identity,
+            name: service_ref(object).to_string(),
+            detail: format!(
+                "was the mirror of {old}, is now the mirror of {new}; two Links may write it"
+            ),
+        })
 }
 
-/// Reports a service that is headless in one cluster, and not in another.
+/// Reports a service that is headless in one cluster but not in another.
 fn kind_conflict(
     key: &ServiceKey,
     parts: &Parts<'_>,
@@ -308,9 +319,9 @@ fn kind_conflict(
     })
 }
 
-// === Objects that are left out ===
+// === Skipped objects ===
 
-/// Names a Service.
+/// Returns the reference to a Service.
 fn service_ref(key: &ObjectKey) -> ObjectRef {
     ObjectRef {
         kind: Kind::Service,
@@ -318,7 +329,7 @@ fn service_ref(key: &ObjectKey) -> ObjectRef {
     }
 }
 
-/// Names an EndpointSlice.
+/// Returns the reference to an EndpointSlice.
 fn slice_ref(key: &ObjectKey) -> ObjectRef {
     ObjectRef {
         kind: Kind::EndpointSlice,
@@ -326,17 +337,17 @@ fn slice_ref(key: &ObjectKey) -> ObjectRef {
     }
 }
 
-/// Returns why an endpoint mirror without a parent is left out (rule M2).
-fn orphaned(key: &ServiceKey, mirror: &EndpointMirror) -> Skip {
+/// Returns the skip of an endpoint mirror without a parent (rule M2).
+fn orphan_skip(key: &ServiceKey, mirror: &EndpointMirror) -> Skip {
     let (parent, link) = (&mirror.parent, &mirror.cluster);
-    let detail = format!("there is no headless mirror '{parent}' of {key} in cluster '{link}'");
+    let detail = format!("headless mirror '{parent}' of {key} in cluster '{link}' does not exist");
     Skip::new(SkipReason::NoParent, detail)
 }
 
-/// Returns why an object of an excluded cluster is left out.
-fn excluded(cluster: &ClusterName) -> Skip {
+/// Returns the skip of an object of an excluded cluster.
+fn excluded_skip(cluster: &ClusterName) -> Skip {
     Skip::new(
         SkipReason::ExcludedCluster,
-        format!("cluster '{cluster}' is excluded"),
+        format!("cluster '{cluster}' is excluded by --exclude-cluster"),
     )
 }

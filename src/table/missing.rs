@@ -1,4 +1,4 @@
-//! Endpoints that Linkerd lists in a headless mirror, and has no endpoint mirror of.
+//! Finds hosts that a headless mirror lists and that have no endpoint mirror.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,42 +10,42 @@ use crate::mirror::{
     ClusterName, Hostname, Kind, ListedHost, Object, ObjectKey, ObjectRef, ServiceKey, Text,
 };
 
-/// A host that a headless mirror lists, without an endpoint mirror.
+/// A host that a headless mirror lists and that has no endpoint mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingHost {
-    /// The cluster that the host is in, after aliases.
+    /// The cluster of the host, after aliases.
     pub cluster: ClusterName,
     /// Its hostname.
     pub hostname: Hostname,
-    /// The address that is listed. It may belong to another Service by now.
+    /// The address in the list. It may belong to another Service now.
     pub address: Option<IpAddr>,
     /// The headless mirror that lists it.
     pub mirror: ObjectRef,
-    /// What Linkerd calls its endpoint mirror.
+    /// The endpoint mirror that Linkerd should have made.
     pub expected: ObjectRef,
 }
 
-/// A host by the name of its headless mirror, its link and its hostname.
-type Place<'i> = (Text, &'i ClusterName, &'i Hostname);
+/// A host: the name of its headless mirror, its link and its hostname.
+type ListedName<'i> = (Text, &'i ClusterName, &'i Hostname);
 
-/// Compares what the headless mirrors of a service list with its endpoint mirrors.
+/// Returns the hosts that the headless mirrors of a service list and that have no endpoint mirror.
 pub(super) fn missing_hosts(
     key: &ServiceKey,
     parts: &Parts<'_>,
     inputs: &Inputs,
     rules: &Rules,
 ) -> Box<[MissingHost]> {
-    let mut listed = listed_places(parts, inputs, rules);
+    let mut listed = listed_names(parts, inputs, rules);
     if listed.is_empty() {
         return Box::default();
     }
-    let made = parts.endpoints.iter();
-    let made = made.map(|(_, made)| (made.parent.clone(), &made.cluster, &made.hostname));
-    let made: BTreeSet<Place<'_>> = made.collect();
-    listed.retain(|place, _| !made.contains(place));
+    let existing = parts.endpoints.iter();
+    let existing = existing.map(|(_, e)| (e.parent.clone(), &e.cluster, &e.hostname));
+    let existing: BTreeSet<ListedName<'_>> = existing.collect();
+    listed.retain(|name, _| !existing.contains(name));
     let service = |name: &Text| ObjectRef {
         kind: Kind::Service,
-        key: ObjectKey::of_service(key).beside(name),
+        key: ObjectKey::of_service(key).sibling(name),
     };
     let missing = listed.into_iter();
     let missing = missing.map(|((mirror, link, hostname), address)| MissingHost {
@@ -58,12 +58,12 @@ pub(super) fn missing_hosts(
     missing.collect()
 }
 
-/// Returns the hosts that the headless mirrors of a service list, with their addresses, but for excluded clusters.
-fn listed_places<'i>(
+/// Returns the hosts that the headless mirrors of a service list, with their addresses. Excluded clusters are omitted.
+fn listed_names<'i>(
     parts: &Parts<'i>,
     inputs: &'i Inputs,
     rules: &Rules,
-) -> BTreeMap<Place<'i>, Option<IpAddr>> {
+) -> BTreeMap<ListedName<'i>, Option<IpAddr>> {
     let mut listed = BTreeMap::new();
     for (object, mirror) in &parts.headless {
         let cluster = rules.name_of(&mirror.cluster);
@@ -71,8 +71,8 @@ fn listed_places<'i>(
             continue;
         }
         for host in listed_hosts(inputs, object) {
-            let place = (object.name.text(), &mirror.cluster, &host.hostname);
-            listed.entry(place).or_insert(host.address);
+            let name = (object.name.text(), &mirror.cluster, &host.hostname);
+            listed.entry(name).or_insert(host.address);
         }
     }
     listed

@@ -1,11 +1,11 @@
-//! The objects that are part of one service, by what they are: the only place that tells their kinds apart.
+//! Sorts the objects of one service by kind.
 
 use super::inputs::Inputs;
 use crate::mirror::{
     ClusterName, EndpointMirror, HeadlessMirror, LocalService, Object, ObjectKey, ServiceKey,
 };
 
-/// The objects that are part of one service, but for slices.
+/// The objects of one service by kind, except slices.
 #[derive(Debug, Default)]
 pub(super) struct Parts<'i> {
     /// Headless mirrors (rule M2).
@@ -14,15 +14,15 @@ pub(super) struct Parts<'i> {
     pub(super) endpoints: Vec<(&'i ObjectKey, &'i EndpointMirror)>,
     /// The headless Service of this cluster (rule M5).
     pub(super) local: Option<&'i LocalService>,
-    /// Links through which the service is mirrored, but not as a headless one.
+    /// Links that mirror the service, but not as a headless service.
     pub(super) other_kinds: Vec<&'i ClusterName>,
 }
 
 // === impl Parts ===
 
 impl<'i> Parts<'i> {
-    /// Sorts the objects of a service.
-    pub(super) fn of(service: &ServiceKey, inputs: &'i Inputs) -> Self {
+    /// Collects the objects of a service.
+    pub(super) fn collect(service: &ServiceKey, inputs: &'i Inputs) -> Self {
         let mut parts = Self::default();
         for (key, object) in inputs.objects_of(service) {
             match object {
@@ -36,7 +36,7 @@ impl<'i> Parts<'i> {
         parts
     }
 
-    /// Tells whether a headless mirror of the service exists.
+    /// Returns whether a headless mirror of the service exists.
     pub(super) fn is_mirrored(&self) -> bool {
         !self.headless.is_empty()
     }

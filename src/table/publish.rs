@@ -1,7 +1,7 @@
-//! Makes a table current, in one atomic swap: the only door to `arc-swap`.
+//! Publishes a table in one atomic swap. No other module uses `arc-swap`.
 //!
-//! One control task holds the [`Publisher`]; every listener holds a [`Reader`]. A query loads the current [`Published`]
-//! once and sees that whole table until it is answered.
+//! One control task has the [`Publisher`]. Every listener has a [`Reader`]. A query loads the current [`Published`]
+//! once and uses that table until it is answered.
 
 use std::sync::Arc;
 
@@ -13,64 +13,65 @@ use super::{Built, Table};
 /// A table with the numbers that identify it.
 #[derive(Debug, Default)]
 pub struct Published {
-    /// What is served; `None` before the first complete table.
+    /// The table. `None` before the first complete table.
     pub table: Option<Table>,
-    /// Counts the tables that differ from the one before, from 1.
+    /// Number of published tables that differ from the previous one, starting at 1.
     pub generation: u64,
-    /// SOA serial (RFC 1035 section 3.3.13): moves when the generation does.
+    /// SOA serial (RFC 1035 section 3.3.13). It changes with the generation.
     pub serial: u32,
-    /// The table was saved by a process before (`--snapshot`), and nothing has confirmed it yet.
+    /// Whether the table comes from a snapshot of an earlier process (`--snapshot`) and is not confirmed yet.
     pub is_stale: bool,
-    /// The source has been silent for longer than `--max-stale`: nothing is answered from the table.
+    /// Whether the source has not been heard from for longer than `--max-stale`. An expired table is not used for
+    /// answers.
     pub is_expired: bool,
 }
 
-/// The writing end: one per process.
+/// Publishes tables. There is one for each process.
 #[derive(Debug, Default)]
 pub struct Publisher {
     current: Arc<ArcSwap<Published>>,
-    /// Tables that were current, as long as a query may still look at them. Whoever lets go of a table last has to
-    /// free what is in no other, and that is not to be a listener.
+    /// Earlier tables that queries may still use. The publisher frees them, because dropping a table takes too long for
+    /// a listener.
     retired: Mutex<Vec<Arc<Published>>>,
 }
 
-/// The reading end.
+/// Reads the current table.
 #[derive(Clone, Debug)]
 pub struct Reader {
     current: Arc<ArcSwap<Published>>,
 }
 
-/// What is current. It keeps its table alive: not to be kept.
+/// The current table. A guard keeps its table in memory, so it must be dropped after the query.
 pub type Current = Guard<Arc<Published>>;
 
 // === impl Publisher ===
 
 impl Publisher {
-    /// Returns a reading end.
+    /// Returns a reader.
     pub fn reader(&self) -> Reader {
         Reader {
             current: self.current.clone(),
         }
     }
 
-    /// Makes a table current. Generation and serial move only if it differs from the one before; the serial is
-    /// `max(last + 1, now)`, so that it survives a restart. `now` is in Unix seconds.
+    /// Publishes a table. Generation and serial change only if the table differs from the previous one. The new serial
+    /// is `max(last + 1, now)`, so that it also increases across restarts. `now` is in Unix seconds.
     pub fn publish(&self, built: Built, now: u32) -> Arc<Published> {
         self.swap(built, now, false)
     }
 
-    /// The same with a table that was saved by a process before, and that nothing confirms yet.
+    /// Publishes a table from a snapshot, which is not confirmed yet.
     pub fn publish_stale(&self, built: Built, now: u32) -> Arc<Published> {
         self.swap(built, now, true)
     }
 
     fn swap(&self, built: Built, now: u32, is_stale: bool) -> Arc<Published> {
         let last = self.current.load_full();
-        let moved = built.is_changed || last.table.is_none();
+        let is_changed = built.is_changed || last.table.is_none();
         let next = Arc::new(Published {
             table: Some(built.table),
-            generation: last.generation + u64::from(moved),
-            serial: if moved {
+            generation: last.generation + u64::from(is_changed),
+            serial: if is_changed {
                 last.serial.saturating_add(1).max(now)
             } else {
                 last.serial
@@ -82,7 +83,7 @@ impl Publisher {
         self.replace(next)
     }
 
-    /// Notes whether the table is too old to be answered from. It stays the same table.
+    /// Sets whether the current table is expired.
     pub fn set_expired(&self, is_expired: bool) {
         let last = self.current.load_full();
         self.replace(Arc::new(Published {
@@ -99,7 +100,7 @@ impl Publisher {
         next
     }
 
-    /// Frees the tables that nobody looks at any more; tells whether there are others.
+    /// Frees the earlier tables that no query uses. Returns whether queries still use others.
     pub fn free_retired(&self) -> bool {
         let mut retired = self.retired.lock();
         retired.retain(|table| Arc::strong_count(table) > 1);
@@ -110,7 +111,7 @@ impl Publisher {
 // === impl Reader ===
 
 impl Reader {
-    /// Returns what is current, for the queries that are answered now.
+    /// Returns the current table, for one query or one batch of queries.
     pub fn load(&self) -> Current {
         self.current.load()
     }
@@ -121,17 +122,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_that_is_looked_at_is_freed_by_the_publisher() {
+    fn table_in_use_is_freed_by_the_publisher() {
         let publisher = Publisher::default();
         let reader = publisher.reader();
         publisher.publish(built(true), 1);
-        let looked_at = reader.load();
-        let weak = Arc::downgrade(&looked_at);
+        let in_use = reader.load();
+        let weak = Arc::downgrade(&in_use);
         publisher.publish(built(true), 2);
-        drop(looked_at);
-        assert!(weak.upgrade().is_some(), "freed by the reader");
+        drop(in_use);
+        assert!(weak.upgrade().is_some(), "the reader freed the table");
         assert!(!publisher.free_retired());
-        assert!(weak.upgrade().is_none(), "never freed");
+        assert!(
+            weak.upgrade().is_none(),
+            "the publisher did not free the table"
+        );
     }
 
     fn built(is_changed: bool) -> Built {
@@ -142,16 +146,16 @@ mod tests {
     }
 
     #[test]
-    fn generation_and_serial_move_only_when_the_table_changes() {
+    fn generation_and_serial_change_only_with_the_table() {
         let publisher = Publisher::default();
         let reader = publisher.reader();
         assert!(reader.load().table.is_none());
         for (is_changed, now, generation, serial) in [
-            (false, 1000, 1, 1000), // the first table is news, even an empty one
+            (false, 1000, 1, 1000), // the first table counts as a change, even if it is empty
             (false, 2000, 1, 1000),
             (true, 2000, 2, 2000),
-            (true, 2000, 3, 2001), // twice within a second
-            (true, 1500, 4, 2002), // a clock that goes back
+            (true, 2000, 3, 2001), // two changes within one second
+            (true, 1500, 4, 2002), // the clock goes back
         ] {
             publisher.publish(built(is_changed), now);
             assert_eq!(
@@ -162,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_is_too_old_stays_the_same_table() {
+    fn expiry_keeps_generation_and_serial() {
         let publisher = Publisher::default();
         let reader = publisher.reader();
         publisher.publish(built(true), 1000);
@@ -173,22 +177,22 @@ mod tests {
             assert!(now.table.is_some());
             assert_eq!((now.generation, now.serial), (1, 1000));
         }
-        // Only who noticed that the source is silent can say that it is back.
+        // A new table does not reset the expiry. Only `set_expired` does.
         publisher.publish(built(true), 2000);
         assert!(reader.load().is_expired);
     }
 
     #[test]
-    fn a_saved_table_is_stale_until_another_follows() {
+    fn snapshot_is_stale_until_the_next_table() {
         let publisher = Publisher::default();
         assert!(publisher.publish_stale(built(true), 1000).is_stale);
         assert!(!publisher.publish(built(false), 1000).is_stale);
-        // Nobody looks at what was before.
+        // No query uses the earlier tables.
         assert!(!publisher.free_retired());
-        let looked_at = publisher.reader().current.load_full();
+        let in_use = publisher.reader().current.load_full();
         publisher.publish(built(true), 1000);
         assert!(publisher.free_retired());
-        drop(looked_at);
+        drop(in_use);
         assert!(!publisher.free_retired());
     }
 }

@@ -1,21 +1,21 @@
-//! What the operator decides about members and names: the flags that a table depends on.
+//! The flags that determine the members and names of a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mirror::{ClusterName, GatewayDown, Namespace, ServiceName};
 
-/// The flags that decide who is a member and which names are answered.
+/// The flags that determine the members of services and the names that exist.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// `--cluster-name`: this cluster's name, in every cluster the same.
+    /// `--cluster-name`: the name of this cluster, which all clusters use.
     pub cluster_name: ClusterName,
-    /// `--cluster-alias LINK=NAME`: names of links → names of clusters.
+    /// `--cluster-alias LINK=NAME`: the name of the cluster for each link.
     pub cluster_aliases: BTreeMap<ClusterName, ClusterName>,
-    /// `--exclude-cluster`, by the name after aliases.
+    /// `--exclude-cluster`, as names after aliases.
     pub excluded_clusters: BTreeSet<ClusterName>,
     /// `--ttl`, seconds.
     pub ttl: u32,
-    /// `--ttl-max`, seconds: what an annotation may ask for.
+    /// `--ttl-max`, seconds: the maximum TTL in an annotation.
     pub ttl_max: u32,
     /// `--gateway-down`.
     pub gateway_down: GatewayDown,
@@ -27,16 +27,16 @@ pub struct Rules {
     pub pinned_names: BTreeMap<ServiceName, Namespace>,
     /// `--default-namespace`.
     pub default_namespace: Option<Namespace>,
-    /// Octets of the longest zone's name on the wire: decides which names exceed DNS limits (RFC 1035 section 2.3.4).
+    /// Number of octets of the longest zone name in wire format. It limits the names below it (RFC 1035 section 2.3.4).
     pub longest_zone: usize,
-    /// `--reverse-zone`: names of addresses are asked for, which takes an index.
+    /// Whether `--reverse-zone` is given. Reverse zones need an index of addresses.
     pub has_reverse_zones: bool,
 }
 
-/// Which headless Services of this cluster join (rule M5).
+/// The headless Services of this cluster that are members (rule M5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalMembers {
-    /// Those that are exported or have a mirror of the same name.
+    /// Those that are exported or have a headless mirror of the same name.
     Matching,
     /// Those that are exported.
     Exported,
@@ -44,12 +44,12 @@ pub enum LocalMembers {
     Off,
 }
 
-/// Which names without a namespace are answered.
+/// The names without a namespace that exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShortNames {
-    /// Every service's, unless several namespaces have it.
+    /// The names of all services, unless several namespaces have a service of that name.
     On,
-    /// Only those that a flag assigns to a namespace.
+    /// Only the names that a flag assigns to a namespace.
     Pinned,
     /// None.
     Off,
@@ -58,7 +58,7 @@ pub enum ShortNames {
 // === impl Rules ===
 
 impl Rules {
-    /// Returns the name of the cluster that a link leads to.
+    /// Returns the name of the cluster of a link, after aliases.
     pub fn name_of(&self, link: &ClusterName) -> ClusterName {
         self.cluster_aliases.get(link).unwrap_or(link).clone()
     }

@@ -1,20 +1,20 @@
-//! A hash map whose copies share what they have in common, so that the next generation of the table costs what changed
-//! and not what there is.
+//! A hash map that shares entries between clones. The cost of the next table then depends on the changes, not on the
+//! size of the table.
 //!
-//! Entries are spread over small shards by their hashes. A copy copies the list of shards; an insertion copies one shard
-//! if anybody else has it too. Finding an entry touches a shard's place in the list, its entries, and the one that was
-//! looked for.
+//! Entries are spread over small shards by their hashes. A clone shares the list of shards. The first insertion copies
+//! the list, and each insertion copies one shard if another map shares it. A lookup reads the list, the entries of one
+//! shard, and the entry that matches.
 //!
-//! Measured beside `HashTrieMapSync` of `rpds` with the same hasher, texts as keys (the table of 100,000 endpoints has maps
-//! of 200 to 10,000 entries):
+//! Measurements, in comparison with `HashTrieMapSync` of `rpds`, with the same hasher and texts as keys. The table of
+//! 100,000 endpoints has maps of 200 to 10,000 entries.
 //!
-//! | entries | look-up, ns | building, ms | octets for each entry | copying and changing one, µs |
+//! | entries | lookup, ns | build, ms | octets for each entry | clone and one change, µs |
 //! |---|---|---|---|---|
 //! | 200 | 30 (`rpds`: 28) | 0.03 (0.02) | 37 (108) | 0.3 (0.5) |
 //! | 10,000 | 53 (59) | 2.0 (1.7) | 40 (110) | 17 (1) |
 //! | 100,000 | 248 (407) | 30 (74) | 37 (104) | 133 (2) |
 //!
-//! In addition, a copy that did not change is equal at once, which is asked for every build.
+//! In addition, the comparison of two unchanged clones takes constant time. Every build compares maps.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -23,13 +23,13 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-/// A hash map, cheap to copy and to change a copy of.
+/// A hash map with clones that are cheap to make and to change.
 #[derive(Clone)]
 pub struct SharedMap<K, V> {
-    /// A power of two of them.
+    /// The shards. Their number is a power of two.
     shards: Arc<Vec<Shard<K, V>>>,
     len: usize,
-    /// Seeded at random: who names Services must not be able to crowd a shard.
+    /// The hasher has a random seed, so that the names of Services cannot be chosen to fill one shard.
     hasher: RandomState,
 }
 
@@ -42,8 +42,8 @@ struct Entry<K, V> {
     value: V,
 }
 
-/// Entries for each shard, on average, beyond which there are twice as many shards.
-const CROWD: usize = 8;
+/// Maximum mean number of entries for each shard. Beyond it, the number of shards doubles.
+const MAX_MEAN: usize = 8;
 
 // === impl SharedMap ===
 
@@ -53,32 +53,32 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         self.len
     }
 
-    /// Tells whether there is no entry.
+    /// Returns whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Finds the value of a key.
+    /// Returns the value of a key.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
     {
         let hash = self.hasher.hash_one(key);
         let mut entries = self.shards[self.shard_of(hash)].iter();
-        let found = entries.find(|entry| entry.hash == hash && entry.key.borrow() == key)?;
-        Some(&found.value)
+        let entry = entries.find(|entry| entry.hash == hash && entry.key.borrow() == key)?;
+        Some(&entry.value)
     }
 
-    /// Sets the value of a key, and returns the one before.
+    /// Sets the value of a key. Returns the previous value.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
-        if self.len >= CROWD * self.shards.len() {
-            self.spread();
+        if self.len >= MAX_MEAN * self.shards.len() {
+            self.double_shards();
         }
         let hash = self.hasher.hash_one(&key);
         let entries = self.entries_mut(hash);
         let mut own = entries.iter_mut();
-        if let Some(found) = own.find(|entry| entry.hash == hash && entry.key == key) {
-            return Some(std::mem::replace(&mut found.value, value));
+        if let Some(entry) = own.find(|entry| entry.hash == hash && entry.key == key) {
+            return Some(std::mem::replace(&mut entry.value, value));
         }
         entries.reserve_exact(1);
         entries.push(Entry { hash, key, value });
@@ -86,7 +86,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         None
     }
 
-    /// Removes a key, and returns its value.
+    /// Removes a key. Returns its value.
     pub fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -94,21 +94,21 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         self.get(key)?;
         let hash = self.hasher.hash_one(key);
         let entries = self.entries_mut(hash);
-        let found = entries
+        let index = entries
             .iter()
             .position(|entry| entry.hash == hash && entry.key.borrow() == key)?;
-        let removed = entries.swap_remove(found);
+        let removed = entries.swap_remove(index);
         self.len -= 1;
         Some(removed.value)
     }
 
-    /// Returns every entry, in no order.
+    /// Returns all entries, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let entries = self.shards.iter().flat_map(|shard| shard.iter());
         entries.map(|entry| (&entry.key, &entry.value))
     }
 
-    /// Returns every entry, sorted by key.
+    /// Returns all entries, sorted by key.
     pub fn sorted(&self) -> Vec<(&K, &V)>
     where
         K: Ord,
@@ -118,8 +118,8 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         entries
     }
 
-    /// Tells whether this is a copy of another map that nothing was done to since.
-    pub fn is_copy_of(&self, other: &Self) -> bool {
+    /// Returns whether two maps are unchanged clones of one map.
+    pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shards, &other.shards)
     }
 
@@ -133,7 +133,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
     }
 
     /// Doubles the number of shards.
-    fn spread(&mut self) {
+    fn double_shards(&mut self) {
         let count = 2 * self.shards.len();
         let mut shards = vec![Vec::new(); count];
         for entry in self.shards.iter().flat_map(|shard| shard.iter()) {
@@ -161,7 +161,7 @@ impl<K, V> Default for SharedMap<K, V> {
 impl<K: Hash + Eq + Clone, V: Clone + PartialEq> PartialEq for SharedMap<K, V> {
     fn eq(&self, other: &Self) -> bool {
         let has = |(key, value): (&K, &V)| other.get(key) == Some(value);
-        self.is_copy_of(other) || (self.len == other.len && self.iter().all(has))
+        self.is_same(other) || (self.len == other.len && self.iter().all(has))
     }
 }
 
@@ -179,14 +179,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_map_and_its_copies_keep_what_they_had(
+        fn clones_keep_their_entries_when_the_map_changes(
             steps in prop::collection::vec((0_u8..200, any::<Option<u16>>()), 0..400)
         ) {
             let (mut map, mut plain) = (SharedMap::<u8, u16>::default(), BTreeMap::new());
-            let mut copies = Vec::new();
+            let mut clones = Vec::new();
             for (index, (key, value)) in steps.into_iter().enumerate() {
                 if index % 50 == 0 {
-                    copies.push((map.clone(), plain.clone()));
+                    clones.push((map.clone(), plain.clone()));
                 }
                 match value {
                     Some(value) => prop_assert_eq!(map.insert(key, value), plain.insert(key, value)),
@@ -195,25 +195,25 @@ mod tests {
                 prop_assert_eq!(map.get(&key), plain.get(&key));
                 prop_assert_eq!(map.len(), plain.len());
             }
-            copies.push((map, plain));
-            for (map, plain) in copies {
+            clones.push((map, plain));
+            for (map, plain) in clones {
                 prop_assert_eq!(map.sorted(), plain.iter().collect::<Vec<_>>());
             }
         }
     }
 
     #[test]
-    fn a_change_copies_one_shard() {
+    fn change_copies_one_shard() {
         let mut map = SharedMap::default();
         for number in 0..10_000_u32 {
             map.insert(number, number);
         }
-        // Small ones, and no more of them than that takes.
+        // Shards are small, and there are no more than necessary.
         let fullest = map.shards.iter().map(|shard| shard.len()).max();
-        assert!(fullest.unwrap() <= 8 * CROWD, "{fullest:?}");
+        assert!(fullest.unwrap() <= 8 * MAX_MEAN, "{fullest:?}");
         assert_eq!(
             map.shards.len(),
-            (10_000_usize.div_ceil(CROWD)).next_power_of_two()
+            (10_000_usize.div_ceil(MAX_MEAN)).next_power_of_two()
         );
         let before = map.clone();
         map.insert(77, 0);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_are_equal_if_their_entries_are() {
+    fn maps_with_equal_entries_are_equal() {
         let map = |pairs: &[(u32, &'static str)]| {
             let mut map = SharedMap::default();
             for (key, value) in pairs {
@@ -236,9 +236,9 @@ mod tests {
             map
         };
         let one = map(&[(1, "a"), (2, "b")]);
-        assert!(one == one.clone() && one.is_copy_of(&one.clone()));
+        assert!(one == one.clone() && one.is_same(&one.clone()));
         assert!(one == map(&[(2, "b"), (1, "a")]));
-        assert!(!one.is_copy_of(&map(&[(1, "a"), (2, "b")])));
+        assert!(!one.is_same(&map(&[(1, "a"), (2, "b")])));
         for other in [
             &[(1, "a")][..],
             &[(1, "a"), (2, "c")],

@@ -1,50 +1,51 @@
-//! Who answers `S.Z`: the owner of each short name, and what contradicts it.
+//! Assigns an owner to each short name `S.Z`, and reports conflicts between names.
 //!
-//! | | owner |
+//! | flag | owner |
 //! |---|---|
-//! | `--short-name S=N` | `N`, if it has the service; else nobody |
+//! | `--short-name S=N` | `N`, if it has the service; otherwise none |
 //! | `--default-namespace N` | `N`, if it has the service |
-//! | neither decides | the only namespace that has the service; nobody, if several have it |
+//! | neither applies | the only namespace that has the service; none, if several have it |
 //!
-//! Short names never merge namespaces: two tenants' databases would join each other. Nor does history decide: the owner
-//! is a function of the flags and of which namespaces have the service, so that replicas agree and a restart changes
-//! nothing. Anybody who may export a headless Service can so take an unpinned short name away, which is reported, but never
-//! take it over.
+//! Short names never merge namespaces. Otherwise, the databases of two tenants would become one service. The owner
+//! depends only on the flags and on the namespaces that have the service, not on earlier states. Replicas therefore
+//! give the same answers, and a restart changes nothing. If another namespace exports a headless Service of the same
+//! name, an unpinned short name loses its owner, and the conflict is reported. The other namespace never becomes the
+//! owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::inputs::Dirty;
 use super::rules::{Rules, ShortNames};
-use super::{Conflict, ConflictKind, Contested, Service, Table};
+use super::{Conflict, ConflictKind, ConflictScope, Service, Table};
 use crate::mirror::{ClusterName, Namespace, ServiceKey, ServiceName};
 
-/// Which namespace answers `S.Z`.
+/// The owner and the claimants of the short name `S.Z`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortName {
-    /// The owner, or why there is none.
+    /// The owner, or the reason for which there is none.
     pub owner: Result<Namespace, NoOwner>,
-    /// Every namespace that has the service, sorted.
+    /// All namespaces that have the service, sorted.
     pub claimants: Box<[Namespace]>,
 }
 
-/// Why nobody owns a short name.
+/// The reason for which a short name has no owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoOwner {
     /// `--short-names off`.
     Off,
-    /// `--short-name` pins it to a namespace that lacks the service.
+    /// `--short-name` assigns it to a namespace that does not have the service.
     Pinned(Namespace),
-    /// `--short-names pinned`, and no flag gives it to a namespace that has the service.
+    /// `--short-names pinned`, and no flag assigns it to a namespace that has the service.
     Unpinned,
-    /// Several namespaces have the service, and no flag says whose the name is.
+    /// Several namespaces have the service, and no flag assigns the name.
     Contested,
 }
 
-/// Reassigns the owners of the short names of services that changed; tells whether that changes any.
-pub(super) fn assign(last: &Table, table: &mut Table, dirty: &Dirty, rules: &Rules) -> bool {
+/// Assigns the owners of the short names of services that changed. Returns whether an owner or a claimant changed.
+pub(super) fn assign_owners(last: &Table, table: &mut Table, dirty: &Dirty, rules: &Rules) -> bool {
     let mut is_changed = false;
-    for (name, claimants) in claimants_after(last, table, dirty) {
+    for (name, claimants) in new_claimants(last, table, dirty) {
         let old = last.short_name(name.as_str());
         let new = short_name(name, claimants, rules);
         if old == new.as_ref() {
@@ -59,21 +60,21 @@ pub(super) fn assign(last: &Table, table: &mut Table, dirty: &Dirty, rules: &Rul
     is_changed
 }
 
-/// Returns the namespaces that claim each short name in `table`, of the services that changed since `last`.
-fn claimants_after<'d>(
+/// Returns the claimants in `table` of the short names of services that changed since `last`.
+fn new_claimants<'d>(
     last: &Table,
     table: &Table,
     dirty: &'d Dirty,
 ) -> BTreeMap<&'d ServiceName, BTreeSet<Namespace>> {
     let mut claimants = BTreeMap::new();
     for key in dirty {
-        let known = || {
-            let known = last.short_names.get(&key.service);
-            known.map_or_else(BTreeSet::new, |short| {
+        let previous = || {
+            let short = last.short_names.get(&key.service);
+            short.map_or_else(BTreeSet::new, |short| {
                 short.claimants.iter().cloned().collect()
             })
         };
-        let claimants = claimants.entry(&key.service).or_insert_with(known);
+        let claimants = claimants.entry(&key.service).or_insert_with(previous);
         let service = table.service(key.namespace.as_str(), key.service.as_str());
         if service.is_some_and(|service| service.is_known) {
             claimants.insert(key.namespace.clone());
@@ -84,7 +85,7 @@ fn claimants_after<'d>(
     claimants
 }
 
-/// Decides whose a short name is; `None` if no namespace has the service.
+/// Determines the owner of a short name. Returns `None` if no namespace has the service.
 fn short_name(
     name: &ServiceName,
     claimants: BTreeSet<Namespace>,
@@ -94,7 +95,7 @@ fn short_name(
     let default = rules.default_namespace.as_ref().filter(has);
     let owner = match (rules.short_names, rules.pinned_names.get(name), default) {
         (ShortNames::Off, _, _) => Err(NoOwner::Off),
-        // A pin is no preference: there is no fallback.
+        // A pinned name has no fallback.
         (_, Some(pin), _) if has(&pin) => Ok(pin.clone()),
         (_, Some(pin), _) => Err(NoOwner::Pinned(pin.clone())),
         (_, None, Some(default)) => Ok(default.clone()),
@@ -108,41 +109,41 @@ fn short_name(
     })
 }
 
-/// Notes the conflicts between names of different services, after those in `dirty` changed.
-pub(super) fn note_conflicts(table: &mut Table, dirty: &Dirty) {
-    let mut found = BTreeMap::from([(Contested::Zone, hidden_by_zone(table))]);
+/// Updates the conflicts between names after the services in `dirty` changed.
+pub(super) fn update_conflicts(table: &mut Table, dirty: &Dirty) {
+    let mut updates = BTreeMap::from([(ConflictScope::Zone, hidden_by_zone(table))]);
     for ServiceKey { namespace, service } in dirty {
-        let short = Contested::ShortName(service.clone());
-        found
+        let short = ConflictScope::ShortName(service.clone());
+        updates
             .entry(short)
-            .or_insert_with(|| claimed_twice(table, service));
-        // A short name is hidden by a namespace that is called like its service.
+            .or_insert_with(|| contested_name(table, service));
+        // A namespace with the name of a service can hide short names of that service.
         for namespace in [namespace.clone(), service.as_namespace()] {
             let hidden = shadowed(table, &namespace);
-            found.insert(Contested::Namespace(namespace), hidden);
+            updates.insert(ConflictScope::Namespace(namespace), hidden);
         }
     }
-    for (contested, conflicts) in found {
-        replace_conflicts(table, contested, conflicts);
+    for (scope, conflicts) in updates {
+        replace_conflicts(table, scope, conflicts);
     }
 }
 
-/// Replaces the conflicts about one thing. Nothing is copied if they are the same.
-fn replace_conflicts(table: &mut Table, contested: Contested, conflicts: Vec<Conflict>) {
-    let known = table.conflicts.get(&contested);
-    if known.map_or(&[][..], Vec::as_slice) == conflicts {
+/// Replaces the conflicts of one scope. If they are equal, the shared map is not copied.
+fn replace_conflicts(table: &mut Table, scope: ConflictScope, conflicts: Vec<Conflict>) {
+    let previous = table.conflicts.get(&scope);
+    if previous.map_or(&[][..], Vec::as_slice) == conflicts {
         return;
     }
     let all = Arc::make_mut(&mut table.conflicts);
     if conflicts.is_empty() {
-        all.remove(&contested);
+        all.remove(&scope);
     } else {
-        all.insert(contested, conflicts);
+        all.insert(scope, conflicts);
     }
 }
 
-/// Lists the conflict about a short name that several namespaces claim, and that no flag decides.
-fn claimed_twice(table: &Table, name: &ServiceName) -> Vec<Conflict> {
+/// Returns the conflict of a short name that several namespaces claim and no flag assigns.
+fn contested_name(table: &Table, name: &ServiceName) -> Vec<Conflict> {
     let short = table.short_name(name.as_str());
     let short = short.filter(|short| short.owner == Err(NoOwner::Contested));
     let conflict = |short: &ShortName| {
@@ -151,7 +152,7 @@ fn claimed_twice(table: &Table, name: &ServiceName) -> Vec<Conflict> {
             kind: ConflictKind::ShortName,
             name: name.to_string(),
             detail: format!(
-                "claimed by namespaces {}; no flag decides, so it is NXDOMAIN",
+                "claimed by namespaces {}; no flag assigns it, so it is NXDOMAIN",
                 claimants.join(", ")
             ),
         }
@@ -159,7 +160,7 @@ fn claimed_twice(table: &Table, name: &ServiceName) -> Vec<Conflict> {
     short.map(conflict).into_iter().collect()
 }
 
-/// Lists the names of services that the zone's own names hide: `dns-version.Z` and `ns.dns.Z`.
+/// Returns the conflicts of services with the zone's own names: `dns-version.Z` and `ns.dns.Z`.
 fn hidden_by_zone(table: &Table) -> Vec<Conflict> {
     let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
     let in_cluster = |service: &&Service| !service.in_cluster("ns").is_empty();
@@ -176,14 +177,17 @@ fn hidden_by_zone(table: &Table) -> Vec<Conflict> {
         Some(Conflict {
             kind: ConflictKind::Shadowed,
             name: name.to_owned(),
-            detail: format!("{name}.<zone> is the zone's own name, not one of {key}"),
+            detail: format!(
+                "{name}.<zone> is a name of the zone itself and hides the name of {key}"
+            ),
         })
     };
     hidden.into_iter().filter_map(conflict).collect()
 }
 
-/// Lists the short names that canonical ones of `namespace` hide: where it has the name of a service, and a service in it
-/// that of a cluster, `S.N.Z` and the names below it hide the short `C.S.Z` and those below.
+/// Returns the short names that canonical names of `namespace` hide. If the namespace has the name of a service, and a
+/// service in it has the name of a cluster, `S.N.Z` and the names below it hide the short name `C.S.Z` and the names
+/// below it.
 fn shadowed(table: &Table, namespace: &Namespace) -> Vec<Conflict> {
     let Some(hidden) = table.short_service(namespace.as_str()) else {
         return Vec::new();
@@ -196,7 +200,7 @@ fn shadowed(table: &Table, namespace: &Namespace) -> Vec<Conflict> {
         kind: ConflictKind::Shadowed,
         name: format!("{cluster}.{namespace}"),
         detail: format!(
-            "{cluster}.{namespace}.<zone> and the names below it are in namespace '{namespace}', not {}",
+            "{cluster}.{namespace}.<zone> and the names below it belong to namespace '{namespace}' and hide short names of {}",
             hidden.key
         ),
     };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::mirror::{Object, ObjectKey, ObjectRef, Skip, Watch, watch::key};
 use crate::testing::{
-    endpoint, gateway, inputs, listing, local, mirror, published, reduced, rules, table, table_by,
+    endpoint, gateway, inputs, listing, local, mirror, parsed, published, rules, table, table_by,
     zones,
 };
 use crate::zone::print::zone_file;
@@ -28,22 +28,22 @@ fn kinds(table: &Table) -> Vec<&'static str> {
         .collect()
 }
 
-/// One object appears, changes or goes.
+/// The addition, change or deletion of one object.
 #[derive(Clone, Debug)]
 struct Step {
     watch: Watch,
     object: Value,
-    goes: bool,
+    is_deletion: bool,
 }
 
-/// Few objects, so that they meet each other.
+/// Generates steps on few objects, so that they often concern the same object.
 fn any_step() -> impl Strategy<Value = Step> {
     let one_of = |labels: &[&'static str]| prop::sample::select(labels.to_vec());
     let (namespace, service) = (one_of(&["prod", "shop", "east"]), one_of(&["db", "prod"]));
     let (cluster, host) = (one_of(&["east", "west"]), one_of(&["h-0", "h-1"]));
-    let place = (namespace, service, cluster, host);
-    (place, 0..10, 1..4_u8, any::<bool>(), 0..4).prop_map(|(place, kind, ip, ready, goes)| {
-        let (namespace, service, cluster, host) = place;
+    let names = (namespace, service, cluster, host);
+    (names, 0..10, 1..4_u8, any::<bool>(), 0..4).prop_map(|(names, kind, ip, ready, number)| {
+        let (namespace, service, cluster, host) = names;
         let ip = format!("10.96.0.{ip}");
         let (watch, object) = match kind {
             0 | 1 => (Watch::MirrorServices, mirror(namespace, service, cluster)),
@@ -71,7 +71,7 @@ fn any_step() -> impl Strategy<Value = Step> {
                 (Watch::LocalServices, service)
             }
             8 => {
-                // Overwritten with a gateway's address, now and then.
+                // Without a hostname, it is like a slice that was overwritten with a gateway address.
                 let hosts = [(if ready { host } else { "" }, ip.as_str())];
                 let slice = listing(namespace, &format!("{service}-{cluster}"), &hosts);
                 (Watch::MirrorSlices, slice)
@@ -81,51 +81,51 @@ fn any_step() -> impl Strategy<Value = Step> {
                 (Watch::LocalSlices, slice)
             }
         };
-        let goes = goes == 0;
+        let is_deletion = number == 0;
         Step {
             watch,
             object,
-            goes,
+            is_deletion,
         }
     })
 }
 
 proptest! {
-    /// Whatever happened before, in one step after the other.
     #[test]
-    fn building_what_changed_is_building_everything_and_tells_whether_it_differs(
+    fn incremental_build_equals_full_build_and_detects_changes(
         steps in prop::collection::vec(any_step(), 1..40),
         rules in any_rules(),
     ) {
         let (mut inputs, mut last) = (Inputs::default(), Table::default());
-        for Step { watch, object, goes } in steps {
-            let (key, object) = reduced(watch, &object);
-            let dirty = match goes {
+        for Step { watch, object, is_deletion } in steps {
+            let (key, object) = parsed(watch, &object);
+            let dirty = match is_deletion {
                 true => inputs.delete(watch, key),
                 false => inputs.apply(watch, key, object),
             };
             let Built { table, is_changed } = build(&last, &inputs, &dirty, &rules);
             prop_assert_eq!(is_changed, table != last);
-            let has_moved = answers(&table) != answers(&last);
-            prop_assert_eq!(has_moved, table.answers_hash() != last.answers_hash());
-            let all = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
-            prop_assert!(table == all, "{table:?} is not {all:?}");
+            let has_changed = answers(&table) != answers(&last);
+            prop_assert_eq!(has_changed, table.answers_hash() != last.answers_hash());
+            let full = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
+            prop_assert!(table == full, "{table:?} is not {full:?}");
             last = table;
         }
     }
 
-    /// A replica that saw more, in another order, and a process that starts from what the first one saved, answer alike.
+    /// A replica with more events in another order gives the same answers. So does a process that starts from a
+    /// snapshot.
     #[test]
-    fn answers_and_their_hash_follow_from_the_objects_and_from_no_history(
+    fn answers_and_hash_depend_only_on_current_objects(
         steps in prop::collection::vec(any_step(), 1..40),
         others in prop::collection::vec(any_step(), 0..20),
         seed in any::<u64>(),
         rules in any_rules(),
     ) {
         let mut first = Replica::default();
-        for Step { watch, object, goes } in steps {
-            let (key, object) = reduced(watch, &object);
-            first.apply(&rules, watch, key, (!goes).then_some(object));
+        for Step { watch, object, is_deletion } in steps {
+            let (key, object) = parsed(watch, &object);
+            first.apply(&rules, watch, key, (!is_deletion).then_some(object));
         }
         let objects = |watch| first.inputs.objects(watch).iter();
         let mut events: Vec<_> = Watch::ALL
@@ -134,7 +134,7 @@ proptest! {
             .collect();
         let mut second = Replica::default();
         for Step { watch, object, .. } in others {
-            let (key, object) = reduced(watch, &object);
+            let (key, object) = parsed(watch, &object);
             if !first.inputs.objects(watch).contains_key(&key) {
                 events.push((watch, key.clone(), None));
             }
@@ -159,7 +159,7 @@ proptest! {
     }
 }
 
-/// What one process has seen, and what it answers.
+/// The inputs and the table of one process.
 #[derive(Default)]
 struct Replica {
     inputs: Inputs,
@@ -180,7 +180,7 @@ impl Replica {
     }
 }
 
-/// Everything that a table answers.
+/// Returns all answers of a table, as zone files.
 fn answers(table: &Table) -> Vec<String> {
     let zones = zones(&["global", "10.in-addr.arpa"]);
     let now = published(table.clone());
@@ -216,10 +216,10 @@ fn any_rules() -> impl Strategy<Value = Rules> {
 }
 
 #[test]
-fn a_list_replaces_what_its_watch_has_seen_in_its_namespace_and_nothing_else() {
+fn list_replaces_only_objects_of_its_watch_and_namespace() {
     let listed = |objects: &[Value]| -> inputs::Objects {
-        let reduced = |object| reduced(Watch::MirrorServices, object);
-        objects.iter().map(reduced).collect()
+        let parsed = |object| parsed(Watch::MirrorServices, object);
+        objects.iter().map(parsed).collect()
     };
     let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
     let all = [prod.clone(), shop.clone()];
@@ -228,25 +228,40 @@ fn a_list_replaces_what_its_watch_has_seen_in_its_namespace_and_nothing_else() {
     let watch = Watch::MirrorServices;
     let mut inputs = inputs(&all);
     assert_eq!(*inputs.objects(watch), listed(&all));
-    // The same again is no news.
-    assert_eq!(inputs.count_lost(watch, None, &listed(&all)), 0);
+    // The same list again changes nothing.
+    assert_eq!(
+        inputs.count_removed_or_changed(watch, None, &listed(&all)),
+        0
+    );
     assert_eq!(names(inputs.reset(watch, None, listed(&all))), [""; 0]);
     let empty = inputs::Objects::new();
-    assert_eq!(inputs.count_lost(watch, None, &empty), 2);
-    assert_eq!(inputs.count_lost(watch, Some("shop"), &empty), 1);
-    // What changed is lost too.
+    assert_eq!(inputs.count_removed_or_changed(watch, None, &empty), 2);
+    assert_eq!(
+        inputs.count_removed_or_changed(watch, Some("shop"), &empty),
+        1
+    );
+    // Changed objects count as well.
     let changed = annotated(shop.clone(), key::TTL, "9");
     let all = [prod, changed];
-    assert_eq!(inputs.count_lost(watch, None, &listed(&all)), 1);
+    assert_eq!(
+        inputs.count_removed_or_changed(watch, None, &listed(&all)),
+        1
+    );
     assert_eq!(names(inputs.reset(watch, None, listed(&all))), ["shop/db"]);
-    // A list of one namespace is silent about the others.
+    // A list of one namespace does not affect the others.
     assert_eq!(
         names(inputs.reset(watch, Some("shop"), inputs::Objects::new())),
         ["shop/db"]
     );
     assert_eq!(names(inputs.services()), ["prod/db"]);
-    assert_eq!(inputs.count_lost(watch, Some("prod"), &empty), 1);
-    assert_eq!(inputs.count_lost(watch, Some("shop"), &empty), 0);
+    assert_eq!(
+        inputs.count_removed_or_changed(watch, Some("prod"), &empty),
+        1
+    );
+    assert_eq!(
+        inputs.count_removed_or_changed(watch, Some("shop"), &empty),
+        0
+    );
     assert_eq!(
         names(inputs.reset(watch, None, inputs::Objects::new())),
         ["prod/db"]
@@ -255,12 +270,12 @@ fn a_list_replaces_what_its_watch_has_seen_in_its_namespace_and_nothing_else() {
 }
 
 #[test]
-fn what_a_list_lacks_of_each_service_is_counted_by_watch_and_namespace() {
+fn losses_are_counted_by_service_watch_and_namespace() {
     let lost = |objects: &[Value], watch, namespace, listed: &[&Value]| -> Vec<String> {
-        let listed = listed.iter().map(|object| reduced(watch, object)).collect();
+        let listed = listed.iter().map(|object| parsed(watch, object)).collect();
         let losses = inputs(objects).losses(watch, namespace, &listed);
         let line = |(service, loss): (&ServiceKey, &inputs::Loss)| {
-            format!("{service}: {} of {}", loss.gone, loss.seen)
+            format!("{service}: {} of {}", loss.removed, loss.known)
         };
         losses.iter().map(line).collect()
     };
@@ -284,7 +299,7 @@ fn what_a_list_lacks_of_each_service_is_counted_by_watch_and_namespace() {
         lost(&objects, services, None, &without_one),
         ["prod/db: 1 of 3", "shop/db: 0 of 1"]
     );
-    // What is listed otherwise is not gone.
+    // A changed object is not removed.
     let changed = annotated(objects[0].clone(), key::TTL, "9");
     let changed = [&changed, &objects[1], &objects[2]];
     assert_eq!(
@@ -301,7 +316,7 @@ fn what_a_list_lacks_of_each_service_is_counted_by_watch_and_namespace() {
 }
 
 #[test]
-fn what_cannot_be_used_is_in_the_table_with_its_reason_until_it_goes() {
+fn skipped_object_is_reported_until_it_is_deleted() {
     let mut unnamed = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
     unnamed["metadata"]["labels"]["mirror.linkerd.io/cluster-name"] = json!("no.label");
     let skipped = |inputs: &Inputs| -> Vec<String> {
@@ -313,23 +328,23 @@ fn what_cannot_be_used_is_in_the_table_with_its_reason_until_it_goes() {
     assert_eq!(skipped(&inputs), ["Service/prod/db-0-east: bad-name"]);
     inputs.delete(
         Watch::MirrorServices,
-        reduced(Watch::MirrorServices, &unnamed).0,
+        parsed(Watch::MirrorServices, &unnamed).0,
     );
     assert_eq!(skipped(&inputs), [""; 0]);
 }
 
 #[test]
-fn a_mirror_that_stays_what_it_is_or_comes_anew_has_not_changed_its_identity() {
+fn identity_changes_only_if_an_existing_mirror_changes_its_endpoint() {
     let watch = Watch::MirrorServices;
     let mut inputs = inputs(&[mirror("prod", "db", "east")]);
     let service = key_of("prod", "db");
-    let mut apply = |object: &Value, goes: bool| {
-        let (key, object) = reduced(watch, object);
-        match goes {
+    let mut apply = |object: &Value, is_deletion: bool| {
+        let (key, object) = parsed(watch, object);
+        match is_deletion {
             true => inputs.delete(watch, key),
             false => inputs.apply(watch, key, object),
         };
-        inputs.changed(&service).count()
+        inputs.identity_changes(&service).count()
     };
     let host = |ip: &str| endpoint("prod", "db", "east", "db-0", &[ip]);
     assert_eq!(apply(&host("10.96.0.1"), false), 0);
@@ -342,7 +357,7 @@ fn a_mirror_that_stays_what_it_is_or_comes_anew_has_not_changed_its_identity() {
 }
 
 #[test]
-fn names_of_255_octets_are_answered_and_longer_ones_reported() {
+fn endpoint_with_name_of_more_than_255_octets_is_skipped() {
     let (host, service, namespace) = ("h".repeat(63), "s".repeat(63), "n".repeat(63));
     let endpoints = |cluster: &str| {
         let table = table(&[
@@ -351,67 +366,74 @@ fn names_of_255_octets_are_answered_and_longer_ones_reported() {
         ]);
         let service = table.service(&namespace, &service).unwrap();
         let skipped = table.skipped().map(|(_, skip)| skip.detail.as_str());
-        let octets = skipped.map(|detail| detail.contains("would take 256 octets, more than 255"));
+        let octets =
+            skipped.map(|detail| detail.contains("has 256 octets; at most 255 are allowed"));
         (service.endpoints.len(), octets.collect::<Vec<_>>())
     };
-    // 64 octets for each of the three, those of the cluster, and 8 for `global.`
+    // 64 octets for each of the three labels, those of the cluster, and 8 octets for `global.`
     assert_eq!(endpoints(&"c".repeat(54)), (1, vec![]));
     assert_eq!(endpoints(&"c".repeat(55)), (0, vec![true]));
 }
 
 #[test]
-fn members_settle_what_they_ask_for() {
-    let settled = |rules: &Rules, wishes: &[(&str, &str)]| {
+fn annotations_of_members_are_resolved() {
+    let resolved = |rules: &Rules, overrides: &[(&str, &str)]| {
         let clusters = ["east", "north", "west"];
-        let mirrors = clusters.iter().zip(wishes).map(|(cluster, (ttl, down))| {
-            let mut mirror = mirror("prod", "db", cluster);
-            for (key, value) in [(key::TTL, ttl), (key::GATEWAY_DOWN, down)] {
-                if !value.is_empty() {
-                    mirror = annotated(mirror, key, value);
+        let mirrors = clusters
+            .iter()
+            .zip(overrides)
+            .map(|(cluster, (ttl, down))| {
+                let mut mirror = mirror("prod", "db", cluster);
+                for (key, value) in [(key::TTL, ttl), (key::GATEWAY_DOWN, down)] {
+                    if !value.is_empty() {
+                        mirror = annotated(mirror, key, value);
+                    }
                 }
-            }
-            mirror
-        });
+                mirror
+            });
         let table = table_by(rules, &mirrors.collect::<Vec<_>>());
         let service = table.service("prod", "db").unwrap();
         let reports = service.conflicts.len();
         (service.ttl, service.gateway_down, reports)
     };
     use GatewayDown::{Exclude, Include, LastResort};
-    assert_eq!(settled(&rules(), &[("", ""), ("", "")]), (5, LastResort, 0));
-    // One who asks is not contradicted by those who do not.
     assert_eq!(
-        settled(&rules(), &[("9", "exclude"), ("", "")]),
+        resolved(&rules(), &[("", ""), ("", "")]),
+        (5, LastResort, 0)
+    );
+    // A member without annotations does not differ from one with annotations.
+    assert_eq!(
+        resolved(&rules(), &[("9", "exclude"), ("", "")]),
         (9, Exclude, 0)
     );
     assert_eq!(
-        settled(&rules(), &[("9", "include"), ("9", "include")]),
+        resolved(&rules(), &[("9", "include"), ("9", "include")]),
         (9, Include, 0)
     );
-    // The rule that answers most.
+    // The rule that includes the most endpoints applies.
     assert_eq!(
-        settled(&rules(), &[("", "exclude"), ("", "last-resort")]),
+        resolved(&rules(), &[("", "exclude"), ("", "last-resort")]),
         (5, LastResort, 1)
     );
     assert_eq!(
-        settled(
+        resolved(
             &rules(),
             &[("", "exclude"), ("", "include"), ("", "last-resort")]
         ),
         (5, Include, 1)
     );
-    // From 1 to --ttl-max.
-    assert_eq!(settled(&rules(), &[("1", "")]), (1, LastResort, 0));
-    assert_eq!(settled(&rules(), &[("0", "")]), (1, LastResort, 1));
-    assert_eq!(settled(&rules(), &[("30", "")]), (30, LastResort, 0));
-    assert_eq!(settled(&rules(), &[("31", "")]), (30, LastResort, 1));
-    // Which does not bind the operator.
+    // A TTL is limited to 1 and --ttl-max.
+    assert_eq!(resolved(&rules(), &[("1", "")]), (1, LastResort, 0));
+    assert_eq!(resolved(&rules(), &[("0", "")]), (1, LastResort, 1));
+    assert_eq!(resolved(&rules(), &[("30", "")]), (30, LastResort, 0));
+    assert_eq!(resolved(&rules(), &[("31", "")]), (30, LastResort, 1));
+    // The limits do not apply to --ttl.
     let long = Rules { ttl: 60, ..rules() };
-    assert_eq!(settled(&long, &[("", "")]), (60, LastResort, 0));
+    assert_eq!(resolved(&long, &[("", "")]), (60, LastResort, 0));
 }
 
 #[test]
-fn names_that_the_zone_keeps_for_itself_are_reported() {
+fn names_hidden_by_names_of_the_zone_are_reported() {
     let hidden = |namespace: &str, service: &str, cluster: &str, has_endpoint: bool| {
         let mut objects = vec![mirror(namespace, service, cluster)];
         if has_endpoint {
@@ -435,25 +457,25 @@ fn names_that_the_zone_keeps_for_itself_are_reported() {
 }
 
 #[test]
-fn a_conflict_is_news_once() {
+fn conflict_is_new_once() {
     let contested = |objects: &[Value]| table(objects);
     let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
     let one = contested(std::slice::from_ref(&prod));
     let two = contested(&[prod.clone(), shop.clone()]);
-    let news = |table: &Table, last: &Table| table.new_conflicts(last).len();
+    let new = |table: &Table, last: &Table| table.new_conflicts(last).len();
     assert_eq!((kinds(&one), kinds(&two)), (vec![], vec!["short-name"]));
-    assert_eq!((news(&two, &one), news(&two, &two.clone())), (1, 0));
+    assert_eq!((new(&two, &one), new(&two, &two.clone())), (1, 0));
     let three = contested(&[
         prod,
         shop,
         mirror("prod", "web", "east"),
         mirror("shop", "web", "east"),
     ]);
-    assert_eq!((news(&three, &two), news(&two, &three)), (1, 0));
+    assert_eq!((new(&three, &two), new(&two, &three)), (1, 0));
 }
 
 #[test]
-fn conflicts_are_called_as_metrics_call_them() {
+fn conflict_kinds_have_the_names_in_metrics() {
     let names = ConflictKind::ALL.map(ConflictKind::name);
     let expected = [
         "short-name",
@@ -469,7 +491,7 @@ fn conflicts_are_called_as_metrics_call_them() {
 }
 
 #[test]
-fn a_short_name_that_a_flag_gives_to_nobody_is_still_known() {
+fn short_name_without_owner_keeps_its_reason() {
     let db = "db".parse().unwrap();
     let rules = Rules {
         short_names: ShortNames::Pinned,
@@ -488,7 +510,7 @@ fn a_short_name_that_a_flag_gives_to_nobody_is_still_known() {
 }
 
 #[test]
-fn a_pod_that_is_not_ready_is_listed_once() {
+fn pod_that_is_ready_in_another_entry_is_not_listed_as_unready() {
     let pods = |pods: &[(&str, &str, bool)]| {
         let mut objects = vec![mirror("prod", "db", "east")];
         objects.extend(local("prod", "db", pods));
@@ -500,7 +522,7 @@ fn a_pod_that_is_not_ready_is_listed_once() {
         pods(&[("db-0", "192.0.2.1", true), ("db-1", "192.0.2.2", false)]),
         (1, 1)
     );
-    // Another entry says that the same pod is ready.
+    // The same pod is ready in another entry.
     assert_eq!(
         pods(&[("db-0", "192.0.2.1", true), ("db-0", "192.0.2.1", false)]),
         (1, 0)
@@ -512,7 +534,7 @@ fn a_pod_that_is_not_ready_is_listed_once() {
 }
 
 #[test]
-fn an_object_of_another_namespace_is_another_object() {
+fn objects_of_different_namespaces_are_distinct() {
     let mut inputs = inputs(&[mirror("prod", "db", "east"), mirror("shop", "db", "east")]);
     let dirty = inputs.delete(Watch::MirrorServices, ObjectKey::new("prod", "db-east"));
     assert_eq!(dirty, [key_of("prod", "db")].into());
@@ -520,7 +542,7 @@ fn an_object_of_another_namespace_is_another_object() {
 }
 
 #[test]
-fn two_entries_without_a_pod_are_one_if_one_source_gives_each_family() {
+fn entries_without_pod_are_one_endpoint_if_one_source_has_one_address_per_family() {
     let conflicts = |local_ips: &[&str], link_ip: Option<&str>| {
         let [mut service, slice] = local("prod", "db", &[]);
         service["metadata"]["labels"] = json!({key::EXPORTED: "true"});

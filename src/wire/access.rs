@@ -1,31 +1,31 @@
-//! Who may ask, and who may ask as fast as it likes: networks, and the only door to `ipnet`.
+//! Access by client address: which networks are allowed, and which are not rate-limited. The only user of `ipnet`.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
 use ipnet::IpNet;
 
-/// Addresses with a common prefix, such as `192.0.2.0/24`. What follows the prefix is of no account.
+/// Addresses with a common prefix, such as `192.0.2.0/24`. Bits after the prefix are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network(IpNet);
 
-/// A text that is no network.
+/// A text that is not a network.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a network is an address and the length of its prefix, such as 10.0.0.0/8 or fd00::/8")]
 pub struct InvalidNetwork;
 
-/// What clients' addresses decide.
+/// The access rules for client addresses.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// `--allow`: who may ask at all; empty: everybody.
+    /// `--allow`: clients that get answers. If it is empty, all clients do.
     pub allowed: Vec<Network>,
-    /// `--trusted`: who may ask over UDP as fast as it likes.
+    /// `--trusted`: clients without a rate limit over UDP.
     pub trusted: Vec<Network>,
 }
 
-/// Trusted by default: addresses that no packet from the Internet has, private (RFC 1918, RFC 4193), shared (RFC 6598,
-/// the pods of some platforms), loopback and link-local ones.
-const WITHIN: [&str; 8] = [
+/// Addresses that are not routed on the Internet, and so trusted by default: private (RFC 1918, RFC 4193), shared (RFC
+/// 6598, used for pods on some platforms), loopback and link-local addresses.
+const NON_PUBLIC: [&str; 8] = [
     "10.0.0.0/8",
     "172.16.0.0/12",
     "192.168.0.0/16",
@@ -39,21 +39,22 @@ const WITHIN: [&str; 8] = [
 // === impl Network ===
 
 impl Network {
-    /// Returns whether an address is one of these.
+    /// Returns whether the network contains an address.
     pub fn contains(self, address: IpAddr) -> bool {
         self.0.contains(&address)
     }
 
-    /// Returns the networks that are trusted where no flag says which: those that are not on the Internet, this host,
-    /// and what is around the addresses of this pod and its node. Pods with public addresses have them in common down to
-    /// /16, or /56 for IPv6, and so have nodes, whose addresses a DNS in their network asks from.
-    pub fn within(own: &[IpAddr]) -> Vec<Self> {
+    /// Returns the networks that are trusted by default: addresses that are not routed on the Internet, and the /16 or,
+    /// for IPv6, the /56 of each address in `own`. Those are the addresses of this pod and its node. In a cluster with
+    /// public addresses, the pods usually share such a prefix, and so do the nodes. The cluster's DNS may use a node's
+    /// address.
+    pub fn default_trusted(own: &[IpAddr]) -> Vec<Self> {
         let around = own.iter().filter_map(|own| {
             let length = if own.is_ipv4() { 16 } else { 56 };
             IpNet::new(*own, length).ok()
         });
         let host = IpNet::from(IpAddr::from(std::net::Ipv6Addr::LOCALHOST));
-        let fixed = WITHIN.iter().filter_map(|text| text.parse().ok());
+        let fixed = NON_PUBLIC.iter().filter_map(|text| text.parse().ok());
         fixed.chain([host]).chain(around).map(Self).collect()
     }
 }
@@ -61,7 +62,7 @@ impl Network {
 impl FromStr for Network {
     type Err = InvalidNetwork;
 
-    /// Reads a network; an address alone is one of its own.
+    /// Parses a network. A single address is a network of one address.
     fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
         let alone = || text.parse().map(|address: IpAddr| IpNet::from(address));
         let network = text.parse::<IpNet>().or_else(|_| alone());
@@ -74,18 +75,18 @@ impl FromStr for Network {
 // === impl Access ===
 
 impl Access {
-    /// Returns whether a client may ask.
+    /// Returns whether a client gets answers.
     pub fn is_allowed(&self, client: IpAddr) -> bool {
-        self.allowed.is_empty() || contain(&self.allowed, client)
+        self.allowed.is_empty() || any_contains(&self.allowed, client)
     }
 
-    /// Returns whether a client may ask as fast as it likes. Who may not ask at all may not.
+    /// Returns whether a client has no rate limit. A client that is not allowed is not trusted.
     pub fn is_trusted(&self, client: IpAddr) -> bool {
-        contain(&self.trusted, client) && self.is_allowed(client)
+        any_contains(&self.trusted, client) && self.is_allowed(client)
     }
 }
 
-fn contain(networks: &[Network], address: IpAddr) -> bool {
+fn any_contains(networks: &[Network], address: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(address))
 }
 
@@ -122,10 +123,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_on_the_internet_is_trusted() {
+    fn non_public_and_nearby_addresses_are_trusted() {
         let access = |own: &[&str]| Access {
             allowed: Vec::new(),
-            trusted: Network::within(&own.iter().map(|own| ip(own)).collect::<Vec<_>>()),
+            trusted: Network::default_trusted(&own.iter().map(|own| ip(own)).collect::<Vec<_>>()),
         };
         for inside in [
             "10.255.0.1",
@@ -149,7 +150,7 @@ mod tests {
         ] {
             assert!(!access(&[]).is_trusted(ip(outside)), "{outside}");
         }
-        // Both addresses of a pod, and its node's.
+        // Both addresses of a pod, and the address of its node.
         let around = access(&["203.0.113.7", "2001:db8:0:1::7", "198.51.100.9"]);
         for inside in ["203.0.1.1", "2001:db8:0:ff::1", "198.51.1.1"] {
             assert!(around.is_trusted(ip(inside)), "{inside}");
@@ -160,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_ask_is_not_trusted() {
+    fn client_that_is_not_allowed_is_not_trusted() {
         let access = Access {
             allowed: vec![network("10.0.0.0/8")],
-            trusted: Network::within(&[]),
+            trusted: Network::default_trusted(&[]),
         };
         assert!(access.is_allowed(ip("10.1.2.3")) && access.is_trusted(ip("10.1.2.3")));
         assert!(!access.is_allowed(ip("192.168.1.1")) && !access.is_trusted(ip("192.168.1.1")));
@@ -171,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_network_holds_who_has_its_prefix(address: u128, other: u128, length in 0_u8..=128) {
+        fn network_contains_addresses_with_its_prefix(address: u128, other: u128, length in 0_u8..=128) {
             let text = format!("{}/{length}", std::net::Ipv6Addr::from(address));
             let shift = |bits: u128| bits.checked_shr(128 - u32::from(length)).unwrap_or(0);
             let holds = network(&text).contains(std::net::Ipv6Addr::from(other).into());

@@ -1,7 +1,8 @@
-//! DNS cookies (RFC 7873, RFC 9018): answered, and never enforced. Who returns one proves its address, and is not limited.
+//! DNS cookies (RFC 7873, RFC 9018). They are returned but never required. A valid server cookie proves the client's
+//! address, so the client has no rate limit.
 //!
-//! CoreDNS forwards its clients' OPT records under its own address, so a cookie that does not fit says nothing about the
-//! client. A bad server cookie counts as none.
+//! CoreDNS forwards the OPT records of its clients under its own address, so an invalid cookie proves nothing. An
+//! invalid server cookie is treated as a missing one.
 
 use std::fmt;
 use std::hash::Hasher as _;
@@ -10,49 +11,48 @@ use std::str::FromStr;
 
 use siphasher::sip::SipHasher24;
 
-/// A secret that server cookies are made with.
+/// A secret for making server cookies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CookieSecret(pub [u8; 16]);
 
-/// The secrets in use: the first makes cookies, and the cookies of all of them are accepted (RFC 9018 section 5).
+/// The secrets in use. The first makes cookies. The cookies of all secrets are accepted (RFC 9018 section 5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CookieSecrets {
     first: CookieSecret,
     others: Vec<CookieSecret>,
 }
 
-/// Why a text holds no secrets. Never tells what it holds.
+/// The reason why a text has no valid secrets. It never contains the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSecrets {
-    /// A line is no secret.
-    #[error("line {0}: a secret is {DIGITS} hexadecimal digits")]
+    /// A line is not a secret.
+    #[error("line {0}: a secret is {SECRET_DIGITS} hexadecimal digits")]
     Line(usize),
-    /// There is no line.
-    #[error("holds no secret: {DIGITS} hexadecimal digits in a line of their own")]
+    /// All lines are empty.
+    #[error("the file has no secret; a secret is {SECRET_DIGITS} hexadecimal digits on a line")]
     Empty,
 }
 
-/// The client's half of a cookie.
+/// The client part of a cookie.
 pub type ClientCookie = [u8; 8];
 
-/// The server's half, as RFC 9018 has it.
+/// The server part of a cookie, in the format of RFC 9018.
 pub type ServerCookie = [u8; 16];
 
-/// A client cookie and the server cookie that belongs to it.
+/// A client cookie and its server cookie.
 pub type Cookie = [u8; 24];
 
-/// How old a cookie of ours may be, and how far ahead a clock that has been set back may leave it, in seconds (RFC 9018
-/// section 4.3).
-pub const OLDEST: i32 = 3600;
-const NEWEST: i32 = -300;
+/// Limits of the age of a cookie in seconds (RFC 9018 section 4.3). The age is negative if a clock was set back.
+pub const MAX_AGE: i32 = 3600;
+const MIN_AGE: i32 = -300;
 
-/// Hexadecimal digits of a secret.
-const DIGITS: usize = 32;
+/// Number of hexadecimal digits of a secret.
+const SECRET_DIGITS: usize = 32;
 
 // === impl CookieSecrets ===
 
 impl CookieSecrets {
-    /// Uses `first` for new cookies, and accepts those of `others`, too.
+    /// Uses `first` for new cookies and also accepts the cookies of `others`.
     pub fn new(first: CookieSecret, others: Vec<CookieSecret>) -> Self {
         Self { first, others }
     }
@@ -62,7 +62,7 @@ impl CookieSecrets {
         self.first
     }
 
-    /// Returns how many secrets there are.
+    /// Returns the number of secrets.
     pub fn count(&self) -> usize {
         1 + self.others.len()
     }
@@ -72,9 +72,9 @@ impl CookieSecrets {
         self.first.cookie(client, address, time)
     }
 
-    /// Returns whether a client has this from us, or from a server with a secret of ours, not long ago. `time` is in Unix
-    /// seconds.
-    pub fn is_ours(
+    /// Returns whether a server cookie was made for this client with one of the secrets, and has not expired. `time` is
+    /// in Unix seconds.
+    pub fn is_valid(
         &self,
         client: ClientCookie,
         server: ServerCookie,
@@ -82,14 +82,14 @@ impl CookieSecrets {
         time: u32,
     ) -> bool {
         let mut secrets = std::iter::once(&self.first).chain(&self.others);
-        secrets.any(|secret| secret.is_ours(client, server, address, time))
+        secrets.any(|secret| secret.is_valid(client, server, address, time))
     }
 }
 
 impl FromStr for CookieSecrets {
     type Err = InvalidSecrets;
 
-    /// Reads a secret from each line that is not empty.
+    /// Parses one secret from each line that is not empty.
     fn from_str(text: &str) -> Result<Self, InvalidSecrets> {
         let lines = text.lines().map(str::trim).enumerate();
         let secrets = lines.filter(|(_, line)| !line.is_empty());
@@ -103,8 +103,8 @@ impl FromStr for CookieSecrets {
 }
 
 fn secret(text: &str) -> Option<CookieSecret> {
-    // A sign would be read, too.
-    let is_hex = text.len() == DIGITS && text.bytes().all(|octet| octet.is_ascii_hexdigit());
+    // `from_str_radix` accepts a sign.
+    let is_hex = text.len() == SECRET_DIGITS && text.bytes().all(|octet| octet.is_ascii_hexdigit());
     let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex)?;
     Some(CookieSecret(number.to_be_bytes()))
 }
@@ -129,8 +129,9 @@ impl CookieSecret {
         cookie
     }
 
-    /// Returns whether a client has this from us, not long ago, and so is where it says. `time` is in Unix seconds.
-    pub fn is_ours(
+    /// Returns whether a server cookie was made for this client with this secret, and has not expired. The client's
+    /// address is then genuine. `time` is in Unix seconds.
+    pub fn is_valid(
         &self,
         client: ClientCookie,
         server: ServerCookie,
@@ -140,7 +141,7 @@ impl CookieSecret {
         let [_, _, _, _, t1, t2, t3, t4, ..] = server;
         let made = u32::from_be_bytes([t1, t2, t3, t4]);
         let age = time.wrapping_sub(made).cast_signed(); // serial numbers (RFC 1982)
-        (NEWEST..=OLDEST).contains(&age) && self.cookie(client, address, made)[8..] == server
+        (MIN_AGE..=MAX_AGE).contains(&age) && self.cookie(client, address, made)[8..] == server
     }
 }
 
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_fresh_cookie_of_ours_for_the_same_client_and_address_counts() {
+    fn cookie_is_valid_only_when_fresh_and_for_same_client_address_and_secret() {
         const NOW: u32 = 1_790_000_000;
         let (secret, client) = (CookieSecret([7; 16]), *b"12345678");
         let address: IpAddr = "192.0.2.1".parse().unwrap();
@@ -164,8 +165,8 @@ mod tests {
                 .try_into()
                 .unwrap()
         };
-        let ours = half(secret, client, address, NOW);
-        for (time, is_ours) in [
+        let server = half(secret, client, address, NOW);
+        for (time, is_valid) in [
             (NOW - 301, false),
             (NOW - 300, true),
             (NOW, true),
@@ -173,22 +174,22 @@ mod tests {
             (NOW + 3601, false),
         ] {
             assert_eq!(
-                secret.is_ours(client, ours, address, time),
-                is_ours,
+                secret.is_valid(client, server, address, time),
+                is_valid,
                 "{time}"
             );
         }
-        assert!(!secret.is_ours(*b"12345679", ours, address, NOW));
-        assert!(!secret.is_ours(client, ours, "192.0.2.2".parse().unwrap(), NOW));
-        assert!(!CookieSecret([8; 16]).is_ours(client, ours, address, NOW));
+        assert!(!secret.is_valid(*b"12345679", server, address, NOW));
+        assert!(!secret.is_valid(client, server, "192.0.2.2".parse().unwrap(), NOW));
+        assert!(!CookieSecret([8; 16]).is_valid(client, server, address, NOW));
         for octet in 0..16 {
-            let mut forged = ours;
+            let mut forged = server;
             forged[octet] ^= 1;
-            assert!(!secret.is_ours(client, forged, address, NOW), "{octet}");
+            assert!(!secret.is_valid(client, forged, address, NOW), "{octet}");
         }
-        // The clock of 2106.
+        // The 32-bit clock wraps around in 2106.
         let late = half(secret, client, address, u32::MAX - 1);
-        assert!(secret.is_ours(client, late, address, 5));
+        assert!(secret.is_valid(client, late, address, 5));
     }
 
     #[test]
@@ -202,13 +203,13 @@ mod tests {
             secrets.cookie(client, address, NOW),
             one.cookie(client, address, NOW)
         );
-        for (secret, is_ours) in [(one, true), (two, true), (three, false)] {
+        for (secret, is_valid) in [(one, true), (two, true), (three, false)] {
             let cookie = secret.cookie(client, address, NOW);
             let server: ServerCookie = cookie[8..].try_into().unwrap();
-            assert_eq!(secrets.is_ours(client, server, address, NOW), is_ours);
-            // However many secrets there are, an hour is an hour.
-            let later = NOW + OLDEST.cast_unsigned() + 1;
-            assert!(!secrets.is_ours(client, server, address, later));
+            assert_eq!(secrets.is_valid(client, server, address, NOW), is_valid);
+            // More secrets do not extend the maximum age.
+            let later = NOW + MAX_AGE.cast_unsigned() + 1;
+            assert!(!secrets.is_valid(client, server, address, later));
         }
     }
 
@@ -239,7 +240,7 @@ mod tests {
             (format!("{ONE}\n# {TWO}"), InvalidSecrets::Line(2)),
         ] {
             assert_eq!(read(&text), Err(error), "{text:?}");
-            // It goes to a log.
+            // The error is logged.
             assert!(!error.to_string().contains(&ONE[1..9]));
         }
         assert!(!format!("{:?}", read(ONE)).contains("e5"));
@@ -247,7 +248,7 @@ mod tests {
 
     /// RFC 9018 appendix A.1 and A.4.
     #[test]
-    fn the_examples_of_rfc_9018() {
+    fn cookies_match_examples_of_rfc_9018() {
         let secret = CookieSecret(0xe5e9_73e5_a6b2_a43f_48e7_dc84_9e37_bfcf_u128.to_be_bytes());
         let client = 0x2464_c4ab_cf10_c957_u64.to_be_bytes();
         let cookie = secret.cookie(client, "198.51.100.100".parse().unwrap(), 0x5cf7_9f11);

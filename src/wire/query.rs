@@ -1,58 +1,59 @@
-//! Bytes → [`Query`]: strict, without allocation, in time linear in the length.
+//! Parses bytes to a [`Query`]: strictly, without allocation, in time linear in the length.
 //!
-//! Cheap checks come first: the counts are looked at before anything is read, so no header can make us work (the class
+//! Cheap checks come first. The counts are checked before any record is read, so a header cannot cause work (the class
 //! of CoreDNS CVE-2026-82399).
 
 use super::Rcode;
 use super::cookie::{ClientCookie, ServerCookie};
 use crate::zone::{Name, RecordType};
 
-/// A question, with what matters of the message around it.
+/// A question and the EDNS data of its message.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// The owner name asked for, lower case.
+    /// QNAME in lower case.
     pub name: Name,
     /// QTYPE.
     pub rtype: RecordType,
     /// QCLASS.
     pub class: u16,
-    /// What the client says about itself by EDNS, if anything.
+    /// The client's OPT record, if there is one.
     pub edns: Option<Edns>,
 }
 
 /// The client's OPT record (RFC 6891 section 6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edns {
-    /// Octets that the client can take over UDP.
+    /// UDP payload size of the client.
     pub payload: u16,
     /// EDNS version.
     pub version: u8,
     /// The DO bit, copied to the reply (RFC 3225 section 3).
     pub dnssec_ok: bool,
-    /// The client asks which server this is (RFC 5001).
+    /// The client requests the server's identifier (RFC 5001).
     pub wants_nsid: bool,
-    /// The client asks how long its TCP connection may be idle (RFC 7828).
+    /// The client requests the idle timeout of its TCP connection (RFC 7828).
     pub wants_keepalive: bool,
-    /// The client pads, and so wants a padded reply (RFC 7830 section 4).
+    /// The client sent padding, so the reply is padded (RFC 7830 section 4).
     pub wants_padding: bool,
-    /// The client's half of a cookie (RFC 7873).
+    /// The client cookie (RFC 7873).
     pub cookie: Option<ClientCookie>,
-    /// The other half, which some server gave it, if it has the length of ours.
+    /// The server cookie, if it has the length of RFC 9018.
     pub server_cookie: Option<ServerCookie>,
 }
 
-/// Why a message is no query that can be answered.
+/// The reason why a message is not a valid query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reject {
-    /// Never answered: shorter than a header, or a response (answering those makes loops).
+    /// The message is shorter than a header, or a response. It gets no reply, because answering responses can cause
+    /// loops.
     Drop,
-    /// Answered with a code alone.
+    /// The message gets a reply without records.
     With {
-        /// The code.
+        /// The response code.
         rcode: Rcode,
-        /// Octets of the question, if it could be read; it is echoed.
+        /// Length of the question, which is echoed. It is 0 if the question cannot be read.
         question: usize,
-        /// The client's OPT record, if it could be read.
+        /// The client's OPT record, if it can be read.
         edns: Option<Edns>,
     },
 }
@@ -61,14 +62,14 @@ pub enum Reject {
 pub const CLASS_IN: u16 = 1;
 /// Chaosnet: questions about the server itself.
 pub const CLASS_CH: u16 = 3;
-/// Any class; answered like [`CLASS_IN`].
+/// Any class. It is answered like [`CLASS_IN`].
 pub const CLASS_ANY: u16 = 255;
 
 /// Octets of a header.
 pub const HEADER: usize = 12;
 
 impl Query {
-    /// Returns how many octets the question takes in the message.
+    /// Returns the length of the question in octets.
     pub fn question(&self) -> usize {
         self.name.wire().len() + 4
     }
@@ -78,17 +79,17 @@ impl Query {
 ///
 /// # Errors
 ///
-/// If it is no query that can be answered: what becomes of it instead.
+/// If the message is not a valid query. The error determines the reply.
 pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
     if packet.len() < HEADER || packet[2] & 0x80 != 0 {
         return Err(Reject::Drop);
     }
     let opcode = packet[2] >> 3 & 0x0f;
-    let counts = [4, 6, 8, 10].map(|at| number(packet, at));
+    let counts = [4, 6, 8, 10].map(|at| read_u16(packet, at));
     if counts[0] != 1 {
-        return Err(reject_questions(packet, opcode, counts));
+        return Err(reject_question_count(packet, opcode, counts));
     }
-    let Some((name, rtype, class)) = question(packet) else {
+    let Some((name, rtype, class)) = read_question(packet) else {
         let rcode = match opcode {
             0 => Rcode::FORMERR,
             _ => Rcode::NOTIMP,
@@ -103,9 +104,9 @@ pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
     };
     let question = query.question();
     if opcode != 0 {
-        return Err(reject(Rcode::NOTIMP, question, any_edns(packet, counts)));
+        return Err(reject(Rcode::NOTIMP, question, find_edns(packet, counts)));
     }
-    match edns_of(packet, &query, counts) {
+    match read_query_edns(packet, &query, counts) {
         Ok(edns) => Ok(Query { edns, ..query }),
         Err(Malformed(edns)) => Err(reject(Rcode::FORMERR, question, edns)),
     }
@@ -119,9 +120,9 @@ fn reject(rcode: Rcode, question: usize, edns: Option<Edns>) -> Reject {
     }
 }
 
-/// Rejects a message with another number of questions than one.
-fn reject_questions(packet: &[u8], opcode: u8, counts: [u16; 4]) -> Reject {
-    let edns = any_edns(packet, counts);
+/// Rejects a message that does not have exactly one question.
+fn reject_question_count(packet: &[u8], opcode: u8, counts: [u16; 4]) -> Reject {
+    let edns = find_edns(packet, counts);
     // Without a question but with a cookie, it requests a server cookie (RFC 7873 section 5.4).
     let requests_cookie = counts == [0, 0, 0, 1] && edns.is_some_and(|e| e.cookie.is_some());
     let rcode = match edns {
@@ -133,47 +134,57 @@ fn reject_questions(packet: &[u8], opcode: u8, counts: [u16; 4]) -> Reject {
     reject(rcode, 0, edns)
 }
 
-/// Reads the OPT record of a query. OPT and TSIG are all that a query has below the question, and an SOA record in an IXFR
-/// query (RFC 1995 section 3).
-fn edns_of(packet: &[u8], query: &Query, counts: [u16; 4]) -> Result<Option<Edns>, Malformed> {
+/// Reads the OPT record of a query. Below its question, a query has at most OPT and TSIG. An IXFR query also has a SOA
+/// record (RFC 1995 section 3).
+fn read_query_edns(
+    packet: &[u8],
+    query: &Query,
+    counts: [u16; 4],
+) -> Result<Option<Edns>, Malformed> {
     let [_, answers, authorities, additionals] = counts;
     let is_ixfr = query.rtype == RecordType::IXFR;
     if answers != 0 || authorities > u16::from(is_ixfr) || additionals > 2 {
-        return Err(Malformed(any_edns(packet, counts)));
+        return Err(Malformed(find_edns(packet, counts)));
     }
-    let below = HEADER + query.question();
-    edns_at(packet, below, authorities + additionals, authorities)
+    let records = HEADER + query.question();
+    read_edns(packet, records, authorities + additionals, authorities)
 }
 
-/// Looks for an OPT record in a message that is rejected anyway: its sender gets one back (RFC 6891 section 6.1.1).
-fn any_edns(packet: &[u8], counts: [u16; 4]) -> Option<Edns> {
+/// Searches a rejected message for an OPT record, because the reply then needs one, too (RFC 6891 section 6.1.1).
+fn find_edns(packet: &[u8], counts: [u16; 4]) -> Option<Edns> {
     let [questions, records @ ..] = counts;
     let mut at = HEADER;
     for _ in 0..questions {
         at = skip_name(packet, at)? + 4;
     }
-    // Each record takes octets of the message, so a count cannot make us work.
+    // Each record takes octets of the message, so a large count alone cannot cause work.
     let count = records.into_iter().fold(0, u16::saturating_add);
-    edns_at(packet, at, count, 0).unwrap_or_else(|Malformed(edns)| edns)
+    read_edns(packet, at, count, 0).unwrap_or_else(|Malformed(edns)| edns)
 }
 
-fn number(packet: &[u8], at: usize) -> u16 {
+fn read_u16(packet: &[u8], at: usize) -> u16 {
     let octet = |at: usize| packet.get(at).copied().unwrap_or_default();
     u16::from_be_bytes([octet(at), octet(at + 1)])
 }
 
-fn question(packet: &[u8]) -> Option<(Name, RecordType, u16)> {
+fn read_question(packet: &[u8]) -> Option<(Name, RecordType, u16)> {
     let name = Name::read(&packet[HEADER..])?;
     let at = HEADER + name.wire().len();
-    (packet.len() >= at + 4).then(|| (name, RecordType(number(packet, at)), number(packet, at + 2)))
+    (packet.len() >= at + 4).then(|| {
+        (
+            name,
+            RecordType(read_u16(packet, at)),
+            read_u16(packet, at + 2),
+        )
+    })
 }
 
-/// A record or an option that makes no sense; with what could be read of the client's OPT record, whose sender gets
-/// one back even so.
+/// A malformed record or option, with the readable part of the client's OPT record. The reply needs an OPT record, too.
 struct Malformed(Option<Edns>);
 
-/// Reads the records from `at` on, of which the first `authorities` are no additional ones, for an OPT record.
-fn edns_at(
+/// Reads `count` records from `at` on and returns the OPT record. The first `authorities` of them are in the authority
+/// section.
+fn read_edns(
     packet: &[u8],
     mut at: usize,
     count: u16,
@@ -186,19 +197,19 @@ fn edns_at(
         if record.rtype != RecordType::OPT {
             continue;
         }
-        let found = Edns::of(&record);
+        let opt = Edns::from_record(&record);
         if index < authorities || !record.is_root || edns.is_some() {
-            return Err(Malformed(Some(found)));
+            return Err(Malformed(Some(opt)));
         }
         let options = &packet[record.data..record.end];
-        edns = Some(found.with_options(options).ok_or(Malformed(Some(found)))?);
+        edns = Some(opt.with_options(options).ok_or(Malformed(Some(opt)))?);
     }
     Ok(edns)
 }
 
 impl Edns {
     /// Reads the fixed fields.
-    fn of(record: &Record) -> Self {
+    fn from_record(record: &Record) -> Self {
         let [_, version, flags, _] = record.ttl;
         Self {
             payload: record.class,
@@ -212,10 +223,10 @@ impl Edns {
         }
     }
 
-    /// Reads the options, which fill the record exactly (RFC 6891 section 6.1.2); `None` if they do not.
+    /// Reads the options. Returns `None` if they do not fill the record exactly (RFC 6891 section 6.1.2).
     fn with_options(mut self, mut data: &[u8]) -> Option<Self> {
         if self.version > 0 {
-            return Some(self); // what another version's options look like is not known
+            return Some(self); // the format of the options of another version is unknown
         }
         while let [c1, c2, l1, l2, rest @ ..] = data {
             let (value, after) =
@@ -225,9 +236,9 @@ impl Edns {
                 option::NSID => self.wants_nsid = true,
                 option::KEEPALIVE => self.wants_keepalive = true,
                 option::PADDING => self.wants_padding = true,
-                // Only the first cookie counts (RFC 7873 section 5.2).
+                // Only the first cookie is used (RFC 7873 section 5.2).
                 option::COOKIE if self.cookie.is_none() => {
-                    let (client, server) = cookie(value)?;
+                    let (client, server) = split_cookie(value)?;
                     self.cookie = Some(client);
                     self.server_cookie = server.try_into().ok();
                 }
@@ -238,8 +249,8 @@ impl Edns {
     }
 }
 
-/// Takes a cookie apart: 8 octets of the client's, alone or with 8 to 32 of a server's (RFC 7873 section 5.2.2).
-fn cookie(value: &[u8]) -> Option<(ClientCookie, &[u8])> {
+/// Splits a cookie into 8 octets of the client and none or 8 to 32 of a server (RFC 7873 section 5.2.2).
+fn split_cookie(value: &[u8]) -> Option<(ClientCookie, &[u8])> {
     let (client, server) = value.split_first_chunk()?;
     matches!(server.len(), 0 | 8..=32).then_some((*client, server))
 }
@@ -258,7 +269,7 @@ pub mod option {
     pub const ERROR: u16 = 15;
 }
 
-/// A record below the question: where it ends, and its fixed fields.
+/// The fixed fields of a record, and the positions of its data.
 struct Record {
     is_root: bool,
     rtype: RecordType,
@@ -286,7 +297,7 @@ impl Record {
     }
 }
 
-/// Returns where the name at `at` ends. A compression pointer ends it; where it points does not matter.
+/// Returns the position after the name at `at`. A compression pointer ends the name and is not followed.
 fn skip_name(packet: &[u8], mut at: usize) -> Option<usize> {
     let start = at;
     loop {

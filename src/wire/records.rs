@@ -1,4 +1,5 @@
-//! [`Reply`] → hickory's records: what [`write`](super::write()) is tested against, and what is sent over QUIC.
+//! Converts a [`Reply`] to records of hickory. They are sent over QUIC, and tests compare them with
+//! [`write`](super::write()).
 
 use std::ops::ControlFlow;
 
@@ -15,13 +16,13 @@ use crate::zone::{Data, Record, RecordName, Section};
 pub struct Sections {
     /// Answer section.
     pub answers: Vec<HickoryRecord>,
-    /// Authority section: the SOA record of a negative answer (RFC 2308 section 3).
+    /// Authority section: SOA record of a negative answer (RFC 2308 section 3).
     pub soa: Vec<HickoryRecord>,
-    /// Additional section: addresses of targets, RRset after RRset.
+    /// Additional section: addresses of targets, grouped by RRset.
     pub additionals: Vec<HickoryRecord>,
 }
 
-/// Makes the records of a reply.
+/// Returns the records of a reply.
 pub fn records(reply: &Reply<'_>, query: &Query) -> Sections {
     let mut sections = Sections::default();
     let class = DNSClass::from(reply.class());
@@ -48,7 +49,7 @@ fn hickory_record(record: &Record<'_>, class: DNSClass) -> HickoryRecord {
         Data::Soa(soa) => {
             let ([primary, mailbox], [serial, refresh, retry, expire, minimum]) =
                 (soa.names().map(hickory_name), soa.numbers());
-            // A few hours.
+            // The timers are a few hours, so they fit.
             let [refresh, retry, expire] = [refresh, retry, expire].map(|timer| timer as i32);
             let soa = SOA::new(primary, mailbox, serial, refresh, retry, expire, minimum);
             RData::SOA(soa)
@@ -61,7 +62,7 @@ fn hickory_record(record: &Record<'_>, class: DNSClass) -> HickoryRecord {
     made
 }
 
-/// Converts a name. Ours are valid: they were read from a question or checked when they were made.
+/// Converts a name. All names are valid: they come from a question, or were checked at creation.
 fn hickory_name(name: RecordName<'_>) -> HickoryName {
     HickoryName::from_labels(name.labels()).unwrap_or_else(|_| HickoryName::root())
 }

@@ -1,4 +1,4 @@
-//! The response policy, once for every transport: what becomes of a query, before anything is written.
+//! The response policy for every transport. It decides the reply to a query; [`write()`](super::write()) encodes it.
 
 use std::net::IpAddr;
 use std::ops::ControlFlow;
@@ -13,33 +13,33 @@ use crate::zone::answer::answer_question;
 use crate::zone::order::mix;
 use crate::zone::{Answer, AnswerContext, Data, Name, Order, Record, RecordType, Zones};
 
-/// What the policy depends on, fixed at start.
+/// Settings of the policy, fixed at start.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The zones that are served.
+    /// The served zones.
     pub zones: Zones,
     /// `--allow` and `--trusted`.
     pub access: Access,
     /// `--order`.
     pub order: Order,
-    /// `--udp-max`: octets that a reply over UDP takes at most, whatever the client says (RFC 9715 section 3.1).
+    /// `--udp-max`: maximum length of a reply over UDP, even if the client announces more (RFC 9715 section 3.1).
     pub udp_max: u16,
     /// `--server-id`: the answer to NSID (RFC 5001) and to `id.server` (RFC 4892).
     pub server_id: Option<String>,
     /// `--version-bind`: the answer to `version.bind`.
     pub version_bind: Option<String>,
-    /// How long a TCP connection may be idle, for who asks (RFC 7828).
+    /// Idle timeout of a TCP connection, for clients that request it (RFC 7828).
     pub tcp_idle: Duration,
 }
 
-/// How a query arrived: decides how long the reply may be.
+/// The transport of a query. It determines the maximum length of the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// One datagram.
+    /// A datagram for each message.
     Udp,
     /// A stream with messages of up to 65,535 octets.
     Tcp,
-    /// The same inside TLS (RFC 7858).
+    /// The same stream inside TLS (RFC 7858).
     Tls,
     /// An HTTP exchange for each message of up to 65,535 octets (RFC 8484).
     Https,
@@ -47,176 +47,176 @@ pub enum Transport {
     Quic,
 }
 
-/// Where and when a query arrived: what the policy looks at besides the message.
+/// The circumstances of a query: everything besides the message that affects the reply.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival {
+pub struct QueryContext {
     /// The transport.
-    pub over: Transport,
+    pub transport: Transport,
     /// The client's address, for `--allow`.
     pub client: IpAddr,
-    /// Whether the client is asking too fast.
+    /// Result of the rate limit.
     pub rate_limit: RateLimit,
-    /// Counts queries, for the order of rows.
+    /// Number of the query. It determines the order of rows.
     pub turn: u32,
-    /// The cookie for this client, if it sent one.
+    /// The cookie to return, if the client sent one.
     pub cookie: Option<Cookie>,
 }
 
-/// Whether a source is asking faster than it may over UDP, where it may be somebody else who is asking.
+/// The result of the rate limit. It applies to UDP, where the source address can be forged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateLimit {
-    /// It is not, or is not limited.
+    /// The client is within its rate, or not limited.
     Within,
-    /// It is, and is told to come by TCP.
+    /// The client exceeds its rate and gets an empty reply with TC.
     Slip,
-    /// It is, and gets nothing.
+    /// The client exceeds its rate and gets no reply.
     Drop,
 }
 
-/// What is sent back.
+/// A reply before it is encoded.
 #[derive(Clone, Debug)]
 pub struct Reply<'t> {
-    /// Response code; above 15 it needs EDNS.
+    /// Response code. Codes above 15 need EDNS.
     pub rcode: Rcode,
     /// The AA bit.
     pub authoritative: bool,
-    /// What the sections are made from.
+    /// The content of the sections.
     pub body: Body<'t>,
     /// SOA serial.
     pub serial: u32,
-    /// Our OPT record; there is one iff the client sent one (RFC 6891 section 6.1.1).
+    /// The OPT record. It exists if and only if the client sent one (RFC 6891 section 6.1.1).
     pub edns: Option<ReplyEdns<'t>>,
-    /// Octets that the reply may take.
+    /// Maximum length in octets.
     pub limit: u16,
     /// Order of the rows.
     pub order: Order,
-    /// Decides which row is first: a number without a pattern.
+    /// Determines the first row. The number has no pattern.
     pub turn: u32,
 }
 
-/// What the sections of a reply are made from.
+/// The content of the sections of a reply.
 #[derive(Clone, Debug)]
 pub enum Body<'t> {
-    /// Nothing: the reply is a code alone.
-    Code,
-    /// Nothing, and TC: the client is to ask over TCP.
-    ByTcp,
-    /// An answer about a name in a zone of ours.
+    /// No records, only the response code.
+    Empty,
+    /// No records, and TC: the client should retry over TCP.
+    RetryOverTcp,
+    /// An answer for a name in a served zone.
     Answer(Answer<'t>),
-    /// A text about this server, in class CH.
+    /// A text about this server in class CH.
     Chaos(&'t [u8]),
 }
 
 /// The OPT record of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyEdns<'t> {
-    /// Octets that we take over UDP.
+    /// UDP payload size of this server.
     pub payload: u16,
     /// The client's DO bit (RFC 3225 section 3).
     pub dnssec_ok: bool,
-    /// Which server this is, for who asks.
+    /// Identifier of this server, if the client requests it.
     pub nsid: Option<&'t [u8]>,
-    /// The client's cookie with ours.
+    /// The client cookie and the server cookie.
     pub cookie: Option<Cookie>,
-    /// How long the TCP or TLS connection may be idle, in tenths of a second, for who asks.
+    /// Idle timeout of the TCP or TLS connection in tenths of a second, if the client requests it.
     pub keepalive: Option<u16>,
-    /// The reply is filled up to a multiple of [`PADDING_BLOCK`] octets.
+    /// The reply is padded to a multiple of [`PADDING_BLOCK`] octets.
     pub is_padded: bool,
-    /// Extended DNS Error, where it helps (RFC 8914).
+    /// Extended DNS Error (RFC 8914).
     pub error: Option<ExtendedError>,
 }
 
-/// Extended DNS Errors that we give (RFC 8914 section 4).
+/// The Extended DNS Errors of this server (RFC 8914 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtendedError {
     /// 14: there is no table yet.
     NotReady,
-    /// 18: the client may not ask.
+    /// 18: `--allow` excludes the client.
     Prohibited,
-    /// 20: outside our zones.
+    /// 20: the name is outside the served zones.
     NotAuthoritative,
-    /// 21: a class or a transfer.
+    /// 21: the class or a zone transfer is not supported.
     NotSupported,
-    /// 24: the table is too old. Not 3, Stale Answer, which says that there is an answer.
+    /// 24: the table is too old. Code 3 (Stale Answer) would mean that the reply has an answer.
     InvalidData,
 }
 
-/// What a client takes over UDP at least (RFC 1035 section 4.2.1), and without EDNS at most.
+/// Minimum payload size of a client over UDP (RFC 1035 section 4.2.1), and the maximum without EDNS.
 const UDP_PLAIN: u16 = 512;
 
-/// Padded replies take a multiple of so many octets (RFC 8467 section 4.1).
+/// The length of a padded reply is a multiple of this number of octets (RFC 8467 section 4.1).
 pub const PADDING_BLOCK: usize = 468;
 
-/// A code without records, and the extended error that goes with it.
+/// A response code without records, and its extended error.
 type Refusal = (Rcode, Option<ExtendedError>);
 
 const NOT_SUPPORTED: Refusal = (Rcode::REFUSED, Some(ExtendedError::NotSupported));
 
-/// Applies the policy. `None`: nothing is sent.
+/// Applies the policy. `None` means that no reply is sent.
 pub fn respond<'t>(
     settings: &'t Settings,
-    now: &'t Published,
+    published: &'t Published,
     query: &Result<Query, Reject>,
-    arrival: &Arrival,
+    context: &QueryContext,
 ) -> Option<Reply<'t>> {
     let edns = match query {
         Ok(query) => query.edns.as_ref(),
         Err(Reject::Drop) => return None,
         Err(Reject::With { edns, .. }) => edns.as_ref(),
     };
-    let small = |rcode, error| small(settings, rcode, error, edns, arrival);
-    match (arrival.rate_limit, query) {
+    let minimal = |rcode, error| minimal_reply(settings, rcode, error, edns, context);
+    match (context.rate_limit, query) {
         (RateLimit::Drop, _) => None,
-        _ if !settings.access.is_allowed(arrival.client) => {
-            Some(small(Rcode::REFUSED, Some(ExtendedError::Prohibited)))
+        _ if !settings.access.is_allowed(context.client) => {
+            Some(minimal(Rcode::REFUSED, Some(ExtendedError::Prohibited)))
         }
         (RateLimit::Slip, Ok(_)) => Some(Reply {
-            body: Body::ByTcp,
-            ..small(Rcode::NOERROR, None)
+            body: Body::RetryOverTcp,
+            ..minimal(Rcode::NOERROR, None)
         }),
-        // By TCP it would be as wrong.
+        // Over TCP, this message would be rejected, too.
         (RateLimit::Slip, Err(_)) | (_, Err(Reject::Drop)) => None,
         (RateLimit::Within, Err(Reject::With { rcode, .. })) => {
-            Some(code(settings, *rcode, edns, arrival))
+            Some(empty_reply(settings, *rcode, edns, context))
         }
-        (RateLimit::Within, Ok(query)) => Some(reply_to(settings, now, query, arrival)),
+        (RateLimit::Within, Ok(query)) => Some(reply_to_query(settings, published, query, context)),
     }
 }
 
-/// Replies to a query that could be read, of a client that may ask.
-fn reply_to<'t>(
+/// Replies to a valid query of an allowed client.
+fn reply_to_query<'t>(
     settings: &'t Settings,
-    now: &'t Published,
+    published: &'t Published,
     query: &Query,
-    arrival: &Arrival,
+    context: &QueryContext,
 ) -> Reply<'t> {
-    let code = |rcode| code(settings, rcode, query.edns.as_ref(), arrival);
-    match body_of(settings, now, query) {
+    let empty = |rcode| empty_reply(settings, rcode, query.edns.as_ref(), context);
+    match select_body(settings, published, query) {
         Ok((rcode, body)) => Reply {
-            // An answer for any class cannot speak for all of them (RFC 1035 section 6.2).
+            // The server has data of one class, so an answer for any class is not authoritative (RFC 1035 section 6.2).
             authoritative: query.class == CLASS_IN,
             body,
-            serial: now.serial,
-            ..code(rcode)
+            serial: published.serial,
+            ..empty(rcode)
         },
         Err((rcode, error)) => {
-            let mut reply = code(rcode);
+            let mut reply = empty(rcode);
             reply.edns = reply.edns.map(|edns| ReplyEdns { error, ..edns });
             reply
         }
     }
 }
 
-fn body_of<'t>(
+fn select_body<'t>(
     settings: &'t Settings,
-    now: &'t Published,
+    published: &'t Published,
     query: &Query,
 ) -> Result<(Rcode, Body<'t>), Refusal> {
     if query.edns.is_some_and(|edns| edns.version > 0) {
         return Err((Rcode::BADVERS, None)); // RFC 6891 section 6.1.3
     }
     match query.class {
-        CLASS_IN | CLASS_ANY => answer_to(settings, now, query),
+        CLASS_IN | CLASS_ANY => select_answer(settings, published, query),
         CLASS_CH => match chaos(settings, query) {
             Some(text) => Ok((Rcode::NOERROR, Body::Chaos(text))),
             None => Err(NOT_SUPPORTED),
@@ -225,18 +225,18 @@ fn body_of<'t>(
     }
 }
 
-fn answer_to<'t>(
+fn select_answer<'t>(
     settings: &'t Settings,
-    now: &'t Published,
+    published: &'t Published,
     query: &Query,
 ) -> Result<(Rcode, Body<'t>), Refusal> {
     match query.rtype {
         RecordType::AXFR | RecordType::IXFR => return Err(NOT_SUPPORTED),
-        // The other meta types (RFC 6895 section 3.1), OPT among them, are no questions.
+        // The other meta types (RFC 6895 section 3.1), including OPT, are not valid in a question.
         RecordType::OPT | RecordType(249..=254) => return Err((Rcode::NOTIMP, None)),
         _ => {}
     }
-    let answer = answer_question(&settings.zones, now, &query.name, query.rtype);
+    let answer = answer_question(&settings.zones, published, &query.name, query.rtype);
     let rcode = match answer {
         Answer::Data(..)
         | Answer::Soa(_)
@@ -253,26 +253,26 @@ fn answer_to<'t>(
     Ok((rcode, Body::Answer(answer)))
 }
 
-/// Returns what is told about this server, if the operator wants it told (RFC 4892).
+/// Returns a text about this server, if the operator has configured one (RFC 4892).
 fn chaos<'t>(settings: &'t Settings, query: &Query) -> Option<&'t [u8]> {
     let text = match query.name.wire() {
         b"\x02id\x06server\x00" => settings.server_id.as_ref(),
         b"\x07version\x04bind\x00" => settings.version_bind.as_ref(),
         _ => None,
     };
-    let is_asked = matches!(query.rtype, RecordType::TXT | RecordType::ANY);
-    text.filter(|_| is_asked).map(String::as_bytes)
+    let is_text_query = matches!(query.rtype, RecordType::TXT | RecordType::ANY);
+    text.filter(|_| is_text_query).map(String::as_bytes)
 }
 
-/// Makes a reply that is a code alone and hardly longer than the query, for who may not be the one who asked.
-fn small<'t>(
+/// Makes a reply without records that is hardly longer than the query, because the source address may be forged.
+fn minimal_reply<'t>(
     settings: &'t Settings,
     rcode: Rcode,
     error: Option<ExtendedError>,
     edns: Option<&Edns>,
-    arrival: &Arrival,
+    context: &QueryContext,
 ) -> Reply<'t> {
-    let mut reply = code(settings, rcode, edns, arrival);
+    let mut reply = empty_reply(settings, rcode, edns, context);
     reply.edns = reply.edns.map(|edns| ReplyEdns {
         nsid: None,
         keepalive: None,
@@ -282,12 +282,12 @@ fn small<'t>(
     reply
 }
 
-/// Makes a reply that is a code alone.
-fn code<'t>(
+/// Makes a reply without records.
+fn empty_reply<'t>(
     settings: &'t Settings,
     rcode: Rcode,
     edns: Option<&Edns>,
-    arrival: &Arrival,
+    context: &QueryContext,
 ) -> Reply<'t> {
     let payload = edns.map_or(UDP_PLAIN, |edns| {
         edns.payload.max(UDP_PLAIN).min(settings.udp_max)
@@ -295,23 +295,23 @@ fn code<'t>(
     Reply {
         rcode,
         authoritative: false,
-        body: Body::Code,
+        body: Body::Empty,
         serial: 0,
-        edns: edns.map(|edns| reply_edns(settings, edns, arrival)),
-        limit: match arrival.over {
+        edns: edns.map(|edns| reply_edns(settings, edns, context)),
+        limit: match context.transport {
             Transport::Udp => payload,
             Transport::Tcp | Transport::Tls | Transport::Https | Transport::Quic => u16::MAX,
         },
         order: settings.order,
-        turn: mix(arrival.turn),
+        turn: mix(context.turn),
     }
 }
 
-fn reply_edns<'t>(settings: &'t Settings, edns: &Edns, arrival: &Arrival) -> ReplyEdns<'t> {
-    // How long an HTTP connection may be idle is a matter of HTTP.
-    let has_idle_time = matches!(arrival.over, Transport::Tcp | Transport::Tls);
-    // Where everybody can read the message, padding hides nothing (RFC 7830 section 6). Over QUIC hickory encodes.
-    let can_pad = matches!(arrival.over, Transport::Tls | Transport::Https);
+fn reply_edns<'t>(settings: &'t Settings, edns: &Edns, context: &QueryContext) -> ReplyEdns<'t> {
+    // Over HTTPS, the idle timeout belongs to HTTP.
+    let has_idle_time = matches!(context.transport, Transport::Tcp | Transport::Tls);
+    // Without encryption, padding hides nothing (RFC 7830 section 6). Over QUIC, hickory encodes the reply.
+    let can_pad = matches!(context.transport, Transport::Tls | Transport::Https);
     let tenths = u16::try_from(settings.tcp_idle.as_millis() / 100).unwrap_or(u16::MAX);
     ReplyEdns {
         payload: settings.udp_max,
@@ -321,7 +321,7 @@ fn reply_edns<'t>(settings: &'t Settings, edns: &Edns, arrival: &Arrival) -> Rep
             .as_ref()
             .filter(|_| edns.wants_nsid)
             .map(String::as_bytes),
-        cookie: edns.cookie.and(arrival.cookie),
+        cookie: edns.cookie.and(context.cookie),
         keepalive: (edns.wants_keepalive && has_idle_time).then_some(tenths),
         is_padded: edns.wants_padding && can_pad,
         error: None,
@@ -331,7 +331,7 @@ fn reply_edns<'t>(settings: &'t Settings, edns: &Edns, arrival: &Arrival) -> Rep
 // === impl Reply ===
 
 impl Reply<'_> {
-    /// Visits the records, all but OPT, section by section, until `visit` breaks.
+    /// Visits all records except OPT, section by section, until `visit` breaks.
     pub fn visit_records<'a>(
         &'a self,
         question: &'a Name,
@@ -344,7 +344,7 @@ impl Reply<'_> {
             turn: self.turn,
         };
         match &self.body {
-            Body::Code | Body::ByTcp => ControlFlow::Continue(()),
+            Body::Empty | Body::RetryOverTcp => ControlFlow::Continue(()),
             Body::Chaos(text) => visit(Record::answer(question, 0, Data::Txt(text))),
             Body::Answer(answer) => answer.visit_records(context, visit),
         }
@@ -353,13 +353,13 @@ impl Reply<'_> {
     /// Returns the class of the records.
     pub fn class(&self) -> u16 {
         match &self.body {
-            Body::Code | Body::ByTcp | Body::Answer(_) => CLASS_IN,
+            Body::Empty | Body::RetryOverTcp | Body::Answer(_) => CLASS_IN,
             Body::Chaos(_) => CLASS_CH,
         }
     }
 
-    /// Returns for how many seconds the reply may be kept: the TTL of its answer section, which is one RRset; without
-    /// one, that of its SOA record (RFC 8484 section 5.1). `None`: nothing says so.
+    /// Returns for how many seconds HTTP caches may store the reply (RFC 8484 section 5.1). This is the TTL of the
+    /// answer section, which is one RRset, or that of the SOA record. `None` means that the reply has neither.
     pub fn max_age(&self, query: &Query) -> Option<u32> {
         let mut first = None;
         let _ = self.visit_records(&query.name, |record| {

@@ -1,4 +1,4 @@
-//! The response policy, question by question, and what it leaves to the writer.
+//! The response policy, question by question, and its result in the encoded reply.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -38,19 +38,19 @@ fn settings() -> Settings {
     }
 }
 
-/// A question, or what is wrong with it.
+/// The varying parts of a query.
 #[derive(Clone, Copy)]
-struct Asked {
+struct TestQuery {
     name: &'static str,
     rtype: u16,
     class: u16,
     opcode: u8,
     version: u8,
-    /// Octets that the client takes; `None`: it does not say.
+    /// UDP payload size in the OPT record. `None` means no OPT record.
     payload: Option<u16>,
 }
 
-const ASKED: Asked = Asked {
+const QUERY: TestQuery = TestQuery {
     name: "db.prod.global",
     rtype: 1,
     class: 1,
@@ -59,12 +59,12 @@ const ASKED: Asked = Asked {
     payload: Some(1232),
 };
 
-fn packet(asked: Asked) -> Vec<u8> {
-    let has_edns = u8::from(asked.payload.is_some());
+fn packet(fields: TestQuery) -> Vec<u8> {
+    let has_edns = u8::from(fields.payload.is_some());
     let mut packet = vec![
         0xab,
         0xcd,
-        asked.opcode << 3,
+        fields.opcode << 3,
         0,
         0,
         1,
@@ -75,36 +75,36 @@ fn packet(asked: Asked) -> Vec<u8> {
         0,
         has_edns,
     ];
-    for label in asked.name.split('.') {
+    for label in fields.name.split('.') {
         packet.push(label.len() as u8);
         packet.extend(label.as_bytes());
     }
     packet.push(0);
-    packet.extend([asked.rtype.to_be_bytes(), asked.class.to_be_bytes()].concat());
-    if let Some(payload) = asked.payload {
-        // Who are you, and how long may I stay?
+    packet.extend([fields.rtype.to_be_bytes(), fields.class.to_be_bytes()].concat());
+    if let Some(payload) = fields.payload {
+        // NSID and keepalive.
         let options = b"\x00\x03\x00\x00\x00\x0b\x00\x00";
         packet.extend([0, 0, 41]);
         packet.extend(payload.to_be_bytes());
-        packet.extend([0, asked.version, 0, 0, 0, options.len() as u8]);
+        packet.extend([0, fields.version, 0, 0, 0, options.len() as u8]);
         packet.extend(options);
     }
     packet
 }
 
-const ARRIVAL: Arrival = Arrival {
-    over: Transport::Udp,
+const CONTEXT: QueryContext = QueryContext {
+    transport: Transport::Udp,
     client: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
     rate_limit: RateLimit::Within,
     turn: 0,
     cookie: None,
 };
 
-/// What a reply says in short: code, extended error, AA, TC, and whether there is an answer.
-fn told(now: &Published, asked: Asked, arrival: Arrival) -> Option<String> {
-    let (settings, packet) = (settings(), packet(asked));
+/// Summarizes a reply: response code, extended error, AA, TC, number of answers, and NSID.
+fn summary(now: &Published, fields: TestQuery, context: QueryContext) -> Option<String> {
+    let (settings, packet) = (settings(), packet(fields));
     let query = parse(&packet);
-    let reply = respond(&settings, now, &query, &arrival)?;
+    let reply = respond(&settings, now, &query, &context)?;
     let mut out = vec![0; 65_535];
     let written = write(&reply, &query, &packet, &mut out);
     assert!(written.length <= usize::from(reply.limit));
@@ -126,131 +126,135 @@ fn told(now: &Published, asked: Asked, arrival: Arrival) -> Option<String> {
 }
 
 #[test]
-fn every_question_gets_what_the_policy_says() {
+fn policy_decides_the_reply_to_each_kind_of_question() {
     let now = published(shop());
-    for (case, asked, expected) in [
-        ("a name", ASKED, "0, AA, 5 answers, NSID"),
+    for (case, fields, expected) in [
+        ("a name", QUERY, "0, AA, 5 answers, NSID"),
         (
             "without EDNS",
-            Asked {
+            TestQuery {
                 payload: None,
-                ..ASKED
+                ..QUERY
             },
             "0, AA, 5 answers",
         ),
-        ("no such type", Asked { rtype: 16, ..ASKED }, "0, AA, NSID"),
+        (
+            "no such type",
+            TestQuery { rtype: 16, ..QUERY },
+            "0, AA, NSID",
+        ),
         (
             "no such name",
-            Asked {
+            TestQuery {
                 name: "nope.global",
-                ..ASKED
+                ..QUERY
             },
             "3, AA, NSID",
         ),
         (
-            "elsewhere",
-            Asked {
+            "outside the zone",
+            TestQuery {
                 name: "example.com",
-                ..ASKED
+                ..QUERY
             },
             "5, error 20, NSID",
         ),
         (
             "any class",
-            Asked {
+            TestQuery {
                 class: 255,
-                ..ASKED
+                ..QUERY
             },
             "0, 5 answers, NSID",
         ),
         (
             "no such class",
-            Asked { class: 4, ..ASKED },
+            TestQuery { class: 4, ..QUERY },
             "5, error 21, NSID",
         ),
         (
-            "a transfer",
-            Asked {
+            "AXFR",
+            TestQuery {
                 rtype: 252,
-                ..ASKED
+                ..QUERY
             },
             "5, error 21, NSID",
         ),
         (
-            "a small transfer",
-            Asked {
+            "IXFR",
+            TestQuery {
                 rtype: 251,
-                ..ASKED
+                ..QUERY
             },
             "5, error 21, NSID",
         ),
-        ("OPT", Asked { rtype: 41, ..ASKED }, "4, NSID"),
+        ("OPT", TestQuery { rtype: 41, ..QUERY }, "4, NSID"),
         (
             "TKEY",
-            Asked {
+            TestQuery {
                 rtype: 249,
-                ..ASKED
+                ..QUERY
             },
             "4, NSID",
         ),
         (
             "MAILA",
-            Asked {
+            TestQuery {
                 rtype: 254,
-                ..ASKED
+                ..QUERY
             },
             "4, NSID",
         ),
         (
             "any type",
-            Asked {
+            TestQuery {
                 rtype: 255,
-                ..ASKED
+                ..QUERY
             },
             "0, AA, 5 answers, NSID",
         ),
         (
-            "EDNS of tomorrow",
-            Asked {
+            "unknown EDNS version",
+            TestQuery {
                 version: 1,
-                ..ASKED
+                ..QUERY
             },
             "16",
         ),
-        ("an update", Asked { opcode: 5, ..ASKED }, "4, NSID"),
+        ("UPDATE", TestQuery { opcode: 5, ..QUERY }, "4, NSID"),
         (
-            "who are you",
-            Asked {
+            "id.server",
+            TestQuery {
                 name: "id.server",
                 rtype: 16,
                 class: 3,
-                ..ASKED
+                ..QUERY
             },
             "0, 1 answers, NSID",
         ),
         (
-            "another type of it",
-            Asked {
+            "another type of id.server",
+            TestQuery {
                 name: "id.server",
                 rtype: 1,
                 class: 3,
-                ..ASKED
+                ..QUERY
             },
             "5, error 21, NSID",
         ),
         (
-            "what nobody wants told",
-            Asked {
+            "version.bind, not configured",
+            TestQuery {
                 name: "version.bind",
                 rtype: 16,
                 class: 3,
-                ..ASKED
+                ..QUERY
             },
             "5, error 21, NSID",
         ),
     ] {
         assert_eq!(
-            told(&now, asked, ARRIVAL).as_deref(),
+            summary(&now, fields, CONTEXT).as_deref(),
             Some(expected),
             "{case}"
         );
@@ -258,18 +262,18 @@ fn every_question_gets_what_the_policy_says() {
 }
 
 #[test]
-fn who_it_is_and_which_version_are_told_if_the_operator_wants_them_told() {
+fn chaos_texts_are_returned_if_configured() {
     let now = published(shop());
-    let told = |settings: &Settings, name, rtype| {
-        let query = parse(&packet(Asked {
+    let chaos_text = |settings: &Settings, name, rtype| {
+        let query = parse(&packet(TestQuery {
             name,
             rtype,
             class: query::CLASS_CH,
-            ..ASKED
+            ..QUERY
         }));
-        match respond(settings, &now, &query, &ARRIVAL).unwrap().body {
+        match respond(settings, &now, &query, &CONTEXT).unwrap().body {
             Body::Chaos(text) => Some(String::from_utf8(text.to_vec()).unwrap()),
-            Body::Code | Body::ByTcp | Body::Answer(_) => None,
+            Body::Empty | Body::RetryOverTcp | Body::Answer(_) => None,
         }
     };
     let quiet = Settings {
@@ -282,21 +286,25 @@ fn who_it_is_and_which_version_are_told_if_the_operator_wants_them_told() {
     };
     for (name, text) in [("id.server", "global-dns-0"), ("version.bind", "1.2.3")] {
         for rtype in [RecordType::TXT, RecordType::ANY] {
-            assert_eq!(told(&open, name, rtype.0).as_deref(), Some(text), "{name}");
-            assert_eq!(told(&quiet, name, rtype.0), None, "{name}");
+            assert_eq!(
+                chaos_text(&open, name, rtype.0).as_deref(),
+                Some(text),
+                "{name}"
+            );
+            assert_eq!(chaos_text(&quiet, name, rtype.0), None, "{name}");
         }
-        assert_eq!(told(&open, name, 1), None, "{name}");
+        assert_eq!(chaos_text(&open, name, 1), None, "{name}");
     }
-    assert_eq!(told(&open, "hostname.bind", 16), None);
+    assert_eq!(chaos_text(&open, "hostname.bind", 16), None);
 }
 
 #[test]
-fn the_table_may_be_missing_or_too_old() {
+fn missing_or_expired_table_gets_servfail() {
     let expired = Published {
         is_expired: true,
         ..published(shop())
     };
-    let ask = |now: &Published| told(now, ASKED, ARRIVAL);
+    let ask = |now: &Published| summary(now, QUERY, CONTEXT);
     assert_eq!(
         ask(&Published::default()).as_deref(),
         Some("2, error 14, NSID")
@@ -307,35 +315,35 @@ fn the_table_may_be_missing_or_too_old() {
 }
 
 #[test]
-fn who_may_not_ask_or_asks_too_fast_gets_little() {
+fn denied_or_rate_limited_client_gets_minimal_reply_or_none() {
     let now = published(shop());
-    let malformed = Asked { opcode: 5, ..ASKED };
-    let stranger = Arrival {
+    let malformed = TestQuery { opcode: 5, ..QUERY };
+    let stranger = QueryContext {
         client: [198, 51, 100, 1].into(),
-        ..ARRIVAL
+        ..CONTEXT
     };
-    let (slip, over) = (
-        Arrival {
+    let (slipped, dropped) = (
+        QueryContext {
             rate_limit: RateLimit::Slip,
-            ..ARRIVAL
+            ..CONTEXT
         },
-        Arrival {
+        QueryContext {
             rate_limit: RateLimit::Drop,
-            ..ARRIVAL
+            ..CONTEXT
         },
     );
-    let little = Some("5, error 18".to_owned());
-    assert_eq!(told(&now, ASKED, stranger), little);
-    assert_eq!(told(&now, malformed, stranger), little);
-    assert_eq!(told(&now, ASKED, slip), Some("0, TC".to_owned()));
-    // By TCP it would be as wrong.
-    assert_eq!(told(&now, malformed, slip), None);
-    assert_eq!(told(&now, ASKED, over), None);
+    let refused = Some("5, error 18".to_owned());
+    assert_eq!(summary(&now, QUERY, stranger), refused);
+    assert_eq!(summary(&now, malformed, stranger), refused);
+    assert_eq!(summary(&now, QUERY, slipped), Some("0, TC".to_owned()));
+    // Over TCP, this message would be rejected, too.
+    assert_eq!(summary(&now, malformed, slipped), None);
+    assert_eq!(summary(&now, QUERY, dropped), None);
     assert_eq!(
-        told(
+        summary(
             &now,
-            ASKED,
-            Arrival {
+            QUERY,
+            QueryContext {
                 rate_limit: RateLimit::Drop,
                 ..stranger
             }
@@ -344,16 +352,16 @@ fn who_may_not_ask_or_asks_too_fast_gets_little() {
     );
 }
 
-/// Who may not be the one who asked must not be sent more than was asked.
+/// The source address may be forged, so the reply must not amplify the query.
 #[test]
-fn a_refusal_is_hardly_longer_than_the_question() {
-    let (now, settings, packet) = (published(shop()), settings(), packet(ASKED));
+fn refusal_is_hardly_longer_than_the_query() {
+    let (now, settings, packet) = (published(shop()), settings(), packet(QUERY));
     let query = parse(&packet);
-    for over in [Transport::Udp, Transport::Tcp] {
-        let stranger = Arrival {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let stranger = QueryContext {
             client: [198, 51, 100, 1].into(),
-            over,
-            ..ARRIVAL
+            transport,
+            ..CONTEXT
         };
         let reply = respond(&settings, &now, &query, &stranger).unwrap();
         let edns = reply.edns.unwrap();
@@ -365,17 +373,17 @@ fn a_refusal_is_hardly_longer_than_the_question() {
 }
 
 #[test]
-fn a_reply_tells_the_serial_of_the_table_that_it_is_of() {
+fn reply_has_the_serial_of_its_table() {
     let (now, settings) = (published(shop()), settings());
     for (name, rtype) in [("global", 6), ("nope.global", 1)] {
-        let packet = packet(Asked {
+        let packet = packet(TestQuery {
             name,
             rtype,
             payload: None,
-            ..ASKED
+            ..QUERY
         });
         let query = parse(&packet);
-        let reply = respond(&settings, &now, &query, &ARRIVAL).unwrap();
+        let reply = respond(&settings, &now, &query, &CONTEXT).unwrap();
         assert_eq!((reply.serial, now.serial), (1_790_000_000, 1_790_000_000));
         let mut out = [0; 512];
         let length = write(&reply, &query, &packet, &mut out).length;
@@ -386,14 +394,22 @@ fn a_reply_tells_the_serial_of_the_table_that_it_is_of() {
 }
 
 #[test]
-fn a_reply_is_as_long_as_client_server_and_transport_allow() {
+fn reply_limit_follows_from_client_server_and_transport() {
     let now = Published::default();
     let settings = settings();
-    let limit = |payload, over| {
-        let query = parse(&packet(Asked { payload, ..ASKED }));
-        respond(&settings, &now, &query, &Arrival { over, ..ARRIVAL })
-            .unwrap()
-            .limit
+    let limit = |payload, transport| {
+        let query = parse(&packet(TestQuery { payload, ..QUERY }));
+        respond(
+            &settings,
+            &now,
+            &query,
+            &QueryContext {
+                transport,
+                ..CONTEXT
+            },
+        )
+        .unwrap()
+        .limit
     };
     for (payload, expected) in [
         (None, 512),
@@ -405,29 +421,37 @@ fn a_reply_is_as_long_as_client_server_and_transport_allow() {
     ] {
         assert_eq!(limit(payload, Transport::Udp), expected, "{payload:?}");
     }
-    for over in [
+    for transport in [
         Transport::Tcp,
         Transport::Tls,
         Transport::Https,
         Transport::Quic,
     ] {
-        assert_eq!(limit(None, over), 65_535);
+        assert_eq!(limit(None, transport), 65_535);
     }
 }
 
 #[test]
-fn idle_times_are_told_where_a_connection_has_one() {
+fn keepalive_is_returned_only_over_tcp_and_tls() {
     let now = Published::default();
     let settings = settings();
-    let keepalive = |over, wants: bool| {
-        let mut packet = packet(ASKED);
+    let keepalive = |transport, wants: bool| {
+        let mut packet = packet(QUERY);
         if !wants {
-            // An option that nobody knows.
+            // An unknown option.
             let end = packet.len();
             packet[end - 3] = 0xff;
         }
         let query = parse(&packet);
-        let reply = respond(&settings, &now, &query, &Arrival { over, ..ARRIVAL });
+        let reply = respond(
+            &settings,
+            &now,
+            &query,
+            &QueryContext {
+                transport,
+                ..CONTEXT
+            },
+        );
         reply.unwrap().edns.unwrap().keepalive
     };
     // In tenths of a second (RFC 7828 section 3.1).
@@ -439,7 +463,7 @@ fn idle_times_are_told_where_a_connection_has_one() {
 }
 
 #[test]
-fn replies_say_how_long_they_may_be_kept() {
+fn max_age_is_the_ttl_of_the_answer_or_soa() {
     let zone = crate::zone::Zone {
         name: "global".parse().unwrap(),
         ttl: 7,
@@ -452,13 +476,13 @@ fn replies_say_how_long_they_may_be_kept() {
         ..settings()
     };
     let age = |now: &Published, name: &'static str, rtype: u16| {
-        let asked = Asked {
+        let fields = TestQuery {
             name,
             rtype,
-            ..ASKED
+            ..QUERY
         };
-        let query = parse(&packet(asked));
-        let reply = respond(&settings, now, &query, &ARRIVAL).unwrap();
+        let query = parse(&packet(fields));
+        let reply = respond(&settings, now, &query, &CONTEXT).unwrap();
         reply.max_age(query.as_ref().unwrap())
     };
     let now = published(shop());
@@ -476,18 +500,18 @@ fn replies_say_how_long_they_may_be_kept() {
     assert_eq!(age(&Published::default(), "db.prod.global", 1), None);
 }
 
-/// The first row's host in the answer to the query of this number for `db.prod.global`.
+/// Returns the host of the first row in the answer for `db.prod.global`. `number` is the number of the query.
 fn first_host<'t>(
     settings: &'t Settings,
     now: &'t Published,
     packet: &[u8],
     number: u32,
 ) -> &'t str {
-    let arrival = Arrival {
+    let context = QueryContext {
         turn: number,
-        ..ARRIVAL
+        ..CONTEXT
     };
-    let reply = respond(settings, now, &parse(packet), &arrival).unwrap();
+    let reply = respond(settings, now, &parse(packet), &context).unwrap();
     let Body::Answer(crate::zone::Answer::Data(_, view, rtype)) = &reply.body else {
         panic!("{:?}", reply.body)
     };
@@ -514,14 +538,14 @@ fn every_endpoint_is_first_equally_often_for_every_client_and_type() {
                 order,
                 ..settings()
             };
-            // A with AAAA, as stub resolvers ask; and SRV, too.
+            // A with AAAA, like the queries of stub resolvers, and with SRV.
             for types in [&[1, 28][..], &[1, 28, 33]] {
                 let packets: Vec<Vec<u8>> = types
                     .iter()
                     .map(|rtype| {
-                        packet(Asked {
+                        packet(TestQuery {
                             rtype: *rtype,
-                            ..ASKED
+                            ..QUERY
                         })
                     })
                     .collect();

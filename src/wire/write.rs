@@ -1,12 +1,13 @@
-//! [`Reply`] → bytes. A writer without rules of its own: it renders what [`respond`](super::respond()) decided, as far
-//! as it fits.
+//! Encodes a [`Reply`] to bytes. The writer makes no decisions except for truncation.
 //!
-//! OPT is reserved first (RFC 6891 section 7). Records are written whole or not at all, and so are the RRsets of the
-//! additional section; TC is set if and only if the answer section is incomplete (RFC 2181 section 9). Owner names point
-//! into the question, which is echoed as it came, so they take the case that was asked in; SRV targets are written out,
-//! lower case (RFC 2782).
+//! Space for OPT is reserved first (RFC 6891 section 7). A record is written completely or not at all. The same holds
+//! for an RRset of the additional section. TC is set if and only if the answer section is incomplete (RFC 2181 section
+//! 9).
+//!
+//! Owner names are compressed to pointers into the question. The question is echoed unchanged, so owner names have its
+//! case. SRV targets are not compressed and are in lower case (RFC 2782).
 
-mod own_name;
+mod name_addresses;
 mod record;
 
 use std::ops::ControlFlow;
@@ -17,16 +18,16 @@ use super::query::{CLASS_IN, HEADER, Query, Reject, option};
 use super::respond::{Body, PADDING_BLOCK, Reply, ReplyEdns};
 use crate::zone::{Answer, AnswerContext, Name, RecordType, Section};
 
-/// What was written.
+/// The result of writing a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Octets.
+    /// Length in octets.
     pub length: usize,
     /// The answer section is incomplete, and TC is set.
     pub is_truncated: bool,
 }
 
-/// Writes a reply to the message `packet`, which `query` was read from. `out` takes at least 512 octets.
+/// Writes the reply to the message `packet` into `out`. `query` is the parsed message. `out` has at least 512 octets.
 pub fn write(
     reply: &Reply<'_>,
     query: &Result<Query, Reject>,
@@ -38,8 +39,8 @@ pub fn write(
     let mut message = Message::new(out, limit - opt);
     message.put_question(query, packet);
     let is_complete = match (&reply.body, query) {
-        (Body::ByTcp, _) => false,
-        (Body::Code, _) | (_, Err(_)) => true,
+        (Body::RetryOverTcp, _) => false,
+        (Body::Empty, _) | (_, Err(_)) => true,
         (Body::Answer(_) | Body::Chaos(_), Ok(query)) => message.put_sections(reply, query),
     };
     message.limit = limit;
@@ -49,8 +50,8 @@ pub fn write(
     message.finish(reply, packet, !is_complete)
 }
 
-/// Returns the octets of a message with a whole answer section: header, question, the records, and an OPT record without
-/// options.
+/// Returns the length of a message with the complete answer section: header, question, records, and an OPT record
+/// without options.
 pub fn whole_answer(answer: &Answer<'_>, question: &Name) -> usize {
     let mut octets = HEADER + question.wire().len() + 4 + OPT;
     let _ = answer.visit_records(AnswerContext::new(question, 0), |record| {
@@ -71,13 +72,13 @@ const ANSWER: usize = 1;
 const AUTHORITY: usize = 2;
 const ADDITIONAL: usize = 3;
 
-/// Octets of an OPT record without options.
+/// Length of an OPT record without options.
 const OPT: usize = 11;
 
-/// No record of ours is longer, with a header before it: a name or a text has at most 256 octets.
+/// Maximum length of a record with a header before it. A name or a text has at most 256 octets.
 const LONGEST_RECORD: usize = 512;
 
-/// A message that is being written.
+/// An unfinished message.
 struct Message<'o> {
     out: &'o mut [u8],
     length: usize,
@@ -89,7 +90,7 @@ struct Message<'o> {
 // === impl Message ===
 
 impl<'o> Message<'o> {
-    /// Leaves room for the header.
+    /// Creates an empty message with space for the header.
     fn new(out: &'o mut [u8], limit: usize) -> Self {
         Self {
             out,
@@ -111,9 +112,9 @@ impl<'o> Message<'o> {
         }
     }
 
-    /// Writes the records as far as they fit; `false` if the answer section is incomplete.
+    /// Writes the records that fit. Returns `false` if the answer section is incomplete.
     fn put_sections(&mut self, reply: &Reply<'_>, query: &Query) -> bool {
-        if let Some(is_complete) = self.put_own_name(reply) {
+        if let Some(is_complete) = self.put_name_addresses(reply) {
             return is_complete;
         }
         let mut is_complete = true;
@@ -135,7 +136,7 @@ impl<'o> Message<'o> {
         let [p1, p2] = edns.payload.to_be_bytes();
         let high = (reply.rcode.0 >> 4 & 0xff) as u8; // masked to eight bits
         let flags = if edns.dnssec_ok { 0x80 } else { 0 };
-        let [l1, l2] = (length as u16).to_be_bytes(); // some hundred octets, and less than a block of padding
+        let [l1, l2] = (length as u16).to_be_bytes(); // a few hundred octets, and less than a block of padding
         if !self.put(&[0, t1, t2, p1, p2, high, 0, flags, 0, l1, l2]) {
             return;
         }
@@ -159,18 +160,18 @@ impl<'o> Message<'o> {
 
     fn put_option(&mut self, code: u16, value: &[u8]) {
         let [c1, c2] = code.to_be_bytes();
-        let [l1, l2] = (value.len() as u16).to_be_bytes(); // options of ours have at most some 100 octets
+        let [l1, l2] = (value.len() as u16).to_be_bytes(); // at most a block of padding
         let _ = self.put(&[c1, c2, l1, l2]) && self.put(value);
     }
 
-    /// Returns how many octets of padding fill the message up, as far as there is room. What comes before OPT is there.
+    /// Returns the length of the padding, which is limited by the free space. Everything before OPT has been written.
     fn padding(&self, edns: &ReplyEdns<'_>) -> usize {
         let length = self.length + opt_length(edns);
         let missing = length.next_multiple_of(PADDING_BLOCK) - length;
         missing.min(self.limit - length)
     }
 
-    /// Makes the message longer by so many octets; `None` if it may not be so long.
+    /// Extends the message by this many octets. Returns `None` if it would exceed its limit.
     #[inline]
     fn room(&mut self, octets: usize) -> Option<&mut [u8]> {
         let start = self.length;
@@ -182,13 +183,13 @@ impl<'o> Message<'o> {
         Some(&mut self.out[start..end])
     }
 
-    /// Writes octets, all or none.
+    /// Writes all octets, or none if they do not fit.
     fn put(&mut self, octets: &[u8]) -> bool {
         let room = self.room(octets.len());
         room.map(|room| room.copy_from_slice(octets)).is_some()
     }
 
-    /// Writes the header, last, when the counts are known.
+    /// Writes the header. It is last because it contains the counts.
     fn finish(self, reply: &Reply<'_>, packet: &[u8], is_truncated: bool) -> Written {
         let (opcode, rd) = (packet[2] & 0x78, packet[2] & 0x01);
         let aa = if reply.authoritative { 0x04 } else { 0 };
@@ -206,7 +207,7 @@ impl<'o> Message<'o> {
     }
 }
 
-/// Octets of our OPT record, without what fills a padded message up.
+/// Returns the length of an OPT record without the content of its padding.
 fn opt_length(edns: &ReplyEdns<'_>) -> usize {
     let option = |length: Option<usize>| length.map_or(0, |length| 4 + length);
     OPT + option(edns.nsid.map(<[u8]>::len))

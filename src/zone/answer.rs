@@ -1,17 +1,17 @@
-//! The answering algorithm: the only place that chooses between data, NODATA, NXDOMAIN, REFUSED and SERVFAIL.
+//! The choice of an answer: data, NODATA, NXDOMAIN, REFUSED or SERVFAIL. No other module makes this choice.
 
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 
 use super::reading::{Pointers, Reading, Scope, View, same_port};
 use super::{RecordType, Zone};
-use crate::table::{Endpoint, Published, Repeats};
+use crate::table::{Duplicate, Endpoint, Published};
 use crate::zone::{Name, Zones, read};
 
-/// What a question gets. Malformed and unsupported messages end earlier, in [`respond`](crate::wire::respond()).
+/// The answer to a question. [`respond`](crate::wire::respond()) handles malformed and unsupported messages earlier.
 #[derive(Clone, Debug)]
 pub enum Answer<'t> {
-    /// Rows of one type; there is at least one.
+    /// Rows of one type, at least one.
     Data(&'t Zone, View<'t>, RecordType),
     /// The zone's SOA record.
     Soa(&'t Zone),
@@ -27,7 +27,7 @@ pub enum Answer<'t> {
     NoData(&'t Zone),
     /// The name does not exist (RFC 2308 section 2.1).
     NxDomain(&'t Zone),
-    /// Not in our zones.
+    /// The name is in no zone of this server.
     Refused,
     /// There is no table yet.
     NotReady,
@@ -38,11 +38,11 @@ pub enum Answer<'t> {
 /// One row of an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'t> {
-    /// The endpoint that the row is of.
+    /// The endpoint of the row.
     pub endpoint: &'t Endpoint,
-    /// Its data.
+    /// The data of the row.
     pub data: RowData,
-    /// The first row of its endpoint, in the table's order.
+    /// Whether this is the first row of its endpoint, in the order of the table.
     pub is_first: bool,
 }
 
@@ -51,11 +51,11 @@ pub struct Row<'t> {
 pub enum RowData {
     /// A or AAAA.
     Address(IpAddr),
-    /// SRV: the port number; the target is the endpoint's name.
+    /// SRV: the port number. The target is the name of the endpoint.
     Srv(u16),
 }
 
-/// Answers a question about what is current.
+/// Answers a question from the current table.
 pub fn answer_question<'t>(
     zones: &'t Zones,
     now: &'t Published,
@@ -63,20 +63,21 @@ pub fn answer_question<'t>(
     rtype: RecordType,
 ) -> Answer<'t> {
     match &now.table {
-        // As a secondary server that lost its primary (RFC 1035 section 3.3.13, EXPIRE): the zone as a whole.
-        Some(_) if now.is_expired && zones.of(name).is_some() => Answer::Expired,
+        // Like the zone of a secondary server that lost its primary (RFC 1035 section 3.3.13, EXPIRE), the whole zone
+        // fails.
+        Some(_) if now.is_expired && zones.find(name).is_some() => Answer::Expired,
         Some(table) => answer(read(zones, table, name), rtype),
-        None if zones.of(name).is_none() => Answer::Refused,
+        None if zones.find(name).is_none() => Answer::Refused,
         None => Answer::NotReady,
     }
 }
 
-/// Chooses the answer for a name that has been read.
+/// Chooses the answer for the meaning of a name.
 pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
     match reading {
-        Reading::Outside => Answer::Refused, // not our zone
+        Reading::Outside => Answer::Refused, // no zone of this server
         Reading::Missing(zone, _) => Answer::NxDomain(zone), // RFC 2308 section 2.1
-        Reading::Empty(zone) => Answer::NoData(zone), // RFC 8020: something exists below
+        Reading::Empty(zone) => Answer::NoData(zone), // RFC 8020: names exist below
         Reading::Apex(zone) => match rtype {
             RecordType::SOA | RecordType::ANY => Answer::Soa(zone),
             RecordType::NS => Answer::Ns(zone),
@@ -92,13 +93,13 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
         },
         Reading::NsHost(zone) => {
             let owns = |rtype: &RecordType| addresses_of(zone, *rtype).next().is_some();
-            match choose(rtype, owns) {
+            match choose_type(rtype, owns) {
                 Some(rtype) => Answer::Address(zone, rtype),
                 None => Answer::NoData(zone),
             }
         }
         Reading::View(zone, view) => {
-            match choose(rtype, |rtype| view.has_rows(*rtype)) {
+            match choose_type(rtype, |rtype| view.has_rows(*rtype)) {
                 Some(rtype) => Answer::Data(zone, view, rtype),
                 None => Answer::NoData(zone), // RFC 2308 section 2.2
             }
@@ -106,8 +107,9 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
     }
 }
 
-/// Settles the type of an answer: what was asked for, or for ANY the first type that there is (RFC 8482 section 4.1).
-fn choose(rtype: RecordType, owns: impl Fn(&RecordType) -> bool) -> Option<RecordType> {
+/// Chooses the type of an answer: the type of the question, or for ANY the first type with records (RFC 8482 section
+/// 4.1).
+fn choose_type(rtype: RecordType, owns: impl Fn(&RecordType) -> bool) -> Option<RecordType> {
     match rtype {
         RecordType::ANY => RecordType::OF_SERVICES.into_iter().find(owns),
         rtype => Some(rtype)
@@ -116,7 +118,7 @@ fn choose(rtype: RecordType, owns: impl Fn(&RecordType) -> bool) -> Option<Recor
     }
 }
 
-/// Returns the type of an address's record.
+/// Returns the record type of an address.
 pub fn rtype_of(address: IpAddr) -> RecordType {
     match address {
         IpAddr::V4(_) => RecordType::A,
@@ -124,7 +126,7 @@ pub fn rtype_of(address: IpAddr) -> RecordType {
     }
 }
 
-/// Returns the addresses of `ns.dns.Z` that are of one type.
+/// Returns the addresses of `ns.dns.Z` of one type.
 pub fn addresses_of(zone: &Zone, rtype: RecordType) -> impl Iterator<Item = IpAddr> {
     let addresses = zone.ns_addresses.iter().copied();
     addresses.filter(move |ip| rtype_of(*ip) == rtype)
@@ -133,7 +135,7 @@ pub fn addresses_of(zone: &Zone, rtype: RecordType) -> impl Iterator<Item = IpAd
 // === impl View ===
 
 impl<'t> View<'t> {
-    /// Visits the rows of one type, each once (RFC 2181 section 5), in the table's order, until `visit` breaks.
+    /// Visits the distinct rows of one type (RFC 2181 section 5) in the order of the table, until `visit` breaks.
     pub fn visit_rows(
         &self,
         rtype: RecordType,
@@ -156,7 +158,7 @@ impl<'t> View<'t> {
         self.endpoints().try_for_each(|endpoint| {
             let mut is_first = true;
             for address in &endpoint.addresses {
-                if rtype_of(address.ip) == rtype && !repeats(address.repeats, self.scope) {
+                if rtype_of(address.ip) == rtype && !is_duplicate(address.duplicate, self.scope) {
                     let data = RowData::Address(address.ip);
                     visit(Row {
                         endpoint,
@@ -174,9 +176,9 @@ impl<'t> View<'t> {
         self.endpoints().try_for_each(|endpoint| {
             let mut last = None;
             for port in &endpoint.ports {
-                // Ports are sorted by number: two names for one number are one SRV record at the bare name.
+                // Ports are sorted by number. Without `_P._R.`, two names of one number are one SRV record.
                 let is_row = match self.port {
-                    Some(asked) => same_port(port, asked),
+                    Some(wanted) => same_port(port, wanted),
                     None => last != Some(port.number),
                 };
                 if is_row {
@@ -194,11 +196,11 @@ impl<'t> View<'t> {
         })
     }
 
-    /// Tells whether there is a row of this type.
+    /// Returns whether there is a row of this type.
     pub fn has_rows(&self, rtype: RecordType) -> bool {
-        match (self.own_name(), rtype) {
-            (Some(own), RecordType::A) => return !own.v4.is_empty(),
-            (Some(own), RecordType::AAAA) => return !own.v6.is_empty(),
+        match (self.name_addresses(), rtype) {
+            (Some(addresses), RecordType::A) => return !addresses.v4.is_empty(),
+            (Some(addresses), RecordType::AAAA) => return !addresses.v6.is_empty(),
             _ => {}
         }
         self.visit_rows(rtype, &mut |_| ControlFlow::Break(()))
@@ -206,10 +208,12 @@ impl<'t> View<'t> {
     }
 }
 
-/// Tells whether an address was already in the answer, for a name of this scope.
-fn repeats(repeats: Repeats, scope: Scope) -> bool {
-    match (repeats, scope) {
-        (Repeats::Nothing, _) | (_, Scope::Host) | (Repeats::Service, Scope::Cluster) => false,
-        (Repeats::Service, Scope::Service) | (Repeats::Cluster, _) => true,
+/// Returns whether an earlier endpoint of this scope has the same address.
+fn is_duplicate(duplicate: Duplicate, scope: Scope) -> bool {
+    match (duplicate, scope) {
+        (Duplicate::None, _) | (_, Scope::Host) | (Duplicate::OtherCluster, Scope::Cluster) => {
+            false
+        }
+        (Duplicate::OtherCluster, Scope::Service) | (Duplicate::SameCluster, _) => true,
     }
 }

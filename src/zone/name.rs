@@ -1,28 +1,28 @@
-//! The name of a question, in wire format and lower case, with its labels found.
+//! The name of a question, in wire format and lower case, with an index of its labels.
 //!
-//! It lives on the stack of whoever answers: a name has at most 255 octets and 127 labels (RFC 1035 section 2.3.4).
+//! It needs no allocation: a name has at most 255 octets and 127 labels (RFC 1035 section 2.3.4).
 
 use std::fmt;
 
 use super::ZoneName;
 
-/// A domain name, lower case (ASCII only: RFC 4343), absolute.
+/// An absolute domain name in lower case. Only ASCII letters are converted (RFC 4343).
 #[derive(Clone)]
 pub struct Name {
     octets: [u8; 255],
-    /// Octets used, root label included.
+    /// Number of octets, including the root label.
     length: u8,
-    /// Where each label's length octet is, without the root's.
+    /// Offset of the length octet of each label, except the root.
     starts: [u8; 127],
-    /// Labels, without the root.
+    /// Number of labels, without the root.
     count: u8,
 }
 
 // === impl Name ===
 
 impl Name {
-    /// Reads an uncompressed name at the start of `bytes`. `None` if it runs off the end, has more than 255 octets, or
-    /// has a compression pointer or another label type, which no question needs.
+    /// Reads an uncompressed name at the start of `bytes`. Returns `None` if the name is incomplete, has more than 255
+    /// octets, or has a compression pointer or another label type, which no question needs.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut name = Self {
             octets: [0; 255],
@@ -38,21 +38,21 @@ impl Name {
                 return None;
             }
             let label = bytes.get(at..end)?;
-            // Length octets are below 64, so they pass through the folding of letters unchanged.
+            // Length octets are below 64, so the conversion of letters does not change them.
             for (to, from) in name.octets[at..end].iter_mut().zip(label) {
                 *to = from.to_ascii_lowercase();
             }
             if label_length == 0 {
-                name.length = end as u8; // at most 255: checked above
+                name.length = end as u8; // at most 255, checked above
                 return Some(name);
             }
-            *name.starts.get_mut(usize::from(name.count))? = at as u8; // below `end`
+            *name.starts.get_mut(usize::from(name.count))? = at as u8; // less than `end`
             name.count += 1;
             at = end;
         }
     }
 
-    /// Reads a name as people write it, absolute whether or not it ends in a dot.
+    /// Parses the text of a name. The name is absolute, with or without a final dot.
     pub fn from_text(text: &str) -> Option<Self> {
         let mut wire = Vec::with_capacity(text.len() + 2);
         let text = text.strip_suffix('.').unwrap_or(text);
@@ -78,7 +78,7 @@ impl Name {
         usize::from(self.count)
     }
 
-    /// Returns where label `index` starts in [`Name::wire`]; past the last label, where the root is.
+    /// Returns the offset of label `index` in [`Name::wire`]. Past the last label, returns the offset of the root.
     pub fn start_of(&self, index: usize) -> usize {
         match self.starts[..self.count()].get(index) {
             Some(start) => usize::from(*start),
@@ -86,7 +86,7 @@ impl Name {
         }
     }
 
-    /// Returns label `index`, counted from the left, if it is ASCII text.
+    /// Returns label `index`, counted from the left, if it is ASCII.
     pub fn label(&self, index: usize) -> Option<&str> {
         let label = &self.octets[self.start_of(index) + 1..self.start_of(index + 1)];
         std::str::from_utf8(label)
@@ -94,12 +94,12 @@ impl Name {
             .filter(|label| label.is_ascii())
     }
 
-    /// Tells whether the name is a zone's apex or lies below it.
+    /// Returns whether the name is the apex of a zone or below it.
     pub fn is_below(&self, zone: &ZoneName) -> bool {
         let above = self.wire().len().checked_sub(zone.wire().len());
-        above.is_some_and(|at| {
-            self.wire()[at..] == *zone.wire()
-                && (0..=self.count()).any(|index| self.start_of(index) == at)
+        above.is_some_and(|start| {
+            self.wire()[start..] == *zone.wire()
+                && (0..=self.count()).any(|index| self.start_of(index) == start)
         })
     }
 }
@@ -111,8 +111,8 @@ impl fmt::Debug for Name {
 }
 
 impl fmt::Display for Name {
-    /// Writes the name as in a zone file: `\.` and `\DDD` where a label holds more than host names do (RFC 1035
-    /// section 5.1), so that a hostile name cannot forge a log line.
+    /// Writes the name as in a zone file. Octets that are not valid in host names are escaped as `\.` or `\DDD` (RFC
+    /// 1035 section 5.1), so that a name cannot forge a log line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.count == 0 {
             return f.write_str(".");
@@ -121,7 +121,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Writes labels, each with a dot behind.
+/// Writes labels, each with a final dot.
 pub(super) fn write_labels<'n>(
     f: &mut fmt::Formatter<'_>,
     labels: impl Iterator<Item = &'n [u8]>,

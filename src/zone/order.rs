@@ -1,4 +1,4 @@
-//! The order of rows in an answer. The set is the same whatever the order.
+//! The order of rows in an answer. The set of rows does not depend on it.
 
 use std::ops::{ControlFlow, Range};
 
@@ -10,25 +10,25 @@ use crate::table::Origin;
 /// The order of rows in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Each answer starts at a random row; the others follow in the table's order.
+    /// Each answer starts at a random row. The others follow in the order of the table.
     Rotate,
-    /// Each answer has an order of its own.
+    /// Each answer has a random order.
     Shuffle,
-    /// Rows of this cluster first, both parts rotated.
+    /// Rows of this cluster come first. Both parts are rotated.
     LocalFirst,
-    /// As in the table: by cluster and hostname.
+    /// The order of the table: by cluster and hostname.
     Stable,
 }
 
-/// The most rows that are shuffled: no message holds more (65,535 octets, 16 for each).
-const SHUFFLED: usize = 4096;
-/// Rows that are shuffled without an allocation: most names have fewer.
+/// Maximum number of rows that are shuffled. No message has more: it has at most 65,535 octets, 16 for each row.
+const MAX_SHUFFLED: usize = 4096;
+/// Number of rows that are shuffled without an allocation. Most names have fewer.
 const INLINE: usize = 32;
 
-/// Turns a count of queries into a number without a pattern. The counts of one client's queries have a pattern: a client
-/// that asks for A and AAAA in turn asks for A at even counts only, and would never get the second of two rows first.
+/// Maps a query count to a number without a pattern. The counts of one client's queries have a pattern. A client that
+/// queries A and AAAA in turn has only even counts for A, and would never get the second of two rows first.
 ///
-/// No two counts give the same number. The constants are those of the hash function `lowbias32`.
+/// The mapping is a bijection. The constants are those of the hash function `lowbias32`.
 pub fn mix(count: u32) -> u32 {
     let mixed = (count ^ count >> 16).wrapping_mul(0x7feb_352d);
     let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x846c_a68b);
@@ -49,14 +49,14 @@ pub fn visit_rows<'t>(
         Order::Rotate => rotate(view, rtype, turn, |_| true, &mut visit),
         Order::LocalFirst => {
             rotate(view, rtype, turn, is_local, &mut visit)?;
-            // With one number for both, parts of the same length would start with rows of the same place.
+            // With the same number, two parts of equal length would always start at the same index.
             rotate(view, rtype, mix(turn), |row| !is_local(row), &mut visit)
         }
         Order::Shuffle => shuffle(view, rtype, turn, visit),
     }
 }
 
-/// Visits the rows that are `wanted`, starting with the one whose turn it is.
+/// Visits the rows that are `wanted`. `turn` selects the first one.
 fn rotate<'t>(
     view: &View<'t>,
     rtype: RecordType,
@@ -104,7 +104,7 @@ fn visit_part<'t>(
     }
 }
 
-/// Visits the rows shuffled. They are collected first, which allocates if there are more than [`INLINE`].
+/// Visits the rows in random order. They are collected first, which allocates memory for more than [`INLINE`] rows.
 fn shuffle<'t>(
     view: &View<'t>,
     rtype: RecordType,
@@ -112,10 +112,10 @@ fn shuffle<'t>(
     visit: impl FnMut(Row<'t>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let mut drawn: SmallVec<[Row<'t>; INLINE]> = SmallVec::new();
-    // If there are more rows than a message holds, a window of them moves along.
+    // If there are more rows than a message can have, `turn` selects a window of them.
     let _ = rotate(view, rtype, turn, |_| true, &mut |row| {
         drawn.push(row);
-        match drawn.len() < SHUFFLED {
+        match drawn.len() < MAX_SHUFFLED {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         }

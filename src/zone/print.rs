@@ -1,7 +1,7 @@
-//! The whole table as a zone file (RFC 1035 section 5) that Knot, NSD and BIND load without a complaint.
+//! Writes the whole table as a zone file (RFC 1035 section 5). Knot, NSD and BIND load it without warnings.
 //!
-//! Which names there are is listed here; what each one owns is [`read()`] and answered like any question, so the file
-//! cannot differ from the answers. The one exception is the address of `ns.dns.Z` if it is not known: `NS_STAND_IN`.
+//! This module only lists the names. Their records come from [`read()`] and [`answer()`], so the file matches the
+//! answers. The exception is the address of `ns.dns.Z`, if it is unknown: `NS_PLACEHOLDER`.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -12,11 +12,11 @@ use super::records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Sectio
 use super::{Name, RecordType, Zone, ZoneKind, Zones, answer, read, reverse};
 use crate::table::{Published, Service, Table};
 
-/// Address of `ns.dns.Z` in a zone file if this server's is not known: that of any server that loads the file. Name servers
-/// refuse a zone whose name server has no address.
-const NS_STAND_IN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+/// Address of `ns.dns.Z` in a zone file, if the address of this server is unknown. It means the server that loads the
+/// file. Name servers reject a zone if its name server has no address.
+const NS_PLACEHOLDER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A zone file that is being written.
+/// A zone file in progress.
 struct ZoneFile<'t> {
     zones: &'t Zones,
     table: &'t Table,
@@ -24,7 +24,7 @@ struct ZoneFile<'t> {
     text: String,
 }
 
-/// Writes a zone as a zone file; an empty text before the first complete table.
+/// Returns a zone as a zone file. Before the first complete table, the file is empty.
 pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
     let Some(table) = &published.table else {
         return String::new();
@@ -37,35 +37,35 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
     };
     let apex = &zone.name;
     let (version, ns_host) = (format!("dns-version.{apex}"), format!("ns.dns.{apex}"));
-    file.put(apex.as_str(), zone, &[RecordType::SOA, RecordType::NS]);
-    file.put(&version, zone, &[RecordType::TXT]);
-    file.put(&ns_host, zone, &[RecordType::A, RecordType::AAAA]);
-    // A server of this zone alone leads on to those within it, and knows that the names above them exist.
+    file.write_records(apex.as_str(), zone, &[RecordType::SOA, RecordType::NS]);
+    file.write_records(&version, zone, &[RecordType::TXT]);
+    file.write_records(&ns_host, zone, &[RecordType::A, RecordType::AAAA]);
+    // A server of this zone alone delegates its child zones, and knows that the names above them exist.
     for child in zones.children(zone) {
         let ns_host = format!("ns.dns.{}", child.name);
-        file.put(child.name.as_str(), child, &[RecordType::NS]);
-        file.put(&ns_host, child, &[RecordType::A, RecordType::AAAA]);
+        file.write_records(child.name.as_str(), child, &[RecordType::NS]);
+        file.write_records(&ns_host, child, &[RecordType::A, RecordType::AAAA]);
     }
     if zone.kind == ZoneKind::Forward {
         let owners = owner_names(zone, table).into_iter();
-        // A service `ns` in namespace `dns` does not have its name: that is written above.
+        // The name of a service `ns` in namespace `dns` is the name server's, which is written above.
         for owner in owners.filter(|owner| *owner != ns_host) {
-            file.put(&owner, zone, &RecordType::OF_SERVICES);
+            file.write_records(&owner, zone, &RecordType::OF_SERVICES);
         }
     }
     let ranges = reverse::range_of_zone(zone).into_iter();
     for address in ranges.flat_map(|range| table.addresses_in(range)) {
-        file.put(&reverse::name_of(address), zone, &[RecordType::PTR]);
+        file.write_records(&reverse::name_of(address), zone, &[RecordType::PTR]);
     }
     file.text
 }
 
-/// Gives an address to the name servers of zones that have none.
+/// Returns the zones with a placeholder for each missing address of a name server.
 fn with_name_servers(zones: &Zones) -> Zones {
     let with_address = |zone: &Zone| {
         let mut zone = zone.clone();
         if zone.ns_addresses.is_empty() {
-            zone.ns_addresses.push(NS_STAND_IN);
+            zone.ns_addresses.push(NS_PLACEHOLDER);
         }
         zone
     };
@@ -75,14 +75,14 @@ fn with_name_servers(zones: &Zones) -> Zones {
 // === impl ZoneFile ===
 
 impl ZoneFile<'_> {
-    /// Writes the records of these types that a name owns in a zone.
-    fn put(&mut self, owner: &str, zone: &Zone, rtypes: &[RecordType]) {
+    /// Writes the records of a name in a zone that have these types.
+    fn write_records(&mut self, owner: &str, zone: &Zone, rtypes: &[RecordType]) {
         let Some(question) = Name::from_text(owner) else {
-            return; // longer than any question
+            return; // the name is too long for a question
         };
-        let within = self.zones.of(&question);
-        if within.is_none_or(|within| within.name != zone.name) {
-            return; // a nested zone of ours begins above it
+        let nearest = self.zones.find(&question);
+        if nearest.is_none_or(|nearest| nearest.name != zone.name) {
+            return; // the name is in a child zone
         }
         let context = AnswerContext::new(&question, self.serial);
         for rtype in rtypes {
@@ -147,7 +147,7 @@ impl fmt::Display for RecordName<'_> {
 
 // === Names ===
 
-/// Lists the names that own records of services, in both families, sorted.
+/// Returns the names that own records of services, canonical and short, sorted.
 pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for service in table
@@ -168,7 +168,7 @@ pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
     names
 }
 
-/// Adds a service's names below `base`.
+/// Adds the names of a service at and below `base`.
 fn add_names(names: &mut BTreeSet<String>, service: &Service, base: &str) {
     for endpoint in &service.endpoints {
         let (host, cluster) = (&endpoint.hostname, &endpoint.cluster);

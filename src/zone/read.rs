@@ -1,28 +1,29 @@
-//! The grammar of owner names, the only one: a name → what it stands for.
+//! Implements the grammar of owner names.
 //!
-//! | name | stands for |
+//! | name | meaning |
 //! |---|---|
-//! | `S.N.Z`, `C.S.N.Z`, `H.C.S.N.Z` | all endpoints of a service, those of a cluster, one |
-//! | `_P._R.` before any of these | those having the port |
-//! | `S.Z`, `C.S.Z`, `H.C.S.Z` and their `_P._R.` forms | the short family: the same, for the namespace that owns `S` |
-//! | `Z`, `ns.dns.Z`, `dns-version.Z` | the zone itself |
+//! | `S.N.Z`, `C.S.N.Z`, `H.C.S.N.Z` | all endpoints of a service, its endpoints in one cluster, one endpoint |
+//! | `_P._R.` before any of these | the endpoints that have the port |
+//! | `S.Z`, `C.S.Z`, `H.C.S.Z` and their `_P._R.` forms | short names: the same, for the namespace that owns `S` |
+//! | `Z`, `ns.dns.Z`, `dns-version.Z` | names of the zone itself |
 //!
-//! A name exists iff it owns a record or an existing name lies below it (RFC 8020), which the apex of another zone that is
-//! served may be. Canonical names come before short ones: as long as anything in namespace `N` speaks of a service `S`,
-//! `S.N.Z` and all names below it are that service's, whether they exist or not. Somebody who calls a service like a
-//! namespace, and its cluster like a service there, would answer in its stead otherwise. An empty non-terminal, `N.Z`,
-//! yields to a short name.
+//! A name exists if it owns a record, or if an existing name is below it (RFC 8020). The existing name may be the apex
+//! of another zone.
+//!
+//! Canonical names come before short names. If namespace `N` has a service `S`, then `S.N.Z` and all names below it
+//! belong to that service, whether they exist or not. Otherwise, a service with the name of namespace `N`, in a cluster
+//! with the name `S`, could answer for them. An empty non-terminal, such as `N.Z`, does not hide a short name.
 
 use super::name::Name;
-use super::reading::{Reading, Scope, Targets, View, Why};
+use super::reading::{MissingReason, Reading, Scope, Targets, View};
 use super::reverse::read_reverse;
 use super::{Zone, ZoneKind, Zones};
 use crate::mirror::Port;
 use crate::table::{Endpoint, Service, Table};
 
-/// Reads a name.
+/// Interprets a name.
 pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> {
-    let Some(zone) = zones.of(name) else {
+    let Some(zone) = zones.find(name) else {
         return Reading::Outside;
     };
     let reading = read_in(zone, table, name);
@@ -33,78 +34,78 @@ pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> 
 }
 
 fn read_in<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
-    let below = name.count() - zone_labels(zone);
+    let below = name.count() - count_zone_labels(zone);
     let is_forward = zone.kind == ZoneKind::Forward;
     let is_own = below == 0 || name.label(below - 1) == Some("dns");
     if !is_forward && !is_own {
         return read_reverse(zone, table, name);
     }
-    // `_P._R.H.C.S.N` is the longest form.
+    // The longest form is `_P._R.H.C.S.N`.
     let mut labels = [""; 6];
     if below > labels.len() {
-        return Reading::Missing(zone, Why::NoForm);
+        return Reading::Missing(zone, MissingReason::NoForm);
     }
     for (index, to) in labels[..below].iter_mut().enumerate() {
         match name.label(index) {
             Some(label) => *to = label,
-            None => return Reading::Missing(zone, Why::NoForm),
+            None => return Reading::Missing(zone, MissingReason::NoForm),
         }
     }
     match &labels[..below] {
         [] => Reading::Apex(zone),
         ["ns", "dns"] => Reading::NsHost(zone),
         ["dns"] if !is_forward => Reading::Empty(zone),
-        _ if !is_forward => Reading::Missing(zone, Why::NoForm),
+        _ if !is_forward => Reading::Missing(zone, MissingReason::NoForm),
         ["dns-version"] => Reading::Version(zone),
         labels => below_apex(zone, table, name, labels),
     }
 }
 
 fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Reading<'t> {
-    let (prefix, path) = Prefix::of(labels);
+    let (prefix, path) = Prefix::split(labels);
     let tail = |own: usize| name.start_of(labels.len() - own);
     let canonical = match path {
         [scope @ .., service, namespace] => {
             let service = table.service(namespace, service);
-            match (service, find(service, scope, prefix, tail(2))) {
-                // Nobody else's name, then.
-                (Some(_), Found::Empty) => return Reading::Empty(zone),
-                (Some(_), Found::Nothing(why)) => return Reading::Missing(zone, why),
-                (_, found) => found,
+            match (service, look_up(service, scope, prefix, tail(2))) {
+                // The name belongs to the service of that namespace, even if it does not exist.
+                (Some(_), Lookup::Empty) => return Reading::Empty(zone),
+                (Some(_), Lookup::Missing(reason)) => return Reading::Missing(zone, reason),
+                (_, lookup) => lookup,
             }
         }
         [namespace]
             if prefix.is_none() && (table.has_names_in(namespace) || *namespace == "dns") =>
         {
-            Found::Empty
+            Lookup::Empty
         }
-        _ => Found::Nothing(Why::NoService),
+        _ => Lookup::Missing(MissingReason::NoService),
     };
     let canonical = match canonical {
-        Found::View(view) => return Reading::View(zone, view),
-        Found::Empty => None,
-        Found::Nothing(why) => Some(why),
+        Lookup::View(view) => return Reading::View(zone, view),
+        Lookup::Empty => None,
+        Lookup::Missing(reason) => Some(reason),
     };
     let short = match path {
-        [scope @ .., service] => match find_short(table, service, scope, prefix, tail(1)) {
-            Found::View(view) if hides_a_cluster(table, service, view.covered) => {
+        [scope @ .., service] => match look_up_short(table, service, scope, prefix, tail(1)) {
+            Lookup::View(view) if hides_cluster(table, service, view.covered) => {
                 let targets = Targets::Canonical(tail(0));
-                Found::View(View { targets, ..view })
+                Lookup::View(View { targets, ..view })
             }
-            found @ (Found::View(_) | Found::Empty | Found::Nothing(_)) => found,
+            lookup @ (Lookup::View(_) | Lookup::Empty | Lookup::Missing(_)) => lookup,
         },
-        [] => Found::Nothing(Why::NoForm),
+        [] => Lookup::Missing(MissingReason::NoForm),
     };
     match (canonical, short) {
-        (_, Found::View(view)) => Reading::View(zone, view),
-        (None, _) | (_, Found::Empty) => Reading::Empty(zone),
-        (Some(canonical), Found::Nothing(short)) => Reading::Missing(zone, canonical.max(short)),
+        (_, Lookup::View(view)) => Reading::View(zone, view),
+        (None, _) | (_, Lookup::Empty) => Reading::Empty(zone),
+        (Some(canonical), Lookup::Missing(short)) => Reading::Missing(zone, canonical.max(short)),
     }
 }
 
-/// Tells whether a namespace that is called like the service of a short name has a service that is called like a
-/// cluster of it: the names below `C.S.Z` are that service's.
-fn hides_a_cluster(table: &Table, namespace: &str, endpoints: &[Endpoint]) -> bool {
+/// Returns whether a canonical name hides the short name `C.S.Z` of a cluster: namespace `S` has a service `C`, which
+/// owns the names below `C.S.Z`.
+fn hides_cluster(table: &Table, namespace: &str, endpoints: &[Endpoint]) -> bool {
     let mut rest = endpoints;
     while let Some(Endpoint { cluster, .. }) = rest.first() {
         if table.service(namespace, cluster.as_str()).is_some() {
@@ -115,61 +116,62 @@ fn hides_a_cluster(table: &Table, namespace: &str, endpoints: &[Endpoint]) -> bo
     false
 }
 
-/// What precedes the labels of a service's name.
+/// The labels of a port and a protocol before a name.
 #[derive(Clone, Copy)]
 enum Prefix<'n> {
     None,
-    /// `_R.` alone: an empty non-terminal above SRV names.
+    /// `_R.` alone. It is an empty non-terminal above the names of SRV records.
     Protocol(&'n str),
     /// `_P._R.`
     Port(&'n str, &'n str),
 }
 
-enum Found<'t> {
+/// The result of a lookup in one service.
+enum Lookup<'t> {
     View(View<'t>),
     Empty,
-    Nothing(Why),
+    Missing(MissingReason),
 }
 
-/// Finds a name of the short family: what [`find`] finds, for the namespace that owns the short name.
-fn find_short<'t>(
+/// Looks up a short name in the namespace that owns it.
+fn look_up_short<'t>(
     table: &'t Table,
     service: &str,
     scope: &[&str],
     prefix: Prefix<'_>,
     tail: usize,
-) -> Found<'t> {
+) -> Lookup<'t> {
     match table.short_name(service).map(|short| &short.owner) {
-        Some(Ok(owner)) => find(table.service(owner.as_str(), service), scope, prefix, tail),
-        Some(Err(_)) => Found::Nothing(Why::NoOwner),
-        None => Found::Nothing(Why::NoService),
+        Some(Ok(owner)) => look_up(table.service(owner.as_str(), service), scope, prefix, tail),
+        Some(Err(_)) => Lookup::Missing(MissingReason::NoOwner),
+        None => Lookup::Missing(MissingReason::NoService),
     }
 }
 
-/// Finds what `scope`, the labels left of the service's, and `prefix` stand for.
-fn find<'t>(
+/// Looks up a name in a service. `scope` are the labels before the name of the service, `prefix` those before `scope`.
+fn look_up<'t>(
     service: Option<&'t Service>,
     scope: &[&str],
     prefix: Prefix<'_>,
     tail: usize,
-) -> Found<'t> {
+) -> Lookup<'t> {
     let Some(service) = service else {
-        return Found::Nothing(Why::NoService);
+        return Lookup::Missing(MissingReason::NoService);
     };
-    let Some((scope, covered, why)) = covered_by(service, scope) else {
-        return Found::Nothing(Why::NoForm);
+    let Some((scope, covered, reason)) = covered_by(service, scope) else {
+        return Lookup::Missing(MissingReason::NoForm);
     };
     match covered {
-        [] if service.endpoints.is_empty() => return Found::Nothing(Why::NoEndpoint),
-        [] => return Found::Nothing(why),
+        [] if service.endpoints.is_empty() => return Lookup::Missing(MissingReason::NoEndpoint),
+        [] => return Lookup::Missing(reason),
         [_, ..] => {}
     }
     let port = match prefix {
         Prefix::None => None,
-        Prefix::Protocol(protocol) => return find_protocol(covered, protocol),
+        Prefix::Protocol(protocol) => return look_up_protocol(covered, protocol),
         Prefix::Port(name, protocol) => match find_port(covered, name, protocol) {
             Some(port) => Some(port),
-            None => return Found::Nothing(Why::NoPort),
+            None => return Lookup::Missing(MissingReason::NoPort),
         },
     };
     let mut view = View {
@@ -177,47 +179,58 @@ fn find<'t>(
         scope,
         covered,
         port,
-        targets: Targets::Asked(tail),
-        shows_dead: true,
+        targets: Targets::SameFamily(tail),
+        includes_down: true,
     };
-    view.shows_dead = match view.own_name() {
-        Some(own) => own.shows_dead,
+    view.includes_down = match view.name_addresses() {
+        Some(own) => own.includes_down,
         None => {
             let is_host = scope == Scope::Host;
             let down = service.gateway_down;
-            down.shows_dead(is_host, view.endpoints())
+            down.includes_down(is_host, view.endpoints())
         }
     };
-    Found::View(view)
+    Lookup::View(view)
 }
 
-/// Returns the endpoints that the labels left of the service's cover, and what is missing if there is none; `None` if no
-/// name has so many labels.
-fn covered_by<'t>(service: &'t Service, scope: &[&str]) -> Option<(Scope, &'t [Endpoint], Why)> {
+/// Returns the endpoints that `scope` covers, and the reason that applies if there is none. Returns `None` if `scope`
+/// has too many labels.
+fn covered_by<'t>(
+    service: &'t Service,
+    scope: &[&str],
+) -> Option<(Scope, &'t [Endpoint], MissingReason)> {
     Some(match scope {
-        [] => (Scope::Service, &service.endpoints, Why::NoEndpoint),
-        [cluster] => (Scope::Cluster, service.in_cluster(cluster), Why::NoCluster),
+        [] => (
+            Scope::Service,
+            &service.endpoints,
+            MissingReason::NoEndpoint,
+        ),
+        [cluster] => (
+            Scope::Cluster,
+            service.in_cluster(cluster),
+            MissingReason::NoCluster,
+        ),
         [host, cluster] => {
-            let why = match service.in_cluster(cluster) {
-                [] => Why::NoCluster,
-                [_, ..] => Why::NoHost,
+            let reason = match service.in_cluster(cluster) {
+                [] => MissingReason::NoCluster,
+                [_, ..] => MissingReason::NoHost,
             };
-            (Scope::Host, service.at_host(cluster, host), why)
+            (Scope::Host, service.at_host(cluster, host), reason)
         }
         _ => return None,
     })
 }
 
-/// Finds what `_R.` before a name stands for.
-fn find_protocol<'t>(covered: &[Endpoint], protocol: &str) -> Found<'t> {
+/// Looks up `_R.` before a name.
+fn look_up_protocol<'t>(covered: &[Endpoint], protocol: &str) -> Lookup<'t> {
     let mut ports = covered.iter().flat_map(|endpoint| &endpoint.ports);
     match ports.any(|port| port.name.is_some() && port.protocol.label() == protocol) {
-        true => Found::Empty,
-        false => Found::Nothing(Why::NoPort),
+        true => Lookup::Empty,
+        false => Lookup::Missing(MissingReason::NoPort),
     }
 }
 
-/// Finds the port that `_P._R.` before a name stands for.
+/// Returns the port of `_P._R.` before a name.
 fn find_port<'t>(covered: &'t [Endpoint], name: &str, protocol: &str) -> Option<&'t Port> {
     let mut ports = covered.iter().flat_map(|endpoint| &endpoint.ports);
     ports.find(|port| port.is_named(name, protocol))
@@ -226,8 +239,8 @@ fn find_port<'t>(covered: &'t [Endpoint], name: &str, protocol: &str) -> Option<
 // === impl Prefix ===
 
 impl<'n> Prefix<'n> {
-    /// Splits the labels with underscores off (RFC 2782).
-    fn of<'l>(labels: &'l [&'n str]) -> (Self, &'l [&'n str]) {
+    /// Splits the labels with underscores from the others (RFC 2782).
+    fn split<'l>(labels: &'l [&'n str]) -> (Self, &'l [&'n str]) {
         let underscored = |label: &&'n str| label.strip_prefix('_');
         match (
             labels.first().and_then(underscored),
@@ -247,6 +260,6 @@ impl<'n> Prefix<'n> {
     }
 }
 
-fn zone_labels(zone: &Zone) -> usize {
+fn count_zone_labels(zone: &Zone) -> usize {
     zone.name.as_str().matches('.').count()
 }

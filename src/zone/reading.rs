@@ -1,98 +1,99 @@
-//! What an owner name can be read as.
+//! The meaning of an owner name.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::Zone;
 use crate::mirror::{Port, ServiceKey};
-use crate::table::{Endpoint, OwnName, Service, Table};
+use crate::table::{Endpoint, NameAddresses, Service, Table};
 
-/// What a name is read as.
+/// The meaning of a name.
 #[derive(Clone, Debug)]
 pub enum Reading<'t> {
-    /// In none of our zones.
+    /// The name is in no zone of this server.
     Outside,
-    /// A zone's apex.
+    /// The apex of a zone.
     Apex(&'t Zone),
     /// `ns.dns.Z`: this server.
     NsHost(&'t Zone),
     /// `dns-version.Z` (Kubernetes DNS specification section 2.2).
     Version(&'t Zone),
-    /// An empty non-terminal: no records, but names below.
+    /// An empty non-terminal. It has no records, but names exist below it.
     Empty(&'t Zone),
-    /// A service, or a part of it.
+    /// A service or a part of it.
     View(&'t Zone, View<'t>),
-    /// An address, in a reverse zone.
+    /// An address in a reverse zone.
     Pointers(&'t Zone, Pointers<'t>),
-    /// No such name, and why.
-    Missing(&'t Zone, Why),
+    /// The name does not exist.
+    Missing(&'t Zone, MissingReason),
 }
 
-/// A service as an owner name shows it.
+/// The part of a service that an owner name stands for.
 #[derive(Clone, Debug)]
 pub struct View<'t> {
     /// The service.
     pub service: &'t Service,
-    /// Which of its endpoints the name stands for.
+    /// The scope of the name within the service.
     pub scope: Scope,
-    /// Those endpoints, before ports and liveness are looked at.
+    /// The endpoints in that scope, whatever their ports and liveness.
     pub covered: &'t [Endpoint],
     /// The port of a `_P._R.` name.
     pub port: Option<&'t Port>,
-    /// What follows `H.C.` in an SRV target.
+    /// The form of SRV targets.
     pub targets: Targets,
-    /// Endpoints whose gateway is down are answered too: decided once per owner name (rule M4).
-    pub shows_dead: bool,
+    /// Whether endpoints with a gateway that is down are included. This is decided once for each owner name (rule M4).
+    pub includes_down: bool,
 }
 
-/// The names that SRV targets are: always names of the service itself, with its addresses.
+/// The form of SRV targets. A target is always a name of the service itself, with its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Targets {
-    /// Those of the family that was asked for: the question's name from label `S` on, which starts at this octet.
-    Asked(usize),
-    /// The canonical ones, because some of the short family are another service's: `S.N.`, and the zone, which starts
-    /// at this octet of the question's name.
+    /// The form of the question, canonical or short: `H.C.` and the question's name from label `S` on. That label
+    /// starts at this octet.
+    SameFamily(usize),
+    /// The canonical form, because some of the short names belong to another service: `H.C.S.N.` and the zone. The zone
+    /// starts at this octet of the question's name.
     Canonical(usize),
 }
 
-/// Which endpoints of a service an owner name stands for.
+/// The scope of an owner name within a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Every cluster's.
+    /// The endpoints of all clusters.
     Service,
-    /// One cluster's.
+    /// The endpoints of one cluster.
     Cluster,
     /// One endpoint.
     Host,
 }
 
-/// Why a name does not exist: how far it could be read.
+/// The reason for which a name does not exist. The reasons are ordered by how much of the name was resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
-    /// No name of ours has this form.
+pub enum MissingReason {
+    /// The name has an unknown form.
     NoForm,
-    /// No endpoint has such an address.
+    /// No endpoint has the address.
     NoAddress,
-    /// There is no such service.
+    /// The service does not exist.
     NoService,
-    /// A short name that belongs to no namespace.
+    /// No namespace owns the short name.
     NoOwner,
-    /// The service has no endpoint at all.
+    /// The service has no endpoint.
     NoEndpoint,
-    /// The service has no endpoint in such a cluster.
+    /// The service has no endpoint in the cluster.
     NoCluster,
-    /// The cluster has no endpoint of such a name.
+    /// The cluster has no endpoint with the hostname.
     NoHost,
-    /// No endpoint has such a port.
+    /// No endpoint has the port.
     NoPort,
 }
 
 /// The endpoints that have an address.
 #[derive(Clone, Copy, Debug)]
 pub struct Pointers<'t> {
-    /// The table that they are in.
+    /// The table of the endpoints.
     pub table: &'t Table,
-    /// The services that have such endpoints.
+    /// The services of the endpoints.
     pub services: &'t BTreeSet<ServiceKey>,
     /// The address.
     pub address: IpAddr,
@@ -101,29 +102,29 @@ pub struct Pointers<'t> {
 // === impl View ===
 
 impl<'t> View<'t> {
-    /// Returns the endpoints that the name answers with, dead or alive as rule M4 decided.
+    /// Returns the endpoints of the answer, filtered by port and by rule M4.
     pub fn endpoints(&self) -> impl Iterator<Item = &'t Endpoint> + Clone + use<'t> {
-        let (shows_dead, port) = (self.shows_dead, self.port);
+        let (includes_down, port) = (self.includes_down, self.port);
         let has_port = move |endpoint: &Endpoint| match port {
             None => true,
             Some(port) => endpoint.ports.iter().any(|own| same_port(own, port)),
         };
         self.covered
             .iter()
-            .filter(move |e| (shows_dead || e.alive) && has_port(e))
+            .filter(move |e| (includes_down || e.alive) && has_port(e))
     }
 
-    /// Returns what the service's own name shows, if this is it: the rows of A and AAAA, ready to be written.
-    pub fn own_name(&self) -> Option<&'t OwnName> {
+    /// Returns the precomputed A and AAAA rows, if the name is the service's own name.
+    pub fn name_addresses(&self) -> Option<&'t NameAddresses> {
         let is_own = self.scope == Scope::Service && self.port.is_none();
-        is_own.then_some(&self.service.own_name)
+        is_own.then_some(&self.service.name_addresses)
     }
 }
 
 // === impl Pointers ===
 
 impl<'t> Pointers<'t> {
-    /// Returns every endpoint with the address, dead or alive: a name of one endpoint is never filtered (rule M4).
+    /// Returns every endpoint with the address, alive or not. A name of one endpoint is never filtered (rule M4).
     pub fn endpoints(&self) -> impl Iterator<Item = (&'t Service, &'t Endpoint)> + Clone + use<'t> {
         let Self {
             table,
@@ -145,14 +146,14 @@ impl<'t> Pointers<'t> {
             })
     }
 
-    /// Returns the TTL of the records, which is one for all of them (RFC 2181 section 5.2): the smallest of the services'.
+    /// Returns the common TTL of the records (RFC 2181 section 5.2): the smallest TTL of the services.
     pub fn ttl(&self) -> u32 {
         let ttls = self.endpoints().map(|(service, _)| service.ttl);
         ttls.min().unwrap_or_default()
     }
 }
 
-/// Tells whether two ports have one `_P._R.` form.
+/// Returns whether two ports have the same name and protocol.
 pub(super) fn same_port(one: &Port, other: &Port) -> bool {
     one.name == other.name && one.protocol == other.protocol
 }

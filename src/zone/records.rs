@@ -1,7 +1,7 @@
-//! The records of an answer: their only list. The writer of replies, hickory's records, zone files and `explain` each
-//! render one [`Record`] after the other.
+//! Lists the records of an answer. The writer of replies, the conversion to hickory's records, zone files and `explain`
+//! all use this list.
 //!
-//! Names are made of parts, so that nothing is allocated for an answer.
+//! Names consist of borrowed parts, so that an answer needs no allocation.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
@@ -13,30 +13,31 @@ use super::{Answer, Name, Pointers, RecordType, RowData, Targets, View, Zone, Zo
 use crate::mirror::ServiceKey;
 use crate::table::Endpoint;
 
-/// SRV weight of every record: none is preferred (RFC 2782).
+/// Weight of every SRV record. All targets have the same weight (RFC 2782).
 pub const SRV_WEIGHT: u16 = 10;
 
 /// Version of the Kubernetes DNS specification at `dns-version.Z`.
 const DNS_VERSION: &str = "1.1.0";
 
-/// REFRESH, RETRY and EXPIRE of the SOA record, for secondaries that do not exist: two hours, half an hour, a day.
+/// REFRESH, RETRY and EXPIRE of the SOA record: two hours, half an hour, one day. There are no secondary servers that
+/// use them.
 const SOA_TIMERS: [u32; 3] = [7200, 1800, 86400];
 
-/// What the records of an answer depend on besides the answer.
+/// The context of an answer that determines its records.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerContext<'q> {
     /// The name of the question.
     pub question: &'q Name,
     /// SOA serial.
     pub serial: u32,
-    /// Order of the rows.
+    /// The order of the rows.
     pub order: Order,
-    /// Decides which row is first.
+    /// A number that selects the first row.
     pub turn: u32,
 }
 
 impl<'q> AnswerContext<'q> {
-    /// Leaves the rows in the table's order.
+    /// Makes a context that keeps the order of the table.
     pub fn new(question: &'q Name, serial: u32) -> Self {
         Self {
             question,
@@ -47,14 +48,14 @@ impl<'q> AnswerContext<'q> {
     }
 }
 
-/// One record. Its class is IN, except in the texts about this server that [`Reply`](crate::wire::Reply) adds.
+/// A record of class IN. Only the texts about this server that [`Reply`](crate::wire::Reply) adds have another class.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// Where it belongs.
+    /// Its section.
     pub section: Section,
     /// Its owner name.
     pub owner: RecordName<'a>,
-    /// Seconds.
+    /// Its TTL, seconds.
     pub ttl: u32,
     /// Its type and data.
     pub data: Data<'a>,
@@ -63,13 +64,13 @@ pub struct Record<'a> {
 /// A section of a message (RFC 1035 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// One RRset, whose owner is the name of the question.
+    /// One RRset. Its owner is the name of the question.
     Answer,
     /// The SOA record of a negative answer (RFC 2308 section 3).
     Authority,
-    /// Addresses of a target, RRset after RRset.
+    /// Addresses of a target, one RRset after the other.
     Additional {
-        /// The record of the answer section that has the target, counted from zero.
+        /// Index of the record in the answer section that has the target.
         of: usize,
     },
 }
@@ -85,7 +86,7 @@ pub enum Data<'a> {
     Srv {
         /// Port number.
         port: u16,
-        /// Host.
+        /// Name of the host.
         target: RecordName<'a>,
     },
     /// Name server.
@@ -105,19 +106,19 @@ pub struct Soa<'a> {
     serial: u32,
 }
 
-/// A name in a record, lower case, as its parts.
+/// A lower-case name in a record, as its parts.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordName<'a> {
-    /// The labels that it begins with.
+    /// The first labels.
     pub labels: Labels<'a>,
-    /// The rest, as octets of a name (RFC 1035 section 3.1).
+    /// The rest of the name, in wire format (RFC 1035 section 3.1).
     pub rest: &'a [u8],
 }
 
-/// The labels that a name in a record begins with.
+/// The first labels of a name in a record.
 #[derive(Clone, Copy, Debug)]
 pub enum Labels<'a> {
-    /// These, as octets of a name.
+    /// Fixed labels, in wire format.
     Fixed(&'static [u8]),
     /// `H.C` of an endpoint.
     Host(&'a Endpoint),
@@ -128,8 +129,8 @@ pub enum Labels<'a> {
 // === impl Answer ===
 
 impl Answer<'_> {
-    /// Visits the records of the answer section, then those of the authority section, then the additional ones, until
-    /// `visit` breaks.
+    /// Visits the records of the answer section, of the authority section, and of the additional section, until `visit`
+    /// breaks.
     pub fn visit_records<'a>(
         &'a self,
         context: AnswerContext<'a>,
@@ -164,7 +165,7 @@ impl Answer<'_> {
     }
 }
 
-/// Visits a record for each row, then the addresses of the targets.
+/// Visits a record for each row and then the addresses of the targets.
 fn visit_view<'a>(
     view: &'a View<'_>,
     rtype: RecordType,
@@ -188,7 +189,7 @@ fn visit_view<'a>(
     }
 }
 
-/// Visits the addresses of each SRV target, with the first of its rows.
+/// Visits the addresses of each SRV target, once for its first row.
 fn visit_targets<'a>(
     view: &'a View<'_>,
     context: AnswerContext<'a>,
@@ -214,7 +215,7 @@ fn visit_targets<'a>(
     })
 }
 
-/// Visits the NS record of a zone, and the addresses of its target.
+/// Visits the NS record of a zone and the addresses of its target.
 fn visit_name_server<'a>(
     zone: &'a Zone,
     context: AnswerContext<'a>,
@@ -242,7 +243,7 @@ fn visit_pointers<'a>(
     mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let ZoneKind::Reverse(below) = &zone.kind else {
-        return ControlFlow::Continue(()); // there are no names of addresses
+        return ControlFlow::Continue(()); // a forward zone has no names of addresses
     };
     let ttl = pointers.ttl();
     pointers.endpoints().try_for_each(|(service, endpoint)| {
@@ -262,7 +263,7 @@ impl<'a> Record<'a> {
     pub fn answer(question: &'a Name, ttl: u32, data: Data<'a>) -> Self {
         Self {
             section: Section::Answer,
-            owner: RecordName::of(question.wire()),
+            owner: RecordName::from_wire(question.wire()),
             ttl,
             data,
         }
@@ -271,7 +272,7 @@ impl<'a> Record<'a> {
     fn soa(section: Section, zone: &'a Zone, serial: u32) -> Self {
         Self {
             section,
-            owner: RecordName::of(zone.name.wire()),
+            owner: RecordName::from_wire(zone.name.wire()),
             ttl: zone.negative_ttl,
             data: Data::Soa(Soa { zone, serial }),
         }
@@ -281,7 +282,7 @@ impl<'a> Record<'a> {
 // === impl Data ===
 
 impl Data<'_> {
-    /// Returns the type.
+    /// Returns the record type.
     #[inline]
     pub fn rtype(&self) -> RecordType {
         match self {
@@ -327,9 +328,9 @@ impl<'a> Soa<'a> {
 // === impl RecordName ===
 
 impl<'a> RecordName<'a> {
-    /// Returns the name with these octets.
+    /// Returns the name with this wire format.
     #[inline]
-    fn of(rest: &'a [u8]) -> Self {
+    fn from_wire(rest: &'a [u8]) -> Self {
         let labels = Labels::Fixed(b"");
         Self { labels, rest }
     }
@@ -341,18 +342,18 @@ impl<'a> RecordName<'a> {
         Self { labels, rest }
     }
 
-    /// Returns the name of whom to write to about a zone.
+    /// Returns the mailbox of the person responsible for a zone (RNAME).
     fn hostmaster(zone: &'a Zone) -> Self {
         let labels = Labels::Fixed(b"\x0ahostmaster");
         let rest = zone.name.wire();
         Self { labels, rest }
     }
 
-    /// Returns the name of an endpoint in SRV records.
+    /// Returns the name of an endpoint as the target of an SRV record.
     #[inline]
     fn target(view: &'a View<'_>, question: &'a Name, endpoint: &'a Endpoint) -> Self {
         let (labels, at) = match view.targets {
-            Targets::Asked(at) => (Labels::Host(endpoint), at),
+            Targets::SameFamily(at) => (Labels::Host(endpoint), at),
             Targets::Canonical(at) => (Labels::HostOf(endpoint, &view.service.key), at),
         };
         let rest = &question.wire()[at..];

@@ -1,25 +1,25 @@
-//! Reverse zones, which are opt-in (`--reverse-zone`): names of addresses → the endpoints that have them.
+//! Reverse zones: the mapping from names of addresses to endpoints. They are opt-in (`--reverse-zone`).
 //!
-//! Synthetic endpoint IPs have a PTR record of the cluster's own DNS already, which names the mirror Service; who wants
-//! the name that all clusters share instead forwards the reverse zone here.
+//! The cluster's DNS already has PTR records for synthetic endpoint IPs, with the name of the mirror Service. If the
+//! reverse zone is forwarded to this server, its PTR records have the name that all clusters share.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
-use super::reading::{Pointers, Reading, Why};
+use super::reading::{MissingReason, Pointers, Reading};
 use super::{Name, Zone};
 use crate::table::Table;
 
-/// Reads a name below the apex of a reverse zone.
+/// Interprets a name below the apex of a reverse zone.
 pub(super) fn read_reverse<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
     let Some(range) = range_of(name) else {
-        return Reading::Missing(zone, Why::NoForm);
+        return Reading::Missing(zone, MissingReason::NoForm);
     };
     if range.start() != range.end() {
         return match table.has_address_in(range) {
             true => Reading::Empty(zone),
-            false => Reading::Missing(zone, Why::NoAddress),
+            false => Reading::Missing(zone, MissingReason::NoAddress),
         };
     }
     let address = *range.start();
@@ -32,7 +32,7 @@ pub(super) fn read_reverse<'t>(zone: &'t Zone, table: &'t Table, name: &Name) ->
                 address,
             },
         ),
-        None => Reading::Missing(zone, Why::NoAddress),
+        None => Reading::Missing(zone, MissingReason::NoAddress),
     }
 }
 
@@ -46,46 +46,46 @@ pub fn range_of(name: &Name) -> Option<RangeInclusive<IpAddr>> {
     match name.label(count)? {
         "in-addr" if count <= 4 => {
             let (mut low, mut high) = ([0; 4], [255; 4]);
-            for (at, digit) in digits.enumerate() {
-                (low[at], high[at]) = octet(digit?).map(|octet| (octet, octet))?;
+            for (index, digit) in digits.enumerate() {
+                (low[index], high[index]) = octet(digit?).map(|octet| (octet, octet))?;
             }
             Some(Ipv4Addr::from(low).into()..=Ipv4Addr::from(high).into())
         }
         "ip6" if count <= 32 => {
             let (mut low, mut high) = ([0; 32], [0xf; 32]);
-            for (at, digit) in digits.enumerate() {
-                (low[at], high[at]) = nibble(digit?).map(|nibble| (nibble, nibble))?;
+            for (index, digit) in digits.enumerate() {
+                (low[index], high[index]) = nibble(digit?).map(|nibble| (nibble, nibble))?;
             }
-            Some(of_nibbles(low).into()..=of_nibbles(high).into())
+            Some(join_nibbles(low).into()..=join_nibbles(high).into())
         }
         _ => None,
     }
 }
 
-/// Returns the addresses that a reverse zone is about.
+/// Returns the range of addresses of a reverse zone.
 pub fn range_of_zone(zone: &Zone) -> Option<RangeInclusive<IpAddr>> {
     range_of(&Name::from_text(zone.name.as_str())?)
 }
 
-/// Reads an octet as it is written in a name: decimal, without leading zeros.
+/// Parses an octet in a name: decimal, without leading zeros.
 fn octet(label: &str) -> Option<u8> {
     let is_canonical = label == "0" || !label.starts_with(['0', '+']);
     label.parse().ok().filter(|_| is_canonical)
 }
 
-/// Reads a hexadecimal digit; names are in lower case here.
+/// Parses a hexadecimal digit. Names are in lower case here.
 fn nibble(label: &str) -> Option<u8> {
     u8::from_str_radix(label, 16)
         .ok()
         .filter(|_| label.len() == 1)
 }
 
-fn of_nibbles(nibbles: [u8; 32]) -> Ipv6Addr {
+fn join_nibbles(nibbles: [u8; 32]) -> Ipv6Addr {
     let add = |all: u128, nibble: u8| all * 16 + u128::from(nibble);
     nibbles.into_iter().fold(0, add).into()
 }
 
-/// Returns the name of an address, absolute.
+/// Returns the absolute name of an address.
 pub fn name_of(address: IpAddr) -> String {
     match address {
         IpAddr::V4(v4) => {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_addresses_are_read_and_written() {
+    fn name_of_address_round_trips() {
         for address in ["10.96.0.7", "255.0.255.0", "2001:db8::1", "::"] {
             let address: IpAddr = address.parse().unwrap();
             let name = Name::from_text(&name_of(address)).unwrap();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn shorter_names_are_ranges() {
+    fn shorter_name_is_a_range_of_addresses() {
         let range = |name: &str| range_of(&Name::from_text(name).unwrap());
         let ends = |low: &str, high: &str| Some(low.parse().unwrap()..=high.parse().unwrap());
         assert_eq!(

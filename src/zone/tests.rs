@@ -19,7 +19,7 @@ fn shop() -> Table {
     ])
 }
 
-/// What a question gets, as one line: the records of the answer section, or why there are none.
+/// Returns the answer to a question as one line: the records of the answer section, or the negative result.
 fn ask(zones: &Zones, table: &Table, name: &str, rtype: RecordType) -> String {
     let name = Name::from_text(name).unwrap();
     let answer = answer(read(zones, table, &name), rtype);
@@ -42,12 +42,12 @@ fn ask(zones: &Zones, table: &Table, name: &str, rtype: RecordType) -> String {
     }
 }
 
-/// What the one table of owner names has not, which a test of `wire` reads.
+/// Cases that `src/wire/tests/owner_names.rs` does not cover.
 #[test]
-fn one_number_is_one_srv_record_and_one_family_has_no_address_of_the_other() {
+fn port_number_gives_one_srv_record_and_family_without_address_gives_nodata() {
     let (zones, table) = (zones(&["global"]), shop());
     for (name, rtype, expected) in [
-        // A number with two names, and a port without a name.
+        // One port number has two names, and one port has no name.
         (
             "west.db.prod.global",
             RecordType::SRV,
@@ -67,7 +67,7 @@ fn one_number_is_one_srv_record_and_one_family_has_no_address_of_the_other() {
 }
 
 #[test]
-fn the_longest_zone_decides() {
+fn name_belongs_to_the_longest_zone() {
     let (zones, table) = (zones(&["global", "svc.global"]), shop());
     assert_eq!(
         ask(&zones, &table, "db.prod.svc.global", RecordType::AAAA),
@@ -92,7 +92,7 @@ fn the_longest_zone_decides() {
 }
 
 #[test]
-fn names_above_a_zone_within_a_zone_exist() {
+fn name_above_a_child_zone_exists() {
     let zones = zones(&[
         "global",
         "a.b.c.global",
@@ -105,7 +105,7 @@ fn names_above_a_zone_within_a_zone_exist() {
     ]);
     let table = shop();
     let cases = [
-        // Empty non-terminals, of the zone that they are in.
+        // Empty non-terminals above a child zone
         ("c.global", "NODATA global."),
         ("b.c.global", "NODATA global."),
         ("deep.a.b.c.global", "NODATA a.b.c.global."),
@@ -114,7 +114,7 @@ fn names_above_a_zone_within_a_zone_exist() {
         ("2.1.10.in-addr.arpa", "NODATA 10.in-addr.arpa."),
         ("2.ip6.arpa", "NODATA ip6.arpa."),
         ("d.0.1.0.0.2.ip6.arpa", "NODATA ip6.arpa."),
-        // What is beside them does not exist.
+        // Siblings do not exist.
         ("d.global", "NXDOMAIN global."),
         ("bc.global", "NXDOMAIN global."),
         ("a.c.global", "NXDOMAIN global."),
@@ -124,16 +124,16 @@ fn names_above_a_zone_within_a_zone_exist() {
         ("2.10.in-addr.arpa", "NXDOMAIN 10.in-addr.arpa."),
         ("1.1.10.in-addr.arpa", "NXDOMAIN 10.in-addr.arpa."),
         ("3.ip6.arpa", "NXDOMAIN ip6.arpa."),
-        // Names with records keep them.
+        // Names keep their records.
         ("db.prod.global", "A 10.96.0.1, A 10.96.0.2, A 10.96.0.3"),
-        // Above every zone.
+        // Outside every zone
         ("arpa", "REFUSED"),
     ];
     for (name, expected) in cases {
         let answer = ask(&zones, &table, name, RecordType::A);
         assert_eq!(answer, expected, "{name}");
     }
-    // A label ends like the name, whose first length octet reads `1`.
+    // The last octets of a label equal the other name, including its length octet, which reads `1`.
     let label = "x".repeat(0x31);
     let zones = crate::testing::zones(&["global", &format!("a1{label}.global")]);
     let answer = ask(&zones, &table, &format!("{label}.global"), RecordType::A);
@@ -141,8 +141,8 @@ fn names_above_a_zone_within_a_zone_exist() {
 }
 
 #[test]
-fn canonical_names_come_before_short_ones() {
-    // A service `db` in namespace `prod`, and a namespace `db` with a service called like a cluster.
+fn canonical_name_hides_short_name() {
+    // A service `db` in namespace `prod`, and a namespace `db` with a service that has the name of a cluster.
     let table = table(&[
         mirror("prod", "db", "east"),
         endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
@@ -154,12 +154,12 @@ fn canonical_names_come_before_short_ones() {
         ask(&zones, &table, "east.db.global", RecordType::A),
         "A 10.96.0.9"
     );
-    // An empty non-terminal yields to a short name.
+    // An empty non-terminal does not hide a short name.
     assert_eq!(
         ask(&zones, &table, "db.global", RecordType::A),
         "A 10.96.0.1"
     );
-    // What is below a canonical name is not below a short one.
+    // A canonical name also hides the short names below it.
     assert_eq!(
         ask(&zones, &table, "db-0.east.db.global", RecordType::A),
         "NXDOMAIN global."
@@ -172,7 +172,7 @@ fn canonical_names_come_before_short_ones() {
 }
 
 #[test]
-fn an_address_that_two_endpoints_share_is_one_record() {
+fn address_of_two_endpoints_is_one_record() {
     let table = table(&[
         mirror("prod", "db", "east"),
         endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
@@ -196,7 +196,7 @@ fn an_address_that_two_endpoints_share_is_one_record() {
 }
 
 #[test]
-fn names_that_exceed_dns_limits_are_left_out() {
+fn endpoint_with_too_long_name_is_skipped() {
     let (host, cluster) = ("h".repeat(63), "c".repeat(55));
     let (service, namespace) = ("s".repeat(63), "n".repeat(63));
     let table = table(&[
@@ -204,7 +204,7 @@ fn names_that_exceed_dns_limits_are_left_out() {
         endpoint(&namespace, &service, &cluster, &host, &["10.96.0.1"]),
         endpoint(&namespace, &service, &cluster, "db-0", &["10.96.0.2"]),
     ]);
-    // The longer name takes 64 + 56 + 64 + 64 + 8 = 256 octets.
+    // The longer name has 64 + 56 + 64 + 64 + 8 = 256 octets.
     let zones = zones(&["global"]);
     let name = format!("{service}.{namespace}.global");
     assert_eq!(ask(&zones, &table, &name, RecordType::A), "A 10.96.0.2");
@@ -216,7 +216,7 @@ fn names_that_exceed_dns_limits_are_left_out() {
 }
 
 #[test]
-fn names_are_read_and_written_as_in_a_zone_file() {
+fn name_is_written_as_in_a_zone_file() {
     for (wire, text) in [
         (&b"\x02DB\x04prod\x06global\x00"[..], "db.prod.global."),
         (b"\x00", "."),
@@ -230,7 +230,7 @@ fn names_are_read_and_written_as_in_a_zone_file() {
 }
 
 #[test]
-fn what_a_zone_may_be_called() {
+fn zone_name_is_validated() {
     assert_eq!("Global".parse::<ZoneName>().unwrap().as_str(), "global.");
     assert_eq!(
         "svc.global.".parse::<ZoneName>().unwrap().wire(),
@@ -250,7 +250,7 @@ fn what_a_zone_may_be_called() {
 }
 
 #[test]
-fn reverse_zones_name_the_endpoints_of_an_address() {
+fn reverse_zone_has_pointers_to_endpoints() {
     let (zones, table) = (
         zones(&["global", "96.10.in-addr.arpa", "8.b.d.0.1.0.0.2.ip6.arpa"]),
         shop(),
@@ -334,7 +334,7 @@ fn reverse_zones_name_the_endpoints_of_an_address() {
     );
 }
 
-/// Labels that meet each other: services, namespaces, clusters, hosts and ports with the same names.
+/// Labels that services, namespaces, clusters, hosts and ports share, so that their names collide.
 const LABELS: [&str; 8] = [
     "db",
     "east",
@@ -377,9 +377,9 @@ fn any_name() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// What `table --output zone` prints is what is answered, and nothing else is.
+    /// The zone file of `table --output zone` has exactly the records of the answers.
     #[test]
-    fn the_zone_file_and_the_answers_are_one(
+    fn zone_file_equals_answers(
         objects in prop::collection::vec(any_object(), 0..40),
         names in prop::collection::vec(any_name(), 60),
     ) {
@@ -407,19 +407,19 @@ proptest! {
             let exists = owners.iter().any(|owner| *owner == own || owner.ends_with(&format!(".{own}")));
             match read(&zones, &table, &name) {
                 Reading::View(..) | Reading::Apex(_) | Reading::NsHost(_) | Reading::Version(_) => {
-                    prop_assert!(owners.contains(&own), "{own} is answered and not printed");
+                    prop_assert!(owners.contains(&own), "{own} has an answer but is not in the zone file");
                 }
                 Reading::Empty(_) => {
-                    prop_assert!(exists && !owners.contains(&own), "{own} is no empty non-terminal");
+                    prop_assert!(exists && !owners.contains(&own), "{own} is not an empty non-terminal");
                 }
-                Reading::Missing(..) => prop_assert!(!exists, "{own} is printed and not answered"),
+                Reading::Missing(..) => prop_assert!(!exists, "{own} is in the zone file but has no answer"),
                 Reading::Pointers(..) | Reading::Outside => prop_assert!(false, "{own}"),
             }
         }
     }
 
     #[test]
-    fn no_name_panics(wire in prop::collection::vec(any::<u8>(), 0..300), rtype in any::<u16>()) {
+    fn no_name_causes_a_panic(wire in prop::collection::vec(any::<u8>(), 0..300), rtype in any::<u16>()) {
         let (zones, table) = (zones(&["global", "10.in-addr.arpa", "ip6.arpa"]), shop());
         if let Some(name) = Name::read(&wire) {
             let _ = name.to_string();
@@ -427,9 +427,9 @@ proptest! {
         }
     }
 
-    /// A later export can take a short name away that no flag pins, but never take it over. What hides it is reported.
+    /// A later export can contest a short name that is not pinned, but never become its owner. Conflicts are reported.
     #[test]
-    fn a_short_name_is_its_namespaces_or_nobodys_whatever_is_exported_later(
+    fn short_name_never_moves_to_another_namespace(
         later in prop::collection::vec(any_object(), 1..30),
         is_pinned in any::<bool>(),
     ) {
@@ -444,11 +444,11 @@ proptest! {
         let mut table = table_by(&rules, &own);
         for object in later {
             let watch = crate::mirror::Watch::MirrorServices;
-            let (key, object) = crate::testing::reduced(watch, &object);
+            let (key, object) = crate::testing::parsed(watch, &object);
             let dirty = inputs.apply(watch, key, object);
             table = crate::table::build(&table, &inputs, &dirty, &rules).table;
-            let has_conflict = |kind: &str, is_it: &dyn Fn(&str) -> bool| {
-                table.conflicts().any(|c| c.kind.name() == kind && is_it(&c.name))
+            let has_conflict = |kind: &str, matches: &dyn Fn(&str) -> bool| {
+                table.conflicts().any(|c| c.kind.name() == kind && matches(&c.name))
             };
             let is_contested = has_conflict("short-name", &|name| name == "db");
             prop_assert!(!is_contested || !is_pinned);
@@ -469,7 +469,7 @@ proptest! {
 }
 
 #[test]
-fn an_address_of_services_with_different_ttls_has_one_ttl() {
+fn address_of_several_services_has_the_smallest_ttl() {
     let mut objects = Vec::new();
     for (namespace, ttl) in [("prod", "7"), ("shop", "3"), ("test", "9")] {
         let mut mirror = mirror(namespace, "db", "east");

@@ -1,26 +1,25 @@
-//! Benchmarks: global-dns beside Knot, NSD, BIND, hickory-dns and CoreDNS, all with the same records, on one core each;
-//! the load comes from another one. `tests/bench/run` installs what this needs and runs it.
+//! Benchmarks of global-dns, Knot, NSD, BIND, hickory-dns and CoreDNS. All servers have the same records and one core;
+//! the load comes from another core. `tests/bench/run` installs the requirements and runs the benchmarks.
 //!
 //! Index:
 //!
-//! - `udp`: queries per second, and CPU time per query, which decides where the load's core is the limit; listeners of one
-//!   address and of every address
-//! - `memory`: a hundred thousand endpoint mirrors in a file: resident memory, time to ready; the size of the binary
-//! - `mirrors`: the same with a slice each on a real API server, and while they are relisted
+//! - `udp`: queries per second; CPU time per query, which decides if the core of the load is the limit; listeners on
+//!   one
+//!   address and on every address
+//! - `memory`: 100,000 endpoint mirrors in a file: resident memory, time to ready; the size of the binary
+//! - `mirrors`: the same with one slice each on a real API server, also during relists
 //! - `tcp`: pipelined queries, and one query for each connection
-//! - `encrypted`: TLS and HTTPS, with kept connections and with new ones, beside CoreDNS
-//! - `start`: from start to ready on a real API server, and memory, beside CoreDNS
-//! - `freshness`: from an acknowledged write to the changed answer, beside CoreDNS
-//! - `coredns`: queries per second beside CoreDNS with its `kubernetes` plugin on a real API server
-//! - `workers`: two threads beside one; `overload`: half a core, and twice the load that it can take
-//! - `latency`: p99.9 while endpoints change; `soak`: an hour of that
-//! - `data`: what is served and asked; `servers`: who serves it; `processes`: child processes, their CPU time and memory
-//! - `load`: dnsperf, and a client with a connection for each query; `flow`: queries at a fixed rate; `floor`: the least that a server can do
-//! - `check`: that all servers give the same answers; `report`: tables, goals, Markdown, a chart
-#![expect(
-    clippy::print_stdout,
-    reason = "a command whose output is what it is for"
-)]
+//! - `encrypted`: TLS and HTTPS with persistent and with new connections, compared with CoreDNS
+//! - `start`: time from start to ready on a real API server, and memory, compared with CoreDNS
+//! - `freshness`: time from an acknowledged write to the changed answer, compared with CoreDNS
+//! - `coredns`: queries per second compared with CoreDNS and its `kubernetes` plugin on a real API server
+//! - `workers`: two threads compared with one; `overload`: half a core and twice its capacity
+//! - `latency`: p99.9 while endpoints change; `soak`: the same for an hour
+//! - `data`: served data and questions; `servers`: the compared servers; `processes`: child processes, CPU time, memory
+//! - `load`: dnsperf, and a client with a connection for each query; `flow`: queries at a fixed rate
+//! - `floor`: the minimum work of a server; `stored`: objects written directly to etcd
+//! - `check`: comparison of all servers' answers; `report`: tables, goals, Markdown, a chart
+#![expect(clippy::print_stdout, reason = "a command that prints its results")]
 
 use std::env;
 use std::net::SocketAddr;
@@ -28,7 +27,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
-use support::say::say;
+use support::output::print_line;
 
 use crate::report::Report;
 
@@ -54,117 +53,117 @@ mod tcp;
 mod udp;
 mod workers;
 
-/// Measures global-dns beside Knot, NSD, BIND, hickory-dns and CoreDNS: medians of interleaved rounds, ratios, goals.
+/// Measures global-dns, Knot, NSD, BIND, hickory-dns and CoreDNS: medians of interleaved rounds, ratios, goals.
 #[derive(Debug, Parser)]
 #[command(bin_name = "tests/bench/run", args_conflicts_with_subcommands = true)]
 struct Arguments {
-    /// What to measure; everything but `mirrors` and `soak` if none is named
+    /// Sections to measure; without a section, all except `mirrors` and `soak`
     sections: Vec<Section>,
-    /// How often each server is asked each kind of question, or started
+    /// Number of rounds, each with every server and every kind of question
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// How long a round lasts for each server and kind, in seconds
+    /// Duration of a round for each server and kind, in seconds
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
-    /// How long `soak` lasts
+    /// Duration of `soak`, in minutes
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     minutes: u32,
-    /// How many endpoint mirrors `mirrors` writes; its goals are for all of them
+    /// Number of endpoint mirrors that `mirrors` writes; its goals apply to the default
     #[arg(long, default_value_t = 100_000)]
     mirrors: usize,
-    /// What cargo tells every benchmark
+    /// Passed by cargo to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
     #[command(subcommand)]
     part: Option<Part>,
 }
 
-/// What can be measured.
+/// A section of the benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Section {
-    /// Queries per second and CPU time per query over UDP, beside Knot, NSD, BIND, hickory-dns and a bare loop
+    /// Queries per second and CPU time per query over UDP: Knot, NSD, BIND, hickory-dns and a bare loop
     Udp,
     /// Resident memory with 100,000 endpoint mirrors, time to ready; size of the binary
     Memory,
-    /// Resident memory with 100,000 endpoint mirrors and slices on a real API server, and while they are relisted
+    /// Resident memory with 100,000 endpoint mirrors and slices on a real API server, also during relists
     Mirrors,
-    /// Queries per second over TCP, pipelined and with one query for each connection, beside Knot and NSD
+    /// Queries per second over TCP, pipelined and with one query for each connection: Knot and NSD
     Tcp,
-    /// CPU time per query and latency over TLS and HTTPS, with kept connections and with new ones, beside CoreDNS
+    /// CPU time per query and latency over TLS and HTTPS, with persistent and with new connections: CoreDNS
     Encrypted,
-    /// From start to ready, and memory, on a real API server with 10,000 endpoint mirrors, beside CoreDNS
+    /// Time from start to ready, and memory, on a real API server with 10,000 endpoint mirrors: CoreDNS
     Start,
-    /// From the API server's acknowledgement of a change to the changed answer, beside CoreDNS
+    /// Time from the API server's acknowledgment of a change to the changed answer: CoreDNS
     Freshness,
-    /// Queries per second beside CoreDNS with its `kubernetes` plugin on a real API server
+    /// Queries per second compared with CoreDNS and its `kubernetes` plugin on a real API server
     Coredns,
-    /// Two threads that answer beside one
+    /// Two worker threads compared with one
     Workers,
-    /// Held to half a core, and offered twice what it can answer
+    /// Half a core, with twice the queries that it can answer
     Overload,
     /// p99.9 latency at half load, while 500 endpoints change per second
     Latency,
-    /// Resident memory while 500 endpoints change, and 20,000 queries are asked, per second
+    /// Resident memory with 500 endpoint changes and 20,000 queries per second
     Soak,
 }
 
-/// What the benchmark starts as child processes of its own, on cores of their own.
+/// A child process of the benchmark, on a separate core.
 #[derive(Debug, Subcommand)]
 #[command(hide = true)]
 enum Part {
-    /// Answers a fixed set of questions with what another server answers to them
+    /// Answers a fixed set of questions with the replies of another server
     #[command(name = "part-floor", hide = true)]
     Floor {
-        /// Where to answer
+        /// Listen address
         #[arg(long)]
         listen: SocketAddr,
-        /// Whose answers
+        /// Server that provides the replies
         #[arg(long)]
         from: SocketAddr,
-        /// Names and types, one question in a line
+        /// File of names and types, one question per line
         #[arg(long)]
         questions: PathBuf,
     },
-    /// Asks at a fixed rate
+    /// Sends queries at a fixed rate
     #[command(name = "part-flow", hide = true)]
     Flow {
-        /// Whom to ask
+        /// Server address
         #[arg(long)]
         server: SocketAddr,
-        /// Names and types, one question in a line
+        /// File of names and types, one question per line
         #[arg(long)]
         questions: PathBuf,
-        /// Queries in a second
+        /// Queries per second
         #[arg(long)]
         rate: u32,
-        /// How long
+        /// Duration in seconds
         #[arg(long)]
         seconds: u32,
     },
-    /// Asks over TLS or HTTPS
+    /// Sends queries over TLS or HTTPS
     #[command(name = "part-encrypted", hide = true)]
     Encrypted(encrypted::client::Load),
-    /// Asks each question in a connection of its own
+    /// Sends each query on a separate connection
     #[command(name = "part-connections", hide = true)]
     Connections {
-        /// Whom to ask
+        /// Server address
         #[arg(long)]
         server: SocketAddr,
-        /// Names and types, one question in a line
+        /// File of names and types, one question per line
         #[arg(long)]
         questions: PathBuf,
-        /// How long
+        /// Duration in seconds
         #[arg(long)]
         seconds: u32,
     },
 }
 
-/// How much is measured.
+/// Amount of measurement.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
     /// Rounds over all servers.
     rounds: u32,
-    /// Length of a round for one server and kind.
+    /// Duration of a round for one server and kind.
     seconds: u32,
 }
 
@@ -198,7 +197,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
         seconds: arguments.seconds,
     };
     if std::thread::available_parallelism()?.get() < 2 {
-        bail!("a core for the server and one for the load are needed");
+        bail!("benchmarks need two cores: one for the server, one for the load");
     }
     let mut report = Report::default();
     for section in Section::value_variants() {
@@ -225,7 +224,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
         }
     }
     println!("\n{}", report.text());
-    // What is measured in part leaves the report of the whole alone.
+    // A partial run does not overwrite the complete report.
     let name = arguments
         .sections
         .iter()
@@ -236,22 +235,22 @@ fn measure(arguments: &Arguments) -> Result<()> {
     report.write(&output()?, &name)
 }
 
-/// Where results go: `bench` where cargo builds. The script puts the binary there, because what cargo builds beside a
-/// benchmark has features that only tests need.
+/// Returns the output directory: `bench` in cargo's target directory. `tests/bench/run` copies the binary there,
+/// because cargo builds a benchmark's binary with features that only tests need.
 fn output() -> Result<PathBuf> {
     let own = env::current_exe()?; // release/deps/bench-…
     let target = own.ancestors().nth(3);
     Ok(target
-        .context("a program in cargo's directories")?
+        .context("the benchmark is not in cargo's target directory")?
         .join("bench"))
 }
 
-/// The binary that is measured.
+/// Returns the path of the measured binary.
 fn binary() -> Result<PathBuf> {
     let binary = output()?.join("global-dns");
     ensure!(
         binary.is_file(),
-        "{} is missing: tests/bench/run makes it",
+        "{} is missing; use tests/bench/run, which builds it",
         binary.display()
     );
     Ok(binary)

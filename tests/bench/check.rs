@@ -1,46 +1,46 @@
-//! Whether all servers give the same answers, without which comparing their speed says nothing.
+//! Checks that all servers give the same answers, because speed can only be compared for equal answers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, ensure};
+use support::output::print_line;
 use support::query::{self, Packet};
 use support::reply::Record;
-use support::say::say;
-use support::wait::PATIENCE;
-use support::wire::{Over, try_ask};
+use support::wait::TIMEOUT;
+use support::wire::{Transport, try_ask};
 
 use crate::data::Kind;
 use crate::servers::Server;
 
-/// Questions of a kind that are compared.
+/// Number of compared questions of a kind.
 const SAMPLE: usize = 25;
 
-/// Compares response code and records of the answer section of a sample of all kinds, and tells how long replies are.
+/// Compares the response code and the answer section of a sample of all kinds, and prints the length of replies.
 ///
 /// # Errors
 ///
-/// If two servers differ, a reply is cut, or none comes.
-pub(crate) fn same_answers<'s>(
+/// If two servers differ, a reply is truncated, or a reply is missing.
+pub(crate) fn check_same_answers<'s>(
     servers: impl IntoIterator<Item = &'s Server>,
     kinds: &[Kind],
-    over: Over,
+    over: Transport,
 ) -> Result<()> {
     let servers: Vec<&Server> = servers.into_iter().collect();
     for kind in kinds {
         let mut octets: BTreeMap<&str, usize> = BTreeMap::new();
-        let step = (kind.questions.len() / SAMPLE) | 1; // odd, to meet all of what is mixed
+        let step = (kind.questions.len() / SAMPLE) | 1; // odd, to reach all parts of the mixed kind
         for asked in kind.questions.iter().step_by(step) {
-            let mut first: Option<(&str, Seen)> = None;
+            let mut first: Option<(&str, Contents)> = None;
             for server in &servers {
-                let (seen, length) = see(server.address, asked, over)
-                    .with_context(|| format!("asking {} for {asked:?}", server.name))?;
+                let (seen, length) = fetch(server.address, asked, over)
+                    .with_context(|| format!("querying {} for {asked:?}", server.name))?;
                 let longest = octets.entry(server.name).or_default();
                 *longest = length.max(*longest);
                 let (name, wanted) = first.get_or_insert_with(|| (server.name, seen.clone()));
                 ensure!(
                     *wanted == seen,
-                    "{name} and {} differ about {asked:?}:\n{wanted:?}\n{seen:?}",
+                    "answers of {name} and {} to {asked:?} differ:\n{wanted:?}\n{seen:?}",
                     server.name
                 );
             }
@@ -49,8 +49,8 @@ pub(crate) fn same_answers<'s>(
             .iter()
             .map(|(name, n)| format!("{name} {n}"))
             .collect();
-        say(&format!(
-            "{}: same answers; octets at most: {}",
+        print_line(&format!(
+            "{}: same answers; maximum octets: {}",
             kind.name,
             octets.join(", ")
         ));
@@ -58,19 +58,20 @@ pub(crate) fn same_answers<'s>(
     Ok(())
 }
 
-/// Response code, and records in some order.
-pub(crate) type Seen = (u16, Vec<Record>);
+/// Response code, and sorted records.
+pub(crate) type Contents = (u16, Vec<Record>);
 
-/// Compares how many answers servers give, each to its own questions.
+/// Compares the numbers of answers of two servers, each for its own questions.
 ///
 /// # Errors
 ///
-/// If two servers differ, a reply is cut, or none comes.
-pub(crate) fn as_many_answers(servers: [&Server; 2], kinds: &[Kind]) -> Result<()> {
+/// If the servers differ, a reply is truncated, or a reply is missing.
+pub(crate) fn check_answer_counts(servers: [&Server; 2], kinds: &[Kind]) -> Result<()> {
     let step = (kinds[0].questions.len() / SAMPLE) | 1;
     for index in (0..kinds[0].questions.len()).step_by(step) {
         let mut seen = servers.iter().zip(kinds).map(|(server, kind)| {
-            let ((rcode, answers), _) = see(server.address, &kind.questions[index], Over::Udp)?;
+            let ((rcode, answers), _) =
+                fetch(server.address, &kind.questions[index], Transport::Udp)?;
             Ok::<_, anyhow::Error>((rcode, answers.len()))
         });
         let (Some(one), Some(other)) = (seen.next().transpose()?, seen.next().transpose()?) else {
@@ -78,7 +79,7 @@ pub(crate) fn as_many_answers(servers: [&Server; 2], kinds: &[Kind]) -> Result<(
         };
         ensure!(
             one == other,
-            "{:?} is answered with {one:?}, {:?} with {other:?}",
+            "the answer to {:?} is {one:?}, the answer to {:?} is {other:?}",
             kinds[0].questions[index],
             kinds[1].questions[index]
         );
@@ -86,20 +87,20 @@ pub(crate) fn as_many_answers(servers: [&Server; 2], kinds: &[Kind]) -> Result<(
     Ok(())
 }
 
-/// What a server answers, and how long its reply is.
+/// Queries a server and returns the contents and the length of its reply.
 ///
 /// # Errors
 ///
-/// If the reply is cut, or none comes.
-pub(crate) fn see(server: SocketAddr, asked: &str, over: Over) -> Result<(Seen, usize)> {
-    let reply = try_ask(server, &query(asked), over, PATIENCE)?;
-    ensure!(!reply.is_truncated(), "a reply is cut");
+/// If the reply is truncated or missing.
+pub(crate) fn fetch(server: SocketAddr, asked: &str, over: Transport) -> Result<(Contents, usize)> {
+    let reply = try_ask(server, &query(asked), over, TIMEOUT)?;
+    ensure!(!reply.is_truncated(), "a reply is truncated");
     let mut records = reply.in_lower_case().answers;
     records.sort_unstable();
     Ok(((reply.rcode, records), reply.octets))
 }
 
-/// A query as dnsperf writes it: RD, and EDNS with 4096 octets.
+/// Returns a query as dnsperf writes it: with RD, and EDNS with 4096 octets.
 pub(crate) fn query(question: &str) -> Packet {
     query::query(&format!("{question} +rd +bufsize=4096"))
 }

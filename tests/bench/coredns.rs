@@ -1,11 +1,11 @@
-//! UDP beside a CoreDNS with its `kubernetes` plugin, which reads the same addresses and ports from a real API server:
-//! a headless Service and a slice for each of our services.
+//! UDP compared with CoreDNS and its `kubernetes` plugin. CoreDNS reads the same addresses and ports from a real API
+//! server, which has a headless Service and a slice for each service of global-dns.
 
 use anyhow::Result;
 use serde_json::Value;
 use support::cluster::Cluster;
 use support::objects::{Manifest, local};
-use support::wire::Over;
+use support::wire::Transport;
 
 use crate::data::{
     Kind, Question, SMALL, Services, namespace, question, write_manifest, write_questions,
@@ -15,16 +15,16 @@ use crate::processes::{SERVER, start, wait_until_ready};
 use crate::report::{Goals, Report, Table};
 use crate::servers::{COREDNS, ONE_CORE, Server, Source};
 use crate::start::{coredns_command, write_all};
-use crate::{Effort, check, say};
+use crate::{Effort, check, print_line};
 
-/// Where CoreDNS has its names.
+/// Zone of CoreDNS's names.
 const THEIR_ZONE: &str = "svc.cluster.local.";
 
-/// Measures three kinds, each server by its own names.
+/// Measures three kinds of question; each server is queried for its own names.
 ///
 /// # Errors
 ///
-/// If a part is missing, or the two differ about addresses or ports.
+/// If a program is missing, or the servers' addresses or ports differ.
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
@@ -33,13 +33,14 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let cluster = Cluster::start()?;
     write_all(&cluster, &plain_services(&SMALL))?;
 
-    let (ours, _) = Server::ours(Source::File(&manifest), ONE_CORE, &["--log-level=warn"])?;
+    let (ours, _) =
+        Server::start_global_dns(Source::File(&manifest), ONE_CORE, &["--log-level=warn"])?;
     let (command, address, ready) = coredns_command(&cluster.kubeconfig, SERVER, folder)?;
     let mut process = start(COREDNS, command)?;
     wait_until_ready(&mut process, ready)?;
     let last = question(&SMALL, SMALL.count - 1, "", "A", THEIR_ZONE);
     process.wait_for("the last service", |_| {
-        check::see(address, &last, Over::Udp).ok()
+        check::fetch(address, &last, Transport::Udp).ok()
     })?;
     let theirs = Server {
         name: COREDNS,
@@ -70,11 +71,11 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
                 file,
             });
         }
-        check::as_many_answers(servers.map(|(server, _)| server), &both)?;
+        check::check_answer_counts(servers.map(|(server, _)| server), &both)?;
         asked.push(both);
     }
 
-    let title = "UDP, one core, beside CoreDNS on an API server";
+    let title = "UDP, one core, compared with CoreDNS on an API server";
     let mut table = Table::new("coredns", title, Goals::RateOfCoreDns);
     for round in 1..=effort.rounds {
         for both in &asked {
@@ -85,14 +86,14 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
                 line += &measured.text(server.name);
                 table.add(name, server.name, measured);
             }
-            say(&line);
+            print_line(&line);
         }
     }
     report.tables.push(table);
     Ok(())
 }
 
-/// Services with as many addresses as ours, in one cluster, as anybody would write them.
+/// Services with the same number of addresses in one cluster, as ordinary Kubernetes objects.
 fn plain_services(services: &Services) -> Vec<Value> {
     let count = services.clusters * services.endpoints;
     let service = |index: usize| {

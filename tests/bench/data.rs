@@ -1,4 +1,4 @@
-//! What is served, as Kubernetes objects, and what is asked.
+//! Served data, as Kubernetes objects, and questions.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -11,13 +11,13 @@ use support::objects::mirror;
 /// Services of one size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Services {
-    /// What their names begin with; a number follows.
+    /// Prefix of their names; a number follows.
     pub(crate) prefix: &'static str,
-    /// How many.
+    /// Number of services.
     pub(crate) count: usize,
-    /// In how many clusters each is, of [`CLUSTERS`].
+    /// Number of clusters that each service has, from [`CLUSTERS`].
     pub(crate) clusters: usize,
-    /// How many endpoints each has in each cluster.
+    /// Number of endpoints of each service in each cluster.
     pub(crate) endpoints: usize,
     /// Names and numbers of ports.
     pub(crate) ports: &'static [(&'static str, u16)],
@@ -25,11 +25,11 @@ pub(crate) struct Services {
 
 /// Names of target clusters.
 const CLUSTERS: [&str; 3] = ["east", "west", "north"];
-/// Namespaces that the services are spread over.
+/// Number of namespaces that share the services.
 pub(crate) const NAMESPACES: usize = 50;
-/// Addresses of the service range that are left alone: an API server takes the first for itself.
+/// First used address of the service range, because an API server reserves the first ones.
 const FIRST: usize = 256;
-/// Nine endpoints in each of three clusters' thirds, and ninety.
+/// Services with three endpoints in each of three clusters: nine in total.
 pub(crate) const SMALL: Services = Services {
     prefix: "db",
     count: 1_000,
@@ -37,6 +37,7 @@ pub(crate) const SMALL: Services = Services {
     endpoints: 3,
     ports: &[("sql", 26_257)],
 };
+/// Services with thirty endpoints in each of three clusters: ninety in total.
 const LARGE: Services = Services {
     prefix: "big",
     count: 100,
@@ -47,12 +48,12 @@ const LARGE: Services = Services {
 // === impl Services ===
 
 impl Services {
-    /// The name of a service.
+    /// Returns the name of a service.
     pub(crate) fn name(&self, index: usize) -> String {
         format!("{}{index}", self.prefix)
     }
 
-    /// Names, protocols and numbers of ports.
+    /// Returns names, protocols and numbers of ports.
     pub(crate) fn all_ports(&self) -> Vec<(&'static str, &'static str, u16)> {
         let ports = self.ports.iter();
         ports
@@ -64,23 +65,23 @@ impl Services {
 /// Questions of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
-    /// What the tables call it.
+    /// Name in the tables.
     pub(crate) name: &'static str,
-    /// What is asked.
+    /// The questions.
     pub(crate) questions: Vec<Question>,
-    /// The same, in a file that dnsperf reads.
+    /// File with the questions for dnsperf.
     pub(crate) file: PathBuf,
 }
 
-/// A name, with a final dot, and a type, as dnsperf reads them.
+/// A name with a final dot, and a type, in dnsperf's format.
 pub(crate) type Question = String;
 
-/// What the sections `udp` and `tcp` serve.
-pub(crate) fn nines_and_nineties() -> [Services; 2] {
+/// Returns the services of most sections: small ones with nine endpoints, large ones with ninety.
+pub(crate) fn small_and_large_services() -> [Services; 2] {
     [SMALL, LARGE]
 }
 
-/// What they ask: `A9`, `A90`, `SRV9`, `NXDOMAIN`, `NODATA`, `mixed`.
+/// Returns the kinds of question of these sections: `A9`, `A90`, `SRV9`, `NXDOMAIN`, `NODATA`, `mixed`.
 ///
 /// # Errors
 ///
@@ -98,7 +99,7 @@ pub(crate) fn kinds(folder: &Path) -> Result<Vec<Kind>> {
         ("NXDOMAIN", ask(SMALL, "no-", "A")),
         ("NODATA", ask(SMALL, "", "AAAA")),
     ];
-    // In ten: five A9, two SRV9, one of each other kind.
+    // Of ten questions: five A9, two SRV9, one of each other kind.
     let mixed = (0..SMALL.count).map(|index| {
         let kind = [0, 2, 0, 3, 0, 1, 0, 2, 0, 4][index % 10];
         let (_, questions) = &plain[kind];
@@ -119,7 +120,7 @@ pub(crate) fn kinds(folder: &Path) -> Result<Vec<Kind>> {
         .collect()
 }
 
-/// The question for one service: `prefix` stands before its name, `zone` behind its namespace.
+/// Returns the question for one service: `prefix` precedes its name, `zone` follows its namespace.
 pub(crate) fn question(
     services: &Services,
     index: usize,
@@ -131,7 +132,7 @@ pub(crate) fn question(
     format!("{prefix}{service}.{namespace}.{zone} {rtype}")
 }
 
-/// Writes questions as dnsperf reads them.
+/// Writes questions in dnsperf's format.
 ///
 /// # Errors
 ///
@@ -141,7 +142,7 @@ pub(crate) fn write_questions(file: &Path, questions: &[Question]) -> Result<()>
     fs::write(file, text).with_context(|| format!("writing {}", file.display()))
 }
 
-/// Reads what [`write_questions`] wrote.
+/// Reads a file written by [`write_questions`].
 ///
 /// # Errors
 ///
@@ -151,8 +152,8 @@ pub(crate) fn read_questions(file: &Path) -> Result<Vec<Question>> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Writes the objects of all these services, one in a line, as the API server prints them: mirrors, endpoint mirrors
-/// and their slices. Returns how many endpoint mirrors there are.
+/// Writes the objects of all these services, one per line, as the API server prints them: mirrors, endpoint mirrors and
+/// their slices. Returns the number of endpoint mirrors.
 ///
 /// # Errors
 ///
@@ -172,7 +173,7 @@ pub(crate) fn write_manifest(file: &Path, all: &[Services]) -> Result<usize> {
     Ok(objects.endpoints)
 }
 
-/// Reads the objects that [`write_manifest`] wrote.
+/// Reads the objects of a file written by [`write_manifest`].
 ///
 /// # Errors
 ///
@@ -180,15 +181,15 @@ pub(crate) fn write_manifest(file: &Path, all: &[Services]) -> Result<usize> {
 pub(crate) fn read_objects(file: &Path) -> Result<Vec<Value>> {
     let mut list: Value = serde_json::from_str(&fs::read_to_string(file)?)?;
     let items = list["items"].as_array_mut().map(std::mem::take);
-    items.with_context(|| format!("{} is no list", file.display()))
+    items.with_context(|| format!("{} is not a List", file.display()))
 }
 
-/// The namespace of a service.
+/// Returns the namespace of a service.
 pub(crate) fn namespace(index: usize) -> String {
     format!("ns{}", index % NAMESPACES)
 }
 
-/// What was written so far.
+/// Counters of the written objects.
 #[derive(Default)]
 struct Objects {
     count: usize,
@@ -220,7 +221,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Writes an object with what the API server adds to each.
+    /// Writes an object with the metadata that the API server adds.
     fn write(&mut self, mut object: Value, output: &mut impl Write) -> Result<()> {
         let metadata = &mut object["metadata"];
         metadata["creationTimestamp"] = json!("2025-01-01T00:00:00Z");

@@ -1,8 +1,8 @@
-//! DNS over TLS and over HTTPS, beside a CoreDNS that serves the same zone with its `file` plugin and the same
-//! certificate: CPU time per query and latency, on connections that are kept and on new ones.
+//! DNS over TLS and HTTPS: CPU time per query and latency, on persistent and on new connections. The comparison is
+//! CoreDNS with its `file` plugin, the same zone and the same certificate.
 //!
-//! Clients offer one cipher suite (AES-128-GCM) and one group (X25519), so that both servers do the same cryptography.
-//! They are a closed loop of our own: dnsperf knows TLS and HTTPS, but no percentiles.
+//! Clients offer one cipher suite (AES-128-GCM) and one group (X25519), so that both servers use the same cryptography.
+//! The client is a closed loop in this crate, because dnsperf supports TLS and HTTPS but reports no percentiles.
 
 pub(crate) mod client;
 
@@ -11,16 +11,16 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use support::certificates::{Issued, issue_good};
-use support::wire::Over;
+use support::certificates::{Identity, issue_valid};
+use support::wire::Transport;
 
-use crate::check::same_answers;
+use crate::check::check_same_answers;
 use crate::data::SMALL;
 use crate::load::{self, Round};
 use crate::processes::{LOAD, SERVER, command};
 use crate::report::{Goals, KEPT, Report, Table};
 use crate::servers::{COREDNS, ONE_CORE, Served, Server, Source, free_address};
-use crate::{Effort, say};
+use crate::{Effort, print_line};
 use client::{Connections, Protocol};
 
 /// A server with its encrypted listeners.
@@ -30,35 +30,35 @@ struct Encrypted {
     https: SocketAddr,
 }
 
-/// What a kind of load is called, and what it does.
+/// A kind of load.
 struct Way {
     name: String,
     protocol: Protocol,
     connections: Connections,
-    /// Connections at a time.
+    /// Number of parallel connections.
     clients: u32,
-    /// Queries under way on each.
+    /// Number of outstanding queries on each connection.
     depth: u32,
 }
 
-/// Measures every way, each round on both servers.
+/// Measures every kind of load on both servers in each round.
 ///
 /// # Errors
 ///
-/// If a server does not start, or answers otherwise than the other.
+/// If a server does not start, or the servers' answers differ.
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
-    say("encrypted: starting servers");
+    print_line("encrypted: starting servers");
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let served = Served::prepare(&[SMALL], folder)?;
     let asked = &served.kinds[..1];
-    issue_good().write(folder);
-    let ours = Encrypted::ours(&served, folder)?;
+    issue_valid().write(folder);
+    let ours = Encrypted::global_dns(&served, folder)?;
     let theirs = Encrypted::coredns(&served, folder)?;
     let mut servers = vec![ours, theirs];
-    same_answers(servers.iter().map(|one| &one.server), asked, Over::Tcp)?;
+    check_same_answers(servers.iter().map(|one| &one.server), asked, Transport::Tcp)?;
 
-    let title = "TLS and HTTPS, one core, beside CoreDNS: A, 9 addresses";
+    let title = "TLS and HTTPS, one core, compared with CoreDNS: A, 9 addresses";
     let mut table = Table::new("encrypted", title, Goals::HalfOfCoreDns);
     for round in 1..=effort.rounds {
         for way in ways() {
@@ -71,17 +71,17 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
                 line += &measured.text(one.server.name);
                 table.add(&way.name, one.server.name, measured);
             }
-            say(&line);
+            print_line(&line);
         }
-        // Neither is always the first.
+        // The servers alternate in the first position.
         servers.reverse();
     }
     report.tables.push(table);
     Ok(())
 }
 
-/// What is measured: on eight kept connections with eight queries under way on each, on one with one, and with a
-/// connection for each query.
+/// Returns the kinds of load: eight persistent connections with eight outstanding queries each, one connection with one
+/// query, and a new connection for each query.
 fn ways() -> Vec<Way> {
     use Connections::{Kept, New, Resumed};
     use Protocol::{Get, Http1, Post, Tls};
@@ -138,9 +138,9 @@ impl Way {
 // === impl Encrypted ===
 
 impl Encrypted {
-    fn ours(served: &Served, folder: &Path) -> Result<Self> {
+    fn global_dns(served: &Served, folder: &Path) -> Result<Self> {
         let (tls, https) = (free_address(), free_address());
-        let [certificate, key] = Issued::flags(folder);
+        let [certificate, key] = Identity::flags(folder);
         let listen = [
             format!("--tls-listen={tls}"),
             format!("--https-listen={https}"),
@@ -153,11 +153,11 @@ impl Encrypted {
             &key,
         ];
         let source = Source::File(&served.manifest);
-        let (server, _) = Server::ours(source, ONE_CORE, &flags)?;
+        let (server, _) = Server::start_global_dns(source, ONE_CORE, &flags)?;
         Ok(Self { server, tls, https })
     }
 
-    /// CoreDNS with the same records and the same certificate.
+    /// Starts CoreDNS with the same records and the same certificate.
     fn coredns(served: &Served, folder: &Path) -> Result<Self> {
         let (address, tls, https) = (free_address(), free_address(), free_address());
         let zone = format!(
@@ -181,7 +181,7 @@ impl Encrypted {
         fs::write(&corefile, blocks.concat())?;
         let mut command = command("coredns", SERVER)?;
         command.arg("-conf").arg(&corefile);
-        let server = Server::of_zone(COREDNS, address, command)?;
+        let server = Server::start_with_zone(COREDNS, address, command)?;
         Ok(Self { server, tls, https })
     }
 }

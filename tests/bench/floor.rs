@@ -1,7 +1,7 @@
-//! The least that a server can do: receive a batch, look each question up in a hash table, copy the canned answer behind
-//! the query's identifier, send the batch. What a real server takes beyond that is its own.
+//! The minimum work of a server: receive a batch, look up each question in a hash table, copy the prepared reply behind
+//! the query's identifier, send the batch. The difference to a real server is the cost of the server itself.
 //!
-//! It reads no header and no EDNS, and checks nothing.
+//! It reads no header and no EDNS, and does not validate queries.
 
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
@@ -12,32 +12,32 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, sendmmsg};
-use support::say::say;
-use support::wait::PATIENCE;
-use support::wire::{Over, exchange};
+use support::output::print_line;
+use support::wait::TIMEOUT;
+use support::wire::{Transport, exchange};
 
 use crate::check::query;
 use crate::data::read_questions;
 
-/// Datagrams that are taken with one call, as many as ours takes.
+/// Datagrams per call, as in global-dns.
 const BATCH: usize = 32;
-/// Octets of a query that are read, and of a reply.
+/// Maximum octets of a query and of a reply.
 const OCTETS: usize = 4096;
-/// Where the question begins.
+/// Length of the header, which precedes the question.
 const HEADER: usize = 12;
 
-/// Canned replies by question: name in lower case, type, class.
+/// Prepared replies by question: name in lower case, type, class.
 type Replies = HashMap<Vec<u8>, Vec<u8>, foldhash::fast::RandomState>;
 
-/// Answers these questions with what `from` answers to them, until it is killed.
+/// Answers these questions with the answers of `from`, until the process is killed.
 ///
 /// # Errors
 ///
-/// If there is no answer to one, or the socket cannot be used.
+/// If a question has no answer, or the socket fails.
 pub(crate) fn serve(listen: SocketAddr, from: SocketAddr, questions: &Path) -> Result<()> {
-    let replies = canned(from, questions)?;
+    let replies = prepare_replies(from, questions)?;
     let socket = UdpSocket::bind(listen)?;
-    say(&format!("ready with {} answers", replies.len()));
+    print_line(&format!("ready with {} answers", replies.len()));
     let socket = socket.as_raw_fd();
     let mut queries = vec![[0_u8; OCTETS + 64]; BATCH];
     let mut answers = vec![[0_u8; OCTETS + 64]; BATCH];
@@ -91,13 +91,13 @@ pub(crate) fn serve(listen: SocketAddr, from: SocketAddr, questions: &Path) -> R
     }
 }
 
-fn canned(from: SocketAddr, questions: &Path) -> Result<Replies> {
+fn prepare_replies(from: SocketAddr, questions: &Path) -> Result<Replies> {
     let mut replies = Replies::default();
     for question in read_questions(questions)? {
         let query = query(&question).0;
-        let reply = exchange(from, &query, Over::Udp, PATIENCE)?;
+        let reply = exchange(from, &query, Transport::Udp, TIMEOUT)?;
         let end = question_end(&query).unwrap_or(HEADER);
-        ensure!(reply.len() <= OCTETS, "a reply of {} octets", reply.len());
+        ensure!(reply.len() <= OCTETS, "a reply has {} octets", reply.len());
         replies.insert(query[HEADER..end].to_ascii_lowercase(), reply);
     }
     Ok(replies)

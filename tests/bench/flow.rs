@@ -1,7 +1,7 @@
-//! A flow: queries at a fixed rate, whatever becomes of them (an open loop). A closed loop such as dnsperf's waits with
-//! its next query for a server that has stopped for a moment, and so hides just what is looked for here.
+//! Queries at a fixed rate that does not depend on replies (an open loop). A closed loop such as dnsperf's delays its
+//! next query if the server stalls, and so hides the latency of the stall.
 //!
-//! Latency counts from the moment at which a query was due, not from when the client came round to send it.
+//! Latency is measured from the time when a query was due, not from the time when the client sent it.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -15,48 +15,48 @@ use anyhow::{Context as _, Result, bail, ensure};
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::RcvBuf;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, sendmmsg, setsockopt};
-use support::process::finish;
+use support::process::run_checked;
 
 use crate::check::query;
 use crate::data::read_questions;
 use crate::processes::{LOAD, real_time_command};
 use crate::servers::Server;
 
-/// Datagrams that are taken or sent with one call.
+/// Datagrams per call.
 const BATCH: usize = 32;
-/// Octets of a reply.
+/// Maximum octets of a reply.
 const REPLY: usize = 4096;
-/// How often the sender looks what is due.
+/// Interval at which the sender sends due queries.
 const TICK: Duration = Duration::from_micros(100);
-/// Time for replies after the last query; what comes later is lost.
+/// Time for replies after the last query; later replies count as lost.
 const LINGER: Duration = Duration::from_millis(500);
-/// Octets of replies that may wait for the client, so that it loses none.
+/// Receive buffer of the client in octets, large enough to lose no reply.
 const BUFFER: usize = 8 << 20;
-/// Identifiers of queries.
+/// Number of query identifiers.
 const IDS: usize = 1 << 16;
 
-/// What came back.
+/// Figures of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
-    /// Queries in a second, as sent.
+    /// Sent queries per second.
     pub(crate) offered: f64,
-    /// Replies in a second.
+    /// Replies per second.
     pub(crate) answered: f64,
     /// Queries without a reply.
     pub(crate) lost: u64,
-    /// Replies that are not what was asked for: see [`is_wrong`].
+    /// Wrong replies; see [`is_wrong`].
     pub(crate) wrong: u64,
-    /// Latency in microseconds: median, 99 %, 99.9 %.
+    /// Latency in microseconds: 50th, 99th and 99.9th percentile.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     pub(crate) p999: f64,
 }
 
-/// Sends `rate` queries per second to a server for some seconds, from a process of its own.
+/// Sends `rate` queries per second to a server from a separate process.
 ///
 /// # Errors
 ///
-/// If the load does not run, or cannot keep to the rate.
+/// If the load cannot run, or cannot reach the rate.
 pub(crate) fn flow(server: &Server, questions: &Path, rate: u32, seconds: u32) -> Result<Flow> {
     let mut own = real_time_command(std::env::current_exe()?, LOAD)?;
     own.arg("part-flow");
@@ -64,20 +64,20 @@ pub(crate) fn flow(server: &Server, questions: &Path, rate: u32, seconds: u32) -
     own.arg(format!("--rate={rate}"));
     own.arg(format!("--seconds={seconds}"));
     own.arg("--questions").arg(questions);
-    let text = finish(&mut own).with_context(|| format!("asking {}", server.name))?;
+    let text = run_checked(&mut own).with_context(|| format!("querying {}", server.name))?;
     let words = text.split_whitespace().map(str::parse);
     let words: Vec<f64> = words.collect::<Result<_, _>>()?;
     let &[offered, answered, lost, wrong, p50, p99, p999] = &words[..] else {
-        bail!("seven figures expected: {text}");
+        bail!("expected seven figures, found: {text}");
     };
     ensure!(
         offered > 0.97 * f64::from(rate),
-        "the load reaches {offered:.0} queries per second instead of {rate}"
+        "the load generator reaches {offered:.0} queries per second instead of {rate}"
     );
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "counts that the part printed"
+        reason = "integers that the child process printed"
     )]
     let (lost, wrong) = (lost as u64, wrong as u64);
     Ok(Flow {
@@ -91,11 +91,11 @@ pub(crate) fn flow(server: &Server, questions: &Path, rate: u32, seconds: u32) -
     })
 }
 
-/// The part that sends and receives. Prints the figures of [`Flow`] in a line.
+/// Runs the child process: sends, receives, and prints the figures of [`Flow`] in one line.
 ///
 /// # Errors
 ///
-/// If the questions cannot be read, or the socket cannot be used.
+/// If the questions cannot be read, or the socket fails.
 pub(crate) fn send(server: SocketAddr, questions: &Path, rate: u32, seconds: u32) -> Result<()> {
     let questions = read_questions(questions)?;
     let queries: Vec<Vec<u8>> = questions.iter().map(|question| query(question).0).collect();
@@ -103,9 +103,9 @@ pub(crate) fn send(server: SocketAddr, questions: &Path, rate: u32, seconds: u32
     socket.connect(server)?;
     socket.set_read_timeout(Some(TICK * 100))?;
     setsockopt(&socket, RcvBuf, &BUFFER)?;
-    // When each query was due, in nanoseconds since the start; 0 for one that is answered.
+    // Due time of each query in nanoseconds since the start; 0 after its answer.
     let due: Vec<AtomicU64> = (0..IDS).map(|_| AtomicU64::new(0)).collect();
-    // What each asks for.
+    // Index of each query's question.
     let asked: Vec<AtomicUsize> = (0..IDS).map(|_| AtomicUsize::new(0)).collect();
     let is_over = AtomicBool::new(false);
     let started = Instant::now();
@@ -120,7 +120,7 @@ pub(crate) fn send(server: SocketAddr, questions: &Path, rate: u32, seconds: u32
     let (sent, took) = sent?;
     let received = latencies.map_err(|_| anyhow::anyhow!("the receiver panicked"))??;
     let (mut latencies, wrong) = received;
-    ensure!(!latencies.is_empty(), "nothing is answered");
+    ensure!(!latencies.is_empty(), "the server sent no reply");
     latencies.sort_unstable();
     let count = latencies.len();
     let quantile = |thousandths: usize| {
@@ -142,7 +142,7 @@ pub(crate) fn send(server: SocketAddr, questions: &Path, rate: u32, seconds: u32
     Ok(())
 }
 
-/// Sends what is due, tick by tick. Returns how many queries, and how long that took.
+/// Sends due queries at each tick. Returns the number of queries and the duration.
 fn offer(
     socket: &UdpSocket,
     queries: &[Vec<u8>],
@@ -177,7 +177,7 @@ fn offer(
         let flags = MsgFlags::empty();
         match sendmmsg(socket.as_raw_fd(), &mut headers, &slices, &to, [], flags) {
             Ok(done) => sent += done.count() as u64,
-            // The server's socket refuses nothing: what the kernel has no room for is offered again.
+            // Queries that the kernel has no room for are sent again.
             Err(Errno::ENOBUFS | Errno::EAGAIN) => {}
             Err(error) => return Err(error.into()),
         }
@@ -185,7 +185,7 @@ fn offer(
     Ok((sent, started.elapsed()))
 }
 
-/// Takes replies until it is over. Returns the latency of each, in nanoseconds, and how many are wrong.
+/// Receives replies until the end. Returns their latencies in nanoseconds and the number of wrong ones.
 fn receive(
     socket: &UdpSocket,
     queries: &[Vec<u8>],
@@ -221,8 +221,9 @@ fn receive(
     Ok((latencies, wrong))
 }
 
-/// Tells whether a reply is to another question, is not authoritative, cut or an error, or has another number of records
-/// than the first: every name that is asked here has as many, and what changes are only addresses.
+/// Returns whether a reply has another question, is not authoritative, is truncated, is an error, or differs from the
+/// first reply in its number of records. All names of a flow have the same number of records; only their addresses
+/// change.
 fn is_wrong(query: &[u8], reply: &[u8], records: [u8; 2]) -> bool {
     const HEADER: usize = 12;
     let labels = query[HEADER..].iter().position(|octet| *octet == 0);

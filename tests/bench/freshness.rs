@@ -1,5 +1,5 @@
-//! From the API server's acknowledgement of a change to the answer that has it: of one change after the other, beside a
-//! CoreDNS with its `kubernetes` plugin on the same API server, and of one among 500 in a second.
+//! Time from the API server's acknowledgment of a change to the first answer with the change: for single changes,
+//! compared with CoreDNS and its `kubernetes` plugin on the same API server, and under 500 changes per second.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,30 +12,31 @@ use support::cluster::Cluster;
 use support::objects::mirror;
 use support::query::query;
 use support::reply::Reply;
-use support::wait::PATIENCE;
-use support::wire::{Over, exchange, try_ask};
+use support::wait::TIMEOUT;
+use support::wire::{Transport, exchange, try_ask};
 
 use crate::data::Services;
 use crate::processes::{ANY, start, wait_until_ready};
 use crate::report::{Figure, Report, median};
 use crate::start::{coredns_command, objects_to_write, our_command, write_all};
-use crate::{Effort, check, say};
+use crate::{Effort, check, print_line};
 
-/// Changes that are measured in each round for each server.
+/// Measured changes per round and server.
 const CHANGES: u32 = 20;
-/// Time between two questions, and so what a figure may be off by.
+/// Time between two queries, which is also the maximum error of a figure.
 const PAUSE: Duration = Duration::from_micros(100);
-/// Services that they are spread over, so that all stay as small as most are.
+/// Number of services that share the changes, so that each service stays small.
 const SPREAD: u32 = 20;
 /// Time between two changes, so that each is isolated.
 const REST: Duration = Duration::from_millis(20);
 
-/// Changes that are written in a second, where there are many, and threads that write them.
+/// Changes per second in the measurement with many changes.
 const MANY: u32 = 500;
+/// Threads that write them.
 const WRITERS: u32 = 4;
-/// One in so many of those is measured.
+/// One of this number of changes is measured.
 const MEASURED: u32 = 5;
-/// What changes then: gateways of a hundred services' endpoints go down and come up.
+/// The changing objects: the gateways of a hundred services' endpoints go down and come up.
 const SERVICES: Services = Services {
     prefix: "busy",
     count: 100,
@@ -44,11 +45,11 @@ const SERVICES: Services = Services {
     ports: &[("sql", 26_257)],
 };
 
-/// Makes one endpoint mirror after the other, and asks one server for it, then the other server for the next.
+/// Creates endpoint mirrors one by one, and queries the servers alternately for the new one.
 ///
 /// # Errors
 ///
-/// If a part is missing, or a change does not show.
+/// If a program is missing, or an answer does not change.
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
@@ -65,10 +66,10 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let mut theirs_process = start("CoreDNS", theirs)?;
     wait_until_ready(&mut ours, ours_ready)?;
     wait_until_ready(&mut theirs_process, theirs_ready)?;
-    // CoreDNS says that it is ready before it listens.
+    // CoreDNS reports that it is ready before it listens.
     theirs_process.wait_for("a reply", |_| {
         let asked = query("cluster.local. A");
-        try_ask(theirs_at, &asked, Over::Tcp, PATIENCE).ok()
+        try_ask(theirs_at, &asked, Transport::Tcp, TIMEOUT).ok()
     })?;
 
     let (mut our_times, mut their_times) = (vec![], vec![]);
@@ -96,11 +97,11 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         let answered = asking
             .join()
             .map_err(|_| anyhow::anyhow!("the client panicked"))??;
-        times.push(after(written.acknowledged, answered));
+        times.push(milliseconds_between(written.acknowledged, answered));
         thread::sleep(REST);
     }
     let (ours, theirs) = (median(&our_times), median(&their_times));
-    say(&format!(
+    print_line(&format!(
         "freshness: p50 of {} changes each: global-dns {ours:.2} ms, CoreDNS {theirs:.2} ms",
         our_times.len()
     ));
@@ -120,8 +121,8 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         Figure::new(&name("global-dns", "p50"), our_times, "ms").at_most(theirs),
     ]);
     drop(theirs_process);
-    let (rate, times) = among_many(&cluster, ours_at, effort, folder)?;
-    say(&format!(
+    let (rate, times) = measure_many(&cluster, ours_at, effort, folder)?;
+    print_line(&format!(
         "freshness: {rate:.0} changes per second, {} measured: p50 {:.2} ms, p99 {:.2} ms",
         times.len(),
         median(&times),
@@ -135,9 +136,9 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Takes endpoints' gateways down and up again. Returns how many changes there were in a second, and how long some of
-/// them took to show.
-fn among_many(
+/// Takes gateways of endpoints down and up. Returns the number of changes per second and the delays of the measured
+/// ones.
+fn measure_many(
     cluster: &Cluster,
     server: SocketAddr,
     effort: Effort,
@@ -149,7 +150,7 @@ fn among_many(
         .iter()
         .zip(objects.iter().skip(1))
         .filter(|(mirror, slice)| mirror["kind"] == "Service" && slice["kind"] == "EndpointSlice")
-        // The first of each service stays: where all gateways are down, all endpoints are answered.
+        // The first endpoint of each service stays up, because all endpoints are answered if all gateways are down.
         .filter(|(mirror, _)| !name(mirror).ends_with("-0-east"))
         .collect();
     let length = Duration::from_secs(u64::from(effort.rounds * effort.seconds));
@@ -157,7 +158,7 @@ fn among_many(
     let write = |writer: u32| -> Result<(u32, Vec<f64>)> {
         let mut times = vec![];
         let mut done = 0;
-        // Each has endpoints of its own, so that nobody else changes what it waits for.
+        // Each thread has separate endpoints, so that no other thread changes the awaited answer.
         let own = endpoints
             .iter()
             .skip(writer as usize)
@@ -174,8 +175,8 @@ fn among_many(
             let written = cluster.patch(slice, &json!({"endpoints": [endpoint]}))?;
             done += 1;
             if number % MEASURED == 0 {
-                let shown = shown(server, mirror, is_up)?;
-                times.push(after(written.acknowledged, shown));
+                let shown = wait_for_change(server, mirror, is_up)?;
+                times.push(milliseconds_between(written.acknowledged, shown));
             }
         }
         Ok((done, times))
@@ -200,50 +201,58 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Asks for a service until the answer has the address of an endpoint mirror, or lacks it, and returns when it came.
-fn shown(server: SocketAddr, mirror: &Value, is_up: bool) -> Result<Instant> {
+/// Queries a service until the answer has the address of an endpoint mirror, or lacks it. Returns the time of that
+/// answer.
+fn wait_for_change(server: SocketAddr, mirror: &Value, is_up: bool) -> Result<Instant> {
     let metadata = &mirror["metadata"];
     let [namespace, fq_name] = [
         &metadata["namespace"],
         &metadata["annotations"]["mirror.linkerd.io/remote-svc-fq-name"],
     ]
     .map(|text| text.as_str().unwrap_or_default());
-    let service = fq_name.split('.').nth(1).context("a host of a service")?;
+    let service = fq_name
+        .split('.')
+        .nth(1)
+        .context("an annotation without a service name")?;
     let address = mirror["spec"]["clusterIP"].as_str().context("an address")?;
     let asked = format!("{service}.{namespace}.global. A");
-    until(server, &asked, |reply| {
+    query_until(server, &asked, |reply| {
         let mut answers = reply.answers.iter();
         answers.any(|record| record.data == address) == is_up
     })
 }
 
-/// Asks until there is an answer, and returns when it came.
+/// Sends queries until a reply has an answer, and returns the time of that reply.
 fn first_answer(server: SocketAddr, asked: &str) -> Result<Instant> {
-    until(server, asked, |reply| !reply.answers.is_empty())
+    query_until(server, asked, |reply| !reply.answers.is_empty())
 }
 
-/// Asks until the reply is as it should be, and returns when it came.
-fn until(server: SocketAddr, asked: &str, is_right: impl Fn(&Reply) -> bool) -> Result<Instant> {
+/// Sends queries until a reply is right, and returns the time of that reply.
+fn query_until(
+    server: SocketAddr,
+    asked: &str,
+    is_right: impl Fn(&Reply) -> bool,
+) -> Result<Instant> {
     let query = check::query(asked).0;
     let began = Instant::now();
     loop {
-        let reply = exchange(server, &query, Over::Udp, PATIENCE)?;
+        let reply = exchange(server, &query, Transport::Udp, TIMEOUT)?;
         let arrived = Instant::now();
         let reply = Reply::read(&reply).map_err(anyhow::Error::msg)?;
         if is_right(&reply) {
             return Ok(arrived);
         }
         ensure!(
-            began.elapsed() < PATIENCE,
-            "{asked:?} is answered as before"
+            began.elapsed() < TIMEOUT,
+            "the answer to {asked:?} did not change in time"
         );
         thread::sleep(PAUSE);
     }
 }
 
-/// Milliseconds from the first moment to the other, less than zero where it came before: watchers may be told of a write
-/// before whoever wrote is.
-fn after(moment: Instant, other: Instant) -> f64 {
+/// Returns the milliseconds from one instant to another. The result can be negative, because a watch may report a write
+/// before its writer has the acknowledgment.
+fn milliseconds_between(moment: Instant, other: Instant) -> f64 {
     let late = other.saturating_duration_since(moment).as_secs_f64();
     (late - moment.saturating_duration_since(other).as_secs_f64()) * 1e3
 }

@@ -1,7 +1,7 @@
-//! Latency at half load, when nothing changes and while 500 endpoints change in a second; beside it that of the bare
-//! loop, which tells what the machine adds by itself.
+//! Latency at half load, without changes and with 500 endpoint changes per second. The latency of the bare loop shows
+//! the share of the machine.
 //!
-//! The changes come from a stand-in for an API server: a real one would take the core that the load needs.
+//! The changes come from a simulated API server, because a real one would use the core of the load generator.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,29 +10,29 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
-use support::standin::{Manner, StandIn};
+use support::standin::{Behavior, StandIn};
 
 use crate::data::{SMALL, kinds, read_objects, write_manifest};
 use crate::flow::{Flow, flow};
 use crate::load::{Way, run};
 use crate::report::{Figure, Report, median};
 use crate::servers::{ONE_CORE, Server, Source};
-use crate::{Effort, say};
+use crate::{Effort, print_line};
 
-/// Time between two changes: 500 in a second.
+/// Time between two changes: 500 per second.
 const SPACING: Duration = Duration::from_millis(2);
 
-/// Ours, and a stand-in for an API server that changes endpoints when it is told to.
-pub(crate) struct Restless {
+/// global-dns and a simulated API server that changes endpoints on request.
+pub(crate) struct ChangingCluster {
     /// The server.
     pub(crate) server: Server,
-    /// What it is asked.
+    /// File with the questions.
     pub(crate) asked: PathBuf,
     standin: StandIn,
     objects: Vec<Value>,
 }
 
-/// Offers half of what the server can answer, by turns without and with changes.
+/// Sends half of the server's maximum rate, alternately without and with changes.
 ///
 /// # Errors
 ///
@@ -40,14 +40,14 @@ pub(crate) struct Restless {
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
-    let restless = Restless::start(folder)?;
-    let Restless { server, asked, .. } = &restless;
-    let floor = Server::floor(server.address, asked)?;
+    let cluster = ChangingCluster::start(folder)?;
+    let ChangingCluster { server, asked, .. } = &cluster;
+    let floor = Server::start_floor(server.address, asked)?;
     let capacity = run(server, asked, effort.seconds, Way::Udp)?.rate;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "some ten thousands"
+        reason = "tens of thousands"
     )]
     let half = (capacity / 2.0) as u32;
     let (mut quiet, mut busy, mut least) = (vec![], vec![], vec![]);
@@ -56,10 +56,10 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         let calm = flow(server, asked, half, effort.seconds)?;
         let before = server.metric("global_dns_table_generation")?;
         let (moved, changes) =
-            restless.while_changing(|| flow(server, asked, half, effort.seconds))?;
+            cluster.while_changing(|| flow(server, asked, half, effort.seconds))?;
         let generations = server.metric("global_dns_table_generation")? - before;
         ensure!(generations > 0.0, "no change reached the table");
-        say(&format!(
+        print_line(&format!(
             "latency: round {round} of {}, {half} queries per second: bare loop {}; quiet {}; {changes} changes, {generations} \
              tables: {}",
             effort.rounds,
@@ -81,10 +81,10 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-// === impl Restless ===
+// === impl ChangingCluster ===
 
-impl Restless {
-    /// Starts both, and writes the questions.
+impl ChangingCluster {
+    /// Starts both servers and writes the questions.
     ///
     /// # Errors
     ///
@@ -93,9 +93,9 @@ impl Restless {
         let manifest = folder.join("objects.json");
         write_manifest(&manifest, &[SMALL])?;
         let objects = read_objects(&manifest)?;
-        let standin = StandIn::start(Manner::Good, &objects)?;
+        let standin = StandIn::start(Behavior::Normal, &objects)?;
         let source = Source::Kubeconfig(&standin.kubeconfig);
-        let (server, _) = Server::ours(source, ONE_CORE, &["--log-level=warn"])?;
+        let (server, _) = Server::start_global_dns(source, ONE_CORE, &["--log-level=warn"])?;
         let asked = kinds(folder)?.swap_remove(0).file;
         Ok(Self {
             server,
@@ -105,11 +105,11 @@ impl Restless {
         })
     }
 
-    /// Does something while endpoints change. Returns what came of it, and how many changes there were.
+    /// Calls `act` while endpoints change. Returns its result and the number of changes.
     ///
     /// # Errors
     ///
-    /// What was done fails.
+    /// If `act` fails.
     pub(crate) fn while_changing<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<(T, u32)> {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -122,14 +122,14 @@ impl Restless {
         })
     }
 
-    /// Gives one endpoint mirror after the other another address, 500 in a second, until it is over. Returns how many.
+    /// Changes addresses of endpoint mirrors, 500 per second, until `is_over`. Returns the number of changes.
     fn change(&self, is_over: &AtomicBool) -> u32 {
         let mirrors: Vec<&Value> = self
             .objects
             .iter()
             .filter(|object| object["kind"] == "Service" && object["spec"]["clusterIP"] != "None")
             .collect();
-        // Goes on where the last call ended: every change is one.
+        // Continues after the last call's number, so that each write changes the object.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let started = Instant::now();
         let mut done = 0;
@@ -140,7 +140,7 @@ impl Restless {
             let due = SPACING * number;
             thread::sleep(due.saturating_sub(started.elapsed()));
             let mut changed = (*mirror).clone();
-            // Above the range of all others; it moves on with each round over the mirrors.
+            // An address above the range of the others, which is different in each pass over the mirrors.
             let next = NEXT.fetch_add(1, Ordering::Relaxed);
             let [_, high, middle, low] = next.to_be_bytes();
             let address = Value::from(format!("10.{}.{middle}.{low}", 112 + high % 16));

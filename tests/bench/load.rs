@@ -1,4 +1,4 @@
-//! The load: dnsperf, and a client that asks each question in a connection of its own.
+//! Load generators: dnsperf, and a client that sends each query on a separate connection.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -9,59 +9,59 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use support::process::finish;
+use support::process::run_checked;
 
 use crate::check::query;
 use crate::data::read_questions;
 use crate::processes::{ANY, LOAD, command, cpu_time};
 use crate::servers::Server;
 
-/// Connections that are under way at once, where each takes one question.
+/// Parallel connections, if each takes one query.
 const IN_FLIGHT: usize = 16;
-/// How long a reply may take there.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit of a reply on such a connection.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How the load travels.
+/// Transport and concurrency of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Over UDP, from 32 sockets, 200 queries under way.
+    /// UDP from 32 sockets, with 200 outstanding queries.
     Udp,
-    /// The same, from both cores and two threads.
+    /// The same from both cores, with two threads.
     UdpFromBoth,
-    /// As `Udp`, by four processes, to so many addresses from 127.0.0.1 on: one or four.
+    /// As `Udp`, by four processes, to this number of addresses from 127.0.0.1 on: one or four.
     UdpTo(u8),
-    /// Over eight TCP connections, 200 queries under way.
+    /// Eight TCP connections, with 200 outstanding queries.
     Pipelined,
-    /// Over TCP, one query for each connection, 16 under way.
+    /// TCP with one query for each connection, 16 connections in parallel.
     Connections,
 }
 
-/// What a round measured.
+/// Figures of a round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
-    /// Answered queries in a second.
+    /// Answered queries per second.
     pub(crate) rate: f64,
-    /// The server's CPU time for each, in microseconds.
+    /// CPU time of the server per answered query, in microseconds.
     pub(crate) cpu: f64,
     /// Queries without an answer.
     pub(crate) lost: u64,
-    /// How long replies took, where the load measures it.
+    /// Latency, if the load generator measures it.
     pub(crate) latency: Option<Latency>,
 }
 
-/// How long replies took, in microseconds.
+/// Latency in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latency {
     /// The median.
     pub(crate) p50: f64,
-    /// What 99 of 100 took at most.
+    /// The 99th percentile.
     pub(crate) p99: f64,
 }
 
 // === impl Round ===
 
 impl Round {
-    /// For a line about some servers.
+    /// Formats the figures for a line of output.
     pub(crate) fn text(&self, server: &str) -> String {
         let text = format!("  {server} {:.1} k/s {:.2} µs", self.rate / 1e3, self.cpu);
         match self.latency {
@@ -71,11 +71,11 @@ impl Round {
     }
 }
 
-/// Asks a server for some seconds.
+/// Sends queries to a server for `seconds`.
 ///
 /// # Errors
 ///
-/// If the load does not run or is not answered, or the server has ended.
+/// If the load generator fails, no query is answered, or the server has exited.
 pub(crate) fn run(server: &Server, questions: &Path, seconds: u32, way: Way) -> Result<Round> {
     let address = server.address;
     let loads = match way {
@@ -100,15 +100,17 @@ pub(crate) fn run(server: &Server, questions: &Path, seconds: u32, way: Way) -> 
     measure(server, loads)
 }
 
-/// Runs programs that ask a server and print figures with dnsperf's words.
+/// Runs load generators that print figures in dnsperf's format.
 ///
 /// # Errors
 ///
-/// If one does not run or is not answered, or the server has ended.
+/// If one fails, no query is answered, or the server has exited.
 pub(crate) fn measure(server: &Server, mut loads: Vec<Command>) -> Result<Round> {
     let before = cpu_time(&server.process)?;
     let texts: Vec<Result<String>> = thread::scope(|scope| {
-        let loads = loads.iter_mut().map(|load| scope.spawn(|| finish(load)));
+        let loads = loads
+            .iter_mut()
+            .map(|load| scope.spawn(|| run_checked(load)));
         let loads: Vec<_> = loads.collect();
         let ended = loads.into_iter().map(|load| load.join());
         let text = |ended: thread::Result<_>| ended.unwrap_or_else(|panic| resume_unwind(panic));
@@ -118,7 +120,7 @@ pub(crate) fn measure(server: &Server, mut loads: Vec<Command>) -> Result<Round>
     let texts: Vec<String> = texts
         .into_iter()
         .collect::<Result<_>>()
-        .with_context(|| format!("asking {}", server.name))?;
+        .with_context(|| format!("querying {}", server.name))?;
     // The sum over all processes.
     let figure = |name: &str| {
         let figures = texts.iter().map(|text| {
@@ -130,7 +132,11 @@ pub(crate) fn measure(server: &Server, mut loads: Vec<Command>) -> Result<Round>
         figures.sum::<Result<f64>>()
     };
     let answered = figure("Queries completed:")?;
-    ensure!(answered > 0.0, "{} answers nothing: {texts:?}", server.name);
+    ensure!(
+        answered > 0.0,
+        "{} answered no query: {texts:?}",
+        server.name
+    );
     let has_latency = texts.len() == 1 && texts[0].contains(P50);
     let latency = has_latency.then(|| {
         let (p50, p99) = (figure(P50)?, figure(P99)?);
@@ -144,14 +150,14 @@ pub(crate) fn measure(server: &Server, mut loads: Vec<Command>) -> Result<Round>
     })
 }
 
-/// Flags of dnsperf: the transport, threads, sockets, and queries under way.
+/// Flags of dnsperf: transport, threads, sockets, and outstanding queries.
 type Flags = &'static str;
 const UDP: Flags = "-m udp -T 1 -c 32 -q 200";
 const UDP_FROM_BOTH: Flags = "-m udp -T 2 -c 32 -q 200";
 const QUARTER_OF_UDP: Flags = "-m udp -T 1 -c 8 -q 50";
 const PIPELINED: Flags = "-m tcp -T 1 -c 8 -q 200";
 
-/// What a load of our own prints beside them, in microseconds.
+/// Additional figures of the load generators in this crate, in microseconds.
 const P50: &str = "Latency p50:";
 const P99: &str = "Latency p99:";
 
@@ -174,13 +180,13 @@ fn dnsperf(
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a count that dnsperf printed"
+    reason = "an integer that dnsperf printed"
 )]
 fn text_number(count: f64) -> u64 {
     count as u64
 }
 
-/// Asks each question in a connection of its own, some at once, and prints figures with dnsperf's words.
+/// Sends each query on a separate connection, some in parallel, and prints figures in dnsperf's format.
 ///
 /// # Errors
 ///
@@ -226,7 +232,7 @@ pub(crate) fn ask_in_connections(server: SocketAddr, questions: &Path, seconds: 
     Ok(())
 }
 
-/// Prints what [`measure`] reads.
+/// Prints the figures for [`measure`].
 pub(crate) fn print_figures(answered: u64, lost: u64, took: Duration, latency: Option<Latency>) {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     let rate = answered as f64 / took.as_secs_f64();
@@ -237,15 +243,15 @@ pub(crate) fn print_figures(answered: u64, lost: u64, took: Duration, latency: O
 }
 
 fn ask_once(server: SocketAddr, query: &[u8], reply: &mut Vec<u8>) -> Result<()> {
-    let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+    let mut stream = TcpStream::connect_timeout(&server, TIMEOUT)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(query)?;
     reply.resize(65_537, 0);
     let mut read = 0;
     loop {
         read += match stream.read(&mut reply[read..])? {
-            0 => bail!("the connection ends within a reply"),
+            0 => bail!("the server closed the connection within a reply"),
             more => more,
         };
         if read >= 2 && read >= 2 + usize::from(u16::from_be_bytes([reply[0], reply[1]])) {

@@ -1,5 +1,5 @@
-//! Memory with a hundred thousand endpoint mirrors, settled, after they were all read again, and at its peak; the time
-//! until they are answered; the size of the binary.
+//! Resident memory with 100,000 endpoint mirrors: stable, after a reload, and at its peak; the time from start to
+//! ready; the size of the binary.
 
 use std::fs::{self, File};
 use std::thread;
@@ -11,7 +11,7 @@ use support::process::Process;
 use crate::data::{Services, write_manifest};
 use crate::report::{Figure, Report};
 use crate::servers::{ONE_CORE, Server, Source};
-use crate::{Effort, binary, say};
+use crate::{Effort, binary, print_line};
 
 /// Ten thousand services with ten endpoints each.
 const SERVICES: Services = Services {
@@ -21,7 +21,7 @@ const SERVICES: Services = Services {
     endpoints: 5,
     ports: &[("sql", 26_257), ("http", 8_080)],
 };
-/// How long memory has to stay the same to count as settled.
+/// Memory is stable if it does not change for this time.
 const SETTLED: Duration = Duration::from_secs(2);
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -29,7 +29,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 ///
 /// # Errors
 ///
-/// If the server does not become ready, or does not read its file again.
+/// If the server does not become ready, or does not reload its file.
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let size = fs::metadata(binary()?)?.len();
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
@@ -42,30 +42,28 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = folder.path();
     let manifest = folder.join("objects.json");
     let endpoints = write_manifest(&manifest, &[SERVICES])?;
-    say(&format!(
+    print_line(&format!(
         "memory: {endpoints} endpoint mirrors of {} services",
         SERVICES.count
     ));
     let (mut first, mut again, mut peak, mut ready) = (vec![], vec![], vec![], vec![]);
     for round in 1..=effort.rounds {
         let source = Source::File(&manifest);
-        let (mut server, took) = Server::ours(source, ONE_CORE, &["--log-level=info"])?;
+        let (mut server, took) = Server::start_global_dns(source, ONE_CORE, &["--log-level=info"])?;
         ready.push(took.as_secs_f64());
-        first.push(settle(&server.process)?);
+        first.push(stable_memory(&server.process)?);
         File::options()
             .append(true)
             .open(&manifest)?
             .set_modified(SystemTime::now())?;
-        server
-            .process
-            .wait_for("the file to be read again", |log| {
-                log.text().contains("Reloaded files").then_some(())
-            })?;
-        again.push(settle(&server.process)?);
+        server.process.wait_for("the reload of the file", |log| {
+            log.text().contains("Reloaded files").then_some(())
+        })?;
+        again.push(stable_memory(&server.process)?);
         peak.push(resident(&server.process, "VmHWM")?);
         let all = [&ready, &first, &again, &peak].map(|values| values[values.len() - 1]);
         let [ready, first, again, peak] = all;
-        say(&format!(
+        print_line(&format!(
             "memory: round {round} of {}: ready after {ready:.2} s; {first:.1} MiB, {again:.1} MiB after a reload, \
              {peak:.1} MiB at the peak",
             effort.rounds
@@ -81,17 +79,17 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Waits until resident memory stays the same, and returns it in MiB.
+/// Waits until resident memory is stable, and returns it in MiB.
 ///
 /// # Errors
 ///
-/// If it never does, or the process has ended.
-pub(crate) fn settle(process: &Process) -> Result<f64> {
+/// If it does not become stable in time, or the process has exited.
+pub(crate) fn stable_memory(process: &Process) -> Result<f64> {
     let began = Instant::now();
     let mut last = (resident(process, "VmRSS")?, Instant::now());
     while last.1.elapsed() < SETTLED {
         if began.elapsed() > Duration::from_secs(60) {
-            bail!("resident memory does not settle: {:.1} MiB", last.0);
+            bail!("resident memory is not stable: {:.1} MiB", last.0);
         }
         thread::sleep(Duration::from_millis(50));
         let now = resident(process, "VmRSS")?;
@@ -102,11 +100,11 @@ pub(crate) fn settle(process: &Process) -> Result<f64> {
     resident(process, "VmRSS")
 }
 
-/// A line of `/proc/PID/status`, in MiB.
+/// Returns the value of a line of `/proc/PID/status` in MiB.
 ///
 /// # Errors
 ///
-/// If the process has ended.
+/// If the process has exited.
 pub(crate) fn resident(process: &Process, line: &str) -> Result<f64> {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     let kib = process.memory(line)? as f64;

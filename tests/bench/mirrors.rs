@@ -1,4 +1,4 @@
-//! Memory as users have it: endpoint mirrors with a slice each on a real API server, settled, and while they are relisted.
+//! Resident memory on a real API server, with endpoint mirrors that have one slice each: stable, and during relists.
 
 use std::time::Instant;
 
@@ -7,37 +7,37 @@ use support::cluster::Cluster;
 use support::process::Process;
 
 use crate::data::Services;
-use crate::memory::{resident, settle};
-use crate::processes::{forget_peak, start, wait_until_ready};
+use crate::memory::{resident, stable_memory};
+use crate::processes::{reset_peak, start, wait_until_ready};
 use crate::report::{Figure, Report};
 use crate::start::{objects_to_write, our_command, write_namespaces};
 use crate::stored::store;
-use crate::{Effort, say};
+use crate::{Effort, print_line};
 
-/// Endpoints of a service, in all clusters.
+/// Endpoints of a service in all clusters together.
 const ENDPOINTS: usize = 10;
-/// The goals are for so many.
+/// Number of endpoint mirrors that the goals apply to.
 const ALL: usize = 100_000;
-/// How often a watch is relisted: far more often than anybody would.
+/// Relist interval, much shorter than in production.
 const RELIST: &str = "--relist=10s";
-/// With a line for each list.
+/// Log level that prints a line for each list.
 const LOG_LEVEL: &str = "warn,global_dns::source=debug";
-/// The watches, each of which is listed once before the peak is read.
+/// Number of watches. Each is listed once before the peak is read.
 const WATCHES: usize = 5;
 
-/// Starts the server once for each round, on an API server with so many endpoint mirrors.
+/// Starts the server once for each round, on an API server with this number of endpoint mirrors.
 ///
 /// # Errors
 ///
-/// If a part is missing, or does not become ready.
+/// If a program is missing, or does not become ready.
 pub(crate) fn measure(mirrors: usize, effort: Effort, report: &mut Report) -> Result<()> {
     ensure!(
         (ENDPOINTS..=ALL).contains(&mirrors),
-        "{mirrors} mirrors: at least {ENDPOINTS}, and at most {ALL}"
+        "invalid number of mirrors {mirrors}; use {ENDPOINTS} to {ALL}"
     );
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
-    // As large as a range may be; the last of a flag counts.
+    // The largest permitted range. The last value of a flag takes precedence.
     let cluster = Cluster::start_with(&["--service-cluster-ip-range=10.96.0.0/12".to_owned()])?;
     let services = Services {
         prefix: "db",
@@ -56,20 +56,23 @@ pub(crate) fn measure(mirrors: usize, effort: Effort, report: &mut Report) -> Re
         let mut process = start("global-dns", command)?;
         wait_until_ready(&mut process, page)?;
         ready.push(began.elapsed().as_secs_f64());
-        settled.push(settle(&process)?);
-        forget_peak(&process)?;
+        settled.push(stable_memory(&process)?);
+        reset_peak(&process)?;
         let lists = |process: &Process| process.log().text().matches("Listed").count();
         let before = lists(&process);
         let began = Instant::now();
         while lists(&process) < before + WATCHES {
-            ensure!(began.elapsed().as_secs() < 300, "no relist of each watch");
+            ensure!(
+                began.elapsed().as_secs() < 300,
+                "not all watches were relisted in time"
+            );
             std::thread::sleep(std::time::Duration::from_millis(200));
         }
         peak.push(resident(&process, "VmHWM")?);
         after.push(resident(&process, "VmRSS")?);
         let all = [&ready, &settled, &peak, &after].map(|values| values[values.len() - 1]);
         let [ready, settled, peak, after] = all;
-        say(&format!(
+        print_line(&format!(
             "mirrors: round {round} of {}: ready after {ready:.2} s; {settled:.1} MiB, {peak:.1} MiB at the peak of \
              relists, {after:.1} MiB after them",
             effort.rounds

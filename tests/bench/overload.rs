@@ -1,35 +1,35 @@
-//! Overload: the server is held to half a core, and offered twice what it can answer.
+//! Overload: the server has half a core and receives twice the queries that it can answer.
 
 use anyhow::{Context as _, Result};
 
-use crate::data::nines_and_nineties;
+use crate::data::small_and_large_services;
 use crate::flow::flow;
 use crate::load::{Way, run};
 use crate::processes::Quota;
 use crate::report::{Figure, Report};
 use crate::servers::{KNOT, NSD, ONE_CORE, Served};
-use crate::{Effort, say};
+use crate::{Effort, print_line};
 
-/// Milliseconds of every hundred that a server may run.
+/// CPU quota of a server: milliseconds of every hundred.
 const HALF: u32 = 50;
 
-/// Measures what each server answers when it is asked as much as it can take, and then twice that.
+/// Measures the answer rate of each server at its capacity and at twice its capacity.
 ///
 /// # Errors
 ///
 /// If a server does not start, or the system has no control groups.
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
-    say("overload: starting servers");
+    print_line("overload: starting servers");
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
-    let served = Served::prepare(&nines_and_nineties(), folder)?;
+    let served = Served::prepare(&small_and_large_services(), folder)?;
     let servers = served.start(&[KNOT, NSD], ONE_CORE, folder)?.into_iter();
     let mut servers: Vec<_> = servers.map(|server| (server, vec![])).collect();
-    // Each one its own half: they are asked one after the other, but none is quite idle.
+    // Each server has a separate quota: queries go to one server at a time, but no server is fully idle.
     let mut quotas = vec![];
     for (server, _) in &servers {
-        let quota = Quota::new(server.name, HALF).context("holding a server to half a core")?;
-        quota.hold(&server.process)?;
+        let quota = Quota::new(server.name, HALF).context("limiting a server to half a core")?;
+        quota.add(&server.process)?;
         quotas.push(quota);
     }
     let asked = &served.kinds[0].file;
@@ -40,12 +40,12 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "some hundred thousands"
+                reason = "hundreds of thousands"
             )]
             let twice = (2.0 * capacity) as u32;
             let flow = flow(server, asked, twice, effort.seconds)?;
             line += &format!(
-                "  {}: can answer {:.0} k/s, offered {:.0}, answers {:.0}",
+                "  {}: capacity {:.0} k/s, sent {:.0}, answered {:.0}",
                 server.name,
                 capacity / 1e3,
                 flow.offered / 1e3,
@@ -53,7 +53,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
             );
             shares.push(flow.answered / capacity);
         }
-        say(&line);
+        print_line(&line);
     }
     for (index, (server, shares)) in servers.into_iter().enumerate() {
         let what = format!(

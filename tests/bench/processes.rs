@@ -1,4 +1,4 @@
-//! What child processes take: programs held to cores, their CPU time and peaks of memory as Linux tells them, a share of a core.
+//! Child processes: programs pinned to cores, their CPU time and peak memory from `/proc`, and CPU quotas.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -13,15 +13,16 @@ use support::commands::{self, tool};
 use support::http::get;
 use support::process::Process;
 
-/// The core that servers are held to.
+/// Core of the servers.
 pub(crate) const SERVER: &str = "0";
-/// The core that the load comes from.
+/// Core of the load generator.
 pub(crate) const LOAD: &str = "1";
-/// Both, where something else is measured than load.
+/// Both cores, for measurements without load.
 pub(crate) const ANY: &str = "0,1";
-/// What `/proc` counts time in: 100 in a second, whatever the kernel is built with.
+/// Unit of CPU time in `/proc`: 100 per second with every kernel configuration.
 const TICK: Duration = Duration::from_millis(10);
-/// A program held to a core, or some. The kernel ends it when the benchmark ends, however that happens.
+
+/// Returns a command for a program pinned to cores. The kernel terminates the program when the benchmark ends.
 ///
 /// # Errors
 ///
@@ -39,7 +40,7 @@ pub(crate) fn command(program: impl AsRef<OsStr>, cores: &str) -> Result<Command
     Ok(command)
 }
 
-/// The same, ahead of all that is not in a hurry: a client that measures time must not wait for a core itself.
+/// The same with real-time priority, because a client that measures time must not wait for a core.
 ///
 /// # Errors
 ///
@@ -50,20 +51,20 @@ pub(crate) fn real_time_command(program: impl AsRef<OsStr>, cores: &str) -> Resu
     Ok(command)
 }
 
-/// Starts a program that ends its own children, as NSD has them.
+/// Starts a program that terminates its own child processes, such as NSD.
 ///
 /// # Errors
 ///
-/// If it cannot be started.
+/// If the program cannot be started.
 pub(crate) fn start(name: &str, command: Command) -> Result<Process> {
     Ok(Process::start(name, command)?.with_children())
 }
 
-/// Waits until a page says 200.
+/// Waits until a page returns status 200.
 ///
 /// # Errors
 ///
-/// If the process ends, or that takes a long time.
+/// If the process exits, or the wait times out.
 pub(crate) fn wait_until_ready(
     process: &mut Process,
     (server, page): (SocketAddr, &str),
@@ -74,42 +75,46 @@ pub(crate) fn wait_until_ready(
     })
 }
 
-/// CPU time of a process and all below it, which live as long as it does.
+/// Returns the CPU time of a process and its descendants, which must all be running.
 ///
 /// # Errors
 ///
 /// If the process has ended.
 pub(crate) fn cpu_time(process: &Process) -> Result<Duration> {
-    let ticks: u32 = family(process)?.iter().map(|(_, stat)| stat.ticks).sum();
+    let ticks: u32 = process_tree(process)?
+        .iter()
+        .map(|(_, stat)| stat.ticks)
+        .sum();
     Ok(TICK * ticks)
 }
 
-/// A process and all below it.
-fn family(process: &Process) -> Result<Vec<(u32, Stat)>> {
+/// Returns a process and its descendants.
+fn process_tree(process: &Process) -> Result<Vec<(u32, Stat)>> {
     let mut all = all_processes()?;
-    let mut family = Vec::new();
+    let mut process_tree = Vec::new();
     let mut open = vec![process.id()];
     while let Some(id) = open.pop() {
         let stat = all.remove(&id);
-        let stat = stat.with_context(|| format!("it has ended; {}", process.last_words()))?;
-        family.push((id, stat));
+        let stat =
+            stat.with_context(|| format!("the process has exited; {}", process.log_tail()))?;
+        process_tree.push((id, stat));
         let children = all.iter().filter(|(_, stat)| stat.parent == id);
         open.extend(children.map(|(child, _)| child));
     }
-    Ok(family)
+    Ok(process_tree)
 }
 
-/// Makes `VmHWM` what `VmRSS` is now.
+/// Resets the peak `VmHWM` to the current `VmRSS`.
 ///
 /// # Errors
 ///
 /// If the process has ended.
-pub(crate) fn forget_peak(process: &Process) -> Result<()> {
+pub(crate) fn reset_peak(process: &Process) -> Result<()> {
     let file = process.proc("clear_refs");
     fs::write(&file, "5").with_context(|| format!("writing {}", file.display()))
 }
 
-/// A control group that holds processes to a share of a core's time. It goes when it is dropped, after its processes.
+/// A control group that limits processes to a share of a core. It is removed on drop, after its processes.
 #[derive(Debug)]
 pub(crate) struct Quota {
     group: PathBuf,
@@ -118,12 +123,12 @@ pub(crate) struct Quota {
 // === impl Quota ===
 
 impl Quota {
-    /// Makes a group that runs for `share` milliseconds of every hundred: `cpu.max`, or what it was called before
-    /// version 2 of control groups.
+    /// Creates a group with `share` milliseconds of CPU time in every hundred: with `cpu.max`, or with the equivalent
+    /// files of control groups version 1.
     ///
     /// # Errors
     ///
-    /// If the system has no control groups for this, or this user may not make one.
+    /// If the system has no such control groups, or the user may not create one.
     pub(crate) fn new(server: &str, share: u32) -> Result<Self> {
         let root = Path::new("/sys/fs/cgroup");
         let controllers = fs::read_to_string(root.join("cgroup.controllers"));
@@ -133,7 +138,7 @@ impl Quota {
             true => root.join(name),
             false => root.join("cpu").join(name),
         };
-        fs::create_dir(&group).with_context(|| format!("making {}", group.display()))?;
+        fs::create_dir(&group).with_context(|| format!("creating {}", group.display()))?;
         let quota = Self { group };
         match is_second {
             true => quota.set("cpu.max", &format!("{share}000 100000"))?,
@@ -145,14 +150,14 @@ impl Quota {
         Ok(quota)
     }
 
-    /// Holds a process and all below it, with all their threads.
+    /// Adds a process and its descendants, with all their threads.
     ///
     /// # Errors
     ///
     /// If the process has ended.
-    pub(crate) fn hold(&self, process: &Process) -> Result<()> {
-        let family = family(process)?;
-        family
+    pub(crate) fn add(&self, process: &Process) -> Result<()> {
+        let process_tree = process_tree(process)?;
+        process_tree
             .iter()
             .try_for_each(|(id, _)| self.set("cgroup.procs", &id.to_string()))
     }
@@ -165,13 +170,13 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.group); // refused while a process is in it, which then tells where it is
+        let _ = fs::remove_dir(&self.group); // fails while the group has a process
     }
 }
 
 // === /proc ===
 
-/// What is read of `/proc/PID/stat`.
+/// Fields of `/proc/PID/stat`.
 struct Stat {
     parent: u32,
     /// In user and kernel mode, over all threads.
@@ -188,7 +193,7 @@ fn all_processes() -> Result<BTreeMap<u32, Stat>> {
         else {
             continue;
         };
-        // One that is gone by now is none of ours.
+        // A process that has exited meanwhile is not a descendant.
         let text = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
         if let Some(stat) = Stat::read(&text) {
             all.insert(id, stat);
@@ -200,7 +205,7 @@ fn all_processes() -> Result<BTreeMap<u32, Stat>> {
 // === impl Stat ===
 
 impl Stat {
-    /// The program's name stands in parentheses, and may hold spaces and parentheses itself.
+    /// Parses the line. The program's name is in parentheses and may contain spaces and parentheses.
     fn read(text: &str) -> Option<Self> {
         let (_, rest) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split(' ').collect(); // from the third one on

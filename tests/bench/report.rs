@@ -1,4 +1,4 @@
-//! What was measured: tables with medians, spread and ratios; goals; the same as Markdown, and a chart.
+//! The report: tables with medians, spread and ratios; goals; the same as Markdown, with a chart.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,15 +7,15 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use crate::load::{Latency, Round};
-use crate::say;
+use crate::print_line;
 use crate::servers::{COREDNS, FLOOR, OURS};
 
 mod chart;
 
-/// Those that decide: the better of them is what ours is compared with.
+/// Reference servers. Goals compare global-dns with the better of them.
 const PEERS: [&str; 2] = ["Knot", "NSD"];
 
-/// All that was measured.
+/// All results.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// Rounds under load.
@@ -33,7 +33,7 @@ pub(crate) struct Figure {
     goal: Option<(Bound, f64)>,
 }
 
-/// Rounds by kind of question and server, in the order in which they came first.
+/// Rounds by kind of question and server, in the order of their first round.
 #[derive(Debug)]
 pub(crate) struct Table {
     name: &'static str,
@@ -42,23 +42,23 @@ pub(crate) struct Table {
     rows: Vec<Row>,
 }
 
-/// What is asked of ours.
+/// Goals of global-dns in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goals {
-    /// Nothing: the rows are compared with each other.
+    /// None; the rows are only compared with each other.
     None,
-    /// CPU time at most the larger of 0.9 × the better of Knot and NSD and 1.1 × the floor; rate at least 0.97 × the
-    /// better of the two.
+    /// CPU time: at most 0.9 × the better of Knot and NSD, or 1.1 × the floor if that is larger. Rate: at least 0.97 ×
+    /// the better of Knot and NSD.
     CpuAndRate,
-    /// Rate at least Knot's.
+    /// Rate: at least that of Knot.
     RateOfKnot,
-    /// Rate at least that of CoreDNS, eight times for A and ten times for SRV.
+    /// Rate: at least that of CoreDNS; eight times that for A, ten times that for SRV.
     RateOfCoreDns,
-    /// CPU time at most half of that of CoreDNS, on connections that are kept. The table has latencies.
+    /// CPU time: at most half of that of CoreDNS on persistent connections. The table has latencies.
     HalfOfCoreDns,
 }
 
-/// In the name of a kind: its connections are kept.
+/// Marks a kind with persistent connections, as part of its name.
 pub(crate) const KEPT: &str = "kept";
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ struct Row {
     rounds: Vec<Round>,
 }
 
-/// Median, least and greatest.
+/// Median, minimum and maximum.
 #[derive(Clone, Copy, Debug)]
 struct Spread {
     median: f64,
@@ -76,7 +76,7 @@ struct Spread {
     greatest: f64,
 }
 
-/// How a number is compared with its goal.
+/// Relation between a number and its goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bound {
     AtMost,
@@ -86,7 +86,7 @@ enum Bound {
 // === impl Report ===
 
 impl Report {
-    /// For a terminal.
+    /// Formats the report for a terminal.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for table in &self.tables {
@@ -113,7 +113,7 @@ impl Report {
     pub(crate) fn write(&self, folder: &Path, name: &str) -> Result<()> {
         let write = |name: &str, text: &str| {
             let file = folder.join(name);
-            say(&format!("wrote {}", file.display()));
+            print_line(&format!("wrote {}", file.display()));
             fs::write(&file, text).with_context(|| format!("writing {}", file.display()))
         };
         let mut text = String::from("# Benchmarks\n\n");
@@ -161,7 +161,7 @@ impl Report {
 // === impl Figure ===
 
 impl Figure {
-    /// What rounds measured, at least one.
+    /// Creates a figure from the values of rounds, at least one.
     pub(crate) fn new(name: &str, values: Vec<f64>, unit: &'static str) -> Self {
         Self {
             name: name.to_owned(),
@@ -171,13 +171,13 @@ impl Figure {
         }
     }
 
-    /// What the median may be at most.
+    /// Sets the goal: the maximum of the median.
     pub(crate) fn at_most(mut self, limit: f64) -> Self {
         self.goal = Some((Bound::AtMost, limit));
         self
     }
 
-    /// What the median has to be at least.
+    /// Sets the goal: the minimum of the median.
     pub(crate) fn at_least(mut self, limit: f64) -> Self {
         self.goal = Some((Bound::AtLeast, limit));
         self
@@ -187,7 +187,7 @@ impl Figure {
 // === impl Table ===
 
 impl Table {
-    /// An empty one; its chart is named after it.
+    /// Creates an empty table. `name` is also the file name of its chart.
     pub(crate) fn new(name: &'static str, title: &'static str, goals: Goals) -> Self {
         Self {
             name,
@@ -224,8 +224,8 @@ impl Table {
         rows.find(|row| row.kind == kind && row.server == server)
     }
 
-    /// The least CPU time, and the greatest rate, of the peers that decide.
-    fn best(&self, kind: &str) -> Option<(f64, f64)> {
+    /// Returns the lowest CPU time and the highest rate of the reference servers.
+    fn best_of_peers(&self, kind: &str) -> Option<(f64, f64)> {
         let peers = PEERS.into_iter().filter_map(|peer| self.row(kind, peer));
         let figures = peers.map(|row| (row.cpu().median, row.rate().median));
         figures.reduce(|best, one| (best.0.min(one.0), best.1.max(one.1)))
@@ -253,9 +253,9 @@ impl Table {
                 row.cpu().scaled(1.0, 2),
             ];
             let own = match self.goals {
-                Goals::HalfOfCoreDns => self.beside_coredns(row),
+                Goals::HalfOfCoreDns => self.ratios_to_coredns(row),
                 Goals::None | Goals::CpuAndRate | Goals::RateOfKnot | Goals::RateOfCoreDns => {
-                    self.beside_peers(row)
+                    self.ratios_to_peers(row)
                 }
             };
             let lost = row.rounds.iter().map(|round| round.lost).sum::<u64>();
@@ -264,10 +264,10 @@ impl Table {
         cells
     }
 
-    /// Rate and CPU time divided by those of the peers that decide, and by those of the floor.
-    fn beside_peers(&self, row: &Row) -> [String; 3] {
+    /// Returns rate and CPU time divided by those of the reference servers and of the floor.
+    fn ratios_to_peers(&self, row: &Row) -> [String; 3] {
         let (rate, cpu) = (row.rate().median, row.cpu().median);
-        let best = self.best(&row.kind);
+        let best = self.best_of_peers(&row.kind);
         let floor = self.row(&row.kind, FLOOR).map(|floor| floor.cpu().median);
         [
             ratio(rate, best.map(|best| best.1)),
@@ -276,8 +276,8 @@ impl Table {
         ]
     }
 
-    /// CPU time divided by that of CoreDNS; latencies.
-    fn beside_coredns(&self, row: &Row) -> [String; 3] {
+    /// Returns CPU time divided by that of CoreDNS, and latencies.
+    fn ratios_to_coredns(&self, row: &Row) -> [String; 3] {
         let theirs = self.row(&row.kind, COREDNS).map(|row| row.cpu().median);
         let latency = |quantile: fn(&Latency) -> f64| {
             let rounds = row.rounds.iter();
@@ -307,7 +307,7 @@ impl Table {
             match self.goals {
                 Goals::None => {}
                 Goals::CpuAndRate => {
-                    let Some((best_cpu, best_rate)) = self.best(kind) else {
+                    let Some((best_cpu, best_rate)) = self.best_of_peers(kind) else {
                         continue;
                     };
                     let floor = self
@@ -385,7 +385,7 @@ impl Row {
 // === impl Spread ===
 
 impl Spread {
-    /// Of one value at least.
+    /// Computes the spread of at least one value.
     fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let (low, high) = ((values.len() - 1) / 2, values.len() / 2);
@@ -403,7 +403,7 @@ impl Spread {
     }
 }
 
-/// The one in the middle.
+/// Returns the median.
 pub(crate) fn median(values: &[f64]) -> f64 {
     Spread::of(values.to_vec()).median
 }
@@ -433,12 +433,12 @@ fn goal(name: &str, value: f64, bound: Bound, limit: f64, unit: &str) -> (String
     )
 }
 
-/// A number divided by another, where there is one.
+/// Formats the quotient of two numbers, if there is a second one.
 fn ratio(value: f64, to: Option<f64>) -> String {
     to.map_or("–".to_owned(), |to| format!("{:.2}", value / to))
 }
 
-/// Columns side by side: the first to the left, the others to the right.
+/// Formats columns: the first is left-aligned, the others are right-aligned.
 fn aligned(cells: &[Vec<String>]) -> String {
     let columns = cells.first().map_or(0, Vec::len);
     let width = |column: usize| {
@@ -465,7 +465,7 @@ fn aligned(cells: &[Vec<String>]) -> String {
 fn markdown(cells: &[Vec<String>]) -> String {
     let mut text = String::new();
     for (index, row) in cells.iter().enumerate() {
-        let _ = writeln!(text, "| {} |", row.join(" | ")); // a string takes everything
+        let _ = writeln!(text, "| {} |", row.join(" | ")); // writing to a string cannot fail
         if index == 0 {
             text += &format!("|{}\n", "---|".repeat(row.len()));
         }

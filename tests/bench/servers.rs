@@ -1,4 +1,4 @@
-//! The servers that are compared, each on a port of its own, all held to one core.
+//! The compared servers, each on a separate port, all pinned to one core.
 
 use std::env;
 use std::fs;
@@ -10,75 +10,75 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use support::http::get;
+use support::output::print_line;
 use support::ports::free_port;
-use support::process::{Process, finish};
-use support::say::say;
-use support::wait::PATIENCE;
-use support::wire::{Over, try_ask};
+use support::process::{Process, run_checked};
+use support::wait::TIMEOUT;
+use support::wire::{Transport, try_ask};
 
 use crate::binary;
 use crate::check::query;
 use crate::data::{Kind, Services, kinds, write_manifest};
 use crate::processes::{SERVER, command, start, wait_until_ready};
 
-/// Ours, as the tables call it.
+/// Name of global-dns in the tables.
 pub(crate) const OURS: &str = "global-dns";
-/// CoreDNS with its `kubernetes` plugin, as the tables call it.
+/// Name of CoreDNS with its `kubernetes` plugin in the tables.
 pub(crate) const COREDNS: &str = "CoreDNS";
-/// The least that a server can do, as the tables call it.
+/// Name of the bare loop in the tables.
 pub(crate) const FLOOR: &str = "floor";
 
-/// A server that answers.
+/// A running server.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// What the tables call it.
+    /// Name in the tables.
     pub(crate) name: &'static str,
-    /// UDP and TCP.
+    /// Address for UDP and TCP.
     pub(crate) address: SocketAddr,
-    /// What runs.
+    /// Its process.
     pub(crate) process: Process,
-    /// Metrics and readiness, where it is ours.
+    /// Address of metrics and readiness, if it is global-dns.
     pub(crate) admin: Option<SocketAddr>,
 }
 
-/// What the servers serve and are asked.
+/// Served data and questions.
 #[derive(Debug)]
 pub(crate) struct Served {
-    /// Objects, for ours.
+    /// File of objects, for global-dns.
     pub(crate) manifest: PathBuf,
-    /// The same as a zone file, for the others.
+    /// The same data as a zone file, for the other servers.
     pub(crate) zone: PathBuf,
-    /// The questions.
+    /// Kinds of question.
     pub(crate) kinds: Vec<Kind>,
     /// All questions in one file.
     pub(crate) all_questions: PathBuf,
 }
 
-/// How another server is configured and started.
+/// Configuration and command of another server.
 pub(crate) struct Recipe {
-    /// What the tables call it.
+    /// Name in the tables.
     pub(crate) name: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
     configuration: fn(SocketAddr, u32) -> String,
 }
 
-/// What a server may use.
+/// CPU resources of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     /// Cores.
     pub(crate) cores: &'static str,
-    /// Threads that answer.
+    /// Worker threads.
     pub(crate) workers: u32,
 }
 
-/// One core, and one thread that answers.
+/// One core and one worker thread.
 pub(crate) const ONE_CORE: Share = Share {
     cores: SERVER,
     workers: 1,
 };
 
-/// Where ours reads objects.
+/// Source of the objects of global-dns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source<'p> {
     /// A manifest.
@@ -119,22 +119,22 @@ pub(crate) const BIND: Recipe = Recipe {
 // === impl Served ===
 
 impl Served {
-    /// Writes objects, zone file and questions to `folder`.
+    /// Writes objects, a zone file and questions to `folder`.
     ///
     /// # Errors
     ///
-    /// If one cannot be written, or global-dns does not print the zone.
+    /// If a file cannot be written, or global-dns does not print the zone.
     pub(crate) fn prepare(services: &[Services], folder: &Path) -> Result<Self> {
         let manifest = folder.join("objects.json");
         let endpoints = write_manifest(&manifest, services)?;
         let zone = folder.join("global.zone");
         let mut table = command(binary()?, SERVER)?;
         table.args(["table", "--cluster-name=hub", "--output=zone", "--file"]);
-        let text = finish(table.arg(&manifest))?;
+        let text = run_checked(table.arg(&manifest))?;
         let records = text
             .lines()
             .filter(|line| line.contains(" IN ") || line.contains("\tIN\t"));
-        say(&format!(
+        print_line(&format!(
             "{endpoints} endpoint mirrors, {} records",
             records.count()
         ));
@@ -156,11 +156,11 @@ impl Served {
         })
     }
 
-    /// Starts ours first, then the others, with the same records.
+    /// Starts global-dns first, then the others, with the same records.
     ///
     /// # Errors
     ///
-    /// If one does not start.
+    /// If a server does not start.
     pub(crate) fn start(
         &self,
         others: &[Recipe],
@@ -168,10 +168,10 @@ impl Served {
         folder: &Path,
     ) -> Result<Vec<Server>> {
         let source = Source::File(&self.manifest);
-        let (ours, _) = Server::ours(source, share, &["--log-level=warn"])?;
+        let (ours, _) = Server::start_global_dns(source, share, &["--log-level=warn"])?;
         let others = others
             .iter()
-            .map(|recipe| Server::other(recipe, share, &self.zone, folder));
+            .map(|recipe| Server::start_other(recipe, share, &self.zone, folder));
         iter::once(Ok(ours)).chain(others).collect()
     }
 }
@@ -179,36 +179,36 @@ impl Served {
 // === impl Server ===
 
 impl Server {
-    /// Starts ours and waits until it is ready. Returns how long that took.
+    /// Starts global-dns and waits until it is ready. Returns the time from start to ready.
     ///
     /// # Errors
     ///
     /// If it does not become ready.
-    pub(crate) fn ours(
+    pub(crate) fn start_global_dns(
         source: Source<'_>,
         share: Share,
         flags: &[&str],
     ) -> Result<(Self, Duration)> {
         let address = free_address();
-        Self::ours_at(address, address, source, share, flags)
+        Self::start_global_dns_at(address, address, source, share, flags)
     }
 
-    /// The same on every address of IPv4; loopback is the one that is asked.
+    /// The same with a listener on every IPv4 address. Queries go to loopback.
     ///
     /// # Errors
     ///
     /// If it does not become ready.
-    pub(crate) fn ours_on_every_address(
+    pub(crate) fn start_global_dns_on_every_address(
         source: Source<'_>,
         share: Share,
         flags: &[&str],
     ) -> Result<(Self, Duration)> {
         let address = free_address();
         let listen = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
-        Self::ours_at(listen, address, source, share, flags)
+        Self::start_global_dns_at(listen, address, source, share, flags)
     }
 
-    fn ours_at(
+    fn start_global_dns_at(
         listen: SocketAddr,
         address: SocketAddr,
         source: Source<'_>,
@@ -240,25 +240,30 @@ impl Server {
         Ok((server, took))
     }
 
-    /// Reads a metric without labels, of ours.
+    /// Reads a metric without labels from global-dns.
     ///
     /// # Errors
     ///
-    /// If the server is another one, or has no such metric.
+    /// If the server is not global-dns, or has no such metric.
     pub(crate) fn metric(&self, name: &str) -> Result<f64> {
-        let admin = self.admin.context("only ours has metrics")?;
+        let admin = self.admin.context("only global-dns has metrics")?;
         let page = get(admin, "/metrics")?.body;
         let line = page.lines().find_map(|line| line.strip_prefix(name));
         let value = line.and_then(|rest| rest.trim().parse().ok());
         value.with_context(|| format!("no {name} in:\n{page}"))
     }
 
-    /// Starts another one with a zone file, and waits until it answers.
+    /// Starts another server with a zone file and waits until it answers.
     ///
     /// # Errors
     ///
-    /// If it is not installed, or does not answer.
-    pub(crate) fn other(recipe: &Recipe, share: Share, zone: &Path, folder: &Path) -> Result<Self> {
+    /// If the server is not installed, or does not answer.
+    pub(crate) fn start_other(
+        recipe: &Recipe,
+        share: Share,
+        zone: &Path,
+        folder: &Path,
+    ) -> Result<Self> {
         let address = free_address();
         let here = folder.join(recipe.program);
         fs::create_dir(&here)?;
@@ -268,15 +273,15 @@ impl Server {
         fs::write(&file, text.replace("ZONE", &zone.to_string_lossy()))?;
         let mut command = command(recipe.program, share.cores)?;
         command.args(recipe.arguments).arg(&file).current_dir(&here);
-        Self::of_zone(recipe.name, address, command)
+        Self::start_with_zone(recipe.name, address, command)
     }
 
-    /// Starts the bare loop with the answers of `from`.
+    /// Starts the bare loop with the replies of `from`.
     ///
     /// # Errors
     ///
     /// If it does not answer.
-    pub(crate) fn floor(from: SocketAddr, questions: &Path) -> Result<Self> {
+    pub(crate) fn start_floor(from: SocketAddr, questions: &Path) -> Result<Self> {
         let address = free_address();
         let mut command = command(env::current_exe()?, SERVER)?;
         command.arg("part-floor");
@@ -295,12 +300,12 @@ impl Server {
         })
     }
 
-    /// Starts a program that answers for the zone, and waits until it does.
+    /// Starts a program that serves the zone, and waits until it answers.
     ///
     /// # Errors
     ///
     /// If it does not answer.
-    pub(crate) fn of_zone(
+    pub(crate) fn start_with_zone(
         name: &'static str,
         address: SocketAddr,
         command: Command,
@@ -308,7 +313,7 @@ impl Server {
         let mut process = start(name, command)?;
         process.wait_for("the zone", |_| {
             let apex = query("global. SOA");
-            let reply = try_ask(address, &apex, Over::Tcp, PATIENCE).ok()?;
+            let reply = try_ask(address, &apex, Transport::Tcp, TIMEOUT).ok()?;
             (reply.answers.len() == 1).then_some(())
         })?;
         Ok(Self {
@@ -320,7 +325,7 @@ impl Server {
     }
 }
 
-/// An address of its own for each listener.
+/// Returns an unused address on loopback.
 pub(crate) fn free_address() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
@@ -354,7 +359,7 @@ zone:
 
 fn nsd(address: SocketAddr, workers: u32) -> String {
     let (ip, port) = (address.ip(), address.port());
-    // Its limit of replies per second is for the open Internet.
+    // NSD's response rate limit is off, because it would limit the load.
     format!(
         r#"server:
     ip-address: {ip}@{port}
@@ -381,7 +386,7 @@ zone:
 
 fn hickory(address: SocketAddr, _: u32) -> String {
     let (ip, port) = (address.ip(), address.port());
-    // Started by root, it becomes this user; what it takes otherwise is not there on Debian.
+    // The user that it changes to when started as root. Debian lacks the default user.
     format!(
         r#"user = "root"
 group = "root"
@@ -398,7 +403,7 @@ file = "ZONE"
 
 fn bind(address: SocketAddr, _: u32) -> String {
     let (ip, port) = (address.ip(), address.port());
-    // By default it refuses RRsets of more than 100 records, of which there are none here.
+    // BIND's default limit of 100 records per RRset is sufficient here.
     format!(
         r#"options {{
     directory "HERE";

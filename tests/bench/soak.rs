@@ -1,41 +1,41 @@
-//! A soak: 500 changes and 20,000 queries in a second for an hour, or as long as asked. Resident memory has to stay flat.
+//! The soak: 500 changes and 20,000 queries per second, for an hour by default. Resident memory must not grow.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
 use crate::flow::flow;
-use crate::latency::Restless;
+use crate::latency::ChangingCluster;
 use crate::memory::resident;
+use crate::print_line;
 use crate::report::{Figure, Report};
-use crate::say;
 
-/// Queries in a second.
+/// Queries per second.
 const RATE: u32 = 20_000;
-/// Seconds between two looks at memory.
+/// Seconds between two measurements of memory.
 const LOOK: u32 = 60;
-/// What the last tenth's memory may be, relative to that of the second tenth: the first one fills caches.
+/// Maximum ratio of memory in the last tenth to memory in the second tenth. The first tenth fills caches.
 const FLAT: f64 = 1.05;
 
 /// Runs for `minutes`.
 ///
 /// # Errors
 ///
-/// If the server ends, or changes do not reach it.
+/// If the server exits, or changes do not reach it.
 pub(crate) fn measure(minutes: u32, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let restless = Restless::start(folder.path())?;
-    let Restless { server, asked, .. } = &restless;
+    let cluster = ChangingCluster::start(folder.path())?;
+    let ChangingCluster { server, asked, .. } = &cluster;
     let mut sizes = vec![];
     let (mut lost, mut wrong) = (0, 0);
     let began = Instant::now();
-    let ((), changes) = restless.while_changing(|| {
+    let ((), changes) = cluster.while_changing(|| {
         while began.elapsed() < Duration::from_secs(u64::from(minutes) * 60) {
             let measured = flow(server, asked, RATE, LOOK)?;
             lost += measured.lost;
             wrong += measured.wrong;
             sizes.push(resident(&server.process, "VmRSS")?);
-            say(&format!(
+            print_line(&format!(
                 "soak: minute {} of {minutes}: {:.1} MiB, {} lost, {} wrong, p99.9 {:.0} µs",
                 sizes.len(),
                 sizes[sizes.len() - 1],

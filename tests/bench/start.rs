@@ -1,4 +1,4 @@
-//! From start to ready, and memory then, on a real API server, beside a CoreDNS with its `kubernetes` plugin.
+//! Time from start to ready, and memory, on a real API server, compared with CoreDNS and its `kubernetes` plugin.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::objects;
 use support::query::query;
-use support::wait::PATIENCE;
-use support::wire::{Over, try_ask};
+use support::wait::TIMEOUT;
+use support::wire::{Transport, try_ask};
 
 use crate::data::{NAMESPACES, Services, namespace, read_objects, write_manifest};
-use crate::memory::settle;
+use crate::memory::stable_memory;
 use crate::processes::{ANY, command, start, wait_until_ready};
 use crate::report::{Figure, Report, median};
 use crate::servers::free_address;
-use crate::{Effort, binary, say};
+use crate::{Effort, binary, print_line};
 
 /// A thousand services with ten endpoints each.
 const SERVICES: Services = Services {
@@ -31,14 +31,14 @@ const SERVICES: Services = Services {
     endpoints: 5,
     ports: &[("sql", 26_257)],
 };
-/// Writers at once.
+/// Number of parallel writers.
 const WRITERS: usize = 8;
 
-/// Starts each once for each round, one after the other.
+/// Starts each server once in each round, one after the other.
 ///
 /// # Errors
 ///
-/// If a part is missing, or does not become ready.
+/// If a program is missing, or does not become ready.
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
@@ -47,9 +47,9 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let (mut our_times, mut our_sizes) = (vec![], vec![]);
     let (mut their_times, mut their_sizes) = (vec![], vec![]);
     for round in 1..=effort.rounds {
-        let (our_time, our_size) = ours(&cluster.kubeconfig)?;
-        let (their_time, their_size) = coredns(&cluster.kubeconfig, folder)?;
-        say(&format!(
+        let (our_time, our_size) = measure_global_dns(&cluster.kubeconfig)?;
+        let (their_time, their_size) = measure_coredns(&cluster.kubeconfig, folder)?;
+        print_line(&format!(
             "start: round {round} of {}: global-dns {our_time:.2?} {our_size:.1} MiB, CoreDNS {their_time:.2?} \
              {their_size:.1} MiB",
             effort.rounds
@@ -76,7 +76,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
 ///
 /// # Errors
 ///
-/// If it refuses one.
+/// If the API server rejects an object.
 pub(crate) fn write_all(cluster: &Cluster, objects: &[Value]) -> Result<()> {
     let began = Instant::now();
     write_namespaces(cluster)?;
@@ -94,7 +94,7 @@ pub(crate) fn write_all(cluster: &Cluster, objects: &[Value]) -> Result<()> {
         }
         Ok::<_, anyhow::Error>(())
     })?;
-    say(&format!(
+    print_line(&format!(
         "wrote {} objects in {:.0?}",
         objects.len(),
         began.elapsed()
@@ -102,11 +102,11 @@ pub(crate) fn write_all(cluster: &Cluster, objects: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// Makes the namespaces of the services.
+/// Creates the namespaces of the services.
 ///
 /// # Errors
 ///
-/// If the API server refuses them.
+/// If the API server rejects them.
 pub(crate) fn write_namespaces(cluster: &Cluster) -> Result<()> {
     for index in 0..NAMESPACES {
         cluster.put(&objects::namespace(&namespace(index)))?;
@@ -114,11 +114,11 @@ pub(crate) fn write_namespaces(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Objects of services, as they are written to an API server.
+/// Returns the objects of services in the form that an API server accepts.
 ///
 /// # Errors
 ///
-/// If they cannot be made.
+/// If their file cannot be written or read.
 pub(crate) fn objects_to_write(services: &Services, folder: &Path) -> Result<Vec<Value>> {
     let file = folder.join("objects.json");
     write_manifest(&file, &[*services])?;
@@ -128,7 +128,7 @@ pub(crate) fn objects_to_write(services: &Services, folder: &Path) -> Result<Vec
         for own in ["uid", "resourceVersion", "creationTimestamp"] {
             metadata.remove(own);
         }
-        // The controller removes slices of its own that no Endpoints stand behind.
+        // The controller deletes slices that it manages and that belong to no Endpoints.
         if let Some(labels) = metadata["labels"].as_object_mut()
             && let Some(manager) = labels.get_mut("endpointslice.kubernetes.io/managed-by")
         {
@@ -138,25 +138,25 @@ pub(crate) fn objects_to_write(services: &Services, folder: &Path) -> Result<Vec
     Ok(objects)
 }
 
-fn ours(kubeconfig: &Path) -> Result<(Duration, f64)> {
+fn measure_global_dns(kubeconfig: &Path) -> Result<(Duration, f64)> {
     let (command, dns, ready) = our_command(kubeconfig, "warn")?;
-    until_ready("global-dns", command, ready, (dns, "db999.ns49.global."))
+    measure_start("global-dns", command, ready, (dns, "db999.ns49.global."))
 }
 
-fn coredns(kubeconfig: &Path, folder: &Path) -> Result<(Duration, f64)> {
+fn measure_coredns(kubeconfig: &Path, folder: &Path) -> Result<(Duration, f64)> {
     let (command, dns, ready) = coredns_command(kubeconfig, ANY, folder)?;
     let last = "db999-4-west.ns49.svc.cluster.local.";
-    until_ready("CoreDNS", command, ready, (dns, last))
+    measure_start("CoreDNS", command, ready, (dns, last))
 }
 
-/// A command, where it answers, and the page that tells whether it is ready.
+/// A command, its DNS address, and its readiness page.
 type Prepared = (Command, SocketAddr, (SocketAddr, &'static str));
 
-/// Ours on an API server.
+/// Returns the command of global-dns on an API server.
 ///
 /// # Errors
 ///
-/// If the binary is missing.
+/// If the binary of global-dns is missing.
 pub(crate) fn our_command(kubeconfig: &Path, log_level: &str) -> Result<Prepared> {
     let (address, admin) = (free_address(), free_address());
     let mut command = command(binary()?, ANY)?;
@@ -169,11 +169,11 @@ pub(crate) fn our_command(kubeconfig: &Path, log_level: &str) -> Result<Prepared
     Ok((command, address, (admin, "/readyz")))
 }
 
-/// CoreDNS with its `kubernetes` plugin on an API server; `folder` takes its Corefile.
+/// Returns the command of CoreDNS with its `kubernetes` plugin on an API server. `folder` receives its Corefile.
 ///
 /// # Errors
 ///
-/// If it is missing.
+/// If CoreDNS is missing.
 pub(crate) fn coredns_command(kubeconfig: &Path, cores: &str, folder: &Path) -> Result<Prepared> {
     let (address, ready) = (free_address(), free_address());
     let corefile = folder.join("Corefile");
@@ -190,7 +190,7 @@ pub(crate) fn coredns_command(kubeconfig: &Path, cores: &str, folder: &Path) -> 
     Ok((command, address, (ready, "/ready")))
 }
 
-fn until_ready(
+fn measure_start(
     name: &'static str,
     command: Command,
     ready: (SocketAddr, &str),
@@ -199,12 +199,12 @@ fn until_ready(
     let began = Instant::now();
     let mut process = start(name, command)?;
     wait_until_ready(&mut process, ready)?;
-    // CoreDNS says that it is ready before it listens.
+    // CoreDNS reports that it is ready before it listens.
     process.wait_for("the last service", |_| {
         let asked = query(&format!("{last} A"));
-        let reply = try_ask(dns, &asked, Over::Tcp, PATIENCE).ok()?;
+        let reply = try_ask(dns, &asked, Transport::Tcp, TIMEOUT).ok()?;
         (!reply.answers.is_empty()).then_some(())
     })?;
     let took = began.elapsed();
-    Ok((took, settle(&process)?))
+    Ok((took, stable_memory(&process)?))
 }

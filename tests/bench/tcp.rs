@@ -1,32 +1,32 @@
-//! TCP: pipelined queries, and one query for each connection, beside Knot and NSD.
+//! TCP: pipelined queries, and one query for each connection, compared with Knot and NSD.
 
 use anyhow::Result;
-use support::wire::Over;
+use support::wire::Transport;
 
-use crate::check::same_answers;
-use crate::data::nines_and_nineties;
+use crate::check::check_same_answers;
+use crate::data::small_and_large_services;
 use crate::load::{Way, run};
 use crate::report::{Goals, Report, Table};
 use crate::servers::{KNOT, NSD, ONE_CORE, Served};
-use crate::{Effort, say};
+use crate::{Effort, print_line};
 
 /// Measures both ways with the mixed questions.
 ///
 /// # Errors
 ///
-/// If a server does not start, or answers otherwise than the others.
+/// If a server does not start, or the servers' answers differ.
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
-    say("tcp: starting servers");
+    print_line("tcp: starting servers");
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
-    let served = Served::prepare(&nines_and_nineties(), folder)?;
+    let served = Served::prepare(&small_and_large_services(), folder)?;
     let servers = served.start(&[KNOT, NSD], ONE_CORE, folder)?;
-    same_answers(&servers, &served.kinds, Over::Tcp)?;
+    check_same_answers(&servers, &served.kinds, Transport::Tcp)?;
 
     let mut table = Table::new("tcp", "TCP, one core", Goals::RateOfKnot);
     let ways = [
         ("pipelined", Way::Pipelined),
-        ("one each", Way::Connections),
+        ("one query each", Way::Connections),
     ];
     let asked = served
         .kinds
@@ -43,7 +43,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
                     line += &measured.text(server.name);
                     table.add(&name, server.name, measured);
                 }
-                say(&line);
+                print_line(&line);
             }
         }
     }

@@ -1,30 +1,30 @@
-//! UDP: rate and CPU time by kind of question, beside Knot, NSD, BIND, and the least that a server can do; and what it
-//! costs to listen on every address, when one of them is asked and when four are.
+//! UDP: rate and CPU time by kind of question, compared with Knot, NSD, BIND, hickory-dns and the bare loop. Also the
+//! cost of a listener on every address, with queries to one address and to four.
 
 use anyhow::Result;
-use support::wire::Over;
+use support::wire::Transport;
 
-use crate::check::same_answers;
-use crate::data::nines_and_nineties;
+use crate::check::check_same_answers;
+use crate::data::small_and_large_services;
 use crate::load::{Way, run};
 use crate::report::{Goals, Report, Table};
 use crate::servers::{BIND, HICKORY, KNOT, NSD, ONE_CORE, OURS, Served, Server, Source};
-use crate::{Effort, say};
+use crate::{Effort, print_line};
 
-/// Measures all kinds, round by round over all servers, so that what the machine does meanwhile hits them alike.
+/// Measures all kinds. Each round includes all servers, so that other work on the machine affects them equally.
 ///
 /// # Errors
 ///
-/// If a server does not start, or answers otherwise than the others.
+/// If a server does not start, or the servers' answers differ.
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
-    say("udp: starting servers");
+    print_line("udp: starting servers");
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
-    let served = Served::prepare(&nines_and_nineties(), folder)?;
+    let served = Served::prepare(&small_and_large_services(), folder)?;
     let mut servers = served.start(&[KNOT, NSD, BIND, HICKORY], ONE_CORE, folder)?;
     let ours = servers[0].address;
-    servers.push(Server::floor(ours, &served.all_questions)?);
-    same_answers(&servers, &served.kinds, Over::Udp)?;
+    servers.push(Server::start_floor(ours, &served.all_questions)?);
+    check_same_answers(&servers, &served.kinds, Transport::Udp)?;
 
     let mut table = Table::new("udp", "UDP, one core", Goals::CpuAndRate);
     for round in 1..=effort.rounds {
@@ -35,7 +35,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
                 line += &measured.text(server.name);
                 table.add(kind.name, server.name, measured);
             }
-            say(&line);
+            print_line(&line);
         }
     }
     debug_assert_eq!(servers[0].name, OURS, "the first row of each kind");
@@ -43,20 +43,20 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     measure_addresses(&served, effort, report)
 }
 
-/// Measures listeners of one address and of every address.
+/// Measures listeners on one address and on every address.
 fn measure_addresses(served: &Served, effort: Effort, report: &mut Report) -> Result<()> {
     let source = Source::File(&served.manifest);
-    let (bound, _) = Server::ours(source, ONE_CORE, &[])?;
-    let (wildcard, _) = Server::ours_on_every_address(source, ONE_CORE, &[])?;
+    let (bound, _) = Server::start_global_dns(source, ONE_CORE, &[])?;
+    let (wildcard, _) = Server::start_global_dns_on_every_address(source, ONE_CORE, &[])?;
     let ways = [
-        ("one", &bound, Way::UdpTo(1)),
-        ("every, 1 asked", &wildcard, Way::UdpTo(1)),
-        ("every, 4 asked", &wildcard, Way::UdpTo(4)),
+        ("one address", &bound, Way::UdpTo(1)),
+        ("every address, 1 queried", &wildcard, Way::UdpTo(1)),
+        ("every address, 4 queried", &wildcard, Way::UdpTo(4)),
     ];
-    let title = "UDP, one core: a listener of one address, and of every address";
+    let title = "UDP, one core: a listener on one address, and on every address";
     let mut table = Table::new("udp-addresses", title, Goals::None);
     for round in 1..=effort.rounds {
-        // A short reply and a long one: an address costs the same for each.
+        // A short and a long reply: the cost of the address does not depend on the length.
         for kind in served
             .kinds
             .iter()
@@ -68,7 +68,7 @@ fn measure_addresses(served: &Served, effort: Effort, report: &mut Report) -> Re
                 line += &measured.text(name);
                 table.add(kind.name, name, measured);
             }
-            say(&line);
+            print_line(&line);
         }
     }
     report.tables.push(table);

@@ -1,23 +1,23 @@
-//! Two threads that answer beside one, on two cores, which the load shares.
+//! Two worker threads compared with one, on two cores that they share with the load.
 
 use anyhow::Result;
 
-use crate::data::nines_and_nineties;
+use crate::data::small_and_large_services;
 use crate::load::{Way, run};
 use crate::processes::ANY;
 use crate::report::{Figure, Report};
 use crate::servers::{KNOT, OURS, Served, Share};
-use crate::{Effort, say};
+use crate::{Effort, print_line};
 
-/// Measures `A9` with one thread and with two, for ours and for Knot.
+/// Measures `A9` with one thread and with two, for global-dns and Knot.
 ///
 /// # Errors
 ///
 /// If a server does not start.
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
-    say("workers: starting servers");
+    print_line("workers: starting servers");
     let folder = tempfile::tempdir()?;
-    let served = Served::prepare(&nines_and_nineties(), folder.path())?;
+    let served = Served::prepare(&small_and_large_services(), folder.path())?;
     let mut servers = vec![];
     for workers in [1, 2] {
         let share = Share {
@@ -37,7 +37,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
             line += &measured.text(&format!("{} {workers}", server.name));
             rates.push(measured.rate);
         }
-        say(&line);
+        print_line(&line);
     }
     for name in [OURS, KNOT.name] {
         let mut of = servers.iter().filter(|(server, ..)| server.name == name);

@@ -1,11 +1,12 @@
-//! An API server that refuses, falls silent, forgets, cuts, garbles and rotates: one table.
+//! Faults of the API server in one table: errors, silence, lost history, cut connections, invalid data, rotated
+//! credentials.
 
 use std::time::Duration;
 
 use support::faults::{FAULTS, Outcome};
-use support::say::say;
+use support::output::print_line;
 
-/// What all faults did together.
+/// Totals over all faults.
 #[derive(Default)]
 struct Sum {
     tried: u64,
@@ -17,7 +18,7 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, outcome: &Outcome) {
-        self.tried += outcome.tried;
+        self.tried += outcome.queries;
         self.wrong += outcome.wrong;
         self.empty += outcome.empty;
         self.failed += outcome.failed;
@@ -30,15 +31,15 @@ impl Sum {
 fn faults_of_the_api_server() {
     let heading = ("fault", "tried", "wrong", "empty", "failed", "converged");
     let (fault, tried, wrong, empty, failed, converged) = heading;
-    say(&format!(
+    print_line(&format!(
         "{fault:32} {tried:>8} {wrong:>6} {empty:>6} {failed:>7} {converged:>11}"
     ));
     let mut unsound = Vec::new();
     let mut sum = Sum::default();
     for fault in &FAULTS {
-        let outcome = fault.play();
+        let outcome = fault.simulate();
         if let Ok(outcome) = &outcome {
-            say(&outcome.line());
+            print_line(&outcome.line());
             sum.add(outcome);
         }
         if let Err(error) = outcome.and_then(|outcome| outcome.check()) {
@@ -47,13 +48,13 @@ fn faults_of_the_api_server() {
     }
     let Sum { tried, wrong, .. } = sum;
     let (empty, failed, slowest) = (sum.empty, sum.failed, sum.slowest.as_secs_f64());
-    say(&format!(
-        "{:32} {tried:>8} {wrong:>6} {empty:>6} {failed:>7} {slowest:>9.2} s at most",
-        "all of them"
+    print_line(&format!(
+        "{:32} {tried:>8} {wrong:>6} {empty:>6} {failed:>7} {slowest:>9.2} s maximum",
+        "total"
     ));
     let (all, survived) = (FAULTS.len(), FAULTS.len() - unsound.len());
-    say(&format!(
-        "{survived} of {all} faults survived with nothing wrong, empty or failed"
+    print_line(&format!(
+        "{survived} of {all} faults without wrong, empty or failed answers"
     ));
     assert!(unsound.is_empty(), "{}", unsound.join("\n"));
 }

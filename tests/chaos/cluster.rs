@@ -1,17 +1,18 @@
-//! Services larger than they should be: from an event of the API server to the changed answer.
+//! Very large clusters: the time from an event of the API server to the changed answer.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use support::objects::{Mirror, mirror};
-use support::observer::{Observer, Seen, addresses_of};
-use support::say::say;
+use support::observer::{Observation, Observer, addresses_of};
+use support::output::print_line;
 use support::server::Server;
-use support::standin::{Manner, StandIn};
+use support::standin::{Behavior, StandIn};
 
-/// Changes that are measured; half of them are slower than the median.
+/// Number of measured changes; odd, so that the median is one of them.
 const CHANGES: u8 = 51;
-const FOLLOWS: Duration = Duration::from_secs(10);
+/// Time limit for a changed answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[test]
 #[ignore = "needs minutes: tests/chaos/run"]
@@ -37,9 +38,9 @@ fn change_one(what: &str, services: usize, endpoints: usize) -> Result<()> {
             objects.push(mirror.endpoint_mirror(&host_of(&mirror, host), &[&address]));
         }
     }
-    let standin = StandIn::start(Manner::Good, &objects)?;
+    let standin = StandIn::start(Behavior::Normal, &objects)?;
     let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "60s"]);
-    // The one that changes is in the middle of everything.
+    // The changed endpoint is in the middle of the others.
     let (service, host) = (services / 2, endpoints / 2);
     let mirror = mirror("prod", &format!("db{service}"), "east");
     let host = host_of(&mirror, host);
@@ -48,19 +49,19 @@ fn change_one(what: &str, services: usize, endpoints: usize) -> Result<()> {
     let mut took = Vec::new();
     for change in 0..CHANGES {
         let address = format!("10.255.0.{change}");
-        let wanted = Seen::addresses(&[&[&address]]);
+        let wanted = Observation::addresses(&[&[&address]]);
         let object = mirror.endpoint_mirror(&host, &[&address]);
-        let told = Instant::now();
+        let notified = Instant::now();
         standin.put(&object);
-        let seen = observer.wait_for(&wanted, FOLLOWS)?;
-        took.push(seen.saturating_duration_since(told));
+        let seen = observer.wait_for(&wanted, ANSWER_TIMEOUT)?;
+        took.push(seen.saturating_duration_since(notified));
     }
     took.sort();
-    let empty = matches!(addresses_of(server.dns, &asked)?, Seen::Nothing(_));
-    ensure!(!empty, "{asked} is gone");
+    let empty = matches!(addresses_of(server.dns, &asked)?, Observation::Other(_));
+    ensure!(!empty, "{asked} has no answer");
     let milliseconds = |at: usize| took[at].as_secs_f64() * 1000.0;
-    say(&format!(
-        "{what}: from event to answer {:.2} ms (median of {CHANGES}), {:.2} ms at most",
+    print_line(&format!(
+        "{what}: from event to answer {:.2} ms (median of {CHANGES}), {:.2} ms maximum",
         milliseconds(took.len() / 2),
         milliseconds(took.len() - 1),
     ));

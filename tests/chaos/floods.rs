@@ -1,28 +1,29 @@
-//! Floods and slow peers. Each has a server and a network namespace of its own, where every address of 96.0.0.0/4 is
-//! at home, so that attackers have as many as they like. Meanwhile an honest client asks over UDP, over TCP and over the
-//! encrypted listeners that there are. Its failed queries, the time that `/livez` took, and the most memory and
-//! descriptors that the server had, are printed and held to bounds. Afterwards every connection must be counted back,
-//! the memory must be returned, and the answers must be right.
+//! Floods and slow peers. Each flood has a separate server and network namespace. All addresses of 96.0.0.0/4 are local
+//! there, so that attackers have enough addresses. Meanwhile an honest client sends queries over UDP, TCP and the
+//! encrypted listeners of the server. Each test prints and limits its failed queries, the response time of `/livez`,
+//! and the server's peak memory and descriptors. After the flood, all connections must be closed, the memory must be
+//! released, and the answers must be right.
 //!
-//! The bounds follow from the flags: 1024 connections, each with a query of 4 KiB half read and replies of 16 KiB and a
-//! message waiting; as much again for what TLS and HTTP/2 hold. What grows with the flood instead would pass them by far.
+//! The limits follow from the flags: 1024 connections, each with an incomplete query of 4 KiB, replies of 16 KiB and
+//! one outstanding message; the same again for TLS and HTTP/2. Usage that grows with the flood would exceed them by
+//! far.
 //!
 //! Index:
 //!
-//! - here: UDP, TCP and the probes
-//! - `handshakes`: TLS connections that never come to a query
-//! - `records`: what is sent inside TLS: records, queries, replies that are not read
-//! - `places`: more connections than there are places, or descriptors
+//! - this file: UDP, TCP and the probes
+//! - `handshakes`: TLS connections that never send a query
+//! - `records`: records and queries inside TLS, unread replies
+//! - `connection_limits`: more connections than the limit, or than descriptors
 //! - `streams`: frames of HTTP/2
-//! - `requests`: HTTP requests, slow, large, endless
-//! - `quic`: QUIC, whose figures are printed and held to no bound
-//! - `harness`: the server, and what a flood is held to; `honest`: the honest client; `tls`, `http2`: clients
+//! - `requests`: slow, large and endless HTTP requests
+//! - `quic`: QUIC; its figures are printed without limits
+//! - `harness`: the server and the limits; `honest`: the honest client; `tls`, `http2`: clients of attackers
 
+mod connection_limits;
 mod handshakes;
 mod harness;
 mod honest;
 mod http2;
-mod places;
 mod quic;
 mod records;
 mod requests;
@@ -45,12 +46,12 @@ use support::wire::{frame, read_framed};
 
 use harness::{CONNECTIONS, MANY, flood, question};
 
-/// The address of an attacker; each has a /24 of its own.
+/// Returns the address of an attacker. Each attacker has a separate /24.
 fn attacker(number: u32) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::new(96, 0, 0, 1)) + (number << 8))
 }
 
-/// A socket of an attacker that is not connected yet.
+/// Returns an unconnected socket of an attacker.
 fn socket(from: Ipv4Addr) -> Socket {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
@@ -68,7 +69,7 @@ fn connect_to(server: SocketAddr, from: Ipv4Addr) -> TcpStream {
     socket.into()
 }
 
-/// A connection that blocks, but neither connects, reads nor writes for longer than `patience`.
+/// Opens a blocking connection with the time limit `patience` for connect, read and write.
 fn open(server: SocketAddr, from: Ipv4Addr, patience: Duration) -> io::Result<TcpStream> {
     let socket = socket(from);
     socket.connect_timeout(&server.into(), patience)?;
@@ -78,7 +79,7 @@ fn open(server: SocketAddr, from: Ipv4Addr, patience: Duration) -> io::Result<Tc
     Ok(socket.into())
 }
 
-/// Has some threads attack, each with its number, and adds up what they count.
+/// Runs an attack in parallel threads, each with its number, and returns the sums of their counts.
 fn in_threads<const N: usize>(threads: u32, attack: impl Fn(u32) -> [u64; N] + Sync) -> [u64; N] {
     let attack = &attack;
     thread::scope(|scope| {
@@ -95,23 +96,23 @@ fn in_threads<const N: usize>(threads: u32, attack: impl Fn(u32) -> [u64; N] + S
     })
 }
 
-fn ended(server: &Server, reason: &str) -> u64 {
+fn count_ended(server: &Server, reason: &str) -> u64 {
     let name = format!("global_dns_tcp_connections_ended_total{{reason=\"{reason}\"}}");
     server.count(&name)
 }
 
-/// Sends so much that it is no use to go on, and takes no offence.
+/// Sends octets and ignores errors.
 fn send(stream: &mut TcpStream, octets: &[u8]) {
     let _ = stream.write(octets);
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn more_connections_than_are_allowed() {
+fn excess_connections_are_displaced() {
     flood("connections", &[], |server, until| {
         let mut open = Vec::new();
         let mut count = 0;
-        // From many addresses, and from one.
+        // Alternately from many addresses and from one.
         while Instant::now() < until {
             let from = if count % 2 == 0 { count } else { 1 };
             open.push(connect(server, attacker(from)));
@@ -123,15 +124,15 @@ fn more_connections_than_are_allowed() {
                 thread::sleep(Duration::from_millis(2));
             }
         }
-        let displaced = ended(server, "displaced");
+        let displaced = count_ended(server, "displaced");
         assert!(u64::from(count) > 2 * CONNECTIONS && displaced > CONNECTIONS);
-        format!("{count} connections opened and left alone, {displaced} displaced")
+        format!("{count} idle connections, {displaced} displaced")
     });
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn queries_octet_by_octet() {
+fn slow_queries_do_not_block_honest_clients() {
     flood("slowloris", &[], |server, until| {
         let packet = frame(&question("many.prod.global"));
         let mut open: Vec<TcpStream> = (0..1500).map(|n| connect(server, attacker(n))).collect();
@@ -142,18 +143,21 @@ fn queries_octet_by_octet() {
             octet += 1;
             thread::sleep(Duration::from_millis(300));
         }
-        let (slow, displaced) = (ended(server, "slow"), ended(server, "displaced"));
+        let (slow, displaced) = (
+            count_ended(server, "slow"),
+            count_ended(server, "displaced"),
+        );
         assert!(slow > 500 && slow + displaced >= 1500 - CONNECTIONS);
         format!(
-            "1500 connections, an octet each 300 ms; {slow} ended as slow, {displaced} displaced"
+            "1500 connections, one octet per 300 ms; {slow} closed as slow, {displaced} displaced"
         )
     });
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn frames_announced_and_never_sent() {
-    flood("frames never sent", &[], |server, until| {
+fn incomplete_frames_do_not_exhaust_memory() {
+    flood("incomplete frames", &[], |server, until| {
         let (mut opened, mut refused) = (0, 0);
         let mut kept = Vec::new();
         while Instant::now() < until {
@@ -161,7 +165,7 @@ fn frames_announced_and_never_sent() {
                 .map(|n| connect(server, attacker(opened + n)))
                 .collect();
             for (number, stream) in open.iter_mut().enumerate() {
-                // A frame of 4096 octets, but for one octet; or of 65,535, of which none is waited for.
+                // A frame of 4096 octets without its last octet; or one of 65,535 octets, which the server refuses.
                 if number % 2 == 0 {
                     send(stream, &4096_u16.to_be_bytes());
                     send(stream, &[0; 4095]);
@@ -176,20 +180,20 @@ fn frames_announced_and_never_sent() {
             });
             kept.extend(open);
         }
-        let displaced = ended(server, "displaced");
+        let displaced = count_ended(server, "displaced");
         assert!(refused > opened / 4, "{refused} of {opened}");
         format!(
-            "{opened} frames announced; {refused} too long and closed at once, {displaced} displaced"
+            "{opened} incomplete frames; {refused} too long and closed at once, {displaced} displaced"
         )
     });
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn connections_whose_peers_have_vanished() {
+fn vanished_peers_do_not_block_honest_clients() {
     flood("half-open connections", &[], |server, until| {
         let established: Vec<TcpStream> = (0..800).map(|n| connect(server, attacker(n))).collect();
-        // From here on attackers hear nothing, as if they were gone, or never had been at the address.
+        // From now on attackers receive nothing, as if they had vanished or never existed.
         Network::of_this_thread()
             .nft("table ip gone {\n chain input {\n type filter hook input priority 0\n ip daddr 96.0.0.0/4 drop\n }\n}")
             .unwrap();
@@ -198,7 +202,7 @@ fn connections_whose_peers_have_vanished() {
             for number in 0..200 {
                 let socket = socket(attacker(1000 + half.len() as u32 + number));
                 socket.set_nonblocking(true).unwrap();
-                let _ = socket.connect(&server.dns.into()); // in progress for ever
+                let _ = socket.connect(&server.dns.into()); // never completes
                 half.push(socket);
             }
             if half.len() > 4000 {
@@ -208,7 +212,7 @@ fn connections_whose_peers_have_vanished() {
         }
         let open = server.count("global_dns_tcp_connections");
         format!(
-            "{} vanished peers, SYNs from 2000 addresses a second; {open} open",
+            "{} vanished peers, SYNs from 2000 addresses per second; {open} connections open",
             established.len()
         )
     });
@@ -216,7 +220,7 @@ fn connections_whose_peers_have_vanished() {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn slow_clients_of_the_probes() {
+fn slow_probe_clients_do_not_block_livez() {
     flood("slow HTTP", &[], |server, until| {
         let mut open = Vec::new();
         let mut count = 0;
@@ -234,13 +238,13 @@ fn slow_clients_of_the_probes() {
             }
         }
         assert!(count > 2000, "{count}");
-        format!("{count} connections with half a request")
+        format!("{count} connections with an incomplete request")
     });
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn readers_with_a_closed_window() {
+fn clients_with_a_closed_window_are_closed_as_slow() {
     flood("zero-window readers", &[], |server, until| {
         let packet = frame(&question("many.prod.global")).repeat(64);
         let open = |number: u32| {
@@ -255,17 +259,17 @@ fn readers_with_a_closed_window() {
             readers.iter_mut().for_each(|stream| send(stream, &packet));
             thread::sleep(Duration::from_secs(1));
         }
-        let slow = ended(server, "slow");
+        let slow = count_ended(server, "slow");
         assert!(slow > 300, "{slow}");
         format!(
-            "1000 connections that ask for {MANY} addresses and read nothing; {slow} ended as slow"
+            "1000 connections that query {MANY} addresses and read nothing; {slow} closed as slow"
         )
     });
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn one_client_with_thousands_of_queries_on_a_connection() {
+fn pipelined_queries_are_all_answered() {
     flood("pipelined queries", &[], |server, until| {
         let socket = socket(attacker(0));
         socket.connect(&server.dns.into()).unwrap();
@@ -289,19 +293,19 @@ fn one_client_with_thousands_of_queries_on_a_connection() {
         });
         let sent = sent.load(Relaxed);
         assert!(answered >= 5000 && answered == sent, "{answered} of {sent}");
-        format!("{sent} queries on one connection, all answered in order")
+        format!("{sent} queries on one connection, all answered")
     });
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn queries_from_forged_sources() {
+fn replies_to_a_forged_source_are_rate_limited() {
     const RATE: u32 = 50;
     let flags = [&*format!("--rate-limit={RATE}")];
     flood("forged sources over UDP", &flags, |server, until| {
-        // Half in the name of one victim, half in those of a million networks.
+        // Half of the queries have the address of one victim, half have addresses of a million networks.
         let victim = Ipv4Addr::new(97, 1, 2, 3);
-        // What comes to the victim goes to the socket that has its address; the other one hears the rest.
+        // The socket with the victim's address receives its replies; the other socket receives the rest.
         let [victims, socket] = [victim, Ipv4Addr::UNSPECIFIED].map(|address| {
             let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
             socket.set_reuse_address(true).unwrap();
@@ -315,13 +319,13 @@ fn queries_from_forged_sources() {
             .unwrap();
         let packet = question("many.prod.global");
         let SocketAddr::V4(dns) = server.dns else {
-            panic!("an IPv4 address is asked for")
+            panic!("the listener has no IPv4 address")
         };
         let started = Instant::now();
         let done = AtomicBool::new(false);
         let mut sent = 0_u64;
         let (to_victim, octets) = thread::scope(|scope| {
-            let victim_hears = scope.spawn(|| hear(&victims, &done));
+            let victim_replies = scope.spawn(|| count_replies(&victims, &done));
             while Instant::now() < until {
                 for number in 0..100 {
                     let source = if number % 2 == 0 {
@@ -337,11 +341,11 @@ fn queries_from_forged_sources() {
                     send_from(&socket, source, dns, &packet);
                     sent += 1;
                 }
-                // What two busy cores take from one socket: above that the kernel drops honest queries, too.
+                // The rate that two busy cores can read from one socket. Above it the kernel also drops honest queries.
                 thread::sleep(Duration::from_millis(5));
             }
             done.store(true, Relaxed);
-            victim_hears.join().unwrap()
+            victim_replies.join().unwrap()
         });
         let seconds = started.elapsed().as_secs_f64();
         let most = f64::from(RATE) * (seconds + 1.0) + 10.0;
@@ -352,14 +356,14 @@ fn queries_from_forged_sources() {
         let asked = sent / 2 * packet.len() as u64;
         let factor = octets as f64 / asked as f64;
         format!(
-            "{:.0} queries a second, half in one name: it got {to_victim} whole replies in {seconds:.1} s, \
-             {factor:.2} octets for each asked for",
+            "{:.0} queries per second, half with one source: it got {to_victim} complete replies in {seconds:.1} s, \
+             {factor:.2} octets per octet of query",
             sent as f64 / seconds
         )
     });
 }
 
-/// Sends a datagram from an address.
+/// Sends a datagram from a given source address.
 fn send_from(socket: &UdpSocket, source: Ipv4Addr, to: SocketAddrV4, packet: &[u8]) {
     let source = libc::in_addr {
         s_addr: u32::from(source).to_be(),
@@ -374,7 +378,7 @@ fn send_from(socket: &UdpSocket, source: Ipv4Addr, to: SocketAddrV4, packet: &[u
         [IoSlice::new(packet)],
     );
     let to = SockaddrIn::from(to);
-    // A full queue is as good as a lost datagram.
+    // A full queue has the effect of a lost datagram.
     let _ = sendmsg(
         socket.as_raw_fd(),
         &data,
@@ -384,8 +388,8 @@ fn send_from(socket: &UdpSocket, source: Ipv4Addr, to: SocketAddrV4, packet: &[u
     );
 }
 
-/// Counts what comes to a socket until the flood is over: replies with records, and the octets of all.
-fn hear(socket: &UdpSocket, done: &AtomicBool) -> (u64, u64) {
+/// Counts replies with records, and the octets of all replies, at a socket until the flood ends.
+fn count_replies(socket: &UdpSocket, done: &AtomicBool) -> (u64, u64) {
     let (mut whole, mut octets) = (0, 0);
     let mut reply = [0; 2048];
     while !done.load(Relaxed) {

@@ -1,11 +1,10 @@
-//! Faults and floods, and what they do to somebody who asks all the while. `tests/chaos/run` runs it; it is no part of
-//! `tests/run`.
+//! Faults and floods, and their effect on an honest client. `tests/chaos/run` runs these tests; `tests/run` does not.
 //!
 //! Index:
 //!
-//! - `api_server`: an API server that refuses, falls silent, forgets, cuts, garbles and rotates
-//! - `cluster`: services larger than they should be
-//! - `floods`: floods and slow peers, while an honest client goes on asking
+//! - `api_server`: faults of the API server
+//! - `cluster`: one change in a very large cluster
+//! - `floods`: floods and slow peers, with an honest client in parallel
 
 #![allow(
     clippy::unwrap_used,

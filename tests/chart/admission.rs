@@ -1,4 +1,4 @@
-//! Each object, and the pod of each template, in a real API server, by dry runs; spoilt copies are refused.
+//! Dry runs of each object and of each template's pod in a real API server, which must reject invalid copies.
 
 use std::env;
 use std::fs;
@@ -9,28 +9,27 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::objects::namespace;
-use support::say::say;
+use support::output::print_line;
 use support::steps::Steps;
 use support::wait::eventually;
 
 use crate::helm::{NAMESPACE, kind, template};
 use crate::values::{matrix, with};
 
-/// How long a new kind of objects may take to be served.
+/// Time limit until the API server serves a new kind of objects.
 const NEW_KIND: Duration = Duration::from_secs(30);
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
-    steps.needed("namespaces_and_definitions_are_there", || prepare(cluster));
-    steps.step(
-        "every_object_and_the_pod_of_every_template_is_accepted",
-        || everything_is_accepted(cluster),
-    );
-    steps.step("spoilt_copies_are_refused", || {
-        spoilt_copies_are_refused(cluster)
+    steps.prerequisite("namespaces_and_crds_exist", || prepare(cluster));
+    steps.step("api_server_accepts_every_object_and_pod", || {
+        check_all_accepted(cluster)
+    });
+    steps.step("api_server_rejects_invalid_copies", || {
+        check_invalid_copies(cluster)
     });
 }
 
-/// A namespace that enforces pod security, two for Roles, and the kinds of the monitoring operator.
+/// Creates a namespace that enforces pod security, two namespaces for Roles, and the CRDs of the Prometheus Operator.
 fn prepare(cluster: &Cluster) -> Result<()> {
     let labels = json!({
         "pod-security.kubernetes.io/enforce": "restricted",
@@ -43,7 +42,7 @@ fn prepare(cluster: &Cluster) -> Result<()> {
         cluster.put(&namespace(name))?;
     }
     let folder = env::var_os("GLOBAL_DNS_TEST_CRDS").context(
-        "GLOBAL_DNS_TEST_CRDS is not set: run tests/run chart, which fetches the definitions",
+        "GLOBAL_DNS_TEST_CRDS is not set; use tests/run chart, which downloads the CRDs",
     )?;
     for name in ["servicemonitors", "prometheusrules"] {
         let file = PathBuf::from(&folder).join(format!("monitoring.coreos.com_{name}.yaml"));
@@ -62,7 +61,7 @@ fn prepare(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-fn everything_is_accepted(cluster: &Cluster) -> Result<()> {
+fn check_all_accepted(cluster: &Cluster) -> Result<()> {
     let (mut objects, mut pods) = (0, 0);
     for (name, values) in matrix() {
         let rendered = template(&values)?;
@@ -81,8 +80,11 @@ fn everything_is_accepted(cluster: &Cluster) -> Result<()> {
         for mut pod in made {
             if pod["spec"]["hostNetwork"] == true {
                 let refused = cluster.dry_run(&pod);
-                ensure!(refused.is_err(), "{name}: restricted lets it in");
-                // A namespace that enforces nothing.
+                ensure!(
+                    refused.is_err(),
+                    "{name}: pod security level restricted accepts the pod"
+                );
+                // A namespace without pod security.
                 pod["metadata"]["namespace"] = json!("prod");
             }
             cluster
@@ -91,16 +93,16 @@ fn everything_is_accepted(cluster: &Cluster) -> Result<()> {
             pods += 1;
         }
     }
-    say(&format!(
+    print_line(&format!(
         "{objects} objects and {pods} pods accepted under pod security restricted"
     ));
     Ok(())
 }
 
-/// What is done to a copy, where in it, and what the API server says then.
-type Spoiling = (&'static str, &'static str, Value, &'static str);
+/// An invalid change: kind of the object, JSON pointer, value, and expected error of the API server.
+type InvalidChange = (&'static str, &'static str, Value, &'static str);
 
-fn spoilt_copies_are_refused(cluster: &Cluster) -> Result<()> {
+fn check_invalid_copies(cluster: &Cluster) -> Result<()> {
     let values =
         with(json!({"serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}}));
     let rendered = template(&values)?;
@@ -140,12 +142,12 @@ fn spoilt_copies_are_refused(cluster: &Cluster) -> Result<()> {
     let mut refused = 0;
     for pod in rendered.pods() {
         cluster.dry_run(&pod)?;
-        for (pointer, value, says) in &of_pods {
-            is_refused(cluster, &pod, pointer, value, says)?;
+        for (pointer, value, expected) in &of_pods {
+            check_rejected(cluster, &pod, pointer, value, expected)?;
             refused += 1;
         }
     }
-    let of_objects: [Spoiling; 8] = [
+    let of_objects: [InvalidChange; 8] = [
         (
             "Deployment",
             "/spec/strategy",
@@ -195,36 +197,41 @@ fn spoilt_copies_are_refused(cluster: &Cluster) -> Result<()> {
             "expr",
         ),
     ];
-    for (kind, pointer, value, says) in of_objects {
+    for (kind, pointer, value, expected) in of_objects {
         let object = rendered.only(kind)?;
         cluster.dry_run(object)?;
-        is_refused(cluster, object, pointer, &value, says)?;
+        check_rejected(cluster, object, pointer, &value, expected)?;
         refused += 1;
     }
-    say(&format!("{refused} spoilt copies refused"));
+    print_line(&format!("{refused} invalid copies rejected"));
     Ok(())
 }
 
-fn is_refused(
+fn check_rejected(
     cluster: &Cluster,
     object: &Value,
     pointer: &str,
     value: &Value,
-    says: &str,
+    expected: &str,
 ) -> Result<()> {
     let mut spoilt = object.clone();
-    let (parent, field) = pointer.rsplit_once('/').context("no pointer")?;
+    let (parent, field) = pointer
+        .rsplit_once('/')
+        .context("an invalid JSON pointer")?;
     let parent = spoilt
         .pointer_mut(parent)
-        .with_context(|| format!("no {pointer}"))?;
+        .with_context(|| format!("the object has no {pointer}"))?;
     parent[field] = value.clone();
     match cluster.dry_run(&spoilt) {
-        Ok(()) => anyhow::bail!("{} with {pointer} = {value} is accepted", kind(object)),
+        Ok(()) => anyhow::bail!(
+            "the API server accepts {} with {pointer} = {value}",
+            kind(object)
+        ),
         Err(error) => {
             let text = format!("{error:#}");
             ensure!(
-                text.contains(says),
-                "{pointer} = {value}: '{says}' is not in: {text}"
+                text.contains(expected),
+                "{pointer} = {value}: the error lacks '{expected}': {text}"
             );
             Ok(())
         }

@@ -1,19 +1,19 @@
-//! Every flag of `serve` is reachable by a value, and the chart's defaults are those of `serve`.
+//! A value of the chart sets each flag of `serve`, and the chart's defaults are those of `serve`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use support::process::{Ended, run_global_dns};
-use support::say::say;
+use support::output::print_line;
+use support::process::{ProcessOutput, run_global_dns};
 
 use crate::helm::{arguments, template};
-use crate::values::{least, matrix, with};
+use crate::values::{matrix, minimum, with};
 
-/// Flags of a subcommand, with their defaults, as its help lists them.
+/// Returns the flags of a subcommand with their defaults, read from its help.
 fn flags(subcommand: &str) -> Result<BTreeMap<String, Option<String>>> {
     let ended = run_global_dns(&[subcommand, "--help"]);
-    ensure!(ended.is_success(), "global-dns {subcommand} --help");
+    ensure!(ended.is_success(), "global-dns {subcommand} --help failed");
     let mut flags = BTreeMap::new();
     let mut last = None;
     for line in ended.stdout.lines().map(str::trim) {
@@ -25,17 +25,19 @@ fn flags(subcommand: &str) -> Result<BTreeMap<String, Option<String>>> {
             flags.insert(name.to_owned(), None);
             last = Some(name.to_owned());
         } else if let Some(default) = line.strip_prefix("[default: ") {
-            let name = last.clone().context("a default before any flag")?;
+            let name = last
+                .clone()
+                .context("the help has a default before the first flag")?;
             flags.insert(name, Some(default.trim_end_matches(']').to_owned()));
         }
     }
     flags.remove("help");
-    ensure!(flags.len() > 10, "few flags: {flags:?}");
+    ensure!(flags.len() > 10, "too few flags in the help: {flags:?}");
     Ok(flags)
 }
 
-/// Flags of an argument list, with their values.
-fn given(arguments: &[String]) -> Vec<(&str, &str)> {
+/// Returns the flags of an argument list with their values.
+fn parse_flags(arguments: &[String]) -> Vec<(&str, &str)> {
     let flags = arguments
         .iter()
         .filter_map(|argument| argument.strip_prefix("--"));
@@ -46,13 +48,13 @@ fn given(arguments: &[String]) -> Vec<(&str, &str)> {
 
 #[test]
 #[ignore = "needs Helm"]
-fn every_flag_of_serve_is_reachable_by_a_value() -> Result<()> {
+fn a_value_sets_each_flag_of_serve() -> Result<()> {
     let mut reachable = BTreeSet::new();
     for (_, mut values) in matrix() {
-        // Whatever it is, it would be reachable by that.
+        // extraArgs can set any flag, so it proves nothing.
         values
             .as_object_mut()
-            .context("no object")?
+            .context("values are not an object")?
             .remove("extraArgs");
         let arguments = template(&values)?.arguments()?;
         ensure!(
@@ -60,7 +62,7 @@ fn every_flag_of_serve_is_reachable_by_a_value() -> Result<()> {
             "{arguments:?}"
         );
         reachable.extend(
-            given(&arguments)
+            parse_flags(&arguments)
                 .into_iter()
                 .map(|(flag, _)| flag.to_owned()),
         );
@@ -69,15 +71,15 @@ fn every_flag_of_serve_is_reachable_by_a_value() -> Result<()> {
     let missing: Vec<_> = flags.difference(&reachable).collect();
     ensure!(
         missing.is_empty(),
-        "flags of serve that no value sets: {missing:?}"
+        "no value sets these flags of serve: {missing:?}"
     );
     let unknown: Vec<_> = reachable.difference(&flags).collect();
     ensure!(
         unknown.is_empty(),
-        "flags that serve does not have: {unknown:?}"
+        "serve does not have these flags: {unknown:?}"
     );
-    say(&format!(
-        "{} flags of serve, each reachable by a value",
+    print_line(&format!(
+        "{} flags of serve, each set by a value",
         flags.len()
     ));
     Ok(())
@@ -87,37 +89,39 @@ fn every_flag_of_serve_is_reachable_by_a_value() -> Result<()> {
 #[ignore = "needs Helm"]
 fn defaults_are_those_of_serve() -> Result<()> {
     let flags = flags("serve")?;
-    let arguments = template(&least())?.arguments()?;
+    let arguments = template(&minimum())?.arguments()?;
     let mut compared = 0;
-    for (flag, value) in given(&arguments) {
+    for (flag, value) in parse_flags(&arguments) {
         match (flag, &flags[flag]) {
-            // Required here, and long enough for what steers queries in a cluster.
+            // A required value, and a grace period that suits the routing of queries in a cluster.
             ("cluster-name" | "grace", _) => {}
-            // The Service's address, which `serve` cannot know.
+            // The address of the Service, which has no default in `serve`.
             ("ns-address", None) => {}
-            // A pod has a place for it.
+            // Only a pod has a directory for it.
             ("snapshot", None) => {}
             (_, Some(default)) => {
                 ensure!(
                     value == default,
-                    "--{flag} is {value} here, and {default} in serve"
+                    "the default of --{flag} is {value} in the chart and {default} in serve"
                 );
                 compared += 1;
             }
-            // Told by words: not a default that clap knows.
+            // The help describes these defaults in words, so that clap does not print them.
             ("zone", None) => ensure!(value == "global", "--zone={value}"),
             ("log-level", None) => ensure!(value == "info", "--log-level={value}"),
-            (_, None) => anyhow::bail!("--{flag} is {value} here, and serve has no default"),
+            (_, None) => {
+                anyhow::bail!("--{flag} is {value} in the chart, and serve has no default")
+            }
         }
     }
-    ensure!(compared > 10, "only {compared} defaults were compared");
+    ensure!(compared > 10, "compared only {compared} defaults");
     Ok(())
 }
 
-/// A resolver that follows the zone's NS record arrives at a replica, whichever answered it.
+/// A resolver that follows the zone's NS record must reach some replica, not only the one that answered.
 #[test]
 #[ignore = "needs Helm"]
-fn the_zones_name_server_is_the_service_and_never_a_pod() -> Result<()> {
+fn zone_name_server_is_the_service_and_not_a_pod() -> Result<()> {
     let long = "a".repeat(63);
     let chosen = "10.96.0.99";
     for (values, expected) in [
@@ -142,24 +146,24 @@ fn the_zones_name_server_is_the_service_and_never_a_pod() -> Result<()> {
     ] {
         let rendered = template(&with(values.clone()))?;
         let arguments = rendered.passed_arguments(chosen)?;
-        let flags = given(&arguments).into_iter();
+        let flags = parse_flags(&arguments).into_iter();
         let addresses = flags.filter(|(flag, _)| *flag == "ns-address");
         let addresses: Vec<&str> = addresses.map(|(_, address)| address).collect();
         ensure!(addresses == expected, "{values}: {addresses:?}");
-        // Variables of other Services are of no use.
+        // Variables of other Services are not needed.
         let links = &rendered.workload()?["spec"]["template"]["spec"]["enableServiceLinks"];
         ensure!(*links == (expected == [chosen]), "{values}: {links}");
     }
     Ok(())
 }
 
-/// A container that was started before its node knew the Service is started again.
+/// A container that starts before its node has the Service must exit, so that the kubelet restarts it.
 #[test]
 #[ignore = "needs Helm"]
-fn a_service_without_an_address_ends_the_server_with_a_sentence() -> Result<()> {
-    let arguments = template(&least())?.arguments()?;
+fn server_exits_with_an_error_if_the_service_has_no_address() -> Result<()> {
+    let arguments = template(&minimum())?.arguments()?;
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let Ended {
+    let ProcessOutput {
         code, stderr: text, ..
     } = run_global_dns(&arguments);
     ensure!(code == Some(2), "{code:?}: {text}");
@@ -172,23 +176,23 @@ fn a_service_without_an_address_ends_the_server_with_a_sentence() -> Result<()> 
 
 #[test]
 #[ignore = "needs Helm"]
-fn serve_understands_what_every_combination_of_values_says() -> Result<()> {
+fn serve_accepts_the_flags_of_every_combination_of_values() -> Result<()> {
     for (name, values) in matrix() {
         let mut arguments = template(&values)?.passed_arguments("10.96.0.53")?;
-        // No host has this address, so that it ends for sure: with 1 if the usage is right, with 2 if it is not.
+        // No host has this address, so that the server always exits: with 1 if the flags are valid, with 2 if not.
         arguments.push("--listen=192.0.2.1:53".to_owned());
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let Ended { code, stderr, .. } = run_global_dns(&arguments);
+        let ProcessOutput { code, stderr, .. } = run_global_dns(&arguments);
         ensure!(code == Some(1), "{name}: {arguments:?}: {code:?}: {stderr}");
     }
     let wrong = run_global_dns(&["serve", "--no-such-flag"]).code;
-    ensure!(wrong == Some(2), "wrong usage ends with {wrong:?}");
+    ensure!(wrong == Some(2), "wrong usage has exit code {wrong:?}");
     Ok(())
 }
 
 #[test]
 #[ignore = "needs Helm"]
-fn the_pod_of_helm_test_says_what_the_server_is_told() -> Result<()> {
+fn helm_test_pod_has_the_flags_of_the_server() -> Result<()> {
     for (name, values) in matrix() {
         let rendered = template(&values)?;
         let check = arguments(rendered.only("Pod")?)?;
@@ -205,15 +209,12 @@ fn the_pod_of_helm_test_says_what_the_server_is_told() -> Result<()> {
                 "{name}: {argument}"
             );
         }
-        // The whole model: another one would judge another table.
+        // All flags of the table, because other flags would give another table.
         let model: Vec<String> = flags("table")?.into_keys().collect();
-        for (flag, value) in given(&server) {
+        for (flag, value) in parse_flags(&server) {
             let is_model = model.iter().any(|known| known == flag) && !flag.starts_with("log-");
             let same = check.contains(&format!("--{flag}={value}"));
-            ensure!(
-                !is_model || same,
-                "{name}: --{flag}={value} is kept from check"
-            );
+            ensure!(!is_model || same, "{name}: check lacks --{flag}={value}");
         }
     }
     Ok(())

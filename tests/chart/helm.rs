@@ -1,4 +1,4 @@
-//! What Helm makes of values, and the objects and pods in it.
+//! Runs Helm and parses the rendered objects and pods.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -7,21 +7,22 @@ use std::sync::OnceLock;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 use support::commands::{guarded, tool};
-use support::process::{Ended, run};
+use support::process::{ProcessOutput, run};
 use support::repository::repository;
 use tempfile::NamedTempFile;
 
-/// The release, which becomes the name of most objects, and its namespace.
+/// Name of the release, which is also the name of most objects.
 pub const RELEASE: &str = "global-dns";
+/// Namespace of the release.
 pub const NAMESPACE: &str = "dns";
 
-/// What an installation would create.
+/// Rendered objects of an installation.
 pub struct Rendered {
     pub objects: Vec<Value>,
 }
 
-/// Runs `helm`, with these values for the chart.
-pub fn helm(arguments: &[&str], values: &Value) -> Result<Ended> {
+/// Runs `helm` with values for the chart.
+pub fn helm(arguments: &[&str], values: &Value) -> Result<ProcessOutput> {
     let mut file = NamedTempFile::with_suffix(".yaml")?;
     write!(file, "{values}")?;
     let file = file.path().display().to_string();
@@ -29,7 +30,7 @@ pub fn helm(arguments: &[&str], values: &Value) -> Result<Ended> {
 }
 
 /// Runs `helm`.
-pub fn helm_without_values(arguments: &[&str]) -> Result<Ended> {
+pub fn helm_without_values(arguments: &[&str]) -> Result<ProcessOutput> {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
     let helm = match HELM.get() {
         Some(found) => found,
@@ -38,7 +39,7 @@ pub fn helm_without_values(arguments: &[&str]) -> Result<Ended> {
             HELM.get_or_init(|| found)
         }
     };
-    // A home of its own: no plugin, no repository of whoever runs this.
+    // A separate home, without the user's plugins and repositories.
     let home = tempfile::tempdir()?;
     let mut command = guarded(helm);
     for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
@@ -47,36 +48,36 @@ pub fn helm_without_values(arguments: &[&str]) -> Result<Ended> {
     Ok(run(command.args(arguments)))
 }
 
-/// The chart's folder.
+/// Returns the folder of the chart.
 pub fn chart() -> String {
     repository("charts/global-dns").display().to_string()
 }
 
-/// Renders the chart as an installation of Kubernetes 1.33 would, tests included.
+/// Renders the chart for Kubernetes 1.33, including its tests.
 pub fn template(values: &Value) -> Result<Rendered> {
     rendered(try_template(values)?)
 }
 
-fn rendered(ended: Ended) -> Result<Rendered> {
+fn rendered(ended: ProcessOutput) -> Result<Rendered> {
     ensure!(ended.is_success(), "helm template: {}", ended.stderr);
     let options = serde_saphyr::options! { budget: None };
     let objects: Vec<Value> = serde_saphyr::from_multiple_with_options(&ended.stdout, options)
-        .map_err(|error| anyhow!("what helm rendered is no YAML: {error}"))?;
-    ensure!(!objects.is_empty(), "helm rendered nothing");
+        .map_err(|error| anyhow!("helm template printed invalid YAML: {error}"))?;
+    ensure!(!objects.is_empty(), "helm template printed no objects");
     Ok(Rendered { objects })
 }
 
-/// The same, whether or not the values are any good.
-pub fn try_template(values: &Value) -> Result<Ended> {
+/// Renders the chart with values that may be invalid.
+pub fn try_template(values: &Value) -> Result<ProcessOutput> {
     try_template_of("1.33.0", values)
 }
 
-/// The same, as an installation of another Kubernetes would.
+/// Renders the chart for another version of Kubernetes.
 pub fn template_of(kubernetes: &str, values: &Value) -> Result<Rendered> {
     rendered(try_template_of(kubernetes, values)?)
 }
 
-fn try_template_of(kubernetes: &str, values: &Value) -> Result<Ended> {
+fn try_template_of(kubernetes: &str, values: &Value) -> Result<ProcessOutput> {
     let chart = chart();
     let arguments = ["template", RELEASE, &chart, "--namespace", NAMESPACE];
     helm(
@@ -96,35 +97,35 @@ pub fn name(object: &Value) -> &str {
 // === impl Rendered ===
 
 impl Rendered {
-    /// Every object of a kind.
+    /// Returns all objects of a kind.
     pub fn all<'r>(&'r self, of_kind: &'r str) -> impl Iterator<Item = &'r Value> {
         self.objects
             .iter()
             .filter(move |object| kind(object) == of_kind)
     }
 
-    /// The only object of a kind.
+    /// Returns the only object of a kind.
     pub fn only<'r>(&'r self, of_kind: &'r str) -> Result<&'r Value> {
         let found: Vec<&Value> = self.all(of_kind).collect();
         match found.as_slice() {
             [only] => Ok(only),
-            found => Err(anyhow!("{} of {of_kind} instead of one", found.len())),
+            found => Err(anyhow!("expected one {of_kind}, found {}", found.len())),
         }
     }
 
-    /// The Service that DNS queries go to.
+    /// Returns the Service for DNS queries.
     pub fn service(&self) -> Result<&Value> {
         let mut services = self.all("Service");
         let has_dns = |service: &&Value| service["spec"]["ports"][0]["name"] == "dns";
         services.find(has_dns).context("no Service for DNS")
     }
 
-    /// The Deployment, or the DaemonSet.
+    /// Returns the Deployment or the DaemonSet.
     pub fn workload(&self) -> Result<&Value> {
         self.only("Deployment").or_else(|_| self.only("DaemonSet"))
     }
 
-    /// The pods: what a controller would make of each template, and those that are objects themselves.
+    /// Returns all pods: one for each pod template, and each object of kind Pod.
     pub fn pods(&self) -> Vec<Value> {
         let pod = |object: &Value| {
             let template = &object["spec"]["template"];
@@ -141,13 +142,13 @@ impl Rendered {
         made.chain(self.all("Pod").cloned()).collect()
     }
 
-    /// The arguments of the server.
+    /// Returns the arguments of the server.
     pub fn arguments(&self) -> Result<Vec<String>> {
         arguments(&self.workload()?["spec"]["template"])
     }
 
-    /// The same as a kubelet passes them: `$(NAME)` is the value of a variable, and stays as it is where there is none.
-    /// `address` is the cluster IP of the Service.
+    /// Returns the arguments as a kubelet passes them: it replaces `$(NAME)` by the value of the variable, if there is
+    /// one. `address` is the cluster IP of the Service.
     pub fn passed_arguments(&self, address: &str) -> Result<Vec<String>> {
         let template = &self.workload()?["spec"]["template"];
         let mut variables = vec![("POD_NAME".to_owned(), "global-dns-0".to_owned())];
@@ -164,14 +165,16 @@ impl Rendered {
     }
 }
 
-/// The arguments of a pod's only container.
+/// Returns the arguments of a pod's only container.
 pub fn arguments(pod: &Value) -> Result<Vec<String>> {
     let containers = pod["spec"]["containers"].as_array();
     let [container] = containers.context("a pod without containers")?.as_slice() else {
         return Err(anyhow!("a pod with several containers"));
     };
-    let arguments = container["args"].as_array().context("no arguments")?;
+    let arguments = container["args"]
+        .as_array()
+        .context("a container without arguments")?;
     let text = |argument: &Value| argument.as_str().map(str::to_owned);
     let texts: Option<Vec<String>> = arguments.iter().map(text).collect();
-    texts.context("an argument that is no text")
+    texts.context("an argument that is not a string")
 }

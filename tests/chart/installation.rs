@@ -1,4 +1,4 @@
-//! `helm install` and `helm upgrade` in a real API server, and the notes that they print.
+//! `helm install` and `helm upgrade` in a real API server, and their notes.
 
 use std::collections::BTreeSet;
 
@@ -10,34 +10,34 @@ use support::steps::Steps;
 
 use crate::helm::{NAMESPACE, RELEASE, chart, helm, helm_without_values, template};
 use crate::permissions::serve;
-use crate::values::{least, with};
+use crate::values::{minimum, with};
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
-    steps.step("the_notes_have_the_address_that_kubernetes_chose", || {
-        notes_have_the_chosen_address(cluster)
+    steps.step("notes_have_the_address_that_kubernetes_assigned", || {
+        check_notes_with_assigned_address(cluster)
     });
-    steps.step("the_notes_have_a_pinned_address_and_every_zone", || {
-        notes_have_the_pinned_address(cluster)
+    steps.step("notes_have_a_pinned_address_and_every_zone", || {
+        check_notes_with_pinned_address(cluster)
     });
     steps.step(
-        "the_zones_name_server_is_the_address_of_the_service",
-        || name_server_is_the_service(cluster),
+        "name_server_of_the_zone_is_the_address_of_the_service",
+        || check_name_server(cluster),
     );
-    steps.step("upgrades_turn_listeners_on_and_off", || {
-        upgrades_turn_listeners_on_and_off(cluster)
+    steps.step("upgrades_add_and_remove_listeners", || {
+        check_upgrades_of_listeners(cluster)
     });
     steps.step(
-        "the_notes_of_a_daemonset_say_how_many_nodes_suit_it",
-        || notes_of_a_daemonset(cluster),
+        "notes_of_a_daemonset_have_the_recommended_number_of_nodes",
+        || check_notes_of_daemonset(cluster),
     );
 }
 
-/// Installs the chart, or brings the installation to these values; returns the notes.
+/// Installs or upgrades the chart with these values, and returns the notes.
 pub fn install(cluster: &Cluster, values: &Value) -> Result<String> {
     upgrade(cluster, values, &[])
 }
 
-/// The same, with flags for Helm.
+/// Installs or upgrades the chart with additional flags for Helm.
 fn upgrade(cluster: &Cluster, values: &Value, flags: &[&str]) -> Result<String> {
     let kubeconfig = cluster.kubeconfig.display().to_string();
     let chart = chart();
@@ -64,21 +64,24 @@ fn uninstall(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-fn notes_have_the_chosen_address(cluster: &Cluster) -> Result<()> {
-    let notes = install(cluster, &least())?;
+fn check_notes_with_assigned_address(cluster: &Cluster) -> Result<()> {
+    let notes = install(cluster, &minimum())?;
     let command = format!(
         "kubectl --namespace {NAMESPACE} get service {RELEASE} --output jsonpath='{{.spec.clusterIP}}'"
     );
     ensure!(
         notes.contains(&command),
-        "no command for the address: {notes}"
+        "the notes have no command for the address: {notes}"
     );
-    ensure!(notes.contains(&stanza("ADDRESS")?), "no stanza: {notes}");
+    ensure!(
+        notes.contains(&stanza("ADDRESS")?),
+        "the notes have no stanza: {notes}"
+    );
     let address = service_address(cluster)?;
-    let notes = install(cluster, &least())?;
+    let notes = install(cluster, &minimum())?;
     ensure!(
         notes.contains(&stanza(&address)?),
-        "{address} is not in: {notes}"
+        "the notes lack {address}: {notes}"
     );
     ensure!(
         !notes.contains("ADDRESS") && notes.contains(&format!("--set service.clusterIP={address}")),
@@ -87,8 +90,8 @@ fn notes_have_the_chosen_address(cluster: &Cluster) -> Result<()> {
     uninstall(cluster)
 }
 
-/// Every replica answers the address of the Service, also if Kubernetes chose it.
-fn name_server_is_the_service(cluster: &Cluster) -> Result<()> {
+/// Every replica answers with the address of the Service, also if Kubernetes assigned it.
+fn check_name_server(cluster: &Cluster) -> Result<()> {
     for service in [json!({}), json!({"clusterIP": "10.96.0.53"})] {
         let values = with(json!({"service": service}));
         install(cluster, &values)?;
@@ -101,7 +104,7 @@ fn name_server_is_the_service(cluster: &Cluster) -> Result<()> {
             let expected = json!([format!("A\t{address}")]);
             ensure!(
                 *records == expected,
-                "replica {replica}: {records}, not {expected}"
+                "replica {replica}: {records}, expected {expected}"
             );
         }
         uninstall(cluster)?;
@@ -109,7 +112,7 @@ fn name_server_is_the_service(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// The cluster IP that the installed Service has.
+/// Returns the cluster IP of the installed Service.
 pub fn service_address(cluster: &Cluster) -> Result<String> {
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": NAMESPACE, "name": RELEASE}});
     let service = cluster.get(&service)?.context("no Service")?;
@@ -117,20 +120,23 @@ pub fn service_address(cluster: &Cluster) -> Result<String> {
     Ok(address.context("no address")?.to_owned())
 }
 
-fn notes_have_the_pinned_address(cluster: &Cluster) -> Result<()> {
+fn check_notes_with_pinned_address(cluster: &Cluster) -> Result<()> {
     let values =
         json!({"service": {"clusterIP": "10.96.0.53"}, "zones": ["global", "svc.example.com"]});
     let notes = install(cluster, &with(values))?;
     let expected = stanza("10.96.0.53")?;
-    ensure!(notes.contains(&expected), "no stanza of global: {notes}");
+    ensure!(
+        notes.contains(&expected),
+        "the notes have no stanza for zone global: {notes}"
+    );
     let other = expected.replace("global:53", "svc.example.com:53");
     ensure!(
         notes.contains(&other),
-        "no stanza of svc.example.com: {notes}"
+        "the notes have no stanza for zone svc.example.com: {notes}"
     );
     ensure!(
         notes.contains("public top-level domain") && notes.contains("pin the short names"),
-        "no warning: {notes}"
+        "the notes have no warning: {notes}"
     );
     for short_names in [
         json!({"which": "pinned"}),
@@ -142,25 +148,31 @@ fn notes_have_the_pinned_address(cluster: &Cluster) -> Result<()> {
         let notes = install(cluster, &with(values))?;
         ensure!(
             !notes.contains("public top-level domain") && !notes.contains("pin the short names"),
-            "a warning for nothing: {notes}"
+            "the notes have an unnecessary warning: {notes}"
         );
     }
     uninstall(cluster)
 }
 
-fn notes_of_a_daemonset(cluster: &Cluster) -> Result<()> {
-    let said = |notes: &str| {
+fn check_notes_of_daemonset(cluster: &Cluster) -> Result<()> {
+    let has_warning = |notes: &str| {
         notes.contains("up to about 100 nodes") && notes.contains("NodeLocal DNSCache")
     };
     let notes = install(cluster, &with(json!({"kind": "DaemonSet"})))?;
-    ensure!(said(&notes), "nothing about nodes: {notes}");
-    let notes = install(cluster, &least())?;
-    ensure!(!said(&notes), "a warning for nothing: {notes}");
+    ensure!(
+        has_warning(&notes),
+        "the notes do not mention the number of nodes: {notes}"
+    );
+    let notes = install(cluster, &minimum())?;
+    ensure!(
+        !has_warning(&notes),
+        "the notes have an unnecessary warning: {notes}"
+    );
     uninstall(cluster)
 }
 
-/// Helm 3 merges lists of ports by number. Where one number has two protocols, the notes say that `--force` is needed.
-fn upgrades_turn_listeners_on_and_off(cluster: &Cluster) -> Result<()> {
+/// Helm 3 merges lists of ports by number. If one number has two protocols, the notes require `--force`.
+fn check_upgrades_of_listeners(cluster: &Cluster) -> Result<()> {
     let tls = json!({"tlsListen": ["0.0.0.0:5853"]});
     let https = json!({"tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"]});
     let all = json!({"tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"], "quicListen": ["0.0.0.0:8853"]});
@@ -187,9 +199,9 @@ fn upgrades_turn_listeners_on_and_off(cluster: &Cluster) -> Result<()> {
             notes.contains("--force") == needs_force,
             "{values}: {notes}"
         );
-        has_the_ports(cluster, &values).with_context(|| format!("{values}"))?;
+        check_ports(cluster, &values).with_context(|| format!("{values}"))?;
     }
-    // Once Helm does better, the notes need not say it.
+    // If a new Helm succeeds here, the notes no longer need to mention it.
     let values = |encrypted: &Value| {
         let mut values = with(json!({"encrypted": encrypted}));
         values["encrypted"]["secretName"] = json!("certificate");
@@ -197,23 +209,23 @@ fn upgrades_turn_listeners_on_and_off(cluster: &Cluster) -> Result<()> {
     };
     upgrade(cluster, &values(&tls), &[])?;
     let done = upgrade(cluster, &values(&all), &[]);
-    let done = done.and_then(|_| has_the_ports(cluster, &values(&all)));
-    ensure!(done.is_err(), "--force is not needed");
+    let done = done.and_then(|_| check_ports(cluster, &values(&all)));
+    ensure!(done.is_err(), "the upgrade succeeds without --force");
     uninstall(cluster)
 }
 
-/// Service and workload have the ports that the chart gives them.
-fn has_the_ports(cluster: &Cluster, values: &Value) -> Result<()> {
+/// Checks that Service and workload have the rendered ports.
+fn check_ports(cluster: &Cluster, values: &Value) -> Result<()> {
     let rendered = template(values)?;
     for wanted in [rendered.service()?, rendered.workload()?] {
-        let found = cluster.get(wanted)?.context("it is not there")?;
+        let found = cluster.get(wanted)?.context("the object does not exist")?;
         let (found, wanted) = (all_ports(&found.data), all_ports(wanted));
-        ensure!(found == wanted, "{found:?}, not {wanted:?}");
+        ensure!(found == wanted, "found {found:?}, expected {wanted:?}");
     }
     Ok(())
 }
 
-/// Names, numbers and protocols of the ports of a Service, or of the container of a workload.
+/// Returns names, numbers and protocols of the ports of a Service, or of a workload's container.
 fn all_ports(object: &Value) -> BTreeSet<(String, u64, String)> {
     let spec = &object["spec"];
     let of_service = spec["ports"].as_array();
@@ -231,7 +243,7 @@ fn all_ports(object: &Value) -> BTreeSet<(String, u64, String)> {
     ports.map(port).collect()
 }
 
-/// The stanza that users copy, with another address.
+/// Returns the documented stanza with another address.
 fn stanza(address: &str) -> Result<String> {
     let text = std::fs::read_to_string(repository("coredns/Corefile"))?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -239,7 +251,7 @@ fn stanza(address: &str) -> Result<String> {
     let stanza = stanza.join("\n");
     ensure!(
         stanza.contains("10.96.0.53"),
-        "coredns/Corefile has another address: {text}"
+        "coredns/Corefile lacks the expected address: {text}"
     );
     Ok(stanza.trim().replace("10.96.0.53", address))
 }

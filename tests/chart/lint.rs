@@ -1,18 +1,19 @@
-//! `helm lint`, and wrong values that are refused with a sentence that names them.
+//! `helm lint`, invalid values that Helm refuses by name, and the commands and tables of the documents.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
+use support::output::print_line;
 use support::repository::repository;
-use support::say::say;
 
 use crate::helm::{chart, helm, try_template};
-use crate::values::{every_flag, least, matrix, with};
+use crate::values::{every_flag, matrix, minimum, with};
 
 #[test]
 #[ignore = "needs Helm"]
-fn helm_finds_nothing_to_complain_about() -> Result<()> {
+fn helm_lint_reports_no_problem() -> Result<()> {
     let chart = chart();
     for (name, values) in matrix() {
         let ended = helm(
@@ -27,7 +28,7 @@ fn helm_finds_nothing_to_complain_about() -> Result<()> {
 
 #[test]
 #[ignore = "needs Helm"]
-fn wrong_values_are_refused_by_name() -> Result<()> {
+fn invalid_values_are_rejected_with_their_names() -> Result<()> {
     let cases = [
         (
             json!({"image": {"repository": "localhost/global-dns"}}),
@@ -241,20 +242,23 @@ fn wrong_values_are_refused_by_name() -> Result<()> {
     for (values, expected) in &cases {
         let ended = try_template(values)?;
         let text = &ended.stderr;
-        ensure!(!ended.is_success(), "{values} is accepted");
+        ensure!(!ended.is_success(), "helm accepts {values}");
         ensure!(
             text.contains(expected),
-            "{values}: '{expected}' is not in: {text}"
+            "{values}: the error lacks '{expected}': {text}"
         );
     }
-    // Their neighbours, without what is wrong, are accepted.
-    ensure!(try_template(&least())?.is_success(), "the least is refused");
+    // The same values without the error are accepted.
+    ensure!(
+        try_template(&minimum())?.is_success(),
+        "helm rejects the minimum values"
+    );
     ensure!(
         try_template(&every_flag().into())?.is_success(),
-        "every flag is refused"
+        "helm rejects the values of every flag"
     );
-    say(&format!(
-        "{} wrong values, each refused by name",
+    print_line(&format!(
+        "{} invalid values, each rejected with its name",
         cases.len()
     ));
     Ok(())
@@ -263,11 +267,27 @@ fn wrong_values_are_refused_by_name() -> Result<()> {
 /// A reader who copies the commands gets the image that the commands have built.
 #[test]
 #[ignore = "needs Helm"]
-fn the_readme_installs_the_image_that_it_builds() -> Result<()> {
-    let readme = fs::read_to_string(repository("README.md"))?.replace("\\\n", " ");
+fn the_documents_install_the_image_that_they_build() -> Result<()> {
+    // The chart's document has a second installation, for kind.
+    for (document, expected) in [("README.md", 1), ("charts/global-dns/README.md", 2)] {
+        let installed = install_as_documented(document).context(document)?;
+        ensure!(
+            installed == expected,
+            "{document} has {installed} installations, not {expected}"
+        );
+    }
+    Ok(())
+}
+
+/// Renders the chart with each `helm install` command of a document. Returns the number of commands.
+fn install_as_documented(document: &str) -> Result<usize> {
+    let text = fs::read_to_string(repository(document))?.replace("\\\n", " ");
     let mut built = String::new();
     let mut installed = 0;
-    for line in readme.lines().filter_map(|line| line.strip_prefix("$ ")) {
+    let commands = text
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("$ "));
+    for line in commands {
         let command = line.split_once(" #").map_or(line, |(command, _)| command);
         let words: Vec<&str> = command.split_whitespace().collect();
         match words.as_slice() {
@@ -298,6 +318,62 @@ fn the_readme_installs_the_image_that_it_builds() -> Result<()> {
             _ => {}
         }
     }
-    ensure!(installed == 2, "{installed} installations in the README");
+    Ok(installed)
+}
+
+#[test]
+fn the_document_lists_each_value_once_with_its_default() -> Result<()> {
+    let document = fs::read_to_string(repository("charts/global-dns/README.md"))?;
+    let (_, tables) = document
+        .split_once("\n## Values\n")
+        .context("the document has no section 'Values'")?;
+    let tables = tables.split("\n## ").next().unwrap_or_default();
+    let mut listed = BTreeMap::new();
+    for row in tables.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let (name, rest) = row.split_once("` | `").context("a row has no default")?;
+        let (default, _) = rest.split_once("` | ").context("a row has no meaning")?;
+        let default: Value = serde_saphyr::from_str(&format!("default: {default}"))?;
+        let former = listed.insert(name.to_owned(), default["default"].clone());
+        ensure!(former.is_none(), "{name} is listed twice");
+    }
+    let values = fs::read_to_string(repository("charts/global-dns/values.yaml"))?;
+    take_listed("", &serde_saphyr::from_str(&values)?, &mut listed)?;
+    ensure!(listed.is_empty(), "the chart has no values {listed:?}");
+    Ok(())
+}
+
+#[test]
+fn the_document_lists_each_alert() -> Result<()> {
+    let document = fs::read_to_string(repository("charts/global-dns/README.md"))?;
+    let rules = repository("charts/global-dns/templates/prometheusrule.yaml");
+    let rules = fs::read_to_string(rules)?;
+    let alerts = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let mut count = 0;
+    for alert in alerts {
+        let row = format!("\n| `{alert}` | ");
+        ensure!(document.contains(&row), "{alert} is not listed");
+        count += 1;
+    }
+    ensure!(count > 0, "the chart has no alerts");
+    Ok(())
+}
+
+/// Removes a value from the list of defaults. If it is not listed, removes each of its fields.
+fn take_listed(name: &str, value: &Value, listed: &mut BTreeMap<String, Value>) -> Result<()> {
+    if let Some(default) = listed.remove(name) {
+        ensure!(
+            default == *value,
+            "the default of {name} is {value}, not {default}"
+        );
+        return Ok(());
+    }
+    let fields = value.as_object().filter(|fields| !fields.is_empty());
+    let fields = fields.with_context(|| format!("{name} is not listed"))?;
+    for (field, value) in fields {
+        let separator = if name.is_empty() { "" } else { "." };
+        take_listed(&format!("{name}{separator}{field}"), value, listed)?;
+    }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Ports of the Service, the pod and the NetworkPolicy are those of the listeners that are on, and no others; files that the
-//! encrypted listeners read come from the Secrets that the values name.
+//! Ports of the Service, the pod and the NetworkPolicy are exactly those of the enabled listeners. Files of the
+//! encrypted listeners come from the Secrets in the values.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ fn encrypted_listeners() -> [Listener; 3] {
 // === impl Listener ===
 
 impl Listener {
-    /// The port in the pod.
+    /// Returns the port in the pod.
     fn number(&self) -> u64 {
         let (_, port) = self.address.rsplit_once(':').unwrap();
         port.parse().unwrap()
@@ -56,7 +56,7 @@ impl Listener {
 
 #[test]
 #[ignore = "needs Helm"]
-fn each_encrypted_listener_adds_its_own_ports_and_flags_alone() {
+fn each_encrypted_listener_adds_only_its_ports_and_flags() {
     let listeners = encrypted_listeners();
     let plain = template(&with(json!({}))).unwrap();
     for chosen in 0..1 << listeners.len() {
@@ -86,8 +86,8 @@ fn each_encrypted_listener_adds_its_own_ports_and_flags_alone() {
 
         let protocol = |own: &Listener| own.port["protocol"].as_str().unwrap().to_owned();
         let expected = on.iter().map(|own| (own.number(), protocol(own)));
-        let expected: BTreeSet<Port> = expected.chain(opened(&plain).unwrap()).collect();
-        assert_eq!(opened(&rendered), Some(expected), "{encrypted}");
+        let expected: BTreeSet<Port> = expected.chain(allowed_ports(&plain).unwrap()).collect();
+        assert_eq!(allowed_ports(&rendered), Some(expected), "{encrypted}");
 
         let arguments = rendered.arguments().unwrap();
         let given = |flag: &str| -> Vec<&str> {
@@ -108,10 +108,10 @@ fn each_encrypted_listener_adds_its_own_ports_and_flags_alone() {
     }
 }
 
-/// A listener on several addresses is reachable on the port of each.
+/// A listener on several addresses must be reachable on the port of each address.
 #[test]
 #[ignore = "needs Helm"]
-fn the_network_policy_opens_the_port_of_every_address() {
+fn network_policy_allows_the_port_of_every_address() {
     let rendered = template(&with(json!({
         "listen": ["0.0.0.0:1053", "[::]:1054"], "adminListen": ["0.0.0.0:8080", "[::]:8081"],
         "encrypted": {"secretName": "certificate", "tlsListen": ["0.0.0.0:5853", "[::]:5853"],
@@ -129,13 +129,13 @@ fn the_network_policy_opens_the_port_of_every_address() {
         (8081, "TCP"),
     ];
     let expected = expected.map(|(port, protocol)| (port, protocol.to_owned()));
-    assert_eq!(opened(&rendered.unwrap()), Some(expected.into()));
+    assert_eq!(allowed_ports(&rendered.unwrap()), Some(expected.into()));
 }
 
-/// What a flag reads from a Secret is mounted where the flag says.
+/// The path in a flag must be the mount path of its Secret.
 #[test]
 #[ignore = "needs Helm"]
-fn secrets_are_mounted_where_the_flags_say() {
+fn secrets_are_mounted_at_the_paths_of_the_flags() {
     let rendered = template(&with(json!({
         "cookies": {"secretName": "shared", "secretKey": "secrets"},
         "encrypted": {"secretName": "certificate", "clientCASecretName": "clients", "tlsListen": ["0.0.0.0:5853"]},
@@ -148,17 +148,17 @@ fn secrets_are_mounted_where_the_flags_say() {
     assert_eq!(source_of(&rendered, "--tls-cert="), "certificate/tls.crt");
     assert_eq!(source_of(&rendered, "--tls-key="), "certificate/tls.key");
     assert_eq!(source_of(&rendered, "--tls-client-ca="), "clients/ca.crt");
-    // None is asked for by itself.
-    let least = template(&with(json!({}))).unwrap();
-    let pod = &least.workload().unwrap()["spec"]["template"]["spec"];
+    // The minimum values need no Secret.
+    let minimum = template(&with(json!({}))).unwrap();
+    let pod = &minimum.workload().unwrap()["spec"]["template"]["spec"];
     let mut volumes = pod["volumes"].as_array().unwrap().iter();
     assert!(volumes.all(|volume| volume["secret"].is_null()));
 }
 
-/// The Secret of a CA has its private key, with which a pod could make certificates of clients.
+/// The Secret of a CA may hold its private key, with which the pod could issue client certificates.
 #[test]
 #[ignore = "needs Helm"]
-fn each_listener_takes_the_cas_of_clients_and_no_other_key_of_their_secret() {
+fn only_the_ca_certificate_of_the_client_secret_is_mounted() {
     for Listener { value, address, .. } in encrypted_listeners() {
         let mut encrypted = json!({"secretName": "certificate", "clientCASecretName": "clients"});
         encrypted[value] = json!([address]);
@@ -172,8 +172,8 @@ fn each_listener_takes_the_cas_of_clients_and_no_other_key_of_their_secret() {
     }
 }
 
-/// Checks the ports of an installation, whatever the values are: every port of a Service leads to a port of the
-/// container, which is one that the server listens on, and the NetworkPolicy opens what the server listens on.
+/// Checks the ports of an installation with any values. Every port of a Service targets a port of the container, on
+/// which the server listens. The NetworkPolicy allows the ports of the listeners.
 pub fn check(case: &str, rendered: &Rendered) {
     let arguments = rendered.arguments().unwrap();
     let listened = |flag: &str, default: Option<u64>| -> Vec<u64> {
@@ -188,7 +188,7 @@ pub fn check(case: &str, rendered: &Rendered) {
             false => ports,
         }
     };
-    // Name, public port, protocol, and the ports in the pod.
+    // Name, port of the Service, protocol, and ports in the pod.
     let known = [
         ("dns", 53, "UDP", listened("--listen=", Some(5353))),
         ("dns-tcp", 53, "TCP", listened("--listen=", Some(5353))),
@@ -219,24 +219,24 @@ pub fn check(case: &str, rendered: &Rendered) {
         assert_eq!(own.first(), Some(&number), "{case}: {port}");
         wanted.extend(own.iter().map(|number| (*number, (*protocol).to_owned())));
     }
-    if let Some(opened) = opened(rendered) {
-        assert_eq!(opened, wanted, "{case}");
+    if let Some(allowed_ports) = allowed_ports(rendered) {
+        assert_eq!(allowed_ports, wanted, "{case}");
     }
 }
 
-/// The ports that the NetworkPolicy opens, if there is one.
-fn opened(rendered: &Rendered) -> Option<BTreeSet<Port>> {
+/// Returns the ports that the NetworkPolicy allows, if there is one.
+fn allowed_ports(rendered: &Rendered) -> Option<BTreeSet<Port>> {
     let policy = rendered.all("NetworkPolicy").next()?;
     let rules = policy["spec"]["ingress"].as_array().unwrap().iter();
-    let opened = rules.flat_map(|rule| rule["ports"].as_array().unwrap());
+    let allowed_ports = rules.flat_map(|rule| rule["ports"].as_array().unwrap());
     let port = |port: &Value| {
         let number = port["port"].as_u64().unwrap();
         (number, port["protocol"].as_str().unwrap().to_owned())
     };
-    Some(opened.map(port).collect())
+    Some(allowed_ports.map(port).collect())
 }
 
-/// The Secret and the key in it that a flag's file is, as `secret/key`.
+/// Returns the Secret and the key behind the file of a flag, as `secret/key`.
 fn source_of(rendered: &Rendered, flag: &str) -> String {
     let workload = rendered.workload().unwrap();
     assert_eq!(name(workload), RELEASE);
@@ -260,14 +260,14 @@ fn container(rendered: &Rendered) -> Value {
     rendered.workload().unwrap()["spec"]["template"]["spec"]["containers"][0].clone()
 }
 
-/// The ports of a Service or of a container.
+/// Returns the ports of a Service or of a container.
 fn ports(object: &Value) -> Vec<Value> {
     let of_spec = object["spec"]["ports"].as_array();
     let ports = of_spec.or_else(|| object["ports"].as_array());
     ports.unwrap().clone()
 }
 
-/// Those that are not among the others, in order. All others must be there.
+/// Returns the ports that are not in `before`, in order. All ports of `before` must exist.
 fn added(ports: &[Value], before: &[Value]) -> Vec<Value> {
     assert!(before.iter().all(|port| ports.contains(port)), "{ports:?}");
     let added = ports.iter().filter(|port| !before.contains(port));

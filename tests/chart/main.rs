@@ -1,17 +1,17 @@
-//! The Helm chart on real parts: Helm, a real API server with RBAC and pod security on, and the binary.
+//! The Helm chart with Helm, a real API server with RBAC and pod security, and the binary.
 //!
 //! Index:
 //!
-//! - `helm`: what Helm makes of values, and the objects and pods in it
+//! - `helm`: runs Helm and parses the rendered objects and pods
 //! - `values`: the matrix of values
-//! - `lint`: `helm lint`, and wrong values that are refused with a sentence
+//! - `lint`: `helm lint`, invalid values that Helm refuses by name, and the commands and tables of the documents
 //! - `flags`: every flag of `serve` has a value; defaults are those of `serve`
-//! - `objects`: what no API server checks: the mesh, security, selectors, permissions
+//! - `objects`: checks that no API server does: the mesh, security, selectors, permissions
 //! - `listeners`: ports of the Service, the pod and the NetworkPolicy; Secrets of the encrypted listeners
-//! - `monitoring`: rules and dashboard name only what the server exports
-//! - `admission`: each object, and the pod of each template, in a real API server; spoilt copies
-//! - `installation`: `helm install`, and the notes that it prints
-//! - `permissions`: the server with the token of its own service account
+//! - `monitoring`: rules and dashboard use only metrics that the server exports
+//! - `admission`: each object and each template's pod in a real API server; invalid copies
+//! - `installation`: `helm install` and its notes
+//! - `permissions`: the server with the token of its service account
 
 #![allow(
     clippy::unwrap_used,
@@ -36,17 +36,17 @@ mod values;
 
 use anyhow::Result;
 use support::cluster::Cluster;
-use support::say::say;
+use support::output::print_line;
 use support::steps::Steps;
 
 use crate::permissions::Audit;
 
 #[test]
 #[ignore = "needs a real API server and Helm"]
-fn in_a_real_api_server() {
-    let mut steps = Steps::new("in a real API server");
+fn chart_works_in_a_real_api_server() {
+    let mut steps = Steps::new("the chart in a real API server");
     let mut started = None;
-    steps.needed("the_api_server_and_its_controllers_start", || {
+    steps.prerequisite("the_api_server_and_its_controllers_start", || {
         let audit = Audit::prepare()?;
         started = Some((Cluster::start_with(&audit.arguments())?, audit));
         Ok(())
@@ -61,7 +61,7 @@ fn in_a_real_api_server() {
 
 #[test]
 #[ignore = "needs Helm"]
-fn of_every_combination_of_values() -> Result<()> {
+fn every_combination_of_values_renders_valid_objects() -> Result<()> {
     let renderings = values::matrix();
     let (mut objects, mut kinds) = (0, std::collections::BTreeSet::new());
     for (name, values) in &renderings {
@@ -76,7 +76,7 @@ fn of_every_combination_of_values() -> Result<()> {
         );
     }
     let kinds: Vec<String> = kinds.into_iter().collect();
-    say(&format!(
+    print_line(&format!(
         "{} combinations of values, {objects} objects: {}",
         renderings.len(),
         kinds.join(" ")

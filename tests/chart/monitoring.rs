@@ -1,22 +1,22 @@
-//! Rules and dashboard name only metrics, labels and values that a running server exports.
+//! Rules and dashboard use only metrics, labels and values that a running server exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
-use global_dns::report::State;
+use global_dns::report::EndpointState;
 use serde_json::{Value, json};
-use support::certificates::{Issued, issue_good};
+use support::certificates::{Identity, issue_valid};
+use support::output::print_line;
 use support::repository::repository;
-use support::say::say;
-use support::server::{Await, Server};
+use support::server::{Server, WaitUntil};
 
 use crate::helm::template;
 use crate::values::with;
 
-/// Labels that a scrape adds, by the ServiceMonitor.
-const OF_THE_SCRAPE: [&str; 3] = ["job", "namespace", "pod"];
-/// Words of the query language that the expressions use.
-const WORDS: [&str; 14] = [
+/// Labels that the ServiceMonitor adds to each scrape.
+const SCRAPE_LABELS: [&str; 3] = ["job", "namespace", "pod"];
+/// Words of PromQL that the expressions use.
+const KEYWORDS: [&str; 14] = [
     "absent",
     "and",
     "by",
@@ -33,10 +33,10 @@ const WORDS: [&str; 14] = [
     "unless",
 ];
 
-/// Every series of a page: its name, and the values of its labels.
+/// Series of a metrics page: names, and the values of their labels.
 struct Exported(BTreeMap<String, BTreeMap<String, BTreeSet<String>>>);
 
-/// A metric in an expression, with the labels that select it.
+/// A metric in an expression, with its label matchers.
 #[derive(Debug)]
 struct Selector {
     metric: String,
@@ -46,8 +46,8 @@ struct Selector {
 
 #[test]
 #[ignore = "needs Helm"]
-fn rules_and_dashboard_name_only_what_the_server_exports() -> Result<()> {
-    let exported = Exported::of_a_running_server()?;
+fn rules_and_dashboard_use_only_exported_metrics() -> Result<()> {
+    let exported = Exported::read_from_server()?;
     let values = with(json!({
         "prometheusRule": {"enabled": true}, "dashboard": {"enabled": true},
         "encrypted": {"secretName": "tls", "tlsListen": ["0.0.0.0:5853"]},
@@ -57,13 +57,13 @@ fn rules_and_dashboard_name_only_what_the_server_exports() -> Result<()> {
 
     let groups = rendered.only("PrometheusRule")?["spec"]["groups"].as_array();
     let rules = groups
-        .context("no groups")?
+        .context("the rule has no groups")?
         .iter()
         .flat_map(|group| group["rules"].as_array().into_iter().flatten());
     let mut names = BTreeSet::new();
     for rule in rules {
         let name = rule["alert"].as_str().context("a rule without a name")?;
-        ensure!(names.insert(name), "{name} twice");
+        ensure!(names.insert(name), "two alerts have the name {name}");
         let text = |value: &Value| {
             value
                 .as_str()
@@ -82,7 +82,7 @@ fn rules_and_dashboard_name_only_what_the_server_exports() -> Result<()> {
         text(&rule["for"])?;
         text(&rule["annotations"]["summary"])?;
         let description = text(&rule["annotations"]["description"])?;
-        // What a text takes from the labels must be left in the result.
+        // The result must keep the labels that the description uses.
         for label in description.split("$labels.").skip(1) {
             let label: String = label
                 .chars()
@@ -90,12 +90,12 @@ fn rules_and_dashboard_name_only_what_the_server_exports() -> Result<()> {
                 .collect();
             let is_kept = match expression.contains(" by (") {
                 true => expression.contains(&format!(" by ({label})")),
-                false => OF_THE_SCRAPE.contains(&label.as_str()),
+                false => SCRAPE_LABELS.contains(&label.as_str()),
             };
-            ensure!(is_kept, "{name}: its result has no label {label}");
+            ensure!(is_kept, "{name}: the result has no label {label}");
         }
     }
-    // What is wrong while everything is answered is seen by nobody but these.
+    // Only these alerts show problems that do not affect answers.
     for metric in [
         "held_lists",
         "limited_requests_total",
@@ -106,15 +106,15 @@ fn rules_and_dashboard_name_only_what_the_server_exports() -> Result<()> {
         "worker_panics_total",
     ] {
         let metric = format!("global_dns_{metric}");
-        ensure!(used.contains(&metric), "no alert is about {metric}");
+        ensure!(used.contains(&metric), "no alert uses {metric}");
     }
     let panels = check_dashboard(&exported, rendered.only("ConfigMap")?, &mut used)?;
     let unseen: Vec<&str> = exported
         .metrics()
         .filter(|metric| !used.contains(*metric))
         .collect();
-    say(&format!(
-        "{} alerts and {panels} panels use {} of the server's series; not shown anywhere: {}",
+    print_line(&format!(
+        "{} alerts and {panels} panels use {} of the server's series; not used: {}",
         names.len(),
         used.len(),
         unseen.join(" ")
@@ -122,11 +122,11 @@ fn rules_and_dashboard_name_only_what_the_server_exports() -> Result<()> {
     Ok(())
 }
 
-/// The expressions of the rules, by their alerts.
+/// Returns the expressions of the rules by the names of their alerts.
 fn expressions(values: Value) -> Result<BTreeMap<String, String>> {
     let rendered = template(&with(values))?;
     let groups = rendered.only("PrometheusRule")?["spec"]["groups"].as_array();
-    let rules = groups.context("no groups")?.iter();
+    let rules = groups.context("the rule has no groups")?.iter();
     let rules = rules.flat_map(|group| group["rules"].as_array().into_iter().flatten());
     let text = |value: &Value| Some(value.as_str()?.to_owned());
     let expressions = rules.map(|rule| Some((text(&rule["alert"])?, text(&rule["expr"])?)));
@@ -137,7 +137,7 @@ fn expressions(values: Value) -> Result<BTreeMap<String, String>> {
 
 #[test]
 #[ignore = "needs Helm"]
-fn replicas_are_compared_by_the_hash_of_their_answers() -> Result<()> {
+fn alert_compares_the_answer_hashes_of_replicas() -> Result<()> {
     let expressions = expressions(json!({"prometheusRule": {"enabled": true}}))?;
     let expression = &expressions["GlobalDnsReplicasDiffer"];
     let of = "{job=\"global-dns\",namespace=\"dns\"}";
@@ -151,12 +151,18 @@ fn replicas_are_compared_by_the_hash_of_their_answers() -> Result<()> {
 
 #[test]
 #[ignore = "needs Helm"]
-fn a_contested_short_name_has_an_alert_of_its_own_unless_that_is_ignored() -> Result<()> {
+fn contested_short_names_have_a_separate_alert_unless_ignored() -> Result<()> {
     const OWN: &str = "GlobalDnsShortNameContested";
     let others = |expressions: &BTreeMap<String, String>| {
         let expression = &expressions["GlobalDnsConflicts"];
-        let kinds = expression.split_once("kind!~\"").context("no kinds")?.1;
-        let kinds = kinds.split('"').next().context("no kinds")?;
+        let kinds = expression
+            .split_once("kind!~\"")
+            .context("the expression has no kinds")?
+            .1;
+        let kinds = kinds
+            .split('"')
+            .next()
+            .context("the expression has no kinds")?;
         anyhow::Ok(kinds.to_owned())
     };
     let alerts = expressions(json!({"prometheusRule": {"enabled": true}}))?;
@@ -178,7 +184,7 @@ fn a_contested_short_name_has_an_alert_of_its_own_unless_that_is_ignored() -> Re
     Ok(())
 }
 
-/// Returns how many panels there are.
+/// Checks the dashboard and returns its number of panels.
 fn check_dashboard(
     exported: &Exported,
     config_map: &Value,
@@ -186,31 +192,35 @@ fn check_dashboard(
 ) -> Result<usize> {
     let text = config_map["data"]["global-dns.json"]
         .as_str()
-        .context("no dashboard")?;
+        .context("the ConfigMap has no dashboard")?;
     let dashboard: Value = serde_json::from_str(text)?;
     let variables = dashboard["templating"]["list"]
         .as_array()
-        .context("no variables")?;
+        .context("the dashboard has no variables")?;
     let variables: Vec<&str> = variables
         .iter()
         .filter_map(|variable| variable["name"].as_str())
         .collect();
-    let panels = dashboard["panels"].as_array().context("no panels")?;
+    let panels = dashboard["panels"]
+        .as_array()
+        .context("the dashboard has no panels")?;
     let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64()).collect();
-    ensure!(ids.len() == panels.len(), "two panels have one id");
+    ensure!(ids.len() == panels.len(), "two panels have the same id");
     for panel in panels {
         let title = panel["title"].as_str().context("a panel without a title")?;
         let targets = panel["targets"]
             .as_array()
             .context("a panel without queries")?;
-        ensure!(!targets.is_empty(), "{title} asks nothing");
+        ensure!(!targets.is_empty(), "panel {title} has no query");
         for target in targets {
-            let expression = target["expr"].as_str().context("no expression")?;
+            let expression = target["expr"]
+                .as_str()
+                .context("a query without an expression")?;
             for variable in ["job", "namespace"] {
                 let is_chosen = expression.contains(&format!("{variable}=~\"${variable}\""));
                 ensure!(
                     is_chosen && variables.contains(&variable),
-                    "{title} does not ask for ${variable}"
+                    "panel {title} does not use ${variable}"
                 );
             }
             let expression = expression.replace("$__rate_interval", "5m");
@@ -242,8 +252,8 @@ fn check_dashboard(
 
 #[test]
 #[ignore = "needs Helm"]
-fn expressions_that_name_anything_else_are_told() -> Result<()> {
-    let exported = Exported::of_a_running_server()?;
+fn expressions_with_unknown_names_are_rejected() -> Result<()> {
+    let exported = Exported::read_from_server()?;
     for good in [
         "max(global_dns_services) != 0",
         "sum by (pod, type) (rate(global_dns_requests_total{proto=\"udp\",job=\"x\"}[5m])) > 0.5",
@@ -252,7 +262,7 @@ fn expressions_that_name_anything_else_are_told() -> Result<()> {
     ] {
         exported.check(good).with_context(|| good.to_owned())?;
     }
-    for (bad, says) in [
+    for (bad, expected) in [
         (
             "max(global_dns_servces) > 0",
             "exports no global_dns_servces",
@@ -271,12 +281,12 @@ fn expressions_that_name_anything_else_are_told() -> Result<()> {
         ),
         ("sum by (cluster) (global_dns_services)", "no label cluster"),
         ("sum(global_dns_services", "parentheses"),
-        ("up == 0", "no metric of ours"),
-        ("max(global_dns_services) > on() up", "what is 'on'"),
+        ("up == 0", "no metric of global-dns"),
+        ("max(global_dns_services) > on() up", "unknown word 'on'"),
     ] {
         match exported.check(bad) {
-            Ok(_) => bail!("{bad} is accepted"),
-            Err(error) => ensure!(error.to_string().contains(says), "{bad}: {error}"),
+            Ok(_) => bail!("the check accepts {bad}"),
+            Err(error) => ensure!(error.to_string().contains(expected), "{bad}: {error}"),
         }
     }
     Ok(())
@@ -285,11 +295,11 @@ fn expressions_that_name_anything_else_are_told() -> Result<()> {
 // === impl Exported ===
 
 impl Exported {
-    /// What a server shows that has a table, members of all kinds and a certificate.
-    fn of_a_running_server() -> Result<Self> {
+    /// Reads the metrics of a running server with a table, members of all kinds and a certificate.
+    fn read_from_server() -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        issue_good().write(folder.path());
-        let [certificate, key] = Issued::flags(folder.path());
+        issue_valid().write(folder.path());
+        let [certificate, key] = Identity::flags(folder.path());
         let file = format!("--file={}", repository("src/demo.yaml").display());
         let flags = [
             "--cluster-name=hub",
@@ -298,21 +308,21 @@ impl Exported {
             &certificate,
             &key,
         ];
-        let server = Server::start(folder, &flags, Await::Ready);
+        let server = Server::start(folder, &flags, WaitUntil::Ready);
         let mut exported = Self::read(&server.admin("/metrics").body)?;
-        // The sample cannot have all of these at once.
+        // The sample cannot have all states at the same time.
         let states = exported
             .0
             .get_mut("global_dns_endpoints")
             .and_then(|labels| labels.get_mut("state"));
         let every = [
-            State::Answered,
-            State::LastResort,
-            State::GatewayDown,
-            State::NotReady,
+            EndpointState::Answered,
+            EndpointState::LastResort,
+            EndpointState::GatewayDown,
+            EndpointState::NotReady,
         ];
         states
-            .context("no states of endpoints")?
+            .context("the server exports no states of endpoints")?
             .extend(every.map(|state| state.name().to_owned()));
         Ok(exported)
     }
@@ -327,11 +337,14 @@ impl Exported {
                 known.entry(label).or_default().insert(value);
             }
         }
-        ensure!(exported.0.len() > 10, "a page without metrics: {page}");
+        ensure!(
+            exported.0.len() > 10,
+            "the page has too few metrics: {page}"
+        );
         Ok(exported)
     }
 
-    /// The names of the series, each part of a histogram aside.
+    /// Returns the names of the series, without `_count` and `_sum` of histograms.
     fn metrics(&self) -> impl Iterator<Item = &str> {
         let is_part = |name: &str| name.ends_with("_count") || name.ends_with("_sum");
         self.0
@@ -340,7 +353,7 @@ impl Exported {
             .filter(move |name| !is_part(name))
     }
 
-    /// Fails if the expression names anything that does not exist.
+    /// Checks that all names in an expression exist, and returns its selectors.
     fn check(&self, expression: &str) -> Result<Vec<Selector>> {
         let opened = expression.matches('(').count();
         ensure!(
@@ -350,9 +363,9 @@ impl Exported {
         let selectors = selectors(expression)?;
         ensure!(
             !selectors.is_empty(),
-            "'{expression}' names no metric of ours"
+            "'{expression}' uses no metric of global-dns"
         );
-        let mut labels: BTreeSet<&str> = BTreeSet::from(OF_THE_SCRAPE);
+        let mut labels: BTreeSet<&str> = BTreeSet::from(SCRAPE_LABELS);
         for Selector { metric, matchers } in &selectors {
             let known = self
                 .0
@@ -360,7 +373,7 @@ impl Exported {
                 .with_context(|| format!("the server exports no {metric}"))?;
             labels.extend(known.keys().map(String::as_str));
             for (label, operator, value) in matchers {
-                if OF_THE_SCRAPE.contains(&label.as_str()) {
+                if SCRAPE_LABELS.contains(&label.as_str()) {
                     continue;
                 }
                 let values = known
@@ -373,19 +386,19 @@ impl Exported {
                 for value in asked.into_iter().filter(|value| !value.is_empty()) {
                     ensure!(
                         values.contains(value),
-                        "{metric}: {label} is never '{value}'"
+                        "{metric}: the value of {label} is never '{value}'"
                     );
                 }
             }
         }
-        // What is left are words of the language, and labels to group by.
+        // The rest consists of PromQL words and labels of `by` clauses.
         let mut rest = expression.to_owned();
         while let Some((before, after)) = rest.split_once('{') {
-            let (_, after) = after.split_once('}').context("a brace is not closed")?;
+            let (_, after) = after.split_once('}').context("a missing closing brace")?;
             rest = format!("{before} {after}");
         }
         while let Some((before, after)) = rest.split_once('[') {
-            let (_, after) = after.split_once(']').context("a bracket is not closed")?;
+            let (_, after) = after.split_once(']').context("a missing closing bracket")?;
             rest = format!("{before} {after}");
         }
         let mut grouped = BTreeSet::new();
@@ -395,20 +408,20 @@ impl Exported {
         for label in &grouped {
             ensure!(
                 labels.contains(label),
-                "{expression}: there is no label {label}"
+                "{expression}: no label {label} exists"
             );
         }
         for word in rest.split(|c: char| !(c.is_alphanumeric() || c == '_')) {
             let is_number = word.chars().all(|c| c.is_ascii_digit());
             let is_known =
-                self.0.contains_key(word) || WORDS.contains(&word) || grouped.contains(word);
-            ensure!(is_number || is_known, "{expression}: what is '{word}'?");
+                self.0.contains_key(word) || KEYWORDS.contains(&word) || grouped.contains(word);
+            ensure!(is_number || is_known, "{expression}: unknown word '{word}'");
         }
         Ok(selectors)
     }
 }
 
-/// Every metric of ours in an expression.
+/// Returns the metrics of global-dns in an expression.
 fn selectors(expression: &str) -> Result<Vec<Selector>> {
     let mut found = Vec::new();
     let starts = expression
@@ -431,7 +444,7 @@ fn selectors(expression: &str) -> Result<Vec<Selector>> {
     Ok(found)
 }
 
-/// Reads `label="value",…`, with any operator.
+/// Parses `label="value",…` with any operator.
 fn matchers(text: &str) -> Result<Vec<(String, String, String)>> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -441,7 +454,7 @@ fn matchers(text: &str) -> Result<Vec<(String, String, String)>> {
             .with_context(|| format!("no value in {text}"))?;
         let (value, tail) = tail
             .split_once('"')
-            .with_context(|| format!("an open value in {text}"))?;
+            .with_context(|| format!("a value without closing quote in {text}"))?;
         let operator = head
             .find(['=', '!'])
             .with_context(|| format!("no operator in {text}"))?;

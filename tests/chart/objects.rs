@@ -1,4 +1,4 @@
-//! What no API server checks: the mesh, security, selectors, permissions.
+//! Checks that no API server does: the mesh, security, selectors, permissions.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ use crate::helm::{NAMESPACE, RELEASE, Rendered, arguments, kind, name, template,
 use crate::listeners;
 use crate::values::with;
 
-/// Every kubelet that an API server admits has to know the fields: all addresses of a node only since 1.29.
+/// Every kubelet of a cluster must support the fields. Kubernetes has all addresses of a node only since 1.29.
 #[test]
 #[ignore = "needs Helm"]
-fn the_server_knows_the_addresses_of_its_pod_and_node() {
+fn server_gets_the_addresses_of_its_pod_and_node() {
     for (kubernetes, node) in [
         ("1.27.0", "status.hostIP"),
         ("1.31.9", "status.hostIP"),
@@ -32,20 +32,20 @@ fn the_server_knows_the_addresses_of_its_pod_and_node() {
     }
 }
 
-/// What is found in an object: where, and what.
-type Found<'v> = (&'v str, Value);
+/// A JSON pointer and the expected value.
+type Expected<'v> = (&'v str, Value);
 
-/// Each of these values is where Kubernetes looks for it.
+/// Each value of the chart sets the right field.
 #[test]
 #[ignore = "needs Helm"]
-fn values_are_where_kubernetes_expects_them() {
+fn values_set_the_right_fields() {
     let pod = "/spec/template/spec";
     let container = format!("{pod}/containers/0");
     let own = json!({"matchLabels": {"app.kubernetes.io/name": "global-dns", "app.kubernetes.io/instance": "global-dns",
         "app.kubernetes.io/component": "server"}});
     let at = |place: &str| format!("{container}{place}");
     let (env, liveness, readiness) = (at("/env/3"), at("/livenessProbe"), at("/readinessProbe"));
-    let cases: &[(Value, &str, &[Found<'_>])] = &[
+    let cases: &[(Value, &str, &[Expected<'_>])] = &[
         (
             json!({}),
             "Service",
@@ -65,7 +65,7 @@ fn values_are_where_kubernetes_expects_them() {
                 ("/spec/loadBalancerClass", json!("a/b")),
                 ("/spec/loadBalancerSourceRanges", json!(["192.0.2.0/24"])),
                 ("/spec/externalIPs", json!(["192.0.2.54"])),
-                // By the client's address it is decided who may ask, and how fast.
+                // Access control and rate limits depend on the client's address.
                 ("/spec/externalTrafficPolicy", json!("Local")),
                 ("/spec/trafficDistribution", json!("PreferClose")),
                 ("/metadata/annotations", json!({"a": "b"})),
@@ -145,7 +145,7 @@ fn values_are_where_kubernetes_expects_them() {
                         "labelSelector": {"matchLabels": {}}}]),
             )],
         ),
-        // A pod that is not ready yet cannot have the port of one that still answers.
+        // On the node's network, a new pod cannot bind the port of a pod that still answers.
         (
             json!({"hostNetwork": true}),
             "Deployment",
@@ -154,7 +154,7 @@ fn values_are_where_kubernetes_expects_them() {
                 json!({"maxSurge": 0, "maxUnavailable": 1}),
             )],
         ),
-        // CoreDNS is there too, and with internalTrafficPolicy Local only a pod of its own node answers it.
+        // CoreDNS runs there too. With internalTrafficPolicy Local, only a pod on its own node answers it.
         (
             json!({"kind": "DaemonSet"}),
             "DaemonSet",
@@ -181,7 +181,7 @@ fn values_are_where_kubernetes_expects_them() {
     }
 }
 
-/// Prometheus finds the pods, by annotations or by the operator's objects, and never by both.
+/// Prometheus must find the pods by annotations or by the operator's objects, but not by both.
 #[test]
 #[ignore = "needs Helm"]
 fn pods_are_scraped_once() {
@@ -211,16 +211,16 @@ fn pods_are_scraped_once() {
     }
 }
 
-/// A container that is restarted while the API server is away answers from what the one before it saved.
+/// A container that restarts without the API server must find the snapshot of the previous container.
 #[test]
 #[ignore = "needs Helm"]
-fn the_snapshot_has_a_volume_and_lasts_as_long_as_the_pod() {
+fn snapshot_volume_lives_as_long_as_the_pod() {
     let objects = json!({"extraVolumes": [{"name": "objects", "configMap": {"name": "objects"}}],
         "extraVolumeMounts": [{"name": "objects", "mountPath": "/objects"}], "source": {"files": ["/objects/a.yaml"]}});
     for (values, has_one) in [
         (json!({}), true),
         (json!({"snapshot": {"enabled": false}}), false),
-        // What files hold is read at the start.
+        // With files, objects are read at each start.
         (objects, false),
     ] {
         let rendered = template(&with(values.clone())).unwrap();
@@ -252,7 +252,7 @@ fn the_snapshot_has_a_volume_and_lasts_as_long_as_the_pod() {
 
 #[test]
 #[ignore = "needs Helm"]
-fn metrics_are_not_reachable_where_dns_is_from_outside() {
+fn external_services_do_not_expose_metrics() {
     for (service, is_outside) in [
         (json!({}), false),
         (json!({"type": "NodePort"}), true),
@@ -278,7 +278,7 @@ fn metrics_are_not_reachable_where_dns_is_from_outside() {
 
 #[test]
 #[ignore = "needs Helm"]
-fn common_labels_and_annotations_are_on_every_object_and_never_in_a_selector() {
+fn common_labels_are_on_every_object_and_not_in_selectors() {
     let given = json!({
         "commonLabels": {"team": "dns", "app.kubernetes.io/component": "not-this"},
         "commonAnnotations": {"owner": "dns", "linkerd.io/inject": "enabled", "helm.sh/hook": "pre-install"},
@@ -296,7 +296,7 @@ fn common_labels_and_annotations_are_on_every_object_and_never_in_a_selector() {
         let component = if is_check { "check" } else { "server" };
         let label = "app.kubernetes.io/component";
         assert_eq!(metadata["labels"][label], component, "{title}");
-        // What is given for one object wins.
+        // The annotation of one object takes precedence.
         let owner = if kind(object) == "Service" {
             "network"
         } else {
@@ -313,13 +313,13 @@ fn common_labels_and_annotations_are_on_every_object_and_never_in_a_selector() {
     let template = &workload["spec"]["template"]["metadata"];
     assert_eq!(template["labels"]["team"], "pods");
     assert_eq!(template["annotations"]["linkerd.io/inject"], "disabled");
-    // It cannot be changed.
+    // The selector of a workload is immutable.
     assert_eq!(workload["spec"]["selector"], before["spec"]["selector"]);
     let selectors = [&rendered, &plain].map(|rendered| &rendered.service().unwrap()["spec"]);
     assert_eq!(selectors[0]["selector"], selectors[1]["selector"]);
 }
 
-/// Checks what holds whatever the values are.
+/// Checks invariants of an installation with any values.
 pub fn check(case: &str, rendered: &Rendered) {
     let workload = rendered.workload().unwrap();
     let template = &workload["spec"]["template"];
@@ -343,9 +343,9 @@ pub fn check(case: &str, rendered: &Rendered) {
             name(&pod)
         );
         let container = &pod["spec"]["containers"][0];
-        // The image has a user, and some platforms give each namespace another.
+        // The image has a user, and some platforms assign another user to each namespace.
         let user = &pod["spec"]["securityContext"]["runAsUser"];
-        assert_eq!(user.is_null(), case != "a user of one's own", "{case}");
+        assert_eq!(user.is_null(), case != "a custom user", "{case}");
         assert_eq!(
             container["securityContext"]["readOnlyRootFilesystem"], true,
             "{case}"
@@ -356,7 +356,7 @@ pub fn check(case: &str, rendered: &Rendered) {
             "{case}"
         );
     }
-    // The server's pods are selected, by all who select them, and the pod of `helm test` is not.
+    // Every selector matches the pods of the server, and no selector matches the pod of `helm test`.
     let selector = &workload["spec"]["selector"]["matchLabels"];
     let policies = rendered
         .all("NetworkPolicy")
@@ -377,7 +377,7 @@ pub fn check(case: &str, rendered: &Rendered) {
     let test = rendered.only("Pod").unwrap();
     assert!(
         !is_within(selector, &test["metadata"]["labels"]),
-        "{case}: the test is a server"
+        "{case}: the selector of the server matches the test pod"
     );
     for monitor in rendered.all("ServiceMonitor") {
         let selector = &monitor["spec"]["selector"]["matchLabels"];
@@ -388,17 +388,17 @@ pub fn check(case: &str, rendered: &Rendered) {
         };
         let scraped: Vec<&Value> = rendered.all("Service").filter(is_scraped).collect();
         assert_eq!(scraped.len(), 1, "{case}: {scraped:?}");
-        // Alerts and dashboard select it by this.
+        // Alerts and dashboard select this job.
         let job = json!([{"targetLabel": "job", "replacement": name(workload)}]);
         assert_eq!(endpoint["relabelings"], job, "{case}");
     }
     listeners::check(case, rendered);
-    check_life(case, rendered, &template["spec"]);
+    check_life_cycle(case, rendered, &template["spec"]);
     check_permissions(case, rendered);
 }
 
-/// A pod is given the time that it wants to end in, and is asked the right questions.
-fn check_life(case: &str, rendered: &Rendered, pod: &Value) {
+/// Checks the grace period and the probes of a pod.
+fn check_life_cycle(case: &str, rendered: &Rendered, pod: &Value) {
     let arguments = rendered.arguments().unwrap();
     let grace = arguments
         .iter()
@@ -407,7 +407,7 @@ fn check_life(case: &str, rendered: &Rendered, pod: &Value) {
     let given = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
     assert!(
         given >= grace + 10,
-        "{case}: {given} s for a grace of {grace} s"
+        "{case}: terminationGracePeriodSeconds is {given} with a grace period of {grace} s"
     );
     let container = &pod["containers"][0];
     for (probe, path) in [("livenessProbe", "/livez"), ("readinessProbe", "/readyz")] {
@@ -420,7 +420,7 @@ fn check_life(case: &str, rendered: &Rendered, pod: &Value) {
     }
 }
 
-/// `list` and `watch`, on two kinds, for the account that the pod has; nothing where no API server is watched.
+/// Checks the roles: `list` and `watch` on two kinds for the pod's account; none without watches of this API server.
 fn check_permissions(case: &str, rendered: &Rendered) {
     let rules = json!([
         {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]},
@@ -465,7 +465,7 @@ fn check_permissions(case: &str, rendered: &Rendered) {
         .collect();
     let elsewhere = !of("--file=").is_empty() || !of("--kubeconfig=").is_empty();
     assert_eq!(pod["automountServiceAccountToken"], !elsewhere, "{case}");
-    if elsewhere || case == "the account of somebody else" {
+    if elsewhere || case == "an existing service account" {
         assert!(roles.is_empty(), "{case}: {roles:?}");
     } else {
         assert_eq!(namespaces, of("--namespace="), "{case}");
@@ -473,7 +473,7 @@ fn check_permissions(case: &str, rendered: &Rendered) {
     }
 }
 
-/// The port of an object whose field is this; null if there is none.
+/// Returns the port of an object with this value of a field, or null.
 pub fn has_port<'o>(object: &'o Value, field: &str, value: &Value) -> &'o Value {
     let of_spec = object["spec"]["ports"].as_array();
     let ports = of_spec.or_else(|| object["ports"].as_array());

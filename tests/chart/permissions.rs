@@ -1,5 +1,4 @@
-//! The server with the token of its own service account: what the installed roles allow is enough, and not more than
-//! it uses.
+//! The server with the token of its service account: the installed roles allow exactly the requests that it sends.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,8 +10,8 @@ use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::commands::global_dns;
 use support::objects;
-use support::say::say;
-use support::server::{Await, Server};
+use support::output::print_line;
+use support::server::{Server, WaitUntil};
 use support::steps::Steps;
 use support::wait::eventually;
 use tempfile::TempDir;
@@ -21,37 +20,34 @@ use crate::helm::{NAMESPACE, RELEASE, template};
 use crate::installation::{install, service_address};
 use crate::values::with;
 
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of a step on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 const ACCOUNT: &str = "system:serviceaccount:dns:global-dns";
 
 pub fn run(steps: &mut Steps, cluster: &Cluster, audit: &Audit) {
-    steps.needed("two_namespaces_have_a_mirror", || {
+    steps.prerequisite("two_namespaces_have_a_mirror", || {
         mirror(cluster, "prod", "10.96.0.70")?;
         mirror(cluster, "shop", "10.96.0.71")
     });
-    steps.step(
-        "the_cluster_role_is_enough_and_nothing_in_it_is_unused",
-        || {
-            let values = with(json!({}));
-            install(cluster, &values)?;
-            is_enough(cluster, audit, &values, &["10.96.0.70", "10.96.0.71"], "")
-        },
-    );
-    steps.step("no_verb_of_the_cluster_role_can_be_left_out", || {
-        no_verb_can_be_left_out(cluster)
+    steps.step("cluster_role_has_exactly_the_needed_permissions", || {
+        let values = with(json!({}));
+        install(cluster, &values)?;
+        check_sufficient(cluster, audit, &values, &["10.96.0.70", "10.96.0.71"], "")
     });
-    steps.step("a_role_in_each_namespace_is_enough", || {
+    steps.step("each_verb_of_the_cluster_role_is_needed", || {
+        check_each_verb_is_needed(cluster)
+    });
+    steps.step("role_in_each_namespace_is_sufficient", || {
         let values = with(json!({"namespaces": ["prod"]}));
         install(cluster, &values)?;
         let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": RELEASE}});
-        ensure!(cluster.get(&role)?.is_none(), "the ClusterRole is still there");
-        is_enough(cluster, audit, &values, &["10.96.0.70"], "prod")
+        ensure!(cluster.get(&role)?.is_none(), "the ClusterRole still exists");
+        check_sufficient(cluster, audit, &values, &["10.96.0.70"], "prod")
     });
 }
 
-/// The server sees exactly these addresses, and asks for no more than it may, and for all that it may.
-fn is_enough(
+/// Checks that the server finds exactly these addresses, and that it uses all its permissions and no others.
+fn check_sufficient(
     cluster: &Cluster,
     audit: &Audit,
     values: &Value,
@@ -65,10 +61,10 @@ fn is_enough(
         ("watch", "endpointslices"),
     ];
     for (verb, resource) in verbs {
-        eventually("the permission", PATIENCE, || {
+        eventually("the permission", TIMEOUT, || {
             ensure!(
-                may(cluster, verb, resource, namespace)?,
-                "no {verb} of {resource}"
+                is_allowed(cluster, verb, resource, namespace)?,
+                "the account may not {verb} {resource}"
             );
             Ok(())
         })?;
@@ -86,15 +82,15 @@ fn is_enough(
         .collect();
     ensure!(
         seen == addresses.iter().copied().collect(),
-        "the table has {seen:?}"
+        "the table has the addresses {seen:?}"
     );
     let expected: BTreeSet<_> = verbs
         .map(|(verb, resource)| (verb.to_owned(), resource.to_owned(), namespace.to_owned()))
         .into();
-    eventually("every kind of request", PATIENCE, || {
+    eventually("every kind of request", TIMEOUT, || {
         let requests = audit.requests()?;
         for request in &requests[before..] {
-            // The API server says of a streamed list that it does not do that.
+            // The API server rejects streamed lists if it does not support them.
             let is_not_offered = request.verb == "watch" && request.code == 422;
             ensure!(request.code < 400 || is_not_offered, "{request:?}");
         }
@@ -106,18 +102,18 @@ fn is_enough(
         Ok(())
     })?;
     let ready = server.readyz()?;
-    ensure!(ready.body == "ok\n", "/readyz says: {}", ready.body);
+    ensure!(ready.body == "ok\n", "/readyz returns: {}", ready.body);
     let log = server.log.lines().join("\n");
     ensure!(!log.contains("forbidden: User"), "{log}");
     let asked = audit.requests()?.len() - before;
-    say(&format!(
-        "{asked} requests of the server's account, none refused; list and watch of 2 resources, in namespace '{namespace}'"
+    print_line(&format!(
+        "{asked} requests of the server's account, none forbidden; list and watch of 2 resources, in namespace '{namespace}'"
     ));
     Ok(())
 }
 
-/// Without any one of them the server says what it lacks.
-fn no_verb_can_be_left_out(cluster: &Cluster) -> Result<()> {
+/// Checks that `/readyz` reports each missing permission.
+fn check_each_verb_is_needed(cluster: &Cluster) -> Result<()> {
     let rendered = template(&with(json!({})))?;
     let whole = rendered.only("ClusterRole")?;
     for (rule, resource, watch) in [
@@ -128,25 +124,25 @@ fn no_verb_can_be_left_out(cluster: &Cluster) -> Result<()> {
             let mut role = whole.clone();
             role["rules"][rule]["verbs"] = json!([left]);
             cluster.put(&role)?;
-            eventually("the removal", PATIENCE, || {
+            eventually("the removal", TIMEOUT, || {
                 ensure!(
-                    !may(cluster, removed, resource, "")?,
-                    "it still may {removed} {resource}"
+                    !is_allowed(cluster, removed, resource, "")?,
+                    "the account still may {removed} {resource}"
                 );
                 Ok(())
             })?;
             let server = serve(cluster, &with(json!({})))?;
-            eventually("/readyz to say what is forbidden", PATIENCE, || {
+            eventually("/readyz to report the missing permission", TIMEOUT, || {
                 let page = server.readyz()?;
                 let lines = page.body.lines();
                 let mut of_watch = lines.filter(|line| line.starts_with(watch));
-                let told = of_watch.any(|line| line.contains("forbidden"));
+                let is_reported = of_watch.any(|line| line.contains("forbidden"));
                 ensure!(
-                    told,
-                    "without {removed} of {resource}, /readyz says: {}",
+                    is_reported,
+                    "without {removed} of {resource}, /readyz returns: {}",
                     page.body
                 );
-                // Without a list there is no table; without a watch, one that nothing keeps up to date.
+                // Without a list there is no table. Without a watch the table becomes outdated.
                 ensure!(
                     page.status == if removed == "list" { 503 } else { 200 },
                     "{page:?}"
@@ -159,17 +155,17 @@ fn no_verb_can_be_left_out(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Starts the server as the pod would be, but for where it listens and how it reaches the API server.
+/// Starts the server with the flags of the pod, except for listeners and access to the API server.
 pub fn serve(cluster: &Cluster, values: &Value) -> Result<Server> {
     let mut values = values.clone();
     for listener in ["listen", "adminListen", "apiListen"] {
         values[listener] = json!(["127.0.0.1:0"]);
     }
     values["log"] = json!({"format": "json"});
-    // There is no volume for it.
+    // The test has no volume for the snapshot.
     values["snapshot"] = json!({"enabled": false});
     let arguments = template(&values)?.passed_arguments(&service_address(cluster)?)?;
-    // The kubeconfig of the admin, with the token of the account in the place of the admin's.
+    // The kubeconfig of the administrator with the token of the service account.
     let token = cluster.token(NAMESPACE, RELEASE)?;
     let kubeconfig = fs::read_to_string(&cluster.kubeconfig)?;
     ensure!(kubeconfig.contains("token-of-admin"), "{kubeconfig}");
@@ -180,12 +176,12 @@ pub fn serve(cluster: &Cluster, values: &Value) -> Result<Server> {
     Ok(Server::start_command(
         tempfile::tempdir()?,
         command,
-        Await::Listening,
+        WaitUntil::Listening,
     ))
 }
 
-/// Whether the account may do this: what the authorizer says at the moment.
-fn may(cluster: &Cluster, verb: &str, resource: &str, namespace: &str) -> Result<bool> {
+/// Returns whether the authorizer currently allows a request of the account.
+fn is_allowed(cluster: &Cluster, verb: &str, resource: &str, namespace: &str) -> Result<bool> {
     let group = if resource == "services" {
         ""
     } else {
@@ -202,7 +198,7 @@ fn may(cluster: &Cluster, verb: &str, resource: &str, namespace: &str) -> Result
     Ok(answer["status"]["allowed"] == true)
 }
 
-/// A headless mirror with one endpoint.
+/// Creates a headless mirror with one endpoint.
 fn mirror(cluster: &Cluster, namespace: &str, address: &str) -> Result<()> {
     let mirror = objects::mirror(namespace, "db", "west");
     cluster.put(&mirror.service())?;
@@ -212,12 +208,12 @@ fn mirror(cluster: &Cluster, namespace: &str, address: &str) -> Result<()> {
 
 // === Audit ===
 
-/// What the API server writes down about requests of service accounts.
+/// The API server's audit log of requests by service accounts.
 pub struct Audit {
     directory: TempDir,
 }
 
-/// A request, and how it ended.
+/// A request and its result.
 #[derive(Debug)]
 pub struct Request {
     verb: String,
@@ -240,7 +236,7 @@ impl Audit {
         Ok(audit)
     }
 
-    /// What the API server must be told.
+    /// Returns the audit flags of the API server.
     pub fn arguments(&self) -> [String; 2] {
         [
             format!("--audit-policy-file={}", self.file("policy").display()),
@@ -248,7 +244,7 @@ impl Audit {
         ]
     }
 
-    /// Every request of the server's account so far.
+    /// Returns all requests of the server's account so far.
     fn requests(&self) -> Result<Vec<Request>> {
         let text = fs::read_to_string(self.file("log")).unwrap_or_default();
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);

@@ -1,22 +1,22 @@
-//! The matrix of values.
+//! Values of the chart: the minimum, every flag, and a matrix of combinations.
 
 use serde_json::{Map, Value, json};
 
-/// The least that an installation needs.
-pub fn least() -> Value {
+/// Returns the minimum values of an installation.
+pub fn minimum() -> Value {
     json!({"clusterName": "hub", "image": {"repository": "registry.example.com/dns/global-dns"}})
 }
 
-/// The least, and these.
+/// Returns the minimum values together with these.
 pub fn with(further: Value) -> Value {
-    let (Value::Object(mut values), Value::Object(further)) = (least(), further) else {
-        panic!("values are an object")
+    let (Value::Object(mut values), Value::Object(further)) = (minimum(), further) else {
+        panic!("values are not an object")
     };
     values.extend(further);
     Value::Object(values)
 }
 
-/// Every flag that goes together with watching this cluster, each with a value other than its default.
+/// Returns values for every flag that can be combined with watches of this cluster, none with its default.
 pub fn every_flag() -> Map<String, Value> {
     let values = json!({
         "clusterName": "hub", "image": {"repository": "registry.example.com/dns/global-dns"},
@@ -40,12 +40,12 @@ pub fn every_flag() -> Map<String, Value> {
         "log": {"level": "info,global_dns::source=debug", "format": "json"},
     });
     let Value::Object(values) = values else {
-        panic!("values are an object")
+        panic!("values are not an object")
     };
     values
 }
 
-/// Combinations of values, by name.
+/// Returns combinations of values with their names.
 pub fn matrix() -> Vec<(&'static str, Value)> {
     let selector = json!({"podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}});
     let volume = |name: &str| {
@@ -60,7 +60,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
         values
     };
     vec![
-        ("the least", least()),
+        ("minimum values", minimum()),
         (
             "a pinned address",
             with(json!({"service": {"clusterIP": "10.96.0.53"}})),
@@ -80,7 +80,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
-            "a DaemonSet without tolerations of its own",
+            "a DaemonSet without additional tolerations",
             with(
                 json!({"kind": "DaemonSet", "updateStrategy": {"type": "OnDelete"}, "revisionHistoryLimit": 0,
             "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "example.com/rack",
@@ -104,15 +104,15 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
-            "addresses outside of the cluster",
+            "external addresses",
             with(json!({"service": {"externalIPs": ["192.0.2.53"]}})),
         ),
         (
-            "pods nearby",
+            "traffic to nearby pods",
             with(json!({"service": {"trafficDistribution": "PreferClose"}})),
         ),
         (
-            "labels and annotations everywhere",
+            "common labels and annotations",
             with(
                 json!({"commonLabels": {"example.com/team": "dns", "app.kubernetes.io/name": "not-this"},
             "commonAnnotations": {"example.com/owner": "dns", "linkerd.io/inject": "enabled"},
@@ -122,28 +122,28 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
-            "a user of one's own",
+            "a custom user",
             with(
                 json!({"podSecurityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000},
             "securityContext": {"capabilities": {"add": ["NET_BIND_SERVICE"]}}}),
             ),
         ),
         (
-            "patient probes",
+            "slow probes",
             with(
                 json!({"livenessProbe": {"initialDelaySeconds": 5, "periodSeconds": 20, "failureThreshold": 6},
             "readinessProbe": {"timeoutSeconds": 1, "successThreshold": 2}}),
             ),
         ),
         (
-            "another life",
+            "another life cycle",
             with(
                 json!({"updateStrategy": {"type": "Recreate"}, "terminationGracePeriodSeconds": 60, "graceSeconds": 50,
             "revisionHistoryLimit": 3}),
             ),
         ),
         (
-            "a quick update",
+            "a fast update",
             with(
                 json!({"updateStrategy": {"rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 1}}}),
             ),
@@ -194,7 +194,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             with(json!({"namespaces": ["prod", "shop"]})),
         ),
         (
-            "the account of somebody else",
+            "an existing service account",
             with(json!({"rbac": {"create": false},
             "serviceAccount": {"create": false, "name": "dns"}})),
         ),
@@ -231,7 +231,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
-            "certificates of clients, and ports of both families",
+            "client certificates, and ports of both families",
             with(
                 json!({"encrypted": {"secretName": "global-dns-tls", "clientCASecretName": "global-dns-tls",
             "tlsListen": ["0.0.0.0:5853", "[::]:5854"], "httpsListen": ["0.0.0.0:8443", "[::]:8443"]},
@@ -239,7 +239,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
-            "a load balancer of every listener",
+            "a load balancer for every listener",
             with(
                 json!({"service": {"type": "LoadBalancer"}, "encrypted": {"secretName": "global-dns-tls",
             "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"], "quicListen": ["0.0.0.0:5853"]}}),
@@ -253,10 +253,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             "egress": [{"to": [{"ipBlock": {"cidr": "192.0.2.1/32"}}], "ports": [{"port": 6443}]}]}}),
             ),
         ),
-        (
-            "nothing goes out",
-            with(json!({"networkPolicy": {"egress": []}})),
-        ),
+        ("no egress", with(json!({"networkPolicy": {"egress": []}}))),
         (
             "no network policy, no budget",
             with(json!({"networkPolicy": {"enabled": false},
@@ -295,7 +292,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
-            "switches as YAML reads them",
+            "YAML booleans as values",
             with(
                 json!({"shortNames": {"which": false}, "localMembers": false,
             "extraArgs": ["--version-bind=none"], "nodeSelector": {}, "resources": {}}),

@@ -1,4 +1,4 @@
-//! Tables of question and expected answer. Each case is asked over UDP and over TCP; replies are compared whole.
+//! Test cases: a query and the expected reply. Each is sent over UDP and TCP, and the whole reply is compared.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -7,73 +7,74 @@ use support::differences::assert_none;
 use support::query::{Packet, hex, octets, query};
 use support::reply::{Opt, Reply, sorted_texts};
 use support::server::Server;
-use support::wire::{Over, read_datagram, read_framed_or_end};
+use support::wire::{Transport, read_datagram, read_framed_or_end};
 
 use crate::second_decoder;
 
-/// A question and what it should get.
+/// A query and the expected reply.
 pub struct Case {
-    what: String,
-    asked: String,
+    name: String,
+    question: String,
     packet: Packet,
-    expect: Expect,
+    expect: Expectation,
 }
 
-/// What a question should get. The OPT record follows from the question: there is one if it has one, with its DO bit
-/// and without options, unless the case says more.
+/// An expected reply. By default it has an OPT record if the query has one, with the query's DO bit and no options.
 #[derive(Clone)]
-pub struct Expect {
-    /// Nothing is sent.
+pub struct Expectation {
+    /// The server sends no reply.
     is_dropped: bool,
     rcode: u16,
     is_authoritative: bool,
-    /// The question comes back, as it was; `None`: as usual.
+    /// The reply repeats the question; `None`: the default of the case.
     has_question: Option<bool>,
     answer: BTreeSet<String>,
     authority: BTreeSet<String>,
     additional: BTreeSet<String>,
     options: Vec<String>,
     options_over_tcp: Vec<String>,
-    /// There is an OPT record; `None`: as usual.
+    /// The reply has an OPT record; `None`: the default of the case.
     has_opt: Option<bool>,
-    /// What the OPT record says we take over UDP.
+    /// The UDP payload size in the OPT record.
     payload: u16,
-    /// Over UDP only so many of the answers fit, and TC is set.
+    /// The number of answers that fit over UDP, where TC is set.
     fits_udp: Option<usize>,
 }
 
-/// A case whose question is written as in [`query`].
-pub fn case(what: &str, asked: &str, expect: Expect) -> Case {
+/// Builds a case from a query in the syntax of [`query`].
+pub fn case(name: &str, question: &str, expect: Expectation) -> Case {
     Case {
-        what: what.to_owned(),
-        asked: asked.to_owned(),
-        packet: query(asked),
-        expect: Expect {
+        name: name.to_owned(),
+        question: question.to_owned(),
+        packet: query(question),
+        expect: Expectation {
             has_question: expect.has_question.or(Some(true)),
-            has_opt: expect.has_opt.or(Some(has_opt(asked))),
+            has_opt: expect.has_opt.or(Some(has_opt(question))),
             ..expect
         },
     }
 }
 
-/// Any mark but those of the header brings an OPT record.
-fn has_opt(asked: &str) -> bool {
+/// Returns whether a query has an OPT record. Every mark adds one, except those for the header.
+fn has_opt(question: &str) -> bool {
     let is_of_header = |mark: &str| {
         let header = ["aa", "tc", "rd", "ra", "z", "ad", "cd"];
         header.contains(&mark) || mark.starts_with("opcode=")
     };
-    let mut marks = asked.split(' ').filter_map(|word| word.strip_prefix('+'));
+    let mut marks = question
+        .split(' ')
+        .filter_map(|word| word.strip_prefix('+'));
     marks.any(|mark| !is_of_header(mark))
 }
 
-/// A case whose query is written octet by octet, as in [`octets`]. No question and no OPT record are expected back,
-/// unless the case says otherwise.
-pub fn raw(what: &str, packet: &str, expect: Expect) -> Case {
+/// Builds a case from the octets of a query, in the syntax of [`octets`]. By default the expected reply has no question
+/// and no OPT record.
+pub fn raw(name: &str, packet: &str, expect: Expectation) -> Case {
     Case {
-        what: what.to_owned(),
-        asked: packet.to_owned(),
+        name: name.to_owned(),
+        question: packet.to_owned(),
         packet: octets(packet),
-        expect: Expect {
+        expect: Expectation {
             has_question: expect.has_question.or(Some(false)),
             has_opt: expect.has_opt.or(Some(false)),
             ..expect
@@ -81,71 +82,71 @@ pub fn raw(what: &str, packet: &str, expect: Expect) -> Case {
     }
 }
 
-/// NOERROR, authoritative, exactly these records in any order, nothing else.
-pub fn answer(records: &str) -> Expect {
-    Expect {
+/// NOERROR, authoritative, with exactly these answer records, in any order.
+pub fn answer(records: &str) -> Expectation {
+    Expectation {
         is_authoritative: true,
         answer: lines(records),
-        ..code(0)
+        ..rcode_only(0)
     }
 }
 
-/// NOERROR, authoritative, no record, the SOA record of `global.`
-pub fn nodata() -> Expect {
+/// NOERROR, authoritative, no answer, the SOA record of `global.`
+pub fn nodata() -> Expectation {
     answer("").authority(SOA)
 }
 
 /// NXDOMAIN, authoritative, the SOA record of `global.`
-pub fn nxdomain() -> Expect {
-    Expect {
+pub fn nxdomain() -> Expectation {
+    Expectation {
         rcode: 3,
         ..nodata()
     }
 }
 
-/// A code alone, with the question.
-pub fn formerr() -> Expect {
-    code(1)
+/// FORMERR and the question.
+pub fn formerr() -> Expectation {
+    rcode_only(1)
 }
 
-/// A code alone, with the question.
-pub fn servfail() -> Expect {
-    code(2)
+/// SERVFAIL and the question.
+pub fn servfail() -> Expectation {
+    rcode_only(2)
 }
 
-/// A code alone, with the question.
-pub fn notimp() -> Expect {
-    code(4)
+/// NOTIMP and the question.
+pub fn notimp() -> Expectation {
+    rcode_only(4)
 }
 
-/// A code alone, with the question.
-pub fn refused() -> Expect {
-    code(5)
+/// REFUSED and the question.
+pub fn refused() -> Expectation {
+    rcode_only(5)
 }
 
-/// A code alone, with the question.
-pub fn badvers() -> Expect {
-    code(16)
+/// BADVERS and the question.
+pub fn badvers() -> Expectation {
+    rcode_only(16)
 }
 
-/// NOERROR, and nothing but what the case adds.
-pub fn empty() -> Expect {
-    code(0)
+/// NOERROR without records.
+pub fn empty() -> Expectation {
+    rcode_only(0)
 }
 
-/// No reply at all.
-pub fn dropped() -> Expect {
-    Expect {
+/// No reply.
+pub fn no_reply() -> Expectation {
+    Expectation {
         is_dropped: true,
-        ..code(0)
+        ..rcode_only(0)
     }
 }
 
-/// The SOA record of `global.`; serials differ.
+/// The SOA record of `global.`, with a placeholder for the serial.
 pub const SOA: &str = "global. 5 IN SOA ns.dns.global. hostmaster.global. SERIAL 7200 1800 86400 5";
 
-fn code(rcode: u16) -> Expect {
-    Expect {
+fn rcode_only(rcode: u16) -> Expectation {
+    Expectation {
         is_dropped: false,
         rcode,
         is_authoritative: false,
@@ -166,140 +167,143 @@ fn lines(text: &str) -> BTreeSet<String> {
     lines.map(str::to_owned).collect()
 }
 
-// === impl Expect ===
+// === impl Expectation ===
 
-impl Expect {
-    /// These records in the authority section.
+impl Expectation {
+    /// Sets the records of the authority section.
     pub fn authority(mut self, records: &str) -> Self {
         self.authority = lines(records);
         self
     }
 
-    /// These records in the additional section.
+    /// Sets the records of the additional section.
     pub fn additional(mut self, records: &str) -> Self {
         self.additional = lines(records);
         self
     }
 
-    /// The AA bit is clear.
+    /// Clears the AA bit.
     pub fn not_authoritative(mut self) -> Self {
         self.is_authoritative = false;
         self
     }
 
-    /// An EDNS option, as [`Case`]s show it: `EDE 20`.
+    /// Adds an EDNS option in the syntax of [`option_texts`]: `EDE 20`.
     pub fn option(mut self, option: &str) -> Self {
         self.options.push(option.to_owned());
         self
     }
 
-    /// An EDNS option that is there over TCP only.
+    /// Adds an EDNS option that is expected over TCP only.
     pub fn option_over_tcp(mut self, option: &str) -> Self {
         self.options_over_tcp.push(option.to_owned());
         self
     }
 
-    /// TC over UDP, where only so many records fit; everything over TCP.
+    /// Over UDP, expects TC and this number of records. Over TCP, expects all records.
     pub fn truncated_to(mut self, records: usize) -> Self {
         self.fits_udp = Some(records);
         self
     }
 
-    /// The reply to raw octets has the question.
-    pub fn echoing(mut self) -> Self {
+    /// Expects the question in the reply to raw octets.
+    pub fn with_question(mut self) -> Self {
         self.has_question = Some(true);
         self
     }
 
-    /// The reply to raw octets has an OPT record, with DO clear.
+    /// Expects an OPT record, with DO clear, in the reply to raw octets.
     pub fn with_opt(mut self) -> Self {
         self.has_opt = Some(true);
         self
     }
 
-    /// The OPT record says that we take so many octets over UDP.
+    /// Sets the UDP payload size in the OPT record.
     pub fn payload(mut self, octets: u16) -> Self {
         self.payload = octets;
         self
     }
 }
 
-// === Asking and comparing ===
+// === Sending and comparing ===
 
-/// Asks every case over UDP and over TCP. Fails with all differences at once.
+/// Sends every query over UDP and TCP, and asserts the replies. Reports all differences at once.
 pub fn check(server: &Server, cases: &[Case]) {
     let mut differences = Vec::new();
     for case in cases {
-        for over in Over::BOTH {
-            if let Err(difference) = case.ask(server, over) {
-                let (what, asked) = (&case.what, &case.asked);
-                differences.push(format!("{what} ({asked}) over {over:?}:\n{difference}\n"));
+        for over in Transport::BOTH {
+            if let Err(difference) = case.run(server, over) {
+                let (name, question) = (&case.name, &case.question);
+                differences.push(format!(
+                    "{name} ({question}) over {over:?}:\n{difference}\n"
+                ));
             }
         }
     }
     assert_none(&differences);
 }
 
-/// Asks each question as it is, with EDNS, and with the DO bit, over UDP and over TCP.
-pub fn check_with_edns_and_without(server: &Server, questions: &[(&str, Expect)]) {
-    let cases = questions.iter().flat_map(|(asked, expect)| {
+/// Sends each query without EDNS, with EDNS, and with the DO bit, over UDP and TCP, and asserts the replies.
+pub fn check_with_edns_and_without(server: &Server, questions: &[(&str, Expectation)]) {
+    let cases = questions.iter().flat_map(|(question, expect)| {
         ["", " +edns", " +do"].map(|edns| {
             let mut expect = expect.clone();
             if edns.is_empty() {
-                // There is nothing that could carry them.
+                // Options need an OPT record.
                 expect.options.clear();
             }
-            case("", &format!("{asked}{edns}"), expect)
+            case("", &format!("{question}{edns}"), expect)
         })
     });
     check(server, &cases.collect::<Vec<_>>());
 }
 
-/// Reads a reply. Fails if a decoder cannot, or if they disagree.
+/// Decodes a reply. Fails if a decoder fails, or if the decoders disagree.
 pub fn decode(octets: &[u8]) -> Reply {
     let reply = Reply::read(octets);
     let reply = reply.unwrap_or_else(|error| panic!("{error}\n{}", hex(octets)));
-    second_decoder::check_same(octets, &reply);
+    second_decoder::assert_same_decoding(octets, &reply);
     reply
 }
 
-/// Sends a message that should not be answered; returns the reply if there is one.
+/// Sends a message that should get no reply; returns the reply if there is one.
 ///
-/// Nobody can wait for nothing: a question is sent behind the message, and the first reply shows which was answered.
-fn ask_before_another(server: &Server, packet: &Packet, over: Over) -> Option<Vec<u8>> {
-    let another = query("global. SOA");
+/// A test cannot wait for the absence of a reply. A second query follows the message; if its reply comes first, the
+/// message got none.
+fn send_before_query(server: &Server, packet: &Packet, over: Transport) -> Option<Vec<u8>> {
+    let second = query("global. SOA");
     let reply = match over {
-        Over::Udp => {
+        Transport::Udp => {
             let socket = server.socket();
             socket.send(&packet.0).unwrap();
-            socket.send(&another.0).unwrap();
+            socket.send(&second.0).unwrap();
             Some(read_datagram(&socket).expect("a reply over UDP"))
         }
-        Over::Tcp => {
+        Transport::Tcp => {
             let mut stream = server.connect();
-            // The connection may be closed before the second message is through.
-            let _ = stream.write_all(&[packet.framed(), another.framed()].concat());
+            // The server may close the connection before it has read the second message.
+            let _ = stream.write_all(&[packet.framed(), second.framed()].concat());
             read_framed_or_end(&mut stream)
         }
     };
-    reply.filter(|reply| reply[..2] != another.0[..2])
+    reply.filter(|reply| reply[..2] != second.0[..2])
 }
 
 impl Case {
-    fn ask(&self, server: &Server, over: Over) -> Result<(), String> {
+    fn run(&self, server: &Server, over: Transport) -> Result<(), String> {
         if self.expect.is_dropped {
-            return match ask_before_another(server, &self.packet, over) {
+            return match send_before_query(server, &self.packet, over) {
                 None => Ok(()),
                 Some(reply) => Err(format!("expected no reply, got {}", hex(&reply))),
             };
         }
         let reply = server.send(&self.packet, over).ok_or("no reply")?;
-        check_octets(&self.packet, &reply, over);
+        assert_octets(&self.packet, &reply, over);
         let message = decode(&reply);
-        let mut expected = self.expected(over);
-        let mut got = seen(&message);
-        if let (Some(count), Over::Udp) = (self.expect.fits_udp, over) {
-            // Any of the records, but so many, each once.
+        let mut expected = self.expected_lines(over);
+        let mut got = reply_lines(&message);
+        if let (Some(count), Transport::Udp) = (self.expect.fits_udp, over) {
+            // Any of the records, each at most once, in the expected number.
             let parts = sorted_texts(&message.answers);
             let is_part = parts.iter().all(|a| self.expect.answer.contains(a));
             let parts: BTreeSet<_> = parts.into_iter().collect();
@@ -322,14 +326,14 @@ impl Case {
         Err(missing.chain(surplus).collect::<Vec<_>>().join("\n"))
     }
 
-    /// What is expected, in lines that can be compared.
-    fn expected(&self, over: Over) -> Vec<String> {
+    /// Returns the expected reply as lines.
+    fn expected_lines(&self, over: Transport) -> Vec<String> {
         let expect = &self.expect;
         let bits = self.packet.bits();
-        let is_cut = expect.fits_udp.is_some() && over == Over::Udp;
+        let is_truncated = expect.fits_udp.is_some() && over == Transport::Udp;
         let flags = [
             ("aa", expect.is_authoritative),
-            ("tc", is_cut),
+            ("tc", is_truncated),
             ("rd", bits & 0x0100 != 0),
         ];
         let flags = flags.iter().filter(|(_, is_set)| *is_set);
@@ -345,13 +349,18 @@ impl Case {
             ("additional", &expect.additional),
         ];
         for (name, records) in sections {
-            let records = records.iter().filter(|_| !(is_cut && name == "additional"));
+            let records = records
+                .iter()
+                .filter(|_| !(is_truncated && name == "additional"));
             lines.extend(records.map(|record| format!("{name}: {record}")));
         }
         if expect.has_opt == Some(true) {
             let do_bit = if self.has_do() { " do" } else { "" };
             lines.push(format!("OPT: version 0, udp {}{do_bit}", expect.payload));
-            let tcp = expect.options_over_tcp.iter().filter(|_| over == Over::Tcp);
+            let tcp = expect
+                .options_over_tcp
+                .iter()
+                .filter(|_| over == Transport::Tcp);
             let mut options: Vec<&String> = expect.options.iter().chain(tcp).collect();
             options.sort();
             lines.extend(options.iter().map(|option| format!("option: {option}")));
@@ -360,13 +369,13 @@ impl Case {
     }
 
     fn has_do(&self) -> bool {
-        let mut marks = self.asked.split(' ');
+        let mut marks = self.question.split(' ');
         marks.any(|mark| mark == "+do" || mark.starts_with("+ednsflags=0x8"))
     }
 }
 
-/// What a reply holds, in the same lines.
-fn seen(reply: &Reply) -> Vec<String> {
+/// Returns a reply as lines, in the same format.
+fn reply_lines(reply: &Reply) -> Vec<String> {
     let mut lines = vec![
         format!("status {}, opcode {}", reply.rcode, reply.opcode),
         format!("flags {}", reply.flags()),
@@ -390,23 +399,26 @@ fn seen(reply: &Reply) -> Vec<String> {
         let (version, payload) = (opt.version, opt.payload);
         lines.push(format!("OPT: version {version}, udp {payload}{do_bit}"));
         let mut options: Vec<String> = option_texts(opt).collect();
-        options.sort(); // their order means nothing
+        options.sort(); // the order of options is not significant
         lines.extend(options.iter().map(|option| format!("option: {option}")));
     }
     lines
 }
 
-/// What holds for the octets of every reply: the identifier, the question octet by octet, the size over UDP.
-fn check_octets(packet: &Packet, reply: &[u8], over: Over) {
-    assert_eq!(reply[..2], packet.0[..2], "the identifier");
+/// Asserts the identifier of a reply, the octets of its question, and its size over UDP.
+fn assert_octets(packet: &Packet, reply: &[u8], over: Transport) {
+    assert_eq!(reply[..2], packet.0[..2], "the identifier differs");
     if reply[4..6] != [0, 0] {
         let end = 12 + reply[12..].iter().position(|octet| *octet == 0).unwrap() + 5;
-        assert_eq!(reply[12..end], packet.0[12..end], "the question");
+        assert_eq!(reply[12..end], packet.0[12..end], "the question differs");
     }
-    assert!(over == Over::Tcp || reply.len() <= 1232, "a long datagram");
+    assert!(
+        over == Transport::Tcp || reply.len() <= 1232,
+        "the datagram is too long"
+    );
 }
 
-/// Options as people read them; of a cookie, the client's half and the length of the server's.
+/// Returns options as text. A cookie is shown as the client cookie and the length of the server cookie.
 fn option_texts(opt: &Opt) -> impl Iterator<Item = String> {
     opt.options.iter().map(|(code, value)| {
         let number = || u16::from_be_bytes([value[0], value[1]]);

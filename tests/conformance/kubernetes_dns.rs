@@ -1,15 +1,15 @@
-//! DNS-based service discovery in Kubernetes, version 1.1.0, as far as it applies to headless services: what the table of
-//! owner names does not say.
+//! Kubernetes DNS-based service discovery, version 1.1.0, for headless services. Covers what the table of owner names
+//! does not.
 
 use crate::cases::{answer, case, check};
 use crate::servers::serve;
 
 #[test]
-fn s2_2_the_schema_version_is_in_a_zone_of_any_name() {
+fn s2_2_every_zone_has_the_schema_version() {
     check(
         &serve(&["--zone", "svc.internal"]),
         &[case(
-            "in a zone of another name",
+            "a zone with another name",
             "dns-version.svc.internal. TXT",
             answer("dns-version.svc.internal. 5 IN TXT \"1.1.0\""),
         )],

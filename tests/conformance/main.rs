@@ -1,34 +1,35 @@
-//! The standards, on the wire: questions and expected answers, section by section, over UDP, TCP, TLS, HTTPS and QUIC.
+//! Conformance tests: queries and expected replies, RFC section by RFC section, over UDP, TCP, TLS, HTTPS and QUIC.
 //!
-//! Tables are written as in a zone file, for readers who know DNS. What the server serves, and which names it has
-//! by that, is in `support::names`; what the marks of a question mean is in `support::query`. Every reply is read by code
-//! of our own and by hickory-proto; an ignored test runs the suite once more with dnspython beside them.
+//! Expected records use zone file syntax. `support::names` holds the sample objects and the names that they produce.
+//! `support::query` documents the syntax of queries. Two decoders read every reply: that of `support::reply`, and
+//! hickory-proto. An ignored test repeats the suite with dnspython as a third decoder.
 //!
 //! Index:
 //!
-//! - `rfc1034_1035`: DNS itself: answers, the apex, header, question, classes, message size
-//! - `rfc2181`: the source address of replies; RRsets, their TTLs, truncation, octets in labels
+//! - `rfc1034_1035`: the DNS protocol: header, question, classes, message size
+//! - `rfc2181`: source address of replies, TTLs of RRsets, truncation, octets in labels
 //! - `rfc2308`: negative answers
 //! - `rfc2782`: SRV
-//! - `rfc3225_6891`: EDNS, the DO bit, sizes
+//! - `rfc3225_6891`: EDNS, the DO bit, message sizes
 //! - `rfc3597`: unknown types
-//! - `rfc4343`: upper and lower case
-//! - `rfc5001`: which server is this (NSID); also RFC 4892 (`version.bind`, `id.server`)
-//! - `rfc5936_1995_1996_2136`: transfers, notifications and updates, none of which are offered
+//! - `rfc4343`: case insensitivity
+//! - `rfc5001`: server identification (NSID); also RFC 4892 (`version.bind`, `id.server`)
+//! - `rfc5936_1995_1996_2136`: zone transfers, NOTIFY and UPDATE, which are not supported
 //! - `rfc7766`: TCP
 //! - `rfc7828`: edns-tcp-keepalive
 //! - `rfc7830_8467`: padding
 //! - `rfc7858`: TLS
 //! - `rfc7873_9018`: cookies
 //! - `rfc8484`: HTTPS
-//! - `rfc8906`: every query of the compliance test
-//! - `rfc8914`: extended errors
+//! - `rfc8906`: every query of the RFC's compliance test
+//! - `rfc8914`: extended DNS errors
 //! - `rfc9250`: QUIC
-//! - `rfc9619`: one question
+//! - `rfc9619`: one question per query
 //! - `kubernetes_dns`: DNS-based service discovery in Kubernetes, version 1.1.0
-//! - `owner_names`: every name of the table that all layers read; also RFC 8020 (what exists), RFC 8482 (ANY) and RFC 9460 (SVCB and HTTPS)
-//! - `zones`: several zones, also RFC 8020
-//! - `cases`: tables of question and expected answer; `servers`: whom they are put to; `second_decoder`: dnspython
+//! - `owner_names`: every name of the table in `support`; also RFC 8020 (existence), RFC 8482 (ANY) and RFC 9460 (SVCB
+//!   and HTTPS)
+//! - `zones`: several zones; also RFC 8020
+//! - `cases`: queries and expected replies; `servers`: the servers under test; `second_decoder`: dnspython
 
 #![allow(
     clippy::unwrap_used,

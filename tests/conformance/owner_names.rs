@@ -1,24 +1,24 @@
-//! Owner names and their records: RFC 1034 sections 3.6 and 4.3.2, RFC 2308 section 2, RFC 2782, RFC 8020, RFC 8482, and
-//! section 2.4 of the specification of Kubernetes. What each name answers is in the table that all layers read.
+//! Owner names and their records: RFC 1034 sections 3.6 and 4.3.2, RFC 2308 section 2, RFC 2782, RFC 8020, RFC 8482,
+//! and section 2.4 of the Kubernetes DNS specification. The expected answers are in the table of `support::names`.
 
 use std::collections::BTreeSet;
 
 use support::names::{Answer, Case, cases};
 
-use crate::cases::{Expect, answer, check_with_edns_and_without, nodata, nxdomain, refused};
-use crate::servers::sample;
+use crate::cases::{Expectation, answer, check_with_edns_and_without, nodata, nxdomain, refused};
+use crate::servers::serve_sample;
 
 #[test]
-fn every_name_owns_what_the_table_says() {
+fn every_name_has_the_records_of_the_table() {
     let all = cases();
     let questions: Vec<String> = all.iter().map(Case::question).collect();
-    let asked = questions.iter().zip(&all);
-    let asked = asked.map(|(asked, case)| (asked.as_str(), expected(case, &all)));
-    check_with_edns_and_without(&sample(), &asked.collect::<Vec<_>>());
+    let cases = questions.iter().zip(&all);
+    let cases = cases.map(|(question, case)| (question.as_str(), expected(case, &all)));
+    check_with_edns_and_without(&serve_sample(), &cases.collect::<Vec<_>>());
 }
 
-/// The whole reply; addresses of targets, which the table has too, are in the additional section.
-fn expected(case: &Case, all: &[Case]) -> Expect {
+/// Returns the whole expected reply. Addresses of SRV targets, also from the table, are in the additional section.
+fn expected(case: &Case, all: &[Case]) -> Expectation {
     let records = |records: BTreeSet<String>| Vec::from_iter(records).join("\n");
     match case.answer {
         Answer::NoData => nodata(),

@@ -1,38 +1,38 @@
-//! RFC 1034 and RFC 1035: DNS itself.
+//! RFC 1034 and RFC 1035: the DNS protocol.
 
 use support::objects::members;
 use support::query::query;
-use support::wire::Over;
+use support::wire::Transport;
 
 use crate::cases::{
-    SOA, answer, case, check, decode, dropped, formerr, nodata, notimp, nxdomain, raw, refused,
+    SOA, answer, case, check, decode, formerr, no_reply, nodata, notimp, nxdomain, raw, refused,
 };
-use crate::servers::{sample, serve_objects};
+use crate::servers::{serve_objects, serve_sample};
 
 #[test]
-fn rfc1034_s4_3_1_there_is_no_recursion() {
+fn rfc1034_s4_3_1_recursion_is_not_available() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case(
-                "wanted or not, RA is clear",
+                "RD is set: RA is clear",
                 "west.db.prod.global. A +rd",
                 answer("west.db.prod.global. 5 IN A 10.96.20.1"),
             ),
             case(
-                "not wanted",
+                "RD is clear: RA is clear",
                 "west.db.prod.global. A",
                 answer("west.db.prod.global. 5 IN A 10.96.20.1"),
             ),
-            case("a name of others", "www.example. A +rd", refused()),
+            case("a name outside the zone", "www.example. A +rd", refused()),
             case("the health probe of CoreDNS", ". NS +rd", refused()),
             case(
-                "a name that only ends like the zone",
+                "a name that ends with the letters of the zone name",
                 "notglobal. A",
                 refused(),
             ),
             case(
-                "the zone's name as another label",
+                "the zone name as first label",
                 "global.example. A",
                 refused(),
             ),
@@ -41,7 +41,7 @@ fn rfc1034_s4_3_1_there_is_no_recursion() {
 }
 
 #[test]
-fn rfc1035_s2_3_4_names_have_255_octets_and_labels_63() {
+fn rfc1035_s2_3_4_names_are_limited_to_255_octets_and_labels_to_63() {
     let label = |length: usize| "x".repeat(length);
     let name = |last: usize| {
         let (full, last) = (label(63), label(last));
@@ -50,7 +50,7 @@ fn rfc1035_s2_3_4_names_have_255_octets_and_labels_63() {
     let too_long = format!("1234 0000 0001 0000 0000 0000 <{}> 0001 0001", name(55));
     let label_of_63 = format!("{}.prod.global. A", label(63));
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case("a label of 63 octets", &label_of_63, nxdomain()),
             case(
@@ -64,9 +64,9 @@ fn rfc1035_s2_3_4_names_have_255_octets_and_labels_63() {
 }
 
 #[test]
-fn rfc1035_s3_2_4_class_in() {
+fn rfc1035_s3_2_4_only_class_in_is_answered() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case(
                 "IN",
@@ -86,37 +86,37 @@ fn rfc1035_s3_2_4_class_in() {
 }
 
 #[test]
-fn rfc1035_s4_1_1_the_header() {
+fn rfc1035_s4_1_1_header_bits_and_opcodes_follow_the_standard() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case(
-                "bits that only replies have",
+                "bits that only replies use",
                 "west.db.prod.global. A +aa +tc +ra",
                 answer("west.db.prod.global. 5 IN A 10.96.20.1"),
             ),
             case(
-                "RD comes back with a failure, too",
+                "RD is copied to a REFUSED reply",
                 "west.db.prod.global. CH A +rd",
                 refused(),
             ),
             case(
-                "and without the zone",
+                "RD is copied if the name is outside the zone",
                 "www.example. A +rd +cd +ad",
                 refused(),
             ),
             case(
-                "CD does not come back (RFC 4035 section 3.1.6)",
+                "CD is not copied (RFC 4035 section 3.1.6)",
                 "nope.global. A +cd",
                 nxdomain(),
             ),
             case(
-                "nor do the other bits with an answer",
+                "AD and CD are not copied to an answer",
                 "west.db.prod.global. A +rd +ad +cd +edns",
                 answer("west.db.prod.global. 5 IN A 10.96.20.1"),
             ),
             case(
-                "nor without one",
+                "AD and CD are not copied to NODATA",
                 "west.db.prod.global. MX +rd +ad +cd +edns",
                 nodata(),
             ),
@@ -126,11 +126,7 @@ fn rfc1035_s4_1_1_the_header() {
                 notimp(),
             ),
             case("STATUS", "global. SOA +opcode=2 +rd", notimp()),
-            case(
-                "an opcode that nobody has",
-                "global. SOA +opcode=3",
-                notimp(),
-            ),
+            case("an unassigned opcode", "global. SOA +opcode=3", notimp()),
             case("DSO (RFC 8490)", "global. SOA +opcode=6", notimp()),
             case("the last opcode", "global. SOA +opcode=15", notimp()),
             case("QUERY", "global. SOA +opcode=0", answer(SOA)),
@@ -138,137 +134,145 @@ fn rfc1035_s4_1_1_the_header() {
     );
 }
 
-/// Answering responses makes loops.
+/// A server that answers responses can create loops.
 #[test]
-fn rfc1035_s4_1_1_responses_are_never_answered() {
+fn rfc1035_s4_1_1_responses_are_not_answered() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
             raw(
                 "a response",
                 "1234 8000 0001 0000 0000 0000 <global.> 0006 0001",
-                dropped(),
+                no_reply(),
             ),
             raw(
-                "the same as a query",
+                "the same message as a query",
                 "1234 0000 0001 0000 0000 0000 <global.> 0006 0001",
-                answer(SOA).echoing(),
+                answer(SOA).with_question(),
             ),
             raw(
-                "a response that makes no sense",
+                "a malformed response",
                 "1234 8000 0009 0009 0009 0009",
-                dropped(),
+                no_reply(),
             ),
             raw(
                 "a response with another opcode",
                 "1234 f800 0000 0000 0000 0000",
-                dropped(),
+                no_reply(),
             ),
-            raw("a header alone", "1234 0000 0000 0000 0000 0000", formerr()),
+            raw("only a header", "1234 0000 0000 0000 0000 0000", formerr()),
             raw(
-                "less than a header",
+                "shorter than a header",
                 "1234 0000 0001 0000 0000 00",
-                dropped(),
+                no_reply(),
             ),
-            raw("an identifier alone", "1234", dropped()),
+            raw("only an identifier", "1234", no_reply()),
         ],
     );
 }
 
 #[test]
-fn rfc1035_s4_1_2_the_question() {
+fn rfc1035_s4_1_2_malformed_question_gets_formerr() {
     const HEADER: &str = "1234 0100 0001 0000 0000 0000";
     let with = |question: &str| format!("{HEADER} | {question}");
     check(
-        &sample(),
+        &serve_sample(),
         &[
-            raw("whole", &with("<global.> 0006 0001"), answer(SOA).echoing()),
+            raw(
+                "complete",
+                &with("<global.> 0006 0001"),
+                answer(SOA).with_question(),
+            ),
             raw("missing", &with(""), formerr()),
             raw("without type", &with("<global.>"), formerr()),
             raw("without class", &with("<global.> 0006"), formerr()),
             raw("with half a class", &with("<global.> 0006 00"), formerr()),
-            raw("a name without end", &with("06 'global'"), formerr()),
             raw(
-                "a label that runs off the end",
+                "a name without terminating label",
+                &with("06 'global'"),
+                formerr(),
+            ),
+            raw(
+                "a label longer than the message",
                 &with("3f 'global' 00 0006 0001"),
                 formerr(),
             ),
             raw(
-                "octets behind it are ignored",
+                "trailing octets are ignored",
                 &with("<global.> 0006 0001 'anything'"),
-                answer(SOA).echoing(),
+                answer(SOA).with_question(),
             ),
         ],
     );
 }
 
 #[test]
-fn rfc1035_s4_1_3_a_query_has_nothing_but_a_question() {
+fn rfc1035_s4_1_3_unexpected_records_in_a_query_get_formerr() {
     const RECORD: &str = "<global.> 0001 0001 00000005 0004 c0000201";
     let with =
         |counts: &str, rest: &str| format!("1234 0000 0001 {counts} <global.> 0006 0001 | {rest}");
     check(
-        &sample(),
+        &serve_sample(),
         &[
             raw(
-                "nothing else",
+                "only a question",
                 &with("0000 0000 0000", ""),
-                answer(SOA).echoing(),
+                answer(SOA).with_question(),
             ),
             raw(
-                "an answer",
+                "an answer record",
                 &with("0001 0000 0000", RECORD),
-                formerr().echoing(),
+                formerr().with_question(),
             ),
             raw(
-                "an authority",
+                "an authority record",
                 &with("0000 0001 0000", RECORD),
-                formerr().echoing(),
+                formerr().with_question(),
             ),
             raw(
                 "one additional record of a common type",
                 &with("0000 0000 0001", RECORD),
-                answer(SOA).echoing(),
+                answer(SOA).with_question(),
             ),
             raw(
                 "three additional records",
                 &with("0000 0000 0003", &[RECORD; 3].join(" ")),
-                formerr().echoing(),
+                formerr().with_question(),
             ),
             raw(
-                "65,535 answers, none of them there",
+                "counts of 65,535 without records",
                 &with("ffff ffff ffff", ""),
-                formerr().echoing(),
+                formerr().with_question(),
             ),
             raw(
-                "an additional record that is not there",
+                "a missing additional record",
                 &with("0000 0000 0001", ""),
-                formerr().echoing(),
+                formerr().with_question(),
             ),
             raw(
-                "one that is cut",
+                "a truncated additional record",
                 &with("0000 0000 0001", "<global.> 0001 0001 00000005 0004 c000"),
-                formerr().echoing(),
+                formerr().with_question(),
             ),
         ],
     );
 }
 
 #[test]
-fn rfc1035_s4_1_4_a_question_has_no_pointers() {
+fn rfc1035_s4_1_4_pointers_in_a_question_get_formerr() {
     const HEADER: &str = "1234 0000 0001 0000 0000 0000";
     let with = |name: &str| format!("{HEADER} {name} 0006 0001");
     check(
-        &sample(),
+        &serve_sample(),
         &[
             raw(
                 "a plain name",
                 &with("06 'global' 00"),
-                answer(SOA).echoing(),
+                answer(SOA).with_question(),
             ),
             raw("a pointer to itself", &with("c00c"), formerr()),
             raw(
-                "a pointer behind a label",
+                "a pointer after a label",
                 &with("06 'global' c00c"),
                 formerr(),
             ),
@@ -283,9 +287,9 @@ fn rfc1035_s4_1_4_a_question_has_no_pointers() {
     );
 }
 
-/// 12 octets of header, 21 or 22 of question and 16 for each address: 29 of them fit into 512.
+/// The header has 12 octets, the question 21 or 22, each address 16: 29 addresses fit into 512 octets.
 #[test]
-fn rfc1035_s4_2_1_a_datagram_has_512_octets() {
+fn rfc1035_s4_2_1_udp_replies_without_edns_are_limited_to_512_octets() {
     let all = |count: usize| {
         let lines = (1..=count).map(|n| format!("s{count}.prod.global. 5 IN A 10.96.0.{n}\n"));
         lines.collect::<String>()
@@ -294,15 +298,19 @@ fn rfc1035_s4_2_1_a_datagram_has_512_octets() {
     check(
         &server,
         &[
-            case("almost full", "s28.prod.global. A", answer(&all(28))),
-            case("full", "s29.prod.global. A", answer(&all(29))),
             case(
-                "one too many",
+                "one address below the limit",
+                "s28.prod.global. A",
+                answer(&all(28)),
+            ),
+            case("at the limit", "s29.prod.global. A", answer(&all(29))),
+            case(
+                "one address above the limit",
                 "s30.prod.global. A",
                 answer(&all(30)).truncated_to(29),
             ),
             case(
-                "far too many",
+                "far above the limit",
                 "s200.prod.global. A",
                 answer(&all(200)).truncated_to(29),
             ),
@@ -311,21 +319,21 @@ fn rfc1035_s4_2_1_a_datagram_has_512_octets() {
 }
 
 #[test]
-fn rfc1035_s4_2_2_messages_over_tcp_have_up_to_65535_octets() {
+fn rfc1035_s4_2_2_tcp_replies_have_up_to_65535_octets() {
     let server = serve_objects(members(&[4000]), &[]);
     let reply = server
-        .send(&query("s4000.prod.global. A"), Over::Tcp)
+        .send(&query("s4000.prod.global. A"), Transport::Tcp)
         .unwrap();
     let message = decode(&reply);
     assert_eq!(message.answers.len(), 4000);
-    assert_eq!(reply[2] & 0x02, 0, "TC");
+    assert_eq!(reply[2] & 0x02, 0, "TC must be clear");
     assert!(reply.len() > 64_000);
 }
 
 #[test]
-fn rfc1035_s6_2_no_answer_for_any_class_is_authoritative() {
+fn rfc1035_s6_2_answers_for_class_any_are_not_authoritative() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case(
                 "data",

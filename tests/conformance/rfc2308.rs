@@ -3,10 +3,9 @@
 use crate::cases::{answer, case, check, nodata, nxdomain};
 use crate::servers::serve;
 
-/// The TTL of the SOA record is the smaller one of its own and of MINIMUM; here they are equal, because CoreDNS looks
-/// at the record's TTL only.
+/// Resolvers use the smaller of the SOA record's TTL and MINIMUM. Both are equal, because CoreDNS reads only the TTL.
 #[test]
-fn s3_and_s5_the_negative_ttl_is_the_soa_minimum_and_the_soa_ttl() {
+fn s3_and_s5_negative_ttl_sets_the_soa_minimum_and_the_soa_ttl() {
     const NINE: &str =
         "global. 9 IN SOA ns.dns.global. hostmaster.global. SERIAL 7200 1800 86400 9";
     check(
@@ -20,7 +19,7 @@ fn s3_and_s5_the_negative_ttl_is_the_soa_minimum_and_the_soa_ttl() {
             case("NODATA", "db.prod.global. AAAA", nodata().authority(NINE)),
             case("the SOA record itself", "global. SOA", answer(NINE)),
             case(
-                "positive answers have their own TTL",
+                "positive answers keep the default TTL",
                 "cache.prod.global. A",
                 answer("cache.prod.global. 5 IN A 10.96.40.1"),
             ),

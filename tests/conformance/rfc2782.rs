@@ -2,14 +2,14 @@
 
 use support::objects::members;
 use support::query::{query, wire_name};
-use support::wire::Over;
+use support::wire::Transport;
 
 use crate::cases::decode;
-use crate::servers::{sample, serve_objects};
+use crate::servers::{serve_objects, serve_sample};
 
-/// Each record takes 18 octets and its target, so that a message of 65,535 octets holds a number of them that is known.
+/// Each record has 18 octets plus its target, which gives the number of records in a message of 65,535 octets.
 #[test]
-fn more_targets_than_a_message_holds_are_cut_over_tcp_too() {
+fn srv_reply_above_65535_octets_is_truncated_over_tcp() {
     let octets = |count: usize| {
         let target = |n: usize| wire_name(&format!("h-{n}.hub.s{count}.prod.global.")).len();
         let question = wire_name(&format!("s{count}.prod.global.")).len() + 4;
@@ -20,30 +20,30 @@ fn more_targets_than_a_message_holds_are_cut_over_tcp_too() {
     let most = most.last().unwrap();
     assert_eq!(most, 1387);
     let server = serve_objects(members(&[most, most + 1]), &["--order=stable"]);
-    for (count, is_cut) in [(most, false), (most + 1, true)] {
+    for (count, is_truncated) in [(most, false), (most + 1, true)] {
         let question = query(&format!("s{count}.prod.global. SRV +edns"));
-        let reply = server.send(&question, Over::Tcp).unwrap();
-        assert_eq!(reply[2] & 0x02 != 0, is_cut, "{count}");
+        let reply = server.send(&question, Transport::Tcp).unwrap();
+        assert_eq!(reply[2] & 0x02 != 0, is_truncated, "{count}");
         let message = decode(&reply);
         assert_eq!(message.answers.len(), most);
         assert!(message.opt.is_some());
-        // There is room for the address of one target.
-        let additional = if is_cut { 0 } else { 1 };
+        // The address of one target fits.
+        let additional = if is_truncated { 0 } else { 1 };
         assert_eq!(message.additional.len(), additional);
-        if !is_cut {
+        if !is_truncated {
             assert_eq!(reply.len(), octets(count) + 16);
         }
     }
 }
 
 #[test]
-fn targets_are_not_compressed() {
-    let server = sample();
+fn srv_targets_are_not_compressed() {
+    let server = serve_sample();
     let question = query("_http._tcp.west.db.prod.global. SRV");
-    let reply = server.send(&question, Over::Udp).unwrap();
+    let reply = server.send(&question, Transport::Udp).unwrap();
     let record = &reply[question.0.len()..];
     let target = wire_name("db-0.west.db.prod.global.");
-    assert_eq!(record[..2], [0xc0, 12], "the owner is compressed");
+    assert_eq!(record[..2], [0xc0, 12], "the owner name must be compressed");
     assert_eq!(
         usize::from(u16::from_be_bytes([record[10], record[11]])),
         6 + target.len()

@@ -1,78 +1,82 @@
-//! RFC 6891 (EDNS) and RFC 3225 (the DO bit); RFC 9715 on sizes.
+//! RFC 6891 (EDNS) and RFC 3225 (the DO bit); RFC 9715 (message sizes).
 
 use support::objects::members;
 use support::query::query;
-use support::wire::Over;
+use support::wire::Transport;
 
 use crate::cases::{
     SOA, answer, badvers, case, check, decode, formerr, nodata, notimp, nxdomain, raw, refused,
 };
-use crate::servers::{sample, serve, serve_objects};
+use crate::servers::{serve, serve_objects, serve_sample};
 
 const WEST: &str = "west.db.prod.global. 5 IN A 10.96.20.1";
 
 #[test]
-fn rfc3225_s3_do_is_copied() {
+fn rfc3225_s3_do_bit_is_copied() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case("set", "west.db.prod.global. A +do", answer(WEST)),
             case("clear", "west.db.prod.global. A +edns", answer(WEST)),
-            case("set, no such name", "nope.global. A +do", nxdomain()),
+            case("set, NXDOMAIN", "nope.global. A +do", nxdomain()),
+            case("set, unsigned zone", "global. DNSKEY +do", nodata()),
             case(
-                "set, and the zone is not signed",
-                "global. DNSKEY +do",
-                nodata(),
-            ),
-            case(
-                "set, not ours",
+                "set, name outside the zone",
                 "www.example. A +do",
                 refused().option("EDE 20"),
             ),
-            case(
-                "set, a version that nobody knows",
-                "global. SOA +do +edns=1",
-                badvers(),
-            ),
+            case("set, unknown version", "global. SOA +do +edns=1", badvers()),
         ],
     );
 }
 
 #[test]
-fn rfc6891_s6_1_1_opt_answers_opt_and_nothing_else_does() {
+fn rfc6891_s6_1_1_reply_has_opt_only_if_the_query_has_opt() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
-            case("data with", "west.db.prod.global. A +edns", answer(WEST)),
-            case("data without", "west.db.prod.global. A", answer(WEST)),
-            case("NODATA with", "db.prod.global. AAAA +edns", nodata()),
-            case("NODATA without", "db.prod.global. AAAA", nodata()),
-            case("NXDOMAIN with", "nope.global. A +edns", nxdomain()),
             case(
-                "REFUSED with",
+                "data with EDNS",
+                "west.db.prod.global. A +edns",
+                answer(WEST),
+            ),
+            case("data without EDNS", "west.db.prod.global. A", answer(WEST)),
+            case("NODATA with EDNS", "db.prod.global. AAAA +edns", nodata()),
+            case("NODATA without EDNS", "db.prod.global. AAAA", nodata()),
+            case("NXDOMAIN with EDNS", "nope.global. A +edns", nxdomain()),
+            case(
+                "REFUSED with EDNS",
                 "www.example. A +edns",
                 refused().option("EDE 20"),
             ),
-            case("REFUSED without", "www.example. A", refused()),
-            case("NOTIMP with, a query type", "global. MAILB +edns", notimp()),
-            case("NOTIMP without, a query type", "global. MAILB", notimp()),
+            case("REFUSED without EDNS", "www.example. A", refused()),
             case(
-                "NOTIMP with, an opcode",
+                "NOTIMP for a query type, with EDNS",
+                "global. MAILB +edns",
+                notimp(),
+            ),
+            case(
+                "NOTIMP for a query type, without EDNS",
+                "global. MAILB",
+                notimp(),
+            ),
+            case(
+                "NOTIMP for an opcode, with EDNS",
                 "global. SOA +opcode=2 +edns",
                 notimp(),
             ),
             case(
-                "NOTIMP without, an opcode",
+                "NOTIMP for an opcode, without EDNS",
                 "global. SOA +opcode=2",
                 notimp(),
             ),
-            case("FORMERR with", "global. SOA +cookie=00", formerr()),
+            case("FORMERR with EDNS", "global. SOA +cookie=00", formerr()),
         ],
     );
 }
 
 #[test]
-fn rfc6891_s6_1_1_there_is_one_opt_record() {
+fn rfc6891_s6_1_1_more_than_one_opt_record_gets_formerr() {
     const OPT: &str = "00 0029 04d0 00000000 0000";
     const TSIG: &str =
         "<key.> 00fa 00ff 00000000 001a 08'hmac-md5'00 000000000000 012c 0000 1234 0000 0000";
@@ -80,71 +84,75 @@ fn rfc6891_s6_1_1_there_is_one_opt_record() {
         format!("1234 0000 0001 0000 0000 {count} <global.> 0006 0001 | {rest}")
     };
     check(
-        &sample(),
+        &serve_sample(),
         &[
-            raw("one", &with("0001", OPT), answer(SOA).echoing().with_opt()),
+            raw(
+                "one",
+                &with("0001", OPT),
+                answer(SOA).with_question().with_opt(),
+            ),
             raw(
                 "two",
                 &with("0002", &[OPT; 2].join(" ")),
-                formerr().echoing().with_opt(),
+                formerr().with_question().with_opt(),
             ),
             raw(
-                "one, and a signature behind it",
+                "one, followed by a TSIG record",
                 &with("0002", &format!("{OPT} {TSIG}")),
-                answer(SOA).echoing().with_opt(),
+                answer(SOA).with_question().with_opt(),
             ),
             raw(
-                "another record before it",
+                "one, after another record",
                 &with(
                     "0002",
                     &format!("<a.> 0001 0001 00000005 0004 c0000201 {OPT}"),
                 ),
-                answer(SOA).echoing().with_opt(),
+                answer(SOA).with_question().with_opt(),
             ),
             raw(
-                "promised, but not there",
+                "counted, but missing",
                 &with("0001", ""),
-                formerr().echoing(),
+                formerr().with_question(),
             ),
         ],
     );
 }
 
 #[test]
-fn rfc6891_s6_1_2_the_wire_format() {
+fn rfc6891_s6_1_2_malformed_opt_record_gets_formerr() {
     let with = |rest: &str| format!("1234 0000 0001 0000 0000 0001 <global.> 0006 0001 | {rest}");
     check(
-        &sample(),
+        &serve_sample(),
         &[
             raw(
                 "well-formed",
                 &with("00 0029 04d0 00000000 0000"),
-                answer(SOA).echoing().with_opt(),
+                answer(SOA).with_question().with_opt(),
             ),
             raw(
-                "its name is not the root",
+                "owner name other than the root",
                 &with("<a.> 0029 04d0 00000000 0000"),
-                formerr().echoing().with_opt(),
+                formerr().with_question().with_opt(),
             ),
             raw(
-                "an option that fills it",
+                "an option that fills the record",
                 &with("00 0029 04d0 00000000 0006 ffff 0002 abcd"),
-                answer(SOA).echoing().with_opt(),
+                answer(SOA).with_question().with_opt(),
             ),
             raw(
-                "an option that is longer than it",
+                "an option longer than the record",
                 &with("00 0029 04d0 00000000 0006 ffff 0003 abcd"),
-                formerr().echoing().with_opt(),
+                formerr().with_question().with_opt(),
             ),
             raw(
-                "half an option",
+                "an incomplete option",
                 &with("00 0029 04d0 00000000 0003 ffff 00"),
-                formerr().echoing().with_opt(),
+                formerr().with_question().with_opt(),
             ),
             raw(
-                "it is longer than the message",
+                "a record longer than the message",
                 &with("00 0029 04d0 00000000 0006 ffff 0002 ab"),
-                formerr().echoing(),
+                formerr().with_question(),
             ),
         ],
     );
@@ -153,7 +161,7 @@ fn rfc6891_s6_1_2_the_wire_format() {
 #[test]
 fn rfc6891_s6_1_2_unknown_options_are_ignored() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case(
                 "an unknown option",
@@ -161,12 +169,12 @@ fn rfc6891_s6_1_2_unknown_options_are_ignored() {
                 answer(WEST),
             ),
             case(
-                "an empty one",
+                "an empty option",
                 "west.db.prod.global. A +ednsopt=100",
                 answer(WEST),
             ),
             case(
-                "client subnet, which is not echoed (RFC 7871)",
+                "client subnet, not echoed (RFC 7871)",
                 "west.db.prod.global. A +ednsopt=8:00011800c00002",
                 answer(WEST),
             ),
@@ -186,21 +194,25 @@ fn rfc6891_s6_1_2_unknown_options_are_ignored() {
 }
 
 #[test]
-fn rfc6891_s6_1_3_versions() {
+fn rfc6891_s6_1_3_versions_above_0_get_badvers() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case("version 0", "global. SOA +edns", answer(SOA)),
             case("version 1", "global. SOA +edns=1", badvers()),
             case("version 255", "global. SOA +edns=255", badvers()),
             case(
-                "version 1, no such name",
+                "version 1, nonexistent name",
                 "nope.global. A +edns=1",
                 badvers(),
             ),
-            case("version 1, not ours", "www.example. A +edns=1", badvers()),
             case(
-                "version 255, not ours, with DO",
+                "version 1, name outside the zone",
+                "www.example. A +edns=1",
+                badvers(),
+            ),
+            case(
+                "version 255, name outside the zone, with DO",
                 "www.example. A +edns=255 +do",
                 badvers(),
             ),
@@ -211,12 +223,20 @@ fn rfc6891_s6_1_3_versions() {
 #[test]
 fn rfc6891_s6_1_4_unknown_flags_are_ignored_and_not_copied() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
-            case("one of them", "global. SOA +ednsflags=0x0040", answer(SOA)),
-            case("all of them", "global. SOA +ednsflags=0x7fff", answer(SOA)),
             case(
-                "all of them and DO",
+                "one unknown flag",
+                "global. SOA +ednsflags=0x0040",
+                answer(SOA),
+            ),
+            case(
+                "all unknown flags",
+                "global. SOA +ednsflags=0x7fff",
+                answer(SOA),
+            ),
+            case(
+                "all unknown flags and DO",
                 "global. SOA +ednsflags=0xffff +do",
                 answer(SOA),
             ),
@@ -224,9 +244,9 @@ fn rfc6891_s6_1_4_unknown_flags_are_ignored_and_not_copied() {
     );
 }
 
-/// 11 octets for OPT, 12 for the header, 21 or 22 for the question, 16 for each address.
+/// OPT has 11 octets, the header 12, the question 21 or 22, each address 16.
 #[test]
-fn rfc6891_s6_2_the_size_that_the_client_takes() {
+fn rfc6891_s6_2_udp_replies_fit_the_payload_size_of_the_client() {
     let all = |count: usize| {
         let line = |n| {
             format!(
@@ -238,76 +258,76 @@ fn rfc6891_s6_2_the_size_that_the_client_takes() {
         (1..=count).map(line).collect::<String>()
     };
     let server = serve_objects(members(&[29, 30, 74, 75, 300]), &[]);
-    let cut = |count, fits| answer(&all(count)).truncated_to(fits);
+    let truncated = |count, fits| answer(&all(count)).truncated_to(fits);
     check(
         &server,
         &[
             case(
-                "as much as 512 hold",
+                "512, at the limit",
                 "s29.prod.global. A +bufsize=512",
                 answer(&all(29)),
             ),
-            case("one more", "s30.prod.global. A +bufsize=512", cut(30, 29)),
             case(
-                "less than 512 counts as 512 (section 6.2.3)",
+                "512, one record above the limit",
+                "s30.prod.global. A +bufsize=512",
+                truncated(30, 29),
+            ),
+            case(
+                "511 counts as 512 (section 6.2.3)",
                 "s29.prod.global. A +bufsize=511",
                 answer(&all(29)),
             ),
             case(
-                "so does nothing",
+                "0 counts as 512",
                 "s30.prod.global. A +bufsize=0",
-                cut(30, 29),
+                truncated(30, 29),
             ),
             case(
-                "as much as 1232 hold",
+                "1232, at the limit",
                 "s74.prod.global. A +bufsize=1232",
                 answer(&all(74)),
             ),
             case(
-                "one more than 1232 hold",
+                "1232, one record above the limit",
                 "s75.prod.global. A +bufsize=1232",
-                cut(75, 74),
+                truncated(75, 74),
             ),
             case(
-                "more than we send (RFC 9715 section 3.1)",
+                "4096: the server sends 1232 at most (RFC 9715 section 3.1)",
                 "s75.prod.global. A +bufsize=4096",
-                cut(75, 74),
+                truncated(75, 74),
             ),
             case(
-                "much more",
+                "65535",
                 "s300.prod.global. A +bufsize=65535",
-                cut(300, 74),
+                truncated(300, 74),
             ),
             case(
-                "between the two",
+                "1227, one record above the limit",
                 "s74.prod.global. A +bufsize=1227",
-                cut(74, 73),
+                truncated(74, 73),
             ),
-            case("without EDNS", "s30.prod.global. A", cut(30, 29)),
+            case("without EDNS", "s30.prod.global. A", truncated(30, 29)),
         ],
     );
 }
 
 #[test]
-fn rfc6891_s6_2_4_we_take_what_we_say() {
+fn rfc6891_s6_2_4_payload_size_is_the_value_of_the_flag() {
     check(
         &serve(&["--udp-max", "4096"]),
         &[
             case(
-                "as configured",
+                "with EDNS",
                 "west.db.prod.global. A +bufsize=512",
                 answer(WEST).payload(4096),
             ),
-            case(
-                "without EDNS nothing is said",
-                "west.db.prod.global. A",
-                answer(WEST),
-            ),
+            case("without EDNS", "west.db.prod.global. A", answer(WEST)),
         ],
     );
 }
 
-/// With every option that there is.
+/// The query has every supported option.
 #[test]
 fn rfc6891_s7_a_truncated_reply_keeps_its_opt_record() {
     let server = serve_objects(members(&[300]), &["--server-id", "conformance-0"]);
@@ -317,9 +337,9 @@ fn rfc6891_s7_a_truncated_reply_keeps_its_opt_record() {
             let question = query(&format!(
                 "s300.prod.global. {rtype} +bufsize={size} {OPTIONS}"
             ));
-            let reply = server.send(&question, Over::Udp).unwrap();
+            let reply = server.send(&question, Transport::Udp).unwrap();
             let message = decode(&reply);
-            assert!(reply[2] & 0x02 != 0, "TC");
+            assert!(reply[2] & 0x02 != 0, "TC must be set");
             assert!(reply.len() <= size.min(1232));
             assert!(!message.answers.is_empty());
             let opt = message.opt.unwrap();

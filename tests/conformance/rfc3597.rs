@@ -1,13 +1,13 @@
 //! RFC 3597: unknown types.
 
 use crate::cases::{check_with_edns_and_without, notimp};
-use crate::servers::sample;
+use crate::servers::serve_sample;
 
-/// RFC 6895 section 3.1: these are no types of records.
+/// RFC 6895 section 3.1: meta types and query types are not record types.
 #[test]
-fn rfc6895_s3_1_meta_types_are_not_implemented() {
+fn rfc6895_s3_1_meta_types_get_notimp() {
     check_with_edns_and_without(
-        &sample(),
+        &serve_sample(),
         &[
             ("global. OPT", notimp()),
             ("global. TKEY", notimp()),

@@ -1,17 +1,17 @@
-//! RFC 4343: upper and lower case.
+//! RFC 4343: case insensitivity.
 
 use support::query::query;
 use support::reply::sorted_texts;
-use support::wire::Over;
+use support::wire::Transport;
 
 use crate::cases::{answer, case, check, decode, nodata, nxdomain, refused};
-use crate::servers::sample;
+use crate::servers::serve_sample;
 
-/// An owner name in an answer has the case of the question, which it points to.
+/// An owner name in an answer is a pointer to the question, so it has the same case.
 #[test]
-fn s3_names_match_whatever_their_case() {
+fn s3_names_match_in_any_case() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case(
                 "upper case",
@@ -24,17 +24,17 @@ fn s3_names_match_whatever_their_case() {
                 answer("west.db.prod.global. 5 IN A 10.96.20.1"),
             ),
             case(
-                "both (0x20)",
+                "mixed case (0x20)",
                 "wEsT.dB.pRoD.gLoBaL. A",
                 answer("wEsT.dB.pRoD.gLoBaL. 5 IN A 10.96.20.1"),
             ),
             case(
-                "a host",
+                "a host name",
                 "DB-0.West.DB.Prod.Global. A",
                 answer("DB-0.West.DB.Prod.Global. 5 IN A 10.96.20.1"),
             ),
             case(
-                "by the numbers of the letters (section 2.1)",
+                "a letter as a decimal escape (section 2.1)",
                 "\\087est.db.prod.global. A",
                 answer("West.db.prod.global. 5 IN A 10.96.20.1"),
             ),
@@ -54,11 +54,11 @@ fn s3_names_match_whatever_their_case() {
     );
 }
 
-/// Bit 0x20 tells letters apart, and nothing else.
+/// Bit 0x20 is ignored in letters, and significant in all other octets.
 #[test]
 fn s3_only_ascii_letters_are_folded() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case(
                 "a hyphen",
@@ -66,22 +66,22 @@ fn s3_only_ascii_letters_are_folded() {
                 answer("db-0.west.db.prod.global. 5 IN A 10.96.20.1"),
             ),
             case(
-                "a hyphen without the bit",
+                "a hyphen with bit 0x20 clear",
                 "db\\0130.west.db.prod.global. A",
                 nxdomain(),
             ),
             case(
-                "a digit without the bit",
+                "a digit with bit 0x20 clear",
                 "db-\\016.west.db.prod.global. A",
                 nxdomain(),
             ),
             case(
-                "a letter above 127 (a umlaut in Latin-1)",
+                "a letter above 127 (ä in Latin-1)",
                 "\\228.prod.global. A",
                 nxdomain(),
             ),
             case(
-                "the underscore of a port with the bit",
+                "the underscore of a port with bit 0x20 set",
                 "\\127sql._tcp.db.prod.global. SRV",
                 nxdomain(),
             ),
@@ -90,21 +90,21 @@ fn s3_only_ascii_letters_are_folded() {
 }
 
 #[test]
-fn s4_targets_are_lower_case_whatever_the_question() {
-    let server = sample();
+fn s4_srv_targets_are_lower_case_for_any_question() {
+    let server = serve_sample();
     let question = query("_HTTP._Tcp.West.DB.Prod.Global. SRV");
-    for over in [Over::Udp, Over::Tcp] {
+    for over in [Transport::Udp, Transport::Tcp] {
         let reply = server.send(&question, over).unwrap();
         assert_eq!(
             reply[12..question.0.len()],
             question.0[12..],
-            "the question comes back as it was"
+            "the question must be copied unchanged"
         );
         let message = decode(&reply);
         let expected =
             "_HTTP._Tcp.West.DB.Prod.Global. 5 IN SRV 0 10 8080 db-0.west.db.prod.global.";
         assert_eq!(sorted_texts(&message.answers), [expected]);
-        // The end of their owner name points into the question.
+        // The end of the owner name is a pointer into the question.
         let [address] = &message.additional[..] else {
             panic!("{message:?}")
         };

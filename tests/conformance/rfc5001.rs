@@ -1,36 +1,40 @@
-//! RFC 5001 (NSID), and RFC 4892 (`id.server`, `version.bind`): which server is this? Told only if the operator says so.
+//! RFC 5001 (NSID) and RFC 4892 (`id.server`, `version.bind`): identification of the server. Off by default.
 
 use crate::cases::{answer, case, check, nxdomain, refused};
-use crate::servers::{sample, serve};
+use crate::servers::{serve, serve_sample};
 
 const WEST: &str = "west.db.prod.global. 5 IN A 10.96.20.1";
 /// `conformance-0`
 const NSID: &str = "NSID 636f6e666f726d616e63652d30";
 
 #[test]
-fn s2_2_nsid_comes_when_asked_for() {
+fn s2_2_nsid_is_sent_if_requested() {
     check(
         &serve(&["--server-id", "conformance-0"]),
         &[
             case(
-                "asked",
+                "requested",
                 "west.db.prod.global. A +nsid",
                 answer(WEST).option(NSID),
             ),
-            case("not asked", "west.db.prod.global. A +edns", answer(WEST)),
-            case("no EDNS", "west.db.prod.global. A", answer(WEST)),
             case(
-                "asked, no such name",
+                "not requested",
+                "west.db.prod.global. A +edns",
+                answer(WEST),
+            ),
+            case("without EDNS", "west.db.prod.global. A", answer(WEST)),
+            case(
+                "requested, nonexistent name",
                 "nope.global. A +nsid",
                 nxdomain().option(NSID),
             ),
             case(
-                "asked, not ours",
+                "requested, name outside the zone",
                 "www.example. A +nsid",
                 refused().option(NSID).option("EDE 20"),
             ),
             case(
-                "asked with a payload, which means nothing",
+                "requested with a payload, which is ignored",
                 "west.db.prod.global. A +nsid=abcd",
                 answer(WEST).option(NSID),
             ),
@@ -39,18 +43,22 @@ fn s2_2_nsid_comes_when_asked_for() {
 }
 
 #[test]
-fn s2_2_nsid_never_comes_without_a_server_id() {
+fn s2_2_nsid_is_not_sent_without_a_server_id() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
-            case("asked", "west.db.prod.global. A +nsid", answer(WEST)),
-            case("not asked", "west.db.prod.global. A +edns", answer(WEST)),
+            case("requested", "west.db.prod.global. A +nsid", answer(WEST)),
+            case(
+                "not requested",
+                "west.db.prod.global. A +edns",
+                answer(WEST),
+            ),
         ],
     );
 }
 
 #[test]
-fn rfc4892_s3_1_chaos_names_answer_if_the_operator_says_so() {
+fn rfc4892_s3_1_chaos_names_are_answered_only_if_enabled() {
     check(
         &serve(&["--server-id", "conformance-0", "--version-bind", "one"]),
         &[
@@ -65,7 +73,7 @@ fn rfc4892_s3_1_chaos_names_answer_if_the_operator_says_so() {
                 answer("version.bind. 0 CH TXT \"one\"").not_authoritative(),
             ),
             case(
-                "in mixed case",
+                "mixed case",
                 "Version.Bind. CH TXT",
                 answer("Version.Bind. 0 CH TXT \"one\"").not_authoritative(),
             ),
@@ -75,12 +83,12 @@ fn rfc4892_s3_1_chaos_names_answer_if_the_operator_says_so() {
         ],
     );
     check(
-        &sample(),
+        &serve_sample(),
         &[
-            case("not told", "version.bind. CH TXT", refused()),
-            case("not told", "id.server. CH TXT", refused()),
+            case("version.bind, disabled", "version.bind. CH TXT", refused()),
+            case("id.server, disabled", "id.server. CH TXT", refused()),
             case(
-                "not told, with the reason",
+                "disabled, with EDNS",
                 "id.server. CH TXT +edns",
                 refused().option("EDE 21"),
             ),

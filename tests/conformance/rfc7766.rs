@@ -5,15 +5,15 @@ use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use support::query::{Packet, octets, query};
-use support::wait::PATIENCE;
+use support::wait::TIMEOUT;
 use support::wire::{is_end, read_framed_or_end};
 
 use crate::cases::decode;
-use crate::servers::sample;
+use crate::servers::serve_sample;
 
 #[test]
-fn s6_2_1_a_connection_takes_several_queries() {
-    let server = sample();
+fn s6_2_1_one_connection_serves_several_queries() {
+    let server = serve_sample();
     let mut stream = server.connect();
     let questions = [
         "db.prod.global. A",
@@ -33,8 +33,8 @@ fn s6_2_1_a_connection_takes_several_queries() {
 }
 
 #[test]
-fn s6_2_1_1_queries_may_be_pipelined_and_are_answered_in_order() {
-    let server = sample();
+fn s6_2_1_1_pipelined_queries_are_answered_in_order() {
+    let server = serve_sample();
     let mut stream = server.connect();
     let texts = [
         "db.prod.global. SRV",
@@ -53,8 +53,8 @@ fn s6_2_1_1_queries_may_be_pipelined_and_are_answered_in_order() {
 }
 
 #[test]
-fn s6_2_1_1_a_bad_message_does_not_harm_those_beside_it() {
-    let server = sample();
+fn s6_2_1_1_malformed_message_does_not_affect_its_neighbors() {
+    let server = serve_sample();
     let mut stream = server.connect();
     let good = query("global. SOA");
     let bad = octets("4321 0000 0001 0000 0000 0000 c00c 0001 0001");
@@ -65,25 +65,25 @@ fn s6_2_1_1_a_bad_message_does_not_harm_those_beside_it() {
     assert_eq!(rcodes, [0, 1, 0]);
 }
 
-/// CoreDNS reuses a connection for ten seconds; one that we close earlier costs a query.
+/// CoreDNS reuses a connection for ten seconds. If the server closes it earlier, a query fails.
 #[test]
-fn s6_2_3_an_idle_connection_stays_open_for_longer_than_clients_reuse_it() {
+fn s6_2_3_idle_connection_outlives_the_reuse_time_of_clients() {
     const REUSE: Duration = Duration::from_secs(11);
-    let server = sample();
+    let server = serve_sample();
     let (fresh, mut used) = (server.connect(), server.connect());
     used.write_all(&query("global. SOA").framed()).unwrap();
     read_framed_or_end(&mut used).unwrap();
     let deadline = Instant::now() + REUSE;
     for mut stream in [fresh, used] {
         let rest = deadline.saturating_duration_since(Instant::now());
-        let rest = rest.max(Duration::from_millis(1)); // zero is no timeout
+        let rest = rest.max(Duration::from_millis(1)); // a zero timeout is an error
         stream.set_read_timeout(Some(rest)).unwrap();
-        let silence = stream.read(&mut [0]).map_err(|error| error.kind());
+        let result = stream.read(&mut [0]).map_err(|error| error.kind());
         assert!(
-            matches!(silence, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)),
-            "{silence:?}"
+            matches!(result, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)),
+            "{result:?}"
         );
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(&query("global. SOA").framed()).unwrap();
         assert_eq!(
             decode(&read_framed_or_end(&mut stream).unwrap())
@@ -95,8 +95,8 @@ fn s6_2_3_an_idle_connection_stays_open_for_longer_than_clients_reuse_it() {
 }
 
 #[test]
-fn s6_2_4_a_half_closed_connection_gets_its_answers() {
-    let server = sample();
+fn s6_2_4_queries_before_a_half_close_are_answered() {
+    let server = serve_sample();
     let mut stream = server.connect();
     let questions = [query("db.prod.global. A"), query("global. SOA")];
     stream
@@ -109,12 +109,16 @@ fn s6_2_4_a_half_closed_connection_gets_its_answers() {
             question.0[..2]
         );
     }
-    assert_eq!(read_framed_or_end(&mut stream), None, "and then the end");
+    assert_eq!(
+        read_framed_or_end(&mut stream),
+        None,
+        "the connection must end"
+    );
 }
 
 #[test]
 fn s8_length_and_message_arrive_together() {
-    let server = sample();
+    let server = serve_sample();
     let mut stream = server.connect();
     for _ in 0..50 {
         stream
@@ -122,7 +126,7 @@ fn s8_length_and_message_arrive_together() {
             .unwrap();
         let mut all = [0; 4096];
         let length = stream.read(&mut all).unwrap();
-        assert!(length > 2, "the length came alone");
+        assert!(length > 2, "the length arrived without the message");
         assert_eq!(
             usize::from(u16::from_be_bytes([all[0], all[1]])),
             length - 2
@@ -132,7 +136,7 @@ fn s8_length_and_message_arrive_together() {
 
 #[test]
 fn s8_a_query_may_arrive_octet_by_octet() {
-    let server = sample();
+    let server = serve_sample();
     let mut stream = server.connect();
     for octet in query("global. SOA").framed() {
         stream.write_all(&[octet]).unwrap();
@@ -146,42 +150,42 @@ fn s8_a_query_may_arrive_octet_by_octet() {
 }
 
 #[test]
-fn s8_a_length_of_zero_harms_nobody() {
-    let server = sample();
+fn s8_length_of_zero_ends_the_connection() {
+    let server = serve_sample();
     let mut stream = server.connect();
     stream.write_all(&[0, 0]).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read_framed_or_end(&mut stream), None);
-    server.assert_well();
+    server.assert_answers();
 }
 
-/// Section 6.2.3: a client that promises and does not send cannot hold its connection for as long as an idle one.
+/// Section 6.2.3: an incomplete message gets a shorter timeout than an idle connection.
 #[test]
-fn s6_2_3_a_length_that_is_announced_and_never_sent_ends_the_connection() {
-    const ENOUGH: Duration = Duration::from_secs(15);
-    let server = sample();
+fn s6_2_3_incomplete_message_times_out() {
+    const MESSAGE_TIMEOUT: Duration = Duration::from_secs(15);
+    let server = serve_sample();
     let parts = [&[0][..], &[0, 30], &[0, 30, 0x12, 0x34, 0]];
     let streams = parts.map(|part| {
         let mut stream = server.connect();
         stream.write_all(part).unwrap();
         stream
     });
-    server.assert_well();
+    server.assert_answers();
     for (mut stream, part) in streams.into_iter().zip(parts) {
-        stream.set_read_timeout(Some(ENOUGH)).unwrap();
+        stream.set_read_timeout(Some(MESSAGE_TIMEOUT)).unwrap();
         match stream.read(&mut [0]) {
             Ok(0) => {}
             Err(error) if is_end(&error) => {}
             other => panic!("{other:?} after {part:?}"),
         }
     }
-    server.assert_well();
+    server.assert_answers();
 }
 
-/// No query needs more than 4,096 octets, and a promise must not make us hold more.
+/// No query needs more than 4,096 octets. An announced length must not make the server allocate more.
 #[test]
-fn s10_a_message_that_is_longer_than_any_query_ends_the_connection() {
-    let server = sample();
+fn s10_message_above_4096_octets_ends_the_connection() {
+    let server = serve_sample();
     for length in [4097, 65_535_u16] {
         let mut stream = server.connect();
         stream.write_all(&length.to_be_bytes()).unwrap();
@@ -201,10 +205,10 @@ fn s10_a_message_that_is_longer_than_any_query_ends_the_connection() {
 }
 
 #[test]
-fn s10_a_connection_that_says_nothing_does_not_keep_others_waiting() {
-    let server = sample();
+fn s10_silent_connections_do_not_block_others() {
+    let server = serve_sample();
     let silent: Vec<_> = (0..200).map(|_| server.connect()).collect();
-    server.assert_well();
+    server.assert_answers();
     drop(silent);
-    server.assert_well();
+    server.assert_answers();
 }

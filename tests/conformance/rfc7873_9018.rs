@@ -1,27 +1,28 @@
-//! RFC 7873 and RFC 9018: cookies are answered and never enforced.
+//! RFC 7873 and RFC 9018: cookies are answered but not enforced.
 
 use std::time::SystemTime;
 
 use support::query::query;
-use support::wire::Over;
+use support::wire::Transport;
 
 use crate::cases::{answer, badvers, case, check, decode, empty, formerr, nxdomain, raw, refused};
-use crate::servers::sample;
+use crate::servers::serve_sample;
 
 const WEST: &str = "west.db.prod.global. 5 IN A 10.96.20.1";
-/// The client's half of a cookie, and what comes back: it, and a server cookie of 16 octets (RFC 9018 section 4).
+/// A client cookie.
 const CLIENT: &str = "2464c4abcf10c957";
+/// The option of the reply: the client cookie, and a server cookie of 16 octets (RFC 9018 section 4).
 const BOTH: &str = "COOKIE 2464c4abcf10c957 and 16 octets";
 
 #[test]
-fn rfc7873_s5_2_1_without_a_cookie_there_is_none() {
+fn rfc7873_s5_2_1_reply_has_a_cookie_only_if_the_query_has_one() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case("with EDNS", "west.db.prod.global. A +edns", answer(WEST)),
             case("without EDNS", "west.db.prod.global. A", answer(WEST)),
             case(
-                "with one",
+                "with a cookie",
                 &format!("west.db.prod.global. A +cookie={CLIENT}"),
                 answer(WEST).option(BOTH),
             ),
@@ -31,13 +32,13 @@ fn rfc7873_s5_2_1_without_a_cookie_there_is_none() {
 
 /// A client cookie has 8 octets, a server cookie 8 to 32.
 #[test]
-fn rfc7873_s5_2_2_a_malformed_cookie_is_a_format_error() {
+fn rfc7873_s5_2_2_malformed_cookie_gets_formerr() {
     let of = |length: usize| format!("west.db.prod.global. A +cookie={}", "ab".repeat(length));
     let good = || answer(WEST).option("COOKIE abababababababab and 16 octets");
     check(
-        &sample(),
+        &serve_sample(),
         &[
-            case("no octet", "west.db.prod.global. A +ednsopt=10", formerr()),
+            case("0 octets", "west.db.prod.global. A +ednsopt=10", formerr()),
             case("1 octet", &of(1), formerr()),
             case("7 octets", &of(7), formerr()),
             case("8 octets: a client cookie", &of(8), good()),
@@ -51,10 +52,10 @@ fn rfc7873_s5_2_2_a_malformed_cookie_is_a_format_error() {
 }
 
 #[test]
-fn rfc7873_s5_2_3_a_client_cookie_gets_a_server_cookie_whatever_the_answer() {
+fn rfc7873_s5_2_3_client_cookie_gets_a_server_cookie_with_any_answer() {
     let with = |question: &str| format!("{question} +cookie={CLIENT}");
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case(
                 "data",
@@ -62,17 +63,17 @@ fn rfc7873_s5_2_3_a_client_cookie_gets_a_server_cookie_whatever_the_answer() {
                 answer(WEST).option(BOTH),
             ),
             case(
-                "no such name",
+                "nonexistent name",
                 &with("nope.global. A"),
                 nxdomain().option(BOTH),
             ),
             case(
-                "not ours",
+                "name outside the zone",
                 &with("www.example. A"),
                 refused().option(BOTH).option("EDE 20"),
             ),
             case(
-                "a version that nobody knows, whose options nobody can read (as BIND has it)",
+                "unknown EDNS version: options are not read (as in BIND)",
                 &with("global. SOA +edns=1"),
                 badvers(),
             ),
@@ -80,12 +81,12 @@ fn rfc7873_s5_2_3_a_client_cookie_gets_a_server_cookie_whatever_the_answer() {
     );
 }
 
-/// CoreDNS forwards its clients' cookies under its own address, so a wrong one says nothing about the client.
+/// CoreDNS forwards the cookies of its clients from its own address, so a wrong cookie is not evidence of spoofing.
 #[test]
-fn rfc7873_s5_2_4_a_wrong_server_cookie_counts_as_none() {
+fn rfc7873_s5_2_4_wrong_server_cookie_is_ignored() {
     let with = |server: &str| format!("west.db.prod.global. A +cookie={CLIENT}{server}");
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case(
                 "invented",
@@ -93,12 +94,12 @@ fn rfc7873_s5_2_4_a_wrong_server_cookie_counts_as_none() {
                 answer(WEST).option(BOTH),
             ),
             case(
-                "of our form, with another hash",
+                "valid format, wrong hash",
                 &with("010000005cf79f110000000000000000"),
                 answer(WEST).option(BOTH),
             ),
             case(
-                "of a version to come",
+                "unknown version",
                 &with("02000000000000000000000000000000"),
                 answer(WEST).option(BOTH),
             ),
@@ -107,10 +108,10 @@ fn rfc7873_s5_2_4_a_wrong_server_cookie_counts_as_none() {
 }
 
 #[test]
-fn rfc7873_s5_2_only_the_first_cookie_counts() {
+fn rfc7873_s5_2_only_the_first_cookie_is_used() {
     const OTHER: &str = "abababababababab";
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case(
                 "one",
@@ -132,9 +133,9 @@ fn rfc7873_s5_2_only_the_first_cookie_counts() {
 }
 
 #[test]
-fn rfc7873_s5_2_5_the_right_server_cookie_gets_an_answer() {
-    let server = sample();
-    for over in [Over::Udp, Over::Tcp] {
+fn rfc7873_s5_2_5_correct_server_cookie_is_accepted() {
+    let server = serve_sample();
+    for over in [Transport::Udp, Transport::Tcp] {
         let first = server
             .send(&query(&format!("global. SOA +cookie={CLIENT}")), over)
             .unwrap();
@@ -149,10 +150,10 @@ fn rfc7873_s5_2_5_the_right_server_cookie_gets_an_answer() {
 }
 
 #[test]
-fn rfc7873_s5_4_a_cookie_alone_may_be_asked_for() {
+fn rfc7873_s5_4_query_without_question_gets_a_cookie() {
     let with = |opt: &str| format!("1234 0000 0000 0000 0000 0001 | {opt}");
     check(
-        &sample(),
+        &serve_sample(),
         &[
             raw(
                 "no question, a client cookie",
@@ -183,10 +184,10 @@ fn rfc7873_s5_4_a_cookie_alone_may_be_asked_for() {
     );
 }
 
-/// Version 1, three reserved octets, the time, a hash.
+/// The cookie holds version 1, three reserved octets, the time and a hash.
 #[test]
-fn rfc9018_s4_the_form_of_a_server_cookie() {
-    let server = sample();
+fn rfc9018_s4_server_cookie_has_the_standard_format() {
+    let server = serve_sample();
     let now = || {
         SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
@@ -195,7 +196,10 @@ fn rfc9018_s4_the_form_of_a_server_cookie() {
     };
     let before = now();
     let reply = server
-        .send(&query(&format!("global. SOA +cookie={CLIENT}")), Over::Udp)
+        .send(
+            &query(&format!("global. SOA +cookie={CLIENT}")),
+            Transport::Udp,
+        )
         .unwrap();
     let cookie = decode(&reply).option(10).unwrap();
     assert_eq!(cookie.len(), 2 * 24);
@@ -203,9 +207,12 @@ fn rfc9018_s4_the_form_of_a_server_cookie() {
     let time = u64::from_str_radix(&cookie[24..32], 16).unwrap();
     assert!((before..=now()).contains(&time));
 
-    // Another client has another one.
+    // Another client gets another server cookie.
     let reply = server
-        .send(&query("global. SOA +cookie=abababababababab"), Over::Udp)
+        .send(
+            &query("global. SOA +cookie=abababababababab"),
+            Transport::Udp,
+        )
         .unwrap();
     let other = decode(&reply).option(10).unwrap();
     assert_ne!(cookie[32..], other[32..]);

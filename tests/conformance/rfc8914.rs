@@ -1,17 +1,17 @@
-//! RFC 8914: extended errors, where they help and where there is an OPT record to carry them.
+//! RFC 8914: extended DNS errors, which need an OPT record.
 
 use std::net::TcpListener;
 
 use crate::cases::{
     SOA, answer, case, check, check_with_edns_and_without, nodata, nxdomain, refused, servfail,
 };
-use crate::servers::{sample, serve, serve_nothing_yet};
+use crate::servers::{serve, serve_sample, serve_without_table};
 
 #[test]
-fn s4_15_not_ready() {
+fn s4_15_server_without_a_table_sends_not_ready() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     check(
-        &serve_nothing_yet(silent.local_addr().unwrap(), &[]),
+        &serve_without_table(silent.local_addr().unwrap(), &[]),
         &[
             case(
                 "a name",
@@ -22,7 +22,7 @@ fn s4_15_not_ready() {
             case("the apex", "global. SOA +edns", servfail().option("EDE 14")),
             case("without EDNS", "global. SOA", servfail()),
             case(
-                "no such name",
+                "a nonexistent name",
                 "nope.global. A +edns",
                 servfail().option("EDE 14"),
             ),
@@ -35,17 +35,13 @@ fn s4_15_not_ready() {
         ],
     );
     check(
-        &sample(),
-        &[case(
-            "a server that is ready",
-            "global. SOA +edns",
-            answer(SOA),
-        )],
+        &serve_sample(),
+        &[case("a ready server", "global. SOA +edns", answer(SOA))],
     );
 }
 
 #[test]
-fn s4_19_prohibited() {
+fn s4_19_prohibited_client_gets_prohibited() {
     check(
         &serve(&["--allow", "192.0.2.0/24"]),
         &[
@@ -55,33 +51,37 @@ fn s4_19_prohibited() {
                 refused().option("EDE 18"),
             ),
             case("the same without EDNS", "db.prod.global. A", refused()),
-            case("a name of others", "www.example. A", refused()),
+            case("a name outside the zone", "www.example. A", refused()),
         ],
     );
 }
 
 #[test]
-fn s4_21_not_authoritative() {
+fn s4_21_name_outside_the_zone_gets_not_authoritative() {
     check(
-        &sample(),
+        &serve_sample(),
         &[
             case(
-                "a name of others",
+                "a name outside the zone",
                 "www.example. A +edns",
                 refused().option("EDE 20"),
             ),
             case("the root", ". NS +edns", refused().option("EDE 20")),
             case("the same without EDNS", "www.example. A", refused()),
-            case("no such name of ours", "nope.global. A +edns", nxdomain()),
+            case(
+                "a nonexistent name in the zone",
+                "nope.global. A +edns",
+                nxdomain(),
+            ),
         ],
     );
 }
 
 #[test]
-fn s4_22_not_supported() {
+fn s4_22_unsupported_query_gets_not_supported() {
     let unsupported = || refused().option("EDE 21");
     check_with_edns_and_without(
-        &sample(),
+        &serve_sample(),
         &[
             ("global. CH SOA", unsupported()),
             ("db.prod.global. CH A", unsupported()),

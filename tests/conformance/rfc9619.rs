@@ -1,25 +1,25 @@
 //! RFC 9619: a query has one question.
 
 use crate::cases::{SOA, answer, check, formerr, notimp, raw};
-use crate::servers::sample;
+use crate::servers::serve_sample;
 
 #[test]
-fn s4_qdcount_is_one() {
+fn s4_query_without_exactly_one_question_gets_formerr() {
     const QUESTION: &str = "<global.> 0006 0001";
     let with = |flags: &str, count: &str, rest: &str| {
         format!("1234 {flags} {count} 0000 0000 0000 | {rest}")
     };
     check(
-        &sample(),
+        &serve_sample(),
         &[
             raw(
                 "one",
                 &with("0000", "0001", QUESTION),
-                answer(SOA).echoing(),
+                answer(SOA).with_question(),
             ),
             raw("none", &with("0000", "0000", ""), formerr()),
             raw(
-                "none, but there is one",
+                "count 0, but one question",
                 &with("0000", "0000", QUESTION),
                 formerr(),
             ),
@@ -29,7 +29,7 @@ fn s4_qdcount_is_one() {
                 formerr(),
             ),
             raw(
-                "two of different names",
+                "two with different names",
                 &with(
                     "0000",
                     "0002",
@@ -38,12 +38,12 @@ fn s4_qdcount_is_one() {
                 formerr(),
             ),
             raw(
-                "two promised, one there",
+                "count 2, but one question",
                 &with("0000", "0002", QUESTION),
                 formerr(),
             ),
             raw(
-                "65,535 promised",
+                "count 65,535, but one question",
                 &with("0000", "ffff", QUESTION),
                 formerr(),
             ),

@@ -1,4 +1,4 @@
-"""Decodes DNS messages with dnspython: one in hexadecimal on each line of input, one JSON object on each of output."""
+"""Decodes DNS messages with dnspython. Reads one message in hexadecimal per line; writes one JSON object per line."""
 
 import json
 import sys
@@ -8,11 +8,12 @@ import dns.message
 
 
 def sections(message):
-    """Every record as in a zone file, section by section, without the question."""
+    """Returns the records of each section but the question, in zone file syntax."""
     return [[rrset.to_text() for rrset in section] for section in message.sections[1:]]
 
 
-def whole(message):
+def canonical_text(message):
+    """Returns the whole message as text in lower case, for comparison."""
     question = [rrset.to_text() for rrset in message.sections[0]]
     opt = message.opt and message.opt.to_text()
     return str((message.id, message.flags, question, sections(message), opt)).lower()
@@ -20,10 +21,10 @@ def whole(message):
 
 def decode(wire):
     message = dns.message.from_wire(wire, ignore_trailing=False, one_rr_per_rrset=True)
-    again = dns.message.from_wire(message.to_wire(max_size=65535), ignore_trailing=False, one_rr_per_rrset=True)
-    # Compression may change the case of letters, and nothing else.
-    if whole(message) != whole(again):
-        raise ValueError("it changes when it is encoded anew")
+    reencoded = dns.message.from_wire(message.to_wire(max_size=65535), ignore_trailing=False, one_rr_per_rrset=True)
+    # Compression may change only the case of letters.
+    if canonical_text(message) != canonical_text(reencoded):
+        raise ValueError("the message differs after encoding and decoding")
     opt = None
     if message.edns >= 0:
         opt = {

@@ -1,4 +1,5 @@
-//! The second decoder: dnspython, in one child process for all tests. Off by default, because not every machine has it.
+//! Decodes replies with dnspython too, in one child process for all tests. Off by default, because not every machine
+//! has dnspython.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,30 +9,30 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::Deserialize;
 use support::commands::command;
-use support::process::{Process, finish, run};
+use support::process::{Process, run, run_checked};
 use support::query::hex;
 use support::reply::{Record, Reply};
 
 const PROGRAM: &str = include_str!("second_decoder.py");
-/// Names a Python that has dnspython; `tests/run` prepares one.
+/// Environment variable: a Python interpreter that has dnspython. `tests/run` prepares one.
 const PYTHON: &str = "GLOBAL_DNS_TEST_PYTHON";
-/// Set for the tests that are to use the second decoder: the Python to start.
+/// Environment variable: enables the second decoder, and holds the Python interpreter to start.
 const SECOND_DECODER: &str = "GLOBAL_DNS_TEST_SECOND_DECODER";
 
-/// The process. It ends with this one, because its input ends then.
+/// A dnspython process. It exits with the test process, because its input ends.
 struct Decoder {
     _process: Process,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-/// What both decoders see.
+/// The parts of a message that are compared.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 struct Message {
     rcode: u16,
     opcode: u8,
     questions: usize,
-    /// Records as in a zone file.
+    /// Records in zone file syntax.
     answer: Vec<String>,
     authority: Vec<String>,
     additional: Vec<String>,
@@ -44,7 +45,7 @@ struct Opt {
     version: u8,
     payload: u16,
     flags: u16,
-    /// Codes, and values in hexadecimal.
+    /// Option codes, and values in hexadecimal.
     options: Vec<(u16, String)>,
 }
 
@@ -55,19 +56,19 @@ enum Decoded {
     Error(String),
 }
 
-/// Runs all other tests of this suite once more, with the second decoder.
+/// Runs all other tests of this suite with the second decoder enabled.
 #[test]
 #[ignore = "needs Python with dnspython"]
-fn dnspython_decodes_every_reply_as_we_do() {
+fn dnspython_decodes_every_reply_the_same_way() {
     let mut suite = Command::new(env::current_exe().unwrap());
-    let text = finish(suite.env(SECOND_DECODER, python())).unwrap();
+    let text = run_checked(suite.env(SECOND_DECODER, python())).unwrap();
     let result = text.lines().rfind(|line| line.starts_with("test result: "));
-    let result = result.unwrap_or_else(|| panic!("no result: {text}"));
+    let result = result.unwrap_or_else(|| panic!("no test result in: {text}"));
     assert!(!result.contains(" 0 passed"), "{result}");
 }
 
-/// Fails unless dnspython reads the same, if this run uses it.
-pub fn check_same(octets: &[u8], reply: &Reply) {
+/// Asserts that dnspython decodes the same message, if the second decoder is enabled.
+pub fn assert_same_decoding(octets: &[u8], reply: &Reply) {
     static DECODER: OnceLock<Option<Mutex<Decoder>>> = OnceLock::new();
     let open = || Some(Mutex::new(Decoder::open(env::var_os(SECOND_DECODER)?)));
     let Some(decoder) = DECODER.get_or_init(open) else {
@@ -79,8 +80,8 @@ pub fn check_same(octets: &[u8], reply: &Reply) {
     let mut line = String::new();
     decoder.output.read_line(&mut line).unwrap();
     match serde_json::from_str(&line).unwrap() {
-        Decoded::Message(theirs) => assert_eq!(Message::from(reply), theirs, "{hex}"),
-        Decoded::Error(error) => panic!("dnspython: {error}\n{hex}"),
+        Decoded::Message(decoded) => assert_eq!(Message::from(reply), decoded, "{hex}"),
+        Decoded::Error(error) => panic!("dnspython cannot decode the reply: {error}\n{hex}"),
     }
 }
 
@@ -112,7 +113,7 @@ impl Decoder {
     fn open(python: OsString) -> Self {
         let mut command = command(python);
         command.args(["-c", PROGRAM]);
-        let mut process = Process::converse("dnspython", command).unwrap();
+        let mut process = Process::start_with_pipes("dnspython", command).unwrap();
         let (input, output) = process.pipes();
         Self {
             _process: process,
@@ -127,7 +128,7 @@ fn python() -> OsString {
     let mut check = command(&python);
     assert!(
         run(check.args(["-c", "import dns.message"])).is_success(),
-        "{python:?} has no dnspython: tests/run conformance prepares one and sets {PYTHON}"
+        "{python:?} has no dnspython; set {PYTHON}, or start `tests/run conformance`, which sets it"
     );
     python
 }

@@ -1,43 +1,43 @@
-//! The servers that questions are put to.
+//! Starts the servers under test.
 
 use std::net::SocketAddr;
 
-use support::encrypted::Encrypted;
+use support::encrypted::EncryptedServer;
 use support::names::{FLAGS, sample as objects};
 use support::objects::Manifest;
 use support::server::Server;
 
-/// Serves the sample.
-pub fn sample() -> Server {
+/// Serves the sample objects.
+pub fn serve_sample() -> Server {
     serve(&[])
 }
 
-/// Serves the sample, with more flags.
+/// Serves the sample objects, with additional flags.
 pub fn serve(flags: &[&str]) -> Server {
     serve_objects(objects(), flags)
 }
 
-/// Serves objects, and waits until they are answered.
+/// Serves the objects, and waits until the server answers for them.
 pub fn serve_objects(objects: impl Into<Manifest>, flags: &[&str]) -> Server {
-    Server::of(objects, &[&FLAGS, flags].concat())
+    Server::with_objects(objects, &[&FLAGS, flags].concat())
 }
 
-/// Serves a cluster whose API server never answers, so that there is no table.
-pub fn serve_nothing_yet(api_server: SocketAddr, flags: &[&str]) -> Server {
+/// Starts a server against an API server that never responds, so that it has no table.
+pub fn serve_without_table(api_server: SocketAddr, flags: &[&str]) -> Server {
     Server::without_table(api_server, &[&FLAGS[..], flags].concat())
 }
 
-/// Serves the sample over TLS, HTTPS and QUIC, too.
-pub fn encrypted(flags: &[&str]) -> Encrypted {
-    encrypted_objects(objects(), flags)
+/// Serves the sample objects over TLS, HTTPS and QUIC as well.
+pub fn serve_encrypted(flags: &[&str]) -> EncryptedServer {
+    serve_encrypted_objects(objects(), flags)
 }
 
-/// Serves objects over TLS, HTTPS and QUIC, too.
-pub fn encrypted_objects(objects: impl Into<Manifest>, flags: &[&str]) -> Encrypted {
-    Encrypted::start(|own| serve_objects(objects, &[own, flags].concat()))
+/// Serves the objects over TLS, HTTPS and QUIC as well.
+pub fn serve_encrypted_objects(objects: impl Into<Manifest>, flags: &[&str]) -> EncryptedServer {
+    EncryptedServer::start(|own| serve_objects(objects, &[own, flags].concat()))
 }
 
-/// The same of a cluster whose API server never answers.
-pub fn encrypted_nothing_yet(api_server: SocketAddr) -> Encrypted {
-    Encrypted::start(|own| serve_nothing_yet(api_server, own))
+/// Starts a server without a table, over TLS, HTTPS and QUIC as well.
+pub fn serve_encrypted_without_table(api_server: SocketAddr) -> EncryptedServer {
+    EncryptedServer::start(|own| serve_without_table(api_server, own))
 }

@@ -1,10 +1,10 @@
-//! Several zones: each answers for itself, the longest match decides (RFC 1034 section 4.3.2).
+//! Several zones: the zone with the longest matching name answers (RFC 1034 section 4.3.2).
 
 use support::names::FLAGS;
 use support::objects::{Manifest, mirror, objects};
 use support::server::Server;
 
-use crate::cases::{Expect, answer, check_with_edns_and_without, nodata, nxdomain, refused};
+use crate::cases::{Expectation, answer, check_with_edns_and_without, nodata, nxdomain, refused};
 
 fn sample() -> Manifest {
     objects()
@@ -13,20 +13,20 @@ fn sample() -> Manifest {
 }
 
 fn serve(manifest: Manifest, flags: &[&str]) -> Server {
-    Server::of(manifest, &[&FLAGS, flags].concat())
+    Server::with_objects(manifest, &[&FLAGS, flags].concat())
 }
 
 fn soa(zone: &str) -> String {
     format!("{zone} 5 IN SOA ns.dns.{zone} hostmaster.{zone} SERIAL 7200 1800 86400 5")
 }
 
-/// An answer of one address.
-fn a(owner: &str, address: &str) -> Expect {
+/// An answer with one address.
+fn a(owner: &str, address: &str) -> Expectation {
     answer(&format!("{owner} 5 IN A {address}"))
 }
 
 #[test]
-fn every_zone_has_the_same_names_and_targets_of_its_own() {
+fn every_zone_has_all_names_with_targets_in_the_same_zone() {
     let server = serve(sample(), &["--zone=a.test", "--zone=B.Example.Test."]);
     for zone in ["a.test.", "b.example.test."] {
         let owner = format!("db.prod.{zone}");
@@ -48,19 +48,19 @@ fn every_zone_has_the_same_names_and_targets_of_its_own() {
             ],
         );
     }
-    let not_ours = || refused().option("EDE 20");
+    let not_authoritative = || refused().option("EDE 20");
     check_with_edns_and_without(
         &server,
         &[
-            ("db.prod.global. A", not_ours()),
-            ("test. A", not_ours()),
-            ("example.test. A", not_ours()),
+            ("db.prod.global. A", not_authoritative()),
+            ("test. A", not_authoritative()),
+            ("example.test. A", not_authoritative()),
         ],
     );
 }
 
 #[test]
-fn of_nested_zones_the_longest_match_decides() {
+fn longest_matching_zone_answers() {
     for flags in [
         ["--zone=global", "--zone=eu.global"],
         ["--zone=eu.global", "--zone=global"],
@@ -72,7 +72,7 @@ fn of_nested_zones_the_longest_match_decides() {
                 ("db.prod.global. A", a("db.prod.global.", "10.96.1.1")),
                 ("db.prod.eu.global. A", a("db.prod.eu.global.", "10.96.1.1")),
                 ("db.eu.global. A", a("db.eu.global.", "10.96.1.1")),
-                // Not namespace `eu` of the outer zone, but the short name of the inner one: the same service here.
+                // The short name in the inner zone, not namespace `eu` of the outer zone. The service is the same.
                 ("cache.eu.global. A", a("cache.eu.global.", "10.96.2.1")),
                 // A canonical name of the inner zone.
                 (
@@ -83,7 +83,7 @@ fn of_nested_zones_the_longest_match_decides() {
                 ("eu.global. A", nodata().authority(&inner)),
                 ("nope.eu.global. A", nxdomain().authority(&inner)),
                 ("nope.global. A", nxdomain()),
-                // Alike, but outer.
+                // Ends like the inner zone, but belongs to the outer zone.
                 ("xeu.global. A", nxdomain()),
                 ("global. A", nodata()),
             ],
@@ -91,9 +91,9 @@ fn of_nested_zones_the_longest_match_decides() {
     }
 }
 
-/// The apex of another zone that is served is a name below, too (RFC 4592 section 2.2.2).
+/// The apex of an inner zone makes the names between it and the outer apex exist (RFC 4592 section 2.2.2).
 #[test]
-fn names_above_a_zone_within_a_zone_exist() {
+fn names_between_nested_zones_exist() {
     let manifest = sample().with(mirror("prod", "six", "east").endpoint("six-0", &["2001:db8::1"]));
     let flags = [
         "--zone=global",
@@ -112,7 +112,7 @@ fn names_above_a_zone_within_a_zone_exist() {
             ("b.c.global. NS", nodata()),
             ("c.global. A", nodata()),
             ("c.global. SRV", nodata()),
-            // Beside it, beside the names above, below that, and the same label lower.
+            // Siblings of the empty non-terminals, a name below one, and the inner zone's first label in another place.
             ("d.global. A", nxdomain()),
             ("x.c.global. A", nxdomain()),
             ("a.x.c.global. A", nxdomain()),
@@ -124,7 +124,7 @@ fn names_above_a_zone_within_a_zone_exist() {
                 "db.prod.a.b.c.global. A",
                 a("db.prod.a.b.c.global.", "10.96.1.1"),
             ),
-            // Reverse zones: without an address there, above and beside them, and with one.
+            // Reverse zones: empty non-terminals above an inner zone, their siblings, and names above an address.
             ("2.1.10.in-addr.arpa. PTR", nodata().authority(&v4)),
             ("1.10.in-addr.arpa. PTR", nodata().authority(&v4)),
             ("2.10.in-addr.arpa. PTR", nxdomain().authority(&v4)),

@@ -1,9 +1,9 @@
-//! Three clusters on one bridge: `east`, which has a real API server, and `west` and `north`, which have files.
+//! Three clusters on one bridge: `east` with a real API server, `west` and `north` with manifest files.
 //!
-//! Each is a network namespace that stands for a node. Pods have the same addresses in every cluster and are on
-//! loopback; cluster IPs are played by destination NAT in the client's namespace, as kube-proxy plays them. A synthetic
-//! cluster IP leads to the other cluster's gateway address, and from there by a second NAT to the pod; nothing else is
-//! let in. Every cluster sees the same member at another synthetic address.
+//! Each cluster is a network namespace that represents a node. Pods have the same loopback addresses in every cluster.
+//! Destination NAT in the client's namespace implements cluster IPs, as with kube-proxy. It translates a synthetic
+//! cluster IP to the gateway address of the other cluster, where a second NAT translates to the pod. Other packets are
+//! dropped. Each cluster has a different synthetic address for the same member.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,19 +27,20 @@ use crate::plan::{
     ALL, CLUSTER_DNS, CLUSTERS, EAST, Member, NAMESPACE, NORTH, SERVICES, Service, WEST, rules,
 };
 
-/// How long things may take on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time of any event on a busy machine.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The three clusters and the databases in them.
 pub struct Clusters {
     networks: [Network; CLUSTERS.len()],
     bridge: Network,
     pub members: Vec<Member>,
-    /// The cluster that is cut off.
-    lost: Option<usize>,
+    /// The cluster that is disconnected.
+    disconnected: Option<usize>,
     api: Cluster,
-    /// CoreDNS and global-dns of each.
+    /// CoreDNS and global-dns of each cluster.
     processes: Vec<Process>,
-    /// The databases', in the order in which they were started.
+    /// Database processes in start order.
     pub databases: Vec<Process>,
     directory: TempDir,
 }
@@ -47,7 +48,7 @@ pub struct Clusters {
 // === impl Clusters ===
 
 impl Clusters {
-    /// Three clusters with one pod of each database, of which only the addresses exist.
+    /// Starts three clusters with one pod for each database. The databases are not running yet.
     pub fn start() -> Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("global-dns-databases-")
@@ -61,7 +62,7 @@ impl Clusters {
             bridge.ip(&format!("link set {} master bridge up", site.name))?;
             network.ip(&format!("address add {}/24 dev eth0", site.gateway))?;
             network.ip("link set eth0 up")?;
-            // The node's own, CoreDNS's cluster IP, global-dns's pod; and where cluster IPs go to before NAT.
+            // Addresses of the node, CoreDNS and the global-dns pod, and a route for cluster IPs before NAT.
             for address in ["10.244.0.1", CLUSTER_DNS, "10.244.0.53"] {
                 network.ip(&format!("address add {address}/32 dev lo"))?;
             }
@@ -72,7 +73,7 @@ impl Clusters {
             networks,
             bridge,
             members: Vec::new(),
-            lost: None,
+            disconnected: None,
             api: Cluster::start()?,
             processes: Vec::new(),
             databases: Vec::new(),
@@ -90,21 +91,21 @@ impl Clusters {
                 })?;
             }
         }
-        clusters.show_members()?;
+        clusters.write_objects()?;
         for cluster in 0..CLUSTERS.len() {
             clusters.start_dns(cluster)?;
         }
         Ok(clusters)
     }
 
-    /// Gives a member its addresses: the pod's at home, a synthetic one in each other cluster.
+    /// Adds a member: its pod address in its own cluster, and a synthetic address in each other cluster.
     pub fn add(&mut self, member: Member) -> Result<()> {
-        let home = &self.networks[member.cluster];
+        let own_network = &self.networks[member.cluster];
         let pod = member.pod_address();
-        home.ip(&format!("address add {pod}/32 dev lo"))?;
+        own_network.ip(&format!("address add {pod}/32 dev lo"))?;
         for (index, (_, port)) in member.service.port_numbers.iter().enumerate() {
             let gateway_port = member.gateway_port(index);
-            home.nft(&format!(
+            own_network.nft(&format!(
                 "add rule ip gateway prerouting iifname eth0 tcp dport {gateway_port} dnat to {pod}:{port}"
             ))?;
             for (viewer, network) in self.networks.iter().enumerate() {
@@ -123,8 +124,8 @@ impl Clusters {
         Ok(())
     }
 
-    /// Shows every cluster what there is now: what Kubernetes and Linkerd would write.
-    pub fn show_members(&self) -> Result<()> {
+    /// Writes the objects of all members in every cluster, as Kubernetes and Linkerd would.
+    pub fn write_objects(&self) -> Result<()> {
         for object in self.view(EAST).objects() {
             self.api.put(&object)?;
         }
@@ -136,14 +137,14 @@ impl Clusters {
         }
         for cluster in [WEST, NORTH] {
             let file = self.manifest(cluster);
-            let aside = file.with_extension("new");
-            fs::write(&aside, self.view(cluster).manifest())?;
-            fs::rename(aside, file)?;
+            let temporary = file.with_extension("new");
+            fs::write(&temporary, self.view(cluster).manifest())?;
+            fs::rename(temporary, file)?;
         }
         Ok(())
     }
 
-    /// What a kubelet says once the probes of its pods succeed.
+    /// Sets the pods to ready, as a kubelet does after successful probes.
     pub fn make_pods_ready(&self) -> Result<()> {
         for (pod, status) in self.view(EAST).pods(true) {
             self.api.put_status(&pod, &status)?;
@@ -151,81 +152,85 @@ impl Clusters {
         Ok(())
     }
 
-    /// Every cluster has the same names for the members, and an address of its own for each.
-    pub fn names_are_the_same_and_addresses_are_not(&self) -> Result<()> {
+    /// Asserts that the names of members are the same in every cluster, and that their addresses are those of the
+    /// cluster.
+    pub fn check_names_and_addresses(&self) -> Result<()> {
         for viewer in ALL {
             for service in &SERVICES {
-                self.answer_is(viewer, service, &ALL)?;
+                self.check_answer(viewer, service, &ALL)?;
             }
         }
-        for (viewer, member) in self.seen() {
+        for (viewer, member) in self.views_of_members() {
             let (name, port) = member.service.port_numbers[0];
-            let asked = format!("_{name}._tcp.{}.{NAMESPACE}.global", member.service.name);
+            let queried = format!("_{name}._tcp.{}.{NAMESPACE}.global", member.service.name);
             let target = format!("0 10 {port} {}.", member.global_name());
-            let records = self.dig(viewer, &asked, "SRV")?;
+            let records = self.dig(viewer, &queried, "SRV")?;
             ensure!(
                 records.contains(&target) && records.len() == CLUSTERS.len(),
-                "{asked} in {}: {records:?}",
+                "{queried} in {}: {records:?}",
                 CLUSTERS[viewer].name
             );
         }
-        self.members_resolve()
+        self.check_member_names()
     }
 
-    /// Cuts a cluster off, as the loss of its network does; the gateway probes of all sides notice.
-    pub fn lose(&mut self, lost: usize) -> Result<()> {
-        self.only_synthetic_addresses_lead_to(lost)?;
+    /// Disconnects a cluster from the network. Gateway probes in all clusters detect it.
+    pub fn disconnect(&mut self, cluster: usize) -> Result<()> {
+        self.check_reachability(cluster)?;
         self.bridge
-            .ip(&format!("link set {} down", CLUSTERS[lost].name))?;
-        self.lost = Some(lost);
-        self.show_members()?;
+            .ip(&format!("link set {} down", CLUSTERS[cluster].name))?;
+        self.disconnected = Some(cluster);
+        self.write_objects()?;
         for service in &SERVICES {
             for viewer in ALL {
                 let alive: Vec<usize> = ALL
                     .into_iter()
-                    .filter(|&cluster| !self.is_gateway_down(viewer, cluster))
+                    .filter(|&other| !self.is_gateway_down(viewer, other))
                     .collect();
-                self.answer_is(viewer, service, &alive)?;
+                self.check_answer(viewer, service, &alive)?;
             }
         }
-        self.members_resolve()
+        self.check_member_names()
     }
 
-    /// Connects it again.
-    pub fn find(&mut self) -> Result<()> {
-        let lost = self.lost.take().context("none is lost")?;
+    /// Reconnects the disconnected cluster.
+    pub fn reconnect(&mut self) -> Result<()> {
+        let cluster = self
+            .disconnected
+            .take()
+            .context("no cluster is disconnected")?;
         self.bridge
-            .ip(&format!("link set {} up", CLUSTERS[lost].name))?;
-        self.show_members()?;
+            .ip(&format!("link set {} up", CLUSTERS[cluster].name))?;
+        self.write_objects()?;
         for viewer in ALL {
             for service in &SERVICES {
-                self.answer_is(viewer, service, &ALL)?;
+                self.check_answer(viewer, service, &ALL)?;
             }
         }
         Ok(())
     }
 
-    /// What a name's answer is in a cluster: the members of these clusters, and no other.
-    pub fn answer_is(&self, viewer: usize, service: &Service, clusters: &[usize]) -> Result<()> {
+    /// Asserts that the answer for a service in a cluster has exactly the members of these clusters.
+    pub fn check_answer(&self, viewer: usize, service: &Service, clusters: &[usize]) -> Result<()> {
         let members = self.members.iter();
         let members = members
             .filter(|member| member.service == service && clusters.contains(&member.cluster));
-        let wanted: BTreeSet<String> = members.map(|member| member.address_in(viewer)).collect();
+        let expected: BTreeSet<String> = members.map(|member| member.address_in(viewer)).collect();
         let name = format!("{}.{NAMESPACE}.global", service.name);
         eventually(
             &format!("{name} in {}", CLUSTERS[viewer].name),
-            PATIENCE,
+            TIMEOUT,
             || {
                 let got = self.dig(viewer, &name, "A")?;
-                ensure!(got == wanted, "it is {got:?}, wanted {wanted:?}");
+                ensure!(got == expected, "it is {got:?}, expected {expected:?}");
                 Ok(())
             },
         )
     }
 
-    /// A member's own name resolves everywhere, whatever its gateway does.
-    fn members_resolve(&self) -> Result<()> {
-        for (viewer, member) in self.seen() {
+    /// Asserts that the host name of every member resolves in every cluster, even if its gateway is down.
+    fn check_member_names(&self) -> Result<()> {
+        for (viewer, member) in self.views_of_members() {
             let name = member.global_name();
             let got = self.dig(viewer, &name, "A")?;
             ensure!(
@@ -237,12 +242,12 @@ impl Clusters {
         Ok(())
     }
 
-    /// The databases in another cluster are reached by what the names say, and by nothing else.
-    fn only_synthetic_addresses_lead_to(&self, cluster: usize) -> Result<()> {
+    /// Asserts that members of another cluster are reachable at their synthetic addresses, and at no other address.
+    fn check_reachability(&self, cluster: usize) -> Result<()> {
         let gateway = CLUSTERS[cluster].gateway;
         let connect = |address: &str, port| -> Result<TcpStream> {
             let address = SocketAddr::new(address.parse()?, port);
-            // Long enough for a bridge, and what is dropped is not answered at all.
+            // Long enough for a bridge. Dropped packets get no reply.
             Ok(TcpStream::connect_timeout(
                 &address,
                 Duration::from_secs(1),
@@ -258,13 +263,13 @@ impl Clusters {
             connect(&address, port).with_context(|| format!("{address}:{port}"))?;
             ensure!(
                 connect(gateway, port).is_err(),
-                "{gateway}:{port} is open to everybody"
+                "{gateway}:{port} accepts connections"
             );
         }
         Ok(())
     }
 
-    /// The data of the records that CoreDNS of a cluster answers.
+    /// Returns the data of the records in an answer of CoreDNS.
     fn dig(&self, cluster: usize, name: &str, kind: &str) -> Result<BTreeSet<String>> {
         let server = format!("@{CLUSTER_DNS}");
         let arguments = [&server, "+short", "+tries=1", "+time=2", name, kind];
@@ -272,8 +277,8 @@ impl Clusters {
         Ok(text.lines().map(str::to_owned).collect())
     }
 
-    /// A database's command in a pod: in its cluster, with a pod's `resolv.conf`.
-    pub fn pod(&self, cluster: usize, program: &Path) -> Result<Command> {
+    /// Builds a command in a pod: in the network of its cluster, with the `resolv.conf` of a pod.
+    pub fn pod_command(&self, cluster: usize, program: &Path) -> Result<Command> {
         let file = self.directory.path().join("resolv.conf");
         fs::write(
             &file,
@@ -290,11 +295,11 @@ impl Clusters {
         self.directory.path()
     }
 
-    /// Adds the ends of all logs to a failure.
+    /// Adds the last lines of all logs to an error.
     pub fn with_logs<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| {
             let processes = self.processes.iter().chain(&self.databases);
-            let logs: Vec<String> = processes.map(Process::last_words).collect();
+            let logs: Vec<String> = processes.map(Process::log_tail).collect();
             anyhow!("{error:#}\n{}", logs.join("\n"))
         })
     }
@@ -339,7 +344,7 @@ impl Clusters {
         let name = format!("coredns-{}", site.name);
         self.processes.push(Process::start(name, coredns)?);
 
-        eventually("an answer by way of CoreDNS", PATIENCE, || {
+        eventually("an answer through CoreDNS", TIMEOUT, || {
             let processes = &mut self.processes;
             processes.iter_mut().try_for_each(Process::check)?;
             let server = format!("@{CLUSTER_DNS}");
@@ -363,16 +368,17 @@ impl Clusters {
         }
     }
 
-    /// Who is cut off sees everybody else behind dead gateways.
+    /// Returns whether the gateway of a cluster is down for a viewer. For a disconnected viewer, all other gateways
+    /// are.
     fn is_gateway_down(&self, viewer: usize, cluster: usize) -> bool {
         viewer != cluster
             && self
-                .lost
-                .is_some_and(|lost| lost == viewer || lost == cluster)
+                .disconnected
+                .is_some_and(|disconnected| disconnected == viewer || disconnected == cluster)
     }
 
-    /// Every member, seen from every cluster.
-    fn seen(&self) -> impl Iterator<Item = (usize, &Member)> {
+    /// Returns all pairs of a viewing cluster and a member.
+    fn views_of_members(&self) -> impl Iterator<Item = (usize, &Member)> {
         (0..CLUSTERS.len())
             .flat_map(|viewer| self.members.iter().map(move |member| (viewer, member)))
     }

@@ -1,15 +1,16 @@
-//! Real databases, one cluster each over three Kubernetes clusters, found by one name.
+//! Real databases: one database cluster over three Kubernetes clusters, with members that discover each other by one
+//! name.
 //!
 //! Index:
 //!
-//! - `plan`: who has which address
-//! - `clusters`: three clusters on one bridge, each with gateway, kube-proxy, CoreDNS and global-dns
-//! - `mirrors`: what each of them sees of the others, as objects of an API server or of a file
-//! - `etcd`: forms by SRV discovery, survives the loss of a cluster, takes a fourth member in
+//! - `plan`: the addresses of clusters, Services and members
+//! - `clusters`: three clusters on one bridge, each with gateway, simulated kube-proxy, CoreDNS and global-dns
+//! - `mirrors`: the objects in each cluster, for an API server or a manifest file
+//! - `etcd`: forms by SRV discovery, survives the loss of a cluster, adds a fourth member
 //! - `nats`: one route to one name
 //!
-//! The clusters have the same pod addresses, and none of them is routed anywhere: a member reaches another one by its
-//! synthetic cluster IP or not at all.
+//! The clusters have the same pod addresses, without routes between them. A member can reach a member of another
+//! cluster only at its synthetic cluster IP.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +28,7 @@ mod mirrors;
 mod nats;
 mod plan;
 
-use support::networks::in_a_network_of_its_own;
+use support::networks::in_new_network;
 use support::steps::Steps;
 
 use crate::clusters::Clusters;
@@ -35,15 +36,15 @@ use crate::plan::WEST;
 
 #[test]
 #[ignore = "needs a real API server, root, etcd and NATS"]
-fn databases_form_one_cluster_over_three() {
-    in_a_network_of_its_own(|| {
+fn databases_form_one_cluster_over_three_kubernetes_clusters() {
+    in_new_network(|| {
         let mut steps = Steps::new("databases over three clusters");
         let mut clusters = None;
-        steps.needed(
-            "three_clusters_see_each_other_by_synthetic_addresses",
+        steps.prerequisite(
+            "three_clusters_resolve_each_other_to_synthetic_addresses",
             || {
                 let started = clusters.insert(Clusters::start()?);
-                started.with_logs(started.names_are_the_same_and_addresses_are_not())
+                started.with_logs(started.check_names_and_addresses())
             },
         );
         let Some(clusters) = &mut clusters else {
@@ -51,34 +52,35 @@ fn databases_form_one_cluster_over_three() {
         };
         let (mut etcd, mut nats) = (etcd::Etcd::default(), nats::Nats::default());
         let mut step = |fact: &str, check: &mut dyn FnMut(&mut Clusters) -> anyhow::Result<()>| {
-            steps.needed(fact, || {
+            steps.prerequisite(fact, || {
                 let checked = check(clusters);
                 clusters.with_logs(checked)
             });
         };
-        step("etcd_elects_a_leader_and_takes_writes", &mut |clusters| {
+        step("etcd_elects_a_leader_and_accepts_writes", &mut |clusters| {
             etcd.form(clusters)
         });
-        step("nats_routes_go_to_every_member", &mut |clusters| {
+        step("nats_has_routes_between_all_members", &mut |clusters| {
             nats.form(clusters)
         });
         step(
-            "a_lost_cluster_leaves_the_answer_and_keeps_its_names",
-            &mut |clusters| clusters.lose(WEST),
+            "lost_cluster_is_omitted_from_the_answer_and_keeps_its_names",
+            &mut |clusters| clusters.disconnect(WEST),
         );
-        step("etcd_goes_on_without_the_lost_cluster", &mut |clusters| {
-            etcd.go_on_without_west(clusters)
-        });
-        step("a_cluster_that_is_back_joins_the_answer", &mut |clusters| {
-            clusters.find()
-        });
-        step("etcd_and_nats_are_whole_again", &mut |clusters| {
-            etcd.is_whole_again(clusters)?;
-            nats.is_whole(clusters)
+        step("etcd_continues_without_the_lost_cluster", &mut |clusters| {
+            etcd.check_without_west(clusters)
         });
         step(
-            "a_fourth_member_joins_etcd_and_no_flag_changes",
-            &mut |clusters| etcd.take_a_fourth_member_in(clusters),
+            "recovered_cluster_is_added_to_the_answer",
+            &mut |clusters| clusters.reconnect(),
+        );
+        step("etcd_and_nats_are_complete_again", &mut |clusters| {
+            etcd.check_recovery(clusters)?;
+            nats.check_routes(clusters)
+        });
+        step(
+            "fourth_member_joins_etcd_without_a_flag_change",
+            &mut |clusters| etcd.add_fourth_member(clusters),
         );
         steps.finish();
     });

@@ -1,14 +1,14 @@
-//! What a cluster sees of itself and of the others: its own Services as Kubernetes makes them, the others' as Linkerd
-//! mirrors them.
+//! The objects in a cluster: its own Services as in Kubernetes, and the mirrors of other clusters as Linkerd writes
+//! them.
 
 use serde_json::{Value, json};
 use support::objects::{Gateway, Local, Manifest, Mirror, local, mirror, pod_status};
 
 use crate::plan::{CLUSTERS, Member, NAMESPACE, SERVICES, Service};
 
-/// What one cluster sees: which members there are, and whose gateway is down.
+/// The state from the view of one cluster: the members, and the gateways that are down.
 pub struct View<'v> {
-    /// The index of the cluster that looks.
+    /// The index of the viewing cluster.
     pub viewer: usize,
     pub members: &'v [Member],
     pub is_down: [bool; CLUSTERS.len()],
@@ -17,7 +17,7 @@ pub struct View<'v> {
 // === impl View ===
 
 impl View<'_> {
-    /// As a file, which needs no API server.
+    /// Returns the objects as a manifest file, for a cluster without API server.
     pub fn manifest(&self) -> String {
         let own = SERVICES.iter().map(|service| {
             let mut own = Manifest::from(self.local(service));
@@ -28,7 +28,7 @@ impl View<'_> {
         own.chain(mirrors).collect::<Manifest>().list()
     }
 
-    /// As objects of an API server, whose controllers make the slices: of the pods, and of the mirrors' Endpoints.
+    /// Returns the objects for an API server. Its controllers write the slices of pods and of the mirrors' Endpoints.
     pub fn objects(&self) -> Vec<Value> {
         let own = SERVICES.iter().map(|service| {
             let mut own = self.own_service(service);
@@ -39,7 +39,7 @@ impl View<'_> {
         own.chain(mirrors).collect()
     }
 
-    /// The pods of this cluster, each with the status that a kubelet would report.
+    /// Returns the pods of the viewing cluster, each with the status that a kubelet would report.
     pub fn pods(&self, is_ready: bool) -> Vec<(Value, Value)> {
         let own = self.members.iter();
         let own = own.filter(|member| member.cluster == self.viewer);
@@ -56,7 +56,8 @@ impl View<'_> {
         object
     }
 
-    /// Kubernetes calls every endpoint ready where not-ready addresses are published.
+    /// Returns a Service of the viewing cluster. Every endpoint is ready, because the Service publishes not-ready
+    /// addresses.
     fn local(&self, service: &Service) -> Local {
         let own = self.members.iter();
         let own = own.filter(|member| member.is_of(service, self.viewer));

@@ -1,9 +1,9 @@
-//! NATS: three servers with one route each, to the one name.
+//! NATS: three servers, each with one route to the same name.
 //!
-//! `pool_size: -1` is one connection per route. With the pools that are NATS's default since 2.10, every connection of
-//! a pool looks the route's name up by itself and takes one of its addresses by chance, so that a pool may stay
-//! incomplete for ever and messages of some accounts are lost, although every server lists routes to every other one.
-//! That is so for any name with several addresses.
+//! `pool_size: -1` means one connection per route. Since 2.10, NATS uses route pools by default. Every connection of a
+//! pool resolves the name itself and takes a random address. The pool may therefore stay incomplete, and messages of
+//! some accounts are lost, although every server lists routes to all others. This affects every name with several
+//! addresses.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,23 +14,23 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use support::commands::tool;
+use support::output::print_line;
 use support::process::Process;
-use support::say::say;
 use support::wait::eventually;
 
-use crate::clusters::{Clusters, PATIENCE};
+use crate::clusters::{Clusters, TIMEOUT};
 use crate::plan::{CLUSTERS, EAST, Member, NAMESPACE, NATS, NORTH, WEST};
 
-/// How long a server may be silent before the next attempt.
+/// Maximum time without data from a server before the next attempt.
 const SILENCE: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 pub struct Nats {
-    /// Where its processes are among those of all databases.
+    /// Indexes into [`Clusters::databases`].
     processes: Vec<usize>,
 }
 
-/// A client, as simple as the protocol is.
+/// A minimal NATS client.
 struct Client {
     stream: BufReader<TcpStream>,
 }
@@ -43,25 +43,27 @@ impl Nats {
         for cluster in [EAST, WEST, NORTH] {
             self.start(clusters, cluster)?;
         }
-        self.is_whole(clusters)?;
+        self.check_routes(clusters)?;
         let took = started.elapsed().as_secs_f64();
-        say(&format!("nats: routes between all three after {took:.1} s"));
+        print_line(&format!(
+            "nats: routes between all three servers after {took:.1} s"
+        ));
         Ok(())
     }
 
-    /// Every server has routes to both others, and what one is told the others hear.
-    pub fn is_whole(&self, clusters: &mut Clusters) -> Result<()> {
+    /// Asserts that every server has routes to both others, and that messages arrive at the others.
+    pub fn check_routes(&self, clusters: &mut Clusters) -> Result<()> {
         for cluster in [EAST, WEST, NORTH] {
             let others: BTreeSet<String> = [EAST, WEST, NORTH]
                 .into_iter()
                 .filter(|&other| other != cluster)
                 .map(|other| name_of(member(other)))
                 .collect();
-            eventually("routes to both others", PATIENCE, || {
+            eventually("routes to both others", TIMEOUT, || {
                 for &index in &self.processes {
                     clusters.databases[index].check()?;
                 }
-                let page = routez(cluster)?;
+                let page = read_routes(cluster)?;
                 let routes = page["routes"].as_array().context("no list of routes")?;
                 let names: BTreeSet<String> = routes
                     .iter()
@@ -73,18 +75,18 @@ impl Nats {
             })?;
         }
         for (from, to) in [(EAST, WEST), (WEST, NORTH), (NORTH, EAST)] {
-            let (mut speaker, mut listener) = (Client::connect(from)?, Client::connect(to)?);
-            listener.say("SUB news 1")?;
-            // The servers tell each other of the listener in their own time.
-            eventually("a message", PATIENCE, || {
-                speaker.say("PUB news 5\r\nhello")?;
-                listener.hear("MSG news 1 5")
+            let (mut publisher, mut subscriber) = (Client::connect(from)?, Client::connect(to)?);
+            subscriber.send("SUB news 1")?;
+            // Servers propagate a subscription with a delay.
+            eventually("a message", TIMEOUT, || {
+                publisher.send("PUB news 5\r\nhello")?;
+                subscriber.expect_line("MSG news 1 5")
             })?;
         }
         Ok(())
     }
 
-    /// Starts a server. But for its own name and addresses, every server has the same settings.
+    /// Starts a server. All servers have the same settings, except for name and addresses.
     fn start(&mut self, clusters: &mut Clusters, cluster: usize) -> Result<()> {
         let member = member(cluster);
         let (name, pod) = (name_of(member), member.pod_address());
@@ -98,7 +100,7 @@ impl Nats {
                 member.global_name()
             ),
         )?;
-        let mut command = clusters.pod(cluster, &tool("nats-server")?)?;
+        let mut command = clusters.pod_command(cluster, &tool("nats-server")?)?;
         command.arg("-c").arg(&file);
         self.processes.push(clusters.databases.len());
         let process = Process::start(name, command)?;
@@ -119,7 +121,7 @@ fn name_of(member: Member) -> String {
     format!("{}.{}", member.host(), CLUSTERS[member.cluster].name)
 }
 
-/// Where the test, which is in `east`, finds a server.
+/// Returns the address of a server in `east`, where the test runs.
 fn address(cluster: usize, port: u16) -> Result<SocketAddr> {
     Ok(SocketAddr::new(
         member(cluster).address_in(EAST).parse()?,
@@ -127,15 +129,17 @@ fn address(cluster: usize, port: u16) -> Result<SocketAddr> {
     ))
 }
 
-/// A server's own list of its routes.
-fn routez(cluster: usize) -> Result<Value> {
+/// Reads the list of routes of a server.
+fn read_routes(cluster: usize) -> Result<Value> {
     let mut stream = TcpStream::connect(address(cluster, 8222)?)?;
     stream.set_read_timeout(Some(SILENCE))?;
-    // Of an older version of HTTP, in which there are no chunks.
+    // HTTP/1.0, because it has no chunked encoding.
     stream.write_all(b"GET /routez HTTP/1.0\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
-    let (_, body) = text.split_once("\r\n\r\n").context("no HTTP")?;
+    let (_, body) = text
+        .split_once("\r\n\r\n")
+        .context("the response is not HTTP")?;
     Ok(serde_json::from_str(body)?)
 }
 
@@ -151,20 +155,24 @@ impl Client {
         let mut info = String::new();
         client.stream.read_line(&mut info)?;
         ensure!(info.starts_with("INFO "), "{info}");
-        client.say("CONNECT {\"verbose\":false}")?;
+        client.send("CONNECT {\"verbose\":false}")?;
         Ok(client)
     }
 
-    /// Says something, and waits until the server has taken it.
-    fn say(&mut self, line: &str) -> Result<()> {
+    /// Sends a line, and waits until the server has processed it.
+    fn send(&mut self, line: &str) -> Result<()> {
         write!(self.stream.get_mut(), "{line}\r\nPING\r\n")?;
-        self.hear("PONG")
+        self.expect_line("PONG")
     }
 
-    fn hear(&mut self, wanted: &str) -> Result<()> {
+    /// Reads a line, and asserts its text.
+    fn expect_line(&mut self, expected: &str) -> Result<()> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
-        ensure!(line.trim_end() == wanted, "{line:?} instead of {wanted}");
+        ensure!(
+            line.trim_end() == expected,
+            "received {line:?}, expected {expected}"
+        );
         Ok(())
     }
 }

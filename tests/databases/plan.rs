@@ -1,10 +1,10 @@
-//! Who has which address: clusters, Services, members, and the rules that lead from one to another.
+//! The addresses of clusters, Services and members, and the packet filter rules between them.
 
-/// One of the clusters.
+/// A cluster.
 #[derive(Debug)]
 pub struct Site {
     pub name: &'static str,
-    /// The only address of it that the others reach.
+    /// The only address that other clusters can reach.
     pub gateway: &'static str,
 }
 
@@ -26,7 +26,7 @@ pub const CLUSTERS: [Site; 3] = [
     },
 ];
 
-/// Their numbers.
+/// The indexes of all clusters.
 pub const ALL: [usize; 3] = [EAST, WEST, NORTH];
 
 pub const NAMESPACE: &str = "prod";
@@ -35,13 +35,13 @@ pub const NAMESPACE: &str = "prod";
 #[derive(Debug, PartialEq, Eq)]
 pub struct Service {
     pub name: &'static str,
-    /// Name and number of each port, the same on Service and pod.
+    /// Name and number of each port. Service and pod have the same ports.
     pub port_numbers: &'static [(&'static str, u16)],
-    /// The last octet of its first pod's address.
+    /// The last octet of the address of the first pod.
     first: u8,
 }
 
-// The old etcd asks for the name with `-ssl`, and for no other unless that exists.
+// Old versions of etcd query the SRV name with `-ssl`, and the other name only if the first one exists.
 pub const ETCD: Service = Service {
     name: "etcd",
     port_numbers: &[("etcd-server-ssl", 2380), ("etcd-client", 2379)],
@@ -59,11 +59,11 @@ pub const SERVICES: [Service; 2] = [ETCD, NATS];
 pub struct Member {
     pub service: &'static Service,
     pub cluster: usize,
-    /// Its number within its StatefulSet.
+    /// The ordinal in the StatefulSet.
     pub ordinal: u8,
 }
 
-/// CoreDNS and global-dns of a cluster, at the cluster IPs that the recipes name.
+/// The cluster IPs of CoreDNS and global-dns, as in the recipes.
 pub const CLUSTER_DNS: &str = "10.96.0.10";
 pub const GLOBAL_DNS: &str = "10.96.0.53";
 
@@ -81,7 +81,7 @@ impl Member {
         format!("{}-{}", self.service.name, self.ordinal)
     }
 
-    /// The same name in every cluster.
+    /// Returns the global name, which is the same in every cluster.
     pub fn global_name(&self) -> String {
         let (cluster, service) = (CLUSTERS[self.cluster].name, self.service.name);
         format!("{}.{cluster}.{service}.{NAMESPACE}.global", self.host())
@@ -95,7 +95,7 @@ impl Member {
         format!("10.244.0.{}", self.number())
     }
 
-    /// Where another cluster finds it.
+    /// Returns the synthetic cluster IP of the member in another cluster.
     pub fn synthetic_address(&self, viewer: usize) -> String {
         format!(
             "10.96.{}.{}",
@@ -104,7 +104,7 @@ impl Member {
         )
     }
 
-    /// Its pod address at home, its synthetic address elsewhere.
+    /// Returns the pod address in the member's own cluster, the synthetic address in others.
     pub fn address_in(&self, viewer: usize) -> String {
         if viewer == self.cluster {
             self.pod_address()
@@ -117,13 +117,13 @@ impl Member {
         self.service.first + self.ordinal
     }
 
-    /// Linkerd's gateway tells services apart by what the client's proxy says; here each port has one of its own.
+    /// Returns the gateway port for a port of the member. Linkerd's proxies name the service instead, over one port.
     pub fn gateway_port(&self, port: usize) -> usize {
         20_000 + 10 * usize::from(self.number()) + port
     }
 }
 
-/// kube-proxy, as far as DNS goes, and a gateway that lets nothing in yet. Members add their rules.
+/// Returns the rules of kube-proxy for DNS, and of a gateway that drops all packets. Members add their rules.
 pub fn rules(site: &Site) -> String {
     let gateway = site.gateway;
     format!(
@@ -138,7 +138,7 @@ pub fn rules(site: &Site) -> String {
             chain prerouting {{
                 type nat hook prerouting priority -100
             }}
-            # The member sees the gateway of its own cluster, as it does behind a proxy.
+            # The member sees the gateway of its own cluster as the client, as behind a proxy.
             chain source {{
                 type nat hook input priority 100
                 iifname eth0 ct status dnat snat to 10.244.0.1

@@ -1,8 +1,9 @@
-//! `check` against a real API server with RBAC on, and through a real CoreDNS.
+//! The command `check` with a real API server with RBAC, and through a real CoreDNS.
 //!
-//! The user `doctor` has what each step grants. RBAC takes a moment to follow a change, so what is awaited is the line.
+//! Each step grants permissions to the user `doctor`. RBAC applies a change with a delay, so the steps wait for the
+//! expected line.
 
-mod front;
+mod forwarder;
 mod objects;
 
 use std::collections::BTreeMap;
@@ -14,116 +15,117 @@ use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::commands::global_dns;
 use support::objects::namespace;
+use support::output::print_line;
 use support::ports::free_port;
 use support::process;
-use support::say::say;
 use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
 
-use crate::clusters_come_and_go::state_after_the_recordings;
-use front::{Front, shipped, stanza};
+use crate::linked_clusters::state_after_recordings;
+use forwarder::{Forwarder, shipped, stanza};
 use objects::{
-    binding, failing_link, grant, link, link_definition, needed, odd_service, plain_service,
+    binding, failing_link, grant, link, link_definition, needed_rules, odd_service, plain_service,
     probe_service,
 };
 
-/// How long a line may take to follow a grant, on a busy machine.
-const FOLLOW: Duration = Duration::from_secs(60);
+/// Maximum time from a grant to the expected line, on a busy machine.
+const GRANT_TIMEOUT: Duration = Duration::from_secs(60);
 const START: Duration = Duration::from_secs(30);
 const USER: &str = "doctor";
 const CLUSTERS: [&str; 3] = ["east", "west", "north"];
 
-/// What `check` printed, and its exit code.
+/// The report of `check` and its exit code.
 #[derive(Debug)]
-struct Checkup {
+struct CheckRun {
     report: Value,
     code: Option<i32>,
 }
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
-    steps.step(
-        "check_without_the_kind_of_links_does_not_check_them",
-        || links_are_not_known(cluster),
-    );
-    steps.step(
-        "check_is_green_with_what_the_chart_grants_and_links",
-        || healthy_is_green(cluster),
-    );
-    steps.step(
-        "check_tells_what_links_labels_and_lists_of_headless_mirrors_say",
-        || links_labels_and_lists_are_read(cluster),
-    );
-    steps.step("check_names_each_verb_that_is_missing", || {
-        each_verb_is_missed(cluster)
+    steps.step("check_skips_links_if_their_kind_is_unknown", || {
+        check_unknown_links(cluster)
     });
     steps.step(
-        "check_asks_for_permissions_in_the_watched_namespace_alone",
-        || one_namespace_is_enough(cluster),
+        "check_is_green_with_the_permissions_of_the_chart_and_links",
+        || check_healthy_cluster(cluster),
     );
     steps.step(
-        "check_warns_an_administrator_of_too_many_permissions",
-        || administrator_has_more(cluster),
+        "check_reports_failures_in_links_labels_and_host_lists",
+        || check_links_labels_and_lists(cluster),
     );
-    steps.step("check_finds_the_mirrors_of_a_link_that_was_removed", || {
-        orphans_are_found(cluster)
+    steps.step("check_reports_each_missing_verb", || {
+        check_each_missing_verb(cluster)
     });
     steps.step(
-        "check_without_permission_to_read_links_does_not_check_them",
-        || links_may_not_be_read(cluster),
+        "check_requires_permissions_only_in_the_watched_namespaces",
+        || check_one_namespace(cluster),
     );
     steps.step(
-        "check_tells_a_zone_that_coredns_forwards_from_one_that_it_does_not",
-        || coredns_forwards_or_not(cluster),
+        "check_warns_about_unneeded_permissions_of_an_administrator",
+        || check_administrator(cluster),
     );
+    steps.step("check_reports_mirrors_of_a_removed_link", || {
+        check_orphans(cluster)
+    });
+    steps.step("check_skips_links_without_permission_to_read_them", || {
+        check_unreadable_links(cluster)
+    });
+    steps.step("check_reports_whether_coredns_forwards_the_zone", || {
+        check_coredns_forwarding(cluster)
+    });
 }
 
-fn links_are_not_known(cluster: &Cluster) -> Result<()> {
-    cluster.become_state(&state_after_the_recordings()?)?;
-    grant(cluster, &needed(), true)?;
-    let checkup = Checkup::wait(cluster, &[], |checkup| {
-        checkup.has(
+fn check_unknown_links(cluster: &Cluster) -> Result<()> {
+    cluster.apply_state(&state_after_recordings()?)?;
+    grant(cluster, &needed_rules(), true)?;
+    let run = CheckRun::run_until(cluster, &[], |run| {
+        run.check_line(
             "yellow",
             "orphaned-mirrors",
-            "orphaned mirrors: not checked, this API server knows no Links",
+            "orphaned mirrors: not checked, this API server does not define Links",
         )
     })?;
-    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    ensure!(run.code == Some(0), "{run:#?}");
     Ok(())
 }
 
-fn healthy_is_green(cluster: &Cluster) -> Result<()> {
-    let front = Front::forwarding_to_a_server(cluster)?;
+fn check_healthy_cluster(cluster: &Cluster) -> Result<()> {
+    let forwarder = Forwarder::with_server(cluster)?;
     cluster.put(&link_definition())?;
     for name in CLUSTERS {
-        // The kind is served a moment after its definition is written.
-        eventually("Links to be known", FOLLOW, || cluster.put(&link(name)))?;
+        // The API server serves the kind with a delay after its definition is written.
+        eventually("the kind Link", GRANT_TIMEOUT, || cluster.put(&link(name)))?;
     }
     cluster.put(&namespace("linkerd-multicluster"))?;
     cluster.put(&probe_service())?;
-    // Somebody has decided which ports of the recorded `nginx` are opaque.
+    // An annotation on the recorded `nginx` sets its opaque ports.
     for mut mirror in headless_mirrors()? {
         mirror["metadata"]["annotations"]["config.linkerd.io/opaque-ports"] = json!("26257");
         cluster.put(&mirror)?;
     }
-    let flags = [front.server_flag(), front.resolver_flag(), front.api_flag()];
-    let checkup = Checkup::wait(cluster, &flags, |checkup| {
+    let flags = [
+        forwarder.server_flag(),
+        forwarder.resolver_flag(),
+        forwarder.api_flag(),
+    ];
+    let run = CheckRun::run_until(cluster, &flags, |run| {
         ensure!(
-            checkup.report["yellow"] == 0 && checkup.report["red"] == 0,
-            "{checkup:#?}"
+            run.report["yellow"] == 0 && run.report["red"] == 0,
+            "{run:#?}"
         );
         Ok(())
     })?;
-    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    ensure!(run.code == Some(0), "{run:#?}");
     for (check, sentence) in [
         ("api-server", "the API server answers"),
-        ("permissions", "may list services in all namespaces"),
-        ("permissions", "may watch services in all namespaces"),
-        ("permissions", "may list endpointslices in all namespaces"),
-        ("permissions", "may watch endpointslices in all namespaces"),
+        ("permissions", "can list services in all namespaces"),
+        ("permissions", "can watch services in all namespaces"),
+        ("permissions", "can list endpointslices in all namespaces"),
+        ("permissions", "can watch endpointslices in all namespaces"),
         (
             "more-permissions",
-            "may change no Services or EndpointSlices, read no Secrets and start no Pods",
+            "cannot change Services or EndpointSlices, read Secrets or start Pods",
         ),
         (
             "mirrors",
@@ -133,7 +135,7 @@ fn healthy_is_green(cluster: &Cluster) -> Result<()> {
         ("orphaned-mirrors", "every mirror's cluster has a Link"),
         (
             "identity",
-            "the server has seen no mirror become one of something else",
+            "the server has seen no mirror change its service",
         ),
         (
             "endpoint-mirrors",
@@ -141,28 +143,28 @@ fn healthy_is_green(cluster: &Cluster) -> Result<()> {
         ),
         (
             "versions",
-            "Linkerd's multicluster extension by linkerd/helm edge-26.8.3",
+            "Linkerd multicluster extension linkerd/helm edge-26.8.3",
         ),
     ] {
-        checkup.has("green", check, sentence)?;
+        run.check_line("green", check, sentence)?;
     }
-    let versions = checkup.sentences("green", "versions");
+    let versions = run.sentences("green", "versions");
     ensure!(
         versions.iter().any(|one| one.starts_with("Kubernetes v")),
         "{versions:?}"
     );
-    say(&format!(
+    print_line(&format!(
         "check: {}",
-        checkup.sentences("green", "forwarding").join("; ")
+        run.sentences("green", "forwarding").join("; ")
     ));
     Ok(())
 }
 
-/// The headless mirrors of `nginx`, as the recordings have them.
+/// Returns the headless mirrors of `nginx` in the recordings.
 fn headless_mirrors() -> Result<Vec<Value>> {
-    let written = state_after_the_recordings()?.into_iter();
+    let written = state_after_recordings()?.into_iter();
     let services = written.filter(|event| event.kind() == "Service");
-    // Of an object that changed, the last version.
+    // The last version of an object that changed.
     let last: BTreeMap<String, Value> = services
         .map(|event| (event.name().to_owned(), event.object))
         .filter(|(_, object)| object["spec"]["clusterIP"] == "None")
@@ -170,40 +172,40 @@ fn headless_mirrors() -> Result<Vec<Value>> {
     Ok(last.into_values().collect())
 }
 
-fn links_labels_and_lists_are_read(cluster: &Cluster) -> Result<()> {
+fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
     cluster.delete(&link("west"))?;
     cluster.put(&failing_link())?;
     cluster.put(&plain_service())?;
     cluster.put(&odd_service())?;
-    // The mirror goes, and what Linkerd listed stays.
-    let lost = state_after_the_recordings()?.into_iter();
+    // The mirror is deleted, but its host stays in Linkerd's list.
+    let lost = state_after_recordings()?.into_iter();
     let mut lost =
         lost.filter(|event| event.kind() == "Service" && event.name() == "nginx-set-0-east");
     let lost = lost.next().context("recording 10 has changed")?;
     cluster.delete(&lost.object)?;
-    let checkup = Checkup::wait(
+    let run = CheckRun::run_until(
         cluster,
         &["--default-namespace=nowhere".to_owned()],
-        |checkup| {
+        |run| {
             let start = "namespaces that do not exist here: 'nowhere', of web in cluster 'west'";
-            checkup.has("yellow", "namespaces", start)?;
+            run.check_line("yellow", "namespaces", start)?;
             let sentence =
                 "1 host without endpoint mirror: Service/default/nginx-east lists nginx-set-0";
-            checkup.has("yellow", "endpoint-mirrors", sentence)
+            run.check_line("yellow", "endpoint-mirrors", sentence)
         },
     )?;
     let sentence =
-        "Links report that mirroring fails: default/web of cluster 'west' (Error: as it says)";
-    checkup.has("yellow", "link-status", sentence)?;
-    let sentence = "1 object left out for the value of label mirror.linkerd.io/mirrored-service: \
+        "Links report that mirroring fails: default/web of cluster 'west' (Error: example message)";
+    run.check_line("yellow", "link-status", sentence)?;
+    let sentence = "1 object ignored because of its label mirror.linkerd.io/mirrored-service: \
                     Service/default/odd-east ('True')";
-    checkup.has("yellow", "mirror-labels", sentence)?;
-    // An administrator may list namespaces: `check` names the wrong one of a flag.
+    run.check_line("yellow", "mirror-labels", sentence)?;
+    // An administrator may list namespaces, so `check` reports the wrong one in a flag.
     let flags = ["--default-namespace=nowere", "--short-name=nginx=default"].map(str::to_owned);
-    let by_admin = Checkup::by(cluster, "admin", &flags)?;
+    let admin_run = CheckRun::run_as(cluster, "admin", &flags)?;
     let sentence = "namespaces that do not exist here: 'nowere', which a flag names, 'nowhere', of web in cluster 'west'";
-    by_admin.has("yellow", "namespaces", sentence)?;
-    // A Service that no watch selects is found by the command, with the rights of serve.
+    admin_run.check_line("yellow", "namespaces", sentence)?;
+    // `explain` reads a Service that no watch selects, with the permissions of `serve`.
     let mut explain = global_dns(&["explain", "plain.default.global", "--context", USER]);
     let text = process::run(explain.arg("--kubeconfig").arg(&cluster.kubeconfig)).stdout;
     let note = "Service/default/plain of this cluster is not headless";
@@ -213,41 +215,41 @@ fn links_labels_and_lists_are_read(cluster: &Cluster) -> Result<()> {
     }
     cluster.delete(&failing_link())?;
     cluster.put(&link("west"))?;
-    cluster.become_state(&state_after_the_recordings()?)
+    cluster.apply_state(&state_after_recordings()?)
 }
 
-fn each_verb_is_missed(cluster: &Cluster) -> Result<()> {
+fn check_each_missing_verb(cluster: &Cluster) -> Result<()> {
     for (index, (group, resource)) in [("", "services"), ("discovery.k8s.io", "endpointslices")]
         .into_iter()
         .enumerate()
     {
         for (verb, rest) in [("list", "watch"), ("watch", "list")] {
-            let mut rules = needed();
+            let mut rules = needed_rules();
             rules[index] = json!({"apiGroups": [group], "resources": [resource], "verbs": [rest]});
             grant(cluster, &rules, true)?;
-            let sentence = format!("may not {verb} {resource} in all namespaces");
-            let checkup = Checkup::wait(cluster, &[], |checkup| {
-                let red = checkup.of_health("red");
-                ensure!(red == [format!("permissions: {sentence}")], "{checkup:#?}");
+            let sentence = format!("cannot {verb} {resource} in all namespaces");
+            let run = CheckRun::run_until(cluster, &[], |run| {
+                let red = run.lines_with_health("red");
+                ensure!(red == [format!("permissions: {sentence}")], "{run:#?}");
                 Ok(())
             })?;
-            ensure!(checkup.code == Some(1), "{checkup:#?}");
+            ensure!(run.code == Some(1), "{run:#?}");
         }
     }
-    grant(cluster, &needed(), true)?;
-    let checkup = Checkup::wait(cluster, &[], |checkup| {
-        ensure!(checkup.of_health("red").is_empty(), "{checkup:#?}");
+    grant(cluster, &needed_rules(), true)?;
+    let run = CheckRun::run_until(cluster, &[], |run| {
+        ensure!(run.lines_with_health("red").is_empty(), "{run:#?}");
         Ok(())
     })?;
-    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    ensure!(run.code == Some(0), "{run:#?}");
     Ok(())
 }
 
-fn one_namespace_is_enough(cluster: &Cluster) -> Result<()> {
+fn check_one_namespace(cluster: &Cluster) -> Result<()> {
     cluster.delete(&binding())?;
     let metadata = json!({"name": "doctor", "namespace": "default"});
     cluster.put(&json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": needed(),
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": needed_rules(),
     }))?;
     let role_binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
@@ -255,71 +257,64 @@ fn one_namespace_is_enough(cluster: &Cluster) -> Result<()> {
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
     });
     cluster.put(&role_binding)?;
-    let checkup = Checkup::wait(cluster, &["--namespace=default".to_owned()], |checkup| {
-        checkup.has(
+    let run = CheckRun::run_until(cluster, &["--namespace=default".to_owned()], |run| {
+        run.check_line(
             "green",
             "permissions",
-            "may list services in namespace default",
+            "can list services in namespace default",
         )?;
-        let text = "may change no Services or EndpointSlices, read no Secrets and start no Pods";
-        checkup.has("green", "more-permissions", text)?;
-        checkup.has(
+        let text = "cannot change Services or EndpointSlices, read Secrets or start Pods";
+        run.check_line("green", "more-permissions", text)?;
+        run.check_line(
             "green",
             "mirrors",
             "3 headless mirrors of 3 clusters (east, north, west) with 9 endpoints",
         )
     })?;
-    ensure!(checkup.code == Some(0), "{checkup:#?}");
-    // The same user lacks everything else.
-    let checkup = Checkup::wait(
-        cluster,
-        &["--namespace=default,shop".to_owned()],
-        |checkup| {
-            checkup.has(
-                "red",
-                "permissions",
-                "may not watch endpointslices in namespace shop",
-            )
-        },
-    )?;
-    ensure!(checkup.code == Some(1), "{checkup:#?}");
+    ensure!(run.code == Some(0), "{run:#?}");
+    // The same user lacks permissions in other namespaces.
+    let run = CheckRun::run_until(cluster, &["--namespace=default,shop".to_owned()], |run| {
+        run.check_line(
+            "red",
+            "permissions",
+            "cannot watch endpointslices in namespace shop",
+        )
+    })?;
+    ensure!(run.code == Some(1), "{run:#?}");
     cluster.delete(&role_binding)?;
-    // What is needed in one namespace, granted in all.
-    grant(cluster, &needed(), true)?;
-    let checkup = Checkup::wait(cluster, &["--namespace=default".to_owned()], |checkup| {
-        let found = checkup.sentences("yellow", "more-permissions").join("");
+    // The permissions for one namespace are granted in all.
+    grant(cluster, &needed_rules(), true)?;
+    let run = CheckRun::run_until(cluster, &["--namespace=default".to_owned()], |run| {
+        let found = run.sentences("yellow", "more-permissions").join("");
         ensure!(
             found.contains("list services in all namespaces"),
-            "{checkup:#?}"
+            "{run:#?}"
         );
         Ok(())
     })?;
-    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    ensure!(run.code == Some(0), "{run:#?}");
     Ok(())
 }
 
-fn administrator_has_more(cluster: &Cluster) -> Result<()> {
-    let checkup = Checkup::by(cluster, "admin", &[])?;
-    let found = checkup.sentences("yellow", "more-permissions");
-    let start = "may do more than is needed: create deployments, create endpointslices, ";
-    ensure!(
-        found.len() == 1 && found[0].starts_with(start),
-        "{checkup:#?}"
-    );
-    ensure!(checkup.code == Some(0), "{checkup:#?}");
+fn check_administrator(cluster: &Cluster) -> Result<()> {
+    let run = CheckRun::run_as(cluster, "admin", &[])?;
+    let found = run.sentences("yellow", "more-permissions");
+    let start = "has more permissions than needed: create deployments, create endpointslices, ";
+    ensure!(found.len() == 1 && found[0].starts_with(start), "{run:#?}");
+    ensure!(run.code == Some(0), "{run:#?}");
     Ok(())
 }
 
-fn orphans_are_found(cluster: &Cluster) -> Result<()> {
+fn check_orphans(cluster: &Cluster) -> Result<()> {
     cluster.delete(&link("north"))?;
-    let sentence = "without a Link: cluster 'north' has 4 mirrors";
-    let checkup = Checkup::wait(cluster, &[], |checkup| {
-        checkup.has("yellow", "orphaned-mirrors", sentence)
+    let sentence = "mirrors without a Link: cluster 'north' has 4 mirrors";
+    let run = CheckRun::run_until(cluster, &[], |run| {
+        run.check_line("yellow", "orphaned-mirrors", sentence)
     })?;
-    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    ensure!(run.code == Some(0), "{run:#?}");
     cluster.put(&link("north"))?;
-    Checkup::wait(cluster, &[], |checkup| {
-        checkup.has(
+    CheckRun::run_until(cluster, &[], |run| {
+        run.check_line(
             "green",
             "orphaned-mirrors",
             "every mirror's cluster has a Link",
@@ -328,101 +323,104 @@ fn orphans_are_found(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-fn links_may_not_be_read(cluster: &Cluster) -> Result<()> {
-    grant(cluster, &needed(), false)?;
-    let checkup = Checkup::wait(cluster, &[], |checkup| {
-        let found = checkup.sentences("yellow", "orphaned-mirrors").join("");
+fn check_unreadable_links(cluster: &Cluster) -> Result<()> {
+    grant(cluster, &needed_rules(), false)?;
+    let run = CheckRun::run_until(cluster, &[], |run| {
+        let found = run.sentences("yellow", "orphaned-mirrors").join("");
         let start =
-            "orphaned mirrors: not checked, Links cannot be read: the API server says 403: ";
-        ensure!(found.starts_with(start), "{checkup:#?}");
+            "orphaned mirrors: not checked, cannot list Links: the API server returned 403: ";
+        ensure!(found.starts_with(start), "{run:#?}");
         Ok(())
     })?;
-    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    ensure!(run.code == Some(0), "{run:#?}");
     cluster.delete(&link_definition())?;
     Ok(())
 }
 
-fn coredns_forwards_or_not(cluster: &Cluster) -> Result<()> {
-    let forwards = Front::forwarding_to_a_server(cluster)?;
-    let dns = forwards.server.dns;
-    let ask = |resolver: SocketAddr| {
+fn check_coredns_forwarding(cluster: &Cluster) -> Result<()> {
+    let forwarder = Forwarder::with_server(cluster)?;
+    let dns = forwarder.server.dns;
+    let check = |resolver: SocketAddr| {
         let flags = [format!("--server={dns}"), format!("--resolver={resolver}")];
-        Checkup::wait(cluster, &flags, |checkup| {
-            let served = checkup.sentences("green", "server");
-            ensure!(served.len() == 1, "{checkup:#?}");
+        CheckRun::run_until(cluster, &flags, |run| {
+            let served = run.sentences("green", "server");
+            ensure!(served.len() == 1, "{run:#?}");
             Ok(())
         })
     };
-    let front = forwards.address;
-    let checkup = ask(front)?;
+    let coredns = forwarder.address;
+    let run = check(coredns)?;
     let sentence = format!(
-        "{front} forwards global. to the server: the same SOA record, and the same answer for nginx.default.global. A"
+        "{coredns} forwards global. to the server: the same SOA record, and the same answer for nginx.default.global. A"
     );
-    checkup.has("green", "forwarding", &sentence)?;
-    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    run.check_line("green", "forwarding", &sentence)?;
+    ensure!(run.code == Some(0), "{run:#?}");
 
-    // The Corefile of a cluster that was told nothing.
-    let without = Front::start(cluster, |front| {
+    // A Corefile without stanza for the zone.
+    let without = Forwarder::start(cluster, |address| {
         Ok(format!(
             "cluster.local:{} {{\n    bind {}\n    whoami\n}}\n",
-            front.port(),
-            front.ip()
+            address.port(),
+            address.ip()
         ))
     })?;
-    let checkup = ask(without.1)?;
+    let run = check(without.1)?;
     let sentence = format!(
-        "{} does not forward global. yet: it says REFUSED",
+        "{} does not forward global. yet: it returns REFUSED",
         without.1
     );
-    checkup.has("yellow", "forwarding", &sentence)?;
-    ensure!(checkup.code == Some(0), "{checkup:#?}");
+    run.check_line("yellow", "forwarding", &sentence)?;
+    ensure!(run.code == Some(0), "{run:#?}");
 
-    let nobody = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let astray = Front::start(cluster, |front| stanza(&shipped()?, front, nobody))?;
-    let checkup = ask(astray.1)?;
-    let sentence = format!("{} fails for global. alone: it says SERVFAIL", astray.1);
-    checkup.has("red", "forwarding", &sentence)?;
-    ensure!(checkup.code == Some(1), "{checkup:#?}");
-
-    // A server of ours that knows other endpoints, as another cluster's does.
-    let other = Server::ready_of_cluster(&cluster.kubeconfig, &["--exclude-cluster", "west"]);
-    let elsewhere = Front::start(cluster, |front| stanza(&shipped()?, front, other.dns))?;
-    let checkup = ask(elsewhere.1)?;
+    let unused = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let unreachable = Forwarder::start(cluster, |address| stanza(&shipped()?, address, unused))?;
+    let run = check(unreachable.1)?;
     let sentence = format!(
-        "{} answers otherwise than the server: nginx.default.global. A",
+        "{} fails only for global.: it returns SERVFAIL",
+        unreachable.1
+    );
+    run.check_line("red", "forwarding", &sentence)?;
+    ensure!(run.code == Some(1), "{run:#?}");
+
+    // A global-dns server with other endpoints, as in another cluster.
+    let other = Server::ready_of_cluster(&cluster.kubeconfig, &["--exclude-cluster", "west"]);
+    let elsewhere = Forwarder::start(cluster, |address| stanza(&shipped()?, address, other.dns))?;
+    let run = check(elsewhere.1)?;
+    let sentence = format!(
+        "{} and the server answer differently: nginx.default.global. A",
         elsewhere.1
     );
-    checkup.has("red", "forwarding", &sentence)?;
-    ensure!(checkup.code == Some(1), "{checkup:#?}");
+    run.check_line("red", "forwarding", &sentence)?;
+    ensure!(run.code == Some(1), "{run:#?}");
     Ok(())
 }
 
-// === impl Checkup ===
+// === impl CheckRun ===
 
-impl Checkup {
-    /// Runs the binary as a user.
-    fn by(cluster: &Cluster, user: &str, flags: &[String]) -> Result<Self> {
-        let flags_of_all = ["--output=json", "--cluster-name=hub", "--context", user];
-        let mut check = global_dns(&[&["check"], &flags_of_all[..]].concat());
+impl CheckRun {
+    /// Runs `check` as a user.
+    fn run_as(cluster: &Cluster, user: &str, flags: &[String]) -> Result<Self> {
+        let common_flags = ["--output=json", "--cluster-name=hub", "--context", user];
+        let mut check = global_dns(&[&["check"], &common_flags[..]].concat());
         check.arg("--kubeconfig").arg(&cluster.kubeconfig);
         let ended = process::run(check.args(flags));
         let report = serde_json::from_str(&ended.stdout);
         Ok(Self {
-            report: report.with_context(|| format!("check printed: {}", ended.said()))?,
+            report: report.with_context(|| format!("check printed no JSON: {}", ended.output()))?,
             code: ended.code,
         })
     }
 
-    /// Runs it as [`USER`], until it says what is awaited.
-    fn wait(
+    /// Runs `check` as [`USER`] until the condition is met.
+    fn run_until(
         cluster: &Cluster,
         flags: &[String],
-        awaited: impl Fn(&Self) -> Result<()>,
+        condition: impl Fn(&Self) -> Result<()>,
     ) -> Result<Self> {
-        eventually("check to say so", FOLLOW, || {
-            let checkup = Self::by(cluster, USER, flags)?;
-            awaited(&checkup)?;
-            Ok(checkup)
+        eventually("the expected report of check", GRANT_TIMEOUT, || {
+            let run = Self::run_as(cluster, USER, flags)?;
+            condition(&run)?;
+            Ok(run)
         })
     }
 
@@ -430,7 +428,7 @@ impl Checkup {
         self.report["checks"].as_array().into_iter().flatten()
     }
 
-    /// The sentences of one check that ended so.
+    /// Returns the sentences of one check with this health.
     fn sentences(&self, health: &str, check: &str) -> Vec<String> {
         let own = self.lines();
         let own = own.filter(|line| line["health"] == health && line["check"] == check);
@@ -438,20 +436,20 @@ impl Checkup {
             .collect()
     }
 
-    /// Every line that ended so: `check: sentence`.
-    fn of_health(&self, health: &str) -> Vec<String> {
+    /// Returns every line with this health as `check: sentence`.
+    fn lines_with_health(&self, health: &str) -> Vec<String> {
         let text = |line: &Value, field: &str| line[field].as_str().unwrap_or_default().to_owned();
         let own = self.lines().filter(|line| line["health"] == health);
         own.map(|line| format!("{}: {}", text(line, "check"), text(line, "sentence")))
             .collect()
     }
 
-    fn has(&self, health: &str, check: &str, sentence: &str) -> Result<()> {
+    fn check_line(&self, health: &str, check: &str, sentence: &str) -> Result<()> {
         let found = self
             .sentences(health, check)
             .iter()
             .any(|one| one == sentence);
-        ensure!(found, "no {health} '{sentence}' of {check}: {self:#?}");
+        ensure!(found, "no {health} line '{sentence}' of {check}: {self:#?}");
         Ok(())
     }
 }

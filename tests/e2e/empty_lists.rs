@@ -1,173 +1,186 @@
-//! An API server whose lists are suddenly empty: once, and again and again.
+//! An API server that suddenly returns empty lists, once and repeatedly.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
-use support::dig::missing;
+use support::dig::check_nxdomain;
 use support::http::Page;
 use support::objects;
-use support::observer::{Observer, Seen, addresses_of};
-use support::say::say;
+use support::observer::{Observation, Observer, addresses_of};
+use support::output::print_line;
 use support::server::Server;
-use support::standin::{Manner, StandIn};
+use support::standin::{Behavior, StandIn};
 use support::steps::Steps;
 use support::wait::eventually;
 
-use crate::clusters_come_and_go::{FOLLOW, PAUSE};
+use crate::linked_clusters::{ANSWER_TIMEOUT, PAUSE};
 
-/// More than ten, of which no list may drop most.
+/// More than ten services: the guard holds a list that removes most of them.
 const SERVICES: usize = 20;
-/// Few, of which a list may drop some.
+/// Few services: a list may remove some of them.
 const FEW: usize = 2;
-/// What is held is confirmed within this time, and a list takes a moment.
+/// Maximum time until a held list is confirmed.
 const CONFIRMATION: Duration = Duration::from_secs(30);
 const HELD: &str = "global_dns_held_lists";
 
 pub fn run(steps: &mut Steps) {
-    steps.step("an_empty_list_is_held_until_a_good_one_comes", good_again);
-    steps.step("an_empty_list_is_held_however_small_the_table_is", few);
     steps.step(
-        "an_empty_list_that_is_confirmed_is_applied",
-        really_all_gone,
+        "empty_list_is_held_until_a_good_list_arrives",
+        check_good_list_replaces_held_list,
     );
-    steps.step("an_empty_list_is_applied_at_once_without_a_guard", off);
+    steps.step("empty_list_is_held_with_few_services", check_few_services);
+    steps.step("confirmed_empty_list_is_applied", check_confirmed_list);
+    steps.step(
+        "empty_list_is_applied_at_once_without_shrink_guard",
+        check_without_guard,
+    );
 }
 
-fn good_again() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &mirrors(SERVICES))?;
+fn check_good_list_replaces_held_list() -> Result<()> {
+    let standin = StandIn::start(Behavior::Normal, &mirrors(SERVICES))?;
     let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "30s"]);
     let observers = observe(&server)?;
-    let never_lost = || {
-        watched(&standin)?;
-        standin.behave(Manner::ListsNothing);
+    let check_answers = || {
+        wait_for_watches(&standin)?;
+        standin.set_behavior(Behavior::EmptyLists);
         standin.lose_history();
-        is_held(&server, SERVICES)?;
-        // Events go on meanwhile.
+        wait_for_held_list(&server, SERVICES)?;
+        // Events are applied while the list is held.
         mirror(SERVICES + 1)
             .iter()
             .for_each(|object| standin.put(object));
-        eventually("an event to be followed", FOLLOW, || {
-            sees(&server, SERVICES + 1)
+        eventually("an answer after an event", ANSWER_TIMEOUT, || {
+            check_address(&server, SERVICES + 1)
         })?;
-        standin.behave(Manner::Good);
+        standin.set_behavior(Behavior::Normal);
         standin.lose_history();
-        // The second time that history is lost, lists wait for some seconds.
-        eventually("the good list", FOLLOW * 2, || {
+        // After the second loss of history, lists are delayed by some seconds.
+        eventually("the good list", ANSWER_TIMEOUT * 2, || {
             let held = server.try_metric(HELD)?;
             ensure!(held == 0.0, "{held} lists are held");
             Ok(())
         })?;
         for number in 1..=SERVICES + 1 {
-            sees(&server, number)?;
+            check_address(&server, number)?;
         }
         let Page { status, body: text } = server.readyz()?;
         ensure!(status == 200 && !text.contains("held"), "{status}: {text}");
-        seen(&observers)
+        check_histories(&observers)
     };
-    server.with_log(never_lost())
+    server.with_log(check_answers())
 }
 
-fn few() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &mirrors(FEW))?;
+fn check_few_services() -> Result<()> {
+    let standin = StandIn::start(Behavior::Normal, &mirrors(FEW))?;
     let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "30s"]);
     let observer = Observer::start(server.dns, &name(1), PAUSE)?;
-    let never_lost = || {
-        watched(&standin)?;
-        standin.behave(Manner::ListsNothing);
+    let check_answers = || {
+        wait_for_watches(&standin)?;
+        standin.set_behavior(Behavior::EmptyLists);
         standin.lose_history();
-        is_held(&server, FEW)?;
-        // What is left of the true list is no reason to hold it.
+        wait_for_held_list(&server, FEW)?;
+        // A list that removes one of the few services is not held.
         mirror(FEW)
             .iter()
-            .for_each(|object| standin.delete_quietly(object));
-        standin.behave(Manner::Good);
+            .for_each(|object| standin.delete_without_event(object));
+        standin.set_behavior(Behavior::Normal);
         standin.lose_history();
-        eventually("the good list", FOLLOW, || {
-            missing(server.dns, &name(FEW))?;
+        eventually("the good list", ANSWER_TIMEOUT, || {
+            check_nxdomain(server.dns, &name(FEW))?;
             let held = server.try_metric(HELD)?;
             ensure!(held == 0.0, "{held} lists are held");
             Ok(())
         })?;
-        observer.has_seen(&[Seen::addresses(&[&[&address(1)]])])
+        observer.check_history(&[Observation::addresses(&[&[&address(1)]])])
     };
-    server.with_log(never_lost())
+    server.with_log(check_answers())
 }
 
-fn really_all_gone() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &mirrors(SERVICES))?;
+fn check_confirmed_list() -> Result<()> {
+    let standin = StandIn::start(Behavior::Normal, &mirrors(SERVICES))?;
     let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "30s"]);
     let observer = Observer::start(server.dns, &name(1), PAUSE)?;
-    let gone = || {
-        watched(&standin)?;
-        standin.behave(Manner::ListsNothing);
+    let check_removal = || {
+        wait_for_watches(&standin)?;
+        standin.set_behavior(Behavior::EmptyLists);
         standin.lose_history();
-        let held = is_held(&server, SERVICES)?;
-        let nothing = Seen::nothing("NXDOMAIN");
+        let held = wait_for_held_list(&server, SERVICES)?;
+        let nothing = Observation::other("NXDOMAIN");
         let took = observer
             .wait_for(&nothing, CONFIRMATION)?
             .saturating_duration_since(held);
-        observer.has_seen(&[Seen::addresses(&[&[&address(1)]]), nothing])?;
+        observer.check_history(&[Observation::addresses(&[&[&address(1)]]), nothing])?;
         for number in 1..=SERVICES {
-            missing(server.dns, &name(number))?;
+            check_nxdomain(server.dns, &name(number))?;
         }
         ensure!(server.try_metric(HELD)? == 0.0, "a list is still held");
-        say(&format!(
-            "empty list: held for {:.1} s, then confirmed by another one",
+        print_line(&format!(
+            "empty list: held for {:.1} s, then confirmed by a second list",
             took.as_secs_f64()
         ));
         Ok(())
     };
-    server.with_log(gone())
+    server.with_log(check_removal())
 }
 
-fn off() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &mirrors(SERVICES))?;
-    let further = ["--watch-timeout", "30s", "--shrink-guard", "off"];
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &further);
-    let gone = || {
-        watched(&standin)?;
-        sees(&server, 1)?;
-        standin.behave(Manner::ListsNothing);
+fn check_without_guard() -> Result<()> {
+    let standin = StandIn::start(Behavior::Normal, &mirrors(SERVICES))?;
+    let flags = ["--watch-timeout", "30s", "--shrink-guard", "off"];
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
+    let check_removal = || {
+        wait_for_watches(&standin)?;
+        check_address(&server, 1)?;
+        standin.set_behavior(Behavior::EmptyLists);
         standin.lose_history();
-        eventually("an empty table", FOLLOW, || missing(server.dns, &name(1)))
+        eventually("an empty table", ANSWER_TIMEOUT, || {
+            check_nxdomain(server.dns, &name(1))
+        })
     };
-    server.with_log(gone())
+    server.with_log(check_removal())
 }
 
-/// Waits until the empty list has come, and looks whether that is told.
-fn is_held(server: &Server, services: usize) -> Result<std::time::Instant> {
-    eventually("the empty list to be held", FOLLOW, || {
+/// Waits until the empty list is held, and asserts that the server reports it. Returns the time.
+fn wait_for_held_list(server: &Server, services: usize) -> Result<std::time::Instant> {
+    eventually("the empty list to be held", ANSWER_TIMEOUT, || {
         let held = server.try_metric(HELD)?;
         ensure!(held == 1.0, "{held} lists are held");
         Ok(())
     })?;
     let held = std::time::Instant::now();
     let Page { status, body: text } = server.readyz()?;
-    let told = format!("mirror-services: a list that would leave 0 of {services} services is held");
-    ensure!(status == 200 && text.contains(&told), "{status}: {text}");
-    eventually("the warning", FOLLOW, || {
-        let is_told = |fields: &Value| {
-            let of_the_list = fields["feed"] == "mirror-services" && fields["left"] == 0;
-            of_the_list && fields["services"] == services
+    let expected =
+        format!("mirror-services: a list that would leave 0 of {services} services is held");
+    ensure!(
+        status == 200 && text.contains(&expected),
+        "{status}: {text}"
+    );
+    eventually("the warning", ANSWER_TIMEOUT, || {
+        let is_warning = |fields: &Value| {
+            let is_empty_list = fields["feed"] == "mirror-services" && fields["left"] == 0;
+            is_empty_list && fields["services"] == services
         };
-        server.log.find(is_told).context("it is not in the log")
+        server.log.find(is_warning).context("it is not in the log")
     })?;
     for number in 1..=services {
-        sees(server, number)?;
+        check_address(server, number)?;
     }
     Ok(held)
 }
 
-fn watched(standin: &StandIn) -> Result<()> {
-    eventually("every watch to be open", FOLLOW, || {
-        let watches = standin.asked().iter().filter(|asked| asked.watch).count();
-        ensure!(watches == 5, "{watches} are");
+fn wait_for_watches(standin: &StandIn) -> Result<()> {
+    eventually("every watch to be open", ANSWER_TIMEOUT, || {
+        let watches = standin
+            .requests()
+            .iter()
+            .filter(|request| request.watch)
+            .count();
+        ensure!(watches == 5, "{watches} watches are open");
         Ok(())
     })
 }
 
-/// Some names, asked for again and again.
+/// Starts observers of three names.
 fn observe(server: &Server) -> Result<Vec<(usize, Observer)>> {
     let observer = |number| Ok((number, Observer::start(server.dns, &name(number), PAUSE)?));
     [1, SERVICES / 2, SERVICES]
@@ -176,28 +189,31 @@ fn observe(server: &Server) -> Result<Vec<(usize, Observer)>> {
         .collect()
 }
 
-fn seen(observers: &[(usize, Observer)]) -> Result<()> {
-    let only = |number| Seen::addresses(&[&[&address(number)]]);
+fn check_histories(observers: &[(usize, Observer)]) -> Result<()> {
+    let expected = |number| Observation::addresses(&[&[&address(number)]]);
     observers
         .iter()
-        .try_for_each(|(number, observer)| observer.has_seen(&[only(*number)]))
+        .try_for_each(|(number, observer)| observer.check_history(&[expected(*number)]))
 }
 
-fn sees(server: &Server, number: usize) -> Result<()> {
-    let (name, wanted) = (name(number), Seen::addresses(&[&[&address(number)]]));
-    let seen = addresses_of(server.dns, &name)?;
-    ensure!(seen == wanted, "{name} is {seen}, wanted {wanted}");
+fn check_address(server: &Server, number: usize) -> Result<()> {
+    let (name, expected) = (name(number), Observation::addresses(&[&[&address(number)]]));
+    let answer = addresses_of(server.dns, &name)?;
+    ensure!(
+        answer == expected,
+        "{name} is {answer}, expected {expected}"
+    );
     Ok(())
 }
 
 // === Objects ===
 
-/// Services of another cluster, with one endpoint each.
+/// Returns Services of another cluster, with one endpoint each.
 fn mirrors(services: usize) -> Vec<Value> {
     (1..=services).flat_map(mirror).collect()
 }
 
-/// The headless mirror and its only endpoint mirror.
+/// Returns a headless mirror and its only endpoint mirror.
 fn mirror(number: usize) -> [Value; 2] {
     let mirror = objects::mirror("prod", &format!("db{number}"), "east");
     let host = format!("db{number}-0");

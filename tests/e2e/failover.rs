@@ -1,5 +1,5 @@
-//! Two replicas behind one cluster IP, with CoreDNS in front: they agree, they are replaced one after the other under
-//! load, and one of them loses the API server.
+//! Two replicas behind one cluster IP and CoreDNS. They give the same answers, are replaced one by one under load, and
+//! one loses its connection to the API server.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -11,26 +11,26 @@ use serde_json::Value;
 use support::cluster::Cluster;
 use support::dig::dig_recursively;
 use support::http::Page;
-use support::observer::{Observer, Sighting};
+use support::observer::{AnswerRun, Observer};
+use support::output::print_line;
 use support::process::Process;
 use support::reply::sorted_texts;
 use support::repository::repository;
-use support::say::say;
 use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
-use support::wire::{Over, ask};
+use support::wire::{Transport, ask};
 
-use crate::clusters_come_and_go::{
-    FOLLOW, NGINX, PAUSE, answer_after_the_recordings, answer_with_the_extra_one,
-    extra_endpoint_mirror, state_after_the_recordings,
+use crate::linked_clusters::{
+    ANSWER_TIMEOUT, NGINX, PAUSE, answer_after_recordings, answer_with_extra_endpoint,
+    extra_endpoint_mirror, state_after_recordings,
 };
 use crate::node::{CLUSTER_DNS, GLOBAL_DNS, Node, PODS, dns};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Answers that a new replica has given before the next one is replaced: the Service leads to it.
-const SHARE: f64 = 20.0;
-/// Names that are asked for under load, all of which have records.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Minimum number of answers of a new replica before the next one is replaced. They show that it receives traffic.
+const MIN_ANSWERS: f64 = 20.0;
+/// Queries under load. Each has an answer with records.
 const QUESTIONS: [(&str, &str); 6] = [
     ("nginx.default.global", "A"),
     ("west.nginx.default.global", "A"),
@@ -40,7 +40,7 @@ const QUESTIONS: [(&str, &str); 6] = [
     ("nginx.global", "A"),
 ];
 
-/// The two pods of global-dns.
+/// The two global-dns pods.
 struct Replicas<'c> {
     cluster: &'c Cluster,
     node: &'c Node,
@@ -48,17 +48,19 @@ struct Replicas<'c> {
 }
 
 pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
-    steps.fresh_start();
+    steps.forget_failed_prerequisite();
     let mut replicas = Replicas {
         cluster,
         node,
         pods: [None, None],
     };
-    steps.needed("two_replicas_give_the_same_sets", || replicas.agree());
-    steps.needed("a_rolling_restart_under_load_fails_no_answer", || {
+    steps.prerequisite("two_replicas_return_the_same_records", || {
+        replicas.compare_answers()
+    });
+    steps.prerequisite("rolling_restart_under_load_fails_no_query", || {
         replicas.restart_under_load()
     });
-    steps.needed("a_replica_without_its_api_server_still_answers", || {
+    steps.prerequisite("replica_without_api_server_still_answers", || {
         replicas.lose_one_api_server()
     });
 }
@@ -66,44 +68,55 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
 // === impl Replicas ===
 
 impl Replicas<'_> {
-    fn agree(&mut self) -> Result<()> {
-        self.cluster.become_state(&state_after_the_recordings()?)?;
+    fn compare_answers(&mut self) -> Result<()> {
+        self.cluster.apply_state(&state_after_recordings()?)?;
         for pod in [0, 1] {
             self.start(pod, &[])?;
         }
-        self.node.point_to(&[0, 1])?;
+        self.node.set_endpoints(&[0, 1])?;
         let tables = [
             self.pod(0)?.try_api("/api/v1/table")?,
             self.pod(1)?.try_api("/api/v1/table")?,
         ];
         let [first, second] = tables.each_ref().map(|table| &table["services"]);
-        ensure!(first == second, "{first} and {second}");
+        ensure!(first == second, "the tables differ: {first} and {second}");
         let questions = questions(first)?;
         for question in &questions {
-            let sets = [self.set(0, question)?, self.set(1, question)?];
-            ensure!(sets[0] == sets[1], "{question}: {sets:?}");
+            let sets = [
+                self.sorted_answer(0, question)?,
+                self.sorted_answer(1, question)?,
+            ];
+            ensure!(
+                sets[0] == sets[1],
+                "the answers for {question} differ: {sets:?}"
+            );
         }
         let hash = |pod: usize| self.pod(pod)?.try_metric("global_dns_table_hash");
         let hashes = [hash(0)?, hash(1)?];
-        ensure!(hashes[0] == hashes[1], "{hashes:?}");
-        say(&format!("replicas: {} equal sets", questions.len()));
+        ensure!(
+            hashes[0] == hashes[1],
+            "the table hashes differ: {hashes:?}"
+        );
+        print_line(&format!("replicas: {} equal answers", questions.len()));
         Ok(())
     }
 
     fn restart_under_load(&mut self) -> Result<()> {
-        let etc = self.node.etc("failover")?;
-        // Without the cache every query goes through to a replica.
+        let etc = self.node.create_etc("failover")?;
+        // Without the cache, every query reaches a replica.
         let stanza = fs::read_to_string(repository("coredns/Corefile"))?;
         ensure!(stanza.contains("    cache 5\n"), "{stanza}");
         fs::write(
             etc.join("coredns/Corefile"),
             stanza.replace("    cache 5\n", ""),
         )?;
-        let mut coredns = self.node.coredns("coredns-failover", &etc, self.cluster)?;
-        eventually("CoreDNS to answer", PATIENCE, || {
+        let mut coredns = self
+            .node
+            .start_coredns("coredns-failover", &etc, self.cluster)?;
+        eventually("CoreDNS to answer", TIMEOUT, || {
             coredns.check()?;
-            let dug = dig_recursively(dns(CLUSTER_DNS), Over::Tcp, NGINX, "A")?;
-            ensure!(dug.status == "NOERROR", "{dug:?}");
+            let output = dig_recursively(dns(CLUSTER_DNS), Transport::Tcp, NGINX, "A")?;
+            ensure!(output.status == "NOERROR", "{output:?}");
             Ok(())
         })?;
         let loads = [
@@ -112,30 +125,33 @@ impl Replicas<'_> {
         ];
         let started = Instant::now();
         for pod in [0, 1] {
-            self.carries_its_share(pod)?;
+            self.wait_for_traffic(pod)?;
         }
         for pod in [0, 1] {
-            // Kubernetes tells the pod to end and the others that it ends; kube-proxy follows in its own time.
-            let mut old = self.pods[pod].take().context("no such pod")?;
+            // Kubernetes sends SIGTERM at the same time as it updates the endpoints; kube-proxy follows with a delay.
+            let mut old = self.pods[pod].take().context("the pod is not running")?;
             old.signal("TERM");
-            eventually("the end of readiness", PATIENCE, || {
-                ensure!(old.readyz()?.status == 503, "it is ready");
+            eventually("the end of readiness", TIMEOUT, || {
+                ensure!(old.readyz()?.status == 503, "replica {pod} is still ready");
                 Ok(())
             })?;
-            self.node.point_to(&[1 - pod])?;
+            self.node.set_endpoints(&[1 - pod])?;
             let status = old.end()?;
-            ensure!(status.code() == Some(0), "it ended with {status}");
+            ensure!(
+                status.code() == Some(0),
+                "replica {pod} ended with {status}"
+            );
             drop(old);
             self.start(pod, &[])?;
-            self.node.point_to(&[0, 1])?;
-            self.carries_its_share(pod)?;
+            self.node.set_endpoints(&[0, 1])?;
+            self.wait_for_traffic(pod)?;
         }
         let took = started.elapsed();
         for load in loads {
             let transport = load.transport;
-            let answered = load.finish().with_context(|| coredns.last_words())?;
-            say(&format!(
-                "failover: both replicas replaced in {:.1} s, {answered} queries over {transport}, none failed",
+            let answered = load.finish().with_context(|| coredns.log_tail())?;
+            print_line(&format!(
+                "failover: both replicas replaced in {:.1} s, {answered} queries over {transport}, no failure",
                 took.as_secs_f64()
             ));
         }
@@ -143,92 +159,108 @@ impl Replicas<'_> {
     }
 
     fn lose_one_api_server(&mut self) -> Result<()> {
-        // The second finds the API server at its cluster IP, which is cut off from it.
+        // The second replica connects to the cluster IP of the API server, which the test blocks.
         let kubeconfig = fs::read_to_string(&self.cluster.kubeconfig)?;
         let kubeconfig = kubeconfig.replace(&self.cluster.address()?, "10.96.0.1:443");
         let by_cluster_ip = self.node.directory().join("kubeconfig-by-cluster-ip");
         fs::write(&by_cluster_ip, kubeconfig)?;
         self.pods[1] = None;
-        self.start(1, &[by_cluster_ip.to_str().context("a path")?])?;
+        self.start(
+            1,
+            &[by_cluster_ip.to_str().context("the path is not UTF-8")?],
+        )?;
 
-        let (before, after) = (answer_after_the_recordings(), answer_with_the_extra_one());
+        let (before, after) = (answer_after_recordings(), answer_with_extra_endpoint());
         let [first, second] = [self.pod(0)?, self.pod(1)?];
-        let behind = Observer::start(dns(GLOBAL_DNS), NGINX, PAUSE)?;
+        let service = Observer::start(dns(GLOBAL_DNS), NGINX, PAUSE)?;
         let observers = [
             Observer::start(first.dns, NGINX, PAUSE)?,
             Observer::start(second.dns, NGINX, PAUSE)?,
         ];
-        observers[1].wait_for(&before, FOLLOW)?;
-        self.node.lose_the_api_server()?;
-        eventually("the loss to be noticed", PATIENCE, || {
+        observers[1].wait_for(&before, ANSWER_TIMEOUT)?;
+        self.node.block_api_server()?;
+        eventually("the warning about the failed watch", TIMEOUT, || {
             let is_loss = |event: &Value| {
                 let message = event["message"].as_str().unwrap_or_default();
-                message.starts_with("Lost the watch")
+                message.starts_with("Watch failed")
             };
             second.log.find(is_loss).context("it is not in the log")
         })?;
         let extra = extra_endpoint_mirror()?;
         self.cluster.write(&extra)?;
-        observers[0].wait_for(&after, FOLLOW)?;
+        observers[0].wait_for(&after, ANSWER_TIMEOUT)?;
         let Page { status, body: text } = second.readyz()?;
-        ensure!(status == 200, "/readyz says {status}: {text}");
-        observers[1].has_seen(std::slice::from_ref(&before))?;
-        // Whoever of the two is asked, there is an answer.
-        let seen = |seen: &[Sighting]| {
-            seen.iter()
-                .all(|sighting| sighting.seen == before || sighting.seen == after)
+        ensure!(status == 200, "/readyz returned {status}: {text}");
+        observers[1].check_history(std::slice::from_ref(&before))?;
+        // Either replica may answer behind the cluster IP.
+        let is_answered = |history: &[AnswerRun]| {
+            history
+                .iter()
+                .all(|run| run.answer == before || run.answer == after)
         };
-        ensure!(seen(&behind.history()), "no answer from the cluster IP");
-        self.node.find_the_api_server()?;
-        observers[1].wait_for(&after, PATIENCE)?;
-        observers[1].has_seen(&[before.clone(), after.clone()])?;
-        ensure!(seen(&behind.history()), "no answer from the cluster IP");
-        say(&format!(
-            "failover: {} queries answered by two replicas, one without the API server",
-            behind.queries()
+        ensure!(
+            is_answered(&service.history()),
+            "a query to the cluster IP failed"
+        );
+        self.node.unblock_api_server()?;
+        observers[1].wait_for(&after, TIMEOUT)?;
+        observers[1].check_history(&[before.clone(), after.clone()])?;
+        ensure!(
+            is_answered(&service.history()),
+            "a query to the cluster IP failed"
+        );
+        print_line(&format!(
+            "failover: {} queries answered by two replicas, one of them without API server",
+            service.queries()
         ));
-        self.cluster.write(&extra.undone()).map(drop)
+        self.cluster.write(&extra.as_deletion()).map(drop)
     }
 
-    /// Starts a pod, and waits until it is ready; the Service does not have it yet.
+    /// Starts a pod, and waits until it is ready. The caller adds it to the Service.
     fn start(&mut self, pod: usize, kubeconfig: &[&str]) -> Result<()> {
         let listen = format!("{}:5353", PODS[pod]);
-        let further = ["--listen", &listen, "--grace", "3s"];
+        let flags = ["--listen", &listen, "--grace", "3s"];
         let kubeconfig = kubeconfig.first().map(std::path::Path::new);
         let kubeconfig = kubeconfig.unwrap_or(&self.cluster.kubeconfig);
-        self.pods[pod] = Some(Server::ready_of_cluster(kubeconfig, &further));
+        self.pods[pod] = Some(Server::ready_of_cluster(kubeconfig, &flags));
         Ok(())
     }
 
     fn pod(&self, pod: usize) -> Result<&Server> {
-        self.pods[pod].as_ref().context("no such pod")
+        self.pods[pod].as_ref().context("the pod is not running")
     }
 
-    /// Waits until a replica has answered some of the load. CoreDNS keeps its sockets, and with them the replica that
-    /// they lead to; new ones lead to any.
-    fn carries_its_share(&self, pod: usize) -> Result<()> {
-        eventually("its share of the load", PATIENCE, || {
-            let reply = ask(dns(GLOBAL_DNS), &format!("{NGINX} A"), Over::Udp);
+    /// Waits until a replica has answered queries. CoreDNS keeps its sockets, so it keeps the replica too. New sockets
+    /// can reach any replica.
+    fn wait_for_traffic(&self, pod: usize) -> Result<()> {
+        eventually("answers of the replica", TIMEOUT, || {
+            let reply = ask(dns(GLOBAL_DNS), &format!("{NGINX} A"), Transport::Udp);
             ensure!(!reply.answers.is_empty(), "{reply:?}");
             let metric = "global_dns_responses_total{rcode=\"NOERROR\"}";
             let answered = self.pod(pod)?.try_metric(metric)?;
-            ensure!(answered > SHARE, "it has answered {answered}");
+            ensure!(
+                answered > MIN_ANSWERS,
+                "replica {pod} has sent {answered} answers"
+            );
             Ok(())
         })
     }
 
-    /// What a replica answers, in any order.
-    fn set(&self, pod: usize, question: &str) -> Result<Vec<String>> {
-        let reply = self.pod(pod)?.ask(question, Over::Tcp);
+    /// Returns the records of a replica's answer, sorted.
+    fn sorted_answer(&self, pod: usize, question: &str) -> Result<Vec<String>> {
+        let reply = self.pod(pod)?.ask(question, Transport::Tcp);
         ensure!(!reply.answers.is_empty(), "{question}: {reply:?}");
         Ok(sorted_texts(&reply.answers))
     }
 }
 
-/// What there is to ask of every service, cluster and host of a table.
+/// Returns queries for every service, cluster and host of a table.
 fn questions(services: &Value) -> Result<BTreeSet<String>> {
     let mut questions = BTreeSet::new();
-    for service in services.as_array().context("no list of services")? {
+    for service in services
+        .as_array()
+        .context("the table has no list of services")?
+    {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let union = format!(
             "{}.{}.global",
@@ -249,10 +281,9 @@ fn questions(services: &Value) -> Result<BTreeSet<String>> {
 
 // === dnsperf ===
 
-/// Queries to CoreDNS without end.
+/// A dnsperf process that sends queries to CoreDNS.
 struct Load {
     transport: &'static str,
-    /// Until it is ended.
     dnsperf: Process,
     report: PathBuf,
 }
@@ -265,19 +296,19 @@ impl Load {
         let lines = QUESTIONS.map(|(name, kind)| format!("{name} {kind}\n"));
         fs::write(&questions, lines.concat())?;
         let mut dnsperf = node.command("dnsperf")?;
-        // Ends after an hour if nobody ends it; so many queries a second leave room for the other parts.
+        // dnsperf ends after an hour at the latest. The rate leaves CPU time for the other processes.
         let server = format!("-s {CLUSTER_DNS} -c 8 -T 1 -Q 1000 -l 3600 -m {transport} -d");
         dnsperf.args(server.split(' ')).arg(&questions);
         let report = node.directory().join(format!("dnsperf-{transport}"));
         dnsperf.stdout(File::create(&report)?);
         Ok(Self {
             transport,
-            dnsperf: Process::start_printing("dnsperf", dnsperf)?,
+            dnsperf: Process::start_with_stderr_log("dnsperf", dnsperf)?,
             report,
         })
     }
 
-    /// Ends it; returns how many queries were answered, if all of them were, and with records.
+    /// Ends dnsperf, and returns the number of answers. Fails unless every query was answered with NOERROR.
     fn finish(mut self) -> Result<u64> {
         self.dnsperf.signal("INT")?;
         self.dnsperf.end()?;
@@ -288,13 +319,13 @@ impl Load {
                 .find_map(|line| line.trim().strip_prefix(key));
             value
                 .map(str::trim)
-                .with_context(|| format!("no {key} {report}{errors}"))
+                .with_context(|| format!("dnsperf printed no {key} {report}{errors}"))
         };
         let lost = line("Queries lost:")?;
         let codes = line("Response codes:")?;
-        let is_whole =
+        let is_complete =
             lost.starts_with("0 ") && codes.starts_with("NOERROR ") && !codes.contains(',');
-        ensure!(is_whole && errors.trim().is_empty(), "{report}{errors}");
+        ensure!(is_complete && errors.trim().is_empty(), "{report}{errors}");
         let answered = line("Queries completed:")?;
         let answered = answered.split(' ').next().unwrap_or_default();
         Ok(answered.parse()?)

@@ -1,25 +1,25 @@
-//! The gateways of east and west die and come back (recording 23).
+//! The gateways of east and west go down and recover (recording 23).
 //!
-//! One name has a third cluster left; the other has nothing else, and its last endpoint takes all of them back into
-//! the answer.
+//! One service has endpoints in a third cluster. The other has none, so when its last gateway goes down, all its
+//! endpoints are returned again.
 
 use support::cluster::Cluster;
 use support::recordings::Recording;
 use support::server::Server;
 use support::steps::Steps;
 
-use crate::clusters_come_and_go::replay;
+use crate::linked_clusters::replay;
 
-/// The recording.
+/// The name of the recording.
 pub const GATEWAYS: &str = "23-all-gateways-down-and-up";
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step(
-        "a_name_whose_every_gateway_is_dead_keeps_all_its_endpoints",
+        "all_endpoints_are_returned_if_all_gateways_are_down",
         || {
-            cluster.become_state(&Recording::read_writes(GATEWAYS)?.state)?;
+            cluster.apply_state(&Recording::read_mirror_writes(GATEWAYS)?.state)?;
             let server = Server::ready_of_cluster(&cluster.kubeconfig, &[]);
-            let figures = "every gateway down and up, slices included";
+            let figures = "all gateways down and up, including slices";
             server.with_log(replay(cluster, &server, GATEWAYS, figures))
         },
     );

@@ -1,62 +1,65 @@
-//! The member next door: a headless Service of this cluster joins the name of its mirrors.
+//! Local members: a headless Service of this cluster joins the name of its mirrors.
 //!
-//! The Node and the Pods are written, with the status a kubelet would report; the slices are Kubernetes' own.
+//! The test writes the Node and the Pods with the status that a kubelet would report. Kubernetes writes the slices.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
-use support::dig::{a, answered, missing, srv};
-use support::figures::Latencies;
+use support::dig::{a_records, check_answer, check_nxdomain, srv_records};
+use support::latency::Latencies;
 use support::objects::{local, node, pod_status};
-use support::observer::{Observer, Seen};
+use support::observer::{Observation, Observer};
 use support::server::Server;
 use support::steps::Steps;
 
-use crate::clusters_come_and_go::{
-    FOLLOW, NGINX, PAUSE, answer_after_the_recordings, state_after_the_recordings,
+use crate::linked_clusters::{
+    ANSWER_TIMEOUT, NGINX, PAUSE, answer_after_recordings, state_after_recordings,
 };
 
 const HOST: &str = "nginx-set-0.hub.nginx.default.global";
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
-    steps.fresh_start();
+    steps.forget_failed_prerequisite();
     let mut server = None;
-    steps.needed("a_name_without_a_local_member_has_the_mirrors_only", || {
-        cluster.become_state(&state_after_the_recordings()?)?;
+    steps.prerequisite("name_without_local_member_has_only_mirrors", || {
+        cluster.apply_state(&state_after_recordings()?)?;
         let started = Server::ready_of_cluster(&cluster.kubeconfig, &[]);
         started.with_log(
             Observer::start(started.dns, NGINX, PAUSE)?
-                .wait_for(&answer_after_the_recordings(), FOLLOW),
+                .wait_for(&answer_after_recordings(), ANSWER_TIMEOUT),
         )?;
-        missing(started.dns, HOST)?;
+        check_nxdomain(started.dns, HOST)?;
         server = Some(started);
         Ok(())
     });
     let mut step = |fact: &str, check: fn(&Cluster, &Server) -> Result<()>| {
         let server = server.as_ref();
-        steps.needed(fact, || {
+        steps.prerequisite(fact, || {
             server
                 .context("there is no server")
                 .and_then(|s| s.with_log(check(cluster, s)))
         });
     };
     step(
-        "a_headless_service_of_this_cluster_joins_pod_by_pod",
-        local_member_joins,
+        "local_headless_service_is_added_pod_by_pod",
+        check_local_member_is_added,
     );
     step(
-        "a_local_pod_that_is_not_ready_leaves_until_it_is_ready",
-        unready_pod_leaves,
+        "local_pod_is_omitted_while_not_ready",
+        check_unready_pod_is_omitted,
     );
-    step("a_deleted_local_service_leaves", local_member_leaves);
+    step(
+        "deleted_local_service_is_removed",
+        check_local_member_is_removed,
+    );
 }
 
-fn local_member_joins(cluster: &Cluster, server: &Server) -> Result<()> {
+fn check_local_member_is_added(cluster: &Cluster, server: &Server) -> Result<()> {
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     cluster.put(&node("node-0"))?;
     cluster.put(&nginx())?;
     let mut figures = Latencies::default();
-    let mut history = vec![answer_after_the_recordings()];
+    let mut history = vec![answer_after_recordings()];
     for (pods, name, address) in [
         (1, "nginx-set-0", "10.0.0.1"),
         (2, "nginx-set-1", "10.0.0.2"),
@@ -64,16 +67,21 @@ fn local_member_joins(cluster: &Cluster, server: &Server) -> Result<()> {
         cluster.put(&pod(name))?;
         let written = cluster.put_status(&pod(name), &pod_status(address, true))?;
         let answer = with_local(&["10.0.0.1", "10.0.0.2"][..pods]);
-        figures.add(written, observer.wait_for(&answer, FOLLOW)?);
+        figures.add(written, observer.wait_for(&answer, ANSWER_TIMEOUT)?);
         history.push(answer);
     }
-    observer.has_seen(&history)?;
-    figures.print("local pod ready, slices included");
+    observer.check_history(&history)?;
+    figures.print("local pod ready, including slices");
 
-    answered(server.dns, HOST, "A", &a(HOST, &[&["10.0.0.1"]]))?;
+    check_answer(server.dns, HOST, "A", &a_records(HOST, &[&["10.0.0.1"]]))?;
     let hub = "hub.nginx.default.global";
-    answered(server.dns, hub, "A", &a(hub, &[&["10.0.0.1", "10.0.0.2"]]))?;
-    // Pods listen on the port of the pod, cluster IPs on the port of the Service.
+    check_answer(
+        server.dns,
+        hub,
+        "A",
+        &a_records(hub, &[&["10.0.0.1", "10.0.0.2"]]),
+    )?;
+    // Pods listen on the target port, cluster IPs on the port of the Service.
     let http = "_http._tcp.nginx.default.global";
     let mirrors: Vec<String> = ["east", "west", "north"]
         .iter()
@@ -86,17 +94,21 @@ fn local_member_joins(cluster: &Cluster, server: &Server) -> Result<()> {
         "nginx-set-0.hub.nginx.default.global",
         "nginx-set-1.hub.nginx.default.global",
     ];
-    answered(
+    check_answer(
         server.dns,
         http,
         "SRV",
-        &[srv(http, 80, &mirrors), srv(http, 8080, &pods)].concat(),
+        &[
+            srv_records(http, 80, &mirrors),
+            srv_records(http, 8080, &pods),
+        ]
+        .concat(),
     )?;
     let http = "_http._tcp.nginx-set-0.hub.nginx.default.global";
-    answered(server.dns, http, "SRV", &srv(http, 8080, &[HOST]))
+    check_answer(server.dns, http, "SRV", &srv_records(http, 8080, &[HOST]))
 }
 
-fn unready_pod_leaves(cluster: &Cluster, server: &Server) -> Result<()> {
+fn check_unready_pod_is_omitted(cluster: &Cluster, server: &Server) -> Result<()> {
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let mut figures = Latencies::default();
     for (is_ready, local) in [
@@ -104,43 +116,46 @@ fn unready_pod_leaves(cluster: &Cluster, server: &Server) -> Result<()> {
         (true, &["10.0.0.1", "10.0.0.2"]),
     ] {
         let written = cluster.put_status(&pod("nginx-set-1"), &pod_status("10.0.0.2", is_ready))?;
-        figures.add(written, observer.wait_for(&with_local(local), FOLLOW)?);
+        figures.add(
+            written,
+            observer.wait_for(&with_local(local), ANSWER_TIMEOUT)?,
+        );
         if !is_ready {
-            missing(server.dns, "nginx-set-1.hub.nginx.default.global")?;
+            check_nxdomain(server.dns, "nginx-set-1.hub.nginx.default.global")?;
         }
     }
-    observer.has_seen(&[
+    observer.check_history(&[
         with_local(&["10.0.0.1", "10.0.0.2"]),
         with_local(&["10.0.0.1"]),
         with_local(&["10.0.0.1", "10.0.0.2"]),
     ])?;
-    figures.print("local pod not ready and ready again, slices included");
+    figures.print("local pod not ready and ready again, including slices");
     Ok(())
 }
 
-fn local_member_leaves(cluster: &Cluster, server: &Server) -> Result<()> {
+fn check_local_member_is_removed(cluster: &Cluster, server: &Server) -> Result<()> {
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let written = cluster.delete(&nginx())?;
     let mut figures = Latencies::default();
     figures.add(
         written,
-        observer.wait_for(&answer_after_the_recordings(), FOLLOW)?,
+        observer.wait_for(&answer_after_recordings(), ANSWER_TIMEOUT)?,
     );
     figures.print("local service deleted");
     cluster.delete(&pod("nginx-set-0"))?;
     cluster.delete(&pod("nginx-set-1"))?;
-    observer.has_seen(&[
+    observer.check_history(&[
         with_local(&["10.0.0.1", "10.0.0.2"]),
-        answer_after_the_recordings(),
+        answer_after_recordings(),
     ])?;
-    missing(server.dns, HOST)
+    check_nxdomain(server.dns, HOST)
 }
 
-fn with_local(pods: &[&str]) -> Seen {
-    answer_after_the_recordings().with(pods)
+fn with_local(pods: &[&str]) -> Observation {
+    answer_after_recordings().with(pods)
 }
 
-/// Its pods listen on another port than the Service has.
+/// Returns a Service with a target port that differs from its port.
 fn nginx() -> Value {
     let mut service = local("default", "nginx").service();
     service["spec"]["selector"] = json!({"app": "nginx"});

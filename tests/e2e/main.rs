@@ -1,36 +1,37 @@
-//! The whole thing on real parts: a real API server with its controllers, a real CoreDNS, `dig`, and the binary.
+//! End-to-end tests: the binary with a real API server and its controllers, a real CoreDNS, and `dig`.
 //!
-//! Scenarios on real parts, one shared API server, in this order:
+//! Scenarios on one shared API server, in this order:
 //!
-//! - `clusters_come_and_go`: linking, unlinking, and the recordings written again in their order
+//! - `linked_clusters`: linking, unlinking, and a replay of the recordings in their order
 //! - `local_members`: a Node, Pods and a headless Service in this cluster
-//! - `permissions`: tokens that may list and watch, and one that may not
-//! - `check`: the doctor, with each permission missing, with Links and without, through CoreDNS
-//! - `same_as_coredns`: CoreDNS's own names of this cluster's Services beside ours
-//! - `owner_names`: the table of owner names, from objects that the API server has accepted
-//! - `start_up`: from process start to ready
-//! - `gateways_down`: every gateway dies; the last-resort rule
-//! - `outage`: the API server is killed, or falls silent, and comes back while queries run
-//! - `shutdown`: SIGTERM, and no query lost
-//! - `outage`, once more: etcd is restored from a backup
+//! - `permissions`: users that may list and watch, and one that may not
+//! - `check`: the command `check` without each permission, with and without Links, and through CoreDNS
+//! - `coredns_comparison`: names of local Services, as answered by CoreDNS and by global-dns
+//! - `owner_names`: the table of owner names, with objects that the API server accepted
+//! - `start_up`: the time from process start to readiness
+//! - `gateways_down`: all gateways are down; the last-resort rule
+//! - `outage`: the API server is killed or stops responding, and recovers, under queries
+//! - `shutdown`: SIGTERM, without a lost query
+//! - `outage`, second part: etcd is restored from a backup
 //!
-//! Scenarios in a network of their own, which wants root, with another API server:
+//! Scenarios in a separate network namespace, which needs root, with another API server:
 //!
-//! - `node`: cluster IPs as kube-proxy plays them, and CoreDNS as its pod finds it
-//! - `recipes`: CoreDNS with the very text of `coredns/`
-//! - `resolvers`: unbound and dnsmasq with the text of `coredns/`; unbound and BIND that follow the zone's NS record
+//! - `node`: the simulated node: cluster IPs as with kube-proxy, and CoreDNS as in its pod
+//! - `recipes`: CoreDNS with the configuration from `coredns/`
+//! - `resolvers`: unbound and dnsmasq with the configuration from `coredns/`; unbound and BIND that follow the zone's
+//!   NS record
 //! - `failover`: two replicas behind one cluster IP
 //!
-//! Scenarios on API servers of their own:
+//! Scenarios with one API server each:
 //!
-//! - `streamed_lists`: with the feature gate `WatchList` and without
+//! - `streamed_lists`: with and without the feature gate `WatchList`
 //!
-//! Scenarios on the stand-in:
+//! Scenarios on the simulated API server of `support::standin`:
 //!
-//! - `misbehaving_api_server`: refusals, silence, broken objects, lost history
-//! - `empty_lists`: lists that would drop everything, confirmed and not
-//! - `restart`: killed and started again while the API server is away
-//! - `support::faults`: one fault after the other, while somebody asks; the suite `chaos` prints their table
+//! - `misbehaving_api_server`: refusals, silent connections, undecodable objects, lost history
+//! - `empty_lists`: lists without objects, confirmed and not confirmed
+//! - `restart`: the server is killed and restarted while the API server is unavailable
+//! - `support::faults`: one fault at a time, under queries; the suite `chaos` prints a table of the same faults
 
 #![allow(
     clippy::unwrap_used,
@@ -43,10 +44,11 @@
 )]
 
 mod check;
-mod clusters_come_and_go;
+mod coredns_comparison;
 mod empty_lists;
 mod failover;
 mod gateways_down;
+mod linked_clusters;
 mod local_members;
 mod misbehaving_api_server;
 mod node;
@@ -56,7 +58,6 @@ mod permissions;
 mod recipes;
 mod resolvers;
 mod restart;
-mod same_as_coredns;
 mod shutdown;
 mod start_up;
 mod streamed_lists;
@@ -65,30 +66,30 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use support::cluster::Cluster;
 use support::faults;
-use support::networks::in_a_network_of_its_own;
+use support::networks::in_new_network;
 use support::steps::Steps;
 
 use crate::node::Node;
 
-/// Two suites at once would spoil each other's figures.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// Suites run one at a time, because concurrent suites would distort the measured times.
+static SUITE_LOCK: Mutex<()> = Mutex::new(());
 
 #[test]
 #[ignore = "needs a real API server, root and dig"]
-fn on_real_parts() {
-    let _turn = turn();
-    let mut steps = Steps::new("on real parts");
+fn real_api_server() {
+    let _lock = lock_suite();
+    let mut steps = Steps::new("real API server");
     let mut cluster = None;
-    steps.needed("the_api_server_and_its_controllers_start", || {
+    steps.prerequisite("api_server_and_its_controllers_start", || {
         cluster = Some(Cluster::start_with(&[owner_names::FAMILIES.to_owned()])?);
         Ok(())
     });
     if let Some(mut cluster) = cluster {
-        clusters_come_and_go::run(&mut steps, &cluster);
+        linked_clusters::run(&mut steps, &cluster);
         local_members::run(&mut steps, &cluster);
         permissions::run(&mut steps, &cluster);
         check::run(&mut steps, &cluster);
-        same_as_coredns::run(&mut steps, &cluster);
+        coredns_comparison::run(&mut steps, &cluster);
         owner_names::run(&mut steps, &cluster);
         start_up::run(&mut steps, &cluster);
         gateways_down::run(&mut steps, &cluster);
@@ -101,12 +102,12 @@ fn on_real_parts() {
 
 #[test]
 #[ignore = "needs a real API server, root and dig"]
-fn in_a_network_of_their_own() {
-    let _turn = turn();
-    in_a_network_of_its_own(|| {
-        let mut steps = Steps::new("in a network of their own");
+fn separate_network_namespace() {
+    let _lock = lock_suite();
+    in_new_network(|| {
+        let mut steps = Steps::new("separate network namespace");
         let mut parts = None;
-        steps.needed("the_api_server_has_a_cluster_ip", || {
+        steps.prerequisite("api_server_has_a_cluster_ip", || {
             let cluster = Cluster::start()?;
             let node = Node::new(&cluster)?;
             parts = Some((cluster, node));
@@ -122,18 +123,18 @@ fn in_a_network_of_their_own() {
 
 #[test]
 #[ignore = "needs a real API server"]
-fn with_streamed_lists_and_without() {
-    let _turn = turn();
-    let mut steps = Steps::new("with streamed lists and without");
+fn with_and_without_streamed_lists() {
+    let _lock = lock_suite();
+    let mut steps = Steps::new("streamed lists");
     streamed_lists::run(&mut steps);
     steps.finish();
 }
 
 #[test]
 #[ignore = "needs a real API server, root and dig"]
-fn on_a_misbehaving_api_server() {
-    let _turn = turn();
-    let mut steps = Steps::new("on a misbehaving API server");
+fn simulated_api_server() {
+    let _lock = lock_suite();
+    let mut steps = Steps::new("misbehaving API server");
     misbehaving_api_server::run(&mut steps);
     empty_lists::run(&mut steps);
     restart::run(&mut steps);
@@ -141,6 +142,6 @@ fn on_a_misbehaving_api_server() {
     steps.finish();
 }
 
-fn turn() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_suite() -> MutexGuard<'static, ()> {
+    SUITE_LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }

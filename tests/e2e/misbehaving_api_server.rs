@@ -1,27 +1,27 @@
-//! An API server that refuses, falls silent, forgets, and says things that cannot be decoded.
+//! An API server that refuses requests, stops responding, loses its history, and sends undecodable objects.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use support::dig::{dig, missing};
+use support::dig::{check_nxdomain, dig};
 use support::http::Page;
 use support::objects::{Manifest, local, mirror, with_cluster_ip};
-use support::observer::{Observer, Seen, addresses_of};
+use support::observer::{Observation, Observer, addresses_of};
+use support::output::print_line;
 use support::recordings::Recording;
-use support::say::say;
 use support::server::Server;
-use support::standin::{Asked, Manner, PATIENCE, StandIn};
+use support::standin::{ApiRequest, Behavior, RETRY_AFTER, StandIn};
 use support::steps::Steps;
 use support::wait::eventually;
-use support::wire::Over;
+use support::wire::Transport;
 
-use crate::clusters_come_and_go::{FOLLOW, NGINX, PAUSE};
+use crate::linked_clusters::{ANSWER_TIMEOUT, NGINX, PAUSE};
 
-/// Watches are retried, with longer and longer pauses.
-const RETRY: Duration = Duration::from_secs(60);
-/// The names under which the watches appear.
+/// Watches are retried with increasing delays.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
+/// The names of the watches.
 const WATCHES: [&str; 5] = [
     "mirror-services",
     "local-services",
@@ -48,163 +48,172 @@ pub const EXTRA: &str = "10.96.134.180";
 
 pub fn run(steps: &mut Steps) {
     steps.step(
-        "a_refused_field_selector_is_left_out_and_reduced_on_arrival",
-        refused_field_selector,
+        "refused_field_selector_is_replaced_by_filtering_in_the_server",
+        check_refused_field_selector,
     );
     steps.step(
-        "a_silent_connection_is_noticed_and_replaced",
-        silent_connection,
+        "silent_connection_is_detected_and_replaced",
+        check_silent_connection,
     );
     steps.step(
-        "an_api_server_that_refuses_everything_is_asked_seldom",
-        refuses_everything,
-    );
-    steps.step("a_refusal_is_no_sign_of_life: 500 to everything", || {
-        grows_old(Manner::RefusesEverything)
-    });
-    steps.step(
-        "a_refusal_is_no_sign_of_life: lists cut in the middle",
-        || grows_old(Manner::CutsLists),
-    );
-    steps.step("a_refusal_is_no_sign_of_life: lists that never end", || {
-        grows_old(Manner::EndlessLists)
-    });
-    steps.step(
-        "lists_that_fail_beside_a_good_watch_are_one_warning",
-        failing_relists,
+        "api_server_that_refuses_everything_gets_few_requests",
+        check_few_requests,
     );
     steps.step(
-        "an_api_server_that_has_too_much_to_do_is_left_alone_as_long_as_it_asks",
-        asks_for_patience,
+        "failed_requests_do_not_reset_the_table_age: 500 to every request",
+        || check_table_expires(Behavior::InternalErrors),
     );
     steps.step(
-        "an_undecodable_object_never_stops_the_rest",
-        undecodable_objects,
+        "failed_requests_do_not_reset_the_table_age: truncated lists",
+        || check_table_expires(Behavior::TruncatedLists),
     );
-    steps.step("lost_history_is_healed_by_a_new_list", lost_history);
     steps.step(
-        "a_deletion_that_nobody_reported_is_healed_by_the_relist",
-        relist_heals,
+        "failed_requests_do_not_reset_the_table_age: endless lists",
+        || check_table_expires(Behavior::EndlessLists),
+    );
+    steps.step(
+        "failed_relists_with_working_watches_log_one_warning_each",
+        check_failed_relists,
+    );
+    steps.step(
+        "retry_after_of_an_overloaded_api_server_is_respected",
+        check_retry_after,
+    );
+    steps.step(
+        "undecodable_object_does_not_affect_other_objects",
+        check_undecodable_objects,
+    );
+    steps.step("lost_history_is_repaired_by_a_relist", check_lost_history);
+    steps.step(
+        "missed_deletion_is_repaired_by_a_relist",
+        check_missed_deletion,
     );
 }
 
-fn refused_field_selector() -> Result<()> {
-    let standin = StandIn::start(Manner::RefusesFieldSelectors, &objects()?)?;
+fn check_refused_field_selector() -> Result<()> {
+    let standin = StandIn::start(Behavior::NoFieldSelectors, &recorded_objects()?)?;
     for (name, cluster_ip, address) in [
         ("redis", "None", "10.0.0.78"),
         ("mysql", "10.96.7.7", "10.0.0.79"),
     ] {
-        let objects = exported(name, cluster_ip, address);
+        let objects = exported_service(name, cluster_ip, address);
         objects
             .iter()
-            .for_each(|object| standin.put_quietly(object));
+            .for_each(|object| standin.put_without_event(object));
     }
     let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
-    let fallen_back = || {
-        sees(&server, NGINX, &ALL)?;
-        sees(&server, "redis.default.global", &["10.0.0.78"])?;
-        missing(server.dns, "mysql.default.global")?;
-        // And as events.
+    let check = || {
+        check_addresses(&server, NGINX, &ALL)?;
+        check_addresses(&server, "redis.default.global", &["10.0.0.78"])?;
+        check_nxdomain(server.dns, "mysql.default.global")?;
+        // The same objects as events.
         let observer = Observer::start(server.dns, "cache.default.global", PAUSE)?;
         for (name, cluster_ip, address) in [
             ("queue", "10.96.7.8", "10.0.0.80"),
             ("cache", "None", "10.0.0.81"),
         ] {
-            let objects = exported(name, cluster_ip, address);
+            let objects = exported_service(name, cluster_ip, address);
             objects.iter().for_each(|object| standin.put(object));
         }
-        observer.wait_for(&Seen::addresses(&[&["10.0.0.81"]]), FOLLOW)?;
-        missing(server.dns, "queue.default.global")?;
-        let asked = standin.asked();
-        let with_field = asked
+        observer.wait_for(&Observation::addresses(&[&["10.0.0.81"]]), ANSWER_TIMEOUT)?;
+        check_nxdomain(server.dns, "queue.default.global")?;
+        let requests = standin.requests();
+        let with_field = requests
             .iter()
-            .filter(|asked| !asked.fields.is_empty())
+            .filter(|request| !request.fields.is_empty())
             .count();
         ensure!(
             with_field >= 1,
-            "the field selector was never tried: {asked:#?}"
+            "no request has the field selector: {requests:#?}"
         );
         ensure!(
-            asked
+            requests
                 .iter()
-                .any(|asked| asked.watch && asked.labels == "!mirror.linkerd.io/mirrored-service"),
-            "no watch with the label selector alone: {asked:#?}"
+                .any(|request| request.watch
+                    && request.labels == "!mirror.linkerd.io/mirrored-service"),
+            "no watch has only the label selector: {requests:#?}"
         );
-        say(&format!(
-            "refused field selector: {with_field} refused, then the label selector alone"
+        print_line(&format!(
+            "refused field selector: {with_field} requests refused, then only the label selector"
         ));
         Ok(())
     };
-    server.with_log(fallen_back())
+    server.with_log(check())
 }
 
-fn silent_connection() -> Result<()> {
-    let standin = StandIn::start(Manner::SilentOnWatches, &objects()?)?;
+fn check_silent_connection() -> Result<()> {
+    let standin = StandIn::start(Behavior::SilentWatches, &recorded_objects()?)?;
     let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "2s"]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
-    let noticed = || {
-        let asked_again = eventually(
-            "every watch to be asked for again",
+    let check = || {
+        let retried = eventually(
+            "a second request of every watch",
             Duration::from_secs(15),
             || {
-                let asked: Vec<Asked> = standin
-                    .asked()
+                let requests: Vec<ApiRequest> = standin
+                    .requests()
                     .into_iter()
-                    .filter(|asked| asked.watch)
+                    .filter(|request| request.watch)
                     .collect();
                 let mut waits = Vec::new();
-                for (index, first) in asked.iter().enumerate() {
-                    if asked[..index].iter().any(|earlier| earlier.is_alike(first)) {
+                for (index, first) in requests.iter().enumerate() {
+                    if requests[..index]
+                        .iter()
+                        .any(|earlier| earlier.has_same_selection(first))
+                    {
                         continue;
                     }
-                    let second = asked[index + 1..]
+                    let second = requests[index + 1..]
                         .iter()
-                        .find(|later| later.is_alike(first));
+                        .find(|later| later.has_same_selection(first));
                     waits.push(
-                        second.with_context(|| format!("{first:?} only once"))?.at - first.at,
+                        second
+                            .with_context(|| format!("only one request: {first:?}"))?
+                            .at
+                            - first.at,
                     );
                 }
                 ensure!(
                     waits.len() == WATCHES.len(),
-                    "{} watches were asked for",
+                    "requests of {} watches",
                     waits.len()
                 );
                 Ok(waits)
             },
         )?;
-        let slowest = asked_again.into_iter().max().unwrap_or_default();
-        ensure!(slowest < Duration::from_secs(10), "it took {slowest:?}");
+        let slowest = retried.into_iter().max().unwrap_or_default();
         ensure!(
-            server.log.count_level("WARN") > 0,
-            "there is no warning in the log"
+            slowest < Duration::from_secs(10),
+            "the slowest watch took {slowest:?}"
         );
+        ensure!(server.log.count_level("WARN") > 0, "the log has no warning");
         let Page { status, body: text } = server.readyz()?;
-        ensure!(status == 200, "/readyz says {status}: {text}");
-        // Once it speaks again, so do the answers.
-        standin.behave(Manner::Good);
-        standin.put(&extra()?);
+        ensure!(status == 200, "/readyz returned {status}: {text}");
+        // After the API server recovers, answers follow changes again.
+        standin.set_behavior(Behavior::Normal);
+        standin.put(&extra_object()?);
         let put = Instant::now();
-        let with_extra = Seen::addresses(&[&ALL, &[EXTRA]]);
+        let with_extra = Observation::addresses(&[&ALL, &[EXTRA]]);
         let caught_up = observer
-            .wait_for(&with_extra, RETRY)?
+            .wait_for(&with_extra, RETRY_TIMEOUT)?
             .saturating_duration_since(put);
-        observer.has_seen(&[Seen::addresses(&[&ALL]), with_extra])?;
-        say(&format!(
-            "silent watch: replaced after {:.1} s with a watch timeout of 2 s; {:.1} s to the next change after it spoke again",
+        observer.check_history(&[Observation::addresses(&[&ALL]), with_extra])?;
+        print_line(&format!(
+            "silent watch: replaced after {:.1} s with a watch timeout of 2 s; next change {:.1} s after recovery",
             slowest.as_secs_f64(),
             caught_up.as_secs_f64()
         ));
         Ok(())
     };
-    server.with_log(noticed())
+    server.with_log(check())
 }
 
-fn refuses_everything() -> Result<()> {
-    let standin = StandIn::start(Manner::RefusesEverything, &objects()?)?;
+fn check_few_requests() -> Result<()> {
+    let standin = StandIn::start(Behavior::InternalErrors, &recorded_objects()?)?;
     let mut server = Server::of_cluster(&standin.kubeconfig, &[]);
-    let refused = eventually("/readyz to say what is wrong", RETRY, || {
+    let refused = eventually("/readyz to report the refusals", RETRY_TIMEOUT, || {
         let Page { status, body: text } = server.readyz()?;
-        ensure!(status == 503, "/readyz says {status}: {text}");
+        ensure!(status == 503, "/readyz returned {status}: {text}");
         for watch in WATCHES {
             ensure!(
                 text.contains(watch),
@@ -212,64 +221,68 @@ fn refuses_everything() -> Result<()> {
             );
         }
         ensure!(
-            text.contains("refuses everything"),
-            "/readyz does not say what the API server said: {text}"
+            text.contains("simulated internal error"),
+            "/readyz does not have the error of the API server: {text}"
         );
         Ok(())
     });
     server.with_log(refused)?;
-    for over in Over::BOTH {
-        let dug = dig(server.dns, over, NGINX, "A")?;
-        ensure!(dug.status == "SERVFAIL", "{} over {over:?}", dug.status);
+    for over in Transport::BOTH {
+        let output = dig(server.dns, over, NGINX, "A")?;
+        ensure!(
+            output.status == "SERVFAIL",
+            "{} over {over:?}",
+            output.status
+        );
     }
-    // What is measured is how often it asks, which takes time by nature. The first pause is five seconds.
+    // Counts requests within a time. The first retry delay is five seconds.
     let window = Duration::from_secs(4);
     thread::sleep(window.saturating_sub(server.started.elapsed()));
-    let asked = standin.asked().len();
-    ensure!(asked == 1, "{asked} requests within {window:?}");
+    let requests = standin.requests().len();
+    ensure!(requests == 1, "{requests} requests within {window:?}");
     server.check()?;
 
-    standin.behave(Manner::Good);
+    standin.set_behavior(Behavior::Normal);
     let good = Instant::now();
     server.wait_until_ready();
-    server.with_log(sees(&server, NGINX, &ALL))?;
-    say(&format!(
-        "refused everything: {asked} request in the first {} s; ready {:.1} s after the refusals ended",
+    server.with_log(check_addresses(&server, NGINX, &ALL))?;
+    print_line(&format!(
+        "refused everything: {requests} request in the first {} s; ready {:.1} s after the refusals ended",
         window.as_secs(),
         good.elapsed().as_secs_f64()
     ));
     Ok(())
 }
 
-/// Nobody can tell whether the table is still true: it grows old, and is not answered from any more.
-fn grows_old(manner: Manner) -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &objects()?)?;
+/// If all requests fail, the table may be outdated: its age grows until the server stops answering from it.
+fn check_table_expires(behavior: Behavior) -> Result<()> {
+    let standin = StandIn::start(Behavior::Normal, &recorded_objects()?)?;
     let limits = "--relist=2s --watch-timeout=1s --max-stale=4s";
     let flags: Vec<&str> = limits.split([' ', '=']).collect();
     let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
-    let grew = || {
-        observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;
-        standin.behave(manner);
-        // Watches that go on would be signs of life.
+    let check = || {
+        observer.wait_for(&Observation::addresses(&[&ALL]), ANSWER_TIMEOUT)?;
+        standin.set_behavior(behavior);
+        // Ends the watches, because an open watch resets the age.
         standin.lose_history();
         let lost = Instant::now();
         let mut age = 0.0;
         while lost.elapsed() < Duration::from_secs(10) {
             let now = server.try_metric("global_dns_table_age_seconds")?;
-            // Watches that were open at that moment end within a second, and that is the last that is heard.
+            // Open watches end within a second. Their end is the last event that resets the age.
             ensure!(
                 now > age || lost.elapsed() < Duration::from_secs(2),
-                "{now} s old after {age} s"
+                "the table age did not grow: {now} s after {age} s"
             );
             age = now;
             thread::sleep(Duration::from_millis(50));
         }
-        ensure!(age > 7.5, "{age} s old after 10 s");
-        let expired = Seen::Nothing("SERVFAIL".to_owned());
-        observer.has_seen(&[Seen::addresses(&[&ALL]), expired])?;
-        // A list that goes on is given up after five minutes. Of those that fail, each watch tells once, if it has its turn.
-        let expected = if manner == Manner::EndlessLists {
+        ensure!(age > 7.5, "the table age is {age} s after 10 s");
+        let expired = Observation::Other("SERVFAIL".to_owned());
+        observer.check_history(&[Observation::addresses(&[&ALL]), expired])?;
+        // An endless list times out after five minutes. Each watch logs its first failed list, if it relists at all.
+        let expected = if behavior == Behavior::EndlessLists {
             0..=0
         } else {
             1..=WATCHES.len()
@@ -277,212 +290,224 @@ fn grows_old(manner: Manner) -> Result<()> {
         let warnings = server.log.count_level("WARN");
         ensure!(
             expected.contains(&warnings),
-            "{warnings} warnings, wanted {expected:?}"
+            "{warnings} warnings, expected {expected:?}"
         );
-        standin.behave(Manner::Good);
+        standin.set_behavior(Behavior::Normal);
         let good = Instant::now();
-        observer.wait("answers", RETRY, |seen| *seen == Seen::addresses(&[&ALL]))?;
-        say(&format!(
-            "{manner:?}: {age:.1} s old after 10 s, {warnings} warnings; answers again {:.2} s after its end",
+        observer.wait("answers", RETRY_TIMEOUT, |answer| {
+            *answer == Observation::addresses(&[&ALL])
+        })?;
+        print_line(&format!(
+            "{behavior:?}: table age {age:.1} s after 10 s, {warnings} warnings; answers {:.2} s after recovery",
             good.elapsed().as_secs_f64()
         ));
         Ok(())
     };
-    server.with_log(grew())
+    server.with_log(check())
 }
 
-fn failing_relists() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &objects()?)?;
+fn check_failed_relists() -> Result<()> {
+    let standin = StandIn::start(Behavior::Normal, &recorded_objects()?)?;
     let flags = ["--relist", "2s", "--watch-timeout", "1s"];
     let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
-    let warned = || {
-        standin.behave(Manner::CutsLists);
-        let asked = standin.asked().len();
+    let check = || {
+        standin.set_behavior(Behavior::TruncatedLists);
+        let before = standin.requests().len();
         thread::sleep(Duration::from_secs(10));
-        let lists = standin.asked().split_off(asked);
-        let lists = lists.iter().filter(|asked| !asked.watch).count();
-        // Of all watches, with pauses of five seconds and of fifteen.
+        let lists = standin.requests().split_off(before);
+        let lists = lists.iter().filter(|request| !request.watch).count();
+        // For all watches together, with retry delays of 5 s and 15 s.
         ensure!((1..=3).contains(&lists), "{lists} lists within 10 s");
         let age = server.try_metric("global_dns_table_age_seconds")?;
-        ensure!(age < 4.0, "the watches go on, and it is {age} s old");
+        ensure!(
+            age < 4.0,
+            "the table age is {age} s although the watches work"
+        );
         let warnings = server.log.count_level("WARN");
         ensure!((1..=lists).contains(&warnings), "{warnings} warnings");
         let text = server.readyz()?.body;
-        let told = text.matches(": the last list failed: ").count();
-        ensure!((1..=lists).contains(&told), "/readyz says {text}");
-        standin.behave(Manner::Good);
-        eventually("/readyz to be content", RETRY, || {
+        let reported = text.matches(": the last list failed: ").count();
+        ensure!((1..=lists).contains(&reported), "/readyz returned {text}");
+        standin.set_behavior(Behavior::Normal);
+        eventually("/readyz without errors", RETRY_TIMEOUT, || {
             let text = server.readyz()?.body;
-            ensure!(text == "ok\n", "/readyz says {text}");
+            ensure!(text == "ok\n", "/readyz returned {text}");
             Ok(())
         })?;
-        observer.has_seen(&[Seen::addresses(&[&ALL])])
+        observer.check_history(&[Observation::addresses(&[&ALL])])
     };
-    server.with_log(warned())
+    server.with_log(check())
 }
 
-/// Its refusal is a line of text, and a header that says for how long.
-fn asks_for_patience() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &objects()?)?;
+/// The refusal is a line of text with the header `Retry-After`.
+fn check_retry_after() -> Result<()> {
+    let standin = StandIn::start(Behavior::Normal, &recorded_objects()?)?;
     let flags = ["--relist", "3s", "--watch-timeout", "1s"];
     let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
-    let left_alone = || {
-        standin.behave(Manner::AsksForPatience);
+    let check = || {
+        standin.set_behavior(Behavior::TooManyRequests);
         let refused = Instant::now();
-        thread::sleep(2 * PATIENCE + Duration::from_secs(2));
-        let mut asked = standin.asked();
-        asked.retain(|asked| asked.at > refused);
-        // Every watch at the start, after one pause, and after another; and two lists of any of them.
+        thread::sleep(2 * RETRY_AFTER + Duration::from_secs(2));
+        let mut requests = standin.requests();
+        requests.retain(|request| request.at > refused);
+        // Each watch sends one request at the start and one after each of two delays. There are two more lists.
         ensure!(
-            asked.len() <= 3 * WATCHES.len() + 2,
+            requests.len() <= 3 * WATCHES.len() + 2,
             "{} requests",
-            asked.len()
+            requests.len()
         );
-        let mut last: Vec<&Asked> = Vec::new();
-        let mut pauses = Vec::new();
-        for asked in asked.iter().filter(|asked| !asked.probe) {
-            let is_earlier =
-                |earlier: &&mut &Asked| earlier.watch == asked.watch && earlier.is_alike(asked);
+        let mut last: Vec<&ApiRequest> = Vec::new();
+        let mut delays = Vec::new();
+        for request in requests.iter().filter(|request| !request.probe) {
+            let is_earlier = |earlier: &&mut &ApiRequest| {
+                earlier.watch == request.watch && earlier.has_same_selection(request)
+            };
             let earlier = last.iter_mut().find(is_earlier);
             match earlier {
                 Some(earlier) => {
-                    pauses.push(asked.at - earlier.at);
-                    *earlier = asked;
+                    delays.push(request.at - earlier.at);
+                    *earlier = request;
                 }
-                None => last.push(asked),
+                None => last.push(request),
             }
         }
-        let watches = last.iter().filter(|asked| asked.watch).count();
-        ensure!(watches == WATCHES.len(), "{watches} watches asked for");
-        let shortest = pauses.iter().min().context("nobody asked again")?;
-        ensure!(*shortest >= PATIENCE, "asked again after {shortest:?}");
-        let longest = pauses.iter().max().context("nobody asked again")?;
-        say(&format!(
-            "429 with Retry-After of {} s: {} pauses of {:.1} to {:.1} s",
-            PATIENCE.as_secs(),
-            pauses.len(),
+        let watches = last.iter().filter(|request| request.watch).count();
+        ensure!(watches == WATCHES.len(), "requests of {watches} watches");
+        let shortest = delays.iter().min().context("no request was retried")?;
+        ensure!(*shortest >= RETRY_AFTER, "retried after {shortest:?}");
+        let longest = delays.iter().max().context("no request was retried")?;
+        print_line(&format!(
+            "429 with Retry-After of {} s: {} delays of {:.1} to {:.1} s",
+            RETRY_AFTER.as_secs(),
+            delays.len(),
             shortest.as_secs_f64(),
             longest.as_secs_f64()
         ));
         let text = server.readyz()?.body;
-        let told = "the API server says 429: Too many requests, please try again later.";
-        ensure!(text.contains(told), "/readyz says {text}");
+        let error = "the API server returned 429: Too many requests, please try again later.";
+        ensure!(text.contains(error), "/readyz returned {text}");
         Ok(())
     };
-    server.with_log(left_alone())
+    server.with_log(check())
 }
 
-fn undecodable_objects() -> Result<()> {
-    let mut objects = objects()?;
-    objects.push(undecodable("nginx-set-8-east"));
-    let standin = StandIn::start(Manner::Good, &objects)?;
+fn check_undecodable_objects() -> Result<()> {
+    let mut objects = recorded_objects()?;
+    objects.push(undecodable_object("nginx-set-8-east"));
+    let standin = StandIn::start(Behavior::Normal, &objects)?;
     let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
-    let carried_on = || {
-        observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;
+    let check = || {
+        observer.wait_for(&Observation::addresses(&[&ALL]), ANSWER_TIMEOUT)?;
         ensure!(
             server.try_metric(UNDECODABLE)? == 1.0,
-            "one object of the list is undecodable, the metric says otherwise"
+            "the metric must count the undecodable object of the list"
         );
-        standin.put(&undecodable("nginx-set-9-east"));
-        standin.put(&extra()?);
-        let with_extra = Seen::addresses(&[&ALL, &[EXTRA]]);
-        observer.wait_for(&with_extra, FOLLOW)?;
+        standin.put(&undecodable_object("nginx-set-9-east"));
+        standin.put(&extra_object()?);
+        let with_extra = Observation::addresses(&[&ALL, &[EXTRA]]);
+        observer.wait_for(&with_extra, ANSWER_TIMEOUT)?;
         ensure!(
             server.try_metric(UNDECODABLE)? == 2.0,
-            "one more came in an event, the metric says otherwise"
+            "the metric must count the undecodable object of the event"
         );
         let table = server.try_api("/api/v1/table")?;
-        let skipped = table["skipped"].as_array().context("no skipped objects")?;
+        let skipped = table["skipped"]
+            .as_array()
+            .context("the table has no list of skipped objects")?;
         for object in [
             "Service/default/nginx-set-8-east",
             "Service/default/nginx-set-9-east",
         ] {
-            let found = skipped
+            let is_reported = skipped
                 .iter()
                 .any(|skip| skip["object"] == object && skip["reason"] == "undecodable");
             ensure!(
-                found,
+                is_reported,
                 "/api/v1/table does not report {object}: {skipped:#?}"
             );
         }
-        // Repaired, it joins.
-        let mut repaired = extra()?;
+        // The repaired object is served.
+        let mut repaired = extra_object()?;
         repaired["metadata"]["name"] = json!("nginx-set-9-east");
         repaired["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] =
             json!("nginx-set-9.nginx.default.svc.cluster.local");
         standin.put(&with_cluster_ip(repaired, "10.96.9.9"));
-        let with_repaired = Seen::addresses(&[&ALL, &[EXTRA, "10.96.9.9"]]);
-        observer.wait_for(&with_repaired, FOLLOW)?;
+        let with_repaired = Observation::addresses(&[&ALL, &[EXTRA, "10.96.9.9"]]);
+        observer.wait_for(&with_repaired, ANSWER_TIMEOUT)?;
         ensure!(
             server.try_metric(UNDECODABLE)? == 1.0,
-            "one was repaired, the metric says otherwise"
+            "the metric must not count the repaired object"
         );
-        observer.has_seen(&[Seen::addresses(&[&ALL]), with_extra, with_repaired])
+        observer.check_history(&[Observation::addresses(&[&ALL]), with_extra, with_repaired])
     };
-    server.with_log(carried_on())
+    server.with_log(check())
 }
 
-fn lost_history() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &objects()?)?;
+fn check_lost_history() -> Result<()> {
+    let standin = StandIn::start(Behavior::Normal, &recorded_objects()?)?;
     let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "30s"]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
-    let healed = || {
-        eventually("every watch to be open", FOLLOW, || {
-            let watches = standin.asked().iter().filter(|asked| asked.watch).count();
-            ensure!(watches == WATCHES.len(), "{watches} are");
+    let check = || {
+        eventually("every watch to be open", ANSWER_TIMEOUT, || {
+            let watches = standin
+                .requests()
+                .iter()
+                .filter(|request| request.watch)
+                .count();
+            ensure!(watches == WATCHES.len(), "{watches} watches are open");
             Ok(())
         })?;
-        // Seen by no watch, ever: only a new list has it.
-        standin.put_quietly(&extra()?);
+        // No watch reports this object; only a list has it.
+        standin.put_without_event(&extra_object()?);
         standin.lose_history();
         let lost = Instant::now();
-        let with_extra = Seen::addresses(&[&ALL, &[EXTRA]]);
-        let found = observer
-            .wait_for(&with_extra, RETRY)?
+        let with_extra = Observation::addresses(&[&ALL, &[EXTRA]]);
+        let elapsed = observer
+            .wait_for(&with_extra, RETRY_TIMEOUT)?
             .saturating_duration_since(lost);
-        observer.has_seen(&[Seen::addresses(&[&ALL]), with_extra])?;
-        say(&format!(
-            "lost history (410): listed anew and answered after {:.2} s, nothing missing in between",
-            found.as_secs_f64()
+        observer.check_history(&[Observation::addresses(&[&ALL]), with_extra])?;
+        print_line(&format!(
+            "lost history (410): relisted and answered after {:.2} s, without an incomplete answer",
+            elapsed.as_secs_f64()
         ));
         Ok(())
     };
-    server.with_log(healed())
+    server.with_log(check())
 }
 
-fn relist_heals() -> Result<()> {
-    let objects = objects()?;
-    let standin = StandIn::start(Manner::Good, &objects)?;
+fn check_missed_deletion() -> Result<()> {
+    let objects = recorded_objects()?;
+    let standin = StandIn::start(Behavior::Normal, &objects)?;
     let server = Server::ready_of_cluster(
         &standin.kubeconfig,
         &["--relist", "2s", "--watch-timeout", "30s"],
     );
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
-    let healed = || {
-        observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;
-        let victim = objects.iter().find(|object| {
+    let check = || {
+        observer.wait_for(&Observation::addresses(&[&ALL]), ANSWER_TIMEOUT)?;
+        let deleted = objects.iter().find(|object| {
             object["metadata"]["name"] == "nginx-set-2-north" && object["kind"] == "Service"
         });
-        standin.delete_quietly(victim.context("recording 02 has changed")?);
-        let deleted = Instant::now();
-        let without = Seen::addresses(&[&ALL[..8]]);
-        let gone = observer
-            .wait_for(&without, RETRY)?
-            .saturating_duration_since(deleted);
-        observer.has_seen(&[Seen::addresses(&[&ALL]), without])?;
-        say(&format!(
-            "silent gap: healed after {:.1} s with a relist of one watch every 2 s",
-            gone.as_secs_f64()
+        standin.delete_without_event(deleted.context("recording 02 has changed")?);
+        let deleted_at = Instant::now();
+        let without = Observation::addresses(&[&ALL[..8]]);
+        let elapsed = observer
+            .wait_for(&without, RETRY_TIMEOUT)?
+            .saturating_duration_since(deleted_at);
+        observer.check_history(&[Observation::addresses(&[&ALL]), without])?;
+        print_line(&format!(
+            "missed deletion: repaired after {:.1} s with a relist of one watch every 2 s",
+            elapsed.as_secs_f64()
         ));
         Ok(())
     };
-    server.with_log(healed())
+    server.with_log(check())
 }
 
-/// The Services and slices at the start of recording 02, as recorded.
-pub fn objects() -> Result<Vec<Value>> {
+/// Returns the Services and slices at the start of recording 02.
+pub fn recorded_objects() -> Result<Vec<Value>> {
     let state = Recording::read("02-scale-up-east")?.state;
     Ok(state
         .into_iter()
@@ -491,8 +516,8 @@ pub fn objects() -> Result<Vec<Value>> {
         .collect())
 }
 
-/// The first Service that recording 02 adds.
-pub fn extra() -> Result<Value> {
+/// Returns the first Service that recording 02 adds.
+pub fn extra_object() -> Result<Value> {
     let events = Recording::read("02-scale-up-east")?.events;
     let extra = events
         .into_iter()
@@ -500,28 +525,28 @@ pub fn extra() -> Result<Value> {
     Ok(extra.context("recording 02 has changed")?.object)
 }
 
-/// An endpoint mirror whose ports are no list.
-fn undecodable(name: &str) -> Value {
+/// Returns an endpoint mirror with ports that are not a list.
+fn undecodable_object(name: &str) -> Value {
     let mut object = mirror("default", "nginx", "east").endpoint_mirror("db-0", &["10.96.8.8"]);
     object["metadata"]["name"] = json!(name);
     object["spec"]["ports"] = json!("http");
     object
 }
 
-/// A Service of this cluster that is exported, so that it needs no mirror to have a name, with a slice that somebody else
-/// than Kubernetes' own controllers manages.
-fn exported(name: &str, cluster_ip: &str, address: &str) -> Vec<Value> {
+/// Returns an exported Service of this cluster, which has a name without a mirror. No controller of Kubernetes manages
+/// its slice.
+fn exported_service(name: &str, cluster_ip: &str, address: &str) -> Vec<Value> {
     let service = local("default", name).exported().without_selector();
     let mut objects = Manifest::from(service.endpoint(Some("main-0"), address, true)).0;
     objects[0] = with_cluster_ip(objects[0].take(), cluster_ip);
     objects
 }
 
-fn sees(server: &Server, name: &str, wanted: &[&str]) -> Result<()> {
-    let seen = addresses_of(server.dns, name)?;
+fn check_addresses(server: &Server, name: &str, expected: &[&str]) -> Result<()> {
+    let answer = addresses_of(server.dns, name)?;
     ensure!(
-        seen == Seen::addresses(&[wanted]),
-        "{name} is {seen}, wanted {wanted:?}"
+        answer == Observation::addresses(&[expected]),
+        "{name} is {answer}, expected {expected:?}"
     );
     Ok(())
 }

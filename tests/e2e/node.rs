@@ -1,5 +1,5 @@
-//! What a pod finds on its node: cluster IPs that kube-proxy translates, a CoreDNS at one of them, and its own
-//! `resolv.conf`. All of it in the network namespace of the thread.
+//! A simulated Kubernetes node in the network namespace of the thread: cluster IPs as with kube-proxy, CoreDNS at one
+//! of them, and the `resolv.conf` of a pod.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -10,22 +10,23 @@ use anyhow::Result;
 use support::cluster::Cluster;
 use support::commands::{command, tool};
 use support::networks::{Files, Network};
-use support::process::{Process, finish, run};
+use support::process::{Process, run, run_checked};
 
-/// The cluster IPs that the recipes name.
+/// The cluster IPs in the recipes.
 pub const CLUSTER_DNS: &str = "10.96.0.10";
 pub const GLOBAL_DNS: &str = "10.96.0.53";
-/// The address of a cache on the node.
+/// The address of the DNS cache on the node.
 pub const NODE_CACHE: &str = "169.254.20.10";
-/// For further resolvers: CoreDNS behind the node's cache, unbound, dnsmasq, BIND, and a root server.
+/// Addresses of other resolvers: CoreDNS behind the node's cache, unbound, dnsmasq, BIND, and a root server.
 pub const BEHIND_THE_CACHE: &str = "10.96.0.11";
 pub const UNBOUND: &str = "10.96.0.12";
 pub const DNSMASQ: &str = "10.96.0.13";
 pub const BIND: &str = "10.96.0.14";
 pub const ROOT: &str = "192.0.2.1";
-/// Pods of global-dns.
+/// Addresses of the global-dns pods.
 pub const PODS: [&str; 2] = ["10.244.0.53", "10.244.0.54"];
 
+/// The simulated node.
 pub struct Node {
     network: Network,
     directory: PathBuf,
@@ -34,7 +35,7 @@ pub struct Node {
 // === impl Node ===
 
 impl Node {
-    /// Gives the namespace its addresses, and the API server its cluster IP.
+    /// Adds the addresses to the namespace, and a cluster IP for the API server.
     pub fn new(cluster: &Cluster) -> Result<Self> {
         let network = Network::of_this_thread();
         for address in [
@@ -70,7 +71,7 @@ impl Node {
                     ip daddr 10.96.0.1 tcp dport 443 dnat to {api_server}
                     ip daddr {GLOBAL_DNS} meta l4proto {{ tcp, udp }} th dport 53 jump global-dns
                 }}
-                chain lost {{
+                chain blocked {{
                     type filter hook output priority 0
                 }}
             }}"
@@ -81,9 +82,9 @@ impl Node {
         })
     }
 
-    /// Makes these the endpoints of the Service of global-dns, as kube-proxy does: first the rules change, at once;
-    /// then flows over UDP to pods that are none any more are forgotten. Connections over TCP stay where they are.
-    pub fn point_to(&self, pods: &[usize]) -> Result<()> {
+    /// Sets the endpoints of the global-dns Service, as kube-proxy does. It replaces the rules, then deletes UDP flows
+    /// to removed pods. TCP connections keep their pod.
+    pub fn set_endpoints(&self, pods: &[usize]) -> Result<()> {
         let choices: Vec<String> = pods
             .iter()
             .enumerate()
@@ -97,38 +98,38 @@ impl Node {
         ))?;
         for (number, address) in PODS.iter().enumerate() {
             if !pods.contains(&number) {
-                let mut forget = command(tool("conntrack")?);
-                forget.args(["-D", "-p", "udp", "--orig-dst", GLOBAL_DNS]);
-                // It fails where there is no such flow.
-                run(forget.args(["--dst-nat", address]));
+                let mut delete = command(tool("conntrack")?);
+                delete.args(["-D", "-p", "udp", "--orig-dst", GLOBAL_DNS]);
+                // The command fails if there is no such flow.
+                run(delete.args(["--dst-nat", address]));
             }
         }
         Ok(())
     }
 
-    /// Drops whatever goes to the API server's cluster IP.
-    pub fn lose_the_api_server(&self) -> Result<()> {
+    /// Drops packets to the cluster IP of the API server.
+    pub fn block_api_server(&self) -> Result<()> {
         self.network
-            .nft("add rule ip kube-proxy lost ct original ip daddr 10.96.0.1 drop")
+            .nft("add rule ip kube-proxy blocked ct original ip daddr 10.96.0.1 drop")
     }
 
-    pub fn find_the_api_server(&self) -> Result<()> {
-        self.network.nft("flush chain ip kube-proxy lost")
+    pub fn unblock_api_server(&self) -> Result<()> {
+        self.network.nft("flush chain ip kube-proxy blocked")
     }
 
-    /// A directory that a program sees as its `/etc`, with a `resolv.conf` that leads nowhere.
-    pub fn etc(&self, name: &str) -> Result<PathBuf> {
+    /// Creates a directory for use as `/etc` of a program. Its `resolv.conf` names an unreachable server.
+    pub fn create_etc(&self, name: &str) -> Result<PathBuf> {
         let etc = self.directory.join(format!("etc-{name}"));
         fs::create_dir_all(etc.join("coredns/custom"))?;
         fs::write(etc.join("resolv.conf"), "nameserver 192.0.2.53\n")?;
         Ok(etc)
     }
 
-    /// Starts CoreDNS as its Deployment does: `/etc/coredns/Corefile`, and the API server as pods find it.
-    pub fn coredns(&self, name: &str, etc: &Path, cluster: &Cluster) -> Result<Process> {
+    /// Starts CoreDNS as in its Deployment, with `/etc/coredns/Corefile` and the API server from the environment.
+    pub fn start_coredns(&self, name: &str, etc: &Path, cluster: &Cluster) -> Result<Process> {
         let run = self.directory.join("run");
         let secrets = run.join("secrets/kubernetes.io/serviceaccount");
-        // Once: a CoreDNS that runs already may be about to read them.
+        // Written once, because a running CoreDNS may read these files at the same time.
         if !secrets.exists() {
             fs::create_dir_all(&secrets)?;
             fs::write(secrets.join("token"), "token-of-admin")?;
@@ -145,12 +146,12 @@ impl Node {
         Process::start(name, coredns)
     }
 
-    /// A program in the namespace, of which the files are the machine's.
+    /// Builds a command in the namespace, with the files of the machine.
     pub fn command(&self, program: &str) -> Result<Command> {
         self.network.command(&tool(program)?, &Files::default())
     }
 
-    /// `nslookup` of a name in a pod whose name server is this.
+    /// Runs `nslookup` for a name, as in a pod that uses this name server.
     pub fn nslookup(&self, server: SocketAddr, name: &str) -> Result<String> {
         let file = self.directory.join("resolv.conf");
         fs::write(
@@ -162,7 +163,7 @@ impl Node {
         )?;
         let bound = vec![(file, PathBuf::from("/etc/resolv.conf"))];
         let mut nslookup = self.network.command(&tool("nslookup")?, &Files { bound })?;
-        finish(nslookup.arg(name))
+        run_checked(nslookup.arg(name))
     }
 
     pub fn directory(&self) -> &Path {
@@ -170,7 +171,7 @@ impl Node {
     }
 }
 
-/// Port 53 of an address.
+/// Returns port 53 of an address.
 pub fn dns(address: &str) -> SocketAddr {
     SocketAddr::new(address.parse().expect("an address"), 53)
 }

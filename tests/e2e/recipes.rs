@@ -1,5 +1,5 @@
-//! The recipes in `coredns/`: their text, as it is, in a real CoreDNS that finds the API server as its pod would, and
-//! their objects in front of a real API server.
+//! The recipes in `coredns/`. Their Corefiles run unchanged in a real CoreDNS, and a real API server validates their
+//! objects.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -9,31 +9,31 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
-use support::dig::{a, dig_recursively, srv};
+use support::dig::{a_records, dig_recursively, srv_records};
 use support::names::Answer;
 use support::objects::namespace;
+use support::output::print_line;
 use support::repository::repository;
-use support::say::say;
 use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
-use support::wire::Over;
+use support::wire::Transport;
 
-use crate::clusters_come_and_go::{NGINX, after_the_recordings, state_after_the_recordings};
+use crate::linked_clusters::{NGINX, case_after_recordings, state_after_recordings};
 use crate::node::{BEHIND_THE_CACHE, CLUSTER_DNS, GLOBAL_DNS, NODE_CACHE, Node, PODS, dns};
 
 const START: Duration = Duration::from_secs(30);
 
-/// A recipe for a CoreDNS, and what its platform brings along.
+/// A recipe for CoreDNS, with the other parts of its platform.
 struct Recipe {
     file: &'static str,
-    /// Makes the Corefile and what it imports; the paths are those of the platform.
+    /// Writes the Corefile and its imported files to the paths of the platform.
     write: fn(&Blocks, &Path) -> Result<()>,
-    /// Where pods ask.
+    /// Addresses of the name servers that pods use.
     servers: &'static [&'static str],
 }
 
-/// The fenced blocks of a page, with their languages.
+/// The fenced code blocks of a page, with their languages.
 pub struct Blocks(Vec<(String, String)>);
 
 const RECIPES: [Recipe; 5] = [
@@ -97,7 +97,7 @@ const RECIPES: [Recipe; 5] = [
     },
 ];
 
-/// Pages whose objects are Kubernetes' own; the API server looks at them.
+/// Pages with Kubernetes objects, and the number of objects. The API server validates them.
 const OBJECTS: [(&str, usize); 5] = [
     ("README.md", 1),
     ("coredns.md", 1),
@@ -108,72 +108,76 @@ const OBJECTS: [(&str, usize); 5] = [
 
 pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
     let mut server = None;
-    steps.step("every_recipe_has_the_same_stanza", same_stanza);
-    steps.step("the_api_server_accepts_the_objects_of_the_recipes", || {
-        objects(cluster)
+    steps.step("all_recipes_have_the_same_stanza", check_same_stanza);
+    steps.step("api_server_accepts_the_objects_of_the_recipes", || {
+        check_objects(cluster)
     });
-    steps.step("global_dns_runs_behind_its_cluster_ip", || {
-        cluster.become_state(&state_after_the_recordings()?)?;
+    steps.step("global_dns_is_ready_behind_its_cluster_ip", || {
+        cluster.apply_state(&state_after_recordings()?)?;
         server = Some(start(cluster, 0, &["--ns-address", GLOBAL_DNS]));
-        node.point_to(&[0])
+        node.set_endpoints(&[0])
     });
     for recipe in &RECIPES {
-        let fact = format!("coredns_answers_by_the_recipe_{}", recipe.file);
-        steps.step(&fact, || recipe_works(recipe, cluster, node));
+        let fact = format!("coredns_answers_with_the_recipe_{}", recipe.file);
+        steps.step(&fact, || check_recipe(recipe, cluster, node));
     }
-    steps.step("the_dns_operator_of_openshift_is_told_the_same", openshift);
+    steps.step(
+        "openshift_recipe_has_the_same_zone_and_upstream",
+        check_openshift,
+    );
     crate::resolvers::run(steps, cluster, node);
 }
 
-/// Starts global-dns in a pod, ready, with further flags.
-pub fn start(cluster: &Cluster, pod: usize, further: &[&str]) -> Server {
+/// Starts global-dns in a pod with additional flags, and waits until it is ready.
+pub fn start(cluster: &Cluster, pod: usize, flags: &[&str]) -> Server {
     let listen = format!("{}:5353", PODS[pod]);
-    let flags = [&["--listen", &listen], further].concat();
+    let flags = [&["--listen", &listen], flags].concat();
     Server::ready_of_cluster(&cluster.kubeconfig, &flags)
 }
 
-fn recipe_works(recipe: &Recipe, cluster: &Cluster, node: &Node) -> Result<()> {
-    let mut behind = match recipe.file {
+fn check_recipe(recipe: &Recipe, cluster: &Cluster, node: &Node) -> Result<()> {
+    let mut upstream = match recipe.file {
         "nodelocaldns.md" => {
-            let etc = node.etc("behind-the-cache")?;
+            let etc = node.create_etc("behind-the-cache")?;
             let corefile = format!(
                 "cluster.local:53 {{\n bind {BEHIND_THE_CACHE}\n errors\n kubernetes cluster.local\n}}\n"
             );
             fs::write(etc.join("coredns/Corefile"), corefile)?;
-            Some(node.coredns("coredns-behind-the-cache", &etc, cluster)?)
+            Some(node.start_coredns("coredns-behind-the-cache", &etc, cluster)?)
         }
         _ => None,
     };
-    let etc = node.etc(recipe.file)?;
+    let etc = node.create_etc(recipe.file)?;
     (recipe.write)(&page(recipe.file)?, &etc.join("coredns"))?;
-    let mut coredns = node.coredns(&format!("coredns-{}", recipe.file), &etc, cluster)?;
+    let mut coredns = node.start_coredns(&format!("coredns-{}", recipe.file), &etc, cluster)?;
     let mut answers = || -> Result<()> {
         for server in recipe.servers.iter().copied().map(dns) {
             eventually("CoreDNS to answer", START, || {
                 coredns.check()?;
-                if let Some(behind) = &mut behind {
-                    behind.check()?;
+                if let Some(upstream) = &mut upstream {
+                    upstream.check()?;
                 }
-                // The cluster's own names are there as before.
+                // Names of `cluster.local` still resolve.
                 let name = "kubernetes.default.svc.cluster.local";
-                let dug = dig_recursively(server, Over::Udp, name, "A")?;
+                let output = dig_recursively(server, Transport::Udp, name, "A")?;
                 ensure!(
-                    dug.answer
+                    output
+                        .answer
                         .iter()
                         .any(|record| record.ends_with(" A 10.96.0.1")),
-                    "{dug:?}"
+                    "{output:?}"
                 );
                 Ok(())
             })?;
-            comes_through(node, server)?;
+            check_resolution(node, server)?;
         }
         Ok(())
     };
-    answers().with_context(|| coredns.last_words())
+    answers().with_context(|| coredns.log_tail())
 }
 
-/// Everything that a client may ask comes through a resolver, over UDP and TCP.
-pub fn comes_through(node: &Node, server: SocketAddr) -> Result<()> {
+/// Asserts that a resolver returns the answers of global-dns over UDP and TCP.
+pub fn check_resolution(node: &Node, server: SocketAddr) -> Result<()> {
     let all: Vec<String> = ["east", "west", "north"]
         .iter()
         .flat_map(|cluster| {
@@ -181,25 +185,31 @@ pub fn comes_through(node: &Node, server: SocketAddr) -> Result<()> {
         })
         .collect();
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    let union = after_the_recordings();
+    let union = case_after_recordings();
     let sql = "_sql._tcp.nginx.default.global";
     let host = "nginx-set-1.west.nginx.default.global";
-    for over in Over::BOTH {
-        has(server, over, NGINX, "A", &Vec::from_iter(union.records()))?;
-        has(server, over, host, "A", &a(host, &[&["10.96.116.27"]]))?;
-        has(server, over, sql, "SRV", &srv(sql, 26257, &all))?;
-        has(server, over, NGINX, "AAAA", &[])?;
-        let dug = dig_recursively(server, over, "nowhere.default.global", "A")?;
-        let soa = dug
+    for over in Transport::BOTH {
+        check_records(server, over, NGINX, "A", &Vec::from_iter(union.records()))?;
+        check_records(
+            server,
+            over,
+            host,
+            "A",
+            &a_records(host, &[&["10.96.116.27"]]),
+        )?;
+        check_records(server, over, sql, "SRV", &srv_records(sql, 26257, &all))?;
+        check_records(server, over, NGINX, "AAAA", &[])?;
+        let output = dig_recursively(server, over, "nowhere.default.global", "A")?;
+        let soa = output
             .authority
             .iter()
             .filter(|record| record.starts_with("global. ") && record.contains(" IN SOA "));
         ensure!(
-            dug.status == "NXDOMAIN" && dug.answer.is_empty() && soa.count() == 1,
-            "a missing name: {dug:?}"
+            output.status == "NXDOMAIN" && output.answer.is_empty() && soa.count() == 1,
+            "a nonexistent name: {output:?}"
         );
     }
-    // With the search domains of a pod, and the name as people write it.
+    // With the search domains of a pod, and a name without final dot.
     let text = node.nslookup(server, NGINX)?;
     let addresses = text
         .lines()
@@ -209,26 +219,32 @@ pub fn comes_through(node: &Node, server: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// The answer's records are exactly these. What a cache holds may be older: times to live are not compared.
-fn has(server: SocketAddr, over: Over, name: &str, kind: &str, wanted: &[String]) -> Result<()> {
-    let dug = dig_recursively(server, over, name, kind)?;
+/// Asserts the records of the answer, without their TTLs, because caches decrease TTLs.
+fn check_records(
+    server: SocketAddr,
+    over: Transport,
+    name: &str,
+    kind: &str,
+    expected: &[String],
+) -> Result<()> {
+    let output = dig_recursively(server, over, name, kind)?;
     let without_ttl = |record: &String| {
         let words: Vec<&str> = record.split(' ').collect();
         [&words[..1], &words[2..]].concat().join(" ")
     };
-    let mut answer: Vec<String> = dug.answer.iter().map(without_ttl).collect();
-    let mut wanted: Vec<String> = wanted.iter().map(without_ttl).collect();
+    let mut answer: Vec<String> = output.answer.iter().map(without_ttl).collect();
+    let mut expected: Vec<String> = expected.iter().map(without_ttl).collect();
     answer.sort();
-    wanted.sort();
+    expected.sort();
     ensure!(
-        dug.status == "NOERROR" && answer == wanted,
-        "{name} {kind} over {over:?}: {dug:#?}"
+        output.status == "NOERROR" && answer == expected,
+        "{name} {kind} over {over:?}: expected {expected:?}, got {output:#?}"
     );
     Ok(())
 }
 
-/// The stanza is one text, wherever it stands; the cache of a node adds where it listens.
-fn same_stanza() -> Result<()> {
+/// Asserts that all recipes have the stanza of `coredns/Corefile`. That of the node's cache adds its listen addresses.
+fn check_same_stanza() -> Result<()> {
     let corefile = fs::read_to_string(repository("coredns/Corefile"))?;
     let shipped = stanza(&corefile).context("coredns/Corefile has no stanza")?;
     ensure!(shipped.contains(&"forward . 10.96.0.53".to_owned()));
@@ -242,7 +258,7 @@ fn same_stanza() -> Result<()> {
     Ok(())
 }
 
-/// The lines of the block of the zone.
+/// Returns the lines of the zone's server block.
 fn stanza(text: &str) -> Option<Vec<String>> {
     let mut lines = text
         .lines()
@@ -253,7 +269,7 @@ fn stanza(text: &str) -> Option<Vec<String>> {
     Some([first].into_iter().chain(rest).collect())
 }
 
-fn objects(cluster: &Cluster) -> Result<()> {
+fn check_objects(cluster: &Cluster) -> Result<()> {
     cluster.put(&namespace("global-dns"))?;
     let mut checked = 0;
     for (file, count) in OBJECTS {
@@ -269,23 +285,27 @@ fn objects(cluster: &Cluster) -> Result<()> {
                 *namespace = json!("default");
             }
             cluster.dry_run(object).with_context(|| file.to_owned())?;
-            // What it would refuse, it refuses: the neighbour is spoilt.
-            let mut spoilt = object.clone();
+            // An invalid variant must be rejected, which shows that the API server validates this kind.
+            let mut invalid = object.clone();
             let (part, value) = match object["kind"].as_str() {
                 Some("ConfigMap") => ("data", json!({"key": 1})),
                 _ => ("spec", json!({})),
             };
-            spoilt[part] = value;
-            ensure!(cluster.dry_run(&spoilt).is_err(), "{file}: {spoilt} passes");
+            invalid[part] = value;
+            ensure!(
+                cluster.dry_run(&invalid).is_err(),
+                "{file}: the API server accepts {invalid}"
+            );
             checked += 1;
         }
     }
-    say(&format!("recipes: {checked} objects accepted"));
+    print_line(&format!("recipes: {checked} objects accepted"));
     Ok(())
 }
 
-/// Its operator is not to be had here; what it writes of this is the stanza.
-fn openshift() -> Result<()> {
+/// Compares the values of the object. The DNS operator of OpenShift, which would turn them into a stanza, is not
+/// available.
+fn check_openshift() -> Result<()> {
     let object = page("openshift.md")?.object("yaml", 0)?;
     ensure!(object["apiVersion"] == "operator.openshift.io/v1" && object["kind"] == "DNS");
     ensure!(object["metadata"] == json!({"name": "default"}), "{object}");
@@ -297,9 +317,9 @@ fn openshift() -> Result<()> {
     Ok(())
 }
 
-// === What platforms bring along ===
+// === Files of the platforms ===
 
-/// The Corefile of AKS or k3s, which users cannot change, with its two imports.
+/// Returns the Corefile of AKS or k3s, which users cannot change, with its two imports.
 fn main_corefile(hosts: &str, within: &str, after: &str) -> String {
     format!(
         ".:53 {{\n errors\n health\n ready\n kubernetes cluster.local in-addr.arpa ip6.arpa {{\n pods insecure\n \
@@ -308,13 +328,13 @@ fn main_corefile(hosts: &str, within: &str, after: &str) -> String {
     )
 }
 
-/// Mounts `coredns-custom` as these platforms do: each key a file.
+/// Writes each key of `coredns-custom` to a file, as these platforms mount it.
 fn write_custom(blocks: &Blocks, coredns: &Path) -> Result<()> {
     let map = blocks.object("yaml", 0)?;
     ensure!(map["metadata"] == json!({"name": "coredns-custom", "namespace": "kube-system"}));
     let data = map["data"]
         .as_object()
-        .context("a ConfigMap without data")?;
+        .context("the ConfigMap has no data")?;
     data.iter()
         .try_for_each(|(key, text)| write(&coredns.join("custom"), key, text))
 }
@@ -322,7 +342,7 @@ fn write_custom(blocks: &Blocks, coredns: &Path) -> Result<()> {
 fn write(folder: &Path, name: &str, text: &Value) -> Result<()> {
     let text = text
         .as_str()
-        .with_context(|| format!("no text for {name}"))?;
+        .with_context(|| format!("{name} is not a text"))?;
     Ok(fs::write(folder.join(name), text)?)
 }
 
@@ -345,20 +365,21 @@ pub fn page(file: &str) -> Result<Blocks> {
 }
 
 impl Blocks {
-    /// One block of a language, by its number.
+    /// Returns a block of a language by its number.
     pub fn text(&self, language: &str, number: usize) -> Result<&str> {
         let mut blocks = self.0.iter().filter(|block| block.0 == language);
         let block = blocks.nth(number);
-        let (_, text) = block.with_context(|| format!("no block {number} of {language}"))?;
+        let (_, text) = block
+            .with_context(|| format!("the page has no block {number} in language {language}"))?;
         Ok(text)
     }
 
-    /// The same, read.
+    /// Parses a block of a language as an object.
     pub fn object(&self, language: &str, number: usize) -> Result<Value> {
         Ok(serde_saphyr::from_str(self.text(language, number)?)?)
     }
 
-    /// Every object of Kubernetes on the page.
+    /// Parses all Kubernetes objects on the page.
     fn objects(&self) -> Result<Vec<Value>> {
         let blocks = self.0.iter().filter(|block| block.0 == "yaml");
         let documents = blocks.flat_map(|block| block.1.split("\n---\n"));

@@ -1,6 +1,8 @@
-//! Other kinds of forwarders, with the text of `coredns/resolvers.md` and of GKE's stub domains: unbound, which
-//! validates, below a root that is signed as the real one is; and dnsmasq, which is what kube-dns is made of. Then those
-//! that follow the zone's NS record, which forwarders ignore: unbound with `stub-prime`, and BIND with a stub zone.
+//! Other resolvers, with the configuration from `coredns/resolvers.md` and `coredns/gke.md` (stub domains).
+//!
+//! - unbound validates with DNSSEC, below a signed root.
+//! - dnsmasq is the resolver in kube-dns.
+//! - unbound with `stub-prime` and BIND with a stub zone use the zone's NS record, which forwarders ignore.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,91 +10,94 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use support::cluster::Cluster;
-use support::dig::{Dug, dig, dig_recursively};
-use support::process::{Process, finish};
+use support::dig::{DigOutput, dig, dig_recursively};
+use support::process::{Process, run_checked};
 use support::steps::Steps;
 use support::wait::eventually;
-use support::wire::Over;
+use support::wire::Transport;
 
-use crate::clusters_come_and_go::NGINX;
+use crate::linked_clusters::NGINX;
 use crate::node::{BIND, DNSMASQ, GLOBAL_DNS, Node, PODS, ROOT, UNBOUND, dns};
-use crate::recipes::{comes_through, page, start};
+use crate::recipes::{check_resolution, page, start};
 
 const START: Duration = Duration::from_secs(30);
-/// A name of the root that shows that validation works.
+/// A name in the root zone. Its answer shows that validation works.
 const SIGNED: &str = "signed.example";
 
 pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
     let mut root = None;
-    steps.step("a_root_server_has_a_signed_delegation_of_the_zone", || {
+    steps.step("root_server_has_a_signed_delegation_of_the_zone", || {
         root = Some(Root::start(node)?);
         Ok(())
     });
-    steps.step("unbound_validates_and_answers_by_the_recipe", || {
+    steps.step("unbound_validates_and_answers_with_the_recipe", || {
         let root = root.as_ref().context("there is no root server")?;
         let recipe = page("resolvers.md")?.text("unbound", 0)?.to_owned();
-        let _unbound = unbound(node, root, &recipe)?;
-        comes_through(node, dns(UNBOUND))
+        let _unbound = start_unbound(node, root, &recipe)?;
+        check_resolution(node, dns(UNBOUND))
     });
     steps.step("unbound_rejects_the_zone_without_domain_insecure", || {
         let root = root.as_ref().context("there is no root server")?;
-        let _unbound = unbound(node, root, &without("unbound", "domain-insecure:")?)?;
-        let dug = dig_recursively(dns(UNBOUND), Over::Udp, NGINX, "A")?;
-        ensure!(dug.status == "SERVFAIL", "{dug:?}");
+        let _unbound = start_unbound(node, root, &without("unbound", "domain-insecure:")?)?;
+        let output = dig_recursively(dns(UNBOUND), Transport::Udp, NGINX, "A")?;
+        ensure!(output.status == "SERVFAIL", "{output:?}");
         Ok(())
     });
-    steps.step("unbound_takes_addresses_out_without_private_domain", || {
+    steps.step("unbound_removes_addresses_without_private_domain", || {
         let root = root.as_ref().context("there is no root server")?;
-        let _unbound = unbound(node, root, &without("unbound", "private-domain:")?)?;
-        nothing_comes_through(UNBOUND)
+        let _unbound = start_unbound(node, root, &without("unbound", "private-domain:")?)?;
+        check_no_resolution(UNBOUND)
     });
     steps.step("unbound_follows_the_ns_record_with_stub_prime", || {
         let root = root.as_ref().context("there is no root server")?;
-        let _unbound = unbound(node, root, &primed_recipe()?)?;
-        comes_through(node, dns(UNBOUND))
+        let _unbound = start_unbound(node, root, &primed_recipe()?)?;
+        check_resolution(node, dns(UNBOUND))
     });
     steps.step("bind_follows_the_ns_record_of_a_stub_zone", || {
         let root = root.as_ref().context("there is no root server")?;
-        let _bind = bind(node, root)?;
-        comes_through(node, dns(BIND))
+        let _bind = start_bind(node, root)?;
+        check_resolution(node, dns(BIND))
     });
-    steps.step("a_name_server_that_nobody_reaches_fails_them", || {
-        let root = root.as_ref().context("there is no root server")?;
-        // The pod's address, at whose port 53 nobody is.
-        let _server = start(cluster, 1, &["--ns-address", PODS[1]]);
-        node.point_to(&[1])?;
-        let led_astray = || -> Result<()> {
-            let _unbound = unbound(node, root, &primed_recipe()?)?;
-            let _bind = bind(node, root)?;
-            for server in [UNBOUND, BIND] {
-                // No reply within dig's patience is none, either.
-                if let Ok(dug) = dig_recursively(dns(server), Over::Udp, NGINX, "A") {
-                    ensure!(dug.answer.is_empty(), "{server}: {dug:?}");
+    steps.step(
+        "unreachable_name_server_in_the_ns_record_breaks_resolution",
+        || {
+            let root = root.as_ref().context("there is no root server")?;
+            // No server listens on port 53 of the pod address.
+            let _server = start(cluster, 1, &["--ns-address", PODS[1]]);
+            node.set_endpoints(&[1])?;
+            let check = || -> Result<()> {
+                let _unbound = start_unbound(node, root, &primed_recipe()?)?;
+                let _bind = start_bind(node, root)?;
+                for server in [UNBOUND, BIND] {
+                    // A timeout of dig also counts as no answer.
+                    if let Ok(output) = dig_recursively(dns(server), Transport::Udp, NGINX, "A") {
+                        ensure!(output.answer.is_empty(), "{server}: {output:?}");
+                    }
                 }
-            }
-            Ok(())
-        };
-        let result = led_astray();
-        node.point_to(&[0])?;
-        result
-    });
-    steps.step("dnsmasq_answers_by_the_recipe", || {
+                Ok(())
+            };
+            let result = check();
+            node.set_endpoints(&[0])?;
+            result
+        },
+    );
+    steps.step("dnsmasq_answers_with_the_recipe", || {
         let recipe = page("resolvers.md")?.text("dnsmasq", 0)?.to_owned();
-        let _dnsmasq = dnsmasq(node, &recipe)?;
-        comes_through(node, dns(DNSMASQ))
+        let _dnsmasq = start_dnsmasq(node, &recipe)?;
+        check_resolution(node, dns(DNSMASQ))
     });
     steps.step("dnsmasq_rejects_addresses_without_rebind_domain_ok", || {
-        let _dnsmasq = dnsmasq(node, &without("dnsmasq", "rebind-domain-ok=")?)?;
-        nothing_comes_through(DNSMASQ)
+        let _dnsmasq = start_dnsmasq(node, &without("dnsmasq", "rebind-domain-ok=")?)?;
+        check_no_resolution(DNSMASQ)
     });
-    steps.step("dnsmasq_answers_by_the_stub_domains_of_gke", || {
+    steps.step("dnsmasq_answers_with_the_stub_domains_of_gke", || {
         let map = page("gke.md")?.object("yaml", 0)?;
         let domains = map["data"]["stubDomains"]
             .as_str()
-            .context("no stub domains")?;
+            .context("the ConfigMap has no stub domains")?;
         let domains: serde_json::Map<String, serde_json::Value> = serde_json::from_str(domains)?;
         ensure!(domains.len() == 1, "{domains:?}");
-        // As kube-dns tells its dnsmasq.
+        // kube-dns passes stub domains to dnsmasq in this form.
         let servers = domains.iter().flat_map(|(domain, addresses)| {
             let addresses = addresses.as_array().into_iter().flatten();
             addresses.filter_map(move |address| {
@@ -100,18 +105,18 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
             })
         });
         let servers: String = servers.collect();
-        let _dnsmasq = dnsmasq(node, &format!("{servers}rebind-domain-ok=/global/\n"))?;
-        comes_through(node, dns(DNSMASQ))
+        let _dnsmasq = start_dnsmasq(node, &format!("{servers}rebind-domain-ok=/global/\n"))?;
+        check_resolution(node, dns(DNSMASQ))
     });
 }
 
-fn nothing_comes_through(server: &str) -> Result<()> {
-    let dug = dig_recursively(dns(server), Over::Udp, NGINX, "A")?;
-    ensure!(dug.answer.is_empty(), "{dug:?}");
+fn check_no_resolution(server: &str) -> Result<()> {
+    let output = dig_recursively(dns(server), Transport::Udp, NGINX, "A")?;
+    ensure!(output.answer.is_empty(), "{output:?}");
     Ok(())
 }
 
-/// The recipe, with a resolver that asks for the zone's name servers and then asks them.
+/// Returns the recipe with `stub-prime`: unbound queries the NS record, then the name servers in it.
 fn primed_recipe() -> Result<String> {
     let page = page("resolvers.md")?;
     let recipe = page.text("unbound", 0)?;
@@ -122,19 +127,19 @@ fn primed_recipe() -> Result<String> {
     Ok(format!("{recipe}    stub-prime: yes\n"))
 }
 
-/// The recipe without one of its lines.
+/// Returns the recipe without one of its lines.
 fn without(language: &str, start: &str) -> Result<String> {
     let page = page("resolvers.md")?;
     let recipe = page.text(language, 0)?;
-    let is_meant = |line: &&str| line.trim().starts_with(start);
-    ensure!(recipe.lines().filter(is_meant).count() == 1, "{recipe}");
-    let rest = recipe.lines().filter(|line| !is_meant(line));
+    let is_removed = |line: &&str| line.trim().starts_with(start);
+    ensure!(recipe.lines().filter(is_removed).count() == 1, "{recipe}");
+    let rest = recipe.lines().filter(|line| !is_removed(line));
     Ok(rest.flat_map(|line| [line, "\n"]).collect())
 }
 
 // === The root ===
 
-/// BIND with a root zone of its own, in which `global` is delegated and signed.
+/// BIND with a signed root zone that delegates `global` with a DS record.
 struct Root {
     trust_anchor: PathBuf,
     hints: PathBuf,
@@ -149,20 +154,20 @@ impl Root {
         fs::create_dir_all(&folder)?;
         let key_signing = keygen(node, &folder, ".", &["-f", "KSK"])?;
         keygen(node, &folder, ".", &[])?;
-        // Whoever has the public domain has a key of it; we have only the fingerprint.
+        // The root zone needs only the digest of the key of the public domain.
         let public = keygen(node, &folder, "global", &["-f", "KSK"])?;
-        let mut fingerprint = node.command("dnssec-dsfromkey")?;
-        let fingerprint = finish(fingerprint.arg(folder.join(format!("{public}.key"))))?;
+        let mut digest = node.command("dnssec-dsfromkey")?;
+        let digest = run_checked(digest.arg(folder.join(format!("{public}.key"))))?;
         fs::write(
             folder.join("root.zone"),
             format!(
                 "$TTL 3600\n. SOA a.root. hostmaster.root. 1 3600 600 86400 3600\n. NS a.root.\na.root. A {ROOT}\n\
-                 {SIGNED}. A 192.0.2.80\nglobal. NS a.nic.global.\na.nic.global. A 192.0.2.2\n{fingerprint}"
+                 {SIGNED}. A 192.0.2.80\nglobal. NS a.nic.global.\na.nic.global. A 192.0.2.2\n{digest}"
             ),
         )?;
         let mut sign = node.command("dnssec-signzone")?;
         sign.current_dir(&folder);
-        finish(sign.args(["-S", "-o", ".", "-f", "root.signed", "root.zone"]))?;
+        run_checked(sign.args(["-S", "-o", ".", "-f", "root.signed", "root.zone"]))?;
         let conf = folder.join("named.conf");
         let path = folder.display();
         fs::write(
@@ -176,7 +181,7 @@ impl Root {
         let mut named = node.command("named")?;
         named.arg("-g").arg("-c").arg(&conf);
         let mut named = Process::start("named", named)?;
-        answers(&mut named, ROOT, |dug| dug.status == "NOERROR")?;
+        wait_for_answer(&mut named, ROOT, |output| output.status == "NOERROR")?;
         let hints = folder.join("hints");
         fs::write(
             &hints,
@@ -190,18 +195,18 @@ impl Root {
     }
 }
 
-/// Makes a key; returns the name of its file.
-fn keygen(node: &Node, folder: &Path, zone: &str, further: &[&str]) -> Result<String> {
+/// Creates a key, and returns the name of its file.
+fn keygen(node: &Node, folder: &Path, zone: &str, flags: &[&str]) -> Result<String> {
     let mut keygen = node.command("dnssec-keygen")?;
     keygen.current_dir(folder);
-    keygen.args(["-q", "-a", "ECDSAP256SHA256"]).args(further);
-    Ok(finish(keygen.arg(zone))?.trim().to_owned())
+    keygen.args(["-q", "-a", "ECDSAP256SHA256"]).args(flags);
+    Ok(run_checked(keygen.arg(zone))?.trim().to_owned())
 }
 
 // === The resolvers ===
 
-/// unbound with a recipe in its configuration; returns when it validates.
-fn unbound(node: &Node, root: &Root, recipe: &str) -> Result<Process> {
+/// Starts unbound with a recipe in its configuration, and waits until it validates.
+fn start_unbound(node: &Node, root: &Root, recipe: &str) -> Result<Process> {
     let conf = node.directory().join("unbound.conf");
     let (hints, anchor) = (root.hints.display(), root.trust_anchor.display());
     let folder = node.directory().display();
@@ -217,14 +222,14 @@ fn unbound(node: &Node, root: &Root, recipe: &str) -> Result<Process> {
     let mut unbound = node.command("unbound")?;
     unbound.arg("-d").arg("-c").arg(&conf);
     let mut unbound = Process::start("unbound", unbound)?;
-    answers(&mut unbound, UNBOUND, |dug| {
-        dug.flags.split(' ').any(|flag| flag == "ad")
+    wait_for_answer(&mut unbound, UNBOUND, |output| {
+        output.flags.split(' ').any(|flag| flag == "ad")
     })?;
     Ok(unbound)
 }
 
-/// BIND with a stub zone; returns when it has the zone's NS record.
-fn bind(node: &Node, root: &Root) -> Result<Process> {
+/// Starts BIND with a stub zone, and waits until it has the zone's NS record.
+fn start_bind(node: &Node, root: &Root) -> Result<Process> {
     let folder = node.directory().join("bind");
     fs::create_dir_all(&folder)?;
     let conf = folder.join("named.conf");
@@ -241,21 +246,21 @@ fn bind(node: &Node, root: &Root) -> Result<Process> {
     let mut named = node.command("named")?;
     named.arg("-g").arg("-c").arg(&conf);
     let mut named = Process::start("named-stub", named)?;
-    // Without recursion: else it would ask the root, and remember another name server of the zone.
+    // Queries without recursion. A recursive one would make BIND query the root and cache another name server.
     let loaded = eventually("the stub zone", START, || {
         named.check()?;
-        let dug = dig(dns(BIND), Over::Udp, NGINX, "A")?;
+        let output = dig(dns(BIND), Transport::Udp, NGINX, "A")?;
         let is_ns =
             |record: &String| record.starts_with("global. ") && record.ends_with(" ns.dns.global.");
-        ensure!(dug.authority.iter().any(is_ns), "{dug:?}");
+        ensure!(output.authority.iter().any(is_ns), "{output:?}");
         Ok(())
     });
-    loaded.with_context(|| named.last_words())?;
+    loaded.with_context(|| named.log_tail())?;
     Ok(named)
 }
 
-/// dnsmasq with a recipe as its configuration, which asks nobody else and suspects rebinding.
-fn dnsmasq(node: &Node, recipe: &str) -> Result<Process> {
+/// Starts dnsmasq with a recipe as its configuration, without other servers, and with protection against DNS rebinding.
+fn start_dnsmasq(node: &Node, recipe: &str) -> Result<Process> {
     let conf = node.directory().join("dnsmasq.conf");
     fs::write(&conf, format!("{recipe}address=/{SIGNED}/192.0.2.80\n"))?;
     let mut dnsmasq = node.command("dnsmasq")?;
@@ -268,23 +273,27 @@ fn dnsmasq(node: &Node, recipe: &str) -> Result<Process> {
         "--no-hosts",
         "--bind-interfaces",
         "--stop-dns-rebind",
-        // The cluster's own names: there is no other server that knows them.
+        // No other server has the names of `cluster.local`.
         "--local=/cluster.local/",
     ]);
     dnsmasq.arg(format!("--listen-address={DNSMASQ}"));
     dnsmasq.arg(format!("--conf-file={}", conf.display()));
     let mut dnsmasq = Process::start("dnsmasq", dnsmasq)?;
-    answers(&mut dnsmasq, DNSMASQ, |dug| !dug.answer.is_empty())?;
+    wait_for_answer(&mut dnsmasq, DNSMASQ, |output| !output.answer.is_empty())?;
     Ok(dnsmasq)
 }
 
-/// Waits until a server answers the signed name as it should.
-fn answers(process: &mut Process, server: &str, fits: fn(&Dug) -> bool) -> Result<()> {
+/// Waits until the answer of a server for the signed name meets the condition.
+fn wait_for_answer(
+    process: &mut Process,
+    server: &str,
+    is_expected: fn(&DigOutput) -> bool,
+) -> Result<()> {
     let answered = eventually("an answer", START, || {
         process.check()?;
-        let dug = dig_recursively(dns(server), Over::Udp, SIGNED, "A")?;
-        ensure!(fits(&dug), "{dug:?}");
+        let output = dig_recursively(dns(server), Transport::Udp, SIGNED, "A")?;
+        ensure!(is_expected(&output), "{output:?}");
         Ok(())
     });
-    answered.with_context(|| process.last_words())
+    answered.with_context(|| process.log_tail())
 }

@@ -1,4 +1,4 @@
-//! Killed and started again while the API server is away.
+//! The server is killed and restarted while the API server is unavailable.
 
 use std::fs;
 use std::thread;
@@ -7,184 +7,213 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use support::dig::dig;
 use support::http::Page;
-use support::observer::{Observer, Seen, addresses_of};
-use support::say::say;
+use support::observer::{Observation, Observer, addresses_of};
+use support::output::print_line;
 use support::server::Server;
-use support::standin::{Manner, StandIn};
+use support::standin::{Behavior, StandIn};
 use support::steps::Steps;
 use support::wait::eventually;
-use support::wire::Over;
+use support::wire::Transport;
 
-use crate::clusters_come_and_go::{FOLLOW, NGINX, PAUSE};
-use crate::misbehaving_api_server::{ALL, EXTRA, extra, objects};
+use crate::linked_clusters::{ANSWER_TIMEOUT, NGINX, PAUSE};
+use crate::misbehaving_api_server::{ALL, EXTRA, extra_object, recorded_objects};
 
 const STALE: &str = "global_dns_table_stale";
 
 pub fn run(steps: &mut Steps) {
     steps.step(
-        "a_restarted_server_answers_from_its_snapshot",
-        from_a_snapshot,
-    );
-    steps.step("a_snapshot_of_other_namespaces_is_ignored", of_others);
-    steps.step(
-        "without_a_snapshot_a_restarted_server_waits_for_the_api_server",
-        without_a_snapshot,
+        "restarted_server_answers_from_its_snapshot",
+        answers_from_snapshot,
     );
     steps.step(
-        "sigterm_in_the_middle_of_a_relist_ends_as_ever",
-        ended_in_a_relist,
+        "snapshot_of_other_namespaces_is_ignored",
+        snapshot_of_other_namespaces,
     );
+    steps.step(
+        "restarted_server_without_a_snapshot_waits_for_the_api_server",
+        waits_without_snapshot,
+    );
+    steps.step("sigterm_during_a_relist_is_graceful", sigterm_during_relist);
 }
 
-fn from_a_snapshot() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &objects()?)?;
+fn answers_from_snapshot() -> Result<()> {
+    let standin = StandIn::start(Behavior::Normal, &recorded_objects()?)?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("snapshot.json");
-    let flags = ["--snapshot", file.to_str().context("a path")?];
+    let flags = [
+        "--snapshot",
+        file.to_str().context("the path is not UTF-8")?,
+    ];
     let first = Server::ready_of_cluster(&standin.kubeconfig, &flags);
-    let saved = || {
-        ensure!(first.try_metric(STALE)? == 0.0, "stale at the first start");
-        standin.put(&extra()?);
-        // The second one: what changes is saved, too.
-        eventually("the extra endpoint to be saved", FOLLOW * 2, || {
+    let check = || {
+        ensure!(
+            first.try_metric(STALE)? == 0.0,
+            "the table is stale at the first start"
+        );
+        standin.put(&extra_object()?);
+        // The second snapshot: changes are saved, too.
+        eventually("the extra endpoint to be saved", ANSWER_TIMEOUT * 2, || {
             let text = fs::read_to_string(&file)?;
-            ensure!(text.contains(EXTRA), "{} octets without it", text.len());
+            ensure!(
+                text.contains(EXTRA),
+                "the snapshot has {} octets, without the endpoint",
+                text.len()
+            );
             Ok(())
         })
     };
-    first.with_log(saved())?;
+    first.with_log(check())?;
     drop(first); // SIGKILL
 
-    standin.behave(Manner::RefusesEverything);
+    standin.set_behavior(Behavior::InternalErrors);
     let second = Server::of_cluster(&standin.kubeconfig, &flags);
-    let with_extra = Seen::addresses(&[&ALL, &[EXTRA]]);
-    let answers = || {
+    let with_extra = Observation::addresses(&[&ALL, &[EXTRA]]);
+    let check = || {
         let took = second.wait_until_ready();
-        let seen = addresses_of(second.dns, NGINX)?;
-        ensure!(seen == with_extra, "{seen}, wanted {with_extra}");
-        ensure!(second.try_metric(STALE)? == 1.0, "it is not marked");
+        let answer = addresses_of(second.dns, NGINX)?;
+        ensure!(
+            answer == with_extra,
+            "{NGINX} is {answer}, expected {with_extra}"
+        );
+        ensure!(
+            second.try_metric(STALE)? == 1.0,
+            "the metric does not mark the table as stale"
+        );
         ensure!(
             second.try_api("/api/v1/table")?["stale"] == true,
-            "the table is not marked"
+            "the table is not marked as stale"
         );
         let text = second.readyz()?.body;
         ensure!(
-            text.starts_with("ok\nanswering from a snapshot of "),
-            "/readyz says {text}"
+            text.starts_with("ok\nanswering from a snapshot; its age is "),
+            "/readyz returned {text}"
         );
-        // Confirmed, it is like any other.
-        standin.behave(Manner::Good);
-        eventually("the snapshot to be replaced", FOLLOW * 2, || {
-            ensure!(second.try_metric(STALE)? == 0.0, "still stale");
+        // After the API server recovers, the table is no longer stale.
+        standin.set_behavior(Behavior::Normal);
+        eventually("the snapshot to be replaced", ANSWER_TIMEOUT * 2, || {
+            ensure!(second.try_metric(STALE)? == 0.0, "the table is still stale");
             Ok(())
         })?;
         let text = second.readyz()?.body;
-        ensure!(text == "ok\n", "/readyz says {text}");
-        let seen = addresses_of(second.dns, NGINX)?;
-        ensure!(seen == with_extra, "{seen}, wanted {with_extra}");
+        ensure!(text == "ok\n", "/readyz returned {text}");
+        let answer = addresses_of(second.dns, NGINX)?;
+        ensure!(
+            answer == with_extra,
+            "{NGINX} is {answer}, expected {with_extra}"
+        );
         ensure!(
             second.try_api("/api/v1/table")?["stale"] == false,
-            "still marked"
+            "the table is still marked as stale"
         );
-        say(&format!(
+        print_line(&format!(
             "restart without an API server: ready from a snapshot after {:.2} s",
             took.as_secs_f64()
         ));
         Ok(())
     };
-    second.with_log(answers())
+    second.with_log(check())
 }
 
-fn without_a_snapshot() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &objects()?)?;
+fn waits_without_snapshot() -> Result<()> {
+    let standin = StandIn::start(Behavior::Normal, &recorded_objects()?)?;
     let first = Server::ready_of_cluster(&standin.kubeconfig, &[]);
     drop(first); // SIGKILL
 
-    standin.behave(Manner::Unreachable);
+    standin.set_behavior(Behavior::Unreachable);
     let second = Server::of_cluster(&standin.kubeconfig, &[]);
-    let waits = || {
-        // Nothing comes that could be waited for.
+    let check = || {
+        // There is no event to wait for.
         thread::sleep(Duration::from_secs(2));
         let Page { status, body: text } = second.readyz()?;
-        let says = "no complete table yet\n";
+        let expected = "no complete table yet\n";
         ensure!(
-            status == 503 && text.starts_with(says),
-            "/readyz says {status}: {text}"
+            status == 503 && text.starts_with(expected),
+            "/readyz returned {status}: {text}"
         );
-        let dug = dig(second.dns, Over::Udp, NGINX, "A")?;
-        ensure!(dug.status == "SERVFAIL", "{}", dug.status);
+        let output = dig(second.dns, Transport::Udp, NGINX, "A")?;
+        ensure!(output.status == "SERVFAIL", "{NGINX}: {}", output.status);
         Ok(())
     };
-    second.with_log(waits())
+    second.with_log(check())
 }
 
-fn ended_in_a_relist() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &objects()?)?;
+fn sigterm_during_relist() -> Result<()> {
+    let standin = StandIn::start(Behavior::Normal, &recorded_objects()?)?;
     let mut server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
-    let mut ended = || {
-        observer.wait_for(&Seen::addresses(&[&ALL]), FOLLOW)?;
-        let lists = || standin.asked().iter().filter(|asked| !asked.watch).count();
+    let mut check = || {
+        observer.wait_for(&Observation::addresses(&[&ALL]), ANSWER_TIMEOUT)?;
+        let lists = || {
+            standin
+                .requests()
+                .iter()
+                .filter(|request| !request.watch)
+                .count()
+        };
         let before = lists();
-        standin.behave(Manner::EndlessLists);
+        standin.set_behavior(Behavior::EndlessLists);
         standin.lose_history();
-        // One after the other.
-        eventually("a feed to be relisted", FOLLOW, || {
-            let anew = lists() - before;
-            ensure!(anew >= 1, "none is");
+        // Watches relist one after another.
+        eventually("a feed to be relisted", ANSWER_TIMEOUT, || {
+            let relists = lists() - before;
+            ensure!(relists >= 1, "no feed is relisted");
             Ok(())
         })?;
-        let asked = Instant::now();
+        let signaled = Instant::now();
         server.signal("TERM");
         let status = server.end()?;
-        let took = asked.elapsed();
-        ensure!(status.code() == Some(0), "it ended with {status}");
-        // The grace is a second.
-        ensure!(took < Duration::from_secs(3), "it took {took:?}");
-        eventually("no answer any more", FOLLOW, || {
+        let took = signaled.elapsed();
+        ensure!(status.code() == Some(0), "the server ended with {status}");
+        // The grace period is one second.
+        ensure!(took < Duration::from_secs(3), "shutdown took {took:?}");
+        eventually("the end of the answers", ANSWER_TIMEOUT, || {
             let history = observer.history();
-            let refused =
-                |seen: &Seen| matches!(seen, Seen::Nothing(what) if what.contains("refused"));
+            let refused = |answer: &Observation| matches!(answer, Observation::Other(error) if error.contains("refused"));
             match history.as_slice() {
-                [first, end] if first.seen == Seen::addresses(&[&ALL]) && refused(&end.seen) => {
+                [first, end]
+                    if first.answer == Observation::addresses(&[&ALL]) && refused(&end.answer) =>
+                {
                     Ok(())
                 }
-                other => bail!("{} different answers", other.len()),
+                other => bail!("expected 2 different answers, got {}", other.len()),
             }
         })?;
-        say(&format!(
-            "SIGTERM in the middle of a list: exit code 0 after {:.2} s, with a grace of 1 s",
+        print_line(&format!(
+            "SIGTERM during a list: exit code 0 after {:.2} s, with a grace period of 1 s",
             took.as_secs_f64()
         ));
         Ok(())
     };
-    ended()
+    check()
 }
 
-fn of_others() -> Result<()> {
-    let standin = StandIn::start(Manner::Good, &objects()?)?;
+fn snapshot_of_other_namespaces() -> Result<()> {
+    let standin = StandIn::start(Behavior::Normal, &recorded_objects()?)?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("snapshot.json");
-    let snapshot = ["--snapshot", file.to_str().context("a path")?];
+    let snapshot = [
+        "--snapshot",
+        file.to_str().context("the path is not UTF-8")?,
+    ];
     let first = Server::ready_of_cluster(&standin.kubeconfig, &snapshot);
-    first.with_log(eventually("a snapshot", FOLLOW, || {
+    first.with_log(eventually("a snapshot", ANSWER_TIMEOUT, || {
         Ok(fs::metadata(&file).map(|_| ())?)
     }))?;
     drop(first);
 
-    standin.behave(Manner::RefusesEverything);
+    standin.set_behavior(Behavior::InternalErrors);
     let flags = [&snapshot[..], &["--namespace", "default"]].concat();
     let second = Server::of_cluster(&standin.kubeconfig, &flags);
-    let ignored = || {
-        let told = eventually("the log to tell", FOLLOW, || {
-            let told = |f: &serde_json::Value| f["message"] == "Ignored the snapshot";
-            second.log.find(told).context("nothing yet")
+    let check = || {
+        let message = eventually("the log message", ANSWER_TIMEOUT, || {
+            let is_message = |f: &serde_json::Value| f["message"] == "Ignored the snapshot";
+            second.log.find(is_message).context("it is not in the log")
         })?;
-        let why = told["why"].as_str().unwrap_or_default();
-        ensure!(why.contains("namespaces {}"), "{why}");
-        let dug = dig(second.dns, Over::Udp, NGINX, "A")?;
-        ensure!(dug.status == "SERVFAIL", "{}", dug.status);
+        let why = message["why"].as_str().unwrap_or_default();
+        ensure!(why.contains("namespaces {}"), "unexpected reason: {why}");
+        let output = dig(second.dns, Transport::Udp, NGINX, "A")?;
+        ensure!(output.status == "SERVFAIL", "{NGINX}: {}", output.status);
         Ok(())
     };
-    second.with_log(ignored())
+    second.with_log(check())
 }

@@ -1,4 +1,4 @@
-//! The end: readiness goes first, the answers last, and no query that the kernel has taken is lost.
+//! Shutdown: readiness ends first, answers end last, and no query that the kernel accepted is lost.
 
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -8,84 +8,82 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail, ensure};
 use support::cluster::Cluster;
 use support::http::Page;
-use support::observer::{Observer, Seen, Sighting};
+use support::observer::{AnswerRun, Observation, Observer};
+use support::output::print_line;
 use support::query::query;
-use support::say::say;
 use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
 use support::wire::{read_datagram, read_framed};
 
-use crate::clusters_come_and_go::{
-    FOLLOW, NGINX, PAUSE, answer_after_the_recordings, state_after_the_recordings,
+use crate::linked_clusters::{
+    ANSWER_TIMEOUT, NGINX, PAUSE, answer_after_recordings, state_after_recordings,
 };
 
-/// Shutdowns, each with so many clients, which always have one query open: what is lost is lost in a moment that not
-/// every shutdown meets, between two queries of few clients or with the queue full of many.
+/// Number of clients in each shutdown over UDP. Each client always has one outstanding query. A loss depends on timing,
+/// so there are many shutdowns, with few and with many clients.
 const UDP_CLIENTS: [usize; 12] = [1, 12, 2, 1, 12, 2, 1, 12, 2, 1, 12, 2];
-/// The same, with one burst of queries open.
+/// Number of clients in each shutdown over TCP. Each client always has one outstanding burst of queries.
 const TCP_CLIENTS: [usize; 6] = [2; 6];
-/// Queries that are written at once: few enough for one segment.
+/// Number of queries in one write. They fit into one TCP segment.
 const BURST: u16 = 50;
-/// A query that is not answered within this time is lost.
-const LOST: Duration = Duration::from_secs(3);
+/// A query without a reply after this time is lost.
+const LOSS_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step(
-        "sigterm_ends_readiness_then_after_the_grace_the_answers",
+        "sigterm_ends_readiness_at_once_and_answers_after_the_grace_period",
         || sigterm_is_graceful(cluster),
     );
-    steps.step(
-        "every_datagram_that_came_before_the_end_is_answered",
-        || no_query_is_lost(cluster, "UDP", &UDP_CLIENTS, datagrams_until_the_end),
-    );
-    steps.step(
-        "every_query_that_was_pipelined_before_the_end_is_answered",
-        || no_query_is_lost(cluster, "TCP", &TCP_CLIENTS, bursts_until_the_end),
-    );
-    steps.step("a_second_sigterm_ends_at_once", || {
+    steps.step("datagrams_received_before_the_end_are_answered", || {
+        no_query_is_lost(cluster, "UDP", &UDP_CLIENTS, datagrams_until_the_end)
+    });
+    steps.step("queries_pipelined_before_the_end_are_answered", || {
+        no_query_is_lost(cluster, "TCP", &TCP_CLIENTS, bursts_until_the_end)
+    });
+    steps.step("second_sigterm_ends_the_process_at_once", || {
         second_sigterm_ends_at_once(cluster)
     });
 }
 
 fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
-    cluster.become_state(&state_after_the_recordings()?)?;
+    cluster.apply_state(&state_after_recordings()?)?;
     let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["--grace", "1s"]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
-    let asked = Instant::now();
+    let signaled = Instant::now();
     server.signal("TERM");
     eventually("readiness to end", Duration::from_millis(900), || {
         let Page { status, body: text } = server.readyz()?;
-        ensure!(status == 503, "/readyz says {status}: {text}");
+        ensure!(status == 503, "/readyz returned {status}: {text}");
         Ok(())
     })?;
-    observer.wait("no answer any more", FOLLOW, |seen| {
-        *seen != answer_after_the_recordings()
+    observer.wait("the end of the answers", ANSWER_TIMEOUT, |answer| {
+        *answer != answer_after_recordings()
     })?;
     let status = server.end()?;
-    ensure!(status.code() == Some(0), "it ended with {status}");
+    ensure!(status.code() == Some(0), "the server ended with {status}");
     let history = observer.history();
     let [
         answers,
-        Sighting {
-            seen: Seen::Nothing(end),
+        AnswerRun {
+            answer: Observation::Other(end),
             ..
         },
         ..,
     ] = history.as_slice()
     else {
-        bail!("the answer changed at the end");
+        bail!("the answer changed before the end");
     };
     ensure!(
         end.contains("Connection refused"),
         "the query after the last answer was lost: {end}"
     );
-    let grace = answers.last - asked;
+    let grace = answers.last - signaled;
     ensure!(
         grace >= Duration::from_millis(950),
-        "answers ended {grace:?} after SIGTERM, before the grace of 1 s"
+        "answers ended {grace:?} after SIGTERM, before the grace period of 1 s"
     );
-    say(&format!(
+    print_line(&format!(
         "shutdown: answers for {:.2} s after SIGTERM, exit code 0; the next query {end}",
         grace.as_secs_f64()
     ));
@@ -95,22 +93,22 @@ fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
 fn second_sigterm_ends_at_once(cluster: &Cluster) -> Result<()> {
     let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["--grace", "60s"]);
     server.signal("TERM");
-    eventually("readiness to end", FOLLOW, || {
+    eventually("readiness to end", ANSWER_TIMEOUT, || {
         let Page { status, body: text } = server.readyz()?;
-        ensure!(status == 503, "/readyz says {status}: {text}");
+        ensure!(status == 503, "/readyz returned {status}: {text}");
         Ok(())
     })?;
-    let again = Instant::now();
+    let second = Instant::now();
     server.signal("TERM");
     server.end()?;
-    let took = again.elapsed();
-    // Long before the grace of a minute.
-    ensure!(took < Duration::from_secs(20), "it took {took:?}");
+    let took = second.elapsed();
+    // Much less than the grace period of one minute.
+    ensure!(took < Duration::from_secs(20), "shutdown took {took:?}");
     Ok(())
 }
 
-/// Shuts one server after the other down under the load of so many clients, each of which says how many of its queries were answered before the
-/// end, or which one was lost.
+/// Shuts servers down, one after another, under the load of the given number of clients. A client returns the number of
+/// answered queries, or an error for a lost one.
 fn no_query_is_lost(
     cluster: &Cluster,
     transport: &str,
@@ -127,7 +125,7 @@ fn no_query_is_lost(
         thread::sleep(Duration::from_millis(100));
         server.signal("TERM");
         let status = server.end()?;
-        ensure!(status.code() == Some(0), "it ended with {status}");
+        ensure!(status.code() == Some(0), "the server ended with {status}");
         for thread in threads {
             let outcome = thread.join().map_err(|_| anyhow!("a client panicked"))?;
             match outcome {
@@ -138,8 +136,8 @@ fn no_query_is_lost(
             }
         }
     }
-    say(&format!(
-        "shutdown under load over {transport}: {} times, {answered} queries answered, {} of {} clients lost any",
+    print_line(&format!(
+        "shutdown under load over {transport}: {} shutdowns, {answered} queries answered, {} of {} clients lost a query",
         shutdowns.len(),
         losses.len(),
         shutdowns.iter().sum::<usize>(),
@@ -148,33 +146,33 @@ fn no_query_is_lost(
     Ok(())
 }
 
-/// Asks one query after the other until the kernel refuses one, because nobody has the port any more.
+/// Sends queries one by one until the kernel refuses one, because the port is closed.
 fn datagrams_until_the_end(server: SocketAddr) -> Result<u64> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(server)?;
-    socket.set_read_timeout(Some(LOST))?;
+    socket.set_read_timeout(Some(LOSS_TIMEOUT))?;
     let query = query(&format!("{NGINX} A"));
     for answered in 0_u64.. {
-        let query = query.with_id(answered as u16); // the lower bits will do
+        let query = query.with_id(answered as u16); // truncated on purpose
         let replied = socket.send(&query.0).and_then(|_| read_datagram(&socket));
         match replied {
             Ok(reply) => ensure!(
                 reply.starts_with(&query.id().to_be_bytes()),
-                "the reply to query {answered} is to another one"
+                "the reply to query {answered} has another identifier"
             ),
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(answered),
-            Err(error) => bail!("no answer to query {answered}, and no refusal: {error}"),
+            Err(error) => bail!("query {answered} was neither answered nor refused: {error}"),
         }
     }
-    bail!("there was no end")
+    bail!("the server never refused a query")
 }
 
-/// Writes one burst of queries after the other into a connection until it ends. A burst is one segment, which the
-/// server's kernel takes as a whole or not at all: when a part of one is answered, the rest has waited there as well.
+/// Writes bursts of queries into a connection until it ends. A burst is one segment, which the server's kernel accepts
+/// as a whole or not at all. If a part of a burst is answered, the rest must be answered too.
 fn bursts_until_the_end(server: SocketAddr) -> Result<u64> {
     let mut stream = TcpStream::connect(server)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(LOST))?;
+    stream.set_read_timeout(Some(LOSS_TIMEOUT))?;
     let query = query(&format!("{NGINX} A"));
     let burst: Vec<u8> = (0..BURST)
         .flat_map(|id| query.with_id(id).framed())
@@ -190,11 +188,15 @@ fn bursts_until_the_end(server: SocketAddr) -> Result<u64> {
                 Err(error)
                     if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
                 {
-                    bail!("no answer to query {id} of a burst, and no end: {error}")
+                    bail!(
+                        "query {id} of a burst was not answered, and the connection did not end: {error}"
+                    )
                 }
-                // Nobody can tell whether the burst or the end came first.
+                // The connection may have ended before the burst arrived.
                 Err(_) if id == 0 => return Ok(answered),
-                Err(error) => bail!("of a burst of {BURST} queries, {id} were answered: {error}"),
+                Err(error) => {
+                    bail!("only {id} of {BURST} queries of a burst were answered: {error}")
+                }
             }
             answered += 1;
         }

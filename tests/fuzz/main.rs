@@ -1,4 +1,4 @@
-//! The corpora of the fuzz targets, replayed: what was ever found stays found. `tests/fuzz/run` looks for more.
+//! Replays the corpora of the fuzz targets as regression tests. `tests/fuzz/run` searches for new inputs.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,7 +6,7 @@
     clippy::wildcard_enum_match_arm,
     unreachable_pub,
     missing_docs,
-    reason = "tests, also of enums that are not ours"
+    reason = "tests, also with enums of other crates"
 )]
 
 use std::collections::BTreeSet;
@@ -14,8 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use checks::requests::{self, Outcome};
-use checks::{answers, foreign, framing, manifest, memory, messages, raw, world};
-use global_dns::server::encrypted::request::Asked;
+use checks::{answers, cluster, decoders, framing, manifest, memory, messages, raw};
+use global_dns::server::encrypted::request::DnsRequest;
 
 #[path = "checks.rs"]
 mod checks;
@@ -29,78 +29,78 @@ fn replay<T>(target: &str, check: impl Fn(&[u8]) -> T) {
     for entry in std::fs::read_dir(corpus().join(target)).unwrap() {
         let path = entry.unwrap().path();
         let input = std::fs::read(&path).unwrap();
-        let checked = catch_unwind(AssertUnwindSafe(|| drop(check(&input))));
-        assert!(checked.is_ok(), "{} fails", path.display());
+        let result = catch_unwind(AssertUnwindSafe(|| drop(check(&input))));
+        assert!(result.is_ok(), "{} fails the checks", path.display());
         count += 1;
     }
-    assert!(count >= 20, "only {count} inputs for {target}");
+    assert!(count >= 20, "target {target} has only {count} inputs");
 }
 
 #[test]
-fn the_corpus_of_messages_is_answered_as_it_should_be() {
+fn message_corpus_passes() {
     replay("reply", messages::check);
 }
 
 #[test]
-fn the_corpus_of_questions_is_answered_as_it_should_be() {
+fn question_corpus_passes() {
     replay("question", |choices| {
         messages::check(&messages::question(choices))
     });
 }
 
 #[test]
-fn the_corpus_of_streams_is_answered_however_it_is_cut() {
+fn stream_corpus_passes() {
     replay("framing", framing::check);
 }
 
 #[test]
-fn the_corpus_of_requests_is_read_as_it_should_be() {
+fn request_corpus_passes() {
     replay("request", requests::check);
 }
 
 #[test]
-fn the_corpus_of_objects_becomes_the_tables_that_it_should() {
-    replay("objects", world::check);
+fn object_corpus_passes() {
+    replay("objects", cluster::check);
 }
 
 #[test]
-fn the_corpus_of_what_is_no_object_is_not_lost() {
+fn raw_object_corpus_passes() {
     replay("objects_raw", raw::check);
 }
 
 #[test]
-fn the_corpora_of_files_are_read_or_refused() {
+fn manifest_corpora_pass() {
     replay("manifest", manifest::check);
     replay("manifest_raw", manifest::check_raw);
 }
 
 #[test]
-fn the_checks_see_answers_of_every_kind() {
-    // name, type, class and OPT by their places in the lists of `messages::question`
+fn message_checks_cover_every_kind_of_answer() {
+    // The choices are indexes into the lists of `messages::question`: name, type, class and OPT.
     let answers = |choices: &[u8]| {
         let packet = messages::question(choices);
         messages::check(&packet);
-        messages::codes(&packet)
+        messages::rcode_and_answer(&packet)
     };
     assert_eq!(
         answers(&[0, 1, 0, 2, 0, 1, 1, 0, 0, 0]),
         (0, true),
-        "db.prod.global A"
+        "db.prod.global A has data"
     );
     assert_eq!(
         answers(&[0, 1, 0, 2, 20, 1, 1, 0, 0, 0]),
         (3, false),
-        "nope.prod.global A"
+        "nope.prod.global A is NXDOMAIN"
     );
     assert_eq!(
         answers(&[0, 1, 0, 2, 0, 1, 0, 0, 0, 0]),
         (5, false),
-        "db.prod A"
+        "db.prod A is refused"
     );
 }
 
 #[test]
-fn the_checks_see_streams_of_every_kind() {
+fn stream_checks_cover_every_kind_of_stream() {
     let outcome = |name: &str| framing::check(&input("framing", name));
     let (one, two) = (outcome("one"), outcome("two-in-order"));
     assert!(!one.is_closed && one.sent.len() > 12, "{one:?}");
@@ -118,17 +118,17 @@ fn the_checks_see_streams_of_every_kind() {
 }
 
 #[test]
-fn the_checks_see_requests_of_every_kind() {
+fn request_checks_cover_every_kind_of_request() {
     let outcome = |name: &str| requests::check(&input("request", name));
     for name in ["get", "head", "get-4096", "get-second-parameter"] {
         let outcome = outcome(name);
         assert!(
-            matches!(&outcome, Outcome::Asks(Asked::Message(message)) if message.len() >= 12),
+            matches!(&outcome, Outcome::Accepted(DnsRequest::Message(message)) if message.len() >= 12),
             "{name}: {outcome:?}"
         );
     }
-    assert_eq!(outcome("post"), Outcome::Asks(Asked::Body));
-    assert_eq!(outcome("options"), Outcome::Asks(Asked::Methods));
+    assert_eq!(outcome("post"), Outcome::Accepted(DnsRequest::Body));
+    assert_eq!(outcome("options"), Outcome::Accepted(DnsRequest::Methods));
     for (name, status) in [
         ("get-none", 400),
         ("get-two", 400),
@@ -141,95 +141,103 @@ fn the_checks_see_requests_of_every_kind() {
     ] {
         assert_eq!(outcome(name), Outcome::Refused(status), "{name}");
     }
-    assert_eq!(outcome("no-uri"), Outcome::NoRequest);
+    assert_eq!(outcome("no-uri"), Outcome::Invalid);
 }
 
 #[test]
-fn the_checks_see_members_and_who_is_left_out() {
-    let seen = |name: &str| world::check(&input("objects", name));
+fn object_checks_cover_included_and_omitted_endpoints() {
+    let coverage = |name: &str| cluster::check(&input("objects", name));
     for (name, count) in [
         (
             "member",
-            (|seen| seen.endpoints) as fn(&world::Seen) -> usize,
+            (|coverage| coverage.endpoints) as fn(&cluster::Coverage) -> usize,
         ),
-        ("member", |seen| seen.pointers),
-        ("member", |seen| seen.short_names),
-        ("local-exported", |seen| seen.local),
-        ("local-foreign-slice", |seen| seen.local),
-        ("last-resort", |seen| seen.last_resort),
-        ("gateway-down-of-one", |seen| seen.left_out),
-        ("orphan", |seen| seen.skipped),
-        ("forged-namespace", |seen| seen.skipped),
-        ("identity-changes", |seen| seen.conflicts),
-        ("two-namespaces-short-name", |seen| seen.conflicts),
-        ("nothing-changes", |seen| seen.unmoved),
+        ("member", |coverage| coverage.pointers),
+        ("member", |coverage| coverage.short_names),
+        ("local-exported", |coverage| coverage.local),
+        ("local-foreign-slice", |coverage| coverage.local),
+        ("last-resort", |coverage| coverage.last_resort),
+        ("gateway-down-of-one", |coverage| coverage.omitted),
+        ("orphan", |coverage| coverage.skipped),
+        ("forged-namespace", |coverage| coverage.skipped),
+        ("identity-changes", |coverage| coverage.conflicts),
+        ("two-namespaces-short-name", |coverage| coverage.conflicts),
+        ("nothing-changes", |coverage| coverage.unchanged),
     ] {
-        let seen = seen(name);
-        assert!(count(&seen) > 0, "{name}: {seen:?}");
+        let coverage = coverage(name);
+        assert!(count(&coverage) > 0, "{name}: {coverage:?}");
     }
-    // db.prod, east.db.prod, db-0.east.db.prod, the same without prod, and each with _sql._tcp; the address.
-    assert_eq!(seen("member").names, 13);
+    // db.prod, east.db.prod, db-0.east.db.prod, their short names, each also with _sql._tcp, and the reverse name.
+    assert_eq!(coverage("member").names, 13);
     for number in 0..18 {
-        let seen = seen(&format!("bad-address-{number:02}"));
-        assert_eq!((seen.endpoints, seen.skipped), (0, 2), "{number}: {seen:?}");
+        let coverage = coverage(&format!("bad-address-{number:02}"));
+        assert_eq!(
+            (coverage.endpoints, coverage.skipped),
+            (0, 2),
+            "{number}: {coverage:?}"
+        );
     }
 }
 
 #[test]
-fn the_checks_see_files_of_every_kind() {
-    let whole = manifest::check(&input("manifest", "all-kinds"));
-    assert_eq!((whole.objects, whole.endpoints), (4, 2), "{whole:?}");
+fn manifest_checks_cover_every_kind_of_file() {
+    let complete = manifest::check(&input("manifest", "all-kinds"));
+    assert_eq!(
+        (complete.objects, complete.endpoints),
+        (4, 2),
+        "{complete:?}"
+    );
     let raw = |name: &str| manifest::check_raw(&input("manifest_raw", name)).error;
-    for (error, told) in [
-        (
-            raw("lists-nested"),
-            "more than 4 lists are within each other",
-        ),
+    for (error, expected) in [
+        (raw("lists-nested"), "lists are nested more than 4 deep"),
         (raw("twice"), "occurs twice"),
-        (raw("list-items-number"), "a List cannot be read"),
+        (raw("list-items-number"), "cannot parse a List"),
         (manifest::check(&input("manifest", "bomb")).error, "budget"),
         (
             manifest::check(&input("manifest", "deep-dashes")).error,
             "budget",
         ),
     ] {
-        assert!(error.contains(told), "{told}: {error}");
+        assert!(error.contains(expected), "expected {expected}, got {error}");
     }
 }
 
 #[test]
-fn the_checks_can_fail() {
+fn checks_detect_errors() {
     let fails = |what: &str, check: &dyn Fn()| {
-        let checked = catch_unwind(AssertUnwindSafe(check));
-        assert!(checked.is_err(), "{what} passes");
+        let result = catch_unwind(AssertUnwindSafe(check));
+        assert!(result.is_err(), "{what} must fail the check");
     };
     fails("an allocation", &|| {
         memory::allocates_at_most(8, "a vector", || drop(vec![0_u8; 9]));
     });
-    fails("a large piece of memory", &|| {
+    fails("too much memory", &|| {
         memory::holds_at_most(8, "a vector", || drop(vec![0_u8; 9]));
     });
-    memory::holds_at_most(9, "one vector after the other", || {
+    memory::holds_at_most(9, "consecutive vectors", || {
         (0..9).for_each(|_| drop(vec![0_u8; 9]));
     });
-    // db.prod.global A 0.0.0.0, whole, and with one octet less.
+    // db.prod.global A 0.0.0.0, complete, and without the last octet.
     let mut reply = messages::question(&[0, 1, 0, 2, 0, 1, 1, 0, 0, 0]);
     (reply[2], reply[7]) = (0x84, 1);
     reply.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4, 0, 0, 0, 0]);
-    let decoded = foreign::decode(&reply, "UDP");
-    fails("an address that is nobody's", &|| {
+    let decoded = decoders::decode(&reply, "UDP");
+    fails("an unusable address", &|| {
         messages::check_usable(&decoded);
     });
-    fails("half a record", &|| {
-        foreign::decode(&reply[..reply.len() - 1], "UDP");
+    fails("a truncated record", &|| {
+        decoders::decode(&reply[..reply.len() - 1], "UDP");
     });
-    let [one, other] = ["member", "two-clusters"].map(|name| world::table(&input("objects", name)));
-    answers::check_same(&one, &one);
-    fails("another answer", &|| answers::check_same(&one, &other));
+    let [one, other] =
+        ["member", "two-clusters"].map(|name| cluster::table(&input("objects", name)));
+    answers::check_same_answers(&one, &one);
+    fails("a different answer", &|| {
+        answers::check_same_answers(&one, &other)
+    });
 }
 
 #[test]
-fn the_targets_are_built_with_the_libraries_of_the_server() {
+fn fuzz_targets_use_the_library_versions_of_the_server() {
     let packages = |path: &str| -> BTreeSet<(String, String)> {
         let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
         let text = text.unwrap();
@@ -248,11 +256,14 @@ fn the_targets_are_built_with_the_libraries_of_the_server() {
     let targets = packages("tests/fuzz/Cargo.lock");
     let others = targets.difference(&server);
     let others: Vec<_> = others.filter(|(name, _)| !own.contains(&&**name)).collect();
-    assert!(targets.len() > 100 && server.len() > 100, "read");
+    assert!(
+        targets.len() > 100 && server.len() > 100,
+        "too few packages"
+    );
     assert_eq!(
         others,
         [] as [&(String, String); 0],
-        "copy Cargo.lock to tests/fuzz, and run cargo metadata there"
+        "tests/fuzz/Cargo.lock differs; copy Cargo.lock to tests/fuzz, and run cargo metadata there"
     );
 }
 

@@ -1,17 +1,17 @@
-//! Who may ask, and how fast: `--allow`, `--trusted`, `--rate-limit`.
+//! Access control and rate limits: `--allow`, `--trusted`, `--rate-limit`.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use support::certificates::issue_good;
+use support::certificates::issue_valid;
 use support::encrypted::serve;
 use support::objects::{Manifest, mirror, objects};
 use support::query::query;
 use support::reply::Reply;
 use support::server::Server;
-use support::wait::{PATIENCE, wait_for};
-use support::wire::{Over, exchange, read_datagram};
+use support::wait::{TIMEOUT, wait_for};
+use support::wire::{Transport, exchange, read_datagram};
 
 const NAME: &str = "db.prod.global A";
 
@@ -22,7 +22,7 @@ fn sample() -> Manifest {
     objects().with(db)
 }
 
-/// What a client of loopback counts when it asks as fast as it can, each time for 20 addresses.
+/// Results of a loopback client that sends many queries for 20 addresses as fast as it can.
 #[derive(Debug, Default)]
 struct Counted {
     whole: usize,
@@ -31,12 +31,12 @@ struct Counted {
     took: Duration,
 }
 
-/// Asks until each query has been answered, or counted as one that is not.
+/// Sends queries until each one is answered or counted as limited.
 fn ask_many(server: &Server, packet: &[u8], count: usize) -> Counted {
     const WINDOW: usize = 50;
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(server.dns).unwrap();
-    // How long nothing comes before the server is asked whether anything is to come.
+    // Time without a reply before the counters of the server are read.
     socket
         .set_read_timeout(Some(Duration::from_millis(20)))
         .unwrap();
@@ -50,7 +50,7 @@ fn ask_many(server: &Server, packet: &[u8], count: usize) -> Counted {
         while counted.whole + counted.slipped + counted.nothing < sent {
             let Ok(length) = socket.recv(&mut reply) else {
                 counted.nothing = limited(server, "dropped");
-                assert!(started.elapsed() < PATIENCE, "{sent}: {counted:?}");
+                assert!(started.elapsed() < TIMEOUT, "{sent}: {counted:?}");
                 continue;
             };
             let message = Reply::read(&reply[..length]).unwrap();
@@ -78,7 +78,7 @@ fn packet() -> Vec<u8> {
     query(&format!("{NAME} +edns")).0
 }
 
-/// The same with a cookie in its OPT record, which is the last and empty.
+/// Returns a query with a cookie. Its OPT record comes last and has no other option.
 fn packet_with(cookie: &[u8]) -> Vec<u8> {
     let mut packet = packet();
     let length = cookie.len() as u8;
@@ -89,36 +89,36 @@ fn packet_with(cookie: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn who_may_not_ask_is_refused_on_every_transport() {
-    let issued = issue_good();
+fn disallowed_client_is_refused_on_every_transport() {
+    let issued = issue_valid();
     let server = serve(sample(), &issued, &["--allow=192.0.2.0/24,2001:db8::/32"]);
     let packet = packet();
-    let ask = |over| exchange(server.dns, &packet, over, PATIENCE).unwrap();
+    let ask = |over| exchange(server.dns, &packet, over, TIMEOUT).unwrap();
     let (tls, https) = (server.address("tls"), server.address("https"));
     for (over, reply) in [
-        ("UDP", ask(Over::Udp)),
-        ("TCP", ask(Over::Tcp)),
+        ("UDP", ask(Transport::Udp)),
+        ("TCP", ask(Transport::Tcp)),
         ("TLS", issued.ask_tls(tls, &packet).unwrap()),
         ("HTTPS", issued.ask_https(https, &packet).message()),
     ] {
         assert_eq!(Reply::read(&reply).unwrap().outcome(), "REFUSED", "{over}");
-        // The query, and option 15 with code 18, Prohibited.
+        // The reply is the query plus option 15 with code 18, Prohibited.
         assert!(reply.ends_with(&[0, 15, 0, 2, 0, 18]), "{over}");
         assert_eq!(reply.len(), packet.len() + 6, "{over}");
     }
 }
 
 #[test]
-fn who_may_ask_is_answered() {
-    let server = Server::of(sample(), &["--allow=192.0.2.0/24", "--allow=127.0.0.0/8"]);
-    for over in [Over::Udp, Over::Tcp] {
+fn allowed_client_is_answered() {
+    let server = Server::with_objects(sample(), &["--allow=192.0.2.0/24", "--allow=127.0.0.0/8"]);
+    for over in [Transport::Udp, Transport::Tcp] {
         assert_eq!(server.ask(NAME, over).answers.len(), 20);
     }
 }
 
 #[test]
-fn who_is_trusted_is_never_limited() {
-    let server = Server::of(sample(), &["--rate-limit=10"]);
+fn trusted_client_is_never_limited() {
+    let server = Server::with_objects(sample(), &["--rate-limit=10"]);
     let counted = ask_many(&server, &packet(), 3000);
     assert_eq!((counted.whole, counted.slipped), (3000, 0), "{counted:?}");
     for action in ["slipped", "dropped"] {
@@ -127,10 +127,10 @@ fn who_is_trusted_is_never_limited() {
 }
 
 #[test]
-fn who_is_not_trusted_gets_its_rate_over_udp_and_everything_over_tcp() {
+fn untrusted_client_is_limited_over_udp_but_not_over_tcp() {
     const RATE: usize = 100;
     let flags = ["--trusted=192.0.2.0/24", &format!("--rate-limit={RATE}")];
-    let server = Server::of(sample(), &flags);
+    let server = Server::with_objects(sample(), &flags);
     let counted = ask_many(&server, &packet(), 3000);
     let most = RATE as f64 * (counted.took.as_secs_f64() + 1.0) + 3.0;
     assert!(counted.whole >= RATE, "{counted:?}");
@@ -142,13 +142,13 @@ fn who_is_not_trusted_gets_its_rate_over_udp_and_everything_over_tcp() {
     assert_eq!(limited(&server, "slipped"), counted.slipped);
     assert_eq!(limited(&server, "dropped"), counted.nothing);
     for _ in 0..200 {
-        assert_eq!(server.ask(NAME, Over::Tcp).answers.len(), 20);
+        assert_eq!(server.ask(NAME, Transport::Tcp).answers.len(), 20);
     }
 }
 
 #[test]
-fn connections_are_not_limited_on_any_transport() {
-    let issued = issue_good();
+fn queries_over_connections_are_not_limited() {
+    let issued = issue_valid();
     let flags = ["--trusted=192.0.2.0/24", "--rate-limit=1"];
     let server = serve(sample(), &issued, &flags);
     let (tls, https) = (server.address("tls"), server.address("https"));
@@ -156,7 +156,7 @@ fn connections_are_not_limited_on_any_transport() {
         for (over, reply) in [
             (
                 "TCP",
-                exchange(server.dns, &packet(), Over::Tcp, PATIENCE).unwrap(),
+                exchange(server.dns, &packet(), Transport::Tcp, TIMEOUT).unwrap(),
             ),
             ("TLS", issued.ask_tls(tls, &packet()).unwrap()),
             ("HTTPS", issued.ask_https(https, &packet()).message()),
@@ -170,10 +170,10 @@ fn connections_are_not_limited_on_any_transport() {
 }
 
 #[test]
-fn who_returns_its_cookie_is_not_limited_by_those_who_use_its_network() {
+fn client_with_valid_cookie_is_not_limited_by_others_of_its_network() {
     const CLIENT: &[u8] = b"12345678";
-    let server = Server::of(sample(), &["--trusted=192.0.2.0/24", "--rate-limit=10"]);
-    let reply = exchange(server.dns, &packet_with(CLIENT), Over::Tcp, PATIENCE).unwrap();
+    let server = Server::with_objects(sample(), &["--trusted=192.0.2.0/24", "--rate-limit=10"]);
+    let reply = exchange(server.dns, &packet_with(CLIENT), Transport::Tcp, TIMEOUT).unwrap();
     let option = [&[0, 10, 0, 24], CLIENT].concat();
     let at = reply
         .windows(option.len())
@@ -182,7 +182,7 @@ fn who_returns_its_cookie_is_not_limited_by_those_who_use_its_network() {
     let dns = server.dns;
     let done = AtomicBool::new(false);
     let asked = std::thread::scope(|scope| {
-        // Somebody of the same /24, with the cookie of another, and one that is not ours.
+        // Another client of the same /24, with the first client's cookie and with an invalid one.
         let flood = scope.spawn(|| {
             let socket = UdpSocket::bind("127.0.0.77:0").unwrap();
             socket.connect(dns).unwrap();
@@ -201,7 +201,7 @@ fn who_returns_its_cookie_is_not_limited_by_those_who_use_its_network() {
         });
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(dns).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         for _ in 0..500 {
             socket.send(&packet_with(cookie)).unwrap();
             let reply = read_datagram(&socket).unwrap();
@@ -214,8 +214,8 @@ fn who_returns_its_cookie_is_not_limited_by_those_who_use_its_network() {
 }
 
 #[test]
-fn without_a_limit_nobody_is_limited() {
-    let server = Server::of(sample(), &["--trusted=192.0.2.0/24", "--rate-limit=0"]);
+fn without_a_rate_limit_no_client_is_limited() {
+    let server = Server::with_objects(sample(), &["--trusted=192.0.2.0/24", "--rate-limit=0"]);
     let counted = ask_many(&server, &packet(), 1000);
     assert_eq!(counted.whole, 1000, "{counted:?}");
 }

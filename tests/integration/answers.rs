@@ -1,5 +1,5 @@
-//! Answers over real UDP and TCP, as far as they are no matter of a standard: their order and sizes, the name server's
-//! own addresses, counters.
+//! Properties of answers over UDP and TCP that no standard defines: order and sizes, addresses of the name server,
+//! counters.
 
 mod messages;
 mod name_server;
@@ -8,7 +8,8 @@ mod sizes;
 
 use support::objects::{Gateway, Manifest, local, mirror, objects};
 
-/// `prod/db` in two clusters and this one, `shop/cache` behind a dead gateway, `shop/idle` without an endpoint.
+/// Returns `prod/db` in two remote clusters and the local one, `shop/cache` behind a dead gateway, and `shop/idle`
+/// without endpoints.
 fn sample() -> Manifest {
     objects()
         .with(

@@ -1,4 +1,4 @@
-//! Which `Host` the API answers: against web pages whose names lead here (DNS rebinding).
+//! The `Host` headers that the API accepts, a protection against DNS rebinding.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use support::objects::{Manifest, mirror, objects};
 use support::process::run_global_dns;
 use support::server::Server;
-use support::wait::PATIENCE;
+use support::wait::TIMEOUT;
 
 const PATHS: [&str; 5] = [
     "/api/v1/table",
@@ -20,10 +20,10 @@ fn sample() -> Manifest {
     objects().with(mirror("prod", "db", "east").endpoint("db-0", &["192.0.2.1"]))
 }
 
-/// Sends the head of a request as it is; returns the status and the whole response.
+/// Sends the head of a request unchanged. Returns the status and the whole response.
 fn send(server: SocketAddr, lines: &[&str]) -> (u16, String) {
     let mut stream = TcpStream::connect(server).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let head = lines.iter().map(|line| format!("{line}\r\n"));
     let head: String = head.chain(["\r\n".to_owned()]).collect();
     stream.write_all(head.as_bytes()).unwrap();
@@ -34,8 +34,8 @@ fn send(server: SocketAddr, lines: &[&str]) -> (u16, String) {
 }
 
 #[test]
-fn a_page_whose_name_leads_here_reads_nothing() {
-    let server = Server::of(sample(), &[]);
+fn requests_with_a_foreign_host_are_rejected() {
+    let server = Server::with_objects(sample(), &[]);
     let port = server.api.port();
     for host in [
         "attacker.example".to_owned(),
@@ -48,22 +48,22 @@ fn a_page_whose_name_leads_here_reads_nothing() {
             let head = format!("GET {path} HTTP/1.1");
             let (status, text) = send(server.api, &[&head, &format!("Host: {host}")]);
             assert_eq!(status, 421, "{host} {path}: {text}");
-            // Neither what is served nor what was sent.
+            // The response contains neither the table nor parts of the request.
             for word in ["prod", "192.0.2.1", "attacker"] {
                 assert!(!text.contains(word), "{host} {path}: {text}");
             }
         }
     }
-    // The kubelet and Prometheus ask by whatever address they like.
+    // The kubelet and Prometheus may use any address.
     let probe = ["GET /readyz HTTP/1.1", "Host: attacker.example"];
     assert_eq!(send(server.admin, &probe).0, 200);
     assert_eq!(send(server.admin, &["GET /livez HTTP/1.0"]).0, 200);
 }
 
-/// A port-forward leads any port of the user's machine to this one.
+/// A port-forward can use any port of the user's machine.
 #[test]
-fn a_port_forward_and_local_programs_read_everything() {
-    let server = Server::of(sample(), &[]);
+fn requests_through_a_port_forward_are_accepted() {
+    let server = Server::with_objects(sample(), &[]);
     let own = server.api.to_string();
     for host in [
         &*own,
@@ -88,8 +88,8 @@ fn a_port_forward_and_local_programs_read_everything() {
 }
 
 #[test]
-fn every_way_to_name_a_host_is_looked_at() {
-    let server = Server::of(sample(), &[]);
+fn every_form_of_naming_a_host_is_checked() {
+    let server = Server::with_objects(sample(), &[]);
     for (lines, status) in [
         (&["GET /api/v1/table HTTP/1.1"][..], 400),
         (&["GET /api/v1/table HTTP/1.0"], 200),
@@ -117,7 +117,7 @@ fn every_way_to_name_a_host_is_looked_at() {
             ],
             200,
         ),
-        // The target counts (RFC 9112 section 3.2.2).
+        // The request target takes precedence (RFC 9112 section 3.2.2).
         (
             &[
                 "GET http://attacker.example/api/v1/table HTTP/1.1",
@@ -142,12 +142,12 @@ fn every_way_to_name_a_host_is_looked_at() {
 }
 
 #[test]
-fn hosts_that_a_flag_names_are_answered_too() {
+fn hosts_of_the_flag_are_accepted() {
     let flags = [
         "--api-host=dns.example.com,2001:db8::1",
         "--api-host=192.0.2.9",
     ];
-    let server = Server::of(sample(), &flags);
+    let server = Server::with_objects(sample(), &flags);
     for (host, status) in [
         ("dns.example.com", 200),
         ("DNS.example.com.:8080", 200),
@@ -166,7 +166,7 @@ fn hosts_that_a_flag_names_are_answered_too() {
         assert!(
             ended
                 .stderr
-                .contains("a host is a name or an IP address, without a port")
+                .contains("a host must be a name or an IP address, without a port")
         );
     }
 }

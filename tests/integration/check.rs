@@ -1,24 +1,25 @@
-//! `check`: lines, JSON and exit codes, on files, against a running server, and behind a forwarder.
+//! `check`: output lines, JSON and exit codes, with files, with a running server, and behind a forwarder.
 
+mod explain;
 mod files;
 mod forwarder;
 mod servers;
 
 use serde_json::Value;
-use support::process::{Ended, run_global_dns};
+use support::process::{ProcessOutput, run_global_dns};
 
-/// The checkup as JSON, and the exit code.
+/// Runs `check`. Returns its JSON output and its exit code.
 fn checkup(arguments: &[&str]) -> (Value, Option<i32>) {
     let ended = run_global_dns(&[&["check", "--output=json"], arguments].concat());
     (json_of(&ended), ended.code)
 }
 
-fn json_of(ended: &Ended) -> Value {
+fn json_of(ended: &ProcessOutput) -> Value {
     serde_json::from_str(&ended.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}\n{}", ended.stdout, ended.stderr))
 }
 
-/// The findings of one check, as `health: sentence`.
+/// Returns the findings of one check as `health: sentence`.
 fn findings(checkup: &Value, check: &str) -> Vec<String> {
     let checks = checkup["checks"].as_array().unwrap().iter();
     let own = checks.filter(|one| one["check"] == check);
@@ -29,7 +30,7 @@ fn findings(checkup: &Value, check: &str) -> Vec<String> {
     own.map(text).collect()
 }
 
-/// The only finding of one check.
+/// Returns the only finding of one check.
 fn finding(checkup: &Value, check: &str) -> String {
     let mut all = findings(checkup, check);
     assert_eq!(all.len(), 1, "{check}: {all:?}");

@@ -1,6 +1,7 @@
-//! The command line: usage, errors and exit codes, what is printed, `demo`, signals.
+//! The command line: usage, errors and exit codes, output, `demo`, signals.
 
 mod demo;
 mod errors;
+mod help;
 mod reports;
 mod shutdown;

@@ -1,4 +1,4 @@
-//! TCP connections: who has to go when there are too many, what a slow client may take, and what nobody can make us lose.
+//! TCP connections: the connection limit, slow clients, and exhausted file descriptors.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use support::commands::global_dns;
 use support::encrypted::connect_from;
 use support::objects::{Manifest, mirror, objects};
 use support::query::query;
-use support::server::{Await, Server};
+use support::server::{Server, WaitUntil};
 use support::wire::{frame, read_framed};
 
-/// Longer than anything here takes on a busy machine.
+/// Exceeds the duration of any step of these tests on a busy machine.
 const LONG: Duration = Duration::from_secs(30);
 
 fn sample() -> Manifest {
@@ -25,7 +25,7 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-/// Asks a question over a connection that is open; `None` if it is not open any more.
+/// Sends a query over a connection. Returns `None` if the connection is closed.
 fn ask(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let packet = query("db.prod.global A").0;
     stream.write_all(&frame(&packet)).ok()?;
@@ -37,27 +37,27 @@ pub fn wait_for_end(stream: &mut TcpStream) {
     match stream.read(&mut [0]) {
         Ok(0) => {}
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
-        other => panic!("still open: {other:?}"),
+        other => panic!("the connection is still open: {other:?}"),
     }
 }
 
 #[test]
-fn one_more_than_the_limit_takes_the_place_of_the_longest_idle() {
-    let server = Server::of(sample(), &["--tcp-connections=2"]);
+fn connection_above_the_limit_displaces_the_longest_idle_one() {
+    let server = Server::with_objects(sample(), &["--tcp-connections=2"]);
     let (mut first, mut second) = (connect(&server), connect(&server));
     assert!(ask(&mut second).is_some());
-    assert!(ask(&mut first).is_some(), "the one that asked last");
+    assert!(ask(&mut first).is_some(), "the most recently used one");
     let mut third = connect(&server);
     wait_for_end(&mut second);
     assert!(ask(&mut third).is_some());
     assert!(ask(&mut first).is_some());
-    assert_eq!(server.ended("displaced"), 1.0);
+    assert_eq!(server.ended_connections("displaced"), 1.0);
     assert_eq!(server.metric("global_dns_tcp_connections"), 2.0);
 }
 
 #[test]
-fn who_hoards_connections_loses_its_own() {
-    let server = Server::of(sample(), &["--tcp-connections-per-address=3"]);
+fn client_with_most_connections_loses_its_own() {
+    let server = Server::with_objects(sample(), &["--tcp-connections-per-address=3"]);
     let dns = server.address("dns");
     let from = |host: u8| {
         let stream = connect_from([127, 0, 0, host].into(), dns);
@@ -79,26 +79,26 @@ fn who_hoards_connections_loses_its_own() {
 }
 
 #[test]
-fn a_message_that_comes_octet_by_octet_gets_no_more_time_by_it() {
-    let server = Server::of(sample(), &[]);
+fn message_that_arrives_octet_by_octet_gets_no_extra_time() {
+    let server = Server::with_objects(sample(), &[]);
     let mut slow = connect(&server);
     let packet = frame(&query("db.prod.global A").0);
     let started = Instant::now();
-    // An octet every quarter of a second would take the whole message ten seconds.
+    // At one octet per 250 ms, the whole message takes ten seconds.
     let sent = packet.iter().take_while(|octet| {
         std::thread::sleep(Duration::from_millis(250));
         slow.write_all(&[**octet]).is_ok()
     });
     let sent = sent.count();
-    assert!(sent < packet.len(), "the whole message was taken");
+    assert!(sent < packet.len(), "the server read the whole message");
     assert!(started.elapsed() >= Duration::from_secs(5));
-    assert_eq!(server.ended("slow"), 1.0);
+    assert_eq!(server.ended_connections("slow"), 1.0);
 }
 
 #[test]
-fn thousands_of_pipelined_queries_are_answered_in_order_to_a_client_that_reads_late() {
+fn pipelined_queries_are_answered_in_order_although_the_client_reads_late() {
     const QUERIES: u16 = 5_000;
-    let server = Server::of(sample(), &[]);
+    let server = Server::with_objects(sample(), &[]);
     let mut stream = connect(&server);
     let mut writer = stream.try_clone().unwrap();
     let sending = std::thread::spawn(move || {
@@ -115,23 +115,23 @@ fn thousands_of_pipelined_queries_are_answered_in_order_to_a_client_that_reads_l
 }
 
 #[test]
-fn a_client_that_takes_no_replies_is_let_go() {
-    let server = Server::of(sample(), &[]);
+fn client_that_reads_no_replies_is_disconnected() {
+    let server = Server::with_objects(sample(), &[]);
     let mut deaf = connect(&server);
     deaf.set_write_timeout(Some(Duration::from_secs(20)))
         .unwrap();
     let packet = frame(&query("db.prod.global A").0);
-    // Until neither side's buffers take more, and then until the server has lost its patience.
+    // Sends until all buffers are full, then until the server closes the connection.
     let refused = (0..10_000_000).find_map(|_| deaf.write_all(&packet).err());
     let kind = refused.unwrap().kind();
     assert!(
         matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
         "{kind}"
     );
-    assert_eq!(server.ended("slow"), 1.0);
+    assert_eq!(server.ended_connections("slow"), 1.0);
 }
 
-/// Changes what a running server may open: soft and hard limit.
+/// Changes the soft and hard limits of open files of a running server.
 fn limit_open_files(server: &Server, limits: &str) {
     let mut command = std::process::Command::new("prlimit");
     command.arg(format!("--nofile={limits}"));
@@ -139,7 +139,7 @@ fn limit_open_files(server: &Server, limits: &str) {
     assert!(command.status().unwrap().success());
 }
 
-/// Starts a server under limits of open files; `more` writes what it needs to a folder and returns flags.
+/// Starts a server with limits of open files. `more` writes files into a folder and returns additional flags.
 pub fn start_limited(limits: &str, more: impl FnOnce(&Path) -> Vec<String>) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("objects.yaml");
@@ -156,14 +156,14 @@ pub fn start_limited(limits: &str, more: impl FnOnce(&Path) -> Vec<String>) -> S
         "--file",
     ]);
     command.arg(file).args(more(folder.path()));
-    Server::start_command(folder, command, Await::Ready)
+    Server::start_command(folder, command, WaitUntil::Ready)
 }
 
 pub const TOO_FEW: &str =
-    "The system grants too few open files for --tcp-connections: fewer are served";
+    "The limit of open files is too low for --tcp-connections: serving fewer connections";
 
 #[test]
-fn the_soft_limit_of_open_files_is_raised() {
+fn soft_limit_of_open_files_is_raised() {
     let server = start_limited("64:2000", |_| Vec::new());
     let limits = std::fs::read_to_string(server.process().proc("limits")).unwrap();
     let limits = limits
@@ -171,27 +171,27 @@ fn the_soft_limit_of_open_files_is_raised() {
         .find_map(|l| l.strip_prefix("Max open files"));
     let limits: Vec<&str> = limits.unwrap().split_whitespace().collect();
     assert_eq!(limits[..2], ["2000", "2000"]);
-    let said = |event: &serde_json::Value| event["fields"]["message"] == TOO_FEW;
-    assert!(!server.log.events().iter().any(said));
+    let is_warning = |event: &serde_json::Value| event["fields"]["message"] == TOO_FEW;
+    assert!(!server.log.events().iter().any(is_warning));
 }
 
 #[test]
-fn a_small_limit_of_connections_is_no_want_of_open_files() {
+fn small_connection_limit_causes_no_warning_about_open_files() {
     for flags in [
         &["--tcp-connections=2"][..],
         &["--tcp-connections=8", "--tcp-connections-per-address=9"],
         &["--tcp-connections=1", "--udp-workers=1"],
     ] {
-        let server = Server::of(sample(), &[flags, &["--grace=10ms"]].concat());
+        let server = Server::with_objects(sample(), &[flags, &["--grace=10ms"]].concat());
         server.signal("TERM");
-        server.log.wait(0, "Stopped"); // what is logged comes in order
-        let said = |event: &serde_json::Value| event["fields"]["message"] == TOO_FEW;
-        assert!(!server.log.events().iter().any(said), "{flags:?}");
+        server.log.wait(0, "Stopped"); // log lines come in order
+        let is_warning = |event: &serde_json::Value| event["fields"]["message"] == TOO_FEW;
+        assert!(!server.log.events().iter().any(is_warning), "{flags:?}");
     }
 }
 
 #[test]
-fn connections_are_no_more_than_the_hard_limit_of_open_files_allows() {
+fn hard_limit_of_open_files_reduces_the_connection_limit() {
     let server = start_limited("64:500", |_| Vec::new());
     let fields = server.log.wait(0, TOO_FEW);
     assert_eq!(
@@ -203,7 +203,7 @@ fn connections_are_no_more_than_the_hard_limit_of_open_files_allows() {
         [500, 1410, 114]
     );
     let mut hoard: Vec<TcpStream> = (0..400).map(|_| connect(&server)).collect();
-    // What is left is enough for all else.
+    // The remaining descriptors suffice for everything else.
     assert_eq!(server.admin("/livez").status, 200);
     assert!(hoard.last_mut().is_some_and(|last| ask(last).is_some()));
     assert_eq!(server.outcome("db.prod.global A"), "192.0.2.1");
@@ -212,8 +212,8 @@ fn connections_are_no_more_than_the_hard_limit_of_open_files_allows() {
 }
 
 #[test]
-fn slow_http_clients_keep_nobody_waiting() {
-    let server = Server::of(sample(), &[]);
+fn slow_http_clients_do_not_delay_other_clients() {
+    let server = Server::with_objects(sample(), &[]);
     for listener in ["admin", "api"] {
         let address = server.address(listener);
         let slow = |_| {
@@ -226,7 +226,7 @@ fn slow_http_clients_keep_nobody_waiting() {
         assert_eq!(server.admin("/livez").status, 200);
         server.api("/api/v1/conflicts");
         assert!(ask(&mut connect(&server)).is_some());
-        // Nobody waited for the slow ones: the last of them has not been given up yet.
+        // The other clients did not wait for the slow ones: the last slow one is still connected.
         let last = hoard.last().unwrap();
         last.set_nonblocking(true).unwrap();
         let silence = last.peek(&mut [0]).map_err(|error| error.kind());
@@ -237,8 +237,8 @@ fn slow_http_clients_keep_nobody_waiting() {
 }
 
 #[test]
-fn an_http_client_that_takes_its_time_is_answered() {
-    let server = Server::of(sample(), &[]);
+fn slow_http_client_within_the_timeout_is_answered() {
+    let server = Server::with_objects(sample(), &[]);
     let mut stream = TcpStream::connect(server.address("admin")).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     for part in ["GET /li", "vez HTTP/1.1\r\n", "Host: a\r\n", "\r\n"] {
@@ -252,21 +252,21 @@ fn an_http_client_that_takes_its_time_is_answered() {
 }
 
 #[test]
-fn without_descriptors_it_goes_on_answering() {
-    let server = Server::of(sample(), &[]);
-    // Less than it has grown used to.
+fn server_without_free_descriptors_continues_to_answer() {
+    let server = Server::with_objects(sample(), &[]);
+    // Fewer than the server already uses.
     limit_open_files(&server, "60:60");
     let mut hoard: Vec<TcpStream> = (0..120).map(|_| connect(&server)).collect();
     assert_eq!(server.outcome("db.prod.global A"), "192.0.2.1");
-    // The last of them gets its turn, at the cost of the first.
+    // The last connection is accepted and displaces the first one.
     assert!(hoard.last_mut().is_some_and(|last| ask(last).is_some()));
     assert!(server.metric("global_dns_tcp_accept_failures_total") > 1.0);
-    // It is told, but not each time: once by each of the two listeners.
+    // Each of the two listeners logs the failure only once.
     let message = "Accepting a TCP connection failed";
     server.log.wait(0, message);
     let events = server.log.events().into_iter();
-    let told = events.filter(|event| event["fields"]["message"] == message);
-    assert!(told.count() <= 2);
+    let failures = events.filter(|event| event["fields"]["message"] == message);
+    assert!(failures.count() <= 2);
     drop(hoard);
     assert!(ask(&mut connect(&server)).is_some());
 }

@@ -1,4 +1,4 @@
-//! Whose cookies are accepted: of a client that returns one, no query is limited over UDP.
+//! DNS cookies: a client with a valid cookie is not rate-limited over UDP.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -7,8 +7,8 @@ use support::objects::{Manifest, mirror, objects};
 use support::process::run_global_dns;
 use support::query::query;
 use support::server::Server;
-use support::wait::{PATIENCE, wait_for};
-use support::wire::{Over, exchange};
+use support::wait::{TIMEOUT, wait_for};
+use support::wire::{Transport, exchange};
 
 const CLIENT: &[u8] = b"12345678";
 const ONE: &str = "e5e973e5a6b2a43f48e7dc849e37bfcf";
@@ -20,17 +20,17 @@ fn sample() -> Manifest {
     objects().with(mirror("prod", "db", "east").endpoint("db-0", &["192.0.2.1"]))
 }
 
-/// Limits everybody to one reply a second.
+/// Starts a server that limits each client to one reply per second.
 fn serve(flags: &[&str]) -> Server {
     let limited = ["--trusted=192.0.2.0/24", "--rate-limit=1"];
-    Server::of(sample(), &[&limited, flags].concat())
+    Server::with_objects(sample(), &[&limited, flags].concat())
 }
 
 fn serve_with(secrets: &Path) -> Server {
     serve(&[&format!("--cookie-secret-file={}", secrets.display())])
 }
 
-/// A query with a cookie in its OPT record, which is the last and empty.
+/// Returns a query with a cookie. Its OPT record comes last and has no other option.
 fn packet_with(cookie: &[u8]) -> Vec<u8> {
     let mut packet = query("db.prod.global A +bufsize=1232").0;
     let length = cookie.len() as u8;
@@ -40,9 +40,9 @@ fn packet_with(cookie: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// The cookie that a client gets.
+/// Returns the cookie that the server gives to the client.
 fn cookie_of(server: &Server) -> Vec<u8> {
-    let reply = exchange(server.dns, &packet_with(CLIENT), Over::Tcp, PATIENCE).unwrap();
+    let reply = exchange(server.dns, &packet_with(CLIENT), Transport::Tcp, TIMEOUT).unwrap();
     let option = [&[0, 10, 0, 24], CLIENT].concat();
     let at = reply
         .windows(option.len())
@@ -50,7 +50,8 @@ fn cookie_of(server: &Server) -> Vec<u8> {
     reply[at.unwrap() + 4..][..24].to_vec()
 }
 
-/// Whether a cookie lifts the limit: without one, hardly any of many queries in a row gets a whole answer.
+/// Returns whether a cookie lifts the rate limit. Without a valid cookie, most of many consecutive queries get no
+/// complete answer.
 fn is_accepted(server: &Server, cookie: &[u8]) -> bool {
     const QUERIES: usize = 40;
     let dropped =
@@ -75,7 +76,7 @@ fn is_accepted(server: &Server, cookie: &[u8]) -> bool {
 }
 
 #[test]
-fn replicas_that_share_secrets_accept_each_others_cookies() {
+fn replicas_with_shared_secrets_accept_each_others_cookies() {
     let folder = tempfile::tempdir().unwrap();
     let secrets = folder.path().join("secrets");
     std::fs::write(&secrets, format!("{ONE}\n")).unwrap();
@@ -84,17 +85,17 @@ fn replicas_that_share_secrets_accept_each_others_cookies() {
     let cookie = cookie_of(&one);
     assert!(is_accepted(&one, &cookie) && is_accepted(&other, &cookie));
     assert!(!is_accepted(&stranger, &cookie));
-    // Without a file each has a secret of its own.
+    // Without a file, each replica has its own secret.
     let cookie = cookie_of(&stranger);
     assert!(is_accepted(&stranger, &cookie));
     assert!(!is_accepted(&another, &cookie) && !is_accepted(&one, &cookie));
-    // Nor is what is made up.
+    // A forged cookie is not accepted, either.
     let forged = [CLIENT, &[1, 0, 0, 0], &cookie[12..16], &[7; 8]].concat();
     assert!(!is_accepted(&stranger, &forged));
 }
 
 #[test]
-fn the_first_secret_of_a_file_makes_cookies_and_all_are_accepted() {
+fn first_secret_creates_cookies_and_all_secrets_verify_them() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     let (secrets, second) = (file("secrets"), file("second"));
@@ -109,7 +110,7 @@ fn the_first_secret_of_a_file_makes_cookies_and_all_are_accepted() {
         assert_eq!(fields["secrets"], count);
     };
     let old = cookie_of(&server);
-    // It is accepted everywhere before the first replica makes cookies with it.
+    // All replicas accept a new secret before the first one creates cookies with it.
     rewrite(&format!("{ONE}\n{TWO}\n"), 2);
     assert!(is_accepted(&server, &cookie_of(&with_second)));
     assert!(!is_accepted(&with_second, &cookie_of(&server)));
@@ -122,12 +123,12 @@ fn the_first_secret_of_a_file_makes_cookies_and_all_are_accepted() {
 }
 
 #[test]
-fn a_file_that_is_no_good_ends_the_start_and_later_changes_nothing() {
+fn invalid_secrets_file_is_an_error_at_start_and_ignored_later() {
     let folder = tempfile::tempdir().unwrap();
     let secrets = folder.path().join("secrets");
     let flag = format!("--cookie-secret-file={}", secrets.display());
     let bad = [
-        (String::new(), "holds no secret"),
+        (String::new(), "the file has no secret"),
         (
             ONE[1..].to_owned(),
             "line 1: a secret is 32 hexadecimal digits",
@@ -140,27 +141,27 @@ fn a_file_that_is_no_good_ends_the_start_and_later_changes_nothing() {
     let objects = folder.path().join("objects.yaml");
     std::fs::write(&objects, sample().text()).unwrap();
     let file = format!("--file={}", objects.display());
-    for (text, said) in &bad {
+    for (text, message) in &bad {
         std::fs::write(&secrets, text).unwrap();
         let ended = run_global_dns(&["serve", &file, &flag, "--listen=127.0.0.1:0"]);
-        let sentence = format!("error: {}: {said}", secrets.display());
+        let sentence = format!("error: cannot use {}: {message}", secrets.display());
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         assert!(ended.stderr.contains(&sentence), "{}", ended.stderr);
         assert!(!ended.stderr.contains(&ONE[1..]), "{}", ended.stderr);
     }
     let ended = run_global_dns(&["serve", &file, "--cookie-secret-file=/no/such/file"]);
-    let sentence = "error: reading /no/such/file: No such file or directory";
+    let sentence = "error: cannot read /no/such/file: No such file or directory";
     assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
 
     std::fs::write(&secrets, ONE).unwrap();
     let server = serve_with(&secrets);
     let cookie = cookie_of(&server);
-    for (text, said) in &bad {
+    for (text, message) in &bad {
         let mark = server.log.mark();
         std::fs::write(&secrets, text).unwrap();
         let fields = server.log.wait(mark, KEPT);
         let error = fields["error"].as_str().unwrap();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(message), "{error}");
         assert!(!error.contains(&ONE[1..]), "{error}");
     }
     let mark = server.log.mark();

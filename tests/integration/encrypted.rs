@@ -12,7 +12,7 @@ mod sockets;
 
 use support::objects::{Manifest, mirror};
 
-/// One small service.
+/// Returns one small service.
 fn small() -> Manifest {
     mirror("prod", "db", "east")
         .endpoint("db-0", &["10.96.1.1"])

@@ -1,6 +1,6 @@
-//! `--file`: the forms of input, what is an error at start, and what happens when the files change.
+//! `--file`: input forms, errors at start and at run time, and reloads.
 
+mod errors;
 mod examples;
 mod forms;
-mod mishaps;
 mod reload;

@@ -1,21 +1,22 @@
-//! Several of our parts together: the binary, real files, real sockets, other people's name servers.
+//! Integration tests of the binary with real files, real sockets and other name servers.
 //!
 //! Index:
 //!
-//! - `file_source`: `--file`: forms of input, errors at start, changes and mishaps at run time, the worked examples
+//! - `file_source`: `--file`: input forms, errors at start and at run time, reloads, examples
 //! - `command_line`: usage, errors and exit codes, `explain`, `table`, `demo`, signals
-//! - `check`: its lines, JSON and exit codes, on files, a running server, behind a forwarder
-//! - `house`: the doors of DESIGN 2, read from the source text
-//! - `answers`: their order and sizes, the name server's own addresses, counters
-//! - `access`: `--allow`, and how fast those that are not trusted are answered
-//! - `api_host`: which `Host` the API answers
-//! - `cookies`: whose cookies are accepted: secrets in a file, replicas, restarts
-//! - `connections`: TCP: too many connections, slow clients, no descriptors left
-//! - `encrypted`: DNS over TLS, HTTPS and QUIC: the same answers; certificates of servers and clients; connections, limits
-//! - `log`: a log that cannot be written
-//! - `members`: whose endpoints a name has: gateways, local members, clusters, TTLs, short names
-//! - `udp`: where replies leave from on a host with several addresses; forged ICMP messages
-//! - `zone_file`: the printed zone in Knot, NSD and BIND; a running Knot answers like we do
+//! - `check`: output lines, JSON and exit codes, with files, with a running server, behind a forwarder
+//! - `architecture`: dependencies between modules and on outside crates, read from the source text
+//! - `answers`: order and sizes of answers, addresses of the name server, counters
+//! - `access`: `--allow`, and rate limits of untrusted clients
+//! - `api_host`: the `Host` headers that the API accepts
+//! - `cookies`: DNS cookies: secrets in a file, replicas, restarts
+//! - `connections`: TCP: connection limits, slow clients, exhausted file descriptors
+//! - `encrypted`: DNS over TLS, HTTPS and QUIC: equal answers, server and client certificates, connections, limits
+//! - `log`: independence from the log output
+//! - `members`: the endpoints of a name: gateways, local members, clusters, TTLs, short names
+//! - `picture`: the picture of the README, compared with the output of the demo
+//! - `udp`: source addresses of replies on a host with several addresses; forged ICMP messages
+//! - `zone_file`: the printed zone in Knot, NSD and BIND; comparison with a running Knot
 
 #![allow(
     clippy::unwrap_used,
@@ -30,14 +31,15 @@
 mod access;
 mod answers;
 mod api_host;
+mod architecture;
 mod check;
 mod command_line;
 mod connections;
 mod cookies;
 mod encrypted;
 mod file_source;
-mod house;
 mod log;
 mod members;
+mod picture;
 mod udp;
 mod zone_file;

@@ -1,4 +1,4 @@
-//! Whose endpoints a name has (DESIGN 3), whose short name it is, and which zone it is in.
+//! The endpoints of a name, the owner of a short name, and the zone of a name.
 
 mod bad_clusters;
 mod clusters;
@@ -12,19 +12,19 @@ use serde_json::Value;
 use support::differences::assert_none;
 use support::server::Server;
 
-/// Asks each question and compares the outcomes: data, `NODATA`, `NXDOMAIN`.
+/// Sends each query and compares the outcomes: RDATA, `NODATA`, `NXDOMAIN`.
 fn check_outcomes(server: &Server, what: &str, cases: &[(&str, &str)]) {
     let mut differences = Vec::new();
     for (asked, expected) in cases {
         let outcome = server.outcome(asked);
         if outcome != *expected {
-            differences.push(format!("{what}, {asked}: {outcome}, wanted {expected}"));
+            differences.push(format!("{what}, {asked}: {outcome}, expected {expected}"));
         }
     }
     assert_none(&differences);
 }
 
-/// The kinds and names of the conflicts, sorted.
+/// Returns kinds and names of the conflicts, sorted.
 fn conflicts(server: &Server) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let report = server.api("/api/v1/conflicts");
@@ -39,7 +39,7 @@ fn conflicts(server: &Server) -> Vec<(String, String)> {
     conflicts
 }
 
-/// Conflicts to compare with.
+/// Returns expected conflicts, sorted.
 fn expected(conflicts: &[(&str, &str)]) -> Vec<(String, String)> {
     let conflicts = conflicts.iter();
     conflicts

@@ -1,5 +1,5 @@
-//! UDP on hosts with several addresses: a node, where the server has its default listeners as on the host's network, and
-//! clients at the other ends of cables. Each test has networks of its own, which needs root.
+//! UDP on a node with several addresses. The server has its default listeners, and clients are connected by veth pairs.
+//! Each test has its own networks, which requires root.
 
 mod addresses;
 mod path_mtu;
@@ -13,21 +13,22 @@ use std::time::Duration;
 
 use nix::net::if_::if_nametoindex;
 use support::commands::global_dns;
-use support::networks::{Network, in_a_network_of_its_own};
+use support::networks::{Network, in_new_network};
 use support::objects::{mirror, objects};
-use support::server::{Await, Server};
-use support::wait::{PATIENCE, wait_for};
+use support::server::{Server, WaitUntil};
+use support::wait::{TIMEOUT, wait_for};
 
-/// `db.prod.global` has so many addresses: 1,400 octets of records, which a datagram of Ethernet holds.
+/// Number of addresses of `db.prod.global`. Their 1,400 octets of records fit into an Ethernet frame.
 const ENDPOINTS: usize = 87;
 const NAME: &str = "db.prod.global. A";
-/// After this time without a reply a client asks again.
-const AGAIN: Duration = Duration::from_secs(2);
+/// Time without a reply after which a client repeats its query.
+const RETRY: Duration = Duration::from_secs(2);
 /// The port of the default listeners.
 const PORT: u16 = 5353;
 
-/// The node's addresses on its first cable. The kernel itself would choose the first of a family for all replies.
-const CABLE: [&str; 6] = [
+/// Addresses of the node on its first interface. By default, the kernel chooses the first one of a family for all
+/// replies.
+const INTERFACE: [&str; 6] = [
     "192.0.2.10",
     "192.0.2.11",
     "192.0.2.12",
@@ -35,23 +36,23 @@ const CABLE: [&str; 6] = [
     "2001:db8::11",
     "2001:db8::12",
 ];
-/// Its other addresses: a load balancer's, and that of a cache on the node.
+/// Other addresses of the node: those of a load balancer and of a node-local cache.
 const LOOPBACK: [&str; 3] = ["198.51.100.1", "169.254.20.10", "2001:db8:1::1"];
-/// Its address on every cable.
+/// Address of the node on every interface.
 const LINK_LOCAL: &str = "fe80::10";
 
-/// A node in the network of this thread, and its clients.
+/// A node in the network of the current thread, and its clients.
 struct Networks {
     node: Network,
-    /// On the node's `eth0`: 192.0.2.1, 2001:db8::1 and fe80::1.
+    /// Client on the node's `eth0`: 192.0.2.1, 2001:db8::1 and fe80::1.
     client: Network,
-    /// On its `eth1`: fe80::1, too.
+    /// Client on the node's `eth1`: also fe80::1.
     neighbor: Network,
 }
 
-/// Runs a test in networks of its own.
+/// Runs a test in new networks.
 fn in_networks(test: impl FnOnce(&Networks) + Send) {
-    in_a_network_of_its_own(|| {
+    in_new_network(|| {
         let networks = Networks {
             node: Network::of_this_thread(),
             client: Network::new().unwrap(),
@@ -62,7 +63,7 @@ fn in_networks(test: impl FnOnce(&Networks) + Send) {
     });
 }
 
-/// Serves on the default listeners.
+/// Starts a server with the default listeners.
 fn serve(flags: &[&str]) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("objects.yaml");
@@ -73,25 +74,25 @@ fn serve(flags: &[&str]) -> Server {
     let mut command = global_dns(&["serve", "--cluster-name=hub", "--log-format=json"]);
     command.args(["--admin-listen=127.0.0.1:0", "--api-listen=127.0.0.1:0"]);
     command.arg("--file").arg(&file).args(flags);
-    Server::start_command(folder, command, Await::Ready)
+    Server::start_command(folder, command, WaitUntil::Ready)
 }
 
-/// A socket that takes replies from anywhere.
+/// Returns a socket that receives replies from any address.
 fn bound(address: &str) -> UdpSocket {
     let socket = UdpSocket::bind(address).unwrap_or_else(|error| panic!("{address}: {error}"));
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket.set_broadcast(true).unwrap();
     socket
 }
 
-/// A query with this identifier.
+/// Returns a query with this ID.
 fn query(id: u16) -> Vec<u8> {
     support::query::query(&format!("{NAME} +bufsize=4096"))
         .with_id(id)
         .0
 }
 
-/// Receives a reply; returns its identifier, its length, and where it came from.
+/// Receives a reply. Returns its ID, its length and its source address.
 fn receive(socket: &UdpSocket) -> (u16, usize, SocketAddr) {
     let mut reply = [0; 65_535];
     let received = socket.recv_from(&mut reply);
@@ -99,41 +100,41 @@ fn receive(socket: &UdpSocket) -> (u16, usize, SocketAddr) {
     (u16::from_be_bytes([reply[0], reply[1]]), length, from)
 }
 
-/// Asks until there is a reply, as clients do, and returns where it came from.
+/// Queries until a reply comes, like a client. Returns its source address.
 fn replier(socket: &UdpSocket, asked: SocketAddr) -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(1000);
-    socket.set_read_timeout(Some(AGAIN)).unwrap();
-    let from = wait_for(&format!("a reply of {asked}"), || {
+    socket.set_read_timeout(Some(RETRY)).unwrap();
+    let from = wait_for(&format!("a reply from {asked}"), || {
         let id = NEXT.fetch_add(1, Relaxed);
         socket.send_to(&query(id), asked).ok()?;
         let mut reply = [0; 65_535];
         loop {
             let (_, from) = socket.recv_from(&mut reply).ok()?;
-            // Others are late ones.
+            // Other IDs belong to late replies.
             if reply[..2] == id.to_be_bytes() {
                 return Some(from);
             }
         }
     });
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     from
 }
 
-/// The DNS port of an address.
+/// Returns an address with the DNS port of the server.
 fn dns(address: &str) -> SocketAddr {
     SocketAddr::new(address.parse().unwrap(), PORT)
 }
 
-/// The same of the node's link-local address, for the thread's end of the cable that has this name.
+/// Returns the node's link-local address with the DNS port, with the interface as its scope.
 fn link_local(interface: &str) -> SocketAddr {
     let index = if_nametoindex(interface).unwrap();
     format!("[{LINK_LOCAL}%{index}]:{PORT}").parse().unwrap()
 }
 
-/// The counters of the network of this thread: `Ip:FragCreates`, `Ip6FragCreates`.
+/// Returns the counters of the current network: `Ip:FragCreates`, `Ip6FragCreates`.
 fn counters() -> BTreeMap<String, u64> {
     let mut counters = BTreeMap::new();
-    // One line of names, and one of values, which may be -1 where they are settings.
+    // A line of names and a line of values. Values of settings can be -1.
     let text = fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
     let lines: Vec<&str> = text.lines().collect();
     for pair in lines.chunks(2) {
@@ -165,7 +166,7 @@ impl Networks {
         } = self;
         node.connect("eth0", client, "eth0").unwrap();
         node.connect("eth1", neighbor, "eth0").unwrap();
-        // Without link-local addresses but those that are given below.
+        // No link-local addresses other than those below.
         for (network, interface) in [
             (node, "eth0"),
             (node, "eth1"),
@@ -175,7 +176,7 @@ impl Networks {
             ip(network, &format!("link set {interface} addrgenmode none"));
             ip(network, &format!("link set {interface} up"));
         }
-        for address in CABLE {
+        for address in INTERFACE {
             add(node, address, "eth0");
         }
         for address in LOOPBACK {
@@ -188,10 +189,10 @@ impl Networks {
             add(client, address, "eth0");
         }
         add(neighbor, "fe80::1", "eth0");
-        // Each is the other's router.
+        // Each side is the router of the other one.
         for (network, v4, v6) in [
             (node, "192.0.2.1", "2001:db8::1"),
-            (client, CABLE[0], CABLE[3]),
+            (client, INTERFACE[0], INTERFACE[3]),
         ] {
             ip(network, &format!("route add default via {v4}"));
             ip(network, &format!("-6 route add default via {v6}"));
@@ -203,7 +204,7 @@ fn ip(network: &Network, arguments: &str) {
     network.ip(arguments).unwrap();
 }
 
-/// Adds an address that can be used at once.
+/// Adds an address without duplicate address detection, so that it is usable at once.
 fn add(network: &Network, address: &str, interface: &str) {
     let length = match (interface, address.contains(':')) {
         ("lo", false) => 32,

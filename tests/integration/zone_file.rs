@@ -1,5 +1,5 @@
-//! `table --output zone`: other people's servers load it without a complaint, and a running Knot that serves it answers
-//! every question as we do.
+//! `table --output zone`: other name servers load the zone without warnings, and a running Knot with this zone gives
+//! the same answers.
 
 mod knot;
 
@@ -17,8 +17,9 @@ use support::wire::resolve;
 
 use crate::zone_file::knot::Knot;
 
-/// Some hundred services: one to four clusters, one to three endpoints in each, both families, ports of all protocols
-/// and without names, dashes, dead gateways, local members, names in several namespaces.
+/// Returns some hundred services with one to four clusters and one to three endpoints in each. They have both address
+/// families, ports of all protocols and without names, dashes, dead gateways, local members, and names in several
+/// namespaces.
 fn generated() -> Manifest {
     let clusters = ["east", "west", "north-1", "south"];
     let ports: [&[(&str, &str, u16)]; 4] = [
@@ -34,7 +35,7 @@ fn generated() -> Manifest {
     let mut all = objects();
     for index in 0..300 {
         let namespace = ["prod", "shop", "team-a", "kafka"][index % 4];
-        // Every tenth name is in two namespaces; some look like others with a cluster's name behind.
+        // Every tenth name is in two namespaces. Some look like another name plus a cluster name.
         let service = match index % 10 {
             0 => format!("db-{}", index / 20),
             1 => format!("db-{}-east", index / 10),
@@ -79,20 +80,20 @@ fn generated() -> Manifest {
             all = all.with(own);
         }
     }
-    // A canonical name that hides a short one, and an empty non-terminal that yields to one.
+    // A canonical name that hides a short one, and an empty non-terminal that a short name replaces.
     all.with(mirror("prod", "kafka", "west").endpoint("kafka-0", &["10.100.1.1"]))
         .with(mirror("kafka", "west", "east").endpoint("west-0", &["10.100.1.2"]))
         .with(mirror("prod", "idle", "west"))
 }
 
-/// Loads a zone into the three checkers; all they may say is that it is fine.
+/// Loads a zone into three checkers. Fails if one prints a warning.
 fn check_zone(origin: &str, text: &str) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("zone");
     std::fs::write(&file, text).unwrap();
     let path = file.to_str().unwrap();
     let serial = text.split(' ').nth(2).unwrap();
-    // Whether the server of a zone within this one has an address, `full` asks the system's resolver.
+    // `full` would query the system resolver for the address of the name server of a nested zone.
     let apex = format!("{origin}.\t");
     let is_of_child = |line: &str| line.contains("\tNS\t") && !line.starts_with(&apex);
     let integrity = match text.lines().any(is_of_child) {
@@ -120,8 +121,8 @@ fn check_zone(origin: &str, text: &str) {
         ),
     ] {
         let ended = run_tool(program, &arguments);
-        let said = format!("{}{}", ended.stdout, ended.stderr);
-        assert_eq!((ended.code, said), (Some(0), expected), "{program}");
+        let message = format!("{}{}", ended.stdout, ended.stderr);
+        assert_eq!((ended.code, message), (Some(0), expected), "{program}");
     }
 }
 
@@ -133,7 +134,7 @@ fn zone_of(server: &Server, query: &str) -> String {
 
 #[test]
 #[ignore = "needs Knot, NSD and BIND"]
-fn the_demos_zone_loads_everywhere() {
+fn zone_of_the_demo_loads_everywhere() {
     let sample = std::fs::read_to_string(support::repository::repository("src/demo.yaml")).unwrap();
     let server = Server::with_text(&sample, &["--cluster-name=hub"]);
     check_zone("global", &zone_of(&server, ""));
@@ -141,8 +142,8 @@ fn the_demos_zone_loads_everywhere() {
 
 #[test]
 #[ignore = "needs Knot, NSD and BIND"]
-fn an_empty_zone_loads_everywhere() {
-    let server = Server::of(mirror("prod", "db", "east"), &[]);
+fn empty_zone_loads_everywhere() {
+    let server = Server::with_objects(mirror("prod", "db", "east"), &[]);
     let zone = zone_of(&server, "");
     assert_eq!(zone.lines().count(), 4, "{zone}");
     check_zone("global", &zone);
@@ -150,8 +151,8 @@ fn an_empty_zone_loads_everywhere() {
 
 #[test]
 #[ignore = "needs Knot, NSD and BIND"]
-fn a_large_zone_loads_everywhere() {
-    let server = Server::of(generated(), &["--cluster-name=hub"]);
+fn large_zone_loads_everywhere() {
+    let server = Server::with_objects(generated(), &["--cluster-name=hub"]);
     let zone = zone_of(&server, "");
     assert!(
         zone.lines().count() > 5000,
@@ -167,14 +168,14 @@ fn nested_zones_load_everywhere_and_do_not_overlap() {
     let manifest = objects()
         .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
         .with(mirror("eu", "cache", "east").endpoint("cache-0", &["10.96.2.1"]));
-    let server = Server::of(manifest, &["--zone=global", "--zone=eu.global"]);
+    let server = Server::with_objects(manifest, &["--zone=global", "--zone=eu.global"]);
     let (outer, inner) = (
         zone_of(&server, "&zone=global"),
         zone_of(&server, "&zone=eu.global"),
     );
     check_zone("global", &outer);
     check_zone("eu.global", &inner);
-    // The outer zone leads on to the inner one, and has none of its names.
+    // The outer zone delegates to the inner one and has none of its names.
     let within: Vec<&str> = outer
         .lines()
         .filter(|line| line.split('\t').next().unwrap().ends_with("eu.global."))
@@ -191,17 +192,17 @@ fn nested_zones_load_everywhere_and_do_not_overlap() {
     );
 }
 
-/// Names above a zone within the zone exist, names beside it do not (RFC 8020).
+/// Names between the outer zone and the nested one exist; sibling names do not (RFC 8020).
 #[test]
 #[ignore = "needs Knot"]
-fn a_running_knot_says_of_names_around_nested_zones_what_we_say() {
+fn names_around_nested_zones_are_answered_like_by_knot() {
     let manifest = mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]);
     let zones = [
         "--zone=global",
         "--zone=a.b.c.global",
         "--zone=x.db.prod.global",
     ];
-    let server = Server::of(manifest, &zones);
+    let server = Server::with_objects(manifest, &zones);
     let knot = Knot::start("global", &zone_of(&server, "&zone=global"));
     for (name, outcome) in [
         ("c.global. A", "NODATA"),
@@ -216,14 +217,18 @@ fn a_running_knot_says_of_names_around_nested_zones_what_we_say() {
     ] {
         assert_eq!(server.outcome(name), outcome, "{name}");
         let asked = format!("{name} +bufsize=4096");
-        let ours = essence(&resolve(server.dns, &asked));
-        assert_eq!(ours, essence(&resolve(knot.address, &asked)), "{name}");
+        let ours = compared_parts(&resolve(server.dns, &asked));
+        assert_eq!(
+            ours,
+            compared_parts(&resolve(knot.address, &asked)),
+            "{name}"
+        );
     }
 }
 
 #[test]
-fn every_line_is_an_answer_and_every_answer_is_a_line() {
-    let server = Server::of(
+fn zone_file_lines_equal_answers() {
+    let server = Server::with_objects(
         generated(),
         &["--cluster-name=hub", "--ns-address=192.0.2.53"],
     );
@@ -239,7 +244,7 @@ fn every_line_is_an_answer_and_every_answer_is_a_line() {
     assert_eq!(answered, lines);
 }
 
-/// The RRsets of a zone file.
+/// Returns owner and type of each RRset of a zone file.
 fn owners_and_types(zone: &str) -> BTreeSet<(String, String)> {
     let fields = zone
         .lines()
@@ -249,7 +254,7 @@ fn owners_and_types(zone: &str) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// Every RRset, every type of every owner, the names above and around them, and names that miss by a little.
+/// Returns questions for every RRset, every type of every owner, the names above and around them, and similar names.
 fn questions(zone: &str) -> Vec<String> {
     let rrsets = owners_and_types(zone);
     let owners: BTreeSet<&String> = rrsets.iter().map(|(owner, _)| owner).collect();
@@ -288,8 +293,9 @@ fn questions(zone: &str) -> Vec<String> {
     asked.into_iter().collect()
 }
 
-/// What must agree: code, AA, the records of the answer, and of a negative one the SOA record.
-fn essence(reply: &Reply) -> (u16, bool, BTreeSet<String>, Vec<String>) {
+/// Returns the parts of a reply that must agree: response code, AA, answer records, and the SOA record of a negative
+/// answer.
+fn compared_parts(reply: &Reply) -> (u16, bool, BTreeSet<String>, Vec<String>) {
     let authority = match reply.answers.is_empty() {
         true => sorted_texts(&reply.authority),
         false => Vec::new(),
@@ -301,8 +307,8 @@ fn essence(reply: &Reply) -> (u16, bool, BTreeSet<String>, Vec<String>) {
 
 #[test]
 #[ignore = "needs Knot"]
-fn a_running_knot_answers_as_we_do() {
-    let server = Server::of(
+fn answers_equal_those_of_a_running_knot() {
+    let server = Server::with_objects(
         generated(),
         &["--cluster-name=hub", "--ns-address=192.0.2.53"],
     );
@@ -319,8 +325,8 @@ fn a_running_knot_answers_as_we_do() {
                 scope.spawn(move || {
                     let differs = |asked: &String| {
                         let question = format!("{asked} +bufsize=4096");
-                        let ours = essence(&resolve(ours, &question));
-                        let theirs = essence(&resolve(theirs, &question));
+                        let ours = compared_parts(&resolve(ours, &question));
+                        let theirs = compared_parts(&resolve(theirs, &question));
                         (ours != theirs)
                             .then(|| format!("{asked}:\n  ours {ours:?}\n  Knot {theirs:?}"))
                     };

@@ -1,5 +1,5 @@
-//! The rules of clients, each asked for by the client itself where it is to be had: targets that resolve and stay in
-//! their domain, no foreign TXT, quick negatives, the whole set every time.
+//! Requirements of clients, checked with the client itself if it is available: SRV targets resolve and are in their
+//! domain, no unexpected TXT records, fast negative answers, the complete set in every answer.
 
 mod encrypted;
 mod etcd;
@@ -12,21 +12,21 @@ use std::path::PathBuf;
 use support::commands::command;
 use support::differences::assert_none;
 use support::objects::{Manifest, local, mirror, objects};
+use support::output::with_separators;
 use support::process::run;
-use support::say::figure;
 use support::server::Server;
 use support::wire::resolve;
 
 use crate::differential::{table, zone_file};
 use crate::serve;
 
-/// Addresses of `db.prod.global`, of both families.
+/// Number of addresses of `db.prod.global` in both families.
 const ADDRESSES: usize = 5;
 
-/// Endpoints of `app.prod.global`: too many for a datagram.
+/// Number of endpoints of `app.prod.global`: too many for a datagram.
 const APP: usize = 100;
 
-/// `db`, a database in three clusters, and `app`, which has no port `mongodb`.
+/// Returns the objects of `db`, a database in three clusters, and of `app`, which has no port `mongodb`.
 fn manifest() -> Manifest {
     let ports = [("mongodb", "TCP", 27017), ("http", "TCP", 8080)];
     let others = [("mongodb", "TCP", 27018), ("http", "TCP", 8080)];
@@ -48,29 +48,29 @@ fn manifest() -> Manifest {
         .with(app)
 }
 
-/// Serves it.
+/// Starts a server with these objects.
 fn server() -> Server {
     serve(manifest(), &[])
 }
 
-/// Finds a Python that has these modules.
+/// Returns a Python interpreter with these modules.
 fn python(modules: &str) -> PathBuf {
     let program = std::env::var_os("GLOBAL_DNS_TEST_PYTHON").unwrap_or_else(|| "python3".into());
     let ended = run(command(&program).args(["-c", &format!("import {modules}")]));
     assert!(
         ended.is_success(),
-        "{program:?} lacks one of {modules}: run tests/run peers, which installs them"
+        "{program:?} lacks one of {modules}; use tests/run peers, which installs them"
     );
     program.into()
 }
 
 #[test]
-fn every_srv_target_resolves_and_lies_in_the_domain_that_was_asked() {
+fn every_srv_target_resolves_and_is_in_the_queried_domain() {
     let (manifest, _) = table::manifest();
     let server = serve(manifest, &["--default-namespace=db"]);
     let zone = zone_file(&server);
     let table = server.api("/api/v1/table");
-    // Services with a short name that is another service's: all their targets are canonical ones.
+    // Services whose short names belong to other services. All their targets are canonical names.
     let hidden = table["conflicts"].as_array().unwrap().iter();
     let hidden = hidden.filter(|conflict| conflict["kind"] == "shadowed");
     let hidden = hidden.filter_map(|conflict| conflict["name"].as_str()?.rsplit('.').next());
@@ -81,7 +81,7 @@ fn every_srv_target_resolves_and_lies_in_the_domain_that_was_asked() {
     let (mut names, mut records, mut wrong) = (0, 0, Vec::new());
     for owner in owners {
         if owner.contains("too-many") && !owner.starts_with("nearly-too-many.") {
-            continue; // thousands of endpoints that are all alike, or more than a message holds
+            continue; // thousands of similar endpoints, or more than a message holds
         }
         let reply = resolve(server.dns, &format!("{owner} SRV +edns"));
         assert!(!reply.answers.is_empty(), "{owner}");
@@ -115,23 +115,23 @@ fn every_srv_target_resolves_and_lies_in_the_domain_that_was_asked() {
     }
     println!(
         "peers: SRV targets: {} names, {} records, {} targets, {} wrong",
-        figure(names),
-        figure(records),
-        figure(addresses.len()),
+        with_separators(names),
+        with_separators(records),
+        with_separators(addresses.len()),
         wrong.len()
     );
     assert_none(&wrong);
 }
 
 #[test]
-fn grpc_gets_its_no_with_an_soa_record() {
+fn negative_answers_to_grpc_have_an_soa_record() {
     let server = server();
     let cases = [
         ("_grpc_config.db.prod.global. TXT", 3),
         ("_grpclb._tcp.db.prod.global. SRV", 3),
         ("_grpc_config.db.global. TXT", 3),
         ("_grpclb._tcp.db.global. SRV", 3),
-        // The neighbour: what exists has another answer.
+        // An existing name has another answer.
         ("_mongodb._tcp.db.prod.global. TXT", 0),
     ];
     for (name, rcode) in cases {
@@ -153,7 +153,7 @@ fn grpc_gets_its_no_with_an_soa_record() {
 }
 
 #[test]
-fn each_of_a_hundred_answers_in_a_row_is_the_whole_set() {
+fn a_hundred_consecutive_answers_are_all_complete() {
     let server = server();
     let cases = [
         ("db.prod.global. A", 4),
@@ -173,16 +173,16 @@ fn each_of_a_hundred_answers_in_a_row_is_the_whole_set() {
                 let equal = reply.data().iter().all(|data| data.starts_with("0 10 "));
                 assert!(
                     equal,
-                    "{name}: nginx makes others than the first priority backups"
+                    "{name}: nginx uses targets as backups if their priority is not the first"
                 );
             }
         }
-        // Clients that take the first record spread over all of them.
+        // Clients that use the first record are spread over all records.
         assert!(
             first.len() * 2 >= count,
             "{name}: {} first records",
             first.len()
         );
     }
-    println!("peers: whole sets: {} answers", 100 * cases.len());
+    println!("peers: complete sets: {} answers", 100 * cases.len());
 }

@@ -1,4 +1,4 @@
-//! The same zone in global-dns, Knot, NSD and BIND; thousands of questions; and a reason for each kind of difference.
+//! Thousands of questions to global-dns, Knot, NSD and BIND with the same zone. Each kind of difference has a reason.
 
 mod questions;
 mod servers;
@@ -10,18 +10,18 @@ use std::fs;
 use support::codes::type_number;
 use support::differences::assert_none;
 use support::names;
+use support::output::with_separators;
 use support::process::run_global_dns;
 use support::reply::rtype::{A, AAAA, ANY, SOA, SRV};
 use support::reply::{Record, Reply};
-use support::say::figure;
 use support::server::Server;
-use support::wire::{Over, ask, resolve};
+use support::wire::{Transport, ask, resolve};
 
 use crate::serve;
 
 const QUESTIONS: usize = 6000;
 
-/// Which part of a reply differs.
+/// A part of a reply that differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Rcode,
@@ -34,7 +34,7 @@ enum Part {
     Opt,
 }
 
-/// A kind of difference that is right, or a matter of taste.
+/// An expected kind of difference.
 struct Explained {
     part: Part,
     kind: &'static str,
@@ -42,7 +42,7 @@ struct Explained {
     holds: fn(&Case<'_>) -> bool,
 }
 
-/// One question with two replies, ours first.
+/// A question with two replies, the one of global-dns first.
 struct Case<'c> {
     zone: &'c Zone,
     question: &'c str,
@@ -51,18 +51,18 @@ struct Case<'c> {
     theirs: &'c Reply,
 }
 
-/// Everything else fails the test.
+/// The expected differences. Any other difference fails the test.
 const EXPLAINED: [Explained; 3] = [
     Explained {
         part: Part::Order,
         kind: "rotation",
-        reason: "an RRset has no order (RFC 2181 section 5); ours rotates, so that clients of the first address spread",
+        reason: "an RRset has no order (RFC 2181 section 5); global-dns rotates it to spread clients of the first address",
         holds: |_| true,
     },
     Explained {
         part: Part::Answers,
         kind: "ANY",
-        reason: "we answer one RRset, whole (RFC 8482 section 4.1); the peers answer all of them, or another one",
+        reason: "global-dns answers with one complete RRset (RFC 8482 section 4.1); the peers with all RRsets or another one",
         holds: |case| {
             let ours: Vec<&Record> = case.ours.answers.iter().collect();
             case.ours.questions[0].rtype == ANY && case.zone.is_rrset(&ours)
@@ -71,7 +71,7 @@ const EXPLAINED: [Explained; 3] = [
     Explained {
         part: Part::Additional,
         kind: "additional section",
-        reason: "addresses of targets are a courtesy (RFC 2782): each adds those that fit, in its own order, or none",
+        reason: "addresses of targets are optional (RFC 2782): each server adds those that fit, in its own order, or none",
         holds: |case| {
             let targets: Vec<&str> = case.ours.answers.iter().map(target).collect();
             let ours = &case.ours.additional;
@@ -84,13 +84,13 @@ const EXPLAINED: [Explained; 3] = [
     },
 ];
 
-/// The zone file, read.
+/// A parsed zone file.
 struct Zone {
     records: BTreeSet<Record>,
     owners: BTreeSet<String>,
-    /// Owner, type, and how many records: what no message holds, so that no peer is given it.
+    /// RRsets that exceed any message and are not given to the peers: owner, type and number of records.
     left_out: Vec<(String, u16, usize)>,
-    /// What is left, as a file.
+    /// The other RRsets as a zone file.
     text: String,
 }
 
@@ -99,19 +99,19 @@ struct Zone {
 fn every_difference_to_knot_nsd_and_bind_is_explained() {
     let (manifest, size) = table::manifest();
     let addresses = "--ns-address=192.0.2.53,2001:db8::53";
-    // It has every service whose name could be read as something else: they have short names.
+    // Namespace db has all services with ambiguous names, so that these services have short names.
     let short_names = "--default-namespace=db";
     let server = serve(manifest, &[addresses, short_names]);
     let zone = Zone::read(&zone_file(&server));
     for (owner, rtype, count) in &zone.left_out {
-        let count = figure(*count);
+        let count = with_separators(*count);
         println!(
             "peers: left out of the zone file, beyond 64 KiB: {owner} type {rtype}, {count} records"
         );
     }
     assert!(
         !zone.left_out.is_empty(),
-        "one service is too big for a message"
+        "no service is too large for a message"
     );
 
     let folder = tempfile::tempdir().unwrap();
@@ -145,7 +145,7 @@ fn every_difference_to_knot_nsd_and_bind_is_explained() {
             }
         }
     }
-    too_big_for_any_message(&server, &zone);
+    check_truncated_rrsets(&server, &zone);
     for explained in &EXPLAINED {
         let Some(count) = seen.get(explained.kind) else {
             continue;
@@ -164,35 +164,35 @@ fn every_difference_to_knot_nsd_and_bind_is_explained() {
         "peers: differential: {} services, {} endpoints, {} records; {} questions to {} servers (rcodes {rcodes:?}); \
          {} explained kinds of difference; {} unexplained",
         size.services,
-        figure(size.endpoints),
-        figure(zone.records.len()),
-        figure(questions.len()),
+        with_separators(size.endpoints),
+        with_separators(zone.records.len()),
+        with_separators(questions.len()),
         peers.len() + 1,
         seen.len(),
         differences.len(),
     );
     assert_none(&differences);
-    assert_eq!(unused, [""; 0], "explanations that explain nothing");
+    assert_eq!(unused, [""; 0], "these explanations match no difference");
 }
 
-/// What a server prints as a zone file.
+/// Returns the table of a server as a zone file.
 pub fn zone_file(server: &Server) -> String {
     let api = format!("http://{}", server.api);
     let ended = run_global_dns(&["table", "--output=zone", "--server", &api]);
-    assert!(ended.is_success(), "{}", ended.said());
+    assert!(ended.is_success(), "{}", ended.output());
     ended.stdout
 }
 
-/// The one table of owner names holds of the peers, too, given the same zone.
+/// The peers give the answers of the table of owner names if they have the same zone.
 #[test]
 #[ignore = "needs Knot, NSD and BIND"]
-fn owner_names_answer_what_the_table_says_in_knot_nsd_and_bind() {
-    let server = Server::of(names::sample(), &names::FLAGS);
+fn knot_nsd_and_bind_answer_as_the_table_of_owner_names() {
+    let server = Server::with_objects(names::sample(), &names::FLAGS);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("global.zone");
     fs::write(&file, zone_file(&server)).unwrap();
     let peers = servers::start(&file, folder.path());
-    // They answer ANY with all RRsets, and types that no record can have with an error.
+    // The peers answer ANY with all RRsets, and types that no record can have with an error.
     let is_comparable =
         |case: &names::Case| !["ANY", "TYPE0", "TYPE200", "TYPE248"].contains(&&*case.rtype);
     let mut cases = names::cases();
@@ -214,11 +214,11 @@ fn owner_names_answer_what_the_table_says_in_knot_nsd_and_bind() {
     assert_none(&differences);
 }
 
-/// What the peers were not given: whole records up to the last octet that TCP has, and TC.
-fn too_big_for_any_message(server: &Server, zone: &Zone) {
+/// Checks the RRsets that the peers do not have: complete records up to the limit of TCP, and TC.
+fn check_truncated_rrsets(server: &Server, zone: &Zone) {
     for (owner, rtype, count) in &zone.left_out {
         let question = format!("{owner} TYPE{rtype} +edns");
-        let reply = ask(server.dns, &question, Over::Tcp);
+        let reply = ask(server.dns, &question, Transport::Tcp);
         assert!(reply.is_truncated(), "{owner} {rtype}");
         assert!(reply.answers.len() < *count, "{owner} {rtype}");
         assert!(reply.octets > 65_000, "{owner} {rtype}: {}", reply.octets);
@@ -278,11 +278,11 @@ impl Case<'_> {
         };
         let (question, peer) = (self.question, self.peer);
         let (ours, theirs) = (show(self.ours), show(self.theirs));
-        format!("{part:?} of {question}\n  ours   {ours}\n  {peer:6} {theirs}")
+        format!("{part:?} of {question}\n  global-dns {ours}\n  {peer:10} {theirs}")
     }
 }
 
-/// Version and flags of the OPT record; sizes and options are matters of configuration.
+/// Returns version and flags of the OPT record. Sizes and options depend on the configuration.
 fn edns(reply: &Reply) -> Option<(u8, u16)> {
     let opt = reply.opt.as_ref();
     opt.map(|opt| (opt.version, opt.flags))
@@ -301,7 +301,7 @@ impl Zone {
         for line in text.lines() {
             let fields: Vec<&str> = line.split('\t').collect();
             let [owner, ttl, "IN", rtype, data] = fields[..] else {
-                panic!("no record: {line}")
+                panic!("not a record: {line}")
             };
             let rtype = type_number(rtype);
             let record = Record {
@@ -336,7 +336,7 @@ impl Zone {
             .collect();
         for ((owner, _), rrset) in &rrsets {
             if left_out.contains(owner.as_str()) {
-                continue; // the whole name, so that ANY and NODATA stay what they are
+                continue; // the complete name, so that answers to ANY and NODATA do not change
             }
             zone.owners.insert(owner.clone());
             for (line, record) in rrset {
@@ -348,7 +348,7 @@ impl Zone {
         zone
     }
 
-    /// Names that the peers do not have: those left out, and what existed only because of what is below it.
+    /// Returns the names that the peers lack: omitted names, and empty non-terminals above them.
     fn not_asked(&self) -> BTreeSet<String> {
         let owners = self.left_out.iter().map(|(owner, ..)| owner.as_str());
         let with_parent = owners.flat_map(|owner| {
@@ -358,7 +358,7 @@ impl Zone {
         with_parent.flatten().map(str::to_owned).collect()
     }
 
-    /// Whether these are all records of one owner and type, and there are some.
+    /// Returns whether these records are exactly one RRset.
     fn is_rrset(&self, records: &[&Record]) -> bool {
         let Some(first) = records.first() else {
             return false;
@@ -373,7 +373,7 @@ impl Zone {
     }
 }
 
-/// Octets of the message that holds an RRset, with its question and an OPT record.
+/// Returns the size in octets of a message with an RRset, its question and an OPT record.
 fn octets(rrset: &[(&str, Record)]) -> usize {
     let data = |record: &Record| match record.rtype {
         A => 4,

@@ -1,4 +1,4 @@
-//! What others make of our answers: real servers with the same zone, a real CoreDNS in front, and real clients.
+//! Other implementations: servers with the same zone, CoreDNS as a forwarder, and clients.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,11 +10,11 @@
     reason = "tests"
 )]
 
-// Thousands of questions to global-dns, Knot, NSD and BIND, all with the same zone: what differs has a reason.
+// Thousands of questions to global-dns, Knot, NSD and BIND with the same zone. Each difference has a reason.
 mod differential;
-// One to ten thousand endpoints: when TC is set, and what comes through a CoreDNS.
+// One to ten thousand endpoints: the TC bit, and complete answers through CoreDNS.
 mod sizes;
-// MongoDB's, etcd's, Go's and gRPC's ways to look names up.
+// Name resolution of MongoDB, etcd, Go and gRPC.
 mod clients;
 
 use support::objects::Manifest;

@@ -1,5 +1,5 @@
-//! Answers of every size: TC exactly when records are missing, OPT whenever it was asked for, never half a record, and
-//! the whole set in the end, through a CoreDNS too.
+//! Answers of every size: TC is set exactly if records are missing, OPT is present if the query has it, no record is
+//! incomplete, and CoreDNS also forwards the complete set.
 
 mod coredns;
 
@@ -9,30 +9,31 @@ use std::net::Ipv4Addr;
 use support::codes::type_name;
 use support::differences::assert_none;
 use support::objects::{Manifest, local};
+use support::output::with_separators;
 use support::reply::rtype::{A, AAAA, SRV};
 use support::reply::{Record, Reply};
-use support::say::figure;
 use support::server::Server;
-use support::wire::{Over, ask};
+use support::wire::{Transport, ask};
 
 use crate::serve;
 
-/// Around what fits: 29 addresses into 512 octets, 73 into 1,232, 4,092 into 65,535, and less with a longer name.
+/// Numbers of endpoints around the limits: 29 addresses fit into 512 octets, 73 into 1,232, 4,092 into 65,535, and
+/// fewer with a longer name.
 const COUNTS: [usize; 16] = [
     1, 2, 10, 28, 29, 30, 73, 74, 75, 100, 500, 1000, 4093, 4094, 5000, 10_000,
 ];
 
 const SIZES: [Option<u16>; 4] = [None, Some(512), Some(1232), Some(4096)];
 
-/// Octets that a reply over UDP takes at most, whatever the client says; the server's default.
+/// The server's default of the maximum UDP reply in octets, which no client can increase.
 const UDP_MAX: u16 = 1232;
 
 const HEADER: usize = 12;
 const OPT: usize = 11;
-/// A record without its data, when its owner is a pointer.
+/// Size of a record without its data, with a compressed owner name.
 const RECORD: usize = 12;
 
-/// One service for each count, with both families.
+/// Starts a server with one service for each count, with both address families.
 fn server(counts: &[usize]) -> Server {
     let service = |count: &usize| {
         let service = local("prod", &format!("db-{count}")).exported();
@@ -44,7 +45,7 @@ fn server(counts: &[usize]) -> Server {
     serve(counts.iter().map(service).collect::<Manifest>(), &[])
 }
 
-/// What is asked: the type, and the size of datagrams that the question says it takes.
+/// A query: its type, its number of endpoints, and its EDNS size.
 #[derive(Clone, Copy)]
 struct Asked {
     count: usize,
@@ -62,13 +63,13 @@ impl Asked {
     }
 }
 
-/// The owner name that is asked for.
+/// Returns the owner name of a query.
 fn owner(rtype: u16, count: usize) -> String {
     let prefix = if rtype == SRV { "_sql._tcp." } else { "" };
     format!("{prefix}db-{count}.prod.global.")
 }
 
-/// The data of record `n`.
+/// Returns the data of record `n`.
 fn data(rtype: u16, count: usize, n: usize) -> String {
     let number = u32::try_from(n + 1).unwrap();
     match rtype {
@@ -78,7 +79,7 @@ fn data(rtype: u16, count: usize, n: usize) -> String {
     }
 }
 
-/// Octets of a record with these data.
+/// Returns the size of a record with this data in octets.
 fn octets(rtype: u16, data: &str) -> usize {
     RECORD
         + match rtype {
@@ -89,7 +90,7 @@ fn octets(rtype: u16, data: &str) -> usize {
 }
 
 #[test]
-fn tc_is_set_exactly_when_records_are_missing_and_opt_is_always_there() {
+fn tc_is_set_exactly_if_records_are_missing() {
     let server = server(&COUNTS);
     let metric = |proto: &str| {
         let labels = format!("{{proto=\"{proto}\"}}");
@@ -102,7 +103,7 @@ fn tc_is_set_exactly_when_records_are_missing_and_opt_is_always_there() {
         for rtype in [A, AAAA, SRV] {
             let all: BTreeSet<String> = (0..count).map(|n| data(rtype, count, n)).collect();
             for edns in SIZES {
-                for over in Over::BOTH {
+                for over in Transport::BOTH {
                     let asked = Asked { count, rtype, edns };
                     let reply = ask(server.dns, &asked.question(), over);
                     replies += 1;
@@ -117,7 +118,7 @@ fn tc_is_set_exactly_when_records_are_missing_and_opt_is_always_there() {
     }
     println!(
         "peers: sizes: {} replies, truncated {} over UDP and {} over TCP, {} wrong",
-        figure(replies),
+        with_separators(replies),
         truncated[0],
         truncated[1],
         wrong.len()
@@ -126,16 +127,16 @@ fn tc_is_set_exactly_when_records_are_missing_and_opt_is_always_there() {
     assert_eq!(
         [metric("udp"), metric("tcp")],
         truncated,
-        "what the metric counted"
+        "the metric differs from the number of truncated replies"
     );
 }
 
-/// What is wrong with a reply. That each record is whole, and nothing behind the last, was seen when it was read.
-fn faults(asked: Asked, over: Over, all: &BTreeSet<String>, reply: &Reply) -> Vec<String> {
+/// Returns the errors of a reply. The parser has already checked for incomplete records and trailing octets.
+fn faults(asked: Asked, over: Transport, all: &BTreeSet<String>, reply: &Reply) -> Vec<String> {
     let limit = usize::from(match (over, asked.edns) {
-        (Over::Tcp, _) => u16::MAX,
-        (Over::Udp, None) => 512,
-        (Over::Udp, Some(size)) => size.clamp(512, UDP_MAX),
+        (Transport::Tcp, _) => u16::MAX,
+        (Transport::Udp, None) => 512,
+        (Transport::Udp, Some(size)) => size.clamp(512, UDP_MAX),
     });
     let opt = if asked.edns.is_some() { OPT } else { 0 };
     let question = owner(asked.rtype, asked.count).len() + 1 + 4;
@@ -151,37 +152,37 @@ fn faults(asked: Asked, over: Over, all: &BTreeSet<String>, reply: &Reply) -> Ve
     let checks = [
         (
             reply.rcode == 0 && reply.is_authoritative(),
-            "no answer with authority",
+            "the answer is not authoritative",
         ),
-        (reply.octets <= limit, "longer than its limit"),
+        (reply.octets <= limit, "the reply exceeds its limit"),
         (reply.opt.is_some() == asked.edns.is_some(), "OPT"),
-        (given.len() == reply.answers.len(), "a record twice"),
-        (given.is_subset(all), "a foreign record"),
+        (given.len() == reply.answers.len(), "a duplicate record"),
+        (given.is_subset(all), "an unexpected record"),
         (
             reply.is_truncated() != is_complete,
-            "TC does not tell whether records are missing",
+            "TC does not match the missing records",
         ),
         (
             is_complete == (needed <= room),
-            "incomplete although there is room",
+            "records are missing although all fit",
         ),
         (
             is_complete || room - used < largest,
-            "room for another record",
+            "another record would fit",
         ),
         (
             is_complete || additional.is_empty(),
-            "additional records instead of answers",
+            "additional records, but missing answers",
         ),
         (
             additional.iter().all(|own| is_of_target(own, all.len())),
-            "a foreign additional record",
+            "an unexpected additional record",
         ),
         (
             asked.rtype != SRV || all.len() > 1 || additional.len() == 2,
-            "no addresses of the only target",
+            "the addresses of the only target are missing",
         ),
-        (reply.authority.is_empty(), "an authority section"),
+        (reply.authority.is_empty(), "unexpected authority section"),
     ];
     let faults = checks.into_iter().filter(|(is_right, _)| !is_right);
     let numbers = format!(
@@ -196,7 +197,7 @@ fn faults(asked: Asked, over: Over, all: &BTreeSet<String>, reply: &Reply) -> Ve
         .collect()
 }
 
-/// Whether a record is the address of one of the targets.
+/// Returns whether a record is an address of one of the targets.
 fn is_of_target(record: &Record, count: usize) -> bool {
     let n = record.owner.trim_start_matches("db-").split('.').next();
     let n = n
@@ -210,7 +211,7 @@ fn is_of_target(record: &Record, count: usize) -> bool {
 
 #[test]
 #[ignore = "needs CoreDNS"]
-fn the_whole_set_comes_through_coredns_with_and_without_force_tcp() {
+fn coredns_forwards_the_complete_set_with_and_without_force_tcp() {
     let counts: Vec<usize> = COUNTS.into_iter().filter(|count| *count <= 1000).collect();
     let server = server(&counts);
     for options in ["", "force_tcp"] {
@@ -221,10 +222,10 @@ fn the_whole_set_comes_through_coredns_with_and_without_force_tcp() {
             for rtype in [A, AAAA, SRV] {
                 let edns = Some(1232);
                 let asked = Asked { count, rtype, edns }.question();
-                let mut reply = ask(front.address, &asked, Over::Udp);
+                let mut reply = ask(front.address, &asked, Transport::Udp);
                 if reply.is_truncated() {
                     over_tcp += 1;
-                    reply = ask(front.address, &asked, Over::Tcp);
+                    reply = ask(front.address, &asked, Transport::Tcp);
                 }
                 questions += 1;
                 let all: BTreeSet<String> = (0..count).map(|n| data(rtype, count, n)).collect();

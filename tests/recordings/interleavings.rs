@@ -1,5 +1,7 @@
-//! Any interleaving that keeps each object's own order per watch ends in the same table: with objects that move between
-//! watches, whose leaving and arriving come on two connections in either order, and with relists anywhere.
+//! Any interleaving of events results in the same table if each watch keeps the order of each object.
+//!
+//! The histories contain relists and objects that move between watches. Two connections deliver such a move in either
+//! order: a deletion in one watch, an addition in the other.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +14,16 @@ use serde_json::{Value, json};
 
 use crate::replay::{Event, Recording, hub_rules, listed, reduced, watch_of};
 
-/// What one watch's connection delivers, in order.
+/// A message on the connection of one watch.
 #[derive(Clone, Debug)]
 enum Delivery {
     Apply(ObjectKey, Value),
     Delete(ObjectKey),
-    /// A complete list of what the watch selects at that moment.
+    /// A complete list of the objects that the watch selects at that time.
     Relist(BTreeMap<(Kind, ObjectKey), Value>),
 }
 
-/// Splits a history into what each watch's connection delivers.
+/// Splits a history into the deliveries of each watch.
 fn connections(history: &[Event], relists: &[usize]) -> BTreeMap<Watch, Vec<Delivery>> {
     let mut objects: BTreeMap<(Kind, ObjectKey), Value> = BTreeMap::new();
     let mut connections: BTreeMap<Watch, Vec<Delivery>> = BTreeMap::new();
@@ -34,9 +36,9 @@ fn connections(history: &[Event], relists: &[usize]) -> BTreeMap<Watch, Vec<Deli
             .object
             .as_ref()
             .and_then(|object| watch_of(event.kind, object));
-        if let Some(left) = before.filter(|before| Some(*before) != after) {
+        if let Some(previous) = before.filter(|before| Some(*before) != after) {
             connections
-                .entry(left)
+                .entry(previous)
                 .or_default()
                 .push(Delivery::Delete(event.key.clone()));
         }
@@ -59,7 +61,7 @@ fn connections(history: &[Event], relists: &[usize]) -> BTreeMap<Watch, Vec<Deli
     connections
 }
 
-/// Applies the connections in an order that `choose` picks, building after each delivery as a server would.
+/// Applies the deliveries in an order that `choose` determines. Builds the table after most deliveries.
 fn run(
     connections: BTreeMap<Watch, Vec<Delivery>>,
     mut choose: impl FnMut(usize) -> usize,
@@ -88,7 +90,7 @@ fn run(
                 dirty.extend(inputs.reset(*watch, None, listed(&objects, *watch)));
             }
         }
-        // Sometimes several deliveries share a build.
+        // Several deliveries can share a build.
         if choose(3) != 0 {
             table = build(&table, &inputs, &std::mem::take(&mut dirty), rules).table;
         }
@@ -96,16 +98,16 @@ fn run(
     (build(&table, &inputs, &dirty, rules).table, inputs)
 }
 
-/// Makes a history out of a recording, in which objects also lose their labels and get them back, change their
-/// identity, and go and return.
-fn troubled(recording: &Recording, troubles: &[(usize, u8)]) -> Vec<Event> {
+/// Adds disturbances to a recording: objects lose their labels and regain them, change their identity, or are deleted
+/// and created again.
+fn with_disturbances(recording: &Recording, disturbances: &[(usize, u8)]) -> Vec<Event> {
     let mut history: Vec<Event> = recording
         .start
         .iter()
         .chain(&recording.events)
         .cloned()
         .collect();
-    for (at, trouble) in troubles {
+    for (at, disturbance) in disturbances {
         let at = at % history.len();
         let event = history[at].clone();
         let Some(object) = event.object.clone() else {
@@ -113,7 +115,7 @@ fn troubled(recording: &Recording, troubles: &[(usize, u8)]) -> Vec<Event> {
         };
         let mut other = object.clone();
         let labels = &mut other["metadata"]["labels"];
-        match trouble % 6 {
+        match disturbance % 6 {
             0 => *labels = json!({}),
             1 => labels["mirror.linkerd.io/cluster-name"] = json!("elsewhere"),
             2 => labels["service.kubernetes.io/headless"] = json!(""),
@@ -121,7 +123,7 @@ fn troubled(recording: &Recording, troubles: &[(usize, u8)]) -> Vec<Event> {
                 let name = "mirror.linkerd.io/remote-svc-fq-name";
                 other["metadata"]["annotations"][name] = json!("a.b.default.svc.cluster.local");
             }
-            4 => other["spec"] = json!("gone mad"),
+            4 => other["spec"] = json!("invalid"),
             _ => {
                 history.insert(
                     at + 1,
@@ -141,15 +143,16 @@ fn troubled(recording: &Recording, troubles: &[(usize, u8)]) -> Vec<Event> {
                 ..event.clone()
             },
         );
-        // The real state comes back, so that later events of the recording still fit.
-        if trouble % 2 == 0 {
+        // Restores the real state, so that later events of the recording still match.
+        if disturbance % 2 == 0 {
             history.insert(at + 2, event);
         }
     }
     history
 }
 
-/// Everything in a table but its history: that a mirror was of something else before is remembered while it exists.
+/// Returns the content of a table without identity conflicts. They depend on history: while a mirror exists, the table
+/// remembers its former identity.
 fn state(table: &Table) -> (Vec<Service>, Vec<(ObjectRef, Skip)>, Vec<Conflict>) {
     let is_history = |conflict: &Conflict| conflict.kind == ConflictKind::Identity;
     let services = table.sorted_services().into_iter().cloned();
@@ -175,14 +178,14 @@ proptest! {
     })]
 
     #[test]
-    fn any_order_that_keeps_each_watchs_own_ends_in_the_same_table(
+    fn any_interleaving_of_watches_results_in_the_same_table(
         recording in prop::sample::select(Recording::numbers()),
-        troubles in prop::collection::vec((any::<usize>(), any::<u8>()), 0..12),
+        disturbances in prop::collection::vec((any::<usize>(), any::<u8>()), 0..12),
         relists in prop::collection::vec(0..200_usize, 0..6),
         choices in prop::collection::vec(any::<usize>(), 1..400),
     ) {
         let rules = hub_rules();
-        let history = troubled(&Recording::read(&recording), &troubles);
+        let history = with_disturbances(&Recording::read(&recording), &disturbances);
         let mut turn = 0;
         let shuffled = |n: usize| {
             turn += 1;
@@ -193,7 +196,7 @@ proptest! {
         prop_assert_eq!(state(&table), state(&in_order));
         prop_assert_eq!(table.answers_hash(), in_order.answers_hash());
 
-        // The same as a fresh server that lists the final state.
+        // A new server that lists the final state must have the same table.
         let mut last: BTreeMap<(Kind, ObjectKey), Value> = BTreeMap::new();
         for event in &history {
             match &event.object {
@@ -201,21 +204,21 @@ proptest! {
                 None => last.remove(&(event.kind, event.key.clone())),
             };
         }
-        let mut fresh = Inputs::default();
+        let mut new = Inputs::default();
         for watch in Watch::ALL {
-            fresh.reset(watch, None, listed(&last, watch));
+            new.reset(watch, None, listed(&last, watch));
         }
-        let full = build(&Table::default(), &fresh, &fresh.services(), &rules).table;
+        let full = build(&Table::default(), &new, &new.services(), &rules).table;
         prop_assert_eq!(state(&table), state(&full));
         prop_assert_eq!(table.answers_hash(), full.answers_hash());
-        prop_assert_eq!(inputs.services(), fresh.services());
+        prop_assert_eq!(inputs.services(), new.services());
     }
 }
 
 #[test]
-fn objects_that_change_watches_are_part_of_the_histories() {
+fn histories_contain_objects_that_change_watches() {
     let recording = Recording::read("19");
-    let history = troubled(&recording, &[(0, 0), (40, 0), (80, 1)]);
+    let history = with_disturbances(&recording, &[(0, 0), (40, 0), (80, 1)]);
     let moves = connections(&history, &[]);
     let deletes = moves
         .values()

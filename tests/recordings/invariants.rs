@@ -1,4 +1,4 @@
-//! What holds after every single event of every recording.
+//! Conditions that hold after every event of every recording.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::replay::{Recording, Replay};
 
 #[test]
-fn every_record_is_backed_by_an_object_that_exists_after_every_event() {
+fn every_record_belongs_to_an_existing_object() {
     let mut checked = 0;
     for number in Recording::numbers() {
         let mut replay = Replay::of(&number);
@@ -20,10 +20,10 @@ fn every_record_is_backed_by_an_object_that_exists_after_every_event() {
             }
         }
     }
-    assert!(checked > 10_000, "only {checked} records were looked at");
+    assert!(checked > 10_000, "only {checked} records were checked");
 }
 
-/// Checks addresses and ports of the whole zone against the objects as the API server has them.
+/// Compares addresses and ports of the whole zone with the current objects. Returns the number of records.
 fn check_records(replay: &Replay, number: &str) -> usize {
     let place = format!("recording {number} after {} events", replay.at);
     let ports_by_address = allowed(replay);
@@ -48,7 +48,7 @@ fn check_records(replay: &Replay, number: &str) -> usize {
         );
         assert!(
             ports_by_address.contains_key(&ip),
-            "{place}: {ip} at {} is nobody's",
+            "{place}: {ip} at {} belongs to no object",
             record[0]
         );
         addresses.insert(record[0], ip);
@@ -66,8 +66,8 @@ fn check_records(replay: &Replay, number: &str) -> usize {
     records.len()
 }
 
-/// Returns the addresses that may be answered, with their ports: cluster IPs of existing endpoint mirrors with the
-/// ports of the Service, and ready local endpoints with the ports of the slice.
+/// Returns the valid addresses with their ports: cluster IPs of existing endpoint mirrors with the ports of the
+/// Service, and ready local endpoints with the ports of the slice.
 fn allowed(replay: &Replay) -> BTreeMap<IpAddr, BTreeSet<u64>> {
     let numbers = |ports: &Value| {
         ports
@@ -102,7 +102,7 @@ fn allowed(replay: &Replay) -> BTreeMap<IpAddr, BTreeSet<u64>> {
 }
 
 #[test]
-fn a_build_of_what_changed_equals_a_build_of_everything() {
+fn incremental_build_equals_full_build() {
     for number in Recording::numbers() {
         let mut replay = Replay::of(&number);
         loop {
@@ -122,7 +122,7 @@ fn a_build_of_what_changed_equals_a_build_of_everything() {
 }
 
 #[test]
-fn generation_and_serial_move_exactly_when_the_table_does() {
+fn generation_and_serial_change_exactly_when_the_table_changes() {
     for number in Recording::numbers() {
         let mut replay = Replay::of(&number);
         loop {
@@ -137,10 +137,10 @@ fn generation_and_serial_move_exactly_when_the_table_does() {
             let (after, (next, new_generation, new_serial)) =
                 (replay.records(), published(&replay));
             let place = format!("recording {number} after {} events", replay.at);
-            let moves = u32::from(last != next);
-            assert!(moves == 1 || before == after, "{place}: a record moved");
-            assert_eq!(generation + u64::from(moves), new_generation, "{place}");
-            assert_eq!(serial + moves, new_serial, "{place}");
+            let change = u32::from(last != next);
+            assert!(change == 1 || before == after, "{place}: a record changed");
+            assert_eq!(generation + u64::from(change), new_generation, "{place}");
+            assert_eq!(serial + change, new_serial, "{place}");
         }
     }
 }

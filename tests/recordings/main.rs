@@ -1,4 +1,4 @@
-//! Watch events of the real mirror controller, replayed event by event. See `tests/fixtures/recordings/README.md`.
+//! Replays recorded watch events of the real mirror controller. `tests/fixtures/recordings/README.md` describes them.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,7 +9,7 @@
     reason = "tests"
 )]
 
-mod interleavings; // any order of events that keeps each object's own per watch ends in the same table
-mod invariants; // what holds after every single event of every recording
-mod moments; // what each recording answers, by the table that the end-to-end tests read, too
-mod replay; // a recording, and the model that it is replayed into
+mod expectations; // the answers of each recording, compared with the table that the end-to-end tests also use
+mod interleavings; // reordered events result in the same table if each watch keeps the order of each object
+mod invariants; // conditions that hold after every event of every recording
+mod replay; // a recording and the model of the server that replays it

@@ -1,4 +1,5 @@
-//! A recording, and the model that it is replayed into: inputs, build, publish, answers. No socket, no clock.
+//! A recording and the model of the server that replays it: inputs, build, publish and answers, without sockets or
+//! clocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +13,20 @@ use global_dns::zone::{
 use serde_json::Value;
 use support::recordings::{self, Action};
 
-/// One event, as the API server told it.
+/// A watch event.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub kind: Kind,
     pub key: ObjectKey,
-    /// `None`: deleted.
+    /// The object, or `None` after its deletion.
     pub object: Option<Value>,
-    /// Of a slice: whose endpoints they are.
+    /// The service of a slice.
     pub service: Option<String>,
     /// `ADDED`, `MODIFIED`, `DELETED`.
     pub verb: &'static str,
 }
 
-/// A recording: the state at its start, and what happened then.
+/// A recording: the initial state and the events after it.
 #[derive(Clone, Debug)]
 pub struct Recording {
     pub start: Vec<Event>,
@@ -57,13 +58,13 @@ impl Event {
         let kind = match recorded.kind() {
             "Service" => Kind::Service,
             "EndpointSlice" => Kind::EndpointSlice,
-            _ => return None, // Endpoints are not watched
+            _ => return None, // the server does not watch Endpoints
         };
-        let is_there = recorded.action != Action::Deleted;
+        let exists = recorded.action != Action::Deleted;
         Some(Self {
             kind,
             key: key_of(&recorded.object),
-            object: is_there.then(|| recorded.object.clone()),
+            object: exists.then(|| recorded.object.clone()),
             service: recorded.object["metadata"]["labels"]["kubernetes.io/service-name"]
                 .as_str()
                 .map(str::to_owned),
@@ -71,7 +72,7 @@ impl Event {
         })
     }
 
-    /// Names the event as what the mirror controller wrote is named: Endpoints, of which Kubernetes makes the slice.
+    /// Returns the title of the event in the table of expectations, which names Endpoints instead of slices.
     pub fn title(&self) -> String {
         match &self.service {
             Some(service) => format!("{} Endpoints {service}", self.verb),
@@ -79,13 +80,13 @@ impl Event {
         }
     }
 
-    /// Tells whether this is the event of that verb and object.
-    pub fn is(&self, verb: &str, name: &str) -> bool {
+    /// Returns whether the event has this verb and object name.
+    pub fn has_title(&self, verb: &str, name: &str) -> bool {
         self.verb == verb && self.key.name == *name
     }
 }
 
-/// The rules of a server called `hub` with default flags.
+/// Returns the rules of a server of cluster `hub` with default flags.
 pub fn hub_rules() -> Rules {
     Rules {
         cluster_name: "hub".parse().unwrap(),
@@ -103,7 +104,7 @@ pub fn hub_rules() -> Rules {
     }
 }
 
-/// The zone `global.`
+/// Returns the zone `global.`.
 pub fn zones() -> Zones {
     Zones::new(vec![Zone {
         name: "global".parse().unwrap(),
@@ -114,12 +115,12 @@ pub fn zones() -> Zones {
     }])
 }
 
-/// What a server makes of a recording.
+/// A model of a server that replays a recording.
 pub struct Replay {
     pub recording: Recording,
-    /// Events applied.
+    /// Number of applied events.
     pub at: usize,
-    /// Every object that exists now, as it is.
+    /// The current objects.
     pub objects: BTreeMap<(Kind, ObjectKey), Value>,
     pub inputs: Inputs,
     pub rules: Rules,
@@ -129,13 +130,13 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Lists the state at the start of a recording.
+    /// Starts a replay from the initial state, with the rules of [`hub_rules`].
     pub fn of(number: &str) -> Self {
-        Self::with(number, hub_rules())
+        Self::with_rules(number, hub_rules())
     }
 
-    /// The same, by other rules.
-    pub fn with(number: &str, rules: Rules) -> Self {
+    /// Starts a replay with other rules.
+    pub fn with_rules(number: &str, rules: Rules) -> Self {
         let recording = Recording::read(number);
         let publisher = Publisher::default();
         let mut replay = Self {
@@ -166,7 +167,7 @@ impl Replay {
         replay
     }
 
-    /// Applies the next event; `false` after the last one.
+    /// Applies the next event. Returns `false` if there is none.
     pub fn step(&mut self) -> bool {
         let Some(event) = self.recording.events.get(self.at).cloned() else {
             return false;
@@ -182,22 +183,22 @@ impl Replay {
         true
     }
 
-    /// The event that was applied last.
+    /// Returns the last applied event.
     pub fn last_event(&self) -> &Event {
         &self.recording.events[self.at - 1]
     }
 
-    /// Applies events up to and including one.
-    pub fn until(&mut self, verb: &str, name: &str) {
+    /// Applies events up to and including the given one.
+    pub fn run_until(&mut self, verb: &str, name: &str) {
         while self.step() {
-            if self.last_event().is(verb, name) {
+            if self.last_event().has_title(verb, name) {
                 return;
             }
         }
-        panic!("no event {verb} {name} is left");
+        panic!("the recording has no event {verb} {name}");
     }
 
-    /// Applies all events that are left.
+    /// Applies all remaining events.
     pub fn finish(&mut self) {
         while self.step() {}
     }
@@ -214,26 +215,26 @@ impl Replay {
         self.publisher.publish(built, 1_790_000_000);
     }
 
-    /// Answers a question as in `dig`: `name TYPE`. Records as in a zone file, or `NODATA`, `NXDOMAIN`, sorted.
+    /// Answers a question `NAME TYPE`. Returns sorted RDATA, `NODATA` or `NXDOMAIN`.
     pub fn ask(&self, question: &str) -> Vec<String> {
         let now = self.reader.load();
         ask(&self.zones, now.table.as_ref().unwrap(), question)
     }
 
-    /// Returns every record of the zone.
+    /// Returns the zone as a zone file.
     pub fn zone_file(&self) -> String {
         let zone = self.zones.iter().next().unwrap();
         global_dns::zone::print::zone_file(&self.zones, zone, &self.reader.load())
     }
 
-    /// Returns every record of the zone but SOA, whose serial tells that something moved, and no more.
+    /// Returns the records of the zone without the SOA record, because the serial also changes without records.
     pub fn records(&self) -> BTreeSet<String> {
         let zone = self.zone_file();
         let records = zone.lines().filter(|line| !line.contains("\tSOA\t"));
         records.map(str::to_owned).collect()
     }
 
-    /// Builds everything at once out of the inputs.
+    /// Builds the whole table from the inputs.
     pub fn full_build(&self) -> Table {
         build(
             &Table::default(),
@@ -249,17 +250,17 @@ fn key_of(object: &Value) -> ObjectKey {
     KubeObject::read(&object.to_string()).key().unwrap()
 }
 
-/// Finds the watch that selects an object.
+/// Returns the watch that selects an object.
 pub fn watch_of(kind: Kind, object: &Value) -> Option<Watch> {
-    Watch::of(kind, &KubeObject::read(&object.to_string()))
+    Watch::for_object(kind, &KubeObject::read(&object.to_string()))
 }
 
-/// Reduces an object as the server does.
+/// Reduces an object like the server.
 pub fn reduced(watch: Watch, object: &Value) -> Object {
-    parse::object(watch, &KubeObject::read(&object.to_string()))
+    parse::parse_object(watch, &KubeObject::read(&object.to_string()))
 }
 
-/// Lists what a watch selects, as a relist would.
+/// Returns the objects that a watch selects, like a relist.
 pub fn listed(objects: &BTreeMap<(Kind, ObjectKey), Value>, watch: Watch) -> Objects {
     let selected = objects
         .iter()
@@ -269,7 +270,7 @@ pub fn listed(objects: &BTreeMap<(Kind, ObjectKey), Value>, watch: Watch) -> Obj
         .collect()
 }
 
-/// Applies an event to every watch of its kind: an object that a selector no longer matches is deleted there.
+/// Applies an event to every watch of its kind. If the selector of a watch does not match, this is a deletion.
 pub fn apply(inputs: &mut Inputs, event: &Event) -> Dirty {
     let mut dirty = Dirty::new();
     for watch in Watch::ALL

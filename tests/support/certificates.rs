@@ -1,4 +1,4 @@
-//! Certificates of servers and of clients: those that sign themselves, and those of an authority.
+//! Certificates of servers and clients, self-signed or issued by an authority.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -15,39 +15,39 @@ const MONTH: i64 = 30 * 24 * HOUR;
 
 /// A certificate and its key.
 #[derive(Debug)]
-pub struct Issued {
-    /// As a PEM file.
+pub struct Identity {
+    /// The certificate in PEM.
     pub certificate: String,
-    /// As a PEM file.
+    /// The key in PEM.
     pub key: String,
     der: CertificateDer<'static>,
     key_der: Vec<u8>,
-    /// What signed it.
+    /// The certificate of the issuer.
     root: CertificateDer<'static>,
 }
 
-/// An authority that issues certificates.
+/// A certificate authority.
 pub struct Authority {
-    /// As a PEM file.
+    /// Its certificate in PEM.
     pub certificate: String,
     der: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// Issues a certificate that signs itself; valid from `begins` to `ends`, seconds from now.
-pub fn issue(begins: i64, ends: i64) -> Issued {
+/// Issues a self-signed certificate that is valid from `begins` to `ends`, in seconds from now.
+pub fn issue(begins: i64, ends: i64) -> Identity {
     let (params, key) = (params(&["localhost"], begins, ends), key());
     let certificate = params.self_signed(&key).unwrap();
     let der = certificate.der().clone();
-    Issued::new(&certificate, &key, der)
+    Identity::new(&certificate, &key, der)
 }
 
-/// Issues a certificate that is good for a month.
-pub fn issue_good() -> Issued {
+/// Issues a self-signed certificate that is valid for a month.
+pub fn issue_valid() -> Identity {
     issue(-HOUR, MONTH)
 }
 
-/// Parameters of a certificate for names and addresses, the first of which is the subject's.
+/// Returns the parameters of a certificate for names and addresses. The first name is the subject.
 fn params(names: &[&str], begins: i64, ends: i64) -> CertificateParams {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = i64::try_from(now.unwrap().as_secs()).unwrap();
@@ -68,7 +68,7 @@ fn key() -> KeyPair {
 // === impl Authority ===
 
 impl Authority {
-    /// An authority with a certificate that signs itself.
+    /// Creates an authority with a self-signed certificate.
     pub fn new(name: &str) -> Self {
         let (mut params, key) = (params(&[name], -HOUR, MONTH), key());
         params.subject_alt_names.clear();
@@ -82,45 +82,45 @@ impl Authority {
         }
     }
 
-    /// Issues a certificate of a server.
-    pub fn issue_server(&self) -> Issued {
+    /// Issues a server certificate for `localhost`.
+    pub fn issue_server(&self) -> Identity {
         self.issue_server_for(&["localhost"])
     }
 
-    /// The same with other names and addresses.
-    pub fn issue_server_for(&self, names: &[&str]) -> Issued {
+    /// Issues a server certificate for other names and addresses.
+    pub fn issue_server_for(&self, names: &[&str]) -> Identity {
         self.issue(names, ExtendedKeyUsagePurpose::ServerAuth, MONTH)
     }
 
-    /// Issues a certificate of a client.
-    pub fn issue_client(&self) -> Issued {
+    /// Issues a client certificate.
+    pub fn issue_client(&self) -> Identity {
         self.issue_client_until(MONTH)
     }
 
-    /// Issues a certificate of a client that has expired.
-    pub fn issue_expired_client(&self) -> Issued {
+    /// Issues an expired client certificate.
+    pub fn issue_expired_client(&self) -> Identity {
         self.issue_client_until(-1)
     }
 
-    fn issue_client_until(&self, ends: i64) -> Issued {
+    fn issue_client_until(&self, ends: i64) -> Identity {
         let usage = ExtendedKeyUsagePurpose::ClientAuth;
         self.issue(&["client.example.net"], usage, ends)
     }
 
-    fn issue(&self, names: &[&str], usage: ExtendedKeyUsagePurpose, ends: i64) -> Issued {
+    fn issue(&self, names: &[&str], usage: ExtendedKeyUsagePurpose, ends: i64) -> Identity {
         let (mut params, key) = (params(names, -HOUR, ends), key());
-        // Strict clients want the key identifier of the authority, too.
+        // Strict clients require the key identifier of the authority.
         params.use_authority_key_identifier_extension = true;
         params.key_usages.push(KeyUsagePurpose::DigitalSignature);
         params.extended_key_usages.push(usage);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Issued::new(&certificate, &key, self.der.clone())
+        Identity::new(&certificate, &key, self.der.clone())
     }
 }
 
 // === impl Issued ===
 
-impl Issued {
+impl Identity {
     fn new(certificate: &rcgen::Certificate, key: &KeyPair, root: CertificateDer<'static>) -> Self {
         Self {
             certificate: certificate.pem(),
@@ -142,25 +142,25 @@ impl Issued {
         std::fs::write(folder.join(format!("{name}.key")), &self.key).unwrap();
     }
 
-    /// The flags that name the files of [`Self::write`].
+    /// Returns the flags of the server for the files of [`Self::write`].
     pub fn flags(folder: &Path) -> [String; 2] {
         let flag = |flag: &str, file: &str| format!("--{flag}={}", folder.join(file).display());
         [flag("tls-cert", "tls.crt"), flag("tls-key", "tls.key")]
     }
 
-    /// What a peer holds that accepts it.
+    /// Returns the root store of a peer that trusts this certificate.
     pub fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         roots.add(self.root.clone()).unwrap();
         roots
     }
 
-    /// The certificate.
+    /// Returns the certificate in DER.
     pub fn der(&self) -> &CertificateDer<'static> {
         &self.der
     }
 
-    /// Its key.
+    /// Returns the key in DER.
     pub fn key_der(&self) -> PrivateKeyDer<'static> {
         PrivatePkcs8KeyDer::from(self.key_der.clone()).into()
     }

@@ -1,7 +1,7 @@
-//! A real source cluster: etcd, a kube-apiserver, a kube-controller-manager, and writing objects into it.
+//! A real source cluster: etcd, a kube-apiserver and a kube-controller-manager.
 //!
-//! One for the whole suite. Every port is on loopback, every file in a directory that goes with the fixture. RBAC is
-//! on; the users are those of [`Cluster::kubeconfig`]'s contexts.
+//! A suite uses one cluster. All ports are on loopback, and all files are in a temporary directory. RBAC is enabled.
+//! The contexts of [`Cluster::kubeconfig`] list the users.
 
 mod objects;
 
@@ -20,27 +20,27 @@ use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::commands::{guarded, tool};
+use crate::output::print_line;
 use crate::ports::free_port;
-use crate::process::{Process, finish};
+use crate::process::{Process, run_checked};
 use crate::recordings::{Action, Event};
-use crate::say::say;
 use crate::wait::eventually;
 
-/// How long a start may take on a busy machine.
+/// Maximum start time on a busy machine.
 const START: Duration = Duration::from_secs(60);
 
 /// A running source cluster.
 pub struct Cluster {
-    /// One context per user: `admin`, `watcher`, `tenant`, `stranger`, `coredns`, `doctor`.
+    /// A kubeconfig with one context for each user: `admin`, `watcher`, `tenant`, `stranger`, `coredns`, `doctor`.
     pub kubeconfig: PathBuf,
     client: Client,
     runtime: Runtime,
     api_server_command: ApiServerCommand,
-    // In this order they are ended.
+    // The processes end in this order.
     controllers: Process,
     api_server: Process,
     etcd: Process,
-    /// Where etcd listens, for clients and for peers.
+    /// Ports of etcd for clients and for peers.
     etcd_ports: [u16; 2],
     directory: TempDir,
 }
@@ -53,12 +53,12 @@ struct ApiServerCommand {
 // === impl Cluster ===
 
 impl Cluster {
-    /// Starts the three, and returns when the API server is ready and the controllers follow.
+    /// Starts the processes. Returns when the API server is ready and the controllers react.
     pub fn start() -> Result<Self> {
         Self::start_with(&[])
     }
 
-    /// The same, with further arguments for the API server.
+    /// Starts the processes with additional arguments for the API server.
     pub fn start_with(further: &[String]) -> Result<Self> {
         let (etcd, api_server, controllers) = (
             tool("etcd")?,
@@ -73,7 +73,7 @@ impl Cluster {
         let (clients, peers, port) = (free_port(), free_port(), free_port());
 
         let etcd = start_etcd(&etcd, path, clients, peers)?;
-        // Made by etcd for its peers, of which there are none: an elliptic curve key nobody else knows.
+        // etcd generates this private key for its peers. There are no peers, so the API server can use the key.
         let key = path.join("etcd/fixtures/peer/key.pem");
         eventually("etcd's key", START, || {
             ensure!(
@@ -96,7 +96,7 @@ impl Cluster {
         let certificate = path.join("certificates/apiserver.crt");
         eventually("the API server's certificate", START, || {
             api_server.check()?;
-            // The file is there a moment before its content, and the client reads it only once.
+            // The file exists shortly before its content, and the client reads it only once.
             let text = fs::read_to_string(&certificate)?;
             ensure!(
                 text.trim_end().ends_with("-----END CERTIFICATE-----"),
@@ -135,67 +135,67 @@ impl Cluster {
             etcd_ports: [clients, peers],
             directory,
         };
-        cluster.wait_for_the_controllers()?;
-        say(&format!(
-            "real parts: started in {:.1} s",
+        cluster.wait_for_controllers()?;
+        print_line(&format!(
+            "cluster: started in {:.1} s",
             started.elapsed().as_secs_f64()
         ));
         Ok(cluster)
     }
 
-    /// Where etcd listens for clients.
+    /// Returns the address of etcd for clients.
     pub fn etcd(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.etcd_ports[0]).into()
     }
 
-    /// A directory for further files and logs.
+    /// Returns the directory of the cluster, also for other files and logs.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Where the API server listens, on loopback.
+    /// Returns the address of the API server.
     pub fn address(&self) -> Result<String> {
         let kubeconfig = fs::read_to_string(&self.kubeconfig)?;
         let (_, rest) = kubeconfig.split_once("https://").context("no server")?;
-        let (address, _) = rest.split_once('"').context("an unfinished text")?;
+        let (address, _) = rest.split_once('"').context("no closing quote")?;
         Ok(address.to_owned())
     }
 
-    /// Its own certificate, which nobody else has signed.
+    /// Returns the path of the API server's self-signed certificate.
     pub fn certificate(&self) -> PathBuf {
         self.directory.path().join("certificates/apiserver.crt")
     }
 
-    /// Ends the API server as a crash would.
-    pub fn kill_the_api_server(&mut self) {
+    /// Kills the API server, which simulates a crash.
+    pub fn kill_api_server(&mut self) {
         self.api_server.kill();
     }
 
-    /// Starts it again on the same port and data; returns when it is ready.
-    pub fn restart_the_api_server(&mut self) -> Result<()> {
+    /// Starts the API server again with the same port and data. Returns when it is ready.
+    pub fn restart_api_server(&mut self) -> Result<()> {
         self.api_server = self.api_server_command.start()?;
         self.client = self.runtime.block_on(connect(&self.kubeconfig))?;
         wait_until_ready(&self.runtime, &self.client, &mut self.api_server)
     }
 
-    /// Keeps what etcd has; the API server is away meanwhile.
+    /// Backs up etcd. Restarts etcd and the API server.
     pub fn back_up_etcd(&mut self) -> Result<()> {
         self.stop_etcd();
-        let (data, backup) = self.etcd_and_its_backup();
-        finish(Command::new("cp").arg("-a").arg(data).arg(backup))?;
+        let (data, backup) = self.etcd_and_backup_directories();
+        run_checked(Command::new("cp").arg("-a").arg(data).arg(backup))?;
         self.start_etcd()
     }
 
-    /// Makes etcd what it was then, versions too. Controllers, which do not know that, are of no use afterwards.
+    /// Restores the backup of etcd, including resource versions. The controllers do not work afterwards.
     pub fn restore_etcd(&mut self) -> Result<()> {
         self.stop_etcd();
-        let (data, backup) = self.etcd_and_its_backup();
+        let (data, backup) = self.etcd_and_backup_directories();
         fs::remove_dir_all(&data)?;
         fs::rename(backup, data)?;
         self.start_etcd()
     }
 
-    fn etcd_and_its_backup(&self) -> (PathBuf, PathBuf) {
+    fn etcd_and_backup_directories(&self) -> (PathBuf, PathBuf) {
         let path = self.directory.path();
         (path.join("etcd"), path.join("etcd-backup"))
     }
@@ -208,25 +208,25 @@ impl Cluster {
     fn start_etcd(&mut self) -> Result<()> {
         let [clients, peers] = self.etcd_ports;
         self.etcd = start_etcd(&tool("etcd")?, self.directory.path(), clients, peers)?;
-        self.restart_the_api_server()
+        self.restart_api_server()
     }
 
-    /// Makes the API server silent as a host that hangs does: the kernel keeps its connections.
-    pub fn freeze_the_api_server(&self) -> Result<()> {
+    /// Stops the API server like a host that hangs: the kernel keeps its connections open.
+    pub fn freeze_api_server(&self) -> Result<()> {
         self.api_server.signal("STOP")
     }
 
-    /// Lets it go on; returns when it is ready.
-    pub fn thaw_the_api_server(&mut self) -> Result<()> {
+    /// Continues the stopped API server. Returns when it is ready.
+    pub fn thaw_api_server(&mut self) -> Result<()> {
         self.api_server.signal("CONT")?;
         wait_until_ready(&self.runtime, &self.client, &mut self.api_server)
     }
 
-    /// A Service with Endpoints gets a slice, and loses it again.
-    fn wait_for_the_controllers(&mut self) -> Result<()> {
+    /// Waits until the controllers create a slice for a Service with Endpoints. Deletes the objects.
+    fn wait_for_controllers(&mut self) -> Result<()> {
         let object = |kind: &str, field: &str, value: Value| {
             json!({"apiVersion": "v1", "kind": kind,
-                "metadata": {"namespace": "default", "name": "are-you-there"}, field: value})
+                "metadata": {"namespace": "default", "name": "controller-probe"}, field: value})
         };
         let service = object("Service", "spec", json!({"ports": [{"port": 80}]}));
         let endpoints = json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}]);
@@ -236,8 +236,8 @@ impl Cluster {
         eventually("the mirroring controller's slice", START, || {
             self.controllers.check()?;
             ensure!(
-                self.slices("default", "are-you-there")?.len() == 1,
-                "there is no slice"
+                self.slices("default", "controller-probe")?.len() == 1,
+                "no slice exists"
             );
             Ok(())
         })?;
@@ -294,7 +294,7 @@ fn api_server_command(
         format!("--etcd-servers=http://127.0.0.1:{etcd}"),
         format!("--secure-port={port}"),
         "--bind-address=127.0.0.1".to_owned(),
-        // Nothing ever connects to it; without the flag, a machine without a default route has no address to offer.
+        // Nothing connects to this address. Without the flag, the start fails on a machine without a default route.
         "--advertise-address=192.0.2.1".to_owned(),
         format!("--cert-dir={}", directory.join("certificates").display()),
         format!("--service-account-key-file={key}"),
@@ -311,7 +311,7 @@ fn api_server_command(
     ApiServerCommand { program, arguments }
 }
 
-/// The users; what they may do is up to RBAC.
+/// Returns the token file. RBAC objects grant the permissions of the users.
 fn tokens() -> &'static str {
     "token-of-admin,admin,1,\"system:masters\"\n\
      token-of-watcher,watcher,2\n\
@@ -352,7 +352,7 @@ fn wait_until_ready(runtime: &Runtime, client: &Client, api_server: &mut Process
         api_server.check()?;
         let answer =
             runtime.block_on(client.request_text(Request::get("/readyz").body(Vec::new())?))?;
-        ensure!(answer == "ok", "/readyz says {answer}");
+        ensure!(answer == "ok", "/readyz returned {answer}");
         Ok(())
     })
 }

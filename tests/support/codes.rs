@@ -1,6 +1,6 @@
-//! The names that people use for numbers in messages: record types, classes, response codes.
+//! Mnemonics of record types, classes and response codes.
 
-/// Types by their names.
+/// Mnemonics of record types.
 const TYPES: [(&str, u16); 22] = [
     ("A", 1),
     ("NS", 2),
@@ -25,9 +25,9 @@ const TYPES: [(&str, u16); 22] = [
     ("MAILA", 254),
     ("ANY", 255),
 ];
-/// Classes by theirs.
+/// Mnemonics of classes.
 const CLASSES: [(&str, u16); 5] = [("IN", 1), ("CH", 3), ("HS", 4), ("NONE", 254), ("ANY", 255)];
-/// Response codes by theirs, with the higher bits of an OPT record.
+/// Mnemonics of response codes, including the extended ones of OPT records.
 const RCODES: [(&str, u16); 7] = [
     ("NOERROR", 0),
     ("FORMERR", 1),
@@ -38,41 +38,41 @@ const RCODES: [(&str, u16); 7] = [
     ("BADVERS", 16),
 ];
 
-/// The number of a type: `A`, `TYPE666` (RFC 3597 section 5).
+/// Returns the number of a type: `A`, `TYPE666` (RFC 3597 section 5).
 pub fn type_number(name: &str) -> u16 {
     number(&TYPES, "TYPE", name)
 }
 
-/// The name of a type.
+/// Returns the mnemonic of a type.
 pub fn type_name(number: u16) -> String {
     name(&TYPES, "TYPE", number)
 }
 
-/// The number of a class: `IN`, `CLASS7`.
+/// Returns the number of a class: `IN`, `CLASS7`.
 pub fn class_number(name: &str) -> u16 {
     number(&CLASSES, "CLASS", name)
 }
 
-/// The name of a class.
+/// Returns the mnemonic of a class.
 pub fn class_name(number: u16) -> String {
     name(&CLASSES, "CLASS", number)
 }
 
-/// The name of a response code.
+/// Returns the mnemonic of a response code.
 pub fn rcode_name(number: u16) -> String {
     name(&RCODES, "RCODE", number)
 }
 
-fn number(known: &[(&str, u16)], prefix: &str, name: &str) -> u16 {
-    let known = known.iter().find(|(own, _)| *own == name);
-    let number = || name.strip_prefix(prefix)?.parse().ok();
-    let found = known.map(|(_, number)| *number).or_else(number);
-    found.unwrap_or_else(|| panic!("there is no '{name}'"))
+fn number(mnemonics: &[(&str, u16)], prefix: &str, name: &str) -> u16 {
+    let entry = mnemonics.iter().find(|(own, _)| *own == name);
+    let generic = || name.strip_prefix(prefix)?.parse().ok();
+    let number = entry.map(|(_, number)| *number).or_else(generic);
+    number.unwrap_or_else(|| panic!("unknown mnemonic '{name}'"))
 }
 
-fn name(known: &[(&str, u16)], prefix: &str, number: u16) -> String {
-    let known = known.iter().find(|(_, own)| *own == number);
-    known.map_or_else(
+fn name(mnemonics: &[(&str, u16)], prefix: &str, number: u16) -> String {
+    let entry = mnemonics.iter().find(|(_, own)| *own == number);
+    entry.map_or_else(
         || format!("{prefix}{number}"),
         |(name, _)| (*name).to_owned(),
     )

@@ -1,4 +1,4 @@
-//! Programs, ours and those of others, as commands that see nothing of the environment's settings.
+//! Commands that run without the settings of the test's environment.
 
 use std::env;
 use std::ffi::OsStr;
@@ -7,22 +7,23 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::say::suite;
+use crate::output::suite_name;
 
-/// The binary under test. Cargo names it to integration tests and benchmarks, and builds it before them.
+/// Returns the path of the binary under test. Cargo builds it and sets the variable for integration tests and
+/// benchmarks.
 pub fn binary() -> PathBuf {
     let path = env::var_os("CARGO_BIN_EXE_global-dns");
-    PathBuf::from(path.expect("cargo, which runs the tests, names the binary"))
+    PathBuf::from(path.expect("cargo sets CARGO_BIN_EXE_global-dns"))
 }
 
-/// The binary under test, as a command.
+/// Returns a command that runs the binary under test.
 pub fn global_dns(arguments: &[&str]) -> Command {
     let mut command = command(binary());
     command.args(arguments);
     command
 }
 
-/// A command without the environment's settings of the binary under test, and without its proxies.
+/// Returns a command without the environment variables of the binary under test and without proxies.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
@@ -35,7 +36,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The same for a process that the kernel kills when the thread that started it ends, however that happens.
+/// Like [`command`], but the kernel kills the process when the thread that started it ends.
 pub fn guarded(program: impl AsRef<OsStr>) -> Command {
     let Some(setpriv) = find("setpriv") else {
         return command(program);
@@ -45,8 +46,8 @@ pub fn guarded(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Finds a program: in the folders `KUBEBUILDER_ASSETS` and `GLOBAL_DNS_TEST_TOOLS`, then on the path, then where
-/// daemons and Go live, which are not on every user's path.
+/// Finds a program: in the folders `KUBEBUILDER_ASSETS` and `GLOBAL_DNS_TEST_TOOLS`, then in `PATH`, then in the usual
+/// folders of daemons and Go, which are not in every user's `PATH`.
 pub fn find(name: &str) -> Option<PathBuf> {
     let named = ["KUBEBUILDER_ASSETS", "GLOBAL_DNS_TEST_TOOLS"];
     let named = named.into_iter().filter_map(env::var_os).map(PathBuf::from);
@@ -60,14 +61,14 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// Finds a program, or says how to get it. A missing program is a failure, never a reason to skip.
+/// Finds a program. The error explains how to install it. A missing program is a failure, never a reason to skip.
 pub fn tool(name: &str) -> Result<PathBuf> {
     find(name).with_context(|| {
-        let suite = suite();
+        let suite = suite_name();
         let installer = match suite.as_str() {
             "bench" | "chaos" => format!("tests/{suite}/run"),
             _ => format!("tests/run {suite}"),
         };
-        format!("{name} is not installed: run {installer}, which installs it")
+        format!("{name} is not installed; run {installer} to install it")
     })
 }

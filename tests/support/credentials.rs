@@ -1,4 +1,4 @@
-//! A token and certificates in files, as kubelet and cert-manager keep them: they rotate, and nobody is told.
+//! A token and certificates in files that rotate without notice, like those of kubelet and cert-manager.
 
 use std::fs;
 use std::io;
@@ -16,35 +16,35 @@ use tokio_rustls::server::TlsStream;
 
 use crate::certificates::Authority;
 
-/// What is made anew.
+/// The credential to rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rotated {
-    /// The token.
+pub enum Rotation {
+    /// The client's token.
     Token,
-    /// The server's certificate and the authority that it is of.
+    /// The server's certificate and its authority.
     Certificates,
 }
 
-/// Files of a token and of an authority, and who shows and takes what is in them.
+/// Files with a token and a certificate authority, and the matching server certificate.
 pub struct Credentials {
     token_file: PathBuf,
     authority_file: PathBuf,
-    /// What the server shows of itself.
-    shown: Shown,
+    /// The current server certificate.
+    acceptor: CurrentAcceptor,
 }
 
-type Shown = Arc<Mutex<TlsAcceptor>>;
+type CurrentAcceptor = Arc<Mutex<TlsAcceptor>>;
 
-/// Takes connections over TLS.
+/// A listener that accepts connections over TLS.
 pub struct TlsListener {
     listener: TcpListener,
-    shown: Shown,
+    acceptor: CurrentAcceptor,
 }
 
 // === impl Credentials ===
 
 impl Credentials {
-    /// Makes the files, in a directory.
+    /// Writes the files into a directory.
     pub fn new(directory: &Path) -> Result<Self> {
         let token_file = directory.join("token");
         let authority_file = directory.join("ca.crt");
@@ -53,36 +53,37 @@ impl Credentials {
         Ok(Self {
             token_file,
             authority_file,
-            shown: Arc::new(Mutex::new(acceptor)),
+            acceptor: Arc::new(Mutex::new(acceptor)),
         })
     }
 
-    /// The token that holds now.
+    /// Returns the current token.
     pub fn token(&self) -> String {
         fs::read_to_string(&self.token_file).unwrap_or_default()
     }
 
-    /// The cluster and the user of a kubeconfig.
-    pub fn of_kubeconfig(&self, address: SocketAddr) -> (String, String) {
+    /// Returns the cluster and the user for a kubeconfig.
+    pub fn kubeconfig_entries(&self, address: SocketAddr) -> (String, String) {
         let (authority, token) = (self.authority_file.display(), self.token_file.display());
         let cluster =
             format!("server: \"https://{address}\", certificate-authority: \"{authority}\"");
         (cluster, format!("tokenFile: \"{token}\""))
     }
 
-    /// Takes connections with the certificate that holds then.
+    /// Wraps a listener. Each connection gets the certificate that is current at its start.
     pub fn listen(&self, listener: TcpListener) -> TlsListener {
-        let shown = Arc::clone(&self.shown);
-        TlsListener { listener, shown }
+        let acceptor = Arc::clone(&self.acceptor);
+        TlsListener { listener, acceptor }
     }
 
-    /// Returns the token that holds from now on.
-    pub fn rotate(&self, what: Rotated) -> Result<String> {
-        match what {
-            Rotated::Token => fs::write(&self.token_file, new_token())?,
-            Rotated::Certificates => {
+    /// Rotates a credential. Returns the new token, or the unchanged one if the certificates rotate.
+    pub fn rotate(&self, rotation: Rotation) -> Result<String> {
+        match rotation {
+            Rotation::Token => fs::write(&self.token_file, new_token())?,
+            Rotation::Certificates => {
                 let acceptor = new_certificates(&self.authority_file)?;
-                *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = acceptor;
+                let mut current = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner);
+                *current = acceptor;
             }
         }
         Ok(self.token())
@@ -93,7 +94,7 @@ fn new_token() -> String {
     format!("token-{:016x}", fastrand::u64(..))
 }
 
-/// Makes an authority, which goes into the file, and a certificate of it for this machine.
+/// Creates an authority and a server certificate for loopback. Writes the authority into the file.
 fn new_certificates(authority_file: &Path) -> Result<TlsAcceptor> {
     let authority = Authority::new("the authority of the stand-in");
     fs::write(authority_file, &authority.certificate)?;
@@ -118,13 +119,13 @@ impl Listener for TlsListener {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             };
-            let shown = self
-                .shown
+            let acceptor = self
+                .acceptor
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone();
-            // Fails if the other side does not trust us, which it may learn to.
-            if let Ok(stream) = shown.accept(stream).await {
+            // Fails if the client does not trust the new certificate yet.
+            if let Ok(stream) = acceptor.accept(stream).await {
                 return (stream, address);
             }
         }

@@ -1,8 +1,8 @@
-//! Comparing tables and sets.
+//! Comparison of tables and sets.
 
 use std::collections::BTreeSet;
 
-/// Fails with one message that lists the first differences.
+/// Fails if there are differences. The message lists the first ones.
 pub fn assert_none(differences: &[String]) {
     let shown = &differences[..differences.len().min(40)];
     assert!(
@@ -13,7 +13,7 @@ pub fn assert_none(differences: &[String]) {
     );
 }
 
-/// The sorted set of texts.
+/// Returns the texts as a sorted set.
 pub fn set<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> BTreeSet<String> {
     let owned = |text: S| text.as_ref().to_owned();
     texts.into_iter().map(owned).collect()

@@ -1,4 +1,4 @@
-//! Questions by `dig`, which users have.
+//! Queries with `dig`, the tool that users have.
 
 use std::net::SocketAddr;
 
@@ -6,54 +6,59 @@ use anyhow::{Context, Result, ensure};
 
 use crate::commands::{command, tool};
 use crate::process::run;
-use crate::wire::Over;
+use crate::wire::Transport;
 
-/// What `dig` printed.
+/// The parsed output of `dig`.
 #[derive(Debug)]
-pub struct Dug {
-    /// `NOERROR`, `NXDOMAIN`, …
+pub struct DigOutput {
+    /// The response code: `NOERROR`, `NXDOMAIN`, …
     pub status: String,
-    /// `qr aa rd`
+    /// The header flags: `qr aa rd`.
     pub flags: String,
-    /// Records as in a zone file, single spaces, sorted.
+    /// The answer section in zone file syntax with single spaces, sorted.
     pub answer: Vec<String>,
-    /// The same of the authority section.
+    /// The authority section in the same form.
     pub authority: Vec<String>,
 }
 
-/// Asks once with `dig`, as a resolver asks a name server.
-pub fn dig(server: SocketAddr, over: Over, name: &str, kind: &str) -> Result<Dug> {
+/// Runs `dig` once without recursion, like a resolver that queries a name server.
+pub fn dig(server: SocketAddr, over: Transport, name: &str, kind: &str) -> Result<DigOutput> {
     dig_with(server, over, name, kind, &["+norec"])
 }
 
-/// Asks once with `dig`, as a client asks a resolver.
-pub fn dig_recursively(server: SocketAddr, over: Over, name: &str, kind: &str) -> Result<Dug> {
+/// Runs `dig` once with recursion, like a client that queries a resolver.
+pub fn dig_recursively(
+    server: SocketAddr,
+    over: Transport,
+    name: &str,
+    kind: &str,
+) -> Result<DigOutput> {
     dig_with(server, over, name, kind, &["+rec"])
 }
 
 fn dig_with(
     server: SocketAddr,
-    over: Over,
+    over: Transport,
     name: &str,
     kind: &str,
     options: &[&str],
-) -> Result<Dug> {
+) -> Result<DigOutput> {
     let mut dig = command(tool("dig")?);
     dig.arg(format!("@{}", server.ip()));
     dig.args(["-p", &server.port().to_string(), "+tries=1", "+time=2"]);
     dig.arg(match over {
-        Over::Udp => "+notcp",
-        Over::Tcp => "+tcp",
+        Transport::Udp => "+notcp",
+        Transport::Tcp => "+tcp",
     });
     let text = run(dig.args(options).args([name, kind])).stdout;
-    Dug::read(&text).with_context(|| format!("dig {name} {kind} over {over:?}: {text}"))
+    DigOutput::read(&text).with_context(|| format!("dig {name} {kind} over {over:?}: {text}"))
 }
 
-/// The records at `name` are exactly `wanted`, over UDP and TCP, with authority.
-pub fn answered(server: SocketAddr, name: &str, kind: &str, wanted: &[String]) -> Result<()> {
-    let mut wanted = wanted.to_vec();
-    wanted.sort();
-    for over in Over::BOTH {
+/// Fails unless the records at `name` are exactly `expected`, over UDP and TCP, with the AA bit.
+pub fn check_answer(server: SocketAddr, name: &str, kind: &str, expected: &[String]) -> Result<()> {
+    let mut expected = expected.to_vec();
+    expected.sort();
+    for over in Transport::BOTH {
         let dug = dig(server, over, name, kind)?;
         ensure!(
             dug.status == "NOERROR",
@@ -62,20 +67,20 @@ pub fn answered(server: SocketAddr, name: &str, kind: &str, wanted: &[String]) -
         );
         ensure!(
             dug.flags.split(' ').any(|flag| flag == "aa"),
-            "{name} {kind} over {over:?} without authority"
+            "{name} {kind} over {over:?}: the AA bit is not set"
         );
         ensure!(
-            dug.answer == wanted,
-            "{name} {kind} over {over:?}: wanted {wanted:#?}, answered {:#?}",
+            dug.answer == expected,
+            "{name} {kind} over {over:?}: expected {expected:#?}, got {:#?}",
             dug.answer
         );
     }
     Ok(())
 }
 
-/// There is no such name, over UDP and TCP, and the zone's SOA says for how long that holds.
-pub fn missing(server: SocketAddr, name: &str) -> Result<()> {
-    for over in Over::BOTH {
+/// Fails unless `name` is NXDOMAIN over UDP and TCP, with the zone's SOA record for negative caching.
+pub fn check_nxdomain(server: SocketAddr, name: &str) -> Result<()> {
+    for over in Transport::BOTH {
         let dug = dig(server, over, name, "A")?;
         ensure!(
             dug.status == "NXDOMAIN",
@@ -96,8 +101,8 @@ pub fn missing(server: SocketAddr, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// `nginx.default.global. 5 IN A 10.96.0.1`, one for each address.
-pub fn a(name: &str, addresses: &[&[&str]]) -> Vec<String> {
+/// Returns `nginx.default.global. 5 IN A 10.96.0.1`, one record for each address.
+pub fn a_records(name: &str, addresses: &[&[&str]]) -> Vec<String> {
     addresses
         .concat()
         .iter()
@@ -105,17 +110,18 @@ pub fn a(name: &str, addresses: &[&[&str]]) -> Vec<String> {
         .collect()
 }
 
-/// `_sql._tcp.nginx.default.global. 5 IN SRV 0 10 26257 nginx-set-0.east.nginx.default.global.`, one for each target.
-pub fn srv(name: &str, port: u16, targets: &[&str]) -> Vec<String> {
+/// Returns `_sql._tcp.nginx.default.global. 5 IN SRV 0 10 26257 nginx-set-0.east.nginx.default.global.`, one record for
+/// each target.
+pub fn srv_records(name: &str, port: u16, targets: &[&str]) -> Vec<String> {
     targets
         .iter()
         .map(|target| format!("{name}. 5 IN SRV 0 10 {port} {target}."))
         .collect()
 }
 
-// === impl Dug ===
+// === impl DigOutput ===
 
-impl Dug {
+impl DigOutput {
     fn read(text: &str) -> Result<Self> {
         let header = |key: &str, end: char| {
             let start = text.find(key).with_context(|| format!("no {key:?}"))? + key.len();

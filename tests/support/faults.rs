@@ -1,5 +1,5 @@
-//! Faults of an API server, one after the other, while somebody asks: the table keeps its last complete state, follows
-//! afterwards, and never shows half a list.
+//! Faults of an API server during continuous queries. The server keeps its last complete table, catches up afterwards,
+//! and never serves a partial list.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -9,52 +9,52 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::objects::{Gateway, Manifest, mirror};
-use crate::observer::{Observer, Seen};
+use crate::observer::{Observation, Observer};
+use crate::output::print_line;
 use crate::recordings::Recording;
-use crate::say::say;
 use crate::server::Server;
-use crate::standin::{Manner, Reached, Rotated, StandIn};
+use crate::standin::{Access, Behavior, Rotation, StandIn};
 use crate::steps::Steps;
 use crate::wait::eventually;
 
-/// What a fault did to somebody who asked all the while.
+/// The effects of a fault on a client that queries continuously.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Its name.
+    /// The name of the fault.
     pub fault: &'static str,
-    /// Questions.
-    pub tried: u64,
-    /// Answers that were never true.
+    /// Number of queries.
+    pub queries: u64,
+    /// Number of answers that were never correct.
     pub wrong: u64,
-    /// Answers without an address.
+    /// Number of answers without an address.
     pub empty: u64,
-    /// Questions without an answer, or with SERVFAIL.
+    /// Number of queries without an answer or with SERVFAIL.
     pub failed: u64,
-    /// From the end of the fault to the answer that is true then.
+    /// Time from the end of the fault to the correct answer.
     pub converged: Duration,
 }
 
-/// A fault, and how it is played.
+/// A fault and its simulation.
 pub struct Fault {
-    /// What people call it.
+    /// The name.
     pub name: &'static str,
-    play: Play,
+    simulation: Simulation,
 }
 
 #[derive(Clone, Copy)]
-enum Play {
-    /// The stand-in behaves in a manner for a while; what it had told is forgotten at the start, if that is said.
-    Manner(Manner, History),
-    /// It tells things twice, and in another order.
+enum Simulation {
+    /// A behavior of the stand-in for a while, with or without the loss of its event history at the start.
+    Behavior(Behavior, History),
+    /// Repeated events in reverse order.
     Disorder,
-    /// One event is about an object that cannot be read.
+    /// One event with an undecodable object.
     Undecodable,
-    /// Its lists are empty where 10,000 objects were.
-    Emptied,
-    /// It becomes what it was, versions too.
+    /// Empty lists after 10,000 objects.
+    EmptyLists,
+    /// A restored backup, including resource versions.
     Restore,
-    /// What it wants to be shown, or shows, changes.
-    Rotation(Rotated),
+    /// A rotation of the token or of the certificates.
+    Rotation(Rotation),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,213 +63,221 @@ enum History {
     Lost,
 }
 
-/// Every fault that there is.
+/// All faults.
 pub const FAULTS: [Fault; 15] = [
     fault(
         "410 storm",
-        Play::Manner(Manner::ForgetsAtOnce, History::Lost),
+        Simulation::Behavior(Behavior::ExpiredWatches, History::Lost),
     ),
     fault(
         "429 with Retry-After",
-        Play::Manner(Manner::AsksForPatience, History::Lost),
+        Simulation::Behavior(Behavior::TooManyRequests, History::Lost),
     ),
     fault(
         "500 to everything",
-        Play::Manner(Manner::RefusesEverything, History::Lost),
+        Simulation::Behavior(Behavior::InternalErrors, History::Lost),
     ),
     fault(
         "a list cut in the middle",
-        Play::Manner(Manner::CutsLists, History::Lost),
+        Simulation::Behavior(Behavior::TruncatedLists, History::Lost),
     ),
     fault(
         "a list that never ends",
-        Play::Manner(Manner::EndlessLists, History::Lost),
+        Simulation::Behavior(Behavior::EndlessLists, History::Lost),
     ),
     fault(
         "silence after a list",
-        Play::Manner(Manner::SilentOnWatches, History::Lost),
+        Simulation::Behavior(Behavior::SilentWatches, History::Lost),
     ),
     fault(
         "half-open connections",
-        Play::Manner(Manner::Unreachable, History::Kept),
+        Simulation::Behavior(Behavior::Unreachable, History::Kept),
     ),
     fault(
         "half-open after lost history",
-        Play::Manner(Manner::Unreachable, History::Lost),
+        Simulation::Behavior(Behavior::Unreachable, History::Lost),
     ),
     fault(
         "garbage lines in watches",
-        Play::Manner(Manner::Garbles, History::Kept),
+        Simulation::Behavior(Behavior::GarbageInWatches, History::Kept),
     ),
-    fault("events twice, last one first", Play::Disorder),
-    fault("one undecodable object", Play::Undecodable),
-    fault("empty lists, 10,000 objects", Play::Emptied),
-    fault("etcd restored from a backup", Play::Restore),
-    fault("certificates rotate", Play::Rotation(Rotated::Certificates)),
-    fault("the token rotates", Play::Rotation(Rotated::Token)),
+    fault("events twice, last one first", Simulation::Disorder),
+    fault("one undecodable object", Simulation::Undecodable),
+    fault("empty lists, 10,000 objects", Simulation::EmptyLists),
+    fault("etcd restored from a backup", Simulation::Restore),
+    fault(
+        "certificates rotate",
+        Simulation::Rotation(Rotation::Certificates),
+    ),
+    fault("the token rotates", Simulation::Rotation(Rotation::Token)),
 ];
 
-const fn fault(name: &'static str, play: Play) -> Fault {
-    Fault { name, play }
+const fn fault(name: &'static str, simulation: Simulation) -> Fault {
+    Fault { name, simulation }
 }
 
 const NAME: &str = "nginx.default.global";
-/// Between an answer and the next question.
+/// Pause after each answer.
 const PAUSE: Duration = Duration::from_micros(200);
-/// How long a fault lasts: longer than it takes to notice that a watch is silent.
-const LASTS: Duration = Duration::from_secs(9);
-/// Requests within that time, at most: five watches, each with pauses that grow. Whoever is in trouble is left alone.
-const MOST_ASKED: usize = 60;
-/// How long the truth may take afterwards: a token or a certificate is read again within a minute.
-const PATIENCE: Duration = Duration::from_secs(100);
+/// Duration of a fault. It exceeds the silence limit of a watch.
+const FAULT_DURATION: Duration = Duration::from_secs(9);
+/// Maximum number of requests during a fault: five watches with growing backoff. The client must not overload a failing
+/// API server.
+const MAX_REQUESTS: usize = 60;
+/// Maximum time to the correct answer after a fault. The server reads a token or a certificate again within a minute.
+const TIMEOUT: Duration = Duration::from_secs(100);
 const WATCHES: usize = 5;
-/// A silent list is given up after thirty seconds.
-const FOLLOWS: Duration = Duration::from_secs(45);
+/// Maximum time to the initial state. The server aborts a silent list after 30 s.
+const START_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Plays those that take no minute, several at a time.
+/// Simulates all faults that take less than a minute, a few at a time.
 pub fn run(steps: &mut Steps) {
-    // A rotation takes a minute: the suite `chaos` plays them.
+    // A rotation takes a minute. The suite `chaos` runs the rotations.
     let quick = FAULTS
         .iter()
-        .filter(|fault| !matches!(fault.play, Play::Rotation(_)));
+        .filter(|fault| !matches!(fault.simulation, Simulation::Rotation(_)));
     let facts: Vec<_> = quick
         .map(|fault| {
             let check = || {
-                let outcome = fault.play()?;
-                say(&outcome.line());
+                let outcome = fault.simulate()?;
+                print_line(&outcome.line());
                 outcome.check()
             };
             (
-                format!("nothing_wrong_is_answered_during: {}", fault.name),
+                format!("answers_stay_correct_during: {}", fault.name),
                 check,
             )
         })
         .collect();
-    steps.side_by_side(&facts);
+    steps.run_concurrently(&facts);
 }
 
 // === impl Fault ===
 
 impl Fault {
-    /// Plays the fault, and counts.
-    pub fn play(&self) -> Result<Outcome> {
+    /// Simulates the fault and counts its effects.
+    pub fn simulate(&self) -> Result<Outcome> {
         let (mut all, extra) = (objects()?, extra("nginx-set-4-east")?);
-        if let Play::Emptied = self.play {
-            all.extend(crowd());
+        if let Simulation::EmptyLists = self.simulation {
+            all.extend(many_objects());
         }
-        let reached = match self.play {
-            Play::Rotation(_) => Reached::WithCredentials,
-            Play::Manner(..)
-            | Play::Disorder
-            | Play::Undecodable
-            | Play::Emptied
-            | Play::Restore => Reached::Openly,
+        let access = match self.simulation {
+            Simulation::Rotation(_) => Access::Credentials,
+            Simulation::Behavior(..)
+            | Simulation::Disorder
+            | Simulation::Undecodable
+            | Simulation::EmptyLists
+            | Simulation::Restore => Access::Open,
         };
-        let standin = StandIn::start_reached(reached, Manner::Good, &all)?;
-        let watch_timeout = match self.play {
-            // One that ended when it was to would hide that the connection broke.
-            Play::Restore => "30s",
-            Play::Manner(..)
-            | Play::Disorder
-            | Play::Undecodable
-            | Play::Emptied
-            | Play::Rotation(_) => "2s",
+        let standin = StandIn::start_with_access(access, Behavior::Normal, &all)?;
+        let watch_timeout = match self.simulation {
+            // A watch that ends by its own timeout would hide that the connection broke.
+            Simulation::Restore => "30s",
+            Simulation::Behavior(..)
+            | Simulation::Disorder
+            | Simulation::Undecodable
+            | Simulation::EmptyLists
+            | Simulation::Rotation(_) => "2s",
         };
         let flags = ["--watch-timeout", watch_timeout];
         let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
-        let played = self.play_on(&standin, &server, &all, &extra);
-        server.with_log(played)
+        let outcome = self.simulate_on(&standin, &server, &all, &extra);
+        server.with_log(outcome)
     }
 
-    fn play_on(
+    fn simulate_on(
         &self,
         standin: &StandIn,
         server: &Server,
         all: &[Value],
         extra: &Value,
     ) -> Result<Outcome> {
-        let before = Seen::Addresses(addresses(all)?);
+        let before = Observation::Addresses(addresses(all)?);
         let with_extra = with(&before, extra)?;
         let observer = Observer::start(server.dns, NAME, PAUSE)?;
-        observer.wait_for(&before, FOLLOWS)?;
-        eventually("every watch to be open", FOLLOWS, || {
-            let watches = standin.asked().iter().filter(|asked| asked.watch).count();
-            ensure!(watches >= WATCHES, "{watches} are");
+        observer.wait_for(&before, START_TIMEOUT)?;
+        eventually("every watch to be open", START_TIMEOUT, || {
+            let requests = standin.requests();
+            let watches = requests.iter().filter(|request| request.watch).count();
+            ensure!(watches >= WATCHES, "{watches} watches are open");
             Ok(())
         })?;
-        let mut true_ones = vec![before.clone(), with_extra.clone()];
-        let last = match self.play {
-            Play::Manner(manner, history) => {
+        let mut correct = vec![before.clone(), with_extra.clone()];
+        let last = match self.simulation {
+            Simulation::Behavior(behavior, history) => {
                 let is_lost = history == History::Lost;
-                // Who cannot be reached any more cannot tell that its history is lost, either.
-                if is_lost && manner == Manner::Unreachable {
+                // An unreachable server cannot report that its history is lost, so the loss comes first.
+                if is_lost && behavior == Behavior::Unreachable {
                     standin.lose_history();
                 }
-                standin.behave(manner);
+                standin.set_behavior(behavior);
                 if is_lost {
                     standin.lose_history();
                 }
                 standin.put(extra);
-                let asked = standin.asked().len();
-                thread::sleep(LASTS);
-                let asked = standin.asked().len() - asked;
-                ensure!(asked <= MOST_ASKED, "{asked} requests within {LASTS:?}");
+                let before = standin.requests().len();
+                thread::sleep(FAULT_DURATION);
+                let requests = standin.requests().len() - before;
+                ensure!(
+                    requests <= MAX_REQUESTS,
+                    "{requests} requests within {FAULT_DURATION:?}"
+                );
                 ensure!(
                     server.readyz()?.status == 200,
-                    "/readyz fails, although there is a table"
+                    "/readyz fails although a table exists"
                 );
-                standin.behave(Manner::Good);
+                standin.set_behavior(Behavior::Normal);
                 with_extra
             }
-            Play::Disorder => {
+            Simulation::Disorder => {
                 let more = self::extra("nginx-set-3-east")?;
                 let both = with(&with_extra, &more)?;
-                true_ones.extend([with(&before, &more)?, both.clone()]);
+                correct.extend([with(&before, &more)?, both.clone()]);
                 standin.put_in_disorder(&[extra.clone(), more]);
                 both
             }
-            Play::Undecodable => {
+            Simulation::Undecodable => {
                 standin.put(&undecodable());
                 standin.put(extra);
                 with_extra
             }
-            Play::Emptied => {
-                standin.behave(Manner::ListsNothing);
+            Simulation::EmptyLists => {
+                standin.set_behavior(Behavior::EmptyLists);
                 standin.lose_history();
-                eventually("the empty lists to be held", FOLLOWS, || {
+                eventually("the empty lists to be held", START_TIMEOUT, || {
                     let held = server.try_metric("global_dns_held_lists")?;
-                    ensure!(held > 0.0, "none is");
+                    ensure!(held > 0.0, "no list is held");
                     Ok(())
                 })?;
                 standin.put(extra);
-                thread::sleep(LASTS);
+                thread::sleep(FAULT_DURATION);
                 ensure!(
                     server.readyz()?.status == 200,
-                    "/readyz fails, although there is a table"
+                    "/readyz fails although a table exists"
                 );
-                standin.behave(Manner::Good);
+                standin.set_behavior(Behavior::Normal);
                 with_extra
             }
-            Play::Restore => {
+            Simulation::Restore => {
                 let backup = standin.back_up();
                 standin.put(extra);
-                observer.wait_for(&with_extra, FOLLOWS)?;
+                observer.wait_for(&with_extra, START_TIMEOUT)?;
                 standin.restore(backup);
                 before
             }
-            Play::Rotation(what) => {
-                standin.rotate(what)?;
+            Simulation::Rotation(rotation) => {
+                standin.rotate(rotation)?;
                 standin.put(extra);
                 with_extra
             }
         };
         let ended = Instant::now();
-        let found = observer.wait_for(&last, PATIENCE)?;
-        let converged = found.saturating_duration_since(ended);
-        // It stays so.
+        let answered = observer.wait_for(&last, TIMEOUT)?;
+        let converged = answered.saturating_duration_since(ended);
+        // The answer must stay the same.
         thread::sleep(Duration::from_millis(500));
         observer.wait_for(&last, Duration::ZERO)?;
-        Ok(Outcome::of(self.name, &observer, &true_ones, converged))
+        Ok(Outcome::of(self.name, &observer, &correct, converged))
     }
 }
 
@@ -279,23 +287,23 @@ impl Outcome {
     fn of(
         fault: &'static str,
         observer: &Observer,
-        true_ones: &[Seen],
+        correct: &[Observation],
         converged: Duration,
     ) -> Self {
-        let (mut tried, mut wrong, mut empty, mut failed) = (0, 0, 0, 0);
-        for sighting in observer.history() {
-            tried += sighting.answers;
-            match &sighting.seen {
-                seen if true_ones.contains(seen) => {}
-                Seen::Addresses(addresses) if addresses.is_empty() => empty += sighting.answers,
-                Seen::Addresses(_) => wrong += sighting.answers,
-                Seen::Nothing(what) if what == "NXDOMAIN" => empty += sighting.answers,
-                Seen::Nothing(_) => failed += sighting.answers,
+        let (mut queries, mut wrong, mut empty, mut failed) = (0, 0, 0, 0);
+        for run in observer.history() {
+            queries += run.count;
+            match &run.answer {
+                answer if correct.contains(answer) => {}
+                Observation::Addresses(addresses) if addresses.is_empty() => empty += run.count,
+                Observation::Addresses(_) => wrong += run.count,
+                Observation::Other(text) if text == "NXDOMAIN" => empty += run.count,
+                Observation::Other(_) => failed += run.count,
             }
         }
         Self {
             fault,
-            tried,
+            queries,
             wrong,
             empty,
             failed,
@@ -303,39 +311,39 @@ impl Outcome {
         }
     }
 
-    /// A line for people.
+    /// Formats a line of the table of faults.
     pub fn line(&self) -> String {
         let Self {
             fault,
-            tried,
+            queries,
             wrong,
             empty,
             failed,
             converged,
         } = self;
         let seconds = converged.as_secs_f64();
-        format!("{fault:32} {tried:8} {wrong:6} {empty:6} {failed:7} {seconds:9.2} s")
+        format!("{fault:32} {queries:8} {wrong:6} {empty:6} {failed:7} {seconds:9.2} s")
     }
 
-    /// Fails if anybody was told anything but the truth.
+    /// Fails unless all answers were correct.
     pub fn check(&self) -> Result<()> {
-        let sound = self.wrong + self.empty + self.failed == 0;
+        let is_correct = self.wrong + self.empty + self.failed == 0;
         ensure!(
-            sound,
+            is_correct,
             "{} wrong, {} empty, {} failed",
             self.wrong,
             self.empty,
             self.failed
         );
-        // How many there are is the machine's doing; that somebody asked all along is not.
-        ensure!(self.tried > 100, "only {} questions", self.tried);
+        // The number depends on the machine, but a low one means that the client did not query continuously.
+        ensure!(self.queries > 100, "only {} queries", self.queries);
         Ok(())
     }
 }
 
 // === Objects ===
 
-/// The Services and slices at the start of recording 02, as recorded.
+/// Returns the initial Services and slices of recording 02.
 fn objects() -> Result<Vec<Value>> {
     let state = Recording::read("02-scale-up-east")?.state;
     let objects = state.into_iter().map(|event| event.object);
@@ -344,8 +352,8 @@ fn objects() -> Result<Vec<Value>> {
         .collect())
 }
 
-/// A hundred services with 99 endpoints each: 10,000 objects.
-fn crowd() -> Vec<Value> {
+/// Returns a hundred services with 99 endpoints each, 10,000 objects.
+fn many_objects() -> Vec<Value> {
     let service = |number: usize| {
         let service = format!("db{number}");
         let all = (1..100).fold(mirror("prod", &service, "east"), |mirror, host| {
@@ -357,7 +365,7 @@ fn crowd() -> Vec<Value> {
     (0..100).flat_map(service).collect()
 }
 
-/// An endpoint mirror that recording 02 adds.
+/// Returns an endpoint mirror that recording 02 adds.
 fn extra(name: &str) -> Result<Value> {
     let events = Recording::read("02-scale-up-east")?.events;
     let title = format!("ADDED Service {name}");
@@ -367,7 +375,7 @@ fn extra(name: &str) -> Result<Value> {
         .object)
 }
 
-/// An endpoint mirror whose ports are no list.
+/// Returns an endpoint mirror with ports that are not a list.
 fn undecodable() -> Value {
     let mirror = mirror("default", "nginx", "east");
     let mut object = mirror.endpoint_mirror("nginx-set-9", &["10.96.8.8"]);
@@ -375,7 +383,7 @@ fn undecodable() -> Value {
     object
 }
 
-/// The addresses of the endpoint mirrors of `nginx`.
+/// Returns the addresses of the endpoint mirrors of `nginx`.
 fn addresses(objects: &[Value]) -> Result<BTreeSet<std::net::Ipv4Addr>> {
     let is_of_nginx = |object: &&Value| {
         let parent = &object["metadata"]["labels"]["mirror.linkerd.io/headless-mirror-svc-name"];
@@ -394,10 +402,12 @@ fn addresses(objects: &[Value]) -> Result<BTreeSet<std::net::Ipv4Addr>> {
     objects.iter().filter(is_of_nginx).map(address).collect()
 }
 
-fn with(seen: &Seen, extra: &Value) -> Result<Seen> {
-    let Seen::Addresses(known) = seen else {
-        return Ok(seen.clone());
+fn with(answer: &Observation, extra: &Value) -> Result<Observation> {
+    let Observation::Addresses(known) = answer else {
+        return Ok(answer.clone());
     };
     let more = addresses(std::slice::from_ref(extra))?;
-    Ok(Seen::Addresses(known.union(&more).copied().collect()))
+    Ok(Observation::Addresses(
+        known.union(&more).copied().collect(),
+    ))
 }

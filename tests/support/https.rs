@@ -1,4 +1,4 @@
-//! Clients of DNS over HTTPS: HTTP/1.1, octet by octet, and HTTP/2. Both take the same requests.
+//! Clients of DNS over HTTPS, with HTTP/1.1 and with HTTP/2. Both send the same requests.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
@@ -12,21 +12,21 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::tls::{Client, Stream, localhost};
-use crate::wait::PATIENCE;
+use crate::wait::TIMEOUT;
 
 /// The media type of messages (RFC 8484 section 6).
 pub const MEDIA_TYPE: &str = "application/dns-message";
-/// Where messages are posted to.
+/// The path for DNS messages.
 pub const PATH: &str = "/dns-query";
 
-/// What an HTTP request gets.
+/// An HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// All of them.
+    /// The headers.
     pub headers: HeaderMap,
-    /// What follows the headers.
+    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ pub struct Http2 {
     connection: JoinHandle<Result<(), h2::Error>>,
 }
 
-/// A request whose body is on its way.
+/// A request with an incomplete body.
 pub struct Upload {
     response: ResponseFuture,
     body: SendStream<Bytes>,
@@ -48,7 +48,7 @@ pub struct Upload {
 
 // === Requests ===
 
-/// A request without any header but the host.
+/// Returns a request without headers other than the host.
 pub fn request(method: &str, target: &str) -> Request<()> {
     let request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap());
     request
@@ -57,19 +57,19 @@ pub fn request(method: &str, target: &str) -> Request<()> {
         .unwrap()
 }
 
-/// A POST as RFC 8484 wants it.
+/// Returns a POST request as in RFC 8484.
 pub fn post(target: &str) -> Request<()> {
     let request = with(request("POST", target), "content-type", MEDIA_TYPE);
     with(request, "accept", MEDIA_TYPE)
 }
 
-/// A GET as RFC 8484 wants it.
+/// Returns a GET request as in RFC 8484.
 pub fn get(path: &str, message: &[u8]) -> Request<()> {
     let target = format!("{path}?dns={}", base64url(message));
     with(request("GET", &target), "accept", MEDIA_TYPE)
 }
 
-/// Adds a header, or changes it.
+/// Sets a header.
 pub fn with(mut request: Request<()>, name: &str, value: &str) -> Request<()> {
     let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
     let value = HeaderValue::from_str(value).unwrap();
@@ -77,13 +77,13 @@ pub fn with(mut request: Request<()>, name: &str, value: &str) -> Request<()> {
     request
 }
 
-/// Takes a header away.
+/// Removes a header.
 pub fn without(mut request: Request<()>, name: &str) -> Request<()> {
     request.headers_mut().remove(name);
     request
 }
 
-/// Encodes without padding (RFC 4648 section 5).
+/// Encodes octets in base64url without padding (RFC 4648 section 5).
 pub fn base64url(octets: &[u8]) -> String {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
@@ -101,7 +101,7 @@ pub fn base64url(octets: &[u8]) -> String {
 // === impl Response ===
 
 impl Response {
-    /// A header's value.
+    /// Returns the value of a header. Fails if it occurs twice.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut all = self.headers.get_all(name).iter();
         let value = all.next().map(|value| value.to_str().unwrap());
@@ -109,7 +109,7 @@ impl Response {
         value
     }
 
-    /// The message, if it is one.
+    /// Returns the DNS message. Fails unless the response contains one.
     pub fn message(self) -> Vec<u8> {
         assert_eq!(self.status, 200, "{self:?}");
         assert_eq!(self.header("content-type"), Some(MEDIA_TYPE), "{self:?}");
@@ -122,21 +122,21 @@ impl Response {
 impl Http1 {
     /// Connects over TLS.
     pub fn connect(client: &Client, server: SocketAddr) -> io::Result<Self> {
-        client.connect(server).map(Self::over)
+        client.connect(server).map(Self::from_stream)
     }
 
-    /// Over a TLS connection that is open.
-    pub fn over(stream: Stream) -> Self {
+    /// Uses an open TLS connection.
+    pub fn from_stream(stream: Stream) -> Self {
         Self(BufReader::new(stream))
     }
 
-    /// Sends a request, and waits for its response.
+    /// Sends a request and waits for its response.
     pub fn send(&mut self, request: &Request<()>, body: &[u8]) -> io::Result<Response> {
         self.write(&Self::text(request, body))?;
         self.receive(request.method())
     }
 
-    /// Writes a request as HTTP/1.1 has it. A body has a length, an empty one too if the method is POST.
+    /// Returns a request in HTTP/1.1 syntax. A body has a `content-length`; with POST, also an empty one.
     pub fn text(request: &Request<()>, body: &[u8]) -> Vec<u8> {
         let (method, target) = (request.method(), request.uri().path_and_query().unwrap());
         let mut text = format!("{method} {target} HTTP/1.1\r\nhost: localhost\r\n").into_bytes();
@@ -159,7 +159,7 @@ impl Http1 {
         self.0.get_mut().flush()
     }
 
-    /// Reads the response to a request of this method; interim ones are passed over.
+    /// Reads the response to a request with this method. Skips interim responses.
     pub fn receive(&mut self, method: &Method) -> io::Result<Response> {
         loop {
             let (status, headers) = self.receive_head()?;
@@ -171,7 +171,7 @@ impl Http1 {
             let has_none = method == Method::HEAD || status == 204;
             assert!(
                 has_none || length.is_some(),
-                "chunks are not read here: {headers:?}"
+                "this client does not support chunked responses: {headers:?}"
             );
             let mut body = vec![0; length.filter(|_| !has_none).unwrap_or(0)];
             self.0.read_exact(&mut body)?;
@@ -183,7 +183,7 @@ impl Http1 {
         }
     }
 
-    /// Reads the next status and headers, of an interim response too.
+    /// Reads the next status and headers, also of an interim response.
     pub fn receive_head(&mut self) -> io::Result<(u16, HeaderMap)> {
         let status = self.line()?;
         let code = status.strip_prefix("HTTP/1.1 ");
@@ -193,7 +193,7 @@ impl Http1 {
         loop {
             let line = self.line()?;
             let Some((name, value)) = line.split_once(':') else {
-                assert_eq!(line, "", "a header");
+                assert_eq!(line, "", "header without a colon");
                 return Ok((code, headers));
             };
             let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
@@ -215,18 +215,18 @@ impl Http1 {
 impl Http2 {
     /// Connects over TLS.
     pub fn connect(client: &Client, server: SocketAddr) -> io::Result<Self> {
-        Self::with(client, server, h2::client::Builder::new())
+        Self::connect_with(client, server, h2::client::Builder::new())
     }
 
-    /// Connects with settings of its own.
-    pub fn with(
+    /// Connects with the given HTTP/2 settings.
+    pub fn connect_with(
         client: &Client,
         server: SocketAddr,
         mut settings: h2::client::Builder,
     ) -> io::Result<Self> {
-        // Until the server has said how many it takes.
+        // Applies until the server sends its limit.
         settings.initial_max_send_streams(1);
-        // One thread, which answers what the server asks while nobody here waits.
+        // The thread keeps the connection alive while the test does not wait for it.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -244,7 +244,7 @@ impl Http2 {
             let sender = sender.ready().await.map_err(io::Error::other)?;
             Ok::<_, io::Error>((sender, connection))
         };
-        let (sender, connection) = runtime.block_on(patiently(connecting))?;
+        let (sender, connection) = runtime.block_on(with_timeout(connecting))?;
         Ok(Self {
             runtime,
             sender,
@@ -252,13 +252,13 @@ impl Http2 {
         })
     }
 
-    /// Sends a request, and waits for its response.
+    /// Sends a request and waits for its response.
     pub fn send(&mut self, request: &Request<()>, body: &[u8]) -> Result<Response, h2::Error> {
         let mut all = self.send_all(&[(request.clone(), body.to_vec())]);
         all.remove(0)
     }
 
-    /// Sends requests all at once, and waits for their responses.
+    /// Sends requests concurrently and waits for their responses.
     pub fn send_all(
         &mut self,
         requests: &[(Request<()>, Vec<u8>)],
@@ -266,7 +266,7 @@ impl Http2 {
         let Self {
             runtime, sender, ..
         } = self;
-        runtime.block_on(patiently(async {
+        runtime.block_on(with_timeout(async {
             let mut pending = Vec::new();
             for (request, body) in requests {
                 pending.push(Self::start(sender, request, body).await);
@@ -290,7 +290,7 @@ impl Http2 {
         *sender = sender.clone().ready().await?;
         let (response, mut stream) = sender.send_request(request.clone(), body.is_empty())?;
         if !body.is_empty() {
-            // A server that does not want the body answers, and ends the stream before it is sent.
+            // A server that does not need the body may respond and close the stream first.
             let _ = stream.send_data(Bytes::copy_from_slice(body), true);
         }
         Ok(response)
@@ -317,12 +317,12 @@ impl Http2 {
         Ok(body)
     }
 
-    /// Begins a request whose body comes later.
+    /// Starts a request without sending its body.
     pub fn begin(&mut self, request: &Request<()>) -> Result<Upload, h2::Error> {
         let Self {
             runtime, sender, ..
         } = self;
-        runtime.block_on(patiently(async {
+        runtime.block_on(with_timeout(async {
             *sender = sender.clone().ready().await?;
             let (response, body) = sender.send_request(request.clone(), false)?;
             Ok(Upload { response, body })
@@ -340,33 +340,33 @@ impl Http2 {
         upload.body.send_data(part, is_last)
     }
 
-    /// Waits for the response to a request that was begun.
+    /// Waits for the response to a request from [`Self::begin`].
     pub fn end(&mut self, upload: Upload) -> Result<Response, h2::Error> {
         self.runtime
-            .block_on(patiently(Self::finish(upload.response)))
+            .block_on(with_timeout(Self::finish(upload.response)))
     }
 
-    /// How many requests may be under way at a time, by what the server says.
-    pub fn streams(&self) -> usize {
+    /// Returns the server's limit of concurrent requests.
+    pub fn max_streams(&self) -> usize {
         self.sender.current_max_send_streams()
     }
 
-    /// Waits until the server ends the connection; no error is a GOAWAY without one, or a clean end.
-    pub fn ended(self) -> Result<(), h2::Error> {
+    /// Waits until the server ends the connection. Succeeds after a GOAWAY without an error or a clean end.
+    pub fn wait_for_end(self) -> Result<(), h2::Error> {
         let Self {
             runtime,
             sender,
             connection,
         } = self;
-        // While there is a sender, the connection would be kept for it.
-        let ended = runtime.block_on(patiently(connection)).unwrap();
+        // The sender must live until here: without it, the client would close the connection itself.
+        let ended = runtime.block_on(with_timeout(connection)).unwrap();
         drop(sender);
         ended
     }
 }
 
-async fn patiently<T>(future: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, future)
+async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
+    timeout(TIMEOUT, future)
         .await
-        .expect("the server to answer in time")
+        .expect("the server must answer in time")
 }

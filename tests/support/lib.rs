@@ -1,16 +1,16 @@
-//! What the tests outside the source share: one way each to write a query, to read a reply, to run a process and to build
-//! Kubernetes objects. It knows nothing of the code under test but its binary, so that the tests beside the source use it,
-//! too.
+//! Support library of all tests: writes queries, reads replies, runs processes and builds Kubernetes objects.
 //!
-//! | for | modules |
+//! It depends on the binary under test, but not on its library. The unit tests in `src` can therefore use it, too.
+//!
+//! | subject | modules |
 //! |---|---|
 //! | messages | [`query`], [`reply`], [`codes`], [`wire`]; encrypted: [`tls`], [`https`], [`quic`], [`encrypted`], [`certificates`] |
 //! | processes | [`commands`], [`process`], [`log`], [`server`], [`http`], [`sockets`] |
 //! | objects | [`objects`], [`recordings`] |
-//! | tables | [`names`], what owner names answer; [`moments`], what recordings answer |
-//! | places | [`repository`](mod@repository), [`ports`], [`networks`] |
-//! | API servers | [`cluster`], a real one; [`standin`], one that misbehaves, with [`credentials`] and [`faults`] |
-//! | long tests | [`steps`], [`observer`], [`dig`], [`figures`], [`say`](mod@say), [`wait`], [`differences`] |
+//! | tables | [`names`], the answers of owner names; [`expectations`], the answers of recordings |
+//! | environment | [`repository`](mod@repository), [`ports`], [`networks`] |
+//! | API servers | [`cluster`], a real one; [`standin`], a simulated one, with [`credentials`] and [`faults`] |
+//! | long tests | [`steps`], [`observer`], [`dig`], [`latency`], [`output`], [`wait`], [`differences`] |
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@
     clippy::print_stderr,
     clippy::wildcard_enum_match_arm,
     clippy::missing_errors_doc,
-    reason = "tests, also of enums that are not ours"
+    reason = "tests; some enums belong to other crates"
 )]
 
 pub mod certificates;
@@ -30,16 +30,17 @@ pub mod credentials;
 pub mod differences;
 pub mod dig;
 pub mod encrypted;
+pub mod expectations;
 pub mod faults;
-pub mod figures;
 pub mod http;
 pub mod https;
+pub mod latency;
 pub mod log;
-pub mod moments;
 pub mod names;
 pub mod networks;
 pub mod objects;
 pub mod observer;
+pub mod output;
 pub mod ports;
 pub mod process;
 pub mod query;
@@ -48,7 +49,6 @@ mod reader;
 pub mod recordings;
 pub mod reply;
 pub mod repository;
-pub mod say;
 pub mod server;
 pub mod sockets;
 pub mod standin;

@@ -1,5 +1,5 @@
-//! The one table of owner names, `names.txt`, and the cluster that has them. Tests beside the source, of conformance, of
-//! other name servers and of API servers read it.
+//! The table of owner names, `names.txt`, and the objects that produce them. Unit tests, conformance tests, end-to-end
+//! tests and comparisons with other name servers share it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -8,57 +8,57 @@ use serde_json::Value;
 
 use crate::objects::{Gateway, Local, Manifest, Mirror, local, mirror, nameless_port};
 use crate::reply::{Reply, sorted_texts};
-use crate::wire::{Over, ask, resolve};
+use crate::wire::{Transport, ask, resolve};
 
-/// What a server is started with that serves the sample as the table says.
+/// Flags of a server that serves the sample and answers as in the table.
 pub const FLAGS: [&str; 2] = ["--cluster-name=hub", "--ns-address=192.0.2.53,2001:db8::53"];
 
-/// A question and its answer.
+/// A question and its expected answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
     /// The owner name, with a final dot.
     pub name: String,
-    /// The type that is asked for, by its name.
+    /// The query type.
     pub rtype: String,
     /// The type of the records.
     pub record_type: String,
-    /// What it gets.
+    /// The expected answer.
     pub answer: Answer,
 }
 
-/// What a question gets.
+/// An expected answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The data of its records, which are all of one RRset with a TTL of 5 seconds.
+    /// The RDATA of one RRset with a TTL of 5 seconds.
     Data(BTreeSet<String>),
-    /// The name exists and has no such records.
+    /// The name exists but has no records of the type.
     NoData,
     /// The name does not exist.
     NxDomain,
-    /// The name lies outside of the zone.
+    /// The name is outside the zone.
     Refused,
 }
 
-/// A service of the sample, with all its objects.
+/// A service of the sample with all its objects.
 #[derive(Clone, Debug)]
 pub enum Sample {
-    /// Of this cluster.
+    /// A service of the local cluster.
     Local(Local),
-    /// Of another one.
+    /// A mirror of a service of another cluster.
     Mirror(Mirror),
 }
 
-/// What the cluster `hub` holds, linked to `east` and `west`.
+/// Returns the objects of the cluster `hub`, which is linked to `east` and `west`.
 pub fn sample() -> Manifest {
     services().into_iter().collect()
 }
 
-/// The same, service by service.
+/// Returns the services of the sample.
 pub fn services() -> Vec<Sample> {
     let db = [("sql", "TCP", 26257), ("http", "TCP", 8080)];
     let unknown = Gateway::Unknown;
     vec![
-        // One service in three clusters: a local member, two mirrors; IPv4 only; two named ports.
+        // A service in three clusters: one local member, two mirrors; IPv4 only; two named ports.
         local("prod", "db")
             .exported()
             .ports(&db)
@@ -74,25 +74,25 @@ pub fn services() -> Vec<Sample> {
             .ports(&db)
             .endpoint_behind(unknown, "db-0", &["10.96.20.1"])
             .into(),
-        // The gateway to west is down: answered as a last resort.
+        // The gateway to west is down, so these endpoints are answered as a last resort.
         mirror("prod", "cache", "west")
             .ports(&[("redis", "TCP", 6379)])
             .endpoint_behind(Gateway::Down, "cache-0", &["10.96.40.1"])
             .into(),
-        // Asks for a TTL of 20 s, and is not in the table.
+        // Has a TTL of 20 s. It is not in the table.
         mirror("prod", "slow", "east")
             .ports(&[("nfs", "TCP", 2049)])
             .annotation("global-dns/ttl", "20")
             .endpoint("slow-0", &["10.96.50.1"])
             .endpoint("slow-1", &["10.96.50.2"])
             .into(),
-        // Its endpoint has no hostname.
+        // An endpoint without a hostname.
         local("prod", "queue")
             .exported()
             .ports(&[("amqp", "TCP", 5672)])
             .endpoint(None, "192.0.2.30", true)
             .into(),
-        // Its only endpoint is not ready.
+        // A single endpoint that is not ready.
         local("prod", "idle")
             .exported()
             .ports(&[("http", "TCP", 80)])
@@ -108,7 +108,7 @@ pub fn services() -> Vec<Sample> {
             .all_ports(vec![nameless_port("TCP", 9000)])
             .endpoint("six-0", &["2001:db8::61"])
             .into(),
-        // A headless mirror without any endpoint, in a namespace that has nothing else.
+        // A headless mirror without endpoints, in a namespace without other services.
         mirror("spare", "void", "west")
             .ports(&[("http", "TCP", 80)])
             .into(),
@@ -129,7 +129,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// The lines of a table without comments, each with those that it goes on in.
+/// Returns the lines of a table without comments. Joins continued lines.
 pub(crate) fn lines(table: &str) -> Vec<String> {
     let whole = table.replace("\\\n", " ");
     let lines = whole.lines().map(str::trim_end);
@@ -137,7 +137,7 @@ pub(crate) fn lines(table: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// What an origin stands for.
+/// Expands an origin. SERVICE.NAMESPACE becomes the canonical and the short name.
 pub(crate) fn origins(origin: &str) -> Vec<String> {
     match origin.split_once('.') {
         Some((service, namespace)) if !origin.ends_with('.') => vec![
@@ -151,7 +151,7 @@ pub(crate) fn origins(origin: &str) -> Vec<String> {
 // === impl Sample ===
 
 impl Sample {
-    /// What somebody writes of it where Kubernetes' controllers do the rest.
+    /// Returns the objects to write into a cluster with running controllers.
     pub fn writes(&self) -> Vec<Value> {
         match self {
             Self::Local(local) => Manifest::from(local.clone()).0,
@@ -218,12 +218,12 @@ impl Case {
         }
     }
 
-    /// As people ask it: `db.prod.global. A`.
+    /// Returns the question in text form: `db.prod.global. A`.
     pub fn question(&self) -> String {
         format!("{} {}", self.name, self.rtype)
     }
 
-    /// Its records as in a zone file.
+    /// Returns the expected records in zone file syntax.
     pub fn records(&self) -> BTreeSet<String> {
         let Answer::Data(data) = &self.answer else {
             return BTreeSet::new();
@@ -233,7 +233,7 @@ impl Case {
         data.iter().map(record).collect()
     }
 
-    /// The targets of its records.
+    /// Returns the targets of the expected records.
     pub fn targets(&self) -> BTreeSet<String> {
         let is_name = ["SRV", "NS"].contains(&&*self.record_type);
         match &self.answer {
@@ -245,7 +245,8 @@ impl Case {
         }
     }
 
-    /// Tells how a reply differs from it: in its code, authority, records, or the SOA record of what there is not.
+    /// Compares a reply with the expected answer: response code, AA bit, records, and the SOA record of a negative
+    /// answer. Returns a description of the difference, if there is one.
     pub fn difference(&self, reply: &Reply) -> Option<String> {
         const SOA: &str =
             "global. 5 IN SOA ns.dns.global. hostmaster.global. SERIAL 7200 1800 86400 5";
@@ -257,21 +258,21 @@ impl Case {
         };
         let is_authoritative = self.answer != Answer::Refused;
         let records = Vec::from_iter(self.records());
-        let wanted = (status, is_authoritative, records, Vec::from_iter(authority));
-        let (found, own) = (reply.status(), sorted_texts(&reply.authority));
-        let own = own.iter().map(String::as_str).collect();
-        let is_own = reply.is_authoritative();
-        let found = (&*found, is_own, sorted_texts(&reply.answers), own);
+        let expected = (status, is_authoritative, records, Vec::from_iter(authority));
+        let (status, authority) = (reply.status(), sorted_texts(&reply.authority));
+        let authority = authority.iter().map(String::as_str).collect();
+        let has_aa = reply.is_authoritative();
+        let actual = (&*status, has_aa, sorted_texts(&reply.answers), authority);
         let question = self.question();
-        (wanted != found).then(|| format!("{question}: wanted {wanted:?}, found {found:?}"))
+        (expected != actual).then(|| format!("{question}: expected {expected:?}, got {actual:?}"))
     }
 
-    /// Asks a server over UDP, as resolvers do, and over TCP. Tells how a reply differs.
+    /// Queries a server like a resolver, and over TCP. Returns a description of the first difference.
     pub fn ask(&self, server: SocketAddr) -> Option<String> {
         let question = self.question();
         let replies = [
             resolve(server, &question),
-            ask(server, &question, Over::Tcp),
+            ask(server, &question, Transport::Tcp),
         ];
         replies.iter().find_map(|reply| self.difference(reply))
     }

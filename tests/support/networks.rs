@@ -1,5 +1,5 @@
-//! Network namespaces of a test's own. Nothing of them is seen from outside, no file of the machine is touched, and the
-//! kernel takes them away with the last process in them, however that ends.
+//! Network namespaces for tests. They are invisible from outside and change no file of the machine. The kernel removes
+//! each one when its last process ends.
 
 use std::fs;
 use std::panic::resume_unwind;
@@ -11,28 +11,28 @@ use anyhow::{Context, Result, anyhow};
 use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::commands::{command, tool};
-use crate::process::finish;
+use crate::process::run_checked;
 
 /// A network namespace.
 pub struct Network {
-    /// A process that does nothing but be in it; none: the one of the thread.
+    /// An idle process in the namespace. `None`: the namespace of the current thread.
     holder: Option<Child>,
 }
 
-/// What a program finds in place of the machine's files.
+/// Bind mounts that replace files of the machine.
 #[derive(Clone, Default)]
 pub struct Files {
-    /// Files or folders, and where they are seen.
+    /// Pairs of a file or folder and its mount point.
     pub bound: Vec<(PathBuf, PathBuf)>,
 }
 
-/// Runs a test in a thread whose network namespace is new and has nothing but loopback. What the thread starts is in
-/// there too, and ends with it.
-pub fn in_a_network_of_its_own<T: Send>(test: impl FnOnce() -> T + Send) -> T {
+/// Runs a test in a thread with a new network namespace that contains only loopback. Processes that the thread starts
+/// run in the same namespace and end with the thread.
+pub fn in_new_network<T: Send>(test: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET)
-                .unwrap_or_else(|error| panic!("a network namespace wants root: {error}"));
+                .unwrap_or_else(|error| panic!("network namespaces require root: {error}"));
             let network = Network::of_this_thread();
             network.ip("link set lo up").unwrap();
             test()
@@ -44,12 +44,12 @@ pub fn in_a_network_of_its_own<T: Send>(test: impl FnOnce() -> T + Send) -> T {
 // === impl Network ===
 
 impl Network {
-    /// The one that [`in_a_network_of_its_own`] made.
+    /// Returns the namespace that [`in_new_network`] created.
     pub fn of_this_thread() -> Self {
         Self { holder: None }
     }
 
-    /// One more, with loopback.
+    /// Creates another namespace with loopback.
     pub fn new() -> Result<Self> {
         let mut holder = command(tool("setpriv")?);
         holder.args(["--pdeathsig", "KILL", "--", "unshare", "--net", "--"]);
@@ -57,15 +57,16 @@ impl Network {
         let mut network = Self {
             holder: Some(holder.spawn()?),
         };
-        network.wait_until_it_is_new()?;
+        network.wait_for_namespace()?;
         network.ip("link set lo up")?;
         Ok(network)
     }
 
-    /// Does something in a thread that is in it, a network with a process of its own. Sockets stay where they were opened.
+    /// Runs a function in a thread inside the namespace, which must have its own process. Sockets stay in the namespace
+    /// in which they were opened.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         let holder = self.holder.as_ref();
-        let holder = holder.context("the thread is in this network already")?;
+        let holder = holder.context("the thread is already in this network")?;
         let network = fs::File::open(format!("/proc/{}/ns/net", holder.id()))?;
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -76,7 +77,7 @@ impl Network {
         })
     }
 
-    /// A command that runs in it, with other files than the machine's, and dies with the thread that starts it.
+    /// Returns a command that runs in the namespace with bind mounts and ends with the thread that starts it.
     pub fn command(&self, program: &Path, files: &Files) -> Result<Command> {
         let mut command = command(tool("setpriv")?);
         command.args(["--pdeathsig", "KILL", "--"]);
@@ -86,7 +87,7 @@ impl Network {
             command.arg("--");
         }
         if !files.bound.is_empty() {
-            // Its own view of the mounts, in which nothing reaches the machine's.
+            // A private mount namespace: the machine does not see these mounts.
             command.args(["unshare", "--mount", "--", "sh", "-c", BIND, "sh"]);
             command.arg(files.bound.len().to_string());
             for (file, place) in &files.bound {
@@ -97,40 +98,40 @@ impl Network {
         Ok(command)
     }
 
-    /// Runs a program in it to its end; returns what it printed.
+    /// Runs a program in the namespace to its end. Returns its output.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
         let mut command = self.command(&tool(program)?, &Files::default())?;
-        finish(command.args(arguments))
+        run_checked(command.args(arguments))
     }
 
-    /// `ip` in it, with words separated by spaces.
+    /// Runs `ip` in the namespace. Spaces separate the arguments.
     pub fn ip(&self, arguments: &str) -> Result<()> {
         let words: Vec<&str> = arguments.split_whitespace().collect();
         self.run("ip", &words).map(drop)
     }
 
-    /// `nft` in it, with the text of a ruleset.
+    /// Runs `nft` in the namespace with a ruleset.
     pub fn nft(&self, ruleset: &str) -> Result<()> {
         self.run("nft", &[ruleset]).map(drop)
     }
 
-    /// Lays a cable between this one and another: the names of its ends.
+    /// Connects this namespace and another one by a veth pair with the given interface names.
     pub fn connect(&self, end: &str, other: &Self, other_end: &str) -> Result<()> {
         let holder = other.holder.as_ref();
-        let holder = holder.context("a cable goes to a network with a process of its own")?;
+        let holder = holder.context("the other network has no process of its own")?;
         self.ip(&format!(
             "link add {end} type veth peer name {other_end} netns {}",
             holder.id()
         ))
     }
 
-    fn wait_until_it_is_new(&mut self) -> Result<()> {
+    fn wait_for_namespace(&mut self) -> Result<()> {
         let own = fs::read_link("/proc/thread-self/ns/net")?;
-        let holder = self.holder.as_mut().context("it has no process")?;
+        let holder = self.holder.as_mut().context("the network has no process")?;
         let theirs = PathBuf::from(format!("/proc/{}/ns/net", holder.id()));
         loop {
             if let Some(status) = holder.try_wait()? {
-                return Err(anyhow!("a network namespace wants root: {status}"));
+                return Err(anyhow!("network namespaces require root: {status}"));
             }
             if fs::read_link(&theirs)? != own {
                 return Ok(());
@@ -143,14 +144,15 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         if let Some(holder) = &mut self.holder {
-            // Both fail only if it has ended already.
+            // Both calls fail only if the process has already ended.
             let _ = holder.kill();
             let _ = holder.wait();
         }
     }
 }
 
-/// Binds files over places, then becomes the program: COUNT, FILE and PLACE as often, PROGRAM and its arguments.
+/// Script that mounts files and then executes a program. Arguments: COUNT, COUNT pairs of FILE and MOUNT POINT, PROGRAM
+/// and its arguments.
 const BIND: &str = r#"
     count=$1 && shift || exit
     while [ "$count" -gt 0 ]; do

@@ -1,7 +1,7 @@
-//! Builders of Kubernetes objects, as Linkerd's mirror controller and Kubernetes write them.
+//! Builders of Kubernetes objects in the form that Linkerd's mirror controller and Kubernetes write.
 //!
-//! [`mirror()`] and [`local()`] build whole services: all their objects are in the [`Manifest`] that they become. Who needs one
-//! object of them at a time has it from the same builder.
+//! [`mirror()`] and [`local()`] build whole services. A builder converts into a [`Manifest`] with all objects of the
+//! service, and also returns single objects.
 
 mod local;
 mod mirror;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 pub use local::{Local, local, members};
 pub use mirror::{Gateway, Mirror, mirror};
 
-/// What a file holds.
+/// The objects of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Manifest(pub Vec<Value>);
 
@@ -23,12 +23,12 @@ pub struct Port {
     number: u16,
 }
 
-/// An empty manifest.
+/// Returns an empty manifest.
 pub fn objects() -> Manifest {
     Manifest::default()
 }
 
-/// A port with a name and a protocol.
+/// Returns a port with a name.
 pub fn port(name: &str, protocol: &str, number: u16) -> Port {
     Port {
         name: Some(name.to_owned()),
@@ -36,7 +36,7 @@ pub fn port(name: &str, protocol: &str, number: u16) -> Port {
     }
 }
 
-/// A port without a name.
+/// Returns a port without a name.
 pub fn nameless_port(protocol: &str, number: u16) -> Port {
     Port {
         name: None,
@@ -45,24 +45,24 @@ pub fn nameless_port(protocol: &str, number: u16) -> Port {
     }
 }
 
-/// A namespace.
+/// Returns a Namespace object.
 pub fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// A node.
+/// Returns a Node object.
 pub fn node(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
 }
 
-/// A Service that is not headless, made of one that is.
+/// Converts a headless Service into one with a cluster IP.
 pub fn with_cluster_ip(mut service: Value, address: &str) -> Value {
     service["spec"]["clusterIP"] = json!(address);
     service["spec"]["clusterIPs"] = json!([address]);
     service
 }
 
-/// What a kubelet reports of a pod.
+/// Returns the status of a pod, as a kubelet reports it.
 pub fn pod_status(address: &str, is_ready: bool) -> Value {
     let ready = if is_ready { "True" } else { "False" };
     json!({
@@ -88,7 +88,7 @@ fn service(
         },
     });
     if addresses.len() > 1 {
-        // The API server refuses two addresses for the default, SingleStack.
+        // The API server refuses two addresses with the default policy, SingleStack.
         service["spec"]["ipFamilyPolicy"] = json!("PreferDualStack");
     }
     service
@@ -112,7 +112,7 @@ fn all(ports: &[Port]) -> Value {
     ports.iter().map(Port::object).collect()
 }
 
-/// Port `sql` 26257, which services have until they are given others.
+/// Returns port `sql` 26257, the default port of services.
 fn sql() -> Vec<Port> {
     vec![port("sql", "TCP", 26257)]
 }
@@ -120,20 +120,20 @@ fn sql() -> Vec<Port> {
 // === impl Manifest ===
 
 impl Manifest {
-    /// Adds a service, or a bare object.
+    /// Adds a service or a single object.
     #[must_use]
     pub fn with(mut self, part: impl Into<Self>) -> Self {
         self.0.extend(part.into().0);
         self
     }
 
-    /// Several YAML documents; every JSON text is one.
+    /// Returns the objects as YAML documents. Each document is JSON, which is valid YAML.
     pub fn text(&self) -> String {
         let documents = self.0.iter().map(|object| format!("---\n{object}\n"));
         documents.collect()
     }
 
-    /// One list; JSON is YAML.
+    /// Returns the objects as one Kubernetes List, in JSON.
     pub fn list(&self) -> String {
         json!({"apiVersion": "v1", "kind": "List", "items": self.0}).to_string()
     }

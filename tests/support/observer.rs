@@ -1,4 +1,4 @@
-//! One name's addresses, asked for again and again.
+//! Repeated queries for the addresses of one name.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,18 +17,18 @@ use crate::reply::{Reply, rtype};
 use crate::wire::read_datagram;
 
 /// A query that is not answered within this time counts as failed.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a name's addresses were at one moment.
+/// The answer to one query for the addresses of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// Authoritative, not truncated, and exactly these.
+pub enum Observation {
+    /// The addresses of an authoritative answer that is not truncated.
     Addresses(BTreeSet<Ipv4Addr>),
-    /// The response code of any other answer, such as `NXDOMAIN`; or what went wrong.
-    Nothing(String),
+    /// The response code of any other answer, such as `NXDOMAIN`, or an error.
+    Other(String),
 }
 
-/// Asks for the addresses of one name again and again, and keeps every change of the answer.
+/// Queries the addresses of one name repeatedly and records every change of the answer.
 pub struct Observer {
     name: String,
     shared: Arc<Shared>,
@@ -38,27 +38,27 @@ pub struct Observer {
 struct Shared {
     stop: AtomicBool,
     queries: AtomicU64,
-    sightings: Mutex<Vec<Sighting>>,
+    history: Mutex<Vec<AnswerRun>>,
     changed: Condvar,
 }
 
-/// A run of equal answers.
+/// Consecutive equal answers.
 #[derive(Clone)]
-pub struct Sighting {
+pub struct AnswerRun {
     /// The answer.
-    pub seen: Seen,
-    /// When it came first.
+    pub answer: Observation,
+    /// Time of the first answer.
     pub first: Instant,
-    /// When it came last.
+    /// Time of the last answer.
     pub last: Instant,
-    /// How many answers.
-    pub answers: u64,
+    /// Number of answers.
+    pub count: u64,
 }
 
-// === impl Seen ===
+// === impl Observation ===
 
-impl Seen {
-    /// The addresses of all groups together.
+impl Observation {
+    /// Returns an answer with the addresses of all groups.
     pub fn addresses(groups: &[&[&str]]) -> Self {
         Self::Addresses(
             groups
@@ -69,60 +69,60 @@ impl Seen {
         )
     }
 
-    /// The same addresses, and further ones.
+    /// Returns the same answer with additional addresses.
     #[must_use]
     pub fn with(&self, further: &[&str]) -> Self {
         let further = further.iter().map(|text| text.parse().unwrap());
         match self {
             Self::Addresses(own) => Self::Addresses(own.iter().copied().chain(further).collect()),
-            Self::Nothing(_) => Self::Addresses(further.collect()),
+            Self::Other(_) => Self::Addresses(further.collect()),
         }
     }
 
-    /// A response code, or what went wrong.
-    pub fn nothing(code: &str) -> Self {
-        Self::Nothing(code.to_owned())
+    /// Returns an answer with a response code, or an error.
+    pub fn other(code: &str) -> Self {
+        Self::Other(code.to_owned())
     }
 }
 
-impl From<&Answer> for Seen {
+impl From<&Answer> for Observation {
     fn from(answer: &Answer) -> Self {
         match answer {
             Answer::Data(data) => {
                 Self::Addresses(data.iter().map(|ip| ip.parse().unwrap()).collect())
             }
             Answer::NoData => Self::Addresses(BTreeSet::new()),
-            Answer::NxDomain => Self::nothing("NXDOMAIN"),
-            Answer::Refused => Self::nothing("REFUSED"),
+            Answer::NxDomain => Self::other("NXDOMAIN"),
+            Answer::Refused => Self::other("REFUSED"),
         }
     }
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for Observation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Addresses(addresses) => {
                 let words: Vec<String> = addresses.iter().map(ToString::to_string).collect();
                 write!(f, "[{}]", words.join(" "))
             }
-            Self::Nothing(what) => f.write_str(what),
+            Self::Other(text) => f.write_str(text),
         }
     }
 }
 
-// === Asking ===
+// === Queries ===
 
-/// Asks once for the addresses of `name` over UDP.
-pub fn addresses_of(server: SocketAddr, name: &str) -> Result<Seen> {
-    Ok(Asker::new(server, name)?.ask())
+/// Queries the addresses of `name` once over UDP.
+pub fn addresses_of(server: SocketAddr, name: &str) -> Result<Observation> {
+    Ok(Client::new(server, name)?.ask())
 }
 
-struct Asker {
+struct Client {
     socket: UdpSocket,
     query: Packet,
 }
 
-impl Asker {
+impl Client {
     fn new(server: SocketAddr, name: &str) -> Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(server)?;
@@ -132,21 +132,21 @@ impl Asker {
         })
     }
 
-    fn ask(&mut self) -> Seen {
+    fn ask(&mut self) -> Observation {
         self.query = self.query.with_id(self.query.id().wrapping_add(1));
         match self.exchange() {
             Ok(reply) => read_addresses(&reply),
-            Err(error) => Seen::Nothing(format!("failed: {error:#}")),
+            Err(error) => Observation::Other(format!("failed: {error:#}")),
         }
     }
 
     fn exchange(&self) -> Result<Reply> {
         self.socket.send(&self.query.0).context("sending")?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                bail!("no answer within {PATIENCE:?}");
+                bail!("no answer within {TIMEOUT:?}");
             }
             self.socket.set_read_timeout(Some(left))?;
             let octets = match read_datagram(&self.socket) {
@@ -161,38 +161,41 @@ impl Asker {
     }
 }
 
-fn read_addresses(reply: &Reply) -> Seen {
+fn read_addresses(reply: &Reply) -> Observation {
     if reply.rcode != 0 {
-        return Seen::Nothing(reply.status());
+        return Observation::Other(reply.status());
     }
     if reply.is_truncated() || !reply.is_authoritative() {
-        return Seen::Nothing("truncated, or without authority".to_owned());
+        return Observation::Other("truncated or not authoritative".to_owned());
     }
     let answers = reply.answers.iter();
     let addresses = answers.filter(|record| record.rtype == rtype::A);
     let addresses: BTreeSet<Ipv4Addr> = addresses.map(|a| a.data.parse().unwrap()).collect();
     match addresses.len() == reply.answers.len() {
-        true => Seen::Addresses(addresses),
-        false => Seen::Nothing(format!("repeated or foreign records: {:?}", reply.answers)),
+        true => Observation::Addresses(addresses),
+        false => Observation::Other(format!(
+            "repeated or unexpected records: {:?}",
+            reply.answers
+        )),
     }
 }
 
 // === impl Observer ===
 
 impl Observer {
-    /// Starts asking, with a pause between an answer and the next question; returns after the first answer.
+    /// Starts the queries, with a pause after each answer. Returns after the first answer.
     pub fn start(server: SocketAddr, name: &str, pause: Duration) -> Result<Self> {
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             queries: AtomicU64::new(0),
-            sightings: Mutex::new(Vec::new()),
+            history: Mutex::new(Vec::new()),
             changed: Condvar::new(),
         });
-        let mut asker = Asker::new(server, name)?;
-        let theirs = Arc::clone(&shared);
+        let mut client = Client::new(server, name)?;
+        let for_thread = Arc::clone(&shared);
         let thread = thread::spawn(move || {
-            while !theirs.stop.load(Ordering::Relaxed) {
-                theirs.note(asker.ask());
+            while !for_thread.stop.load(Ordering::Relaxed) {
+                for_thread.record(client.ask());
                 thread::sleep(pause);
             }
         });
@@ -205,37 +208,33 @@ impl Observer {
         Ok(observer)
     }
 
-    /// The name that is asked for.
+    /// Returns the queried name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many questions were asked so far.
+    /// Returns the number of queries so far.
     pub fn queries(&self) -> u64 {
         self.shared.queries.load(Ordering::Relaxed)
     }
 
-    /// Waits until the answer is `wanted`; returns when it was first received.
-    pub fn wait_for(&self, wanted: &Seen, within: Duration) -> Result<Instant> {
-        self.wait(&format!("{wanted}"), within, |seen| seen == wanted)
+    /// Waits until the answer is `expected`. Returns the time at which it was first received.
+    pub fn wait_for(&self, expected: &Observation, within: Duration) -> Result<Instant> {
+        self.wait(&format!("{expected}"), within, |answer| answer == expected)
     }
 
-    /// Every answer that differed from the one before, since the start.
-    pub fn history(&self) -> Vec<Sighting> {
-        self.shared.open().clone()
+    /// Returns all answers since the start that differ from their predecessor.
+    pub fn history(&self) -> Vec<AnswerRun> {
+        self.shared.lock_history().clone()
     }
 
-    /// The answers since the start were exactly these, one after the other.
-    pub fn has_seen(&self, wanted: &[Seen]) -> Result<()> {
-        let history: Vec<Seen> = self
-            .history()
-            .into_iter()
-            .map(|sighting| sighting.seen)
-            .collect();
-        if history == wanted {
+    /// Fails unless the answers since the start are exactly these, in this order.
+    pub fn check_history(&self, expected: &[Observation]) -> Result<()> {
+        let history: Vec<Observation> = self.history().into_iter().map(|run| run.answer).collect();
+        if history == expected {
             return Ok(());
         }
-        let list = |answers: &[Seen]| {
+        let list = |answers: &[Observation]| {
             answers
                 .iter()
                 .map(ToString::to_string)
@@ -243,36 +242,36 @@ impl Observer {
                 .join("\n      ")
         };
         bail!(
-            "{} was to be\n      {}\n    and was\n      {}",
+            "answers for {}: expected\n      {}\n    got\n      {}",
             self.name,
-            list(wanted),
+            list(expected),
             list(&history)
         )
     }
 
-    /// Waits until the answer fits; returns when it was first received.
+    /// Waits until the answer matches. Returns the time at which it was first received.
     pub fn wait(
         &self,
-        wanted: &str,
+        expected: &str,
         within: Duration,
-        fits: impl Fn(&Seen) -> bool,
+        matches: impl Fn(&Observation) -> bool,
     ) -> Result<Instant> {
-        let is_fit = |sightings: &[Sighting]| sightings.last().is_some_and(|now| fits(&now.seen));
-        let (sightings, _) = self
+        let is_done = |runs: &[AnswerRun]| runs.last().is_some_and(|last| matches(&last.answer));
+        let (history, _) = self
             .shared
             .changed
-            .wait_timeout_while(self.shared.open(), within, |sightings| !is_fit(sightings))
+            .wait_timeout_while(self.shared.lock_history(), within, |runs| !is_done(runs))
             .unwrap_or_else(PoisonError::into_inner);
-        match sightings.last() {
-            Some(now) if fits(&now.seen) => Ok(now.first),
-            Some(now) => {
+        match history.last() {
+            Some(last) if matches(&last.answer) => Ok(last.first),
+            Some(last) => {
                 bail!(
-                    "waited {within:?} for {} to be {wanted}; it is {}",
+                    "waited {within:?} for {} to be {expected}; it is {}",
                     self.name,
-                    now.seen
+                    last.answer
                 )
             }
-            None => bail!("waited {within:?} for {}; there was no answer", self.name),
+            None => bail!("waited {within:?} for {}; no answer came", self.name),
         }
     }
 }
@@ -289,30 +288,28 @@ impl Drop for Observer {
 // === impl Shared ===
 
 impl Shared {
-    fn note(&self, seen: Seen) {
+    fn record(&self, answer: Observation) {
         let now = Instant::now();
         self.queries.fetch_add(1, Ordering::Relaxed);
-        let mut sightings = self.open();
-        match sightings.last_mut() {
-            Some(sighting) if sighting.seen == seen => {
-                sighting.last = now;
-                sighting.answers += 1;
+        let mut history = self.lock_history();
+        match history.last_mut() {
+            Some(run) if run.answer == answer => {
+                run.last = now;
+                run.count += 1;
             }
             _ => {
-                sightings.push(Sighting {
-                    seen,
+                history.push(AnswerRun {
+                    answer,
                     first: now,
                     last: now,
-                    answers: 1,
+                    count: 1,
                 });
                 self.changed.notify_all();
             }
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, Vec<Sighting>> {
-        self.sightings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn lock_history(&self) -> MutexGuard<'_, Vec<AnswerRun>> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,15 +1,15 @@
-//! Ports for programs that cannot be told to choose one.
+//! Free ports for programs that cannot choose a port themselves.
 
 use std::net::{TcpListener, UdpSocket};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// The kernel's own choice begins above these: a question's own port would be in the way, and a client that retries
-/// against a closed port of that range can end up connected to itself.
+/// The range ends below the kernel's ephemeral ports. The source port of a query would block a port of that range, and
+/// a client that retries against a closed port of that range can connect to itself.
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 22_000;
 
-/// A port of the loopback address that was free over UDP and TCP a moment ago; never the same twice.
+/// Returns a loopback port that is free over UDP and TCP. Never returns the same port twice.
 pub fn free_port() -> u16 {
     static NEXT: OnceLock<AtomicU16> = OnceLock::new();
     let next = NEXT.get_or_init(|| AtomicU16::new(fastrand::u16(..COUNT)));

@@ -1,4 +1,4 @@
-//! Child processes: run to their end, or running until their guard is dropped.
+//! Child processes: commands that run to their end, and processes that run until they are dropped.
 
 use std::fs;
 use std::io::Read;
@@ -11,60 +11,60 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::commands::{command, global_dns, tool};
 pub use crate::log::Log;
-use crate::wait::PATIENCE;
+use crate::wait::TIMEOUT;
 
-/// A program that runs until it is dropped. Everything that it says is kept; the end of that is shown when something fails.
+/// A process that is killed when dropped. Its output is kept. If the test fails, the last lines are printed.
 #[derive(Debug)]
 pub struct Process {
     name: String,
     child: Child,
     log: Log,
-    farewell: Farewell,
+    stop_signal: StopSignal,
 }
 
-/// How a process is ended.
+/// Signal that ends a dropped process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Farewell {
-    /// At once.
+enum StopSignal {
+    /// SIGKILL.
     Kill,
-    /// By SIGTERM first, so that it can end its children.
+    /// SIGTERM, so that the process can end its children, and SIGKILL 10 s later.
     Terminate,
 }
 
-/// What a program that has ended left behind.
+/// Exit code and output of an ended process.
 #[derive(Debug)]
-pub struct Ended {
-    /// Exit code; `None` if a signal ended it.
+pub struct ProcessOutput {
+    /// Exit code. `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Standard output.
     pub stdout: String,
-    /// What it said beside.
+    /// Standard error.
     pub stderr: String,
-    /// From its start to its end.
+    /// Time from its start to its end.
     pub took: Duration,
 }
 
 // === Programs that end ===
 
-/// Runs a program to its end, which must come in time: twice as patiently as for anything else, because some commands have
-/// 30 seconds themselves.
-pub fn run(command: &mut Command) -> Ended {
-    end(command, Some(Instant::now() + 2 * PATIENCE)).unwrap_or_else(|error| panic!("{error:#}"))
+/// Runs a program to its end. Fails after twice the usual timeout: some commands have timeouts of 30 s themselves.
+pub fn run(command: &mut Command) -> ProcessOutput {
+    end(command, Some(Instant::now() + 2 * TIMEOUT)).unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 /// Runs the binary under test to its end.
-pub fn run_global_dns(arguments: &[&str]) -> Ended {
+pub fn run_global_dns(arguments: &[&str]) -> ProcessOutput {
     run(&mut global_dns(arguments))
 }
 
-/// Runs another program to its end. Fails with a sentence if it is not installed.
-pub fn run_tool(program: &str, arguments: &[&str]) -> Ended {
+/// Runs another program to its end. If it is not installed, fails with an explanation.
+pub fn run_tool(program: &str, arguments: &[&str]) -> ProcessOutput {
     let program = tool(program).unwrap_or_else(|error| panic!("{error:#}"));
     run(command(program).args(arguments))
 }
 
-/// Runs a program to its end, however long it takes; returns what it printed, or fails with all that it said.
-pub fn finish(command: &mut Command) -> Result<String> {
+/// Runs a program to its end without a timeout. Returns its standard output. If the exit code is not 0, the error
+/// contains all output.
+pub fn run_checked(command: &mut Command) -> Result<String> {
     let ended = end(command, None)?;
     ensure!(
         ended.is_success(),
@@ -76,7 +76,7 @@ pub fn finish(command: &mut Command) -> Result<String> {
     Ok(ended.stdout)
 }
 
-fn end(command: &mut Command, deadline: Option<Instant>) -> Result<Ended> {
+fn end(command: &mut Command, deadline: Option<Instant>) -> Result<ProcessOutput> {
     let started = Instant::now();
     command.stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -90,7 +90,7 @@ fn end(command: &mut Command, deadline: Option<Instant>) -> Result<Ended> {
         Some(deadline) => wait_until(&mut child, deadline, || format!("{command:?}"))?,
     };
     let text = |thread: JoinHandle<_>| thread.join().unwrap();
-    Ok(Ended {
+    Ok(ProcessOutput {
         code: status.code(),
         stdout: text(stdout),
         stderr: text(stderr),
@@ -118,7 +118,7 @@ fn wait_until(
         if Instant::now() > deadline {
             child.kill()?;
             child.wait()?;
-            bail!("{} did not end", name());
+            bail!("{} did not end in time", name());
         }
         thread::sleep(Duration::from_millis(2));
     }
@@ -126,14 +126,14 @@ fn wait_until(
 
 // === impl Ended ===
 
-impl Ended {
-    /// Whether it ended as it should.
+impl ProcessOutput {
+    /// Returns whether the exit code is 0.
     pub fn is_success(&self) -> bool {
         self.code == Some(0)
     }
 
-    /// All that it said.
-    pub fn said(&self) -> String {
+    /// Returns standard output and standard error.
+    pub fn output(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
 }
@@ -141,28 +141,29 @@ impl Ended {
 // === impl Process ===
 
 impl Process {
-    /// Starts it, and keeps all that it says.
+    /// Starts a process whose log contains all its output.
     pub fn start(name: impl Into<String>, mut command: Command) -> Result<Self> {
         let (log, output) = Log::open()?;
         command.stdout(output.try_clone()?).stderr(output);
         Self::spawn(name.into(), command, log)
     }
 
-    /// Starts it, and keeps what it writes to stderr. Its stdout is what the command says.
-    pub fn start_printing(name: impl Into<String>, mut command: Command) -> Result<Self> {
+    /// Starts a process whose log contains its standard error. The command determines its standard output.
+    pub fn start_with_stderr_log(name: impl Into<String>, mut command: Command) -> Result<Self> {
         let (log, output) = Log::open()?;
         command.stderr(output);
         Self::spawn(name.into(), command, log)
     }
 
-    /// Starts it with the output that the command has. Its log stays empty.
-    pub fn start_unheard(name: impl Into<String>, command: Command) -> Result<Self> {
+    /// Starts a process with an empty log. The command determines all output.
+    pub fn start_without_log(name: impl Into<String>, command: Command) -> Result<Self> {
         let (log, _) = Log::open()?;
         Self::spawn(name.into(), command, log)
     }
 
-    /// Starts it with pipes to its stdin and from its stdout, for [`Self::pipes`]; keeps what it writes to stderr.
-    pub fn converse(name: impl Into<String>, mut command: Command) -> Result<Self> {
+    /// Starts a process with pipes for its standard input and output, see [`Self::pipes`]. Its log contains its
+    /// standard error.
+    pub fn start_with_pipes(name: impl Into<String>, mut command: Command) -> Result<Self> {
         let (log, output) = Log::open()?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(output);
@@ -180,79 +181,80 @@ impl Process {
             child: child.with_context(|| format!("starting {name}: {command:?}"))?,
             name,
             log,
-            farewell: Farewell::Kill,
+            stop_signal: StopSignal::Kill,
         })
     }
 
-    /// Has it end its own children when it is dropped.
+    /// Makes the drop send SIGTERM, so that the process ends its own children.
     #[must_use]
     pub fn with_children(mut self) -> Self {
-        self.farewell = Farewell::Terminate;
+        self.stop_signal = StopSignal::Terminate;
         self
     }
 
-    /// Both pipes of a process that converses, once.
+    /// Returns both pipes of a process from [`Self::start_with_pipes`]. Can be called once.
     pub fn pipes(&mut self) -> (ChildStdin, ChildStdout) {
         let pipes = (self.child.stdin.take(), self.child.stdout.take());
         (pipes.0.unwrap(), pipes.1.unwrap())
     }
 
-    /// The number of the process.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has said so far.
+    /// Returns the log.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The end of its log, for a failure.
-    pub fn last_words(&self) -> String {
-        format!("the end of the log of {}:\n{}", self.name, self.log.end())
+    /// Returns the last lines of the log, for an error message.
+    pub fn log_tail(&self) -> String {
+        format!("last log lines of {}:\n{}", self.name, self.log.tail())
     }
 
-    /// Fails with the end of the log if the process has ended on its own.
+    /// If the process has ended, fails with the last lines of its log.
     pub fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
             Some(status) => bail!(
-                "{} ended by itself with {status}; {}",
+                "{} ended unexpectedly with {status}; {}",
                 self.name,
-                self.last_words()
+                self.log_tail()
             ),
         }
     }
 
-    /// Whether it has ended by now.
+    /// Returns whether the process has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits for something. Fails at once if the process ends, and with the end of its log if nothing comes for a long time.
+    /// Repeats an attempt until it returns a value. Fails if the process ends or after [`TIMEOUT`].
     pub fn wait_for<T>(
         &mut self,
         what: &str,
         mut attempt: impl FnMut(&Log) -> Option<T>,
     ) -> Result<T> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(value) = attempt(&self.log) {
                 return Ok(value);
             }
-            self.check().with_context(|| format!("awaiting {what}"))?;
+            self.check()
+                .with_context(|| format!("waiting for {what}"))?;
             ensure!(
                 Instant::now() < deadline,
-                "{}: no {what} within {PATIENCE:?}; {}",
+                "{}: no {what} within {TIMEOUT:?}; {}",
                 self.name,
-                self.last_words()
+                self.log_tail()
             );
-            // Short: some callers measure.
+            // Short, because some callers measure the waiting time.
             thread::sleep(Duration::from_millis(2));
         }
     }
 
-    /// Sends a signal: `TERM`, `INT`, `STOP`. `Child` itself knows only SIGKILL.
+    /// Sends a signal: `TERM`, `INT`, `STOP`. `Child` supports only SIGKILL.
     pub fn signal(&self, name: &str) -> Result<()> {
         let kill = format!("kill -{name} {}", self.id());
         let status = Command::new("sh").args(["-c", &kill]).status()?;
@@ -260,35 +262,35 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for its end, twice as patiently as for anything else.
+    /// Waits for the end of the process, for at most twice the usual timeout.
     pub fn end(&mut self) -> Result<ExitStatus> {
-        let deadline = Instant::now() + 2 * PATIENCE;
+        let deadline = Instant::now() + 2 * TIMEOUT;
         wait_until(&mut self.child, deadline, || self.name.clone())
     }
 
-    /// Ends the process at once, without a chance to say goodbye.
+    /// Kills the process with SIGKILL.
     pub fn kill(&mut self) {
-        // Both fail only if it has ended already.
+        // Both calls fail only if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// A line of `/proc/PID/status` in KiB: `VmRSS`, `VmHWM`.
+    /// Returns a value of `/proc/PID/status` in KiB: `VmRSS`, `VmHWM`.
     pub fn memory(&self, line: &str) -> Result<u64> {
         let status = fs::read_to_string(self.proc("status"))?;
         let value = status.lines().find_map(|text| {
             let rest = text.strip_prefix(line)?.strip_prefix(':')?;
             rest.trim().strip_suffix(" kB")?.parse().ok()
         });
-        value.with_context(|| format!("{} has no {line}; {}", self.name, self.last_words()))
+        value.with_context(|| format!("{} has no {line}; {}", self.name, self.log_tail()))
     }
 
-    /// How many descriptors it has open.
+    /// Returns the number of open file descriptors.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(self.proc("fd")).unwrap().count()
     }
 
-    /// A file of `/proc/PID`.
+    /// Returns the path of a file in `/proc/PID`.
     pub fn proc(&self, file: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/{file}", self.id()))
     }
@@ -297,10 +299,10 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("{}", self.last_words());
+            eprintln!("{}", self.log_tail());
         }
         let deadline = Instant::now() + Duration::from_secs(10);
-        if self.farewell == Farewell::Terminate && self.signal("TERM").is_ok() {
+        if self.stop_signal == StopSignal::Terminate && self.signal("TERM").is_ok() {
             while Instant::now() < deadline {
                 if let Ok(Some(_)) = self.child.try_wait() {
                     return;

@@ -1,17 +1,17 @@
-//! Queries, written as people write them: `db.prod.global. A +edns +do`, or octet by octet.
+//! Builds queries from a text such as `db.prod.global. A +edns +do`, or octet by octet.
 //!
-//! A question is `NAME [CLASS] TYPE` and any number of marks, which are dig's where dig has one:
+//! The text is `NAME [CLASS] TYPE` and any number of options. An option that dig also has is spelled like dig's:
 //!
-//! | mark | what the query has |
+//! | option | effect on the query |
 //! |---|---|
-//! | `+rd` `+ad` `+cd` `+z` `+aa` `+tc` `+ra` | that bit of the header (none is set otherwise) |
-//! | `+opcode=N` | another opcode than QUERY |
-//! | `+edns` `+edns=V` | an OPT record, of EDNS version 0 or V, that takes 1232 octets |
-//! | `+bufsize=N` | an OPT record that takes N octets |
-//! | `+do` `+ednsflags=0xN` | an OPT record with the DO bit, with these flags |
-//! | `+nsid` `+keepalive` `+cookie=HEX` `+ednsopt=CODE[:HEX]` | an OPT record with that option |
+//! | `+rd` `+ad` `+cd` `+z` `+aa` `+tc` `+ra` | sets a bit of the header; by default, none is set |
+//! | `+opcode=N` | sets an opcode other than QUERY |
+//! | `+edns` `+edns=V` | adds an OPT record of EDNS version 0 or V with a payload size of 1232 octets |
+//! | `+bufsize=N` | adds an OPT record with a payload size of N octets |
+//! | `+do` `+ednsflags=0xN` | adds an OPT record with the DO bit or with these flags |
+//! | `+nsid` `+keepalive` `+cookie=HEX` `+ednsopt=CODE[:HEX]` | adds an OPT record with an EDNS option |
 //!
-//! Octets are written as hexadecimal digits, `'text'` and `<a.domain.name.>`; blanks and `|` separate.
+//! The syntax of octets is: hexadecimal digits, `'text'` and `<a.domain.name.>`, separated by blanks and `|`.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -22,10 +22,10 @@ use crate::wire::frame;
 #[derive(Clone, Debug)]
 pub struct Packet(pub Vec<u8>);
 
-/// A query as it is put together, for who needs one that no text says.
+/// The fields of a query, for queries that the text syntax does not cover.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// The header's flags, opcode included.
+    /// The header's flags, including the opcode.
     pub bits: u16,
     /// The labels of the name.
     pub labels: Vec<Vec<u8>>,
@@ -37,22 +37,22 @@ pub struct Parts {
     pub edns: Option<Edns>,
 }
 
-/// What a client says by EDNS.
+/// An OPT record.
 #[derive(Clone, Debug)]
 pub struct Edns {
-    /// Octets that it takes over UDP.
+    /// The client's UDP payload size.
     pub payload: u16,
-    /// The higher bits of a response code, of which a query has none.
+    /// The extended bits of the response code, which are zero in a query.
     pub rcode: u8,
     /// The version.
     pub version: u8,
-    /// DO, and bits without a meaning.
+    /// The DO bit and unassigned bits.
     pub flags: u16,
-    /// Codes and values.
+    /// Codes and values of the options.
     pub options: Vec<(u16, Vec<u8>)>,
 }
 
-/// Builds a query.
+/// Builds a query from a text.
 pub fn query(text: &str) -> Packet {
     let words = text
         .split(' ')
@@ -61,12 +61,12 @@ pub fn query(text: &str) -> Packet {
     let (name, class, rtype) = match words[..] {
         [name, rtype] => (name, 1, rtype),
         [name, class, rtype] => (name, class_number(class), rtype),
-        _ => panic!("'{text}' is no question"),
+        _ => panic!("'{text}' is not NAME [CLASS] TYPE"),
     };
     let (mut bits, mut edns) = (0_u16, None);
-    for mark in text.split(' ').filter_map(|word| word.strip_prefix('+')) {
-        let (mark, value) = mark.split_once('=').unwrap_or((mark, ""));
-        let bit = match mark {
+    for option in text.split(' ').filter_map(|word| word.strip_prefix('+')) {
+        let (option, value) = option.split_once('=').unwrap_or((option, ""));
+        let bit = match option {
             "aa" => 0x0400,
             "tc" => 0x0200,
             "rd" => 0x0100,
@@ -76,7 +76,7 @@ pub fn query(text: &str) -> Packet {
             "cd" => 0x0010,
             "opcode" => value.parse::<u16>().unwrap() << 11,
             _ => {
-                edns.get_or_insert_with(Edns::plain).mark(mark, value);
+                edns.get_or_insert_with(Edns::plain).apply(option, value);
                 0
             }
         };
@@ -93,7 +93,7 @@ pub fn query(text: &str) -> Packet {
     parts.packet(IDENTIFIER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Builds any octets.
+/// Builds a packet from octets.
 pub fn octets(text: &str) -> Packet {
     let mut packet = Vec::new();
     let mut rest = text.trim_start();
@@ -115,13 +115,13 @@ pub fn octets(text: &str) -> Packet {
     Packet(packet)
 }
 
-/// Writes a name in wire format; `\DDD` is an octet, and `\X` that character (RFC 1035 section 5.1). The last dot may be
-/// left out.
+/// Encodes a name in wire format. `\DDD` is an octet and `\X` a literal character (RFC 1035 section 5.1). The final dot
+/// is optional.
 pub fn wire_name(text: &str) -> Vec<u8> {
     wire(&labels(text))
 }
 
-/// Writes labels in wire format.
+/// Encodes labels in wire format.
 pub fn wire(labels: &[Vec<u8>]) -> Vec<u8> {
     let mut wire = Vec::new();
     for label in labels {
@@ -157,7 +157,7 @@ fn labels(text: &str) -> Vec<Vec<u8>> {
     labels
 }
 
-/// Octets in hexadecimal.
+/// Formats octets in hexadecimal.
 pub fn hex(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
@@ -165,7 +165,7 @@ pub fn hex(octets: &[u8]) -> String {
 fn unhex(text: &str) -> Vec<u8> {
     assert!(
         text.len().is_multiple_of(2),
-        "'{text}' has half an octet too much"
+        "'{text}' has an odd number of hexadecimal digits"
     );
     let octet = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
     (0..text.len()).step_by(2).map(octet).collect()
@@ -174,12 +174,12 @@ fn unhex(text: &str) -> Vec<u8> {
 // === impl Packet ===
 
 impl Packet {
-    /// The identifier.
+    /// Returns the ID.
     pub fn id(&self) -> u16 {
         self.number(0)
     }
 
-    /// The header's flags, opcode included.
+    /// Returns the header's flags, including the opcode.
     pub fn bits(&self) -> u16 {
         self.number(2)
     }
@@ -189,7 +189,7 @@ impl Packet {
         two.map_or(0, |two| u16::from_be_bytes([two[0], two[1]]))
     }
 
-    /// The same query with another identifier.
+    /// Returns the same query with another ID.
     #[must_use]
     pub fn with_id(&self, id: u16) -> Self {
         let mut octets = self.0.clone();
@@ -197,7 +197,7 @@ impl Packet {
         Self(octets)
     }
 
-    /// Behind its length, as over TCP.
+    /// Returns the packet with a length prefix, as over TCP.
     pub fn framed(&self) -> Vec<u8> {
         frame(&self.0)
     }
@@ -206,7 +206,7 @@ impl Packet {
 // === impl Parts ===
 
 impl Parts {
-    /// The query with an identifier.
+    /// Builds the query with an ID.
     pub fn packet(&self, id: u16) -> Packet {
         let counts = [1, 0, 0, u16::from(self.edns.is_some())];
         let header = [id, self.bits].into_iter().chain(counts);
@@ -222,7 +222,7 @@ impl Parts {
 // === impl Edns ===
 
 impl Edns {
-    /// Version 0, 1232 octets, and nothing else.
+    /// Returns an OPT record of version 0 with a payload size of 1232 octets.
     fn plain() -> Self {
         Self {
             payload: 1232,
@@ -233,8 +233,8 @@ impl Edns {
         }
     }
 
-    fn mark(&mut self, mark: &str, value: &str) {
-        match mark {
+    fn apply(&mut self, option: &str, value: &str) {
+        match option {
             "edns" if value.is_empty() => {}
             "edns" => self.version = value.parse().unwrap(),
             "bufsize" => self.payload = value.parse().unwrap(),
@@ -249,7 +249,7 @@ impl Edns {
                 let (code, value) = value.split_once(':').unwrap_or((value, ""));
                 self.options.push((code.parse().unwrap(), unhex(value)));
             }
-            other => panic!("there is no mark '+{other}'"),
+            other => panic!("unknown option '+{other}'"),
         }
     }
 

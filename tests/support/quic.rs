@@ -1,4 +1,4 @@
-//! A client of DNS over QUIC, which can do what none should.
+//! A client of DNS over QUIC. It can also violate the protocol.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,11 +10,11 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::tls::Client;
-use crate::wait::PATIENCE;
+use crate::wait::TIMEOUT;
 use crate::wire::frame;
 
-/// Octets of a stream that are read at most: a message with its length, and a little more that should not be there.
-const MOST: usize = 65_600;
+/// Maximum number of octets to read from a stream. It exceeds the largest message, so that surplus octets are detected.
+const MAX_READ: usize = 65_600;
 
 /// A QUIC connection.
 pub struct Quic {
@@ -23,27 +23,27 @@ pub struct Quic {
     connection: Connection,
 }
 
-/// A stream of one query.
+/// A bidirectional stream for one query.
 pub struct Exchange {
-    /// Towards the server.
+    /// The direction to the server.
     pub send: SendStream,
-    /// From the server.
+    /// The direction from the server.
     pub receive: RecvStream,
 }
 
 impl Quic {
-    /// Connects with what the client offers.
+    /// Connects from loopback.
     pub fn connect(client: &Client, server: SocketAddr) -> Result<Self, ConnectionError> {
         Self::connect_from(client, Ipv4Addr::LOCALHOST.into(), server)
     }
 
-    /// Connects from an address of its own.
+    /// Connects from a given local address.
     pub fn connect_from(
         client: &Client,
         own: IpAddr,
         server: SocketAddr,
     ) -> Result<Self, ConnectionError> {
-        // One thread, which answers what the server asks while nobody here waits.
+        // The thread keeps the connection alive while the test does not wait for it.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -54,7 +54,7 @@ impl Quic {
             let mut endpoint = Endpoint::client((own, 0).into()).unwrap();
             endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(config)));
             let connection = endpoint.connect(server, "localhost").unwrap();
-            let connection = patiently(connection).await?;
+            let connection = with_timeout(connection).await?;
             Ok::<_, ConnectionError>((endpoint, connection))
         };
         let (endpoint, connection) = runtime.block_on(connecting)?;
@@ -65,13 +65,13 @@ impl Quic {
         })
     }
 
-    /// Asks over a stream of its own; returns the reply.
+    /// Sends a query over a new stream and returns the reply.
     pub fn ask(&self, packet: &[u8]) -> io::Result<Vec<u8>> {
         let mut all = self.ask_all(&[packet.to_vec()]);
         all.remove(0)
     }
 
-    /// Asks all at once, each over a stream of its own.
+    /// Sends all queries concurrently, each over a new stream.
     pub fn ask_all(&self, packets: &[Vec<u8>]) -> Vec<io::Result<Vec<u8>>> {
         let mut open = Vec::new();
         for packet in packets {
@@ -94,16 +94,18 @@ impl Quic {
         replies.collect()
     }
 
-    /// Opens a stream.
+    /// Opens a bidirectional stream.
     pub fn open(&self) -> Result<Exchange, ConnectionError> {
-        let opened = self.runtime.block_on(patiently(self.connection.open_bi()));
+        let opened = self
+            .runtime
+            .block_on(with_timeout(self.connection.open_bi()));
         opened.map(|(send, receive)| Exchange { send, receive })
     }
 
-    /// Writes octets to a stream, and its end.
+    /// Writes octets to a stream. If `is_last`, also ends it.
     pub fn write(&self, exchange: &mut Exchange, octets: &[u8], is_last: bool) -> io::Result<()> {
         self.runtime.block_on(async {
-            patiently(exchange.send.write_all(octets)).await?;
+            with_timeout(exchange.send.write_all(octets)).await?;
             if is_last {
                 exchange.send.finish().map_err(io::Error::other)?;
             }
@@ -113,14 +115,14 @@ impl Quic {
 
     /// Reads a stream to its end.
     pub fn read(&self, mut exchange: Exchange) -> Result<Vec<u8>, ReadToEndError> {
-        let reading = exchange.receive.read_to_end(MOST);
-        self.runtime.block_on(patiently(reading))
+        let reading = exchange.receive.read_to_end(MAX_READ);
+        self.runtime.block_on(with_timeout(reading))
     }
 
-    /// Opens a stream in one direction, as no client of DNS does.
+    /// Opens a unidirectional stream, which DNS over QUIC does not use.
     pub fn open_uni(&self) -> Option<SendStream> {
         let opening = self.connection.open_uni();
-        // A server that allows none never says so.
+        // A server that allows no such stream sends no error.
         let wait = std::time::Duration::from_millis(200);
         let opened = self
             .runtime
@@ -129,18 +131,19 @@ impl Quic {
     }
 
     /// Waits until the server closes the connection.
-    pub fn closed(&self) -> ConnectionError {
-        self.runtime.block_on(patiently(self.connection.closed()))
+    pub fn wait_for_close(&self) -> ConnectionError {
+        self.runtime
+            .block_on(with_timeout(self.connection.closed()))
     }
 
-    /// Whether it has been closed by now.
+    /// Returns whether the connection is closed.
     pub fn is_closed(&self) -> bool {
         self.connection.close_reason().is_some()
     }
 }
 
-async fn patiently<T>(future: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, future)
+async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
+    timeout(TIMEOUT, future)
         .await
-        .expect("the server to answer in time")
+        .expect("the server must answer in time")
 }

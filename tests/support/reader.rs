@@ -1,4 +1,4 @@
-//! What messages are made of, octet by octet.
+//! Reader of the elements of DNS messages: numbers, names, record data, options.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use crate::query::hex;
 use crate::reply::rtype::{A, AAAA, NS, PTR, SOA, SRV, TXT};
 
-/// What was read, or why it cannot be.
+/// A parsed value, or the reason why it is malformed.
 pub(crate) type Result<T> = std::result::Result<T, String>;
 
-/// A message that is read from its start to its end.
+/// A cursor over a message.
 pub(crate) struct Reader<'o> {
     octets: &'o [u8],
     at: usize,
@@ -20,18 +20,18 @@ impl<'o> Reader<'o> {
         Self { octets, at: 0 }
     }
 
-    /// Fails unless everything is read.
+    /// Fails if octets are left.
     pub(crate) fn end(&self) -> Result<()> {
         match self.octets.len() - self.at {
             0 => Ok(()),
-            over => Err(format!("{over} octets after the last record")),
+            rest => Err(format!("{rest} octets after the last record")),
         }
     }
 
     fn take(&mut self, length: usize) -> Result<&'o [u8]> {
         let taken = self.octets.get(self.at..self.at + length);
         let taken =
-            taken.ok_or_else(|| format!("it ends within {length} octets at {}", self.at))?;
+            taken.ok_or_else(|| format!("message ends within {length} octets at {}", self.at))?;
         self.at += length;
         Ok(taken)
     }
@@ -49,33 +49,36 @@ impl<'o> Reader<'o> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// A name, in the case in which it was written; pointers lead backwards.
+    /// Reads a name and keeps its case. Fails if a pointer leads forward.
     pub(crate) fn name(&mut self) -> Result<String> {
         let (mut text, mut at, mut end) = (String::new(), self.at, None);
         let mut length_of_name = 1;
         loop {
-            let length = *self.octets.get(at).ok_or("it ends within a name")?;
+            let length = *self.octets.get(at).ok_or("message ends within a name")?;
             match length {
                 0 => break,
                 0xc0.. => {
-                    let low = *self.octets.get(at + 1).ok_or("it ends within a pointer")?;
+                    let low = *self
+                        .octets
+                        .get(at + 1)
+                        .ok_or("message ends within a pointer")?;
                     let to = usize::from(length & 0x3f) << 8 | usize::from(low);
                     if to >= at {
-                        return Err(format!("a pointer at {at} leads forward, to {to}"));
+                        return Err(format!("pointer at {at} leads forward to {to}"));
                     }
                     end.get_or_insert(at + 2);
                     at = to;
                 }
                 1..=63 => {
                     let label = self.octets.get(at + 1..at + 1 + usize::from(length));
-                    write_label(&mut text, label.ok_or("it ends within a label")?);
+                    write_label(&mut text, label.ok_or("message ends within a label")?);
                     length_of_name += 1 + usize::from(length);
                     at += 1 + usize::from(length);
                 }
-                _ => return Err(format!("a label of type {length:#x} at {at}")),
+                _ => return Err(format!("label of type {length:#x} at {at}")),
             }
             if length_of_name > 255 {
-                return Err("a name of more than 255 octets".into());
+                return Err("name of more than 255 octets".into());
             }
         }
         self.at = end.unwrap_or(at + 1);
@@ -85,7 +88,7 @@ impl<'o> Reader<'o> {
         Ok(text)
     }
 
-    /// The data of a record behind their length.
+    /// Reads RDATA with its length prefix.
     pub(crate) fn data(&mut self, rtype: u16) -> Result<String> {
         let length = usize::from(self.number()?);
         let end = self.at + length;
@@ -114,17 +117,17 @@ impl<'o> Reader<'o> {
                 strings.join(" ")
             }
             (A | AAAA | SRV | SOA | TXT, _) => {
-                return Err(format!("{length} octets of data of type {rtype}"));
+                return Err(format!("{length} octets of RDATA for type {rtype}"));
             }
             _ => hex(self.take(length)?),
         };
         match self.at == end {
             true => Ok(data),
-            false => Err(format!("the data of type {rtype} do not end at {end}")),
+            false => Err(format!("RDATA of type {rtype} does not end at {end}")),
         }
     }
 
-    /// The options of an OPT record behind their length.
+    /// Reads the options of an OPT record with their length prefix.
     pub(crate) fn options(&mut self) -> Result<Vec<(u16, Vec<u8>)>> {
         let length = usize::from(self.number()?);
         let end = self.at + length;
@@ -135,12 +138,12 @@ impl<'o> Reader<'o> {
         }
         match self.at == end {
             true => Ok(options),
-            false => Err(format!("the options do not end at {end}")),
+            false => Err(format!("options do not end at {end}")),
         }
     }
 }
 
-/// Adds a label and a dot; what is no ordinary character is `\DDD` (RFC 1035 section 5.1).
+/// Appends a label and a dot. Escapes other than printable characters as `\DDD` (RFC 1035 section 5.1).
 fn write_label(text: &mut String, label: &[u8]) {
     for octet in label {
         match octet {

@@ -1,4 +1,4 @@
-//! What a real mirror controller wrote, event by event (`tests/fixtures/recordings`).
+//! Recorded watch events of a real mirror controller (`tests/fixtures/recordings`).
 
 use std::fs;
 
@@ -7,25 +7,25 @@ use serde_json::Value;
 
 use crate::repository::repository;
 
-/// State at the start, then what happened.
+/// The initial objects and the events after them.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// In the order in which the API server listed it: Services, Endpoints, EndpointSlices.
+    /// The initial objects in the order of the API server's lists: Services, Endpoints, EndpointSlices.
     pub state: Vec<Event>,
-    /// What happened then.
+    /// The events after the initial lists.
     pub events: Vec<Event>,
 }
 
 /// One line of a recording.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// What was done to the object.
+    /// The type of the event.
     pub action: Action,
-    /// The object, as it was then.
+    /// The object at the time of the event.
     pub object: Value,
 }
 
-/// What is done to objects.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Created.
@@ -41,18 +41,18 @@ const FOLDER: &str = "tests/fixtures/recordings";
 // === impl Recording ===
 
 impl Recording {
-    /// The names of all recordings, which begin with their numbers.
+    /// Returns the names of all recordings. Each name starts with a number.
     pub fn names() -> Vec<String> {
         let files = fs::read_dir(repository(FOLDER)).unwrap();
         let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         let names = files.filter_map(|file| Some(file.strip_suffix(".jsonl")?.to_owned()));
         let mut names: Vec<String> = names.collect();
         names.sort();
-        assert_eq!(names.len(), 17, "recordings are missing");
+        assert_eq!(names.len(), 17, "number of recordings");
         names
     }
 
-    /// Reads everything, with the objects as recorded.
+    /// Reads all events without changing the objects.
     pub fn read(name: &str) -> Result<Self> {
         let path = repository(FOLDER).join(format!("{name}.jsonl"));
         let text =
@@ -61,18 +61,18 @@ impl Recording {
             state: Vec::new(),
             events: Vec::new(),
         };
-        let mut synced = false;
+        let mut is_synced = false;
         for line in text.lines() {
             let line: Value = serde_json::from_str(line)?;
             if line["synced"] == true {
-                synced = true;
+                is_synced = true;
                 continue;
             }
             let event = Event {
                 action: Action::read(&line["type"])?,
                 object: line["object"].clone(),
             };
-            if synced {
+            if is_synced {
                 recording.events.push(event)
             } else {
                 recording.state.push(event)
@@ -81,15 +81,15 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Reads what the mirror controller itself wrote: its Services and Endpoints, ready to be written again. Slices
-    /// are left to Kubernetes, and so are the objects of local services.
-    pub fn read_writes(name: &str) -> Result<Self> {
+    /// Reads only the Services and Endpoints of the mirror controller, in a form that can be written to an API server.
+    /// Omits slices, which Kubernetes creates, and the objects of local services.
+    pub fn read_mirror_writes(name: &str) -> Result<Self> {
         let recording = Self::read(name)?;
         let writes = |events: Vec<Event>| {
             events
                 .into_iter()
-                .filter(Event::is_a_mirror_write)
-                .map(Event::clean)
+                .filter(Event::is_mirror_write)
+                .map(Event::without_server_fields)
                 .collect()
         };
         Ok(Self {
@@ -98,9 +98,9 @@ impl Recording {
         })
     }
 
-    /// The writes that make the mirrors of one cluster out of nothing, in the order of the mirror controller: the
-    /// headless mirror, then Service and Endpoints of each endpoint mirror, last the Endpoints of the headless mirror.
-    pub fn link(&self, cluster: &str) -> Vec<Event> {
+    /// Returns the writes that create the mirrors of one cluster, in the order of the mirror controller: the headless
+    /// mirror, then Service and Endpoints of each endpoint mirror, last the Endpoints of the headless mirror.
+    pub fn writes_of_link(&self, cluster: &str) -> Vec<Event> {
         let of_cluster = |event: &&Event| {
             event.object["metadata"]["labels"]["mirror.linkerd.io/cluster-name"] == cluster
         };
@@ -126,49 +126,49 @@ impl Recording {
 // === impl Event ===
 
 impl Event {
-    /// The kind of the object.
+    /// Returns the kind of the object.
     pub fn kind(&self) -> &str {
         self.object["kind"].as_str().unwrap_or_default()
     }
 
-    /// The namespace of the object.
+    /// Returns the namespace of the object.
     pub fn namespace(&self) -> &str {
         self.object["metadata"]["namespace"]
             .as_str()
             .unwrap_or_default()
     }
 
-    /// The name of the object.
+    /// Returns the name of the object.
     pub fn name(&self) -> &str {
         self.object["metadata"]["name"].as_str().unwrap_or_default()
     }
 
-    /// `ADDED Service nginx-set-4-east`, as the scenarios name it.
+    /// Returns the title of the event in the table of expectations: `ADDED Service nginx-set-4-east`.
     pub fn title(&self) -> String {
         format!("{} {} {}", self.action.word(), self.kind(), self.name())
     }
 
-    /// The same object, deleted.
-    pub fn undone(&self) -> Self {
+    /// Returns the deletion of the same object.
+    pub fn as_deletion(&self) -> Self {
         Self {
             action: Action::Deleted,
             object: self.object.clone(),
         }
     }
 
-    /// Name of the headless mirror that an endpoint mirror belongs to.
+    /// Returns the name of the headless mirror of an endpoint mirror.
     fn parent(&self) -> Option<&str> {
         self.object["metadata"]["labels"]["mirror.linkerd.io/headless-mirror-svc-name"].as_str()
     }
 
-    fn is_a_mirror_write(&self) -> bool {
+    fn is_mirror_write(&self) -> bool {
         let mirrored =
             self.object["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] == "true";
         mirrored && matches!(self.kind(), "Service" | "Endpoints")
     }
 
-    /// Without what an API server adds on its own.
-    fn clean(mut self) -> Self {
+    /// Removes the fields that an API server sets.
+    fn without_server_fields(mut self) -> Self {
         if let Some(metadata) = self.object["metadata"].as_object_mut() {
             for field in [
                 "resourceVersion",
@@ -195,11 +195,11 @@ impl Action {
             Some("ADDED") => Ok(Self::Added),
             Some("MODIFIED") => Ok(Self::Modified),
             Some("DELETED") => Ok(Self::Deleted),
-            _ => bail!("a recording says {word}, which is no watch event"),
+            _ => bail!("unknown type of watch event in a recording: {word}"),
         }
     }
 
-    /// As the API server tells it: `ADDED`.
+    /// Returns the type in the syntax of the API server: `ADDED`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Added => "ADDED",

@@ -1,7 +1,7 @@
-//! Replies, read strictly, to their last octet, by code that shares nothing with the server's. hickory-proto reads each of
-//! them, too, and must read the same.
+//! Strict parser of replies. It shares no code with the server. hickory-proto also parses each reply, and both results
+//! must be equal.
 
-mod foreign;
+mod hickory;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,13 +10,13 @@ use crate::codes::{class_name, rcode_name, type_name};
 use crate::query::hex;
 use crate::reader::{Reader, Result};
 
-/// The types of which [`Record::data`] is as in a zone file.
+/// Record types, and the query type ANY. The parser knows the RDATA of most of them.
 pub mod rtype {
     /// An IPv4 address.
     pub const A: u16 = 1;
     /// A name server.
     pub const NS: u16 = 2;
-    /// The start of a zone.
+    /// The start of authority of a zone.
     pub const SOA: u16 = 6;
     /// A pointer.
     pub const PTR: u16 = 12;
@@ -28,23 +28,23 @@ pub mod rtype {
     pub const SRV: u16 = 33;
     /// EDNS.
     pub const OPT: u16 = 41;
-    /// All of them.
+    /// All types.
     pub const ANY: u16 = 255;
 }
 
-/// A message, read.
+/// A parsed message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The identifier.
+    /// The ID.
     pub id: u16,
-    /// The second word of the header, without operation and response code.
+    /// The second word of the header without opcode and response code.
     pub bits: u16,
-    /// The operation.
+    /// The opcode.
     pub opcode: u8,
-    /// The response code, with the higher bits of the OPT record.
+    /// The response code, including the extended bits of the OPT record.
     pub rcode: u16,
-    /// What was asked, as it was written.
-    pub questions: Vec<Asked>,
+    /// The question section. Names keep their case.
+    pub questions: Vec<Question>,
     /// The answer section.
     pub answers: Vec<Record>,
     /// The authority section.
@@ -53,14 +53,14 @@ pub struct Reply {
     pub additional: Vec<Record>,
     /// The OPT record.
     pub opt: Option<Opt>,
-    /// Octets of the message.
+    /// Size of the message.
     pub octets: usize,
 }
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// With a final dot.
+pub struct Question {
+    /// The name with a final dot.
     pub name: String,
     /// The type.
     pub rtype: u16,
@@ -71,7 +71,7 @@ pub struct Asked {
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Record {
-    /// With a final dot.
+    /// The owner name with a final dot.
     pub owner: String,
     /// The type.
     pub rtype: u16,
@@ -79,36 +79,36 @@ pub struct Record {
     pub class: u16,
     /// The TTL.
     pub ttl: u32,
-    /// As in a zone file for the types that we serve, hexadecimal for others.
+    /// RDATA in zone file syntax for the types that the server serves, in hexadecimal for others.
     pub data: String,
 }
 
-/// What an OPT record says.
+/// An OPT record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opt {
     /// The version of EDNS.
     pub version: u8,
-    /// Octets that are taken over UDP.
+    /// UDP payload size.
     pub payload: u16,
-    /// DO, and bits that nobody has given a meaning.
+    /// The DO bit and unassigned bits.
     pub flags: u16,
-    /// Codes and values.
+    /// Codes and values of the options.
     pub options: Vec<(u16, Vec<u8>)>,
 }
 
 // === impl Reply ===
 
 impl Reply {
-    /// Reads a message that ends where its last record does.
+    /// Parses a message. Fails if octets follow the last record.
     pub fn read(octets: &[u8]) -> Result<Self> {
         let (read, reader) = Self::read_start(octets)?;
         reader.end()?;
-        foreign::check_same(octets, &read)?;
+        hickory::check_same(octets, &read)?;
         Ok(read)
     }
 
-    /// Reads what begins with a message: hickory-server leaves octets of what it has cut behind the rest.
-    pub fn read_cut(octets: &[u8]) -> Result<Self> {
+    /// Parses a message and ignores octets after it: a truncated reply of hickory-server has surplus octets.
+    pub fn read_prefix(octets: &[u8]) -> Result<Self> {
         Ok(Self::read_start(octets)?.0)
     }
 
@@ -117,7 +117,7 @@ impl Reply {
         let (id, word) = (reader.number()?, reader.number()?);
         let counts: Vec<u16> = (0..4).map(|_| reader.number()).collect::<Result<_>>()?;
         let questions = (0..counts[0]).map(|_| {
-            Ok(Asked {
+            Ok(Question {
                 name: reader.name()?,
                 rtype: reader.number()?,
                 class: reader.number()?,
@@ -132,7 +132,7 @@ impl Reply {
                 let ttl = reader.long()?;
                 if rtype == rtype::OPT {
                     if opt.is_some() || owner != "." {
-                        return Err("a second OPT record, or one that is not at the root".into());
+                        return Err("second OPT record, or an OPT record not at the root".into());
                     }
                     let [high, version, flags @ ..] = ttl.to_be_bytes();
                     rcode |= u16::from(high) << 4;
@@ -169,7 +169,7 @@ impl Reply {
         Ok((read, reader))
     }
 
-    /// The same without what differs between replies to one question: the identifier and the size.
+    /// Returns the reply without the ID and the size, which differ between replies to one question.
     #[must_use]
     pub fn content(self) -> Self {
         Self {
@@ -179,7 +179,7 @@ impl Reply {
         }
     }
 
-    /// The same with names in lower case.
+    /// Returns the reply with names in lower case.
     #[must_use]
     pub fn in_lower_case(&self) -> Self {
         let lower = |records: &[Record]| records.iter().map(Record::in_lower_case).collect();
@@ -191,17 +191,17 @@ impl Reply {
         }
     }
 
-    /// Whether records are missing: TC.
+    /// Returns whether the TC bit is set.
     pub fn is_truncated(&self) -> bool {
         self.bits & 0x0200 != 0
     }
 
-    /// Whether the server is one of the zone: AA.
+    /// Returns whether the AA bit is set.
     pub fn is_authoritative(&self) -> bool {
         self.bits & 0x0400 != 0
     }
 
-    /// Bits that are set, in the order of the header: `qr aa tc rd ra z ad cd`.
+    /// Returns the names of the set bits in the order of the header: `qr aa tc rd ra z ad cd`.
     pub fn flags(&self) -> String {
         let names = ["qr", "aa", "tc", "rd", "ra", "z", "ad", "cd"];
         let masks = [
@@ -213,38 +213,38 @@ impl Reply {
         set.join(" ")
     }
 
-    /// The name of the response code: `NOERROR`, `NXDOMAIN`.
+    /// Returns the mnemonic of the response code: `NOERROR`, `NXDOMAIN`.
     pub fn status(&self) -> String {
         rcode_name(self.rcode)
     }
 
-    /// The first EDNS option with this code, in hexadecimal.
+    /// Returns the first EDNS option with this code in hexadecimal.
     pub fn option(&self, code: u16) -> Option<String> {
         let mut options = self.opt.iter().flat_map(|opt| &opt.options);
-        let found = options.find(|(own, _)| *own == code);
-        found.map(|(_, value)| hex(value))
+        let option = options.find(|(own, _)| *own == code);
+        option.map(|(_, value)| hex(value))
     }
 
-    /// The extended error (RFC 8914).
+    /// Returns the code of the extended DNS error (RFC 8914).
     pub fn extended_error(&self) -> Option<u16> {
         let option = self.option(15)?;
         u16::from_str_radix(&option[..4], 16).ok()
     }
 
-    /// The data of the answers, in their order.
+    /// Returns the RDATA of the answers in their order.
     pub fn data(&self) -> Vec<&str> {
         let answers = self.answers.iter();
         answers.map(|record| record.data.as_str()).collect()
     }
 
-    /// The data of the answers. Fails if a record occurs twice.
+    /// Returns the RDATA of the answers as a set. Fails if a record occurs twice.
     pub fn data_set(&self) -> BTreeSet<String> {
         let data: BTreeSet<String> = self.data().into_iter().map(str::to_owned).collect();
         assert_eq!(data.len(), self.answers.len(), "{:#?}", self.answers);
         data
     }
 
-    /// The data of the answers in some order, `NODATA`, or the response code.
+    /// Returns the sorted RDATA of the answers, `NODATA`, or the response code.
     pub fn outcome(&self) -> String {
         match (self.rcode, self.answers.is_empty()) {
             (0, true) => "NODATA".to_owned(),
@@ -257,7 +257,7 @@ impl Reply {
 // === impl Record ===
 
 impl Record {
-    /// The same in lower case, for who compares names.
+    /// Returns the record in lower case.
     pub fn in_lower_case(&self) -> Self {
         Self {
             owner: self.owner.to_lowercase(),
@@ -266,7 +266,7 @@ impl Record {
         }
     }
 
-    /// As in a zone file; serials, which differ, are replaced by the word.
+    /// Formats the record in zone file syntax. Replaces the serial of a SOA record by `SERIAL`.
     pub fn text(&self) -> String {
         let mut record = self.clone();
         if self.rtype == rtype::SOA {
@@ -289,13 +289,13 @@ impl fmt::Display for Record {
 // === impl Opt ===
 
 impl Opt {
-    /// Whether the client wants records of DNSSEC: DO.
+    /// Returns whether the DO bit is set.
     pub fn is_dnssec_ok(&self) -> bool {
         self.flags & 0x8000 != 0
     }
 }
 
-/// Texts of records, sorted.
+/// Formats records in zone file syntax and sorts them.
 pub fn sorted_texts(records: &[Record]) -> Vec<String> {
     let mut texts: Vec<String> = records.iter().map(Record::text).collect();
     texts.sort();
@@ -308,7 +308,7 @@ mod tests {
     use crate::query::query;
 
     #[test]
-    fn a_message_with_a_record_cut_short_or_with_more_than_its_records_is_not_read() {
+    fn message_with_missing_or_surplus_octets_is_an_error() {
         let mut whole = query("db.prod.global. A").0;
         whole[7] = 1;
         whole.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4, 192, 0, 2, 1]);

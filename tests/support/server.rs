@@ -1,4 +1,4 @@
-//! The binary under test as users start it: a running server, its addresses, its log, its pages.
+//! A running server: the process of the binary under test, its addresses, log and HTTP pages.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -16,39 +16,39 @@ use crate::objects::Manifest;
 use crate::process::{Log, Process};
 use crate::query::Packet;
 use crate::reply::Reply;
-use crate::wait::{PATIENCE, wait_for, wait_for_ok};
-use crate::wire::{Over, ask, exchange, is_end, resolve};
+use crate::wait::{TIMEOUT, wait_for, wait_for_ok};
+use crate::wire::{Transport, ask, exchange, is_end, resolve};
 
-/// `global-dns serve`, running; killed when dropped.
+/// A running `global-dns serve`. The drop kills it.
 #[derive(Debug)]
 pub struct Server {
-    /// UDP and TCP.
+    /// Address for DNS over UDP and TCP.
     pub dns: SocketAddr,
-    /// Readiness and metrics.
+    /// Address for health, readiness and metrics.
     pub admin: SocketAddr,
-    /// `/api/v1` and the status page.
+    /// Address for `/api/v1` and the status page.
     pub api: SocketAddr,
-    /// What it says.
+    /// The log.
     pub log: Log,
-    /// When it was started.
+    /// Time of the start.
     pub started: Instant,
-    /// The file that it serves, if [`Server::of`] made it.
+    /// The file that it serves, if [`Server::with_objects`] wrote it.
     pub file: PathBuf,
     process: Process,
     listeners: BTreeMap<String, SocketAddr>,
     folder: TempDir,
 }
 
-/// Whether a server is expected to have a table when it starts.
+/// State of a server to wait for at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Await {
-    /// It has one.
+pub enum WaitUntil {
+    /// It has a table.
     Ready,
     /// Its listeners are open.
     Listening,
 }
 
-/// `serve` on free ports of the loopback address, with a log that can be read.
+/// Arguments of `serve`: free loopback ports and a JSON log.
 const SERVE: [&str; 5] = [
     "serve",
     "--listen=127.0.0.1:0",
@@ -57,27 +57,31 @@ const SERVE: [&str; 5] = [
     "--log-format=json",
 ];
 
-/// How long readiness and the end of a server of [`Server::of_cluster`] may take on a busy machine.
-const SOON: Duration = Duration::from_secs(20);
+/// Maximum time to readiness of a server of a cluster, on a busy machine.
+const READY_LIMIT: Duration = Duration::from_secs(20);
 
 // === impl Server ===
 
 impl Server {
-    /// Serves what a manifest holds, and waits until it is ready.
-    pub fn of(manifest: impl Into<Manifest>, flags: &[&str]) -> Self {
+    /// Serves the objects of a manifest. Waits for readiness.
+    pub fn with_objects(manifest: impl Into<Manifest>, flags: &[&str]) -> Self {
         Self::with_text(&manifest.into().text(), flags)
     }
 
-    /// Serves what a text holds.
+    /// Serves a manifest in text form. Waits for readiness.
     pub fn with_text(text: &str, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("objects.yaml");
         std::fs::write(&file, text).unwrap();
         let path = file.to_str().unwrap().to_owned();
-        Self::start(folder, &[&["--file", &path], flags].concat(), Await::Ready)
+        Self::start(
+            folder,
+            &[&["--file", &path], flags].concat(),
+            WaitUntil::Ready,
+        )
     }
 
-    /// Follows an API server that cannot be spoken to over plain HTTP, so that there is no table.
+    /// Starts a server that gets no table, because its API server does not answer over plain HTTP.
     pub fn without_table(api_server: SocketAddr, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("kubeconfig");
@@ -89,11 +93,11 @@ impl Server {
         std::fs::write(&file, kubeconfig).unwrap();
         let path = file.to_str().unwrap().to_owned();
         let flags = [&["--kubeconfig", &path], flags].concat();
-        Self::start(folder, &flags, Await::Listening)
+        Self::start(folder, &flags, WaitUntil::Listening)
     }
 
-    /// Follows the API server of a kubeconfig as the cluster `hub`; returns when its listeners are open. The kernel ends it
-    /// with the thread that starts it.
+    /// Watches the API server of a kubeconfig as the cluster `hub`. Returns when the listeners are open. The kernel
+    /// kills the server when the current thread ends.
     pub fn of_cluster(kubeconfig: &Path, further: &[&str]) -> Self {
         let mut command = guarded(binary());
         command.arg("serve").arg("--kubeconfig").arg(kubeconfig);
@@ -113,32 +117,32 @@ impl Server {
             }
         }
         command.args(further).stdout(Stdio::null());
-        Self::start_command(tempfile::tempdir().unwrap(), command, Await::Listening)
+        Self::start_command(tempfile::tempdir().unwrap(), command, WaitUntil::Listening)
     }
 
-    /// The same, and waits until it is ready.
+    /// Like [`Self::of_cluster`], but waits for readiness.
     pub fn ready_of_cluster(kubeconfig: &Path, further: &[&str]) -> Self {
         let server = Self::of_cluster(kubeconfig, further);
         server.wait_until_ready();
         server
     }
 
-    /// Starts `serve` on free ports of the loopback address.
-    pub fn start(folder: TempDir, flags: &[&str], until: Await) -> Self {
+    /// Starts `serve` on free loopback ports.
+    pub fn start(folder: TempDir, flags: &[&str], until: WaitUntil) -> Self {
         let command = global_dns(&[&SERVE, flags].concat());
         Self::start_command(folder, command, until)
     }
 
-    /// Starts a command that logs like `serve --log-format json`. The folder goes when the server does.
-    pub fn start_command(folder: TempDir, command: Command, until: Await) -> Self {
+    /// Starts a command that logs like `serve --log-format json`. The folder is removed with the server.
+    pub fn start_command(folder: TempDir, command: Command, until: WaitUntil) -> Self {
         let started = Instant::now();
-        let mut process = Process::start_printing("global-dns", command).unwrap();
+        let mut process = Process::start_with_stderr_log("global-dns", command).unwrap();
         let listeners = process.wait_for("listeners", |log| {
             let listeners = listeners(log);
-            // Encrypted ones, where there are, are opened before these.
-            let always = ["dns", "admin", "api"];
+            // The server opens encrypted listeners before these.
+            let required = ["dns", "admin", "api"];
             let is_open = |name| listeners.contains_key(name);
-            always.into_iter().all(is_open).then_some(listeners)
+            required.into_iter().all(is_open).then_some(listeners)
         });
         let listeners = listeners.unwrap_or_else(|error| panic!("{error:#}"));
         let server = Self {
@@ -152,7 +156,7 @@ impl Server {
             listeners,
             folder,
         };
-        if until == Await::Ready {
+        if until == WaitUntil::Ready {
             server.await_ready();
         }
         server
@@ -166,79 +170,80 @@ impl Server {
         });
     }
 
-    /// Waits for readiness, which must come soon; returns the time since the process was started.
+    /// Waits for readiness. Fails if it takes too long. Returns the time since the start of the process.
     pub fn wait_until_ready(&self) -> Duration {
-        let asked = Instant::now();
+        let begin = Instant::now();
         self.await_ready();
-        let took = asked.elapsed();
-        assert!(took < SOON, "global-dns took {took:?} to be ready");
+        let took = begin.elapsed();
+        assert!(took < READY_LIMIT, "global-dns was ready after {took:?}");
         self.started.elapsed()
     }
 
-    /// Where a listener is: `dns`, `admin`, `api`; `tls`, `https` and `quic` if there are.
+    /// Returns the address of a listener: `dns`, `admin`, `api`, and, if enabled, `tls`, `https` and `quic`.
     pub fn address(&self, listener: &str) -> SocketAddr {
         self.listeners[listener]
     }
 
-    /// The folder that goes when the server does.
+    /// Returns the folder that is removed with the server.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Its process.
+    /// Returns the process.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    // === Its file ===
+    // === Served file ===
 
-    /// Writes the file anew, and waits until the server has taken it.
+    /// Rewrites the file and waits until the server has reloaded it.
     pub fn rewrite(&self, text: &str) {
         let mark = self.log.mark();
         std::fs::write(&self.file, text).unwrap();
         self.log.wait(mark, "Reloaded files");
     }
 
-    /// Writes the file anew with something that cannot be used, and waits for the complaint.
-    pub fn spoil(&self, text: &str) -> String {
+    /// Rewrites the file with an invalid text. Returns the error that the server logs.
+    pub fn write_invalid(&self, text: &str) -> String {
         let mark = self.log.mark();
         std::fs::write(&self.file, text).unwrap();
-        let message = "Kept the last table: a file cannot be used";
+        let message = "Cannot load the files; serving the last table";
         let fields = self.log.wait(mark, message);
         fields["error"].as_str().unwrap().to_owned()
     }
 
-    // === Questions ===
+    // === Queries ===
 
-    /// Asks a question.
-    pub fn ask(&self, question: &str, over: Over) -> Reply {
+    /// Sends a query and returns the reply.
+    pub fn ask(&self, question: &str, over: Transport) -> Reply {
         ask(self.dns, question, over)
     }
 
-    /// What a question gets over UDP, or over TCP if it is too big: `NODATA`, `NXDOMAIN`, or the data.
+    /// Queries like a resolver, with TCP after a truncated reply. Returns `NODATA`, a response code such as `NXDOMAIN`,
+    /// or the RDATA.
     pub fn outcome(&self, question: &str) -> String {
         resolve(self.dns, question).outcome()
     }
 
-    /// Waits until a question gets an outcome.
+    /// Waits until a query has an outcome.
     pub fn wait_for_outcome(&self, question: &str, outcome: &str) {
         wait_for(&format!("{question}: {outcome}"), || {
             (self.outcome(question) == outcome).then_some(())
         });
     }
 
-    /// Sends octets, and returns the reply; `None` if the connection is closed instead.
-    pub fn send(&self, packet: &Packet, over: Over) -> Option<Vec<u8>> {
-        match exchange(self.dns, &packet.0, over, PATIENCE) {
+    /// Sends a packet and returns the reply. `None` means that the server closed the connection.
+    pub fn send(&self, packet: &Packet, over: Transport) -> Option<Vec<u8>> {
+        match exchange(self.dns, &packet.0, over, TIMEOUT) {
             Ok(reply) => Some(reply),
-            Err(error) if over == Over::Tcp && is_end(&error) => None,
-            Err(error) => panic!("a reply over {over:?}: {error}"),
+            Err(error) if over == Transport::Tcp && is_end(&error) => None,
+            Err(error) => panic!("no reply over {over:?}: {error}"),
         }
     }
 
-    /// Fails unless an ordinary question is answered over UDP and TCP.
-    pub fn assert_well(&self) {
-        for over in Over::BOTH {
+    /// Fails unless the server answers a query over UDP and TCP.
+    pub fn assert_answers(&self) {
+        for over in Transport::BOTH {
             assert_eq!(self.ask("global. SOA", over).answers.len(), 1);
         }
     }
@@ -247,50 +252,50 @@ impl Server {
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.dns).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream
     }
 
-    /// A socket that speaks to the server.
+    /// Returns a UDP socket that is connected to the server.
     pub fn socket(&self) -> UdpSocket {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(self.dns).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         socket
     }
 
     // === Pages ===
 
-    /// A page of the admin listener.
+    /// Returns a page of the admin listener.
     pub fn admin(&self, path: &str) -> Page {
         get(self.admin, path).unwrap()
     }
 
-    /// Whether it is ready, and what it lacks, from a server that may not answer.
+    /// Returns the page `/readyz`, or an error if the server does not respond.
     pub fn readyz(&self) -> Result<Page> {
         Ok(get(self.admin, "/readyz")?)
     }
 
-    /// A page of the API listener, as JSON.
+    /// Returns a page of the API listener as JSON.
     pub fn api(&self, path: &str) -> Value {
         self.try_api(path)
             .unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    /// The same from a server that may not answer.
+    /// Returns a page of the API listener as JSON, or an error.
     pub fn try_api(&self, path: &str) -> Result<Value> {
         let Page { status, body } = get(self.api, path)?;
-        ensure!(status == 200, "{path} says {status}: {body}");
+        ensure!(status == 200, "{path} returned {status}: {body}");
         Ok(serde_json::from_str(&body)?)
     }
 
-    /// A metric's value, named with its labels.
+    /// Returns the value of a metric, named with its labels.
     pub fn metric(&self, name: &str) -> f64 {
         self.try_metric(name)
             .unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    /// The same where it may be missing.
+    /// Returns the value of a metric, or an error if it is missing.
     pub fn try_metric(&self, name: &str) -> Result<f64> {
         let page = get(self.admin, "/metrics")?.body;
         let value = metric(&page, name);
@@ -298,17 +303,17 @@ impl Server {
         Ok(value.parse()?)
     }
 
-    /// The same of a counter or of what is counted.
+    /// Returns the value of a metric as an integer.
     pub fn count(&self, name: &str) -> u64 {
         self.metric(name) as u64
     }
 
-    /// Queries that came by a transport.
+    /// Returns the number of queries over a transport.
     pub fn requests(&self, proto: &str) -> u64 {
         self.sum(&format!("global_dns_requests_total{{proto=\"{proto}\""))
     }
 
-    /// The sum of all counters that begin like this.
+    /// Returns the sum of all counters with this prefix.
     pub fn sum(&self, start: &str) -> u64 {
         let page = self.admin("/metrics").body;
         let lines = page.lines().filter(|line| line.starts_with(start));
@@ -316,7 +321,7 @@ impl Server {
         lines.map(count).sum()
     }
 
-    /// Generation and serial of the table.
+    /// Returns the generation and the serial of the table.
     pub fn generation_and_serial(&self) -> (u64, u32) {
         let report = self.api("/api/v1/table");
         let serial = report["serial"].as_u64().unwrap();
@@ -324,56 +329,56 @@ impl Server {
         (generation, u32::try_from(serial).unwrap())
     }
 
-    /// How many connections have ended for a reason.
-    pub fn ended(&self, reason: &str) -> f64 {
+    /// Returns the number of connections that ended for a reason.
+    pub fn ended_connections(&self, reason: &str) -> f64 {
         self.metric(&format!(
             "global_dns_tcp_connections_ended_total{{reason=\"{reason}\"}}"
         ))
     }
 
-    /// Waits until so many connections have ended for a reason.
-    pub fn wait_for_ended(&self, reason: &str, count: usize) {
-        wait_for_ok(&format!("{count} ended by {reason}"), || {
-            let ended = self.ended(reason);
-            let is_so = ended == count as f64;
-            is_so.then_some(()).ok_or(format!("{ended} are"))
+    /// Waits until this number of connections has ended for a reason.
+    pub fn wait_for_ended_connections(&self, reason: &str, count: usize) {
+        wait_for_ok(&format!("{count} connections ended by {reason}"), || {
+            let ended = self.ended_connections(reason);
+            let is_reached = ended == count as f64;
+            is_reached.then_some(()).ok_or(format!("{ended} ended"))
         });
     }
 
-    // === Its process ===
+    // === Process ===
 
     /// Sends a signal: `TERM`, `INT`.
     pub fn signal(&self, name: &str) {
         self.process.signal(name).unwrap();
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     pub fn end(&mut self) -> Result<ExitStatus> {
         self.process.end()
     }
 
-    /// Waits for its end; returns the exit code, or none if a signal ended it.
+    /// Waits for the end of the process. Returns the exit code, or `None` if a signal ended it.
     pub fn exit_code(&mut self) -> Option<i32> {
         self.end().unwrap().code()
     }
 
-    /// Fails with the end of the log if it has ended.
+    /// If the process has ended, fails with the last lines of its log.
     pub fn check(&mut self) -> Result<()> {
         self.process.check()
     }
 
-    /// Whether it has ended by now.
+    /// Returns whether the process has ended.
     pub fn has_ended(&mut self) -> bool {
         self.process.has_ended()
     }
 
-    /// Adds the end of the log to a failure.
+    /// Adds the last lines of the log to an error.
     pub fn with_log<T>(&self, result: Result<T>) -> Result<T> {
-        result.map_err(|error| anyhow!("{error:#}; {}", self.process.last_words()))
+        result.map_err(|error| anyhow!("{error:#}; {}", self.process.log_tail()))
     }
 }
 
-/// Finds the addresses that a log names.
+/// Reads the addresses of the listeners from a log.
 fn listeners(log: &Log) -> BTreeMap<String, SocketAddr> {
     let events = log.events().into_iter();
     let listener = |event: Value| {

@@ -1,4 +1,4 @@
-//! What a process has open, by what the kernel says of it.
+//! The open sockets of a process, read from `/proc`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,21 +6,21 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::process::Process;
 
-/// A socket of TCP or UDP.
+/// A TCP or UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Socket {
     /// `tcp` or `udp`.
     pub transport: &'static str,
-    /// Its own address.
+    /// The local address.
     pub local: SocketAddr,
-    /// Where it is connected to, if it is.
+    /// The remote address, if the socket is connected.
     pub peer: Option<SocketAddr>,
 }
 
 // === impl Process ===
 
 impl Process {
-    /// Every socket of TCP and UDP that the process has, of both families.
+    /// Returns all TCP and UDP sockets of the process, of both address families.
     pub fn sockets(&self) -> BTreeSet<Socket> {
         let links = fs::read_dir(self.proc("fd")).unwrap();
         let links = links.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
@@ -32,7 +32,7 @@ impl Process {
             ("udp", "udp"),
             ("udp", "udp6"),
         ] {
-            // A host may lack a family.
+            // The file is absent if the host lacks the address family.
             let text = fs::read_to_string(self.proc(&format!("net/{table}")));
             for line in text.unwrap_or_default().lines().skip(1) {
                 let fields: Vec<&str> = line.split_whitespace().collect();
@@ -51,7 +51,7 @@ impl Process {
     }
 }
 
-/// Reads an address as the kernel writes it: words of 32 bits in the order of the machine, and the port.
+/// Parses an address in the kernel's format: 32-bit words in the byte order of the machine, then the port.
 fn kernel_address(text: &str) -> SocketAddr {
     let (ip, port) = text.split_once(':').unwrap();
     let word = |at: usize| u32::from_str_radix(&ip[at..at + 8], 16).unwrap();

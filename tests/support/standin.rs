@@ -1,8 +1,7 @@
-//! An API server that misbehaves on request: lists and watches of Services and EndpointSlices over plain HTTP.
+//! A simulated API server with configurable faults. It serves lists and watches of Services and EndpointSlices.
 //!
-//! It behaves as a real one does in what the server under test can see (selectors, resource versions, items without a
-//! kind, watches that end after `timeoutSeconds`, no streamed lists as Kubernetes 1.33), and it keeps a list of what it
-//! was asked.
+//! The server under test sees the behavior of a real API server: selectors, resource versions, items without a kind,
+//! watches that end after `timeoutSeconds`, no streamed lists as in Kubernetes 1.33. The stand-in records all requests.
 
 mod requests;
 
@@ -22,75 +21,75 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::credentials::Credentials;
-pub use crate::credentials::Rotated;
+pub use crate::credentials::Rotation;
 
-/// Events that it remembers.
+/// Number of past events from which a watch can start.
 const HISTORY: usize = 10_000;
 
-/// How long [`Manner::AsksForPatience`] wants to be left alone: longer than who backs off by himself does.
-pub const PATIENCE: Duration = Duration::from_secs(7);
+/// Value of `Retry-After` of [`Behavior::TooManyRequests`]. It is longer than the client's own backoff.
+pub const RETRY_AFTER: Duration = Duration::from_secs(7);
 
-/// How it behaves towards whatever is asked from now on.
+/// Behavior towards new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
-    /// As a real one.
-    Good,
-    /// As Kubernetes before 1.31: Services cannot be selected by their cluster IP.
-    RefusesFieldSelectors,
-    /// Lists are answered; watches are accepted, and then nothing is sent, not even their end.
-    SilentOnWatches,
-    /// Lists are complete, well-formed and empty, as those of an etcd that was restored from nothing.
-    ListsNothing,
-    /// Everything is answered with 500.
-    RefusesEverything,
-    /// Everything is answered with 429 and the wish to be left alone for [`PATIENCE`], as by an API server that has too
-    /// much to do: a line of text, and a header.
-    AsksForPatience,
-    /// No watch is opened: its version is always gone, told by turns as a status and as an event. Lists are answered.
-    ForgetsAtOnce,
-    /// Lists break off in the middle of an object.
-    CutsLists,
-    /// Lists never end: object after object.
+pub enum Behavior {
+    /// Like a real API server.
+    Normal,
+    /// Like Kubernetes before 1.31: rejects the field selector for the cluster IP of Services.
+    NoFieldSelectors,
+    /// Accepts watches but sends nothing on them, not even their end. Answers lists.
+    SilentWatches,
+    /// Returns complete and well-formed but empty lists, like an etcd without data.
+    EmptyLists,
+    /// Answers every request with 500.
+    InternalErrors,
+    /// Answers every request with 429, a line of text and a `Retry-After` header of [`RETRY_AFTER`], like an overloaded
+    /// API server.
+    TooManyRequests,
+    /// Rejects every watch with 410 Gone, alternately as an HTTP status and as an event. Answers lists.
+    ExpiredWatches,
+    /// Ends the connection in the middle of a list.
+    TruncatedLists,
+    /// Returns lists without an end.
     EndlessLists,
-    /// As if the way to it were cut: connections stay, new ones are taken, and nothing is ever heard on either.
+    /// Keeps connections open and accepts new ones, but sends nothing on them.
     Unreachable,
-    /// A line that is nothing comes before each event.
-    Garbles,
+    /// Sends an invalid line before each event.
+    GarbageInWatches,
 }
 
-/// How a stand-in is reached.
+/// Access control of a stand-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reached {
-    /// By whoever comes, over plain HTTP.
-    Openly,
-    /// With the token in a file, over HTTPS; the file of certificates to trust is beside it.
-    WithCredentials,
+pub enum Access {
+    /// Plain HTTP without credentials.
+    Open,
+    /// HTTPS and a token. The token and the trusted certificates are in files.
+    Credentials,
 }
 
 /// A running stand-in.
 pub struct StandIn {
-    /// How it is reached.
+    /// The kubeconfig file for clients.
     pub kubeconfig: PathBuf,
-    /// Of those who need any.
+    /// Set for [`Access::Credentials`].
     credentials: Option<Credentials>,
-    book: Shared,
-    // Ends every connection when it is dropped.
+    state: Shared,
+    // The drop ends all connections.
     _runtime: Runtime,
     _directory: TempDir,
 }
 
-/// One request.
+/// A request that the stand-in received.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    /// When it came.
+pub struct ApiRequest {
+    /// Time of arrival.
     pub at: Instant,
-    /// A watch, and no list.
+    /// Whether it is a watch.
     pub watch: bool,
-    /// A list, as events of a watch.
+    /// Whether it is a streamed list (`sendInitialEvents`).
     pub streamed: bool,
-    /// One object is enough.
+    /// Whether it is limited to one object.
     pub probe: bool,
-    /// `services` or `endpointslices`
+    /// `services` or `endpointslices`.
     pub resource: String,
     /// The label selector.
     pub labels: String,
@@ -98,55 +97,59 @@ pub struct Asked {
     pub fields: String,
 }
 
-type Shared = Arc<Mutex<Book>>;
+type Shared = Arc<Mutex<ServerState>>;
 
-struct Book {
-    manner: Manner,
+struct ServerState {
+    behavior: Behavior,
     /// The newest resource version.
     version: u64,
     /// The oldest version that a watch can start from.
     oldest: u64,
     objects: BTreeMap<String, Value>,
-    /// The last ones, which a watch can still ask for.
-    events: VecDeque<Happened>,
+    /// The last events, with which a watch can start.
+    events: VecDeque<PastEvent>,
     watchers: Vec<Watcher>,
-    /// Watches that hear no more, and do not know it.
-    deaf: Vec<Watcher>,
-    asked: Vec<Asked>,
-    /// What a request must show.
+    /// Open watches that receive no more events.
+    unreachable_watchers: Vec<Watcher>,
+    requests: Vec<ApiRequest>,
+    /// The required token.
     token: Option<String>,
 }
 
-/// A moment in the life of a cluster, as a backup of etcd holds it.
+/// A backup of the objects and of the resource version, like a backup of etcd.
 pub struct Backup {
     version: u64,
     objects: BTreeMap<String, Value>,
 }
 
-struct Happened {
+struct PastEvent {
     version: u64,
     event: Value,
 }
 
 struct Watcher {
     id: usize,
-    asked: Asked,
-    /// Nothing up to this version is told.
+    request: ApiRequest,
+    /// Events up to this version are not sent.
     since: u64,
-    /// Dropping it ends the watch.
+    /// The drop ends the watch.
     sender: UnboundedSender<io::Result<String>>,
 }
 
 // === impl StandIn ===
 
 impl StandIn {
-    /// Starts one that is reached openly and has these objects.
-    pub fn start(manner: Manner, objects: &[Value]) -> Result<Self> {
-        Self::start_reached(Reached::Openly, manner, objects)
+    /// Starts a stand-in with open access and the given objects.
+    pub fn start(behavior: Behavior, objects: &[Value]) -> Result<Self> {
+        Self::start_with_access(Access::Open, behavior, objects)
     }
 
-    /// The same, however it is reached.
-    pub fn start_reached(reached: Reached, manner: Manner, objects: &[Value]) -> Result<Self> {
+    /// Starts a stand-in with the given objects.
+    pub fn start_with_access(
+        access: Access,
+        behavior: Behavior,
+        objects: &[Value],
+    ) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -156,14 +159,14 @@ impl StandIn {
         let directory = tempfile::Builder::new()
             .prefix("global-dns-e2e-")
             .tempdir()?;
-        let credentials = match reached {
-            Reached::Openly => None,
-            Reached::WithCredentials => Some(Credentials::new(directory.path())?),
+        let credentials = match access {
+            Access::Open => None,
+            Access::Credentials => Some(Credentials::new(directory.path())?),
         };
         let kubeconfig = directory.path().join("kubeconfig");
         let (cluster, user) = match &credentials {
             None => (format!("server: \"http://{address}\""), String::new()),
-            Some(credentials) => credentials.of_kubeconfig(address),
+            Some(credentials) => credentials.kubeconfig_entries(address),
         };
         fs::write(
             &kubeconfig,
@@ -174,21 +177,21 @@ impl StandIn {
                  users:\n- {{name: nobody, user: {{{user}}}}}\n"
             ),
         )?;
-        let book = Book {
-            manner,
+        let state = ServerState {
+            behavior,
             version: 1000,
             oldest: 0,
             objects: BTreeMap::new(),
             events: VecDeque::new(),
             watchers: Vec::new(),
-            deaf: Vec::new(),
-            asked: Vec::new(),
+            unreachable_watchers: Vec::new(),
+            requests: Vec::new(),
             token: credentials.as_ref().map(Credentials::token),
         };
-        let book = Arc::new(Mutex::new(book));
+        let state = Arc::new(Mutex::new(state));
         let router = Router::new()
             .fallback(requests::serve)
-            .with_state(Arc::clone(&book));
+            .with_state(Arc::clone(&state));
         match &credentials {
             None => runtime.spawn(async move { axum::serve(listener, router).await }),
             Some(credentials) => {
@@ -199,114 +202,115 @@ impl StandIn {
         let standin = Self {
             kubeconfig,
             credentials,
-            book,
+            state,
             _runtime: runtime,
             _directory: directory,
         };
         objects
             .iter()
-            .for_each(|object| standin.put_quietly(object));
+            .for_each(|object| standin.put_without_event(object));
         Ok(standin)
     }
 
-    /// Behaves in another manner from now on.
-    pub fn behave(&self, manner: Manner) {
-        let mut book = open(&self.book);
-        book.manner = manner;
-        if manner == Manner::Unreachable {
-            let deaf = std::mem::take(&mut book.watchers);
-            book.deaf.extend(deaf);
+    /// Changes the behavior.
+    pub fn set_behavior(&self, behavior: Behavior) {
+        let mut state = lock(&self.state);
+        state.behavior = behavior;
+        if behavior == Behavior::Unreachable {
+            let unreachable_watchers = std::mem::take(&mut state.watchers);
+            state.unreachable_watchers.extend(unreachable_watchers);
         }
     }
 
-    /// Changes the token or the certificates in their files, and takes no others from now on; watches end.
-    pub fn rotate(&self, what: Rotated) -> Result<()> {
-        let credentials = self.credentials.as_ref().context("it has none")?;
-        let token = credentials.rotate(what)?;
-        let mut book = open(&self.book);
-        book.token = Some(token);
-        book.watchers.clear();
+    /// Rotates the token or the certificates in their files, invalidates the old ones, and ends all watches.
+    pub fn rotate(&self, rotation: Rotation) -> Result<()> {
+        let credentials = self.credentials.as_ref();
+        let credentials = credentials.context("the stand-in has no credentials")?;
+        let token = credentials.rotate(rotation)?;
+        let mut state = lock(&self.state);
+        state.token = Some(token);
+        state.watchers.clear();
         Ok(())
     }
 
-    /// Creates or replaces, and tells the watches.
+    /// Creates or replaces an object and sends the event.
     pub fn put(&self, object: &Value) {
-        let mut book = open(&self.book);
-        let kind = if book.objects.contains_key(&key(object)) {
+        let mut state = lock(&self.state);
+        let kind = if state.objects.contains_key(&key(object)) {
             "MODIFIED"
         } else {
             "ADDED"
         };
-        let object = book.store(object);
-        book.tell(kind, &object);
+        let object = state.store(object);
+        state.publish(kind, &object);
     }
 
-    /// Creates or replaces several objects, whose events come twice each, the last one first.
+    /// Creates or replaces objects. Sends each event twice, in reverse order.
     pub fn put_in_disorder(&self, objects: &[Value]) {
-        let mut book = open(&self.book);
-        let mut stored: Vec<Value> = objects.iter().map(|object| book.store(object)).collect();
+        let mut state = lock(&self.state);
+        let mut stored: Vec<Value> = objects.iter().map(|object| state.store(object)).collect();
         stored.reverse();
         for object in stored {
-            book.tell("ADDED", &object);
-            book.tell("MODIFIED", &object);
+            state.publish("ADDED", &object);
+            state.publish("MODIFIED", &object);
         }
     }
 
-    /// Keeps what there is now.
+    /// Returns a backup of the current state.
     pub fn back_up(&self) -> Backup {
-        let book = open(&self.book);
+        let state = lock(&self.state);
         Backup {
-            version: book.version,
-            objects: book.objects.clone(),
+            version: state.version,
+            objects: state.objects.clone(),
         }
     }
 
-    /// Makes everything what it was, versions too, as who restores etcd from a backup: connections break, and new watches
-    /// from versions that are yet to come are accepted and hear nothing.
+    /// Restores a backup, including the resource version, as after a restore of etcd. All connections break. A new
+    /// watch from a future version is accepted but receives no events.
     pub fn restore(&self, backup: Backup) {
-        let mut book = open(&self.book);
+        let mut state = lock(&self.state);
         let Backup { version, objects } = backup;
-        (book.version, book.objects) = (version, objects);
-        book.events.retain(|happened| happened.version <= version);
-        for watcher in book.watchers.drain(..) {
-            let broken = io::Error::new(io::ErrorKind::ConnectionReset, "the API server is gone");
-            // Fails if the other side is gone already.
+        (state.version, state.objects) = (version, objects);
+        state.events.retain(|past| past.version <= version);
+        for watcher in state.watchers.drain(..) {
+            let broken = io::Error::new(io::ErrorKind::ConnectionReset, "closed by the stand-in");
+            // Fails if the client has closed the watch.
             let _ = watcher.sender.send(Err(broken));
         }
     }
 
-    /// Creates or replaces without an event.
-    pub fn put_quietly(&self, object: &Value) {
-        open(&self.book).store(object);
+    /// Creates or replaces an object without an event.
+    pub fn put_without_event(&self, object: &Value) {
+        lock(&self.state).store(object);
     }
 
-    /// Deletes without an event.
-    pub fn delete_quietly(&self, object: &Value) {
-        let mut book = open(&self.book);
-        book.version += 1;
-        book.objects.remove(&key(object));
+    /// Deletes an object without an event.
+    pub fn delete_without_event(&self, object: &Value) {
+        let mut state = lock(&self.state);
+        state.version += 1;
+        state.objects.remove(&key(object));
     }
 
-    /// Ends every watch with an event that says that its history is lost (410 Gone).
+    /// Drops the history of events. Ends every watch with a 410 Gone event.
     pub fn lose_history(&self) {
-        let mut book = open(&self.book);
-        book.version += 1;
-        book.oldest = book.version;
-        for watcher in book.watchers.drain(..) {
-            // Fails if the other side is gone already.
+        let mut state = lock(&self.state);
+        state.version += 1;
+        state.oldest = state.version;
+        for watcher in state.watchers.drain(..) {
+            // Fails if the client has closed the watch.
             let _ = watcher.sender.send(Ok(line(&gone())));
         }
     }
 
-    /// Everything that was asked so far.
-    pub fn asked(&self) -> Vec<Asked> {
-        open(&self.book).asked.clone()
+    /// Returns all requests so far.
+    pub fn requests(&self) -> Vec<ApiRequest> {
+        lock(&self.state).requests.clone()
     }
 }
 
-// === impl Book ===
+// === impl ServerState ===
 
-impl Book {
+impl ServerState {
     fn store(&mut self, object: &Value) -> Value {
         self.version += 1;
         let mut object = object.clone();
@@ -315,41 +319,41 @@ impl Book {
         object
     }
 
-    fn tell(&mut self, kind: &str, object: &Value) {
+    fn publish(&mut self, kind: &str, object: &Value) {
         let version = object["metadata"]["resourceVersion"].as_str();
-        let happened = Happened {
+        let past = PastEvent {
             version: version
                 .and_then(|version| version.parse().ok())
                 .unwrap_or(self.version),
             event: json!({"type": kind, "object": object}),
         };
-        let concerned =
-            |watcher: &&Watcher| watcher.since < happened.version && watcher.asked.selects(object);
-        for watcher in self.watchers.iter().filter(concerned) {
-            if self.manner == Manner::Garbles {
+        let is_selected =
+            |watcher: &&Watcher| watcher.since < past.version && watcher.request.selects(object);
+        for watcher in self.watchers.iter().filter(is_selected) {
+            if self.behavior == Behavior::GarbageInWatches {
                 let _ = watcher
                     .sender
                     .send(Ok("{\"type\":\"ADDED\",\"object\":{\u{1}\n".to_owned()));
             }
-            // Fails if the other side is gone already.
-            let _ = watcher.sender.send(Ok(line(&happened.event)));
+            // Fails if the client has closed the watch.
+            let _ = watcher.sender.send(Ok(line(&past.event)));
         }
-        self.events.push_back(happened);
+        self.events.push_back(past);
         if self.events.len() > HISTORY
-            && let Some(forgotten) = self.events.pop_front()
+            && let Some(oldest) = self.events.pop_front()
         {
-            self.oldest = forgotten.version;
+            self.oldest = oldest.version;
         }
     }
 
-    fn list(&self, asked: &Asked) -> Value {
+    fn list(&self, request: &ApiRequest) -> Value {
         let items: Vec<Value> = self
             .objects
             .values()
-            .filter(|object| self.manner != Manner::ListsNothing && asked.selects(object))
+            .filter(|object| self.behavior != Behavior::EmptyLists && request.selects(object))
             .map(without_kind)
             .collect();
-        let (version, kind) = if asked.resource == "services" {
+        let (version, kind) = if request.resource == "services" {
             ("v1", "ServiceList")
         } else {
             ("discovery.k8s.io/v1", "EndpointSliceList")
@@ -358,30 +362,27 @@ impl Book {
         json!({"apiVersion": version, "kind": kind, "metadata": metadata, "items": items})
     }
 
-    /// Opens a watch; returns the number by which it is ended, and its events.
+    /// Opens a watch. Returns its ID, by which it can be ended, and its events.
     fn watch(
         &mut self,
-        asked: &Asked,
+        request: &ApiRequest,
         since: u64,
     ) -> (usize, UnboundedReceiver<io::Result<String>>) {
         let (sender, receiver) = unbounded_channel();
-        let id = self.asked.len();
+        let id = self.requests.len();
         if since < self.oldest {
             let _ = sender.send(Ok(line(&gone())));
             return (id, receiver);
         }
-        if self.manner != Manner::SilentOnWatches {
-            let later = self
-                .events
-                .iter()
-                .filter(|happened| happened.version > since);
-            for happened in later.filter(|happened| asked.selects(&happened.event["object"])) {
-                let _ = sender.send(Ok(line(&happened.event)));
+        if self.behavior != Behavior::SilentWatches {
+            let later = self.events.iter().filter(|past| past.version > since);
+            for past in later.filter(|past| request.selects(&past.event["object"])) {
+                let _ = sender.send(Ok(line(&past.event)));
             }
         }
         self.watchers.push(Watcher {
             id,
-            asked: asked.clone(),
+            request: request.clone(),
             since,
             sender,
         });
@@ -394,7 +395,7 @@ fn gone() -> Value {
         "code": 410, "reason": "Expired", "message": "too old resource version"}})
 }
 
-fn open(shared: &Shared) -> MutexGuard<'_, Book> {
+fn lock(shared: &Shared) -> MutexGuard<'_, ServerState> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -405,7 +406,7 @@ fn key(object: &Value) -> String {
     )
 }
 
-/// Items of a list have no kind of their own.
+/// Removes kind and API version, which items of a list do not have.
 fn without_kind(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(fields) = object.as_object_mut() {

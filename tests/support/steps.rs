@@ -1,7 +1,6 @@
-//! Runs the named facts of a suite in order, prints a line for each, and fails once, at the end.
+//! Runs the named steps of a suite in order and prints a line for each. Fails once, at the end.
 //!
-//! The parts a suite stands on take seconds to start and are shared by all its steps, which is why the steps are no
-//! tests of their own.
+//! The steps share processes that take seconds to start. They are therefore not separate tests.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,45 +11,45 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::say::say;
+use crate::output::print_line;
 
-/// Facts that are checked side by side: two cores play that many faults without being busy.
-const AT_ONCE: usize = 6;
+/// Number of steps that run concurrently. Two cores run this many faults without being busy.
+const CONCURRENCY: usize = 6;
 
-/// Facts that were checked so far.
+/// The steps of a suite and their results so far.
 pub struct Steps {
     suite: &'static str,
     started: Instant,
     passed: usize,
-    /// What was said about them is printed already.
+    /// Their reasons are printed already.
     failures: Vec<String>,
-    /// The first step that failed although later ones stand on it.
-    missing: Option<String>,
+    /// The first prerequisite that failed.
+    failed_prerequisite: Option<String>,
 }
 
 // === impl Steps ===
 
 impl Steps {
-    /// None yet.
+    /// Starts a suite.
     pub fn new(suite: &'static str) -> Self {
         Self {
             suite,
             started: Instant::now(),
             passed: 0,
             failures: Vec::new(),
-            missing: None,
+            failed_prerequisite: None,
         }
     }
 
-    /// A fact of its own.
+    /// Runs an independent step. Returns whether it passed.
     pub fn step(&mut self, fact: &str, check: impl FnOnce() -> Result<()>) -> bool {
         let has_passed = passes(fact, check);
         self.note(fact, has_passed);
         has_passed
     }
 
-    /// Facts that share nothing and mostly wait: `AT_ONCE` of them at a time.
-    pub fn side_by_side(&mut self, facts: &[(String, impl Fn() -> Result<()> + Sync)]) {
+    /// Runs steps that share nothing and mostly wait, a few of them at a time.
+    pub fn run_concurrently(&mut self, facts: &[(String, impl Fn() -> Result<()> + Sync)]) {
         let next = AtomicUsize::new(0);
         let work = || {
             let take = || facts.get(next.fetch_add(1, Relaxed));
@@ -58,7 +57,7 @@ impl Steps {
             std::iter::from_fn(take).map(passed).collect::<Vec<_>>()
         };
         let passed: Vec<_> = thread::scope(|scope| {
-            let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+            let workers: Vec<_> = (0..CONCURRENCY).map(|_| scope.spawn(work)).collect();
             let done = workers
                 .into_iter()
                 .flat_map(|worker| worker.join().unwrap());
@@ -76,28 +75,28 @@ impl Steps {
         }
     }
 
-    /// A fact that later steps stand on: where one of these has failed, the rest of them are failures unrun.
-    pub fn needed(&mut self, fact: &str, check: impl FnOnce() -> Result<()>) {
-        if let Some(missing) = &self.missing {
-            say(&format!(
-                "FAIL    -    {fact}: not run, because {missing} failed"
+    /// Runs a step that later prerequisites depend on. If one has failed, the later ones fail without running.
+    pub fn prerequisite(&mut self, fact: &str, check: impl FnOnce() -> Result<()>) {
+        if let Some(failed) = &self.failed_prerequisite {
+            print_line(&format!(
+                "FAIL    -    {fact}: not run, because {failed} failed"
             ));
             self.failures.push(fact.to_owned());
         } else if !self.step(fact, check) {
-            self.missing = Some(fact.to_owned());
+            self.failed_prerequisite = Some(fact.to_owned());
         }
     }
 
-    /// Forgets what is missing: the next step makes its own state.
-    pub fn fresh_start(&mut self) {
-        self.missing = None;
+    /// Forgets a failed prerequisite, because the next step creates its own state.
+    pub fn forget_failed_prerequisite(&mut self) {
+        self.failed_prerequisite = None;
     }
 
-    /// Prints how many there were, and fails if one of them did not hold.
+    /// Prints the number of steps. Fails if a step failed.
     pub fn finish(self) {
         let seconds = self.started.elapsed().as_secs_f64();
         let (passed, failed) = (self.passed, self.failures.len());
-        say(&format!(
+        print_line(&format!(
             "{}: {passed} steps passed, {failed} failed, {seconds:.1} s",
             self.suite
         ));
@@ -110,20 +109,20 @@ impl Steps {
     }
 }
 
-/// Checks a fact, and prints whether it holds.
+/// Runs a step and prints its result.
 fn passes(fact: &str, check: impl FnOnce() -> Result<()>) -> bool {
     let started = Instant::now();
     let outcome = catch_unwind(AssertUnwindSafe(check));
     let seconds = started.elapsed().as_secs_f64();
     let reason = match outcome {
         Ok(Ok(())) => {
-            say(&format!("ok   {seconds:6.2} s  {fact}"));
+            print_line(&format!("ok   {seconds:6.2} s  {fact}"));
             return true;
         }
         Ok(Err(error)) => format!("{error:#}"),
         Err(panic) => format!("panicked: {}", panic_message(panic.as_ref())),
     };
-    say(&format!("FAIL {seconds:6.2} s  {fact}: {reason}"));
+    print_line(&format!("FAIL {seconds:6.2} s  {fact}: {reason}"));
     false
 }
 
@@ -132,5 +131,5 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("without a message")
+        .unwrap_or("no message")
 }

@@ -1,4 +1,4 @@
-//! Clients of DNS over TLS, and of all that is inside TLS.
+//! TLS clients, for DNS over TLS and for the protocols inside TLS.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -9,75 +9,75 @@ use rustls::{
     AlertDescription, ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion,
 };
 
-use crate::certificates::Issued;
-use crate::wait::PATIENCE;
+use crate::certificates::Identity;
+use crate::wait::TIMEOUT;
 use crate::wire::{frame, read_framed};
 
 /// A TLS connection.
 pub type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-/// What a client says of itself.
+/// The protocols, versions and certificate that a client offers.
 #[derive(Clone, Copy)]
 pub struct Offer<'o> {
-    /// Protocols inside TLS (RFC 7301).
+    /// Application protocols (ALPN, RFC 7301).
     pub protocols: &'o [&'o str],
-    /// Versions of TLS.
+    /// TLS versions.
     pub versions: &'o [&'static SupportedProtocolVersion],
     /// The client's certificate.
-    pub identity: Option<&'o Issued>,
+    pub identity: Option<&'o Identity>,
 }
 
-/// A client, which keeps its sessions for the next connection.
+/// A client that resumes sessions in later connections.
 #[derive(Clone)]
 pub struct Client(pub Arc<ClientConfig>);
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The server said so (RFC 8446 section 6.1).
+pub enum ConnectionEnd {
+    /// With a `close_notify` alert (RFC 8446 section 6.1).
     CloseNotify,
-    /// The server said what is wrong.
+    /// With a fatal alert.
     Alert(AlertDescription),
-    /// Without a word.
+    /// Without an alert.
     Cut,
 }
 
-/// The name that every server here has.
+/// Returns the name in the certificate of every test server.
 pub fn localhost() -> ServerName<'static> {
     ServerName::try_from("localhost").unwrap()
 }
 
-/// Sends a message behind its length, in one record.
+/// Sends a message with a length prefix in one TLS record.
 pub fn send(stream: &mut Stream, packet: &[u8]) -> io::Result<()> {
     stream.write_all(&frame(packet))?;
     stream.flush()
 }
 
-/// Asks over a connection that is open.
+/// Sends a query over an open connection and returns the reply.
 pub fn ask(stream: &mut Stream, packet: &[u8]) -> io::Result<Vec<u8>> {
     send(stream, packet)?;
     read_framed(stream)
 }
 
-/// Reads to the end, and says which it was.
-pub fn end_of(stream: &mut Stream) -> End {
+/// Reads until the connection ends. Returns how it ended.
+pub fn read_end(stream: &mut Stream) -> ConnectionEnd {
     match stream.read_to_end(&mut Vec::new()) {
-        Ok(_) => End::CloseNotify,
-        Err(error) => alert(&error).map_or_else(|| cut(&error), End::Alert),
+        Ok(_) => ConnectionEnd::CloseNotify,
+        Err(error) => alert(&error).map_or_else(|| cut(&error), ConnectionEnd::Alert),
     }
 }
 
-fn cut(error: &io::Error) -> End {
+fn cut(error: &io::Error) -> ConnectionEnd {
     let kinds = [
         io::ErrorKind::UnexpectedEof,
         io::ErrorKind::ConnectionReset,
         io::ErrorKind::BrokenPipe,
     ];
     assert!(kinds.contains(&error.kind()), "still open: {error}");
-    End::Cut
+    ConnectionEnd::Cut
 }
 
-/// What the server said is wrong.
+/// Returns the alert that caused an error, if there is one.
 pub fn alert(error: &io::Error) -> Option<AlertDescription> {
     let rustls::Error::AlertReceived(alert) = error.get_ref()?.downcast_ref()? else {
         return None;
@@ -88,7 +88,7 @@ pub fn alert(error: &io::Error) -> Option<AlertDescription> {
 // === impl Offer ===
 
 impl<'o> Offer<'o> {
-    /// Offers these protocols, TLS 1.2 and 1.3, and no certificate.
+    /// Offers the protocols, TLS 1.2 and 1.3, and no certificate.
     pub fn of(protocols: &'o [&'o str]) -> Self {
         Self {
             protocols,
@@ -97,7 +97,7 @@ impl<'o> Offer<'o> {
         }
     }
 
-    /// Offers one version of TLS.
+    /// Restricts the offer to one TLS version.
     pub fn only(self, version: &'o &'static SupportedProtocolVersion) -> Self {
         Self {
             versions: std::slice::from_ref(version),
@@ -105,8 +105,8 @@ impl<'o> Offer<'o> {
         }
     }
 
-    /// Shows a certificate to who demands one.
-    pub fn with(self, identity: &'o Issued) -> Self {
+    /// Adds a client certificate.
+    pub fn with(self, identity: &'o Identity) -> Self {
         Self {
             identity: Some(identity),
             ..self
@@ -117,8 +117,8 @@ impl<'o> Offer<'o> {
 // === impl Client ===
 
 impl Client {
-    /// A client that trusts what issued the server's certificate, and nothing else.
-    pub fn new(server: &Issued, offer: Offer<'_>) -> Self {
+    /// Creates a client that trusts only the issuer of the server's certificate.
+    pub fn new(server: &Identity, offer: Offer<'_>) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider);
         let config = config.with_protocol_versions(offer.versions).unwrap();
@@ -134,18 +134,18 @@ impl Client {
         Self(Arc::new(config))
     }
 
-    /// Connects. Fails unless the server shows its certificate and takes a protocol.
+    /// Connects. Fails unless the server has a trusted certificate and accepts a protocol.
     ///
-    /// With TLS 1.3 the server judges the client's certificate later: the first read shows it.
+    /// With TLS 1.3, the server checks the client's certificate after the handshake. The first read returns the result.
     pub fn connect(&self, server: SocketAddr) -> io::Result<Stream> {
-        self.begin(TcpStream::connect(server)?)
+        self.handshake(TcpStream::connect(server)?)
     }
 
-    /// The same over a TCP connection that is open.
-    pub fn begin(&self, mut stream: TcpStream) -> io::Result<Stream> {
+    /// Does the TLS handshake over an open TCP connection.
+    pub fn handshake(&self, mut stream: TcpStream) -> io::Result<Stream> {
         let connection = ClientConnection::new(self.0.clone(), localhost());
         let mut connection = connection.map_err(io::Error::other)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
         while connection.is_handshaking() {
             connection.complete_io(&mut stream)?;
@@ -153,7 +153,7 @@ impl Client {
         Ok(StreamOwned::new(connection, stream))
     }
 
-    /// Asks over a connection of its own.
+    /// Sends a query over a new connection and returns the reply.
     pub fn ask(&self, server: SocketAddr, packet: &[u8]) -> io::Result<Vec<u8>> {
         ask(&mut self.connect(server)?, packet)
     }

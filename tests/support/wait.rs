@@ -1,4 +1,4 @@
-//! Waiting for events, which is the only way to wait.
+//! Waiting for events. Tests never wait for a fixed time instead.
 
 use std::fmt::Display;
 use std::thread;
@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// How long any single event may take before a test gives up: long, because machines are busy.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum duration of any single event. It is long because test machines can be busy.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Tries until there is a value, or fails with what was awaited.
+/// Repeats an attempt until it returns a value. Fails after [`TIMEOUT`].
 pub fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     wait_for_ok(what, || attempt().ok_or("not yet"))
 }
 
-/// Tries until it works, or fails with what was awaited and what the last try said.
+/// Repeats an attempt until it succeeds. After [`TIMEOUT`], fails with the last error.
 pub fn wait_for_ok<T, E: Display>(what: &str, attempt: impl FnMut() -> Result<T, E>) -> T {
-    attempt_within(PATIENCE, attempt)
-        .unwrap_or_else(|error| panic!("{what}: not within {PATIENCE:?}: {error}"))
+    attempt_within(TIMEOUT, attempt)
+        .unwrap_or_else(|error| panic!("{what}: not within {TIMEOUT:?}: {error}"))
 }
 
-/// Tries until it works; after `within`, fails with the last reason.
+/// Repeats an attempt until it succeeds. After `within`, returns the last error.
 pub fn eventually<T>(
     what: &str,
     within: Duration,
@@ -37,7 +37,7 @@ fn attempt_within<T, E>(
     let deadline = Instant::now() + within;
     loop {
         match attempt() {
-            // Short: some tests measure.
+            // Short, because some tests measure the waiting time.
             Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
             done => return done,
         }

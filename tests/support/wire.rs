@@ -1,4 +1,4 @@
-//! Messages on their way, over UDP and over TCP.
+//! Exchange of DNS messages over UDP and TCP.
 
 use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -6,68 +6,68 @@ use std::time::Duration;
 
 use crate::query::{Packet, query};
 use crate::reply::Reply;
-use crate::wait::PATIENCE;
+use crate::wait::TIMEOUT;
 
-/// How a question travels.
+/// Transport of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    /// A datagram.
+pub enum Transport {
+    /// One datagram.
     Udp,
-    /// A connection of its own.
+    /// A new connection for each query.
     Tcp,
 }
 
-impl Over {
-    /// Both of them.
+impl Transport {
+    /// Both transports.
     pub const BOTH: [Self; 2] = [Self::Udp, Self::Tcp];
 }
 
-/// Asks a question that is written as in [`query`]. Fails without a reply that is well-formed.
-pub fn ask(server: SocketAddr, question: &str, over: Over) -> Reply {
-    try_ask(server, &query(question), over, PATIENCE)
+/// Sends a query in the syntax of [`query`]. Fails without a well-formed reply.
+pub fn ask(server: SocketAddr, question: &str, over: Transport) -> Reply {
+    try_ask(server, &query(question), over, TIMEOUT)
         .unwrap_or_else(|error| panic!("{question} to {server} over {over:?}: {error}"))
 }
 
-/// Asks as resolvers do: over UDP, then over TCP if the answer was cut.
+/// Queries like a resolver: over UDP, then over TCP if the reply is truncated.
 pub fn resolve(server: SocketAddr, question: &str) -> Reply {
-    let reply = ask(server, question, Over::Udp);
+    let reply = ask(server, question, Transport::Udp);
     match reply.is_truncated() {
-        true => ask(server, question, Over::Tcp),
+        true => ask(server, question, Transport::Tcp),
         false => reply,
     }
 }
 
-/// Asks a server that may not answer. A reply that is not well-formed, or to another question, is an error, too.
+/// Queries a server that may not answer. A malformed reply or a reply with another ID is an error, too.
 pub fn try_ask(
     server: SocketAddr,
     packet: &Packet,
-    over: Over,
+    over: Transport,
     patience: Duration,
 ) -> io::Result<Reply> {
     let octets = exchange(server, &packet.0, over, patience)?;
     let reply = Reply::read(&octets).map_err(io::Error::other)?;
     match reply.id == packet.id() {
         true => Ok(reply),
-        false => Err(io::Error::other("a reply to another question")),
+        false => Err(io::Error::other("the reply has another ID")),
     }
 }
 
-/// Sends a query, and returns the reply.
+/// Sends a query and returns the reply.
 pub fn exchange(
     server: SocketAddr,
     query: &[u8],
-    over: Over,
+    over: Transport,
     patience: Duration,
 ) -> io::Result<Vec<u8>> {
     match over {
-        Over::Udp => {
+        Transport::Udp => {
             let socket = UdpSocket::bind("127.0.0.1:0")?;
             socket.connect(server)?;
             socket.set_read_timeout(Some(patience))?;
             socket.send(query)?;
             read_datagram(&socket)
         }
-        Over::Tcp => {
+        Transport::Tcp => {
             let mut stream = TcpStream::connect(server)?;
             stream.set_read_timeout(Some(patience))?;
             stream.write_all(&frame(query))?;
@@ -84,13 +84,13 @@ pub fn read_datagram(socket: &UdpSocket) -> io::Result<Vec<u8>> {
     Ok(message)
 }
 
-/// A message behind its length (RFC 1035 section 4.2.2).
+/// Prefixes a message with its length (RFC 1035 section 4.2.2).
 pub fn frame(message: &[u8]) -> Vec<u8> {
     let length = u16::try_from(message.len()).expect("a message that fits its length");
     [&length.to_be_bytes(), message].concat()
 }
 
-/// Reads a message behind its length.
+/// Reads a message with a length prefix.
 pub fn read_framed(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 2];
     stream.read_exact(&mut length)?;
@@ -99,7 +99,7 @@ pub fn read_framed(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(message)
 }
 
-/// The same; `None` at the end of the stream.
+/// Reads a message with a length prefix. Returns `None` at the end of the stream.
 pub fn read_framed_or_end(stream: &mut impl Read) -> Option<Vec<u8>> {
     let mut length = [0; 2];
     match stream.read_exact(&mut length) {
@@ -107,11 +107,11 @@ pub fn read_framed_or_end(stream: &mut impl Read) -> Option<Vec<u8>> {
         Err(error) if is_end(&error) => return None,
         Err(error) => panic!("reading a reply: {error}"),
     }
-    // It has begun, so it has an end.
+    // The message has started, so the rest must follow.
     Some(read_framed(&mut length.chain(stream)).unwrap())
 }
 
-/// The other side closed the connection, politely or not.
+/// Returns whether the peer closed or reset the connection.
 pub fn is_end(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,5 +1,5 @@
-# Installs what tests and benchmarks need where it is missing. Sourced by tests/run and tests/bench/run, in the root of
-# the repository; they say in `program` who they are, and in PATH where cargo, Go and daemons live.
+# Functions that install missing requirements of tests and benchmarks. Scripts source this file in the root of the
+# repository. They set `program` to their own path, and PATH so that it has the directories of cargo, Go and daemons.
 # shellcheck shell=bash
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/global-dns
@@ -26,20 +26,20 @@ debian_commands() { # COMMAND…
     ((${#packages[@]})) || return 0
     debian_packages "${packages[@]}" || return
     for command; do
-        has "$command" || fail "'$command' is still missing, although ${package_of[$command]} is installed" || return
+        has "$command" || fail "cannot find '$command' although package ${package_of[$command]} is installed" || return
     done
 }
 
 debian_packages() { # PACKAGE…
     local packages=("$@") as_root=()
-    has apt-get || fail "missing, and there is no apt-get to install them: ${packages[*]}" || return
+    has apt-get || fail "cannot install missing Debian packages without apt-get: ${packages[*]}" || return
     if ((EUID)); then
-        has sudo || fail "missing, and there is no sudo to install them: ${packages[*]}" || return
+        has sudo || fail "cannot install missing Debian packages without sudo; run as root: ${packages[*]}" || return
         as_root=(sudo)
     fi
     echo "installing Debian packages: ${packages[*]}"
-    # Tests want the programs, not the services. Packages ask policy-rc.d before they start or
-    # restart a service; what the new ones enabled for the next boot is disabled again.
+    # Tests use the programs, not the services. Packages call policy-rc.d before they start or restart a service.
+    # Services that the new packages enabled for the next boot are disabled.
     # shellcheck disable=SC2016 # the inner shell expands it
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive sh -c '
         policy=/usr/sbin/policy-rc.d
@@ -48,20 +48,20 @@ debian_packages() { # PACKAGE…
             trap "exit 130" HUP INT TERM
             printf "#!/bin/sh\nexit 101\n" >"$policy" && chmod 755 "$policy"
         fi
-        apt-get update -q || echo "apt-get update failed; going on with the lists of last time" >&2
+        apt-get update -q || echo "apt-get update failed; using the previous package lists" >&2
         apt-get install -q -y --no-install-recommends "$@" || exit
         [ ! -d /run/systemd/system ] ||
             dpkg -L "$@" | sed -n "s|.*/systemd/system/\([^/]*\.service\)$|\1|p" | xargs -r systemctl disable
-    ' sh "${packages[@]}" || fail "could not install: ${packages[*]}"
+    ' sh "${packages[@]}" || fail "cannot install Debian packages: ${packages[*]}"
 }
 
-# Gathers programs, by default the servers of a cluster, in a directory of links, tells the tests where it is, and says
-# what is in it.
+# Collects programs, by default the servers of a cluster, in a directory of links. Exports the directory to the tests
+# and prints the version of each program.
 e2e_tools() { # [PROGRAM…]
     local name path paths=() version stamp=k8s.io/component-base/version
     (($#)) || set -- etcd kube-apiserver kube-controller-manager coredns
     version=$(cd tests/tools/kubernetes && go list -m -f '{{.Version}}' k8s.io/kubernetes) || return
-    # As Kubernetes' own build does; without it they call themselves v0.0.0.
+    # As the build of Kubernetes does; without these flags the programs report version v0.0.0.
     stamp="-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=$(cut -d. -f2 <<<"$version")"
     for name; do
         if has_asset "$name"; then
@@ -89,7 +89,7 @@ e2e_tools() { # [PROGRAM…]
     done
 }
 
-# What the tests of the chart need: a real API server, Helm, and the monitoring operator's custom resource definitions.
+# Installs the requirements of the chart tests: an API server, Helm, and the CRDs of the Prometheus Operator.
 chart_tools() {
     e2e_tools etcd kube-apiserver kube-controller-manager helm || return
     cache_once crds "$(cat tests/tools/monitoring/go.{mod,sum} | digest)" install_crds || return
@@ -97,7 +97,7 @@ chart_tools() {
     echo "GLOBAL_DNS_TEST_CRDS=$GLOBAL_DNS_TEST_CRDS"
 }
 
-# As Helm's own build does; without it Helm believes that clusters are of Kubernetes 1.20.
+# Prints the linker flags of Helm's own build. Without them Helm assumes that clusters run Kubernetes 1.20.
 helm_stamp() {
     local minor package
     minor=$(sed -n 's|.*k8s.io/client-go v0\.\([0-9]*\)\..*|\1|p' tests/tools/helm/go.mod)
@@ -110,13 +110,13 @@ helm_stamp() {
 # shellcheck disable=SC2317 # called by cache_once
 install_crds() { # DIRECTORY
     local module=github.com/prometheus-operator/prometheus-operator folder
-    echo "fetching the definitions of $module as tests/tools/monitoring/go.mod pins it"
+    echo "downloading the CRDs of $module, as pinned in tests/tools/monitoring/go.mod"
     folder=$(cd tests/tools/monitoring && GOFLAGS=-mod=readonly GOWORK=off go mod download -json "$module" |
         sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [[ -n $folder ]] || return
     install -m 644 -t "$1" "$folder"/example/prometheus-operator-crd/*_{servicemonitors,prometheusrules}.yaml
 }
 
-# Builds a program of a Go module in tests/tools, which pins its version.
+# Builds a program of a Go module in tests/tools. The go.mod of the module pins the version.
 go_tool() { # NAME MODULE PACKAGE LDFLAGS
     local module=tests/tools/$2 key
     key=$({ go_version "$2" && echo "$4" && cat "$module/go.mod" "$module/go.sum"; } | digest) || return
@@ -125,14 +125,14 @@ go_tool() { # NAME MODULE PACKAGE LDFLAGS
 
 # shellcheck disable=SC2317 # called by cache_once
 install_go_tool() { # NAME MODULE PACKAGE LDFLAGS DIRECTORY
-    echo "installing $3 as $2/go.mod pins it; this takes some minutes"
+    echo "installing $3, as pinned in $2/go.mod; this takes some minutes"
     (cd -- "$2" && GOFLAGS=-mod=readonly GOWORK=off CGO_ENABLED=0 go build -trimpath -ldflags "$4" -o "$5/$1" "$3")
 }
 
 # === The cache ===
 
-# Has COMMAND make the directory KIND-KEY, unless an earlier run did. COMMAND gets a directory to
-# fill as its last argument, so one that is killed leaves nothing that looks finished.
+# Runs COMMAND to create the directory KIND-KEY, unless an earlier run has created it. COMMAND gets a temporary directory
+# as its last argument, so that a killed command leaves no directory that seems complete.
 cache_once() { # KIND KEY COMMAND…
     local kind=$1 partial=$cache/$1.partial
     cached=$cache/$1-$2
@@ -140,24 +140,24 @@ cache_once() { # KIND KEY COMMAND…
     mkdir -p -- "$cache" || return
     if [[ ! -d $cached ]]; then
         (
-            flock 9 && [[ ! -d $cached ]] || exit # another run was faster
+            flock 9 && [[ ! -d $cached ]] || exit # a parallel run has created it
             rm -rf -- "$partial" && mkdir -- "$partial" && "$@" "$partial" && mv -T -- "$partial" "$cached"
         ) 9>"$cache/$kind.lock"
-        [[ -d $cached ]] || fail "could not make $kind" || return
+        [[ -d $cached ]] || fail "cannot install $kind; see the output above" || return
     fi
     keep_newest_two "$kind"
 }
 
-# Marks $cached as used, and keeps the two of its kind that were used last.
+# Marks $cached as used, and keeps the two most recently used directories of its kind.
 keep_newest_two() { # KIND
     touch -- "$cached"
     find "$cache" -maxdepth 1 -type d -name "$1-[0-9a-f]*" -printf '%T@ %p\0' |
         sort -zrn | tail -zn +3 | cut -zd' ' -f2- | xargs -0r rm -rf --
 }
 
-# === Small things ===
+# === Functions ===
 
-# shellcheck disable=SC2154 # who sources this sets it
+# shellcheck disable=SC2154 # the sourcing script sets it
 fail() { echo "$program: $*" >&2 && return 1; }
 has() { command -v "$1" >/dev/null; }
 has_asset() { [[ -n ${KUBEBUILDER_ASSETS:-} && -x $KUBEBUILDER_ASSETS/$1 ]]; }

@@ -25,7 +25,7 @@
 {{- end -}}
 {{- end }}
 
-{{/* What selects the server's pods. The pod of `helm test` is of another component, and gets no queries. */}}
+{{/* Selector of the server's pods. The pod of `helm test` has another component, so that it gets no queries. */}}
 {{- define "global-dns.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "global-dns.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -39,8 +39,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{/*
-Labels of an object, from a dict: `root`, the `labels` that are given for this object, and `component` if it is no server.
-The chart's own labels win, because selectors need them; then those of the object; then those of every object.
+Labels of an object. Takes a dict: `root`, the `labels` of this object, and `component` unless it is "server". Precedence:
+the chart's own labels, because selectors need them; the labels of the object; the common labels.
 */}}
 {{- define "global-dns.labels" -}}
 {{- $own := dict "app.kubernetes.io/component" (default "server" .component) -}}
@@ -49,8 +49,8 @@ The chart's own labels win, because selectors need them; then those of the objec
 {{- end }}
 
 {{/*
-Metadata of an object, from the same dict. Further keys: `name`, else that of the release; `namespace`, else that of the
-release, and empty for an object of the cluster; `annotations`.
+Metadata of an object. Takes the same dict, with further keys: `name` (default: the full name), `namespace` (default:
+the namespace of the release; empty for a cluster-scoped object) and `annotations`.
 */}}
 {{- define "global-dns.metadata" -}}
 name: {{ .name | default (include "global-dns.fullname" .root) }}
@@ -64,7 +64,7 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 
 {{- define "global-dns.image" -}}
-{{- required "image.repository is required: the repository that you pushed the image to, such as registry.example.com/dns/global-dns" .Values.image.repository -}}
+{{- required "image.repository is required: set it to the repository of your image, such as registry.example.com/dns/global-dns" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
 @{{ .Values.image.digest }}
 {{- else -}}
@@ -73,16 +73,16 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 
 {{/*
-The proxy would be of no use, and in the way. It does not carry UDP: its init container redirects TCP only. By default
-(`proxy.await`) no other container starts before the proxy has its identity, so this server would wait for a control
-plane whose own names may need DNS. And that init container wants NET_ADMIN and NET_RAW, which pod security `restricted`
-refuses. A namespace's annotation must not turn it on either, so it is said here.
+Disables injection of the Linkerd proxy, for three reasons. The proxy does not carry UDP: its init container redirects
+TCP only. By default (`proxy.await`), the proxy starts first and waits for its identity, so this server would wait for a
+control plane that may need DNS itself. The init container needs NET_ADMIN and NET_RAW, which pod security `restricted`
+refuses. The annotation is explicit, so that an annotation of the namespace does not enable injection.
 */}}
 {{- define "global-dns.mesh" -}}
 linkerd.io/inject: disabled
 {{- end }}
 
-{{/* What the server needs wins over what is given, and that over what it is found by. */}}
+{{/* Annotations of the pods. Precedence: the mesh annotation, podAnnotations, the scrape annotations. */}}
 {{- define "global-dns.podAnnotations" -}}
 {{- $scrape := dict -}}
 {{- if and .Values.scrapeAnnotations (not .Values.serviceMonitor.enabled) -}}
@@ -92,7 +92,7 @@ linkerd.io/inject: disabled
 {{- toYaml (merge (include "global-dns.mesh" . | fromYaml) .Values.podAnnotations $scrape) -}}
 {{- end }}
 
-{{/* Whether anybody outside the cluster may reach the Service. */}}
+{{/* Whether the Service is reachable from outside the cluster. */}}
 {{- define "global-dns.isReachableFromOutside" -}}
 {{- if or (ne .Values.service.type "ClusterIP") .Values.service.externalIPs }}true{{ end -}}
 {{- end }}
@@ -118,17 +118,17 @@ linkerd.io/inject: disabled
 {{- end -}}
 {{- end }}
 
-{{/* Whether this cluster's API server is what is watched. */}}
+{{/* Whether the server watches the API server of this cluster. */}}
 {{- define "global-dns.watchesThisCluster" -}}
 {{- if not (or .Values.source.files .Values.source.kubeconfig) }}true{{ end -}}
 {{- end }}
 
-{{/* Whether there is a snapshot: `serve` refuses one of files. */}}
+{{/* Whether the server keeps a snapshot. `serve` refuses the combination with files. */}}
 {{- define "global-dns.hasSnapshot" -}}
 {{- if and .Values.snapshot.enabled (not .Values.source.files) }}true{{ end -}}
 {{- end }}
 
-{{/* The ports of `addresses`, each once, as a JSON list; without addresses, the one that the server uses by default. */}}
+{{/* Distinct ports of `addresses`, as a JSON list. Without addresses: the default port of the server. */}}
 {{- define "global-dns.ports" -}}
 {{- $ports := list -}}
 {{- range .addresses -}}
@@ -137,7 +137,7 @@ linkerd.io/inject: disabled
 {{ $ports | default (list .default) | uniq | toJson }}
 {{- end }}
 
-{{/* The port that the Service leads to: that of the first address. */}}
+{{/* Target port of the Service: the port of the first address. */}}
 {{- define "global-dns.port" -}}
 {{ include "global-dns.ports" . | fromJsonArray | first }}
 {{- end }}
@@ -150,7 +150,7 @@ linkerd.io/inject: disabled
 {{ include "global-dns.port" (dict "addresses" .Values.adminListen "default" 9153) }}
 {{- end }}
 
-{{/* The encrypted listeners that are on, as a YAML list: name and port of the Service's port, protocol, addresses. */}}
+{{/* Enabled encrypted listeners, as a YAML list: name and number of the Service port, protocol, addresses. */}}
 {{- define "global-dns.encryptedListeners" -}}
 {{- $tls := dict "name" "dns-tls" "port" 853 "protocol" "TCP" "addresses" .Values.encrypted.tlsListen -}}
 {{- $https := dict "name" "dns-https" "port" 443 "protocol" "TCP" "addresses" .Values.encrypted.httpsListen -}}
@@ -163,8 +163,8 @@ linkerd.io/inject: disabled
 {{- end }}
 
 {{/*
-Whether an upgrade changes a list of ports in which one number has two protocols. Helm 3 sends a strategic merge patch,
-whose key is the number alone: one of the two ports is lost. With --force it replaces the objects.
+Whether an upgrade changes a list of ports in which one number has two protocols. Helm 3 sends a strategic merge patch
+with the number as the only key, so one of the two ports is lost. With --force, Helm replaces the objects.
 */}}
 {{- define "global-dns.needsForce" -}}
 {{- $name := include "global-dns.fullname" . -}}
@@ -187,20 +187,20 @@ whose key is the number alone: one of the two ports is lost. With --force it rep
 {{- end -}}
 {{- end }}
 
-{{/* The environment variable that Kubernetes makes of the Service's address, in pods with enableServiceLinks. */}}
+{{/* Environment variable with the cluster IP of the Service. Kubernetes sets it in pods with enableServiceLinks. */}}
 {{- define "global-dns.serviceVariable" -}}
 {{ include "global-dns.fullname" . | upper | replace "-" "_" }}_SERVICE_HOST
 {{- end }}
 
-{{/* Whether the pods learn the Service's address by that variable. */}}
+{{/* Whether the pods read the cluster IP of the Service from that variable. */}}
 {{- define "global-dns.needsServiceVariable" -}}
 {{- if not (or .Values.nsAddresses .Values.service.clusterIP) }}true{{ end -}}
 {{- end }}
 
-{{/* Flags of `serve` and of `check`: where objects come from, and the model. */}}
+{{/* Flags that `serve` and `check` share: the source of objects, and the rules for names and members. */}}
 {{- define "global-dns.modelArgs" -}}
 {{- $v := .Values -}}
-- --cluster-name={{ required "clusterName is required: it is this cluster's name, the one that the other clusters' links use for it" $v.clusterName }}
+- --cluster-name={{ required "clusterName is required: set it to the name that the links of the other clusters use for this cluster" $v.clusterName }}
 {{- range $v.source.files }}
 - {{ printf "--file=%s" . | quote }}
 {{- end }}
@@ -228,7 +228,7 @@ whose key is the number alone: one of the two ports is lost. With --force it rep
 - --ttl={{ int64 $v.ttl }}
 - --ttl-max={{ int64 $v.ttlMax }}
 - --negative-ttl={{ int64 $v.negativeTtl }}
-{{- /* YAML reads on and off without quotes as true and false. */}}
+{{- /* YAML parses unquoted on and off as true and false. */}}
 - --short-names={{ $v.shortNames.which | toString | replace "true" "on" | replace "false" "off" }}
 {{- with $v.shortNames.defaultNamespace }}
 - --default-namespace={{ . }}
@@ -240,7 +240,7 @@ whose key is the number alone: one of the two ports is lost. With --force it rep
 - --local-members={{ $v.localMembers | toString | replace "false" "off" }}
 {{- end }}
 
-{{/* The flags that only `serve` has. */}}
+{{/* Flags of `serve` only. */}}
 {{- define "global-dns.serveArgs" -}}
 {{- $v := .Values -}}
 - --order={{ $v.order }}
@@ -324,14 +324,14 @@ whose key is the number alone: one of the two ports is lost. With --force it rep
 {{- end }}
 {{- end }}
 
-{{/* The Secret that encrypted listeners need. */}}
+{{/* Secret with the certificate of the encrypted listeners. */}}
 {{- define "global-dns.tlsSecret" -}}
 {{- if include "global-dns.encryptedListeners" . -}}
-{{ required "encrypted.secretName is required with encrypted.tlsListen, encrypted.httpsListen or encrypted.quicListen: a Secret of type kubernetes.io/tls" .Values.encrypted.secretName }}
+{{ required "encrypted.secretName is required with encrypted.tlsListen, encrypted.httpsListen or encrypted.quicListen: set it to a Secret of type kubernetes.io/tls" .Values.encrypted.secretName }}
 {{- end -}}
 {{- end }}
 
-{{/* The Secret with the CAs of clients. Without a listener it would protect nothing: nobody meant that. */}}
+{{/* Secret with the CAs of client certificates. Without a listener it has no effect, so that is an error. */}}
 {{- define "global-dns.clientCASecret" -}}
 {{- with .Values.encrypted.clientCASecretName -}}
 {{- if include "global-dns.encryptedListeners" $ -}}

@@ -1,4 +1,4 @@
-//! What name servers may say, and what is made of it.
+//! Replies of name servers, and the findings about them.
 
 use super::*;
 use crate::check::Health;
@@ -44,16 +44,16 @@ fn ours() -> Soa {
     soa("ns.dns.global.")
 }
 
-fn direct() -> Direct {
-    Direct {
+fn direct() -> ServerReplies {
+    ServerReplies {
         udp: Ok(reply(ours())),
         tcp: Ok(reply(ours())),
         ns: Ok(records(&["global. NS ns.dns.global."])),
     }
 }
 
-fn through() -> Through {
-    Through {
+fn through() -> ResolverReplies {
+    ResolverReplies {
         soa: Ok(reply(ours())),
         root: Ok(reply(soa("a.root-servers.net."))),
         samples: vec![sample(
@@ -66,34 +66,34 @@ fn through() -> Through {
 fn sample(direct: Reply, through: Reply) -> Sample {
     Sample {
         question: "db.prod.global. A".to_owned(),
-        direct: Ok(direct),
-        through: Ok(through),
+        server: Ok(direct),
+        resolver: Ok(through),
     }
 }
 
-fn dns(direct: Direct, through: Option<Through>) -> Dns {
-    Dns {
+fn dns(direct: ServerReplies, through: Option<ResolverReplies>) -> DnsFacts {
+    DnsFacts {
         server: Some(SERVER.parse().unwrap()),
         resolver: Ok(RESOLVER.parse().unwrap()),
         zones: vec![ZoneFacts {
             zone: "global".parse().unwrap(),
-            direct: Some(direct),
-            through,
+            server: Some(direct),
+            resolver: through,
         }],
     }
 }
 
-/// What is made of the server's own answers.
-fn server(direct: Direct) -> (Health, String) {
+/// Returns the finding about the replies of the server.
+fn server(direct: ServerReplies) -> (Health, String) {
     finding(&dns(direct, None), 0)
 }
 
-/// What is made of the answers of the cluster's DNS.
-fn forwarding(through: Through) -> (Health, String) {
+/// Returns the finding about the replies of the cluster's DNS.
+fn forwarding(through: ResolverReplies) -> (Health, String) {
     finding(&dns(direct(), Some(through)), 1)
 }
 
-fn finding(dns: &Dns, index: usize) -> (Health, String) {
+fn finding(dns: &DnsFacts, index: usize) -> (Health, String) {
     let mut findings = check(dns);
     assert_eq!(findings.len(), 2, "{findings:?}");
     let finding = findings.swap_remove(index);
@@ -102,23 +102,26 @@ fn finding(dns: &Dns, index: usize) -> (Health, String) {
 }
 
 #[test]
-fn a_server_that_answers_over_udp_and_tcp_is_green_with_its_serial() {
+fn server_that_answers_over_udp_and_tcp_is_green() {
     let sentence = format!("{SERVER} serves global. over UDP and TCP, serial 1790000000");
     assert_eq!(server(direct()), (Health::Green, sentence));
 }
 
 #[test]
-fn replicas_may_differ_in_their_serials() {
+fn different_serials_are_accepted() {
     let mut other = ours();
     other.serial += 7;
     let tcp = Ok(reply(other.clone()));
-    assert_eq!(server(Direct { tcp, ..direct() }).0, Health::Green);
+    assert_eq!(server(ServerReplies { tcp, ..direct() }).0, Health::Green);
     let soa = Ok(reply(other));
-    assert_eq!(forwarding(Through { soa, ..through() }).0, Health::Green);
+    assert_eq!(
+        forwarding(ResolverReplies { soa, ..through() }).0,
+        Health::Green
+    );
 }
 
 #[test]
-fn a_server_that_cannot_be_used_is_red() {
+fn faulty_server_is_red() {
     let silent = || Err("no reply".to_owned());
     let mut other_timers = ours();
     other_timers.timers[3] = 30;
@@ -126,11 +129,11 @@ fn a_server_that_cannot_be_used_is_red() {
         authoritative: false,
         ..reply(ours())
     };
-    let over_udp = |udp: Asked| Direct { udp, ..direct() };
-    for (direct, said) in [
+    let over_udp = |udp: QueryResult| ServerReplies { udp, ..direct() };
+    for (direct, fault) in [
         (over_udp(silent()), "does not answer over UDP: no reply"),
         (
-            Direct {
+            ServerReplies {
                 tcp: silent(),
                 ..direct()
             },
@@ -146,67 +149,67 @@ fn a_server_that_cannot_be_used_is_red() {
         ),
         (
             over_udp(Ok(code(Rcode::NXDOMAIN))),
-            "is no global-dns that serves global.: NXDOMAIN",
+            "is not a global-dns server of global.: NXDOMAIN",
         ),
         (
             over_udp(Ok(reply(soa("a0.nic.global.")))),
-            "is no global-dns that serves global.: NOERROR, SOA a0.nic.global.",
+            "is not a global-dns server of global.: NOERROR, SOA a0.nic.global.",
         ),
         (
             over_udp(Ok(not_authoritative)),
-            "is no global-dns that serves global.: NOERROR, SOA ns.dns.global.",
+            "is not a global-dns server of global.: NOERROR, SOA ns.dns.global.",
         ),
         (
             over_udp(Ok(reply(other_timers))),
-            "has one SOA record of global. over UDP and another over TCP",
+            "has different SOA records of global. over UDP and TCP",
         ),
         (
-            Direct {
+            ServerReplies {
                 ns: Ok(records(&[])),
                 ..direct()
             },
-            "lacks the NS record of global., has: ",
+            "has no NS record ns.dns.global. for global., but: ",
         ),
         (
-            Direct {
+            ServerReplies {
                 ns: silent(),
                 ..direct()
             },
             "does not answer for the NS records of global.: no reply",
         ),
     ] {
-        assert_eq!(server(direct), (Health::Red, format!("{SERVER} {said}")));
+        assert_eq!(server(direct), (Health::Red, format!("{SERVER} {fault}")));
     }
 }
 
 #[test]
-fn without_a_server_nothing_is_compared() {
+fn nothing_is_compared_without_a_server() {
     let mut dns = dns(direct(), None);
     dns.server = None;
-    dns.zones[0].direct = None;
-    let sentence = "the server of global.: not checked, --server is not given";
+    dns.zones[0].server = None;
+    let sentence = "server of global.: not checked, --server is not given";
     assert_eq!(finding(&dns, 0), (Health::Yellow, sentence.to_owned()));
     let sentence = "forwarding of global.: not checked, --server is not given";
     assert_eq!(finding(&dns, 1), (Health::Yellow, sentence.to_owned()));
 }
 
 #[test]
-fn without_a_resolver_or_an_answer_of_the_server_nothing_is_compared() {
+fn nothing_is_compared_without_a_resolver_or_a_reply_of_the_server() {
     let mut unknown = dns(direct(), None);
     unknown.resolver = Err(NotChecked::new(
-        "/etc/resolv.conf names no name server",
+        "/etc/resolv.conf has no name server",
         "name one",
     ));
-    let sentence = "forwarding of global.: not checked, /etc/resolv.conf names no name server";
+    let sentence = "forwarding of global.: not checked, /etc/resolv.conf has no name server";
     assert_eq!(finding(&unknown, 1), (Health::Yellow, sentence.to_owned()));
     let udp = Err("no reply".to_owned());
-    let silent = dns(Direct { udp, ..direct() }, Some(through()));
-    let sentence = "forwarding of global.: not checked, the server's own answer is missing";
+    let silent = dns(ServerReplies { udp, ..direct() }, Some(through()));
+    let sentence = "forwarding of global.: not checked, the server did not answer";
     assert_eq!(finding(&silent, 1), (Health::Yellow, sentence.to_owned()));
 }
 
 #[test]
-fn a_zone_that_is_forwarded_is_green_and_says_what_was_compared() {
+fn forwarded_zone_is_green_and_lists_the_compared_names() {
     let sentence = format!(
         "{RESOLVER} forwards global. to the server: the same SOA record, and the same answer for db.prod.global. A"
     );
@@ -214,7 +217,7 @@ fn a_zone_that_is_forwarded_is_green_and_says_what_was_compared() {
     let sentence = format!("{RESOLVER} forwards global. to the server: the same SOA record");
     let samples = Vec::new();
     assert_eq!(
-        forwarding(Through {
+        forwarding(ResolverReplies {
             samples,
             ..through()
         }),
@@ -223,82 +226,79 @@ fn a_zone_that_is_forwarded_is_green_and_says_what_was_compared() {
 }
 
 #[test]
-fn a_zone_that_is_not_forwarded_yet_is_yellow() {
-    let by_soa = |soa: Asked| Through { soa, ..through() };
+fn zone_that_is_not_forwarded_yet_is_yellow() {
+    let by_soa = |soa: QueryResult| ResolverReplies { soa, ..through() };
     let servfail = || Ok(code(Rcode::SERVFAIL));
     let silent = || Err("no reply".to_owned());
-    for (through, said) in [
-        (by_soa(Ok(code(Rcode::NXDOMAIN))), "it says NXDOMAIN"),
-        (by_soa(Ok(code(Rcode::REFUSED))), "it says REFUSED"),
-        // `global` is a top-level domain of the public DNS, too.
+    for (through, reason) in [
+        (by_soa(Ok(code(Rcode::NXDOMAIN))), "it returns NXDOMAIN"),
+        (by_soa(Ok(code(Rcode::REFUSED))), "it returns REFUSED"),
+        // `global` is also a top-level domain of the public DNS.
         (
             by_soa(Ok(reply(soa("a0.nic.global.")))),
             "its SOA record names a0.nic.global.",
         ),
+        (by_soa(Ok(code(Rcode::NOERROR))), "it returns no SOA record"),
+        // The resolver cannot resolve any other zone.
         (
-            by_soa(Ok(code(Rcode::NOERROR))),
-            "it has no SOA record there",
-        ),
-        // Nothing outside can be resolved.
-        (
-            Through {
+            ResolverReplies {
                 root: servfail(),
                 ..by_soa(servfail())
             },
-            "it says SERVFAIL, for the root too",
+            "it returns SERVFAIL, also for the root zone",
         ),
         (
-            Through {
+            ResolverReplies {
                 root: silent(),
                 ..by_soa(silent())
             },
-            "it does not answer: no reply, for the root too",
+            "it does not answer: no reply, also for the root zone",
         ),
     ] {
-        let sentence = format!("{RESOLVER} does not forward global. yet: {said}");
+        let sentence = format!("{RESOLVER} does not forward global. yet: {reason}");
         assert_eq!(forwarding(through), (Health::Yellow, sentence));
     }
 }
 
 #[test]
-fn a_zone_that_is_forwarded_to_where_nobody_answers_is_red() {
-    let fails = format!("{RESOLVER} fails for global. alone: it");
+fn zone_forwarded_to_a_closed_address_is_red() {
+    let fails = format!("{RESOLVER} fails only for global.: it");
     let soa = Ok(code(Rcode::SERVFAIL));
-    let sentence = format!("{fails} says SERVFAIL");
+    let sentence = format!("{fails} returns SERVFAIL");
     assert_eq!(
-        forwarding(Through { soa, ..through() }),
+        forwarding(ResolverReplies { soa, ..through() }),
         (Health::Red, sentence)
     );
     let soa = Err("no reply".to_owned());
     let sentence = format!("{fails} does not answer: no reply");
     assert_eq!(
-        forwarding(Through { soa, ..through() }),
+        forwarding(ResolverReplies { soa, ..through() }),
         (Health::Red, sentence)
     );
 }
 
 #[test]
-fn a_zone_with_other_answers_than_the_servers_is_red() {
+fn zone_with_answers_that_differ_from_the_server_is_red() {
     let mut other = ours();
     other.timers[3] = 30;
     let soa = Ok(reply(other));
-    let sentence = format!("{RESOLVER} has another SOA record of global. than the server");
+    let sentence = format!("{RESOLVER} and the server have different SOA records of global.");
     assert_eq!(
-        forwarding(Through { soa, ..through() }),
+        forwarding(ResolverReplies { soa, ..through() }),
         (Health::Red, sentence)
     );
-    let sentence = format!("{RESOLVER} answers otherwise than the server: db.prod.global. A");
+    let sentence = format!("{RESOLVER} and the server answer differently: db.prod.global. A");
     let own = || records(&["x A 10.96.1.1"]);
     for sample in [
         sample(own(), records(&["x A 10.97.1.1"])),
         sample(own(), code(Rcode::NXDOMAIN)),
         Sample {
-            through: Err("no reply".to_owned()),
+            resolver: Err("no reply".to_owned()),
             ..sample(own(), own())
         },
     ] {
         let samples = vec![sample];
-        let found = forwarding(Through {
+        let found = forwarding(ResolverReplies {
             samples,
             ..through()
         });
@@ -307,7 +307,7 @@ fn a_zone_with_other_answers_than_the_servers_is_red() {
 }
 
 #[test]
-fn some_services_with_addresses_are_compared() {
+fn first_services_with_addresses_are_compared() {
     let mut objects = Vec::new();
     for (service, address) in [
         ("a", "10.96.1.1"),
@@ -319,7 +319,7 @@ fn some_services_with_addresses_are_compared() {
         let host = format!("{service}-0");
         objects.push(endpoint("prod", service, "east", &host, &[address]));
     }
-    objects.push(mirror("prod", "c", "east")); // without an endpoint
+    objects.push(mirror("prod", "c", "east")); // has no endpoint
     let table = table(&objects);
     let zones = zones(&["global", "96.10.in-addr.arpa"]);
     let questions = |kind: fn(&ZoneKind) -> bool| {
@@ -336,7 +336,7 @@ fn some_services_with_addresses_are_compared() {
 }
 
 #[test]
-fn the_systems_name_server_is_the_first_that_is_named() {
+fn first_name_server_of_resolv_conf_is_used() {
     let server = |text: &str| first_name_server(text).map(|server| server.to_string());
     let text = "# nameserver 192.0.2.9\nsearch prod.svc.cluster.local\nnameserver 10.96.0.10\nnameserver 192.0.2.1\n";
     assert_eq!(server(text).as_deref(), Some("10.96.0.10:53"));

@@ -13,21 +13,21 @@ fn slice(labels: serde_json::Value) -> String {
 }
 
 #[test]
-fn addresses_without_a_hostname_are_told_from_the_others() {
+fn addresses_without_a_hostname_are_listed() {
     let text = slice(json!({
         "kubernetes.io/service-name": "db-east",
         "mirror.linkerd.io/mirrored-service": "true",
     }));
-    let expected = HeadlessSlice {
+    let expected = MirrorSlice {
         namespace: "prod".to_owned(),
         service: "db-east".to_owned(),
-        nameless: vec!["198.51.100.10".to_owned()],
+        without_hostname: vec!["198.51.100.10".to_owned()],
     };
-    assert_eq!(headless_slice(&text), Some(expected));
+    assert_eq!(mirror_slice(&text), Some(expected));
 }
 
 #[test]
-fn slices_of_endpoint_mirrors_and_of_others_are_none() {
+fn slices_of_endpoint_mirrors_and_local_services_are_ignored() {
     let of_endpoint_mirror = slice(json!({
         "kubernetes.io/service-name": "db-0-east",
         "mirror.linkerd.io/mirrored-service": "true",
@@ -35,12 +35,12 @@ fn slices_of_endpoint_mirrors_and_of_others_are_none() {
     }));
     let of_others = slice(json!({"kubernetes.io/service-name": "db"}));
     for text in [of_endpoint_mirror.as_str(), &of_others, "{}", "no JSON"] {
-        assert_eq!(headless_slice(text), None, "{text}");
+        assert_eq!(mirror_slice(text), None, "{text}");
     }
 }
 
 #[test]
-fn links_name_their_clusters() {
+fn link_has_the_name_of_its_cluster() {
     let text = json!({"metadata": {"name": "a-link"}, "spec": {"targetClusterName": "east"}});
     let east = Link {
         cluster: "east".to_owned(),
@@ -52,7 +52,7 @@ fn links_name_their_clusters() {
 }
 
 #[test]
-fn a_selector_of_a_link_is_told_from_the_one_by_default() {
+fn only_the_default_selector_is_recognized_as_default() {
     let exported = "mirror.linkerd.io/exported";
     let one_of = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
     for (selector, is_own) in [
@@ -77,7 +77,7 @@ fn a_selector_of_a_link_is_told_from_the_one_by_default() {
 }
 
 #[test]
-fn links_tell_which_services_are_not_mirrored_and_why() {
+fn link_status_has_the_reasons_of_services_that_are_not_mirrored() {
     let service = |name: &str, conditions: serde_json::Value| {
         json!({
             "controllerName": "linkerd.io/service-mirror", "conditions": conditions,
@@ -113,7 +113,7 @@ fn links_tell_which_services_are_not_mirrored_and_why() {
 }
 
 #[test]
-fn tcp_ports_of_unknown_protocol_are_unmarked_unless_an_annotation_decides() {
+fn tcp_ports_of_unknown_protocol_are_unmarked_without_an_annotation() {
     let unmarked = |annotations: serde_json::Value, cluster_ip: &str| {
         let service = json!({
             "metadata": {
@@ -143,26 +143,29 @@ fn tcp_ports_of_unknown_protocol_are_unmarked_unless_an_annotation_decides() {
 }
 
 #[test]
-fn objects_that_no_watch_selects_are_named_with_their_label() {
+fn unwatched_object_has_the_value_of_its_label() {
     let service = |value: serde_json::Value| {
         let labels = json!({"mirror.linkerd.io/mirrored-service": value});
         let labels = if value.is_null() { json!({}) } else { labels };
         let metadata = json!({"namespace": "prod", "name": "db-east", "labels": labels});
-        odd_label(Kind::Service, &json!({"metadata": metadata}).to_string())
+        unwatched_object(Kind::Service, &json!({"metadata": metadata}).to_string())
     };
-    let odd = Some("Service/prod/db-east ('True')".to_owned());
-    assert_eq!(service(json!("True")), odd);
+    let unwatched = Some("Service/prod/db-east ('True')".to_owned());
+    assert_eq!(service(json!("True")), unwatched);
     assert_eq!(service(json!("true")), None);
     assert_eq!(service(json!(null)), None);
 }
 
 #[test]
-fn only_probe_services_tell_who_made_them() {
+fn only_probe_services_have_a_linkerd_version() {
     let service = |labels: serde_json::Value| {
         let annotations = json!({"linkerd.io/created-by": "linkerd/helm edge-26.8.3"});
         json!({"metadata": {"labels": labels, "annotations": annotations}}).to_string()
     };
     let probe = service(json!({"mirror.linkerd.io/mirrored-gateway": "true"}));
-    assert_eq!(maker(&probe).as_deref(), Some("linkerd/helm edge-26.8.3"));
-    assert_eq!(maker(&service(json!({}))), None);
+    assert_eq!(
+        linkerd_version(&probe).as_deref(),
+        Some("linkerd/helm edge-26.8.3")
+    );
+    assert_eq!(linkerd_version(&service(json!({}))), None);
 }

@@ -2,7 +2,7 @@ use super::*;
 use serde_json::json;
 
 #[test]
-fn what_tells_objects_apart_is_read_from_the_top_and_from_metadata() {
+fn identifying_fields_are_read() {
     let json = json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -23,7 +23,7 @@ fn what_tells_objects_apart_is_read_from_the_top_and_from_metadata() {
     assert_eq!(object.resource_version(), Some("77"));
     assert_eq!(object.label(key::CLUSTER_NAME), Some("east"));
     assert_eq!(object.annotation(key::TTL), Some("9"));
-    // A label is no annotation, and what nobody here asks for is not kept.
+    // Labels and annotations are separate, and unused ones are dropped.
     assert_eq!(object.annotation(key::CLUSTER_NAME), None);
     assert_eq!(
         (object.label("app"), object.annotation("note")),
@@ -33,7 +33,7 @@ fn what_tells_objects_apart_is_read_from_the_top_and_from_metadata() {
 }
 
 #[test]
-fn what_is_absent_is_nothing() {
+fn absent_fields_are_empty() {
     let object = KubeObject::read("{}");
     assert_eq!((object.api_version(), object.kind()), (None, None));
     assert_eq!((object.namespace(), object.name()), ("", ""));
@@ -43,7 +43,7 @@ fn what_is_absent_is_nothing() {
 }
 
 #[test]
-fn one_odd_field_spoils_one_object_and_says_which() {
+fn invalid_metadata_is_reported_as_a_problem() {
     for (metadata, problem) in [
         (json!({}), "metadata.name is missing"),
         (
@@ -52,18 +52,18 @@ fn one_odd_field_spoils_one_object_and_says_which() {
         ),
         (
             json!({"name": "x", "labels": []}),
-            "expected a map of texts",
+            "expected a map of strings",
         ),
         (
             json!({"name": "x", "labels": {"a": "b", "app": 7}}),
-            "label app is 7, which is no text",
+            "the value of label app is 7, not a string",
         ),
     ] {
         let json = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata}).to_string();
         let object = KubeObject::read(&json);
-        let found = object.problem().unwrap();
-        assert!(found.contains(problem), "{found}");
-        // Where it belongs is known all the same.
+        let reported = object.problem().unwrap();
+        assert!(reported.contains(problem), "{reported}");
+        // The kind of the object is still known.
         assert_eq!(
             (object.api_version(), object.kind()),
             (Some("v1"), Some("Service"))

@@ -4,7 +4,7 @@ use super::*;
 use crate::mirror::{Hostname, Ports};
 
 fn object(watch: Watch, object: &Value) -> Object {
-    super::object(watch, &KubeObject::read(&object.to_string()))
+    parse_object(watch, &KubeObject::read(&object.to_string()))
 }
 
 fn endpoint_mirror_of(change: impl FnOnce(&mut Value)) -> Object {
@@ -35,7 +35,7 @@ fn reason(object: &Object) -> Option<SkipReason> {
 }
 
 #[test]
-fn endpoint_mirror_is_read_from_label_annotation_and_spec() {
+fn endpoint_mirror_is_parsed_from_labels_annotation_and_spec() {
     let expected = EndpointMirror {
         cluster: "east".parse().unwrap(),
         service: ServiceKey {
@@ -56,7 +56,7 @@ fn endpoint_mirror_is_read_from_label_annotation_and_spec() {
 }
 
 #[test]
-fn annotation_of_another_namespace_is_a_mismatch() {
+fn annotation_with_another_namespace_is_a_mismatch() {
     let object = endpoint_mirror_of(|s| {
         s["metadata"]["annotations"][key::REMOTE_FQ_NAME] = json!("db-0.db.bank.svc.cluster.local");
     });
@@ -64,13 +64,13 @@ fn annotation_of_another_namespace_is_a_mismatch() {
         object,
         skipped(Skip::new(
             SkipReason::NamespaceMismatch,
-            "annotation names namespace 'bank', the object is in 'prod'"
+            "the annotation names namespace 'bank', but the object is in 'prod'"
         ))
     );
 }
 
 #[test]
-fn without_annotation_the_exact_suffix_is_stripped_once() {
+fn exact_suffix_is_removed_once_without_annotation() {
     let object = endpoint_mirror_of(|s| {
         s["metadata"]["name"] = json!("db-east-0-east");
         s["metadata"]["labels"][key::HEADLESS_MIRROR] = json!("db-east-east");
@@ -86,7 +86,7 @@ fn without_annotation_the_exact_suffix_is_stripped_once() {
 }
 
 #[test]
-fn without_annotation_and_suffix_the_name_is_bad() {
+fn name_without_annotation_and_suffix_is_bad() {
     for name in ["db-0-west", "db-0east", "east", "-east"] {
         let object = endpoint_mirror_of(|s| {
             s["metadata"]["name"] = json!(name);
@@ -97,7 +97,7 @@ fn without_annotation_and_suffix_the_name_is_bad() {
 }
 
 #[test]
-fn names_that_are_no_labels_are_bad() {
+fn name_that_is_not_a_label_is_bad() {
     for fq_name in [
         "db_0.db.prod.svc",
         "db-0.d b.prod.svc",
@@ -115,7 +115,7 @@ fn names_that_are_no_labels_are_bad() {
 }
 
 #[test]
-fn addresses_that_no_client_can_be_sent_to_are_bad() {
+fn address_that_clients_cannot_use_is_bad() {
     for ip in [
         "None",
         "",
@@ -139,7 +139,7 @@ fn addresses_that_no_client_can_be_sent_to_are_bad() {
 }
 
 #[test]
-fn a_cluster_ip_is_an_address_without_the_list_of_all() {
+fn cluster_ip_is_used_without_cluster_ips() {
     let addresses = |ip: &str, ips: Value| {
         let object =
             endpoint_mirror_of(|s| s["spec"] = json!({"clusterIP": ip, "clusterIPs": ips}));
@@ -152,7 +152,7 @@ fn a_cluster_ip_is_an_address_without_the_list_of_all() {
     for ips in [json!(null), json!([]), json!(["10.96.0.7"])] {
         assert_eq!(addresses("10.96.0.7", ips), [one]);
     }
-    // The list says more than its first entry.
+    // The list has more than its first entry.
     let two = addresses("10.96.0.7", json!(["10.96.0.7", "2001:db8::7"]));
     assert_eq!(two, [one, "2001:db8::7".parse().unwrap()]);
     for ip in ["None", "", "127.0.0.1"] {
@@ -162,20 +162,20 @@ fn a_cluster_ip_is_an_address_without_the_list_of_all() {
 }
 
 #[test]
-fn wrong_types_are_undecodable() {
+fn field_of_wrong_type_is_undecodable() {
     let object = endpoint_mirror_of(|s| s["spec"]["ports"] = json!("all of them"));
     assert_eq!(reason(&object), Some(SkipReason::Undecodable));
 }
 
 #[test]
-fn a_headless_service_that_cannot_be_read_does_not_vanish() {
+fn undecodable_headless_service_is_selected_and_skipped() {
     let service = |cluster_ip: &str| {
         let service = json!({
             "metadata": {"namespace": "prod", "name": "db"},
             "spec": {"clusterIP": cluster_ip, "ports": "all of them"},
         });
         let json = service.to_string();
-        found(Kind::Service, &KubeObject::read(&json))
+        select_and_parse(Kind::Service, &KubeObject::read(&json))
     };
     let (watch, object) = service("None").unwrap();
     assert_eq!(watch, Watch::LocalServices);
@@ -184,7 +184,7 @@ fn a_headless_service_that_cannot_be_read_does_not_vanish() {
 }
 
 #[test]
-fn other_kinds_of_mirrors_are_not_headless() {
+fn mirrors_of_other_kinds_are_not_headless() {
     let mirror = |labels: Value, ip: &str| {
         let service = json!({
             "metadata": {"namespace": "prod", "name": "web-east", "labels": labels,
@@ -208,26 +208,26 @@ fn other_kinds_of_mirrors_are_not_headless() {
 }
 
 #[test]
-fn annotations_of_ours_are_read_or_reported() {
-    let wishes_of = |ttl: &str, gateway_down: &str| {
+fn invalid_annotation_of_this_server_is_reported() {
+    let overrides_of = |ttl: &str, gateway_down: &str| {
         let annotations = json!({key::TTL: ttl, key::GATEWAY_DOWN: gateway_down});
         let object = json!({"metadata": {"annotations": annotations}}).to_string();
-        wishes(&KubeObject::read(&object))
+        overrides(&KubeObject::read(&object))
     };
-    let good = Wishes {
+    let good = Overrides {
         ttl: Some(10),
         gateway_down: Some(GatewayDown::Include),
-        unreadable: Vec::new(),
+        invalid: Vec::new(),
     };
-    assert_eq!(wishes_of("10", "include"), good);
-    let bad = wishes_of("soon", &"x".repeat(200_000));
+    assert_eq!(overrides_of("10", "include"), good);
+    let bad = overrides_of("soon", &"x".repeat(200_000));
     assert_eq!((bad.ttl, bad.gateway_down), (None, None));
-    assert_eq!(bad.unreadable[0], "global-dns/ttl=soon");
-    assert!(bad.unreadable[1].len() < 80);
+    assert_eq!(bad.invalid[0], "global-dns/ttl=soon");
+    assert!(bad.invalid[1].len() < 80);
 }
 
 #[test]
-fn ready_is_true_where_the_condition_is_absent() {
+fn endpoint_without_ready_condition_is_ready() {
     let slice = json!({
         "metadata": {"namespace": "prod", "name": "db-1", "labels": {key::SERVICE_NAME: "db"}},
         "addressType": "IPv4",
@@ -236,13 +236,13 @@ fn ready_is_true_where_the_condition_is_absent() {
     let Object::Slice(slice) = object(Watch::LocalSlices, &slice) else {
         panic!()
     };
-    let seen: Vec<_> = slice
+    let parsed: Vec<_> = slice
         .endpoints
         .iter()
         .map(|e| (e.address, e.ready))
         .collect();
     assert_eq!(
-        seen,
+        parsed,
         [
             ("10.0.0.1".parse().unwrap(), true),
             ("10.0.0.3".parse().unwrap(), false)
@@ -251,7 +251,7 @@ fn ready_is_true_where_the_condition_is_absent() {
 }
 
 #[test]
-fn what_is_left_out_of_a_slice_is_told_once_for_each_reason() {
+fn skipped_parts_of_slice_are_reported_once_for_each_reason() {
     let slice = json!({
         "metadata": {"namespace": "prod", "name": "db-1", "labels": {key::SERVICE_NAME: "db"}},
         "addressType": "IPv4",
@@ -268,15 +268,15 @@ fn what_is_left_out_of_a_slice_is_told_once_for_each_reason() {
     };
     let hosts = slice.endpoints.iter().map(|e| e.hostname.as_str());
     assert_eq!(hosts.collect::<Vec<_>>(), ["10-0-0-1", "10-0-0-2"]);
-    let told: Vec<_> = slice
+    let skips: Vec<_> = slice
         .left_out
         .iter()
         .map(|skip| (skip.reason, skip.detail.as_str()))
         .collect();
-    let name = "'db_0' is no DNS label: 1 to 63 lower-case letters, digits and inner hyphens";
-    let address = "'0.0.0.0' is no host's address; and 2 more";
+    let name = "'db_0' is not a DNS label: a label has 1 to 63 lower-case letters, digits and inner hyphens";
+    let address = "'0.0.0.0' is not the address of a host; and 2 more";
     assert_eq!(
-        told,
+        skips,
         [
             (SkipReason::BadName, name),
             (SkipReason::BadAddress, address)
@@ -285,7 +285,7 @@ fn what_is_left_out_of_a_slice_is_told_once_for_each_reason() {
 }
 
 #[test]
-fn a_long_value_is_not_kept_for_its_reason() {
+fn long_value_is_truncated_in_detail() {
     let object = endpoint_mirror_of(|s| {
         s["metadata"]["annotations"][key::REMOTE_FQ_NAME] = json!("ä".repeat(100_000));
     });
@@ -298,11 +298,11 @@ fn a_long_value_is_not_kept_for_its_reason() {
 }
 
 #[test]
-fn an_object_is_found_by_the_watch_that_selects_it() {
-    let found = |kind, object: Value| {
+fn object_belongs_to_the_watch_that_selects_it() {
+    let select = |kind, object: Value| {
         let json = object.to_string();
-        let found = found(kind, &KubeObject::read(&json));
-        found.map(|(watch, object)| (watch, reason(&object)))
+        let selected = select_and_parse(kind, &KubeObject::read(&json));
+        selected.map(|(watch, object)| (watch, reason(&object)))
     };
     let mirror = json!({
         "metadata": {"namespace": "prod", "name": "db-east",
@@ -310,26 +310,26 @@ fn an_object_is_found_by_the_watch_that_selects_it() {
         "spec": {"clusterIP": "None"},
     });
     assert_eq!(
-        found(Kind::Service, mirror),
+        select(Kind::Service, mirror),
         Some((Watch::MirrorServices, None))
     );
     let plain = json!({"metadata": {"namespace": "prod", "name": "web"}, "spec": {"clusterIP": "10.96.0.1"}});
-    assert_eq!(found(Kind::Service, plain), None);
-    // What no selector can be asked about does not vanish.
+    assert_eq!(select(Kind::Service, plain), None);
+    // Selectors cannot be evaluated on an object without a name, but it is skipped and reported.
     let undecodable = Some(SkipReason::Undecodable);
     for (kind, watch) in [
         (Kind::Service, Watch::MirrorServices),
         (Kind::EndpointSlice, Watch::MirrorSlices),
     ] {
         assert_eq!(
-            found(kind, json!({"metadata": {}})),
+            select(kind, json!({"metadata": {}})),
             Some((watch, undecodable))
         );
     }
 }
 
 #[test]
-fn ports_are_those_that_an_srv_record_can_name() {
+fn ports_without_srv_form_are_dropped() {
     let ports = |ports: Value| {
         let object = endpoint_mirror_of(|s| s["spec"]["ports"] = ports);
         let Object::EndpointMirror(mirror) = object else {
@@ -360,7 +360,7 @@ fn ports_are_those_that_an_srv_record_can_name() {
 }
 
 #[test]
-fn a_slice_belongs_to_the_service_that_its_label_names() {
+fn slice_needs_service_label_and_ip_addresses() {
     let slice = |labels: Value, address_type: &str| {
         let slice = json!({
             "metadata": {"namespace": "prod", "name": "db-1", "labels": labels},
@@ -370,13 +370,13 @@ fn a_slice_belongs_to_the_service_that_its_label_names() {
     };
     assert_eq!(slice(json!({key::SERVICE_NAME: "db"}), "IPv4"), None);
     assert_eq!(slice(json!({}), "IPv4"), Some(SkipReason::BadName));
-    // Names of hosts are no addresses.
+    // Host names are not addresses.
     let fqdn = slice(json!({key::SERVICE_NAME: "db"}), "FQDN");
     assert_eq!(fqdn, Some(SkipReason::BadAddress));
 }
 
 #[test]
-fn a_gateway_is_up_if_one_address_is_ready() {
+fn gateway_is_up_if_one_address_is_ready() {
     let ready = |conditions: &[bool]| {
         let endpoints: Vec<Value> = conditions
             .iter()
@@ -405,7 +405,7 @@ fn a_gateway_is_up_if_one_address_is_ready() {
 }
 
 #[test]
-fn a_slice_of_a_headless_mirror_is_reduced_to_what_it_lists() {
+fn slice_of_headless_mirror_is_parsed_to_listed_hosts() {
     let slice = |labels: Value, endpoints: Value| {
         let mut slice = json!({
             "metadata": {"namespace": "prod", "name": "db-east-x", "labels": labels},
@@ -429,17 +429,17 @@ fn a_slice_of_a_headless_mirror_is_reduced_to_what_it_lists() {
         ]
         .into(),
     }));
-    // In any order, and each once.
+    // The order does not matter, and each host occurs once.
     assert_eq!(slice(headless(), json!([zero, one])), both);
     assert_eq!(slice(headless(), json!([one, zero, one])), both);
-    let Object::ListedHosts(odd) = slice(
+    let Object::ListedHosts(listed_hosts) = slice(
         headless(),
         json!([host("db-0", "127.0.0.1"), host("DB", "10.96.0.3"), {"addresses": ["198.51.100.10"]}]),
     ) else {
         panic!()
     };
-    assert_eq!(*odd.hosts, [listed("db-0", None)]);
-    // Overwritten with a gateway's address, or of an endpoint mirror, or of one with a cluster IP.
+    assert_eq!(*listed_hosts.hosts, [listed("db-0", None)]);
+    // These slices were overwritten with a gateway address, are empty, or belong to an endpoint mirror.
     let of_endpoint = json!({key::MIRRORED_SERVICE: "true", key::HEADLESS_MIRROR: "db-east"});
     let gateway = json!([{"addresses": ["198.51.100.10"], "conditions": {"ready": false}}]);
     for (labels, endpoints, ready) in [
@@ -454,7 +454,7 @@ fn a_slice_of_a_headless_mirror_is_reduced_to_what_it_lists() {
 }
 
 #[test]
-fn a_mirror_of_another_kind_says_what_it_is_of() {
+fn mirror_of_another_kind_has_service_and_cluster() {
     let service = json!({
         "metadata": {"namespace": "prod", "name": "db-east", "labels": {key::CLUSTER_NAME: "east"}},
         "spec": {"clusterIP": "10.96.0.1"},
@@ -462,15 +462,15 @@ fn a_mirror_of_another_kind_says_what_it_is_of() {
     let Object::Skipped(skip) = object(Watch::MirrorServices, &service) else {
         panic!()
     };
-    let (of, cluster) = skip.other_kind().unwrap();
+    let (service, cluster) = skip.other_kind().unwrap();
     assert_eq!(
-        (of.to_string(), cluster.as_str()),
+        (service.to_string(), cluster.as_str()),
         ("prod/db".to_owned(), "east")
     );
 }
 
 #[test]
-fn values_of_users_are_cut_in_reports_not_dropped() {
+fn annotation_value_is_truncated_in_reports() {
     assert_eq!(shorten("soon"), "soon");
     assert_eq!(shorten(&"ä".repeat(200_000)), "ä".repeat(40));
 }

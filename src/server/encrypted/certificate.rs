@@ -1,6 +1,6 @@
-//! The certificate of the encrypted listeners: read from two PEM files, and read again when they change.
+//! The certificate of the encrypted listeners. It is read from two PEM files, and reloaded when they change.
 //!
-//! A change that cannot be used leaves the last good one in place.
+//! If the new files are unusable, the last certificate stays in use.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,144 +17,144 @@ use x509_cert::Certificate as X509;
 use x509_cert::der::Decode as _;
 
 use crate::clock::unix_seconds;
-use crate::log::sentence;
-use crate::server::contents::{Content, content, look};
+use crate::log::error_chain;
+use crate::server::file_change::{Content, read_content, wait_for_change};
 
-/// The last part of a certificate's life, in which it should have been replaced: a week, or of a short life the last
-/// fifth. What renews certificates by itself does so with a third left, as a rule.
-const LAST_DAYS: u64 = 7 * 24 * 60 * 60;
-const LAST_PART: u64 = 5;
+/// The warning time before a certificate expires: a week, or a fifth of the validity period if that is shorter.
+/// Automatic renewal usually happens when a third is left, so it has failed by then.
+const MAX_WARNING_TIME: u64 = 7 * 24 * 60 * 60;
+const WARNING_PART: u64 = 5;
 
-/// Why certificate files cannot be used.
+/// The reason why certificate files are unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file cannot be read.
-    #[error("reading {}", .0.display())]
+    #[error("cannot read {}", .0.display())]
     Read(PathBuf, #[source] io::Error),
-    /// A file is no PEM.
-    #[error("{}: is no PEM file: {}", .0.display(), .1)]
+    /// A file is not PEM.
+    #[error("cannot use {}: it is not a PEM file: {}", .0.display(), .1)]
     Pem(PathBuf, pem::Error),
     /// There is no certificate in the file.
-    #[error("{}: holds no certificate", .0.display())]
+    #[error("cannot use {}: it has no certificate", .0.display())]
     NoCertificate(PathBuf),
     /// There is no private key in the file.
-    #[error("{}: holds no private key, or one with a passphrase", .0.display())]
+    #[error("cannot use {}: it has no private key without a passphrase", .0.display())]
     NoKey(PathBuf),
-    /// The first certificate is no X.509 certificate.
-    #[error("{}: the first certificate cannot be read: {}", .0.display(), .1)]
+    /// The first certificate is not an X.509 certificate.
+    #[error("cannot use {}: its first certificate is invalid: {}", .0.display(), .1)]
     Unreadable(PathBuf, x509_cert::der::Error),
-    /// The private key cannot be used, or is not the certificate's.
-    #[error("{}: cannot be used with {}: {reason}", .key.display(), .certificate.display())]
+    /// The private key is unusable, or does not match the certificate.
+    #[error("cannot use {} with {}: {reason}", .key.display(), .certificate.display())]
     Key {
         /// File of the key.
         key: PathBuf,
         /// File of the certificate.
         certificate: PathBuf,
-        /// What TLS says.
+        /// The error of the TLS library.
         reason: rustls::Error,
     },
-    /// A certificate authority cannot be used.
-    #[error("{}: cannot be used as certificate authorities: {}", .0.display(), .1)]
+    /// A certificate authority is unusable.
+    #[error("cannot use {} as certificate authorities: {}", .0.display(), .1)]
     Authority(PathBuf, String),
     /// TLS cannot be set up.
-    #[error("setting up TLS")]
+    #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),
 }
 
-/// The certificate that is in use; its files are followed.
+/// The certificate in use. It changes when its files change.
 #[derive(Debug)]
 pub struct Certificate {
     files: Files,
-    current: RwLock<Shown>,
-    /// When the one in use expires, in Unix seconds.
+    current: RwLock<Active>,
+    /// Expiry of the certificate in use, in Unix seconds.
     expiry: Arc<AtomicU64>,
 }
 
-/// Where a certificate is read from.
+/// The files of a certificate.
 #[derive(Clone, Debug)]
 struct Files {
     certificate: PathBuf,
     key: PathBuf,
 }
 
-/// A certificate that can be shown.
+/// A usable certificate with its key.
 #[derive(Clone, Debug)]
-struct Shown {
+struct Active {
     key: Arc<CertifiedKey>,
-    life: Life,
+    validity: Validity,
 }
 
-/// When a certificate is valid, in Unix seconds.
+/// The validity period of a certificate in Unix seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Life {
+struct Validity {
     begins: u64,
     ends: u64,
 }
 
-/// Where in its life a certificate is.
+/// The phase of a certificate's validity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Age {
+enum Phase {
     NotYetValid,
     Good,
     Ending,
     Expired,
 }
 
-/// What the two files hold: certificate, key.
+/// The contents of the certificate file and the key file.
 type Contents = [Content; 2];
 
 // === impl Certificate ===
 
 impl Certificate {
-    /// Reads a certificate for the first time.
+    /// Reads the files for the first time.
     ///
     /// # Errors
     ///
-    /// If it cannot be used.
+    /// If a file is unusable.
     pub fn open(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
         let files = Files {
             certificate: certificate.to_path_buf(),
             key: key.to_path_buf(),
         };
-        let shown = files.parse(&files.read())?;
+        let active = files.parse(&files.read())?;
         Ok(Self {
             files,
-            expiry: Arc::new(AtomicU64::new(shown.life.ends)),
-            current: RwLock::new(shown),
+            expiry: Arc::new(AtomicU64::new(active.validity.ends)),
+            current: RwLock::new(active),
         })
     }
 
-    /// Returns when the certificate in use expires, in Unix seconds.
+    /// Returns the expiry of the certificate in use, in Unix seconds.
     pub fn expiry(&self) -> Arc<AtomicU64> {
         self.expiry.clone()
     }
 
-    /// Follows the files for ever, and warns once of each trouble.
+    /// Reloads the files when they change, and warns once about each problem. It never returns.
     pub async fn follow(self: Arc<Self>) {
-        // What was read at the start may be old by now: then this is a change like any other.
-        let mut seen = None;
-        let mut age = Age::Good;
+        // The files may have changed since the start. That is treated as a change.
+        let mut last = None;
+        let mut phase = Phase::Good;
         loop {
-            self.warn_of_age(&mut age);
-            if let Some(new) = look(|| self.files.read(), seen.as_ref()).await {
-                self.take(&new);
-                seen = Some(new);
+            self.warn_about_phase(&mut phase);
+            if let Some(new) = wait_for_change(|| self.files.read(), last.as_ref()).await {
+                self.reload(&new);
+                last = Some(new);
             }
         }
     }
 
-    fn take(&self, contents: &Contents) {
+    fn reload(&self, contents: &Contents) {
         match self.files.parse(contents) {
-            Ok(new) if new.key.cert == self.shown().key.cert => {}
+            Ok(new) if new.key.cert == self.active().key.cert => {}
             Ok(new) => {
-                let expires = expiry_text(new.life);
-                self.expiry.store(new.life.ends, Relaxed);
+                let expires = expiry_text(new.validity);
+                self.expiry.store(new.validity.ends, Relaxed);
                 *self.current.write() = new;
                 let file = self.files.certificate.display();
                 info!(%file, expires, "Reloaded the certificate");
             }
             Err(error) => {
-                let problem = sentence(&error);
+                let problem = error_chain(&error);
                 warn!(
                     error = problem,
                     "Kept the last certificate: a file cannot be used"
@@ -163,29 +163,29 @@ impl Certificate {
         }
     }
 
-    /// Warns when the age of the certificate in use has changed for the worse.
-    fn warn_of_age(&self, last: &mut Age) {
-        let life = self.shown().life;
-        let age = life.age(u64::from(unix_seconds()));
-        if age == *last {
+    /// Warns when the certificate in use enters a worse phase.
+    fn warn_about_phase(&self, last: &mut Phase) {
+        let validity = self.active().validity;
+        let phase = validity.phase(u64::from(unix_seconds()));
+        if phase == *last {
             return;
         }
-        *last = age;
-        let (file, expires) = (self.files.certificate.display(), expiry_text(life));
-        match age {
-            Age::Good => {}
-            Age::NotYetValid => warn!(%file, "The certificate is not valid yet"),
-            Age::Ending => warn!(%file, expires, "The certificate expires soon"),
-            Age::Expired => warn!(%file, expires, "The certificate has expired"),
+        *last = phase;
+        let (file, expires) = (self.files.certificate.display(), expiry_text(validity));
+        match phase {
+            Phase::Good => {}
+            Phase::NotYetValid => warn!(%file, "The certificate is not valid yet"),
+            Phase::Ending => warn!(%file, expires, "The certificate expires soon"),
+            Phase::Expired => warn!(%file, expires, "The certificate has expired"),
         }
     }
 
     /// Returns the certificate in use, with its key.
     pub(super) fn key(&self) -> Arc<CertifiedKey> {
-        self.shown().key
+        self.active().key
     }
 
-    fn shown(&self) -> Shown {
+    fn active(&self) -> Active {
         let current = self.current.read();
         current.clone()
     }
@@ -195,16 +195,16 @@ impl Certificate {
 
 impl Files {
     fn read(&self) -> Contents {
-        [&self.certificate, &self.key].map(|path| content(path))
+        [&self.certificate, &self.key].map(|path| read_content(path))
     }
 
-    /// Reads the certificate and its key out of what the files hold.
-    fn parse(&self, [certificate, key]: &Contents) -> Result<Shown, CertificateError> {
+    /// Parses the certificate and its key.
+    fn parse(&self, [certificate, key]: &Contents) -> Result<Active, CertificateError> {
         let read = |path: &PathBuf, content: &Content| {
             content.clone().map_err(|failed| read_error(path, failed))
         };
         let (certificate, key) = (read(&self.certificate, certificate)?, read(&self.key, key)?);
-        let (chain, life) = self.chain(&certificate)?;
+        let (chain, validity) = self.chain(&certificate)?;
         let key = PrivateKeyDer::pem_slice_iter(&key).next();
         let key = key.ok_or_else(|| CertificateError::NoKey(self.key.clone()))?;
         let key = key.map_err(|error| CertificateError::Pem(self.key.clone(), error))?;
@@ -217,30 +217,34 @@ impl Files {
                 }
             })?;
         let key = Arc::new(key);
-        Ok(Shown { key, life })
+        Ok(Active { key, validity })
     }
 
-    /// Reads a chain of certificates, and when the first is valid.
-    fn chain(&self, pem: &[u8]) -> Result<(Vec<CertificateDer<'static>>, Life), CertificateError> {
+    /// Parses a chain of certificates, and the validity of the first.
+    fn chain(
+        &self,
+        pem: &[u8],
+    ) -> Result<(Vec<CertificateDer<'static>>, Validity), CertificateError> {
         let file = || self.certificate.clone();
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let chain = chain.map_err(|error| CertificateError::Pem(file(), error))?;
         let Some(first) = chain.first() else {
             return Err(CertificateError::NoCertificate(file()));
         };
-        let life = Life::of(first).map_err(|error| CertificateError::Unreadable(file(), error))?;
-        Ok((chain, life))
+        let validity =
+            Validity::of(first).map_err(|error| CertificateError::Unreadable(file(), error))?;
+        Ok((chain, validity))
     }
 }
 
-/// Says that a file cannot be read.
+/// Returns the error for an unreadable file.
 pub(super) fn read_error(path: &Path, (kind, text): (io::ErrorKind, String)) -> CertificateError {
     CertificateError::Read(path.to_path_buf(), io::Error::new(kind, text))
 }
 
-// === impl Life ===
+// === impl Validity ===
 
-impl Life {
+impl Validity {
     fn of(certificate: &CertificateDer<'_>) -> Result<Self, x509_cert::der::Error> {
         let certificate = X509::from_der(certificate)?;
         let validity = certificate.tbs_certificate().validity();
@@ -250,23 +254,23 @@ impl Life {
         })
     }
 
-    fn age(self, now: u64) -> Age {
+    fn phase(self, now: u64) -> Phase {
         let lasts = self.ends.saturating_sub(self.begins);
         let left = self.ends.saturating_sub(now);
         match left {
-            _ if now < self.begins => Age::NotYetValid,
-            0 => Age::Expired,
-            _ if left < LAST_DAYS.min(lasts / LAST_PART) => Age::Ending,
-            _ => Age::Good,
+            _ if now < self.begins => Phase::NotYetValid,
+            0 => Phase::Expired,
+            _ if left < MAX_WARNING_TIME.min(lasts / WARNING_PART) => Phase::Ending,
+            _ => Phase::Good,
         }
     }
 }
 
-/// Writes when a certificate expires, for people.
-fn expiry_text(life: Life) -> String {
-    let seconds = i64::try_from(life.ends).unwrap_or(i64::MAX);
+/// Returns the expiry of a certificate as text for people.
+fn expiry_text(validity: Validity) -> String {
+    let seconds = i64::try_from(validity.ends).unwrap_or(i64::MAX);
     let time = jiff::Timestamp::from_second(seconds);
-    time.map_or_else(|_| life.ends.to_string(), |time| time.to_string())
+    time.map_or_else(|_| validity.ends.to_string(), |time| time.to_string())
 }
 
 #[cfg(test)]
@@ -274,27 +278,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_ages() {
+    fn phase_follows_from_validity_and_time() {
         const DAY: u64 = 24 * 60 * 60;
-        let of_a_year = Life {
+        let of_a_year = Validity {
             begins: 1_000 * DAY,
             ends: 1_365 * DAY,
         };
-        let of_a_day = Life {
+        let of_a_day = Validity {
             begins: 1_000 * DAY,
             ends: 1_001 * DAY,
         };
-        for (life, now, age) in [
-            (of_a_year, 1_000 * DAY - 1, Age::NotYetValid),
-            (of_a_year, 1_000 * DAY, Age::Good),
-            (of_a_year, 1_358 * DAY, Age::Good),
-            (of_a_year, 1_358 * DAY + 1, Age::Ending),
-            (of_a_year, 1_365 * DAY - 1, Age::Ending),
-            (of_a_year, 1_365 * DAY, Age::Expired),
-            (of_a_day, 1_000 * DAY + DAY / 2, Age::Good),
-            (of_a_day, 1_001 * DAY - DAY / 6, Age::Ending),
+        for (validity, now, phase) in [
+            (of_a_year, 1_000 * DAY - 1, Phase::NotYetValid),
+            (of_a_year, 1_000 * DAY, Phase::Good),
+            (of_a_year, 1_358 * DAY, Phase::Good),
+            (of_a_year, 1_358 * DAY + 1, Phase::Ending),
+            (of_a_year, 1_365 * DAY - 1, Phase::Ending),
+            (of_a_year, 1_365 * DAY, Phase::Expired),
+            (of_a_day, 1_000 * DAY + DAY / 2, Phase::Good),
+            (of_a_day, 1_001 * DAY - DAY / 6, Phase::Ending),
         ] {
-            assert_eq!(life.age(now), age, "{life:?} at {now}");
+            assert_eq!(validity.phase(now), phase, "{validity:?} at {now}");
         }
     }
 }

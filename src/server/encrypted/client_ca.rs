@@ -1,6 +1,7 @@
-//! Client certificates: which certificate authorities they must be issued by, read from a PEM file that is followed.
+//! Verifies client certificates against the certificate authorities in a PEM file, and reloads the file when it
+//! changes.
 //!
-//! A file that cannot be used leaves the last good one in place.
+//! If the new file is unusable, the last certificate authorities stay in use.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,17 +17,17 @@ use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureS
 use tracing::{info, warn};
 
 use super::certificate::{CertificateError, read_error};
-use crate::log::sentence;
-use crate::server::contents::{Content, content, look};
+use crate::log::error_chain;
+use crate::server::file_change::{Content, read_content, wait_for_change};
 
-/// The certificate authorities of clients, which change when their file does.
+/// The certificate authorities of clients. They change when the file changes.
 #[derive(Debug)]
 pub(super) struct ClientCa {
     file: PathBuf,
     current: RwLock<Trusted>,
 }
 
-/// What a file says.
+/// The content of the file.
 #[derive(Clone, Debug)]
 struct Trusted {
     authorities: Vec<CertificateDer<'static>>,
@@ -38,26 +39,26 @@ impl ClientCa {
     ///
     /// # Errors
     ///
-    /// If it cannot be used.
+    /// If it is unusable.
     pub(super) fn open(file: &Path) -> Result<Self, CertificateError> {
         Ok(Self {
             file: file.to_path_buf(),
-            current: RwLock::new(parse(file, &content(file))?),
+            current: RwLock::new(parse(file, &read_content(file))?),
         })
     }
 
-    /// Follows the file for ever, and warns once of each trouble.
+    /// Reloads the file when it changes, and warns once about each problem. It never returns.
     pub(super) async fn follow(self: Arc<Self>) {
-        let mut seen = None;
+        let mut last = None;
         loop {
-            if let Some(new) = look(|| content(&self.file), seen.as_ref()).await {
-                self.take(&new);
-                seen = Some(new);
+            if let Some(new) = wait_for_change(|| read_content(&self.file), last.as_ref()).await {
+                self.reload(&new);
+                last = Some(new);
             }
         }
     }
 
-    fn take(&self, content: &Content) {
+    fn reload(&self, content: &Content) {
         match parse(&self.file, content) {
             Ok(new) if new.authorities == self.trusted().authorities => {}
             Ok(new) => {
@@ -67,7 +68,7 @@ impl ClientCa {
                 info!(%file, authorities = count, "Reloaded the certificate authorities of clients");
             }
             Err(error) => {
-                let problem = sentence(&error);
+                let problem = error_chain(&error);
                 warn!(
                     error = problem,
                     "Kept the last certificate authorities of clients: the file cannot be used"
@@ -106,7 +107,7 @@ fn parse(file: &Path, content: &Content) -> Result<Trusted, CertificateError> {
 }
 
 impl ClientCertVerifier for ClientCa {
-    /// None: a client that has a certificate for us is told so by its configuration, and the list may change.
+    /// Returns none. Clients choose their certificate by configuration, and the list may change.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -1,10 +1,11 @@
-//! DNS over HTTPS (RFC 8484): hyper speaks HTTP/2 and HTTP/1.1; what a request asks for is read by `request`.
+//! DNS over HTTPS (RFC 8484). hyper implements HTTP/2 and HTTP/1.1, and `request` parses the requests.
 //!
-//! Limits are those of TCP: replies wait for a slow client up to [`OUTBOX`](crate::server::framing::OUTBOX) octets, and no
-//! more is answered until they are taken; bodies are as long as queries, and few are read at a time.
+//! The limits are those of TCP. For a slow client, at most [`MAX_OUTBOX`](crate::server::framing::MAX_OUTBOX) octets of
+//! replies are queued, and nothing is answered until they are sent. Bodies are no longer than queries, and few are read
+//! at a time.
 
 mod exchange;
-mod watched;
+mod monitored_stream;
 
 use std::error::Error;
 use std::pin::pin;
@@ -21,32 +22,32 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use crate::server::TCP_IDLE;
-use crate::server::counters::Ended;
-use crate::server::framing::QUERY;
-use crate::server::tcp::{LEAVE, LONGEST_LEAVE};
+use crate::server::counters::EndReason;
+use crate::server::framing::MAX_QUERY;
+use crate::server::tcp::{STOP_IDLE, STOP_TIMEOUT};
 
 pub(super) use exchange::Exchange;
-use watched::Watched;
+use monitored_stream::MonitoredStream;
 
-/// Requests of an HTTP/2 connection at a time (RFC 9113 section 6.5.2 recommends no fewer).
-const STREAMS: u32 = 100;
-/// Octets of a request's head: the longest query in a URI fits twice.
-const HEAD: usize = 16 * 1024;
-/// How often a connection looks at its time limits.
+/// Maximum number of concurrent streams of an HTTP/2 connection (RFC 9113 section 6.5.2 recommends at least 100).
+const MAX_STREAMS: u32 = 100;
+/// Maximum size of a request's head in octets. It is twice that of the longest query in a URI.
+const MAX_HEAD: usize = 16 * 1024;
+/// Interval between checks of the time limits.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How far a connection is on the way to its end.
+/// The phase of a connection.
 #[derive(Clone, Copy)]
 enum Phase {
-    /// The client may ask.
+    /// The client may send requests.
     Open,
-    /// The server began to stop then: what the client has sent by now is answered still.
+    /// The server began to stop at this time. Requests that the client has already sent are still answered.
     Stopping(Instant),
-    /// The client may go in good order until then, and why it is to go.
-    Leaving(Instant, Ended),
+    /// The client may close the connection gracefully until this time. The reason is that of the end.
+    Closing(Instant, EndReason),
 }
 
-/// Serves a connection to its end, and counts that.
+/// Serves a connection until it ends, and counts the reason.
 pub(super) async fn serve(
     stream: TlsStream<TcpStream>,
     exchange: Arc<Exchange>,
@@ -57,106 +58,106 @@ pub(super) async fn serve(
         service_fn(move |request| exchange.clone().respond(request))
     };
     let builder = builder();
-    let stream = TokioIo::new(Watched::new(stream, exchange.clone()));
+    let stream = TokioIo::new(MonitoredStream::new(stream, exchange.clone()));
     let mut connection = pin!(builder.serve_connection(stream, service));
     let mut phase = Phase::Open;
     let ended = loop {
         let now = Instant::now();
         let (until, why) = phase.deadline(&exchange);
         if now >= until {
-            if phase.is_leaving() || why == Ended::Slow {
+            if phase.is_closing() || why == EndReason::Slow {
                 break why;
             }
             connection.as_mut().graceful_shutdown();
-            phase = Phase::Leaving(now + LONGEST_LEAVE, why);
+            phase = Phase::Closing(now + STOP_TIMEOUT, why);
             continue;
         }
         tokio::select! {
-            biased; // what has arrived is answered without a look at the rest
+            biased; // received requests come first
             ended = connection.as_mut() => break phase.ended(ended),
-            () = exchange.displaced() => break Ended::Displaced,
+            () = exchange.displaced() => break EndReason::Displaced,
             () = stop.cancelled(), if phase.is_open() => phase = Phase::Stopping(Instant::now()),
             () = sleep_until(until.min(now + TICK)) => {}
         }
     };
-    // Before the connection is closed here.
+    // Counted before the connection is closed here.
     exchange.count_ended(ended);
 }
 
 // === impl Phase ===
 
 impl Phase {
-    /// Returns until when the phase lasts, and how the connection ends then.
-    fn deadline(self, exchange: &Exchange) -> (Instant, Ended) {
+    /// Returns the end of the phase, and the reason why the connection ends then.
+    fn deadline(self, exchange: &Exchange) -> (Instant, EndReason) {
         match self {
             Self::Open => exchange.deadline(),
-            Self::Stopping(since) => (since + LEAVE, Ended::Stopped),
-            Self::Leaving(until, why) => (until, why),
+            Self::Stopping(since) => (since + STOP_IDLE, EndReason::Stopped),
+            Self::Closing(until, why) => (until, why),
         }
     }
 
-    /// Tells whether the server may go on, too.
+    /// Returns whether neither side has begun to close.
     fn is_open(self) -> bool {
         matches!(self, Self::Open)
     }
 
-    /// Tells whether the client was told to go.
-    fn is_leaving(self) -> bool {
-        matches!(self, Self::Leaving(..))
+    /// Returns whether the client was asked to close.
+    fn is_closing(self) -> bool {
+        matches!(self, Self::Closing(..))
     }
 
-    /// Returns how a connection ended that hyper is done with.
-    fn ended(self, outcome: Result<(), Box<dyn Error + Send + Sync>>) -> Ended {
+    /// Returns the reason why hyper has ended the connection.
+    fn ended(self, outcome: Result<(), Box<dyn Error + Send + Sync>>) -> EndReason {
         match (self, outcome) {
-            (Self::Leaving(_, why), _) => why,
-            (Self::Open | Self::Stopping(_), Ok(())) => Ended::Done,
+            (Self::Closing(_, why), _) => why,
+            (Self::Open | Self::Stopping(_), Ok(())) => EndReason::Done,
             (Self::Open | Self::Stopping(_), Err(error)) => {
-                debug!(%error, "An HTTP connection broke");
-                ended_by(&*error)
+                debug!(%error, "An HTTP connection failed");
+                end_reason(&*error)
             }
         }
     }
 }
 
-/// Returns what speaks HTTP, with its limits.
+/// Returns the HTTP implementation with its limits.
 fn builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(TCP_IDLE)
-        .max_buf_size(HEAD);
+        .max_buf_size(MAX_HEAD);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .max_header_list_size(HEAD as u32)
-        // What is not read yet waits at the client, but for 64 KiB of all requests together, as HTTP/2 has it.
-        .initial_stream_window_size(QUERY as u32)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEAD as u32)
+        // Flow control leaves unread data at the client, except for 64 KiB of all requests together.
+        .initial_stream_window_size(MAX_QUERY as u32)
         .initial_connection_window_size(u32::from(u16::MAX))
-        .max_send_buf_size(QUERY);
+        .max_send_buf_size(MAX_QUERY);
     builder
 }
 
-/// Says how a connection ended that broke: by what the client did, or by itself.
-fn ended_by(error: &(dyn Error + Send + Sync + 'static)) -> Ended {
+/// Returns the reason for a failed connection: an error of the client, or a failure.
+fn end_reason(error: &(dyn Error + Send + Sync + 'static)) -> EndReason {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<hyper::Error>() {
             if error.is_timeout() {
-                return Ended::Idle;
+                return EndReason::Idle;
             }
             if error.is_parse() {
-                return Ended::Misuse;
+                return EndReason::Misuse;
             }
         }
-        // We found fault with it: frames that break the rules, or too many of them.
+        // This side reported the error: invalid frames, or too many of them.
         if let Some(error) = error.downcast_ref::<h2::Error>()
             && error.is_library()
         {
-            return Ended::Misuse;
+            return EndReason::Misuse;
         }
         cause = error.source();
     }
-    Ended::Broken
+    EndReason::Broken
 }

@@ -1,8 +1,8 @@
-//! DNS over QUIC (RFC 9250), experimental: hickory-server does the transport. Messages go to *our* parser and policy, and
-//! records come back, which hickory writes. Nothing is decided here.
+//! DNS over QUIC (RFC 9250), experimental. hickory-server implements the transport. Messages go to the parser and
+//! policy of [`wire`], and hickory encodes the resulting records. This module makes no DNS decisions.
 //!
-//! What hickory does on its own stays as it is: handshakes are done one after another, a connection carries a hundred
-//! queries, and a message that cannot be read is answered before we see it.
+//! Some behavior of hickory cannot be changed. It performs handshakes one after another, answers at most 100 queries on
+//! a connection, and answers unreadable messages itself.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,18 +23,18 @@ use rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use crate::log::replaced;
+use crate::log::with_limited_panic_log;
 use crate::server::{Answerer, TCP_IDLE};
 use crate::wire::query::{HEADER, option};
 use crate::wire::respond::ReplyEdns;
 use crate::wire::{self, Query, Reject, Reply, Sections, Transport};
 
-/// Answers what hickory-server hands over.
+/// Answers the requests of hickory-server.
 struct Adapter {
     answerer: Arc<Answerer>,
 }
 
-/// A reply that no longer borrows the table.
+/// A reply that does not borrow the table.
 struct Message {
     rcode: ResponseCode,
     authoritative: bool,
@@ -44,7 +44,7 @@ struct Message {
     is_truncated: bool,
 }
 
-/// Serves a socket until `stop`. Ending although nobody stopped it is for the caller to notice.
+/// Serves a socket until `stop`. The caller must check whether it ended earlier.
 pub(super) async fn serve(
     socket: UdpSocket,
     config: Arc<ServerConfig>,
@@ -53,17 +53,17 @@ pub(super) async fn serve(
 ) {
     let mut server = Server::new(Adapter { answerer });
     if let Err(error) = register(&mut server, socket, config) {
-        warn!(%error, "A QUIC listener could not start");
+        warn!(%error, "Failed to start a QUIC listener");
         return;
     }
     tokio::select! {
         ended = server.block_until_done() => {
             let error = ended.err().map(|error| error.to_string());
-            warn!(error, "A QUIC listener ended");
+            warn!(error, "A QUIC listener ended unexpectedly");
         }
         () = stop.cancelled() => {
             if let Err(error) = server.shutdown_gracefully().await {
-                warn!(%error, "A QUIC listener had ended in an error");
+                warn!(%error, "A QUIC listener ended with an error");
             }
         }
     }
@@ -79,11 +79,13 @@ fn register(
 }
 
 impl Adapter {
-    /// Makes the reply to a message; `None`: nothing is sent. The same steps as for UDP and TCP, another writer.
+    /// Makes the reply to a message. `None` means that no reply is sent. Only the encoder differs from UDP and TCP.
     fn reply(&self, packet: &[u8], client: SocketAddr) -> Option<Message> {
         let answerer = &self.answerer;
-        // hickory would end the connection, and tell nobody.
-        let made = catch_unwind(AssertUnwindSafe(|| replaced(|| self.make(packet, client))));
+        // Otherwise, hickory would end the connection silently.
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            with_limited_panic_log(|| self.make(packet, client))
+        }));
         made.unwrap_or_else(|_| {
             answerer.counters.count_panic(Transport::Quic);
             None
@@ -93,9 +95,9 @@ impl Adapter {
     fn make(&self, packet: &[u8], client: SocketAddr) -> Option<Message> {
         let started = Instant::now();
         let answerer = &self.answerer;
-        let moment = answerer.moment(1);
+        let batch = answerer.batch_context(1);
         let quic = Transport::Quic;
-        let message = answerer.reply(&moment, packet, quic, client, |reply, query| {
+        let message = answerer.reply(&batch, packet, quic, client, |reply, query| {
             let message = Message::of(reply, query);
             let is_truncated = message.is_truncated;
             (message, is_truncated)
@@ -113,12 +115,12 @@ impl RequestHandler for Adapter {
         mut handle: R,
     ) -> ResponseInfo {
         let mut metadata = response_metadata(request);
-        // Nothing is sent for what must not be answered: hickory resets the stream.
+        // A message that must not be answered gets no reply, and hickory resets the stream.
         let Some(message) = self.reply(request.as_slice(), request.src()) else {
             return unsent(metadata);
         };
-        message.describe(&mut metadata);
-        // Nothing, which can always be read.
+        message.set_header(&mut metadata);
+        // Reading zero queries cannot fail.
         let none = Queries::read(&mut BinDecoder::new(&[]), 0);
         let queries = match &none {
             Ok(none) if !message.has_question => none,
@@ -133,13 +135,13 @@ impl RequestHandler for Adapter {
         let response = builder.build(metadata, answers, &[], soa, additionals);
         let sent = handle.send_response(response).await;
         sent.unwrap_or_else(|error| {
-            debug!(%error, "A reply could not be sent");
+            debug!(%error, "Failed to send a reply");
             unsent(metadata)
         })
     }
 }
 
-/// Returns what a response has of its request; RA, AD and CD are clear.
+/// Returns the response fields that come from the request. RA, AD and CD are clear.
 fn response_metadata(request: &Request) -> Metadata {
     let asked = &request.metadata;
     let mut metadata = Metadata::new(asked.id, MessageType::Response, asked.op_code);
@@ -147,7 +149,7 @@ fn response_metadata(request: &Request) -> Metadata {
     metadata
 }
 
-/// What hickory is told of a reply that was not sent.
+/// Returns the information for hickory about a reply that was not sent.
 fn unsent(metadata: Metadata) -> ResponseInfo {
     let counts = HeaderCounts::default();
     Header { metadata, counts }.into()
@@ -162,7 +164,7 @@ impl Message {
             Err(Reject::With { question, .. }) => (*question, Sections::default()),
             Err(Reject::Drop) => (0, Sections::default()),
         };
-        // Masked to eight and to four bits.
+        // The upper eight and the lower four bits.
         let (high, low) = (
             (reply.rcode.0 >> 4 & 0xff) as u8,
             (reply.rcode.0 & 0x0f) as u8,
@@ -175,22 +177,22 @@ impl Message {
             sections,
             is_truncated: false,
         };
-        message.cut(usize::from(reply.limit).saturating_sub(HEADER + question));
+        message.truncate(usize::from(reply.limit).saturating_sub(HEADER + question));
         message
     }
 
-    /// Notes in the header of a response what kind of reply this is.
-    fn describe(&self, metadata: &mut Metadata) {
+    /// Sets the response code and the flags in the header of a response.
+    fn set_header(&self, metadata: &mut Metadata) {
         metadata.response_code = self.rcode;
         metadata.authoritative = self.authoritative;
         metadata.truncation = self.is_truncated;
     }
 
-    /// Leaves out what may not fit, as our own writer does: OPT first, whole records, whole RRsets of the additional
-    /// section, TC if and only if the answer section is incomplete. Left to itself, hickory loses OPT, and sets TC for an
-    /// additional record, too.
-    fn cut(&mut self, mut room: usize) {
-        // No record of ours takes more than an SOA record's three names of 255 octets, and some.
+    /// Truncates the message to `room` octets with the rules of [`wire::write()`]: OPT first, whole records, whole
+    /// RRsets of the additional section, TC if and only if the answer section is incomplete. hickory itself would drop
+    /// OPT, and would also set TC for an additional record.
+    fn truncate(&mut self, mut room: usize) {
+        // The longest record is SOA, with three names of 255 octets.
         const LONGEST: usize = 3 * 255 + 10 + 20;
         let Sections {
             answers,
@@ -211,8 +213,8 @@ impl Message {
     }
 }
 
-/// Keeps the records that fit, up to the first that does not: those that are `together` whole or not at all. Returns
-/// whether some are lost.
+/// Keeps the records before the first that does not fit. Records that are `together` are kept or removed as a whole.
+/// Returns whether any were removed.
 fn keep_fitting(
     records: &mut Vec<Record>,
     room: &mut usize,
@@ -226,16 +228,16 @@ fn keep_fitting(
     };
     let fitting = records.chunk_by(together).take_while(fits);
     let fitting: usize = fitting.map(<[Record]>::len).sum();
-    let is_cut = fitting < records.len();
+    let is_truncated = fitting < records.len();
     records.truncate(fitting);
-    is_cut
+    is_truncated
 }
 
 fn is_one_rrset(one: &Record, other: &Record) -> bool {
     one.name == other.name && one.record_type() == other.record_type()
 }
 
-/// Octets of a record that is written without compression: the most that it takes. hickory compresses some.
+/// Returns the length of a record without compression. That is its maximum, because hickory compresses some records.
 fn octets(record: &Record) -> usize {
     let mut bytes = Vec::new();
     match record.emit(&mut BinEncoder::new(&mut bytes)) {
@@ -244,7 +246,7 @@ fn octets(record: &Record) -> usize {
     }
 }
 
-/// Makes our OPT record. The high bits of the response code are hickory's business.
+/// Makes the OPT record. hickory adds the upper bits of the response code.
 fn opt(edns: &ReplyEdns<'_>) -> Edns {
     let mut opt = Edns::new();
     opt.set_max_payload(edns.payload)
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_rrset_of_the_additional_section_is_whole_or_absent() {
+    fn rrset_of_the_additional_section_is_complete_or_absent() {
         let additionals = || {
             vec![
                 address("a.test.", "192.0.2.1"),
@@ -323,7 +325,7 @@ mod tests {
                 },
                 is_truncated: false,
             };
-            message.cut(room);
+            message.truncate(room);
             let Sections {
                 answers: kept,
                 additionals,

@@ -1,62 +1,69 @@
-//! HTTP requests of DNS clients (RFC 8484), without a socket: the head of a request in, what it asks for out.
+//! Parses the heads of DNS over HTTPS requests (RFC 8484), without a socket.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode, Uri};
 
-use crate::server::framing::QUERY;
+use crate::server::framing::MAX_QUERY;
 
 /// The media type of DNS messages (RFC 8484 section 6).
 pub const MEDIA_TYPE: &str = "application/dns-message";
-/// Methods that are allowed.
+/// The supported methods.
 pub const METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
-/// What a request asks for.
+/// A valid request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// The reply to this message, from the URI (GET, HEAD).
+pub enum DnsRequest {
+    /// GET or HEAD with this message in the URI.
     Message(Vec<u8>),
-    /// The reply to the message in the body (POST).
+    /// POST with a message in the body.
     Body,
-    /// Which methods there are (OPTIONS).
+    /// OPTIONS.
     Methods,
 }
 
-/// Why a request gets no DNS message.
+/// The error response to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The status code (RFC 9110 section 15).
     pub status: StatusCode,
-    /// What is wrong, for people.
+    /// The reason, for people.
     pub reason: &'static str,
 }
 
-/// Octets of base64url for the longest query (RFC 4648 section 5).
-const ENCODED_QUERY: usize = (QUERY * 4).div_ceil(3);
+/// Length of the longest query in base64url (RFC 4648 section 5).
+const ENCODED_QUERY: usize = (MAX_QUERY * 4).div_ceil(3);
 
-/// Reads the head of a request, where `path` is that of DNS over HTTPS. `accept` does not matter: a client takes our
-/// media type whatever it says there (RFC 8484 section 4.1).
+/// Parses the head of a request. `path` is that of DNS over HTTPS. `accept` is ignored, because every client must
+/// accept the media type (RFC 8484 section 4.1).
 ///
 /// # Errors
 ///
-/// If it is none that gets a DNS message.
-pub fn read(method: &Method, uri: &Uri, headers: &HeaderMap, path: &str) -> Result<Asked, Problem> {
+/// If the request gets no DNS message.
+pub fn read(
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    path: &str,
+) -> Result<DnsRequest, Problem> {
     if uri.path() != path {
         return Err(NO_SUCH_PATH);
     }
     match *method {
-        Method::GET | Method::HEAD => message(uri.query().unwrap_or_default()).map(Asked::Message),
-        Method::POST if is_message(headers) => Ok(Asked::Body),
+        Method::GET | Method::HEAD => {
+            message(uri.query().unwrap_or_default()).map(DnsRequest::Message)
+        }
+        Method::POST if is_message(headers) => Ok(DnsRequest::Body),
         Method::POST => Err(OTHER_MEDIA_TYPE),
-        Method::OPTIONS => Ok(Asked::Methods),
+        Method::OPTIONS => Ok(DnsRequest::Methods),
         _ => Err(OTHER_METHOD),
     }
 }
 
 const NO_SUCH_PATH: Problem = Problem {
     status: StatusCode::NOT_FOUND,
-    reason: "there is nothing at this path",
+    reason: "there is no resource at this path",
 };
 const OTHER_METHOD: Problem = Problem {
     status: StatusCode::METHOD_NOT_ALLOWED,
@@ -87,28 +94,28 @@ pub const LONG_BODY: Problem = Problem {
     status: StatusCode::PAYLOAD_TOO_LARGE,
     reason: "the message is longer than 4096 octets",
 };
-/// The body did not come in time.
+/// The body did not arrive in time.
 pub const SLOW_BODY: Problem = Problem {
     status: StatusCode::REQUEST_TIMEOUT,
-    reason: "the body did not come in time",
+    reason: "the body did not arrive in time",
 };
 /// The body ended early.
 pub const BROKEN_BODY: Problem = Problem {
     status: StatusCode::BAD_REQUEST,
     reason: "the body cannot be read",
 };
-/// The message is none that is ever answered.
+/// The message is never answered.
 pub const NO_QUERY: Problem = Problem {
     status: StatusCode::BAD_REQUEST,
     reason: "the message is a response, or shorter than a header",
 };
-/// Something failed here.
+/// An internal error.
 pub const FAILURE: Problem = Problem {
     status: StatusCode::INTERNAL_SERVER_ERROR,
     reason: "answering the message failed",
 };
 
-/// Takes the message from the query of a URI (RFC 8484 section 4.1).
+/// Decodes the message in the query of a URI (RFC 8484 section 4.1).
 fn message(query: &str) -> Result<Vec<u8>, Problem> {
     let mut parameters = query
         .split('&')
@@ -123,7 +130,7 @@ fn message(query: &str) -> Result<Vec<u8>, Problem> {
     URL_SAFE_NO_PAD.decode(encoded).map_err(|_| NOT_BASE64URL)
 }
 
-/// Says whether the body is a DNS message. Parameters of the media type mean nothing here.
+/// Returns whether the body is a DNS message. Parameters of the media type are ignored.
 fn is_message(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let (Some(media_type), None) = (types.next(), types.next()) else {
@@ -140,37 +147,37 @@ fn is_message(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
-    fn read_uri(method: Method, uri: &str) -> Result<Asked, u16> {
-        let asked = read(
+    fn read_uri(method: Method, uri: &str) -> Result<DnsRequest, u16> {
+        let request = read(
             &method,
             &uri.parse().unwrap(),
             &HeaderMap::new(),
             "/dns-query",
         );
-        asked.map_err(|problem| problem.status.as_u16())
+        request.map_err(|problem| problem.status.as_u16())
     }
 
-    fn read_type(types: &[&str]) -> Result<Asked, u16> {
+    fn read_type(types: &[&str]) -> Result<DnsRequest, u16> {
         let mut headers = HeaderMap::new();
         for media_type in types {
             headers.append(CONTENT_TYPE, media_type.parse().unwrap());
         }
         let uri = "/dns-query".parse().unwrap();
-        let asked = read(&Method::POST, &uri, &headers, "/dns-query");
-        asked.map_err(|problem| problem.status.as_u16())
+        let request = read(&Method::POST, &uri, &headers, "/dns-query");
+        request.map_err(|problem| problem.status.as_u16())
     }
 
     #[test]
-    fn a_message_comes_in_the_uri() {
-        let found = |message: &[u8]| Ok(Asked::Message(message.to_vec()));
+    fn message_is_read_from_the_uri() {
+        let message = |message: &[u8]| Ok(DnsRequest::Message(message.to_vec()));
         let get = |uri| read_uri(Method::GET, uri);
         // The example of RFC 8484 section 4.1.1.
         let example = "/dns-query?dns=AAABAAABAAAAAAAAA3d3dwdleGFtcGxlA2NvbQAAAQAB";
         let wire = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\x03com\0\0\x01\0\x01";
-        assert_eq!(get(example), found(wire));
-        assert_eq!(read_uri(Method::HEAD, example), found(wire));
-        assert_eq!(get("/dns-query?ct&x=1&dns=_-8&y"), found(b"\xff\xef"));
-        assert_eq!(get("https://a.test/dns-query?dns="), found(b""));
+        assert_eq!(get(example), message(wire));
+        assert_eq!(read_uri(Method::HEAD, example), message(wire));
+        assert_eq!(get("/dns-query?ct&x=1&dns=_-8&y"), message(b"\xff\xef"));
+        assert_eq!(get("https://a.test/dns-query?dns="), message(b""));
         for (uri, status) in [
             ("/dns-query", 400),
             ("/dns-query?", 400),
@@ -190,44 +197,47 @@ mod tests {
     }
 
     #[test]
-    fn a_message_in_the_uri_is_as_long_as_any_query_at_most() {
+    fn message_in_uri_is_limited_to_the_length_of_a_query() {
         let uri = |length: usize| {
             let message = URL_SAFE_NO_PAD.encode(vec![0; length]);
             read_uri(Method::GET, &format!("/dns-query?dns={message}"))
         };
-        assert_eq!(uri(QUERY), Ok(Asked::Message(vec![0; QUERY])));
-        assert_eq!(uri(QUERY + 1), Err(414));
+        assert_eq!(uri(MAX_QUERY), Ok(DnsRequest::Message(vec![0; MAX_QUERY])));
+        assert_eq!(uri(MAX_QUERY + 1), Err(414));
     }
 
     #[test]
-    fn a_body_has_our_media_type() {
+    fn body_needs_the_media_type_of_dns() {
         for types in [
             "application/dns-message",
             "Application/DNS-Message",
             "application/dns-message; charset=utf-8",
             " application/dns-message ;x",
         ] {
-            assert_eq!(read_type(&[types]), Ok(Asked::Body), "{types}");
+            assert_eq!(read_type(&[types]), Ok(DnsRequest::Body), "{types}");
         }
-        let ours = "application/dns-message";
+        let valid = "application/dns-message";
         for types in [
             &[][..],
             &[""],
             &["text/plain"],
             &["application/dns-messages"],
             &["application/dns-message, text/plain"],
-            &[ours, ours],
+            &[valid, valid],
         ] {
             assert_eq!(read_type(types), Err(415), "{types:?}");
         }
     }
 
     #[test]
-    fn other_methods_are_refused() {
+    fn unsupported_methods_are_rejected() {
         for method in ["PUT", "DELETE", "CONNECT", "TRACE", "PATCH", "get", "QUERY"] {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
             assert_eq!(read_uri(method.clone(), "/dns-query"), Err(405), "{method}");
         }
-        assert_eq!(read_uri(Method::OPTIONS, "/dns-query"), Ok(Asked::Methods));
+        assert_eq!(
+            read_uri(Method::OPTIONS, "/dns-query"),
+            Ok(DnsRequest::Methods)
+        );
     }
 }

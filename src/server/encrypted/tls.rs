@@ -1,4 +1,4 @@
-//! TLS for every encrypted listener: what is offered, and the handshake.
+//! TLS for every encrypted listener: the configuration and the handshake.
 
 use std::io;
 use std::sync::Arc;
@@ -18,20 +18,21 @@ use tracing::debug;
 
 use super::certificate::{Certificate, CertificateError};
 use super::client_ca::ClientCa;
-use crate::server::connections::Place;
-use crate::server::counters::Ended;
-use crate::server::framing::OUTBOX;
-use crate::server::tcp::{LONGEST_LEAVE, PATIENCE, Stream};
+use crate::server::connections::Slot;
+use crate::server::counters::EndReason;
+use crate::server::framing::MAX_OUTBOX;
+use crate::server::tcp::{MESSAGE_TIMEOUT, STOP_TIMEOUT, Stream};
 
 /// Versions over TCP.
 pub(super) const OVER_TCP: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
 /// Versions inside QUIC (RFC 9001 section 4.2).
 pub(super) const OVER_QUIC: &[&SupportedProtocolVersion] = &[&TLS13];
 
-/// How long a client may take to read why its handshake failed.
+/// Maximum time for a client to read the alert of a failed handshake.
 const ALERT: Duration = Duration::from_secs(1);
 
-/// Makes what a listener offers: these protocols by ALPN (RFC 7301), or none.
+/// Returns the TLS configuration of a listener. `protocols` are offered by ALPN (RFC 7301). Over TCP, clients may omit
+/// ALPN.
 ///
 /// # Errors
 ///
@@ -51,59 +52,59 @@ pub(super) fn config(
     };
     let mut config = config.with_cert_resolver(certificate.clone());
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-    // Sessions are resumed by tickets, which take no memory here (RFC 5077, RFC 8446 section 2.2).
+    // Sessions are resumed with tickets, which need no memory on the server (RFC 5077, RFC 8446 section 2.2).
     config.session_storage = Arc::new(NoServerSessionStorage {});
     match client_ca {
         None => config.ticketer = Ticketer::new().map_err(CertificateError::Tls)?,
-        // Resuming a session skips the look at the client's certificate, which may have expired or lost its authority.
+        // Resumption would skip the verification of the client certificate. It may have expired, or its CA may be gone.
         Some(_) => config.send_tls13_tickets = 0,
     }
     Ok(Arc::new(config))
 }
 
-/// Does the handshake on a connection that was accepted; otherwise says why it ends.
+/// Performs the handshake on an accepted connection. On failure, returns the reason why the connection ends.
 pub(super) async fn handshake(
     acceptor: &TlsAcceptor,
     stream: TcpStream,
-    place: &Place,
+    slot: &Slot,
     stop: &CancellationToken,
-) -> Result<TlsStream<TcpStream>, Ended> {
+) -> Result<TlsStream<TcpStream>, EndReason> {
     if stream.set_nodelay(true).is_err() {
-        return Err(Ended::Broken);
+        return Err(EndReason::Broken);
     }
     let stopped = async {
         stop.cancelled().await;
-        sleep(LONGEST_LEAVE).await;
+        sleep(STOP_TIMEOUT).await;
     };
     let done = tokio::select! {
-        done = timeout(PATIENCE, acceptor.accept(stream).into_fallible()) => done,
-        () = place.displaced() => return Err(Ended::Displaced),
-        () = stopped => return Err(Ended::Stopped),
+        done = timeout(MESSAGE_TIMEOUT, acceptor.accept(stream).into_fallible()) => done,
+        () = slot.displaced() => return Err(EndReason::Displaced),
+        () = stopped => return Err(EndReason::Stopped),
     };
-    match done.map_err(|_| Ended::Handshake)? {
+    match done.map_err(|_| EndReason::Handshake)? {
         Ok(mut stream) => {
-            // What is encrypted and waits for a slow client; TLS would hold 64 KiB on top of the replies.
-            stream.get_mut().1.set_buffer_limit(Some(OUTBOX));
+            // Limits the encrypted octets for a slow client. By default, TLS buffers 64 KiB in addition to the replies.
+            stream.get_mut().1.set_buffer_limit(Some(MAX_OUTBOX));
             Ok(stream)
         }
         Err((error, stream)) => {
             debug!(%error, "A TLS handshake failed");
-            wait_for_alert(stream, place).await;
-            Err(Ended::Handshake)
+            wait_for_alert(stream, slot).await;
+            Err(EndReason::Handshake)
         }
     }
 }
 
-/// Waits, for a moment, until a client has read why its handshake failed.
-async fn wait_for_alert(stream: TcpStream, place: &Place) {
+/// Waits a short time until the client has read the alert.
+async fn wait_for_alert(stream: TcpStream, slot: &Slot) {
     tokio::select! {
         _ = timeout(ALERT, let_the_alert_arrive(stream)) => {}
-        () = place.displaced() => {}
+        () = slot.displaced() => {}
     }
 }
 
-/// Reads what the client still sends, until it has closed its side. A socket that is closed with unread octets resets the
-/// connection, and a client that is about to send its first query then sees the reset in place of the alert.
+/// Reads and discards octets until the client closes its side. Closing a socket with unread octets resets the
+/// connection. A client that sends its first query would then see the reset instead of the alert.
 async fn let_the_alert_arrive(mut stream: TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
     let mut octets = [0; 1024];

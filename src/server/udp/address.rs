@@ -1,5 +1,5 @@
-//! The addresses of a datagram, in one family: the client's, and the one of this host that it came to. The reply leaves
-//! from the latter (RFC 2181 section 4.1): clients ignore a reply from another address, and address translation does not
+//! The client address and the local address of a datagram, for each address family. The reply leaves from the local
+//! address (RFC 2181 section 4.1). Clients ignore a reply from another address, and address translation does not
 //! recognize it.
 
 use std::io;
@@ -13,37 +13,37 @@ use nix::sys::socket::{
     setsockopt, sockopt,
 };
 
-/// The address of a client. Its family decides on the form of everything else.
+/// The address of a client. Its family determines the other types.
 pub(in crate::server) trait Address: SockaddrLike + Copy {
-    /// An address of this host.
+    /// A local address.
     type Local: Copy + Ord;
-    /// The same, in the form of the kernel.
+    /// A local address in the format of the kernel.
     type PacketInfo;
     /// No address: the kernel chooses one.
     const UNSPECIFIED: Self::Local;
 
-    /// Returns the client's address in the form of the standard library.
+    /// Returns the client address as a type of the standard library.
     fn socket_address(self) -> SocketAddr;
 
-    /// Returns a buffer with room for the control message of one datagram.
+    /// Returns a buffer for the control message of one datagram.
     fn control_buffer() -> Vec<u8>;
 
-    /// Reads the address that a datagram came to, if the control message holds it.
+    /// Returns the local address in a control message, if it has one.
     fn read_local(message: &ControlMessageOwned) -> Option<Self::Local>;
 
-    /// Makes what [`Self::control_message`] refers to.
+    /// Returns the data for [`Self::control_message`].
     fn packet_info(local: Self::Local) -> Self::PacketInfo;
 
-    /// Makes the control message that sets the source address of a datagram.
+    /// Returns the control message that sets the source address of a datagram.
     fn control_message(info: &Self::PacketInfo) -> ControlMessage<'_>;
 }
 
-/// Requests control messages with the address that each datagram came to, if the socket is to have every address of this
-/// host. Called before the socket is bound: for datagrams that are queued earlier, the kernel does not know the address.
+/// Requests control messages with the local address of each datagram, if `address` is a wildcard address. It must be
+/// called before the bind: for datagrams that were queued earlier, the kernel does not provide the address.
 ///
 /// # Errors
 ///
-/// If the system refuses.
+/// If the system call fails.
 pub(in crate::server) fn request_local_addresses(
     socket: &impl AsFd,
     address: SocketAddr,
@@ -56,7 +56,7 @@ pub(in crate::server) fn request_local_addresses(
     Ok(())
 }
 
-/// Returns the address that a datagram came to.
+/// Returns the local address of a datagram.
 pub(super) fn local_address<A: Address>(message: &RecvMsg<'_, '_, A>) -> A::Local {
     let mut messages = message.cmsgs().into_iter().flatten();
     let local = messages.find_map(|message| A::read_local(&message));
@@ -76,8 +76,8 @@ impl Address for SockaddrIn {
         cmsg_space!(in_pktinfo)
     }
 
-    /// The kernel says which address the reply leaves from: the one that the query came to, or, if that was a broadcast or
-    /// multicast address, one of this host.
+    /// The kernel provides the source address for the reply. It is the address that received the query. If that was a
+    /// broadcast or multicast address, it is another local address.
     fn read_local(message: &ControlMessageOwned) -> Option<Ipv4Addr> {
         let ControlMessageOwned::Ipv4PacketInfo(info) = message else {
             return None;
@@ -87,7 +87,7 @@ impl Address for SockaddrIn {
 
     fn packet_info(local: Ipv4Addr) -> in_pktinfo {
         in_pktinfo {
-            ipi_ifindex: 0, // the routing table decides
+            ipi_ifindex: 0, // chosen by the routing table
             ipi_spec_dst: in_addr {
                 s_addr: u32::from(local).to_be(),
             },
@@ -101,8 +101,8 @@ impl Address for SockaddrIn {
 }
 
 impl Address for SockaddrIn6 {
-    /// A link-local address is one of an interface (RFC 4007 section 6). For others the interface is 0: the routing
-    /// table decides.
+    /// An address and its interface. Only a link-local address needs an interface (RFC 4007 section 6). For others it
+    /// is 0, and the routing table chooses.
     type Local = (Ipv6Addr, u32);
     type PacketInfo = in6_pktinfo;
     const UNSPECIFIED: (Ipv6Addr, u32) = (Ipv6Addr::UNSPECIFIED, 0);
@@ -121,7 +121,7 @@ impl Address for SockaddrIn6 {
         };
         let address = Ipv6Addr::from(info.ipi6_addr.s6_addr);
         Some(if address.is_multicast() {
-            Self::UNSPECIFIED // no valid source address
+            Self::UNSPECIFIED // a multicast address is not a valid source address
         } else if address.is_unicast_link_local() {
             (address, info.ipi6_ifindex)
         } else {

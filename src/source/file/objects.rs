@@ -1,4 +1,4 @@
-//! The objects in texts of YAML or JSON: `Service`s and `EndpointSlice`s, alone or in lists.
+//! The parser of YAML and JSON texts: it returns their `Service`s and `EndpointSlice`s, which may be in lists.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,33 +12,33 @@ use super::FileError;
 use crate::mirror::{Kind, KubeObject, ObjectKey, ObjectRef, Watch, parse};
 use crate::table::inputs::Objects;
 
-/// How deep YAML may be nested, which takes some kilobytes of stack for each level. Kubernetes objects reach a dozen.
-const DEEPEST: usize = 64;
-/// How many nodes aliases may add to what a YAML text says itself: those of a thousand Services.
-const EVENTS_BY_ALIASES: usize = 100_000;
-/// How many octets of text aliases may add.
-const OCTETS_BY_ALIASES: usize = 16 << 20;
-/// How many lists may be within each other: a `List` holds a `ServiceList`, if anybody ever wrote that.
-const LISTS: usize = 4;
+/// The maximum depth of YAML. Each level takes some kilobytes of stack. Kubernetes objects have about a dozen levels.
+const MAX_DEPTH: usize = 64;
+/// The maximum number of events that aliases may add to those of the text itself: as many as in a thousand Services.
+const MAX_ALIAS_EVENTS: usize = 100_000;
+/// The maximum number of octets that aliases may add.
+const MAX_ALIAS_OCTETS: usize = 16 << 20;
+/// The maximum depth of nested lists, such as a `ServiceList` in a `List`.
+const MAX_NESTED_LISTS: usize = 4;
 
-/// What the files hold, ready to be sent: a complete list for every feed.
+/// The objects of the files: a complete list for every watch.
 pub type Lists = BTreeMap<Watch, Objects>;
 
-/// The objects of the texts that were read so far.
-struct Merged<'p> {
+/// The merged objects of several texts.
+struct MergedObjects<'p> {
     lists: Lists,
-    /// The file that each object was found in.
+    /// The file of each object.
     seen: BTreeMap<ObjectRef, &'p Path>,
 }
 
-/// Parses the texts of files, named by their paths.
+/// Parses the texts of files. The paths are for error messages.
 ///
 /// # Errors
 ///
-/// If a text is no YAML or JSON, holds nothing of use, or repeats an object.
+/// If a text is not YAML or JSON, contains no relevant object, or repeats an object.
 pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
     let lists = Watch::ALL.into_iter().map(|watch| (watch, Objects::new()));
-    let mut merged = Merged {
+    let mut merged = MergedObjects {
         lists: lists.collect(),
         seen: BTreeMap::new(),
     };
@@ -48,18 +48,18 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
     Ok(merged.lists)
 }
 
-/// Reads every object of files, of any kind: its kind, and the object as JSON.
+/// Reads the objects of files, of all kinds. Returns the kind and the JSON of each.
 ///
 /// # Errors
 ///
-/// If a file cannot be read, or is no YAML or JSON.
-pub fn every_object(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileError> {
+/// If a file cannot be read, or is not YAML or JSON.
+pub fn read_objects(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileError> {
     let mut objects = Vec::new();
     for path in paths {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| FileError::Read(path.clone(), error))?;
         for (index, document) in documents(path, &text)?.iter().enumerate() {
-            let visited = visit_objects(document, "", LISTS, &mut |kind, json, _| {
+            let visited = visit_objects(document, "", MAX_NESTED_LISTS, &mut |kind, json, _| {
                 objects.push((kind.to_owned(), json.to_owned()));
             });
             visited.map_err(|reason| FileError::list(path, index, reason))?;
@@ -68,14 +68,14 @@ pub fn every_object(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileErro
     Ok(objects)
 }
 
-// === impl Merged ===
+// === impl MergedObjects ===
 
-impl<'p> Merged<'p> {
+impl<'p> MergedObjects<'p> {
     /// Adds the objects of a text.
     fn add(&mut self, path: &'p Path, text: &str) -> Result<(), FileError> {
-        let (mut count, mut is_list, mut twice) = (0, false, None);
+        let (mut count, mut has_empty_list, mut duplicate) = (0, false, None);
         for (index, document) in documents(path, text)?.iter().enumerate() {
-            let visited = visit_objects(document, "", LISTS, &mut |kind, _, object| {
+            let visited = visit_objects(document, "", MAX_NESTED_LISTS, &mut |kind, _, object| {
                 let Some(kind) = kind_of(kind, object) else {
                     return;
                 };
@@ -84,21 +84,21 @@ impl<'p> Merged<'p> {
                     let place = format!("object {count} of {}", path.display());
                     ObjectKey::new("", &place)
                 });
-                if let Err(repeated) = self.take(path, kind, key, object) {
-                    twice.get_or_insert(repeated);
+                if let Err(error) = self.insert(path, kind, key, object) {
+                    duplicate.get_or_insert(error);
                 }
             });
-            is_list |= visited.map_err(|reason| FileError::list(path, index, reason))?;
+            has_empty_list |= visited.map_err(|reason| FileError::list(path, index, reason))?;
         }
-        match twice {
-            Some(repeated) => Err(repeated),
-            None if count == 0 && !is_list => Err(FileError::Empty(path.to_path_buf())),
+        match duplicate {
+            Some(error) => Err(error),
+            None if count == 0 && !has_empty_list => Err(FileError::Empty(path.to_path_buf())),
             None => Ok(()),
         }
     }
 
-    /// Adds an object, unless it was seen before.
-    fn take(
+    /// Adds an object. Fails if it was added before.
+    fn insert(
         &mut self,
         path: &'p Path,
         kind: Kind,
@@ -110,20 +110,20 @@ impl<'p> Merged<'p> {
             key: key.clone(),
         };
         if let Some(first) = self.seen.insert(name.clone(), path) {
-            return Err(FileError::Twice {
+            return Err(FileError::Duplicate {
                 object: name,
                 first: first.to_path_buf(),
                 second: path.to_path_buf(),
             });
         }
-        if let Some((watch, object)) = parse::found(kind, object) {
+        if let Some((watch, object)) = parse::select_and_parse(kind, object) {
             self.lists.entry(watch).or_default().insert(key, object);
         }
         Ok(())
     }
 }
 
-/// Returns the kind of an object, if it is of use.
+/// Returns the kind of an object, if it is a Service or an EndpointSlice.
 fn kind_of(kind: &str, object: &KubeObject<'_>) -> Option<Kind> {
     match (object.api_version(), kind) {
         (Some("v1") | None, "Service") => Some(Kind::Service),
@@ -134,7 +134,7 @@ fn kind_of(kind: &str, object: &KubeObject<'_>) -> Option<Kind> {
 
 // === Documents and lists ===
 
-/// Splits a text into documents: JSON if it begins like that, which is read several times as fast, else YAML.
+/// Splits a text into documents. A text that starts like JSON is parsed as JSON first, which is several times as fast.
 fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileError> {
     let syntax = |line, column, reason| FileError::Syntax {
         path: path.to_path_buf(),
@@ -145,7 +145,7 @@ fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileEr
     if text.trim_start().starts_with('{') {
         let values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
         let texts = values.map(|value| value.map(|value| Cow::Borrowed(value.get())));
-        // What begins like JSON may be YAML in flow style all the same.
+        // A text that starts like JSON may be YAML in flow style.
         if let Ok(documents) = texts.collect() {
             return Ok(documents);
         }
@@ -161,17 +161,17 @@ fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileEr
     Ok(texts.collect())
 }
 
-/// Limits what is made of a YAML text. Files may be large, but what comes of one is to follow its length: aliases would
-/// make gigabytes of a page, and brackets within brackets take the stack.
+/// Returns the limits for parsing a YAML text. Files may be large, but the result must be proportional to the length of
+/// the text. Aliases could expand a page to gigabytes, and nested brackets could overflow the stack.
 fn options(text: &str) -> serde_saphyr::Options {
-    // The library reports two octets, `a:`, as four events at most.
-    let most_events = EVENTS_BY_ALIASES.saturating_add(text.len().saturating_mul(4));
+    // The library reports at most four events for two octets, such as `a:`.
+    let most_events = MAX_ALIAS_EVENTS.saturating_add(text.len().saturating_mul(4));
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
-            max_depth: DEEPEST,
+            max_depth: MAX_DEPTH,
             max_events: most_events,
             max_nodes: most_events,
-            max_total_scalar_bytes: OCTETS_BY_ALIASES.saturating_add(text.len()),
+            max_total_scalar_bytes: MAX_ALIAS_OCTETS.saturating_add(text.len()),
             max_documents: usize::MAX,
             max_anchors: usize::MAX,
             max_aliases: usize::MAX,
@@ -180,11 +180,11 @@ fn options(text: &str) -> serde_saphyr::Options {
     }
 }
 
-/// Returns what the parser says, without the place, which is said once already.
+/// Returns the message of the parser without the position, which the error has already.
 fn reason(error: &serde_saphyr::Error) -> String {
     let text = error.without_snippet().to_string();
     match text.split_once(" at line ") {
-        Some((reason, place)) if place.starts_with(|c: char| c.is_ascii_digit()) => {
+        Some((reason, position)) if position.starts_with(|c: char| c.is_ascii_digit()) => {
             reason.to_owned()
         }
         _ => text,
@@ -198,9 +198,9 @@ struct List<'j> {
     items: Option<Vec<&'j RawValue>>,
 }
 
-/// Takes lists apart, and visits every object with its kind and its JSON. Items of a typed list carry no kind of their
-/// own: `kind` is what their list says. Fails, in words, if a list cannot be taken apart; `lists` may be within each
-/// other. Tells whether there is a list that could hold objects of use and holds nothing.
+/// Visits every object, also in lists, with its kind and its JSON. Items of a typed list have no kind; `kind` is the
+/// one from their list. Lists may be nested up to `lists` deep. Returns whether there is an empty list for relevant
+/// objects. Fails with a sentence if a list cannot be parsed.
 fn visit_objects(
     json: &str,
     kind: &str,
@@ -215,15 +215,15 @@ fn visit_objects(
     };
     let inner = lists
         .checked_sub(1)
-        .ok_or_else(|| format!("more than {LISTS} lists are within each other"))?;
-    let is_ours = ["", "Service", "EndpointSlice"].contains(&of_items);
+        .ok_or_else(|| format!("lists are nested more than {MAX_NESTED_LISTS} deep"))?;
+    let is_relevant = ["", "Service", "EndpointSlice"].contains(&of_items);
     let items = match serde_json::from_str(json) {
         Ok(List { items }) => items.unwrap_or_default(),
-        // Something else may be called like a list.
-        Err(_) if !is_ours => return Ok(false),
-        Err(error) => return Err(format!("a {kind} cannot be read: {error}")),
+        // A kind may end in `List` without being a list.
+        Err(_) if !is_relevant => return Ok(false),
+        Err(error) => return Err(format!("cannot parse a {kind}: {error}")),
     };
-    let mut is_empty = is_ours && items.is_empty();
+    let mut is_empty = is_relevant && items.is_empty();
     for item in items {
         is_empty |= visit_objects(item.get(), of_items, inner, visit)?;
     }

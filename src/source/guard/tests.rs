@@ -3,21 +3,21 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::mirror::{ObjectKey, Watch};
-use crate::source::{Policy, Update, Updates, file, tests::spawn_follow};
+use crate::source::{Update, UpdateSettings, Updates, file, tests::spawn_update_loop};
 use crate::table::Publisher;
 use crate::table::inputs::Objects;
 use crate::table::publish::Reader;
-use crate::testing::{endpoint, gateway, local, mirror, mirrors, reduced, rules};
+use crate::testing::{endpoint, gateway, local, mirror, mirrors, parsed, rules};
 
-/// A source that is followed.
-struct Followed {
+/// An update loop, with the sender of its updates.
+struct TestLoop {
     updates: Updates,
     feeds: Feeds,
     reader: Reader,
     _task: JoinHandle<()>,
 }
 
-impl Followed {
+impl TestLoop {
     fn new(percent: Option<u8>, namespaces: &[&str]) -> Self {
         Self::guarded(ShrinkGuard::new(percent), namespaces)
     }
@@ -27,13 +27,13 @@ impl Followed {
         let feeds = Feeds::new(&namespaces);
         let publisher = Publisher::default();
         let reader = publisher.reader();
-        let policy = Policy {
+        let settings = UpdateSettings {
             rules: rules(),
             shrink_guard,
             snapshot: None,
             max_stale: None,
         };
-        let (updates, _task) = spawn_follow(feeds.clone(), publisher, policy);
+        let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
         Self {
             updates,
             reader,
@@ -42,25 +42,25 @@ impl Followed {
         }
     }
 
-    /// Starts with a complete list of mirrors, and empty ones of everything else.
+    /// Starts an update loop and sends complete lists: `mirrors`, and empty lists for the other watches.
     async fn with(percent: Option<u8>, mirrors: &[Value]) -> Self {
         Self::guarded_with(ShrinkGuard::new(percent), mirrors).await
     }
 
     async fn guarded_with(shrink_guard: ShrinkGuard, mirrors: &[Value]) -> Self {
-        let followed = Self::guarded(shrink_guard, &[]);
+        let running = Self::guarded(shrink_guard, &[]);
         for watch in Watch::ALL {
             let is_mirrors = watch == Watch::MirrorServices;
-            followed
+            running
                 .list(watch, if is_mirrors { mirrors } else { &[] })
                 .await;
         }
-        followed.wait("the first table", |f| f.answered() > 0).await;
-        followed
+        running.wait("the first table", |f| f.answered() > 0).await;
+        running
     }
 
     async fn list(&self, watch: Watch, objects: &[Value]) {
-        let objects = objects.iter().map(|object| reduced(watch, object));
+        let objects = objects.iter().map(|object| parsed(watch, object));
         let list = (feed(watch, None), objects.collect());
         self.send(Update::Reset(vec![list])).await;
     }
@@ -69,23 +69,29 @@ impl Followed {
         self.updates.send(update).await.unwrap();
     }
 
-    /// How many services have endpoints.
+    /// Returns the number of services with endpoints.
     fn answered(&self) -> usize {
         let now = self.reader.load();
         let services = now.table.iter().flat_map(Table::services);
         services.filter(|s| !s.endpoints.is_empty()).count()
     }
 
-    /// Waits for what must come. Time is paused: it passes only when nothing else can happen.
+    /// Waits until one list is held.
+    async fn wait_for_hold(&self) {
+        let is_held = |running: &Self| running.feeds.held_count() == 1;
+        self.wait("a held list", is_held).await;
+    }
+
+    /// Waits until a condition is true. Time is paused: it advances only when all tasks are idle.
     async fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let end = Instant::now() + Duration::from_secs(60);
         while !is_so(self) {
-            assert!(Instant::now() < end, "waited for {what}");
+            assert!(Instant::now() < end, "timed out waiting for {what}");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 
-    /// Waits until everything that was sent has been dealt with.
+    /// Waits until every update is applied.
     async fn settle(&self) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -99,11 +105,11 @@ fn feed(watch: Watch, namespace: Option<&str>) -> Feed {
 const MIRRORS: Watch = Watch::MirrorServices;
 
 #[test]
-fn more_than_the_share_of_more_than_ten_services_is_too_much() {
-    for (percent, lost, there, is_too_much) in [
+fn share_applies_to_eleven_or_more_services() {
+    for (percent, lost, total, is_too_much) in [
         (Some(90), 20, 20, true),
         (Some(90), 19, 20, true),
-        (Some(90), 18, 20, false), // the share itself may go
+        (Some(90), 18, 20, false), // exactly the share is allowed
         (Some(90), 11, 11, true),
         (Some(90), 9, 10, false),
         (Some(50), 10, 20, false),
@@ -115,137 +121,141 @@ fn more_than_the_share_of_more_than_ten_services_is_too_much() {
         (None, 20, 20, false),
         (None, 1, 1, false),
     ] {
-        let case = format!("{lost} of {there} with {percent:?}");
+        let case = format!("{lost} of {total} with {percent:?}");
         for guard in [
             ShrinkGuard::new(percent),
-            ShrinkGuard::new(percent).of_files(),
+            ShrinkGuard::new(percent).for_files(),
         ] {
-            assert_eq!(guard.is_too_much(lost, there), is_too_much, "{case}");
+            assert_eq!(guard.is_too_much(lost, total), is_too_much, "{case}");
         }
     }
 }
 
 #[test]
-fn none_left_of_any_number_is_too_much_of_the_api_servers_and_of_ten_not_of_a_files() {
-    for (percent, there, of_api_server, of_file) in [
+fn removal_of_all_services_is_too_much_except_ten_of_files() {
+    for (percent, total, of_api_server, of_files) in [
         (Some(90), 10, true, false),
         (Some(90), 1, true, false),
         (Some(99), 1, true, false),
         (None, 10, false, false),
     ] {
         let guard = ShrinkGuard::new(percent);
-        assert_eq!(guard.is_too_much(there, there), of_api_server, "{there}");
+        assert_eq!(guard.is_too_much(total, total), of_api_server, "{total}");
         assert_eq!(
-            guard.of_files().is_too_much(there, there),
-            of_file,
-            "{there}"
+            guard.for_files().is_too_much(total, total),
+            of_files,
+            "{total}"
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_drops_most_is_held_until_another_one_says_the_same() {
-    let followed = Followed::with(Some(90), &mirrors(20)).await;
-    let generation = followed.reader.load().generation;
-    followed.list(MIRRORS, &mirrors(1)).await;
-    followed.wait("the hold", |f| f.feeds.held() == 1).await;
+async fn list_that_removes_most_services_is_held_until_confirmed() {
+    let running = TestLoop::with(Some(90), &mirrors(20)).await;
+    let generation = running.reader.load().generation;
+    running.list(MIRRORS, &mirrors(1)).await;
+    running.wait_for_hold().await;
     let held = Instant::now();
-    let told = "mirror-services: a list that would leave 1 of 20 services is held until another one says the same";
-    assert!(followed.feeds.troubles().contains(&told.to_owned()));
-    // Too early to confirm anything.
-    followed.list(MIRRORS, &mirrors(1)).await;
-    followed.settle().await;
-    assert_eq!((followed.feeds.held(), followed.answered()), (1, 20));
-    assert_eq!(followed.reader.load().generation, generation);
+    let expected = "mirror-services: a list that would leave 1 of 20 services is held until a second list confirms it";
+    assert!(running.feeds.problems().contains(&expected.to_owned()));
+    // A list before the end of the pause does not confirm it.
+    running.list(MIRRORS, &mirrors(1)).await;
+    running.settle().await;
+    assert_eq!((running.feeds.held_count(), running.answered()), (1, 20));
+    assert_eq!(running.reader.load().generation, generation);
 
-    followed.feeds.relist_due(&feed(MIRRORS, None)).await;
+    running.feeds.wait_for_relist(&feed(MIRRORS, None)).await;
     let paused = held.elapsed();
     assert!(paused >= PAUSE.mul_f64(0.7) && paused < Duration::from_secs(25));
-    assert_eq!(followed.answered(), 20);
-    followed.list(MIRRORS, &[]).await;
-    followed.wait("the end", |f| f.answered() == 0).await;
-    assert_eq!(followed.feeds.held(), 0);
+    assert_eq!(running.answered(), 20);
+    running.list(MIRRORS, &[]).await;
+    running
+        .wait("the confirmed list", |f| f.answered() == 0)
+        .await;
+    assert_eq!(running.feeds.held_count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_says_otherwise_is_applied_at_once() {
-    let followed = Followed::with(Some(90), &mirrors(20)).await;
-    followed.list(MIRRORS, &[]).await;
-    followed.wait("the hold", |f| f.feeds.held() == 1).await;
-    followed.list(MIRRORS, &mirrors(21)).await;
-    followed.wait("the list", |f| f.answered() == 21).await;
-    assert_eq!(followed.feeds.held(), 0);
-    // It begins anew: the first list of its kind was dropped, and confirms nothing.
+async fn contradicting_list_is_applied_at_once() {
+    let running = TestLoop::with(Some(90), &mirrors(20)).await;
+    running.list(MIRRORS, &[]).await;
+    running.wait_for_hold().await;
+    running.list(MIRRORS, &mirrors(21)).await;
+    running.wait("the list", |f| f.answered() == 21).await;
+    assert_eq!(running.feeds.held_count(), 0);
+    // The dropped list confirms nothing: the next one is held again.
     tokio::time::sleep(2 * PAUSE).await;
-    followed.list(MIRRORS, &[]).await;
-    followed.wait("the hold", |f| f.feeds.held() == 1).await;
-    assert_eq!(followed.answered(), 21);
+    running.list(MIRRORS, &[]).await;
+    running.wait_for_hold().await;
+    assert_eq!(running.answered(), 21);
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_that_drop_less_are_not_held() {
+async fn lists_that_remove_less_are_applied() {
     let of_api_server = ShrinkGuard::new;
-    let of_file = |percent| ShrinkGuard::new(percent).of_files();
+    let of_files = |percent| ShrinkGuard::new(percent).for_files();
     for (guard, before, after) in [
         (of_api_server(Some(90)), 20, 2),
         (of_api_server(Some(90)), 10, 1),
         (of_api_server(Some(90)), 2, 1),
         (of_api_server(None), 20, 0),
         (of_api_server(None), 1, 0),
-        (of_file(Some(90)), 10, 0),
-        (of_file(Some(90)), 1, 0),
+        (of_files(Some(90)), 10, 0),
+        (of_files(Some(90)), 1, 0),
     ] {
-        let followed = Followed::guarded_with(guard, &mirrors(before)).await;
-        followed.list(MIRRORS, &mirrors(after)).await;
-        followed.wait("the list", |f| f.answered() == after).await;
-        assert_eq!(followed.feeds.held(), 0);
+        let running = TestLoop::guarded_with(guard, &mirrors(before)).await;
+        running.list(MIRRORS, &mirrors(after)).await;
+        running.wait("the list", |f| f.answered() == after).await;
+        assert_eq!(running.feeds.held_count(), 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_leaves_none_is_held_however_few_there_were() {
+async fn list_that_removes_every_service_is_held_for_any_number() {
     for before in [1, 2, 10] {
-        let followed = Followed::with(Some(90), &mirrors(before)).await;
-        let generation = followed.reader.load().generation;
-        followed.list(MIRRORS, &[]).await;
-        followed.wait("the hold", |f| f.feeds.held() == 1).await;
-        assert_eq!(followed.answered(), before);
-        assert_eq!(followed.reader.load().generation, generation);
-        // One that leaves some is true at once.
-        followed.list(MIRRORS, &mirrors(before)[..2]).await;
-        let is_taken = |f: &Followed| f.feeds.held() == 0 && f.answered() == 1;
-        followed.wait("the list", is_taken).await;
-        followed.list(MIRRORS, &[]).await;
-        followed.wait("the hold", |f| f.feeds.held() == 1).await;
+        let running = TestLoop::with(Some(90), &mirrors(before)).await;
+        let generation = running.reader.load().generation;
+        running.list(MIRRORS, &[]).await;
+        running.wait_for_hold().await;
+        assert_eq!(running.answered(), before);
+        assert_eq!(running.reader.load().generation, generation);
+        // A list with some services is applied at once.
+        running.list(MIRRORS, &mirrors(before)[..2]).await;
+        let is_taken = |f: &TestLoop| f.feeds.held_count() == 0 && f.answered() == 1;
+        running.wait("the list", is_taken).await;
+        running.list(MIRRORS, &[]).await;
+        running.wait_for_hold().await;
         tokio::time::sleep(2 * PAUSE).await;
-        assert_eq!(followed.answered(), 1);
-        followed.list(MIRRORS, &[]).await;
-        followed.wait("the end", |f| f.answered() == 0).await;
-        assert_eq!(followed.feeds.held(), 0);
+        assert_eq!(running.answered(), 1);
+        running.list(MIRRORS, &[]).await;
+        running
+            .wait("the confirmed list", |f| f.answered() == 0)
+            .await;
+        assert_eq!(running.feeds.held_count(), 0);
     }
 }
 
-/// Whatever is left beside them: mirrors that have no place here, and Services that do not join.
+/// The remaining mirrors have no endpoints.
 #[tokio::test(start_paused = true)]
-async fn what_answers_nothing_does_not_hide_that_none_is_left() {
+async fn services_without_endpoints_do_not_count_as_remaining() {
     let mut flat = mirror("prod", "flat", "west");
     flat["spec"]["clusterIP"] = "10.0.0.9".into();
     let beside = [flat, mirror("prod", "empty", "west")];
-    let followed = Followed::with(Some(90), &[mirrors(3), beside.to_vec()].concat()).await;
-    followed.list(MIRRORS, &beside).await;
-    followed.wait("the hold", |f| f.feeds.held() == 1).await;
-    assert_eq!(followed.answered(), 3);
+    let running = TestLoop::with(Some(90), &[mirrors(3), beside.to_vec()].concat()).await;
+    running.list(MIRRORS, &beside).await;
+    running.wait_for_hold().await;
+    assert_eq!(running.answered(), 3);
 }
 
-/// The slices that are listed are those that were seen: emptied.
+/// The list has the known slices, but without endpoints.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_empties_what_it_leaves_is_held_too() {
+async fn list_of_emptied_slices_is_held() {
     let of = |pods: &[(&str, &str, bool)]| {
         let [mut service, slice] = local("prod", "cache", pods);
         service["metadata"]["labels"]["mirror.linkerd.io/exported"] = "true".into();
         (service, slice)
     };
-    let followed = Followed::new(Some(90), &[]);
+    let running = TestLoop::new(Some(90), &[]);
     let (service, slice) = of(&[("a", "192.0.2.1", true)]);
     for watch in Watch::ALL {
         let own = [
@@ -254,56 +264,56 @@ async fn a_list_that_empties_what_it_leaves_is_held_too() {
         ];
         let own = own.into_iter().filter(|(of, _)| *of == watch);
         let list: Vec<Value> = own.map(|(_, object)| object.clone()).collect();
-        followed.list(watch, &list).await;
+        running.list(watch, &list).await;
     }
-    followed.wait("the table", |f| f.answered() == 1).await;
-    // Other endpoints are none fewer.
+    running.wait("the table", |f| f.answered() == 1).await;
+    // Changed addresses are not a loss.
     let (_, moved) = of(&[("a", "192.0.2.2", true)]);
-    let generation = followed.reader.load().generation;
-    followed.list(Watch::LocalSlices, &[moved]).await;
-    let has_moved = |f: &Followed| f.reader.load().generation > generation;
-    followed.wait("the other address", has_moved).await;
+    let generation = running.reader.load().generation;
+    running.list(Watch::LocalSlices, &[moved]).await;
+    let has_moved = |f: &TestLoop| f.reader.load().generation > generation;
+    running.wait("the new address", has_moved).await;
     let (_, emptied) = of(&[]);
-    followed.list(Watch::LocalSlices, &[emptied]).await;
-    followed.wait("the hold", |f| f.feeds.held() == 1).await;
-    assert_eq!(followed.answered(), 1);
+    running.list(Watch::LocalSlices, &[emptied]).await;
+    running.wait_for_hold().await;
+    assert_eq!(running.answered(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_are_never_held() {
     let all = mirrors(20);
-    let followed = Followed::with(Some(90), &all).await;
-    followed.list(MIRRORS, &[]).await;
-    followed.wait("the hold", |f| f.feeds.held() == 1).await;
+    let running = TestLoop::with(Some(90), &all).await;
+    running.list(MIRRORS, &[]).await;
+    running.wait_for_hold().await;
     let delete = |key: ObjectKey| Update::Apply {
         watch: MIRRORS,
         key,
         object: None,
     };
     for object in &all[2..] {
-        followed.send(delete(reduced(MIRRORS, object).0)).await;
+        running.send(delete(parsed(MIRRORS, object).0)).await;
     }
-    followed.wait("the deletes", |f| f.answered() == 1).await;
+    running.wait("the deletes", |f| f.answered() == 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_events_deleted_is_not_the_next_lists_doing() {
+async fn deletions_by_events_do_not_count_for_the_next_list() {
     let all = mirrors(30);
-    let followed = Followed::with(Some(90), &all).await;
-    // Taken together: 18 services go by events, then 10 of 12 by a list.
+    let running = TestLoop::with(Some(90), &all).await;
+    // In one batch, events delete 18 services, and then a list removes 10 of 12.
     for object in &all[..36] {
-        let (key, _) = reduced(MIRRORS, object);
+        let (key, _) = parsed(MIRRORS, object);
         let (watch, object) = (MIRRORS, None);
-        followed.send(Update::Apply { watch, key, object }).await;
+        running.send(Update::Apply { watch, key, object }).await;
     }
-    followed.list(MIRRORS, &all[56..]).await;
-    followed.wait("the list", |f| f.answered() == 2).await;
-    assert_eq!(followed.feeds.held(), 0);
+    running.list(MIRRORS, &all[56..]).await;
+    running.wait("the list", |f| f.answered() == 2).await;
+    assert_eq!(running.feeds.held_count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_that_vanish_with_another_watch_count_too() {
-    let followed = Followed::with(Some(90), &mirrors(1)).await;
+async fn list_of_another_watch_that_removes_endpoints_is_held() {
+    let running = TestLoop::with(Some(90), &mirrors(1)).await;
     let pairs = (0..20).map(|number| {
         let pod = [("a", &*format!("192.0.2.{number}"), true)];
         local("prod", &format!("cache{number}"), &pod)
@@ -315,16 +325,16 @@ async fn endpoints_that_vanish_with_another_watch_count_too() {
         services.push(service);
         slices.push(slice);
     }
-    followed.list(Watch::LocalServices, &services).await;
-    followed.list(Watch::LocalSlices, &slices).await;
-    followed.wait("local members", |f| f.answered() == 21).await;
-    followed.list(Watch::LocalSlices, &[]).await;
-    followed.wait("the hold", |f| f.feeds.held() == 1).await;
-    assert_eq!(followed.answered(), 21);
+    running.list(Watch::LocalServices, &services).await;
+    running.list(Watch::LocalSlices, &slices).await;
+    running.wait("local members", |f| f.answered() == 21).await;
+    running.list(Watch::LocalSlices, &[]).await;
+    running.wait_for_hold().await;
+    assert_eq!(running.answered(), 21);
 }
 
-/// Every watch's objects of services that are mirrored from two clusters, with a gateway that is down, and that have a
-/// local member; one of them has another cluster's pods by another controller's slices.
+/// Returns the objects of every watch for services with mirrors of two clusters and a local member. The gateway of one
+/// cluster is down.
 fn everything(count: usize) -> BTreeMap<Watch, Vec<Value>> {
     let mut lists: BTreeMap<Watch, Vec<Value>> = Watch::ALL.map(|watch| (watch, vec![])).into();
     for number in 1..=count {
@@ -355,7 +365,7 @@ fn everything(count: usize) -> BTreeMap<Watch, Vec<Value>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_watch_is_guarded_whatever_the_others_say_and_in_any_order() {
+async fn each_watch_is_guarded_in_any_order() {
     let lists = everything(20);
     let watches: Vec<Watch> = lists
         .iter()
@@ -364,33 +374,35 @@ async fn each_watch_is_guarded_whatever_the_others_say_and_in_any_order() {
         .collect();
     assert_eq!(watches.len(), 4);
     for first in 0..watches.len() {
-        let followed = Followed::new(Some(90), &[]);
+        let running = TestLoop::new(Some(90), &[]);
         for (watch, objects) in &lists {
-            followed.list(*watch, objects).await;
+            running.list(*watch, objects).await;
         }
-        followed.wait("the table", |f| f.answered() == 20).await;
-        let before = followed.reader.load().generation;
+        running.wait("the table", |f| f.answered() == 20).await;
+        let before = running.reader.load().generation;
         for offset in 0..watches.len() {
             let watch = watches[(first + offset) % watches.len()];
-            followed.list(watch, &[]).await;
-            followed
-                .wait("a hold", |f| f.feeds.held() == offset + 1)
+            running.list(watch, &[]).await;
+            running
+                .wait("a held list", |f| f.feeds.held_count() == offset + 1)
                 .await;
         }
-        assert_eq!(followed.reader.load().generation, before, "{first}");
-        // They are confirmed one by one.
+        assert_eq!(running.reader.load().generation, before, "{first}");
+        // The held lists are confirmed one by one.
         tokio::time::sleep(2 * PAUSE).await;
         for watch in &watches {
-            followed.list(*watch, &[]).await;
+            running.list(*watch, &[]).await;
         }
-        followed.wait("the end", |f| f.answered() == 0).await;
-        assert_eq!(followed.feeds.held(), 0);
+        running
+            .wait("the confirmed list", |f| f.answered() == 0)
+            .await;
+        assert_eq!(running.feeds.held_count(), 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_that_lose_most_of_their_endpoints_count_as_dropped() {
-    let followed = Followed::new(Some(90), &[]);
+async fn services_that_lose_most_endpoints_count_as_removed() {
+    let running = TestLoop::new(Some(90), &[]);
     let hosts = |count: usize| -> Vec<Value> {
         (0..20)
             .flat_map(|number| {
@@ -418,42 +430,42 @@ async fn services_that_lose_most_of_their_endpoints_count_as_dropped() {
         }
     };
     for watch in Watch::ALL {
-        followed.list(watch, &list(watch, &hosts(50))).await;
+        running.list(watch, &list(watch, &hosts(50))).await;
     }
-    let endpoints = |f: &Followed| {
+    let endpoints = |f: &TestLoop| {
         let now = f.reader.load();
         let services = now.table.iter().flat_map(Table::services);
         services
             .map(|service| service.endpoints.len())
             .sum::<usize>()
     };
-    followed.wait("the table", |f| endpoints(f) == 1000).await;
-    // The same slices, each with 5 endpoints of 50 left: the share itself. Then with 4.
-    followed
+    running.wait("the table", |f| endpoints(f) == 1000).await;
+    // The same slices with 5 of 50 endpoints each, which is exactly the share; then with 4 of 50.
+    running
         .list(Watch::LocalSlices, &list(Watch::LocalSlices, &hosts(5)))
         .await;
-    followed.wait("the list", |f| endpoints(f) == 100).await;
-    followed
+    running.wait("the list", |f| endpoints(f) == 100).await;
+    running
         .list(Watch::LocalSlices, &list(Watch::LocalSlices, &hosts(50)))
         .await;
-    followed.wait("the list", |f| endpoints(f) == 1000).await;
-    followed
+    running.wait("the list", |f| endpoints(f) == 1000).await;
+    running
         .list(Watch::LocalSlices, &list(Watch::LocalSlices, &hosts(4)))
         .await;
-    followed.wait("the hold", |f| f.feeds.held() == 1).await;
-    assert_eq!(endpoints(&followed), 1000);
+    running.wait_for_hold().await;
+    assert_eq!(endpoints(&running), 1000);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_of_its_own_is_measured_by_itself() {
-    let followed = Followed::new(Some(90), &["prod", "shop"]);
-    for feed in followed.feeds.all() {
+async fn each_namespace_is_judged_separately() {
+    let running = TestLoop::new(Some(90), &["prod", "shop"]);
+    for feed in running.feeds.all() {
         let count = match feed.namespace.as_ref().map(|n| n.as_str()) {
             Some("prod") if feed.watch == MIRRORS => 12,
             _ => 0,
         };
         let mirrors = mirrors(count);
-        let mut objects: Objects = mirrors.iter().map(|m| reduced(feed.watch, m)).collect();
+        let mut objects: Objects = mirrors.iter().map(|m| parsed(feed.watch, m)).collect();
         if feed.watch == MIRRORS && count == 0 {
             for number in 0..40 {
                 let name = format!("cart{number}");
@@ -462,20 +474,20 @@ async fn a_namespace_of_its_own_is_measured_by_itself() {
                     mirror("shop", &name, "east"),
                     endpoint("shop", &name, "east", &host, &["10.0.1.1"]),
                 ];
-                objects.extend(parts.iter().map(|part| reduced(MIRRORS, part)));
+                objects.extend(parts.iter().map(|part| parsed(MIRRORS, part)));
             }
         }
-        followed.send(Update::Reset(vec![(feed, objects)])).await;
+        running.send(Update::Reset(vec![(feed, objects)])).await;
     }
-    followed.wait("the table", |f| f.answered() == 52).await;
+    running.wait("the table", |f| f.answered() == 52).await;
     let list = (feed(MIRRORS, Some("prod")), [].into());
-    followed.send(Update::Reset(vec![list])).await;
-    followed.wait("the hold", |f| f.feeds.held() == 1).await;
-    assert_eq!(followed.answered(), 52);
+    running.send(Update::Reset(vec![list])).await;
+    running.wait_for_hold().await;
+    assert_eq!(running.answered(), 52);
 }
 
 #[tokio::test(start_paused = true)]
-async fn files_are_held_until_they_are_read_once_more() {
+async fn files_are_held_until_a_second_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mirrors.json");
     let write = |objects: &[Value]| {
@@ -487,32 +499,40 @@ async fn files_are_held_until_they_are_read_once_more() {
         std::fs::write(&path, list.to_string()).unwrap();
     };
     write(&mirrors(20));
-    let followed = Followed::new(Some(90), &[]);
+    let running = TestLoop::new(Some(90), &[]);
     let mut files = file::Files::open(vec![path.clone()], file::Timing::default()).unwrap();
     let run = tokio::spawn({
-        let (feeds, updates) = (followed.feeds.clone(), followed.updates.clone());
+        let (feeds, updates) = (running.feeds.clone(), running.updates.clone());
         async move { files.run(feeds, updates).await }
     });
-    followed.wait("the table", |f| f.answered() == 20).await;
+    running.wait("the table", |f| f.answered() == 20).await;
 
     write(&mirrors(1));
-    followed.wait("the hold", |f| f.feeds.held() > 0).await;
+    running
+        .wait("a held list", |f| f.feeds.held_count() > 0)
+        .await;
     let held = Instant::now();
-    assert_eq!(followed.answered(), 20);
-    followed.wait("the end", |f| f.answered() == 1).await;
+    assert_eq!(running.answered(), 20);
+    running
+        .wait("the confirmed list", |f| f.answered() == 1)
+        .await;
     let waited = held.elapsed();
     assert!(waited > PAUSE.mul_f64(0.7) && waited < Duration::from_secs(30));
-    assert_eq!(followed.feeds.held(), 0);
+    assert_eq!(running.feeds.held_count(), 0);
 
-    // And one that is mended before.
+    // A file that is repaired before the second read is applied at once.
     write(&mirrors(20));
-    followed.wait("the table", |f| f.answered() == 20).await;
-    let generation = followed.reader.load().generation;
+    running.wait("the table", |f| f.answered() == 20).await;
+    let generation = running.reader.load().generation;
     write(&mirrors(1));
-    followed.wait("the hold", |f| f.feeds.held() > 0).await;
+    running
+        .wait("a held list", |f| f.feeds.held_count() > 0)
+        .await;
     write(&mirrors(20));
-    followed.wait("the release", |f| f.feeds.held() == 0).await;
+    running
+        .wait("the release", |f| f.feeds.held_count() == 0)
+        .await;
     tokio::time::sleep(2 * PAUSE).await;
-    assert_eq!(followed.reader.load().generation, generation);
+    assert_eq!(running.reader.load().generation, generation);
     run.abort();
 }

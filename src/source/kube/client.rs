@@ -1,9 +1,9 @@
-//! The client: kube's own, a name, and `Retry-After`.
+//! The Kubernetes client, with a user agent and support for `Retry-After`.
 //!
-//! An API server that has too much to do (priority and fairness, or too many requests in flight) refuses before it knows
-//! what was asked: with 429, a line of text, and the header `Retry-After`. What is on its way to it refuses with 503 and
-//! the same header. kube hands on what a refusal's body says and nothing of its headers, so the header is written into
-//! the body, as the `retryAfterSeconds` of a Status, where API servers put it when they do know.
+//! An overloaded API server (priority and fairness, or too many requests in flight) refuses a request before it parses
+//! it. It sends 429, a line of text and the header `Retry-After`. A proxy sends 503 and the same header. kube exposes
+//! the body of such a response, but not its headers. A layer therefore copies the header into the body, as the
+//! `retryAfterSeconds` of a Status. API servers use the same field after they have parsed a request.
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, USER_AGENT};
@@ -17,24 +17,24 @@ use kube::{Client, Config};
 use tower::util::AndThenLayer;
 use tower::{BoxError, Service};
 
-/// Octets of a refusal that are read: what fits on a screen is a fraction of it.
-const LONGEST: usize = 64 << 10;
+/// The largest body of an error response, in octets. Real ones are much smaller.
+const MAX_ERROR_BODY: usize = 64 << 10;
 
-/// How this program names itself: API servers write it to their audit logs, and count by it.
+/// The user agent. API servers write it to audit logs and use it in metrics.
 const USER_AGENT_VALUE: &str = concat!("global-dns/", env!("CARGO_PKG_VERSION"));
 
-/// Makes a client. What it asks for comes compressed, watches aside: the client says so itself.
+/// Creates a client. It requests compressed responses, except for watches.
 ///
 /// # Errors
 ///
 /// If certificates or credentials cannot be used.
 pub(super) fn client(mut config: Config) -> Result<Client, kube::Error> {
-    let name = HeaderValue::from_static(USER_AGENT_VALUE);
-    config.headers.push((USER_AGENT, name));
+    let user_agent = HeaderValue::from_static(USER_AGENT_VALUE);
+    config.headers.push((USER_AGENT, user_agent));
     Ok(with_retry_after(ClientBuilder::try_from(config)?))
 }
 
-/// Makes a client of what sends requests: with `Retry-After`.
+/// Builds a client that supports `Retry-After`.
 pub(super) fn with_retry_after<S, B>(sender: ClientBuilder<S>) -> Client
 where
     S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
@@ -42,41 +42,50 @@ where
     S::Error: Into<BoxError>,
     B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
-    sender.with_layer(&AndThenLayer::new(heed::<B>)).build()
+    sender
+        .with_layer(&AndThenLayer::new(apply_retry_after::<B>))
+        .build()
 }
 
-/// Passes a response on; writes into the body of a refusal when to come again.
-async fn heed<B>(response: Response<B>) -> Result<Response<Either<B, Full<Bytes>>>, BoxError>
+/// Copies the `Retry-After` of an error response into its body. Returns other responses unchanged.
+async fn apply_retry_after<B>(
+    response: Response<B>,
+) -> Result<Response<Either<B, Full<Bytes>>>, BoxError>
 where
     B: HttpBody<Data = Bytes, Error: Into<BoxError>>,
 {
     let seconds = match response.status() {
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => seconds(&response),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            retry_after_seconds(&response)
+        }
         _ => None,
     };
     let Some(seconds) = seconds else {
         return Ok(response.map(Either::Left));
     };
     let (mut head, body) = response.into_parts();
-    let body = Limited::new(body, LONGEST).collect().await?.to_bytes();
+    let body = Limited::new(body, MAX_ERROR_BODY)
+        .collect()
+        .await?
+        .to_bytes();
     let text = String::from_utf8_lossy(&body);
     let status = serde_json::from_str(&text);
     let status: Status =
         status.unwrap_or_else(|_| Status::failure(text.trim(), "").with_code(head.status.as_u16()));
-    let status = with_seconds(status, seconds);
+    let status = with_retry_seconds(status, seconds);
     head.headers.remove(CONTENT_LENGTH);
     let body = Full::from(serde_json::to_vec(&status)?);
     Ok(Response::from_parts(head, Either::Right(body)))
 }
 
-/// Reads the header, if it counts seconds. A date, which it may be too, no API server sends.
-fn seconds<B>(response: &Response<B>) -> Option<u32> {
+/// Parses the header, if it is a number of seconds. It may also be a date, which API servers do not send.
+fn retry_after_seconds<B>(response: &Response<B>) -> Option<u32> {
     let value = response.headers().get(RETRY_AFTER)?;
     value.to_str().ok()?.trim().parse().ok()
 }
 
-/// Adds to a refusal when to come again, if it does not say so itself.
-fn with_seconds(mut status: Status, seconds: u32) -> Status {
+/// Sets `retryAfterSeconds` of a Status, unless it has a larger value.
+fn with_retry_seconds(mut status: Status, seconds: u32) -> Status {
     let details = status.details.get_or_insert_with(|| StatusDetails {
         name: String::new(),
         group: String::new(),
@@ -97,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// A list of three objects, compressed.
+    /// A list of three objects, compressed with gzip.
     const COMPRESSED: [u8; 106] = [
         0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x95, 0xca, 0x3b, 0x0e, 0x80,
         0x20, 0x10, 0x45, 0xd1, 0xbd, 0xbc, 0x1a, 0x13, 0xb5, 0x31, 0x61, 0x21, 0x36, 0xc6, 0x62,
@@ -109,7 +118,7 @@ mod tests {
         0x00,
     ];
 
-    /// Answers one request with a compressed list; returns the request's head.
+    /// Answers one request with a compressed list. Returns the head of the request.
     fn answer(listener: &TcpListener) -> String {
         let (stream, _) = listener.accept().unwrap();
         let lines = BufReader::new(&stream).lines().map(Result::unwrap);
@@ -125,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lists_come_compressed_and_requests_name_the_program_and_its_version() {
+    async fn lists_are_compressed_and_requests_have_the_user_agent() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let server = thread::spawn(move || answer(&listener));

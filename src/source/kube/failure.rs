@@ -1,43 +1,43 @@
-//! What can go wrong with a list or a watch, what it means for the watcher, and how long to wait then.
+//! Failures of lists and watches, their meaning for the watcher, and the pauses after them.
 
 use std::time::Duration;
 
 use kube::core::Status;
 
-use super::super::backoff::{Backoff, LONGEST};
+use super::super::backoff::{Backoff, LONGEST_PAUSE};
 use super::list::ListError;
-use crate::log::sentence;
+use crate::log::error_chain;
 
-/// The first pause after a list that failed, and how pauses grow from there: three lists in the first minute, and less
-/// than one in five minutes later.
+/// The first pause after a failed list. With [`LIST_GROWTH`] there are three lists in the first minute, and later less
+/// than one in five minutes.
 pub(super) const LIST_PAUSE: Duration = Duration::from_secs(5);
-/// Each pause is the one before, times this.
+/// The factor between one pause after a failed list and the next.
 pub(super) const LIST_GROWTH: u32 = 3;
 
-/// The first pause after a watch that failed. Each is twice the one before.
+/// The first pause after a failed watch. Each following pause is twice as long.
 pub(super) const WATCH_PAUSE: Duration = Duration::from_millis(200);
 
-/// The longest pause while the server cannot be reached: what is not there cannot be overloaded, and that it is back is to
-/// be noticed soon.
+/// The longest pause while the server is unreachable. Such a server is not overloaded, and its return must be noticed
+/// soon.
 pub(super) const LONGEST_UNREACHABLE: Duration = Duration::from_secs(15);
 
-/// The longest pause while one feed is denied what it asks for: that costs the server little, and somebody who has just
-/// granted a permission waits for it.
+/// The longest pause while the requests of one feed are denied. A denial costs the server little, and an administrator
+/// who has granted a permission waits for the effect.
 const LONGEST_DENIED: Duration = Duration::from_secs(60);
 
-/// Why watching stopped.
+/// Why a watch stopped.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Stopped {
-    /// The server, or something on the way to it, ended the watch without an error.
+pub(super) enum StopReason {
+    /// The server or a proxy ended the watch without an error.
     #[error("the watch ended")]
     Ended,
-    /// The version is too old to go on from, or an event was lost.
+    /// The version has expired or is in the future, or an event was lost. The feed must be relisted.
     #[error("the resource version is gone: {0}")]
     Gone(String),
-    /// It could not be opened, or broke.
+    /// The watch could not be opened, or its connection broke.
     #[error(transparent)]
     Failed(Failure),
-    /// Nobody listens to us any more.
+    /// The receiver of the updates is closed.
     #[error("shutting down")]
     Closed,
 }
@@ -45,36 +45,36 @@ pub(super) enum Stopped {
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// The server said no: HTTP status and message.
-    #[error("the API server says {0}: {1}")]
+    /// The server refused the request: HTTP status and message.
+    #[error("the API server returned {0}: {1}")]
     Refused(u16, String),
-    /// The same, and when to come again.
-    #[error("the API server says {0}: {1}")]
-    Later(u16, String, Duration),
-    /// No answer in time.
-    #[error("nothing was heard from the API server for {} s", .0.as_secs())]
+    /// The server refused the request and named the time until the next one (`Retry-After`).
+    #[error("the API server returned {0}: {1}")]
+    RetryLater(u16, String, Duration),
+    /// The server sent nothing in time.
+    #[error("the API server sent nothing for {} s", .0.as_secs())]
     Silent(Duration),
-    /// A list that goes on and on.
-    #[error("a list did not end within {} s", .0.as_secs())]
+    /// The list did not end in time.
+    #[error("the list did not end within {} s", .0.as_secs())]
     Endless(Duration),
-    /// A streamed list ended, or fell silent, before it was complete.
-    #[error("a streamed list was not completed: {0}")]
+    /// A streamed list ended or stalled before it was complete.
+    #[error("the streamed list is incomplete: {0}")]
     Unfinished(&'static str),
-    /// The server cannot be reached.
+    /// The server is unreachable.
     #[error("{0}")]
     Unreachable(String),
-    /// The answer broke off, or cannot be read.
+    /// The response broke off or cannot be parsed.
     #[error("{0}")]
     Broken(String),
 }
 
-// === impl Stopped ===
+// === impl StopReason ===
 
-impl Stopped {
+impl StopReason {
     /// Returns how long to wait before the next watch.
     pub(super) fn pause(&self, backoff: &mut Backoff) -> Duration {
         match self {
-            Self::Failed(failure @ (Failure::Refused(..) | Failure::Later(..))) => {
+            Self::Failed(failure @ (Failure::Refused(..) | Failure::RetryLater(..))) => {
                 failure.pause(backoff)
             }
             Self::Ended | Self::Failed(_) => backoff.next(LONGEST_UNREACHABLE),
@@ -83,9 +83,9 @@ impl Stopped {
     }
 }
 
-/// Tells whether a server says that a resource version is yet to come, as client-go does: servers name the cause since
-/// Kubernetes 1.19, and said it in words before.
-pub(super) fn is_future(status: &Status) -> bool {
+/// Returns whether a status means that the resource version is in the future. Like client-go, it checks the cause,
+/// which servers send since Kubernetes 1.19, and the message, for older ones.
+pub(super) fn is_future_version(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let mut causes = causes.map(|cause| cause.reason.as_str());
     causes.any(|reason| reason == "ResourceVersionTooLarge")
@@ -95,8 +95,8 @@ pub(super) fn is_future(status: &Status) -> bool {
 // === impl Failure ===
 
 impl Failure {
-    /// Reads what a server says that says no.
-    pub(super) fn refused(status: Status) -> Self {
+    /// Converts the status of a refused request.
+    pub(super) fn from_status(status: Status) -> Self {
         let Status {
             code,
             message,
@@ -104,19 +104,19 @@ impl Failure {
             ..
         } = status;
         let seconds = details.map_or(0, |details| details.retry_after_seconds);
-        // Longer than the longest pause of our own, and nobody would know that it is back.
-        match Duration::from_secs(seconds.into()).min(LONGEST) {
+        // The limit ensures that the recovery of the server is noticed.
+        match Duration::from_secs(seconds.into()).min(LONGEST_PAUSE) {
             Duration::ZERO => Self::Refused(code, message),
-            pause => Self::Later(code, message, pause),
+            pause => Self::RetryLater(code, message, pause),
         }
     }
 
-    /// Tells whether the server or the way to it is the cause, so that other requests would fail as well. The other
-    /// causes are of one feed: permissions, for instance.
-    pub(super) fn is_of_the_server(&self) -> bool {
+    /// Returns whether the server or the network is the cause, so that requests of other feeds would fail too. Other
+    /// causes, such as missing permissions, concern one feed.
+    pub(super) fn is_server_wide(&self) -> bool {
         match self {
             Self::Refused(code, _) => !matches!(code, 400..=499) || matches!(code, 408 | 429),
-            Self::Later(..)
+            Self::RetryLater(..)
             | Self::Silent(_)
             | Self::Endless(_)
             | Self::Unfinished(_)
@@ -125,30 +125,32 @@ impl Failure {
         }
     }
 
-    /// Tells whether a streamed list failed because this server, or what is between, does not do that, or does not let us: a
-    /// list may be allowed where a watch is not. A server that is too busy says something else.
-    pub(super) fn is_of_streaming(&self) -> bool {
+    /// Returns whether a streamed list failed because the server or a proxy does not support or permit it. A list may
+    /// be permitted where a watch is not. Overload has other status codes.
+    pub(super) fn is_streaming_unsupported(&self) -> bool {
         match self {
             Self::Refused(code, _) => {
                 matches!(code, 400..=499) && !matches!(code, 401 | 408 | 410 | 429)
             }
             Self::Unfinished(_) | Self::Endless(_) => true,
-            Self::Later(..) | Self::Silent(_) | Self::Unreachable(_) | Self::Broken(_) => false,
+            Self::RetryLater(..) | Self::Silent(_) | Self::Unreachable(_) | Self::Broken(_) => {
+                false
+            }
         }
     }
 
     /// Returns how long to wait before the next list.
     pub(super) fn pause(&self, backoff: &mut Backoff) -> Duration {
         match self {
-            Self::Later(_, _, asked) => *asked + backoff.next(LONGEST),
-            // Credentials rotate, and are read again within a minute.
+            Self::RetryLater(_, _, requested) => *requested + backoff.next(LONGEST_PAUSE),
+            // Credentials rotate. The client reloads them within a minute.
             Self::Unreachable(_) | Self::Refused(401, _) => backoff.next(LONGEST_UNREACHABLE),
-            Self::Refused(..) if !self.is_of_the_server() => backoff.next(LONGEST_DENIED),
+            Self::Refused(..) if !self.is_server_wide() => backoff.next(LONGEST_DENIED),
             Self::Refused(..)
             | Self::Silent(_)
             | Self::Endless(_)
             | Self::Unfinished(_)
-            | Self::Broken(_) => backoff.next(LONGEST),
+            | Self::Broken(_) => backoff.next(LONGEST_PAUSE),
         }
     }
 }
@@ -156,15 +158,15 @@ impl Failure {
 impl From<kube::Error> for Failure {
     fn from(error: kube::Error) -> Self {
         if let kube::Error::Api(status) = error {
-            return Self::refused(*status);
+            return Self::from_status(*status);
         }
-        let has_begun = matches!(
+        let is_in_response = matches!(
             error,
             kube::Error::ReadEvents(_) | kube::Error::SerdeError(_)
         );
-        match has_begun {
-            true => Self::Broken(sentence(&error)),
-            false => Self::Unreachable(sentence(&error)),
+        match is_in_response {
+            true => Self::Broken(error_chain(&error)),
+            false => Self::Unreachable(error_chain(&error)),
         }
     }
 }
@@ -175,7 +177,7 @@ impl From<ListError> for Failure {
     }
 }
 
-impl From<Failure> for Stopped {
+impl From<Failure> for StopReason {
     fn from(failure: Failure) -> Self {
         if let Failure::Refused(410, reason) = failure {
             return Self::Gone(reason);

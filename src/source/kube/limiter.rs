@@ -1,8 +1,8 @@
-//! Lists of one API server: one at a time, and with growing pauses while they fail.
+//! The limiter of lists: one list at a time for each API server, with growing pauses while lists fail.
 //!
-//! Lists are what costs an API server most, and one that is overloaded for one feed is overloaded for all. So all feeds
-//! of a process share one turn, which they take in the order in which they asked. If a list fails because of the server
-//! or the way to it, everybody waits. What an API server does can so never make a process list more often than this.
+//! Lists are the most expensive requests for an API server. If it is overloaded for one feed, it is overloaded for all.
+//! All feeds of a process therefore share one turn, in the order of their requests. If a list fails because of the
+//! server or the network, all feeds wait. No behavior of an API server makes a process list more often than this.
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
@@ -10,11 +10,11 @@ use tokio::time::{Instant, sleep_until};
 use super::super::backoff::Backoff;
 use super::failure::{Failure, LIST_GROWTH, LIST_PAUSE};
 
-/// Limits how often an API server is asked for lists.
+/// The limiter of one API server.
 #[derive(Debug)]
 pub(super) struct ListLimiter(Mutex<Turn>);
 
-/// Held by the watch whose turn it is to list.
+/// The turn to list. One watch at a time holds it.
 #[derive(Debug)]
 struct Turn {
     not_before: Instant,
@@ -33,7 +33,7 @@ impl Default for ListLimiter {
 }
 
 impl ListLimiter {
-    /// Waits for the turn, makes a list, and notes how it went.
+    /// Waits for the turn, then lists. If the list fails because of the server, the next one waits.
     ///
     /// # Errors
     ///
@@ -43,14 +43,15 @@ impl ListLimiter {
         request: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let mut turn = self.0.lock().await;
-        let listed = turn.take(request).await;
-        if listed.is_ok() {
+        let list = turn.run(request).await;
+        if list.is_ok() {
             turn.backoff.reset();
         }
-        listed
+        list
     }
 
-    /// The same for a request that costs less than a list: that it succeeds does not mean that lists do.
+    /// Waits for the turn, then sends a request that is cheaper than a list. Its success does not reset the pauses,
+    /// because lists may still fail.
     ///
     /// # Errors
     ///
@@ -59,21 +60,21 @@ impl ListLimiter {
         &self,
         request: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        self.0.lock().await.take(request).await
+        self.0.lock().await.run(request).await
     }
 }
 
 // === impl Turn ===
 
 impl Turn {
-    async fn take<T>(
+    async fn run<T>(
         &mut self,
         request: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         sleep_until(self.not_before).await;
         let result = request.await;
         if let Err(failure) = &result
-            && failure.is_of_the_server()
+            && failure.is_server_wide()
         {
             self.not_before = Instant::now() + failure.pause(&mut self.backoff);
         }

@@ -1,62 +1,63 @@
-//! A list as the API server sends it: one JSON object around an array of objects, which may be a hundred thousand.
+//! A parser for lists of the API server: one JSON object around an array of up to a hundred thousand objects.
 //!
-//! Objects are cut out as they arrive, so that one of them is held at a time and not all of the list. What is left is a
-//! list without items, which says whether it came whole.
+//! It splits off each object when it has arrived, so that memory holds one object and not the whole list. The rest is
+//! the list without its items. It shows whether the list is complete.
 
 use serde::Deserialize;
 
-/// Octets of an object, or of what is around objects, that are accepted. etcd holds no object of more than 1.5 MiB by
-/// default, and this is more than JSON makes of one.
-pub(super) const LONGEST: usize = 16 << 20;
+/// The maximum length of an object, or of the list without its items, in octets. The default limit of etcd is 1.5 MiB
+/// for an object, which needs less than this as JSON.
+pub(super) const MAX_OBJECT_OCTETS: usize = 16 << 20;
 
-/// Objects of a list that are accepted: ten times what was ever measured. A list that never ends must not fill memory.
-pub(super) const MOST: usize = 1_000_000;
+/// The maximum number of objects in a list: ten times the largest measured list. An endless list must not fill the
+/// memory.
+pub(super) const MAX_OBJECTS: usize = 1_000_000;
 
-/// Cuts objects out of a list.
+/// Splits a list into objects.
 #[derive(Default)]
 pub(super) struct ListReader {
     /// The list without its items.
     frame: Vec<u8>,
-    /// The item that has begun.
+    /// The current item, incomplete.
     item: Vec<u8>,
-    /// How many objects and arrays are open.
+    /// The number of open objects and arrays.
     depth: usize,
-    /// Objects at depth [`ITEM`] are items.
+    /// Whether the reader is in the array `items`. Objects at depth [`ITEMS_DEPTH`] are items then.
     is_in_items: bool,
-    is_in_text: bool,
+    is_in_string: bool,
     is_escaped: bool,
-    /// Items that came whole.
+    /// The number of complete items.
     items: usize,
 }
 
-/// How many objects and arrays are open where an item begins: the list, and `items`.
-const ITEM: usize = 2;
+/// The depth at which items start: the list and its array `items` are open.
+const ITEMS_DEPTH: usize = 2;
 
 /// Why a list cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListError {
-    /// It is no list, or it is cut.
-    #[error("a list could not be read: {0}")]
+    /// The response is not a list, or is truncated.
+    #[error("cannot parse the list: {0}")]
     Unreadable(#[from] serde_json::Error),
-    /// An object is longer than any can be.
-    #[error("a list holds an object of more than {} MiB", LONGEST >> 20)]
+    /// An object is too long.
+    #[error("the list has an object of more than {} MiB", MAX_OBJECT_OCTETS >> 20)]
     TooLong,
-    /// It has more objects than any cluster.
-    #[error("a list holds more than {MOST} objects")]
+    /// The list has too many objects.
+    #[error("the list has more than {MAX_OBJECTS} objects")]
     TooMany,
-    /// The server sent a part of it, although all of it was asked for.
-    #[error("a list is one page of several, although all was asked for")]
+    /// The server sent one page, although the request was for the whole list.
+    #[error("the API server returned one page instead of the whole list")]
     Partial,
 }
 
 // === impl ListReader ===
 
 impl ListReader {
-    /// Takes what has arrived, and gives every object that is whole by now to `take`, as JSON.
+    /// Reads the next octets. Calls `take` with the JSON of each object that is complete.
     ///
     /// # Errors
     ///
-    /// If an object is too long, or there are too many.
+    /// If an object is too long, or there are too many objects.
     pub(super) fn read(
         &mut self,
         octets: &[u8],
@@ -70,7 +71,7 @@ impl ListReader {
             if self.is_separator(run) {
                 continue;
             }
-            self.note(run);
+            self.track(run);
             let is_item = self.is_item();
             match was_item || is_item {
                 true => append(&mut self.item, run)?,
@@ -83,15 +84,15 @@ impl ListReader {
         Ok(())
     }
 
-    /// Tells whether a run of octets lies between items, of which the frame has none.
+    /// Returns whether a run of octets separates two items. Separators are not part of the frame.
     fn is_separator(&self, run: &[u8]) -> bool {
-        run == b"," && self.is_in_items && self.depth == ITEM
+        run == b"," && self.is_in_items && self.depth == ITEMS_DEPTH
     }
 
-    /// Gives the item, which is whole by now, to `take`.
+    /// Calls `take` with the item, which is complete.
     fn end_item(&mut self, take: &mut impl FnMut(&str)) -> Result<(), ListError> {
         self.items += 1;
-        if self.items > MOST {
+        if self.items > MAX_OBJECTS {
             return Err(ListError::TooMany);
         }
         match str::from_utf8(&self.item) {
@@ -102,45 +103,45 @@ impl ListReader {
         Ok(())
     }
 
-    /// Returns how many octets can be taken together: one that has a meaning here, or all before the next one.
+    /// Returns the length of the next run of octets: one structural octet, or all octets before the next one.
     fn run(&self, octets: &[u8]) -> usize {
-        let has_meaning = |octet: &u8| match self.is_in_text {
+        let is_structural = |octet: &u8| match self.is_in_string {
             true => self.is_escaped || matches!(octet, b'"' | b'\\'),
             false => matches!(octet, b'"' | b'{' | b'}' | b'[' | b']' | b','),
         };
-        let length = octets.iter().position(has_meaning);
+        let length = octets.iter().position(is_structural);
         length.unwrap_or(octets.len()).max(1)
     }
 
-    /// Notes what such a run of octets means.
-    fn note(&mut self, run: &[u8]) {
-        match (self.is_in_text, run[0]) {
+    /// Updates the state of the reader by a run of octets.
+    fn track(&mut self, run: &[u8]) {
+        match (self.is_in_string, run[0]) {
             (true, _) if self.is_escaped => self.is_escaped = false,
             (true, b'\\') => self.is_escaped = true,
-            (true, b'"') => self.is_in_text = false,
-            (false, b'"') => self.is_in_text = true,
+            (true, b'"') => self.is_in_string = false,
+            (false, b'"') => self.is_in_string = true,
             (false, b'{' | b'[') => {
-                self.is_in_items |= run == b"[" && self.depth == 1 && self.is_items();
+                self.is_in_items |= run == b"[" && self.depth == 1 && self.is_after_items_key();
                 self.depth += 1;
             }
             (false, b'}' | b']') => {
                 self.depth = self.depth.saturating_sub(1);
-                self.is_in_items &= self.depth >= ITEM;
+                self.is_in_items &= self.depth >= ITEMS_DEPTH;
             }
             _ => {}
         }
     }
 
-    /// Tells whether an item has begun and not ended.
+    /// Returns whether the reader is within an item.
     fn is_item(&self) -> bool {
-        self.is_in_items && self.depth > ITEM
+        self.is_in_items && self.depth > ITEMS_DEPTH
     }
 
-    /// Ends the list, and returns the version that it is of.
+    /// Ends the list. Returns its resource version.
     ///
     /// # Errors
     ///
-    /// If it is not whole.
+    /// If the list is not complete.
     pub(super) fn finish(self) -> Result<String, ListError> {
         #[derive(Deserialize)]
         struct List {
@@ -161,8 +162,8 @@ impl ListReader {
         }
     }
 
-    /// Tells whether `items` is the name of what begins now.
-    fn is_items(&self) -> bool {
+    /// Returns whether the frame ends with the key `items`.
+    fn is_after_items_key(&self) -> bool {
         let frame = self.frame.trim_ascii_end();
         let name = frame.strip_suffix(b":").map(<[u8]>::trim_ascii_end);
         name.is_some_and(|name| name.ends_with(b"\"items\""))
@@ -171,7 +172,7 @@ impl ListReader {
 
 /// Appends a run of octets to a part of a list.
 fn append(part: &mut Vec<u8>, run: &[u8]) -> Result<(), ListError> {
-    if part.len() + run.len() > LONGEST {
+    if part.len() + run.len() > MAX_OBJECT_OCTETS {
         return Err(ListError::TooLong);
     }
     part.extend_from_slice(run);
@@ -185,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a list in pieces of `step` octets.
+    /// Reads a list in chunks of `step` octets.
     fn read(text: &[u8], step: usize) -> Result<(Vec<Value>, String), ListError> {
         let mut reader = ListReader::default();
         let mut items = Vec::new();
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_come_out_whole_however_they_arrive() {
+    fn objects_are_complete_for_every_chunk_size() {
         let items = vec![
             json!({"metadata": {"name": "db", "labels": {"a": "}],{[\"\\"}}}),
             json!({"items": [{"items": [1, 2]}], "metadata": {}}),
@@ -207,7 +208,7 @@ mod tests {
         for text in [
             json!({"kind": "ServiceList", "metadata": {"resourceVersion": "7"}, "items": items})
                 .to_string(),
-            // The order is the server's own, and so is white space.
+            // Servers choose the order of keys and the white space.
             format!(
                 "{{ \"items\" :\n[ {} , {},{} ] ,\"metadata\":{{\"resourceVersion\":\"7\", \"continue\": \"\"}}}}\n",
                 items[0], items[1], items[2]
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_items_is_empty() {
+    fn list_without_items_is_empty() {
         for items in ["null", "[]"] {
             let text = format!(r#"{{"metadata":{{"resourceVersion":"7"}},"items":{items}}}"#);
             assert_eq!(read(text.as_bytes(), 5).unwrap(), (vec![], "7".to_owned()));
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_lists_own_items_count() {
+    fn nested_items_are_ignored() {
         let text =
             r#"{"other":{"items":[{"a":1}]},"metadata":{"resourceVersion":"7"},"items":[{"b":2}]}"#;
         let (items, _) = read(text.as_bytes(), 3).unwrap();
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_cut_anywhere_is_no_list() {
+    fn truncated_list_is_refused() {
         let text = json!({"items": [{"a": 1}, {"a": "}"}], "metadata": {"resourceVersion": "7"}});
         let text = text.to_string();
         for length in 0..text.len() {
@@ -249,38 +250,38 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_several_is_refused() {
+    fn single_page_is_refused() {
         let text = r#"{"metadata":{"resourceVersion":"7","continue":"more"},"items":[]}"#;
         let refused = read(text.as_bytes(), 9).unwrap_err().to_string();
         assert_eq!(
             refused,
-            "a list is one page of several, although all was asked for"
+            "the API server returned one page instead of the whole list"
         );
     }
 
     #[test]
-    fn an_object_without_an_end_is_given_up() {
+    fn endless_object_is_refused() {
         let mut reader = ListReader::default();
         let mut result = reader.read(br#"{"items":[{"a":""#, |_| {});
         let piece = [b'x'; 4096];
-        for _ in 0..LONGEST / piece.len() {
+        for _ in 0..MAX_OBJECT_OCTETS / piece.len() {
             result = result.and_then(|()| reader.read(&piece, |_| {}));
         }
         let refused = result.unwrap_err().to_string();
-        assert_eq!(refused, "a list holds an object of more than 16 MiB");
+        assert_eq!(refused, "the list has an object of more than 16 MiB");
     }
 
     #[test]
-    fn a_list_without_an_end_is_given_up() {
+    fn endless_list_is_refused() {
         let mut reader = ListReader::default();
         let (mut taken, mut result) = (0, reader.read(br#"{"items":["#, |_| {}));
         let piece = b"{},".repeat(1000);
         while result.is_ok() {
             result = reader.read(&piece, |_| taken += 1);
         }
-        assert_eq!(taken, MOST);
+        assert_eq!(taken, MAX_OBJECTS);
         let refused = result.unwrap_err().to_string();
-        assert_eq!(refused, "a list holds more than 1000000 objects");
+        assert_eq!(refused, "the list has more than 1000000 objects");
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
@@ -301,7 +302,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_comes_out_is_what_a_json_library_reads(
+        fn objects_are_those_that_a_json_library_reads(
             items in prop::collection::vec(prop::collection::vec((".*", any_json()), 0..4), 0..6),
             step in 1_usize..40,
         ) {
@@ -315,7 +316,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(text in prop::collection::vec(any::<u8>(), 0..200), step in 1_usize..40) {
+        fn arbitrary_octets_do_not_panic(text in prop::collection::vec(any::<u8>(), 0..200), step in 1_usize..40) {
             let _ = read(&text, step);
         }
     }

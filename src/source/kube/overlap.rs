@@ -1,19 +1,19 @@
-//! A list that is made while the watch of the same feed goes on: which of the two is newer.
+//! The overlap of a list and the watch of the same feed: for each object, the newer of both is used.
 
 use crate::mirror::{Object, ObjectKey};
 use crate::table::inputs::Objects;
 
-/// What a list that is made while the watch goes on, and the watch, know of each other.
+/// The shared state of a watch and the list beside it.
 #[derive(Default)]
 pub(super) struct Overlap {
-    /// Events that came since the list was begun, if one is being made.
-    since: Option<Vec<Seen>>,
-    /// The version of the last list: events that are not newer are in it.
-    listed: Option<u64>,
+    /// Events since the start of the current list; `None` if no list is running.
+    events: Option<Vec<Event>>,
+    /// The version of the last list. It includes all events up to this version.
+    list_version: Option<u64>,
 }
 
-/// An event.
-struct Seen {
+/// An event of the watch.
+struct Event {
     version: Option<u64>,
     key: ObjectKey,
     object: Option<Object>,
@@ -22,29 +22,29 @@ struct Seen {
 // === impl Overlap ===
 
 impl Overlap {
-    /// Begins a list: what comes from now on may be newer.
+    /// Starts a list. Later events may be newer than the list.
     pub(super) fn begin(&mut self) {
-        self.since = Some(Vec::new());
+        self.events = Some(Vec::new());
     }
 
-    /// Gives the list up that was begun.
-    pub(super) fn give_up(&mut self) {
-        self.since = None;
+    /// Abandons the current list.
+    pub(super) fn abandon(&mut self) {
+        self.events = None;
     }
 
-    /// Notes an event. Tells whether it is news: an event that the last list already had would make an object older for a
-    /// moment.
-    pub(super) fn note(
+    /// Notes an event. Returns whether to apply it: an event that the last list includes would restore an older state
+    /// of the object.
+    pub(super) fn note_event(
         &mut self,
         version: Option<u64>,
         key: &ObjectKey,
         object: Option<&Object>,
     ) -> bool {
-        if is_in(version, self.listed) {
+        if is_included(version, self.list_version) {
             return false;
         }
-        if let Some(since) = &mut self.since {
-            since.push(Seen {
+        if let Some(events) = &mut self.events {
+            events.push(Event {
                 version,
                 key: key.clone(),
                 object: object.cloned(),
@@ -53,23 +53,24 @@ impl Overlap {
         true
     }
 
-    /// Adds to a list what came while it was made, and is newer.
-    pub(super) fn end(&mut self, mut objects: Objects, version: &str) -> Objects {
-        self.listed = version.parse().ok();
-        for seen in self.since.take().unwrap_or_default() {
-            if is_in(seen.version, self.listed) {
+    /// Ends the list: adds the events since its start that are newer.
+    pub(super) fn finish(&mut self, mut objects: Objects, version: &str) -> Objects {
+        self.list_version = version.parse().ok();
+        for event in self.events.take().unwrap_or_default() {
+            if is_included(event.version, self.list_version) {
                 continue;
             }
-            match seen.object {
-                Some(object) => _ = objects.insert(seen.key, object),
-                None => _ = objects.remove(&seen.key),
+            match event.object {
+                Some(object) => _ = objects.insert(event.key, object),
+                None => _ = objects.remove(&event.key),
             }
         }
         objects
     }
 }
 
-/// Tells whether an event is in a list. Versions that are no numbers cannot be compared: such an event counts as newer.
-fn is_in(event: Option<u64>, list: Option<u64>) -> bool {
+/// Returns whether a list includes an event. Versions that are not numbers cannot be compared; such an event counts as
+/// newer.
+fn is_included(event: Option<u64>, list: Option<u64>) -> bool {
     matches!((event, list), (Some(event), Some(list)) if event <= list)
 }

@@ -1,12 +1,12 @@
-//! What one feed asks an API server for: complete lists, watches, and whether it has come as far as a version.
+//! The requests of one feed: complete lists, watches, and checks whether the server has reached a version.
 //!
-//! A list is streamed where the API server does that: the objects come as events of a watch, and a bookmark says that
-//! they are complete. That costs the server a fraction of the memory of a list. Where it does not (by default Kubernetes
-//! 1.33, and 1.31 and older), the list is asked for whole, and compressed: API servers since Kubernetes 1.31 answer that
-//! from memory. Pages they read from etcd, all that is there for each page. What a server does not offer is found out
-//! once, and kept until the process ends.
+//! If the API server supports it, a list is streamed: the objects arrive as events of a watch, and a bookmark marks the
+//! end. This costs the server a fraction of the memory of a plain list. By default, Kubernetes 1.33 and releases up to
+//! 1.31 do not support it. Then one unpaginated, compressed list is requested. API servers since Kubernetes 1.31 answer
+//! it from memory, but read all objects from etcd for each page of a paginated list. A missing feature is detected once
+//! and remembered until the process ends.
 //!
-//! Each object is reduced as it arrives, and all of them are returned when the list is complete.
+//! Each object is reduced when it arrives. All objects are returned when the list is complete.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -30,29 +30,29 @@ use tracing::info;
 use super::super::Feed;
 use super::failure::{self, Failure};
 use super::limiter::ListLimiter;
-use super::list::{LONGEST, ListError, ListReader, MOST};
-use crate::log::sentence;
+use super::list::{ListError, ListReader, MAX_OBJECT_OCTETS, MAX_OBJECTS};
+use crate::log::error_chain;
 use crate::mirror::{Kind, KubeObject, Object, ObjectKey, parse};
 use crate::table::inputs::Objects;
 
-/// How long nothing may be heard while a list is awaited or read.
+/// How long a list may be silent, before and during the response.
 const LIST_SILENCE: Duration = Duration::from_secs(30);
-/// How long a list may take in all.
+/// How long a list may take in total.
 const LIST_TIMEOUT: Duration = Duration::from_secs(300);
-/// How long one object may take: API servers wait three seconds for a version that is yet to come.
-const CHECK_SILENCE: Duration = Duration::from_secs(8);
+/// How long a version check may take. API servers wait three seconds for a version in the future.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// On the bookmark that completes a streamed list.
+/// The annotation of the bookmark that completes a streamed list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// An API server, as all feeds share it.
+/// An API server. All feeds share it.
 pub(super) struct ApiServer {
     client: Client,
     pub(super) limiter: ListLimiter,
-    /// It filters by field; API servers before Kubernetes 1.31 refuse to.
-    filters_fields: AtomicBool,
-    /// It streams lists.
-    streams_lists: AtomicBool,
+    /// Whether it supports the field selector. API servers before Kubernetes 1.31 do not.
+    supports_field_selector: AtomicBool,
+    /// Whether it supports streamed lists.
+    supports_streamed_lists: AtomicBool,
 }
 
 /// The requests of one feed.
@@ -61,19 +61,19 @@ pub(super) struct Requests {
     feed: Feed,
 }
 
-/// A complete list, and the version that it is of.
-pub(super) type Listed = (Objects, String);
+/// A complete list and its resource version.
+pub(super) type VersionedList = (Objects, String);
 
 // === impl ApiServer ===
 
 impl ApiServer {
-    /// Makes one that is assumed to offer everything.
+    /// Creates an API server. Assumes that it supports everything.
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
             limiter: ListLimiter::default(),
-            filters_fields: AtomicBool::new(true),
-            streams_lists: AtomicBool::new(true),
+            supports_field_selector: AtomicBool::new(true),
+            supports_streamed_lists: AtomicBool::new(true),
         }
     }
 }
@@ -81,55 +81,57 @@ impl ApiServer {
 // === impl Requests ===
 
 impl Requests {
-    /// Makes the requests of a feed.
+    /// Creates the requests of a feed.
     pub(super) fn new(server: Arc<ApiServer>, feed: Feed) -> Self {
         Self { server, feed }
     }
 
-    /// Lists everything.
+    /// Lists all objects of the feed.
     ///
     /// # Errors
     ///
-    /// If the list does not come whole.
-    pub(super) async fn list(&self) -> Result<Listed, Failure> {
-        if self.server.streams_lists.load(Ordering::Relaxed) {
-            match in_time(self.streamed_list()).await {
-                Err(failure) if failure.is_of_streaming() => {
+    /// If the list is not complete.
+    pub(super) async fn list(&self) -> Result<VersionedList, Failure> {
+        if self.server.supports_streamed_lists.load(Ordering::Relaxed) {
+            match with_list_timeout(self.streamed_list()).await {
+                Err(failure) if failure.is_streaming_unsupported() => {
                     let reason = failure.to_string();
                     info!(
                         reason,
-                        "The API server does not stream lists: listing instead"
+                        "API server does not support streamed lists; using plain lists"
                     );
-                    self.server.streams_lists.store(false, Ordering::Relaxed);
+                    let supported = &self.server.supports_streamed_lists;
+                    supported.store(false, Ordering::Relaxed);
                 }
                 other => return other,
             }
         }
-        match in_time(self.whole_list()).await {
+        match with_list_timeout(self.plain_list()).await {
             Err(Failure::Refused(400, reason)) if self.field_selector().is_some() => {
                 info!(
                     reason,
-                    "The API server cannot filter by field: filtering here instead"
+                    "API server does not support the field selector; filtering in global-dns"
                 );
-                self.server.filters_fields.store(false, Ordering::Relaxed);
-                in_time(self.whole_list()).await
+                let supported = &self.server.supports_field_selector;
+                supported.store(false, Ordering::Relaxed);
+                with_list_timeout(self.plain_list()).await
             }
             other => other,
         }
     }
 
-    /// Reads a list as one object.
-    async fn whole_list(&self) -> Result<Listed, Failure> {
+    /// Reads a plain list, which is one JSON object.
+    async fn plain_list(&self) -> Result<VersionedList, Failure> {
         let mut params = ListParams::default().labels(&self.feed.watch.label_selector());
         params.field_selector = self.field_selector();
         let request = self.path().list(&params);
-        let body = self.stream(request, None).await?;
+        let body = self.open_stream(request, None).await?;
         pin_mut!(body);
         let mut reader = ListReader::default();
         let mut objects = Objects::new();
         loop {
-            let octets = heard(body.fill_buf()).await?;
-            let octets = octets.map_err(|error| Failure::Broken(sentence(&error)))?;
+            let octets = with_silence_limit(body.fill_buf()).await?;
+            let octets = octets.map_err(|error| Failure::Broken(error_chain(&error)))?;
             if octets.is_empty() {
                 break;
             }
@@ -142,34 +144,35 @@ impl Requests {
         Ok((objects, reader.finish()?))
     }
 
-    /// Reads a list as events of a watch, until the bookmark that completes it.
-    async fn streamed_list(&self) -> Result<Listed, Failure> {
+    /// Reads a streamed list: events of a watch, until the bookmark that completes it.
+    async fn streamed_list(&self) -> Result<VersionedList, Failure> {
         let params = WatchParams {
             timeout: u32::try_from(LIST_TIMEOUT.as_secs()).ok(),
             ..self.watch_params()
         };
-        // No version: the list is as new as the request.
+        // Without a version, the list is as new as the request.
         let request = self.path().watch(&params.initial_events(), "");
-        // A watch is compressed event by event, if at all, which gains little. The client cannot read it, either.
+        // Servers compress a watch event by event, if at all, which gains little. The client does not support that
+        // either.
         let encoding = HeaderValue::from_static("identity");
-        let body = self.stream(request, Some(encoding)).await?;
+        let body = self.open_stream(request, Some(encoding)).await?;
         pin_mut!(body);
         let mut objects = Objects::new();
         let mut line = Vec::new();
         loop {
             read_line(&mut body, &mut line).await?;
-            if let Some(version) = self.take_event(&line, &mut objects)? {
+            if let Some(version) = self.apply_event(&line, &mut objects)? {
                 return Ok((objects, version));
             }
-            if objects.len() > MOST {
+            if objects.len() > MAX_OBJECTS {
                 return Err(ListError::TooMany.into());
             }
         }
     }
 
-    /// Takes an event of a streamed list; returns the version of the one that completes it. What changes meanwhile comes
-    /// as events, too.
-    fn take_event(&self, line: &[u8], objects: &mut Objects) -> Result<Option<String>, Failure> {
+    /// Applies an event of a streamed list. Returns the version of the bookmark that completes the list. Changes during
+    /// the list are events, too.
+    fn apply_event(&self, line: &[u8], objects: &mut Objects) -> Result<Option<String>, Failure> {
         let event: Event<'_> = serde_json::from_slice(line).map_err(ListError::Unreadable)?;
         let json = event.object.get();
         match &*event.kind {
@@ -189,55 +192,56 @@ impl Requests {
             "BOOKMARK" => Ok(version_at_end(json)?),
             _ => {
                 let status: Status = serde_json::from_str(json).map_err(ListError::Unreadable)?;
-                Err(Failure::refused(status))
+                Err(Failure::from_status(status))
             }
         }
     }
 
     /// Opens a response that may be long.
-    async fn stream(
+    async fn open_stream(
         &self,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
         encoding: Option<HeaderValue>,
     ) -> Result<impl AsyncBufRead + use<>, Failure> {
-        let mut request = request.map_err(|error| Failure::Broken(sentence(&error)))?;
+        let mut request = request.map_err(|error| Failure::Broken(error_chain(&error)))?;
         let headers = request.headers_mut();
-        // What a connection took to read a long list, it keeps as long as it is open.
+        // A connection keeps the buffers of a long list until it is closed.
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         if let Some(encoding) = encoding {
             headers.insert(ACCEPT_ENCODING, encoding);
         }
-        Ok(heard(self.server.client.request_stream(request)).await??)
+        Ok(with_silence_limit(self.server.client.request_stream(request)).await??)
     }
 
-    /// Asks whether the server has come as far as `version`. An etcd that was restored from a backup has not, and watches
-    /// from its future are accepted and hear nothing. What is asked for is one object, whichever, that is no older.
+    /// Checks whether the server has reached `version`. An etcd that was restored from a backup has not. It accepts a
+    /// watch from a version in the future, but sends no events. The check lists one object that is not older than
+    /// `version`.
     ///
     /// # Errors
     ///
-    /// [`Failure::Refused`] with 410 if it has not, and every other failure if that cannot be found out.
-    pub(super) async fn check(&self, version: &str) -> Result<(), Failure> {
+    /// [`Failure::Refused`] with 410 if the server has not reached the version. Other failures if the check fails.
+    pub(super) async fn check_version(&self, version: &str) -> Result<(), Failure> {
         let params = ListParams::default().limit(1).at(version);
         let params = params.matching(VersionMatch::NotOlderThan);
         let request = self.path().list(&params);
-        let request = request.map_err(|error| Failure::Broken(sentence(&error)))?;
-        let asked = timeout(CHECK_SILENCE, self.server.client.request_text(request)).await;
-        match asked.map_err(|_| Failure::Silent(CHECK_SILENCE))? {
+        let request = request.map_err(|error| Failure::Broken(error_chain(&error)))?;
+        let response = timeout(CHECK_TIMEOUT, self.server.client.request_text(request)).await;
+        match response.map_err(|_| Failure::Silent(CHECK_TIMEOUT))? {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if failure::is_future(&status) => {
+            Err(kube::Error::Api(status)) if failure::is_future_version(&status) => {
                 Err(Failure::Refused(410, status.message))
             }
-            // A server that does not know the question may know the watch.
+            // A server that does not support or permit this list may still support the watch.
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 404) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Opens a watch from `version` that the server is asked to end after `seconds`.
+    /// Opens a watch from `version`. Requests that the server end it after `seconds`.
     ///
     /// # Errors
     ///
-    /// If it is refused.
+    /// If the server refuses it.
     pub(super) async fn watch(
         &self,
         version: &str,
@@ -248,15 +252,16 @@ impl Requests {
             ..self.watch_params()
         };
         let request = self.path().watch(&params, version);
-        let request = request.map_err(|error| Failure::Broken(sentence(&error)))?;
+        let request = request.map_err(|error| Failure::Broken(error_chain(&error)))?;
         Ok(self.server.client.request_events::<Value>(request).await?)
     }
 
-    /// Reduces an object; `None` if it is not for this watch, which only an API server that filters less can send.
+    /// Reduces an object. Returns `None` if the watch does not select it: API servers without the field selector send
+    /// more objects.
     pub(super) fn reduce(&self, object: &KubeObject<'_>) -> Option<(ObjectKey, Object)> {
         let watch = self.feed.watch;
-        let is_ours = watch.selects(object);
-        is_ours.then(|| Some((object.key()?, parse::object(watch, object))))?
+        let is_selected = watch.selects(object);
+        is_selected.then(|| Some((object.key()?, parse::parse_object(watch, object))))?
     }
 
     fn watch_params(&self) -> WatchParams {
@@ -266,9 +271,10 @@ impl Requests {
     }
 
     fn field_selector(&self) -> Option<String> {
-        let filters = self.server.filters_fields.load(Ordering::Relaxed);
+        let supported = &self.server.supports_field_selector;
+        let is_supported = supported.load(Ordering::Relaxed);
         let selector = self.feed.watch.field_selector();
-        selector.filter(|_| filters).map(str::to_owned)
+        selector.filter(|_| is_supported).map(str::to_owned)
     }
 
     fn path(&self) -> Request {
@@ -280,17 +286,19 @@ impl Requests {
     }
 }
 
-/// Gives up a list that goes on and on.
-async fn in_time(list: impl Future<Output = Result<Listed, Failure>>) -> Result<Listed, Failure> {
-    let listed = timeout(LIST_TIMEOUT, list).await;
-    listed.unwrap_or(Err(Failure::Endless(LIST_TIMEOUT)))
+/// Limits the duration of a list.
+async fn with_list_timeout(
+    list: impl Future<Output = Result<VersionedList, Failure>>,
+) -> Result<VersionedList, Failure> {
+    let list = timeout(LIST_TIMEOUT, list).await;
+    list.unwrap_or(Err(Failure::Endless(LIST_TIMEOUT)))
 }
 
-/// Waits for more of a list. None of it counts as activity of the feed before it is whole: a refusal, or a list that
-/// breaks off or never ends, says nothing of what became of the objects.
-async fn heard<T>(waiting: impl Future<Output = T>) -> Result<T, Failure> {
-    let heard = timeout(LIST_SILENCE, waiting).await;
-    heard.map_err(|_| Failure::Silent(LIST_SILENCE))
+/// Limits the wait for more of a list. A part of a list is not activity of the feed: only a complete list shows the
+/// current objects.
+async fn with_silence_limit<T>(part: impl Future<Output = T>) -> Result<T, Failure> {
+    let part = timeout(LIST_SILENCE, part).await;
+    part.map_err(|_| Failure::Silent(LIST_SILENCE))
 }
 
 /// Reads the next line of a streamed list.
@@ -299,21 +307,21 @@ async fn read_line(
     line: &mut Vec<u8>,
 ) -> Result<(), Failure> {
     line.clear();
-    let mut limited = body.take(LONGEST as u64);
+    let mut limited = body.take(MAX_OBJECT_OCTETS as u64);
     let read = timeout(LIST_SILENCE, limited.read_until(b'\n', line)).await;
-    let read = read.map_err(|_| Failure::Unfinished("silence"))?;
-    read.map_err(|error| Failure::Broken(sentence(&error)))?;
+    let read = read.map_err(|_| Failure::Unfinished("the server stopped sending"))?;
+    read.map_err(|error| Failure::Broken(error_chain(&error)))?;
     if line.last() == Some(&b'\n') {
         return Ok(());
     }
     Err(match line.len() {
-        0 => Failure::Unfinished("it ended"),
-        LONGEST => ListError::TooLong.into(),
-        _ => Failure::Broken("a streamed list broke off".to_owned()),
+        0 => Failure::Unfinished("the response ended"),
+        MAX_OBJECT_OCTETS => ListError::TooLong.into(),
+        _ => Failure::Broken("the streamed list broke off within an event".to_owned()),
     })
 }
 
-/// Returns the version of a bookmark, if it completes a streamed list.
+/// Returns the resource version of a bookmark, if it completes a streamed list.
 fn version_at_end(json: &str) -> Result<Option<String>, ListError> {
     let Bookmark { metadata } = serde_json::from_str(json)?;
     let end = metadata.annotations.get(INITIAL_EVENTS_END);

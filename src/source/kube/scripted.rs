@@ -1,4 +1,4 @@
-//! An API server in memory, for tests with paused time: its answers are set by the test, and it records every request.
+//! An in-memory API server for tests with paused time. The test sets its behavior. It records every request.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,38 +20,38 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::client::with_retry_after;
 
-/// The version of its lists.
+/// The resource version of its lists.
 pub(super) const VERSION: u64 = 1000;
 
-/// How it answers from now on.
+/// The behavior of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
-    Good,
-    /// 504 to lists; watches are good.
-    FailsLists,
-    /// 504 to everything; what is open stays open.
-    FailsEverything,
-    /// 429 to everything, with `Retry-After` of so many seconds.
-    Busy(u32),
-    /// Watches are refused: their version is gone.
-    Forgets,
-    /// Watches are opened, and say a moment later that their version is gone.
-    ForgetsLater(Duration),
-    /// Watches end at once, and lists are good.
-    EndsWatches,
-    /// Lists wait until [`Scripted::let_go`].
-    HoldsLists,
-    /// 403 to lists of EndpointSlices.
-    DeniesSlices,
+pub(super) enum Behavior {
+    Normal,
+    /// Lists get 504. Watches work.
+    ListsFail,
+    /// Every request gets 504. Open watches stay open.
+    EverythingFails,
+    /// Every request gets 429 with this `Retry-After` in seconds.
+    TooManyRequests(u32),
+    /// Watches get 410.
+    WatchesExpire,
+    /// Watches get an event with 410 after this time.
+    WatchesExpireLater(Duration),
+    /// Watches end at once. Lists work.
+    WatchesEnd,
+    /// Lists wait for [`ScriptedServer::release_lists`].
+    ListsWait,
+    /// Lists of EndpointSlices get 403.
+    SlicesDenied,
 }
 
-/// What it does with streamed lists.
+/// The support of streamed lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Streaming {
-    /// Refused, as by Kubernetes 1.33.
+    /// They are refused, as by Kubernetes 1.33.
     Off,
     On,
-    /// They are accepted, and never completed.
+    /// They are accepted but never completed.
     Unfinished,
 }
 
@@ -64,42 +64,42 @@ pub(super) enum Verb {
     Watch,
 }
 
-/// A request.
+/// A recorded request.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct RecordedRequest {
     pub(super) at: Instant,
     pub(super) verb: Verb,
-    /// As [`feed`] names it.
+    /// The name of the feed, by [`feed_name`].
     pub(super) feed: String,
 }
 
 #[derive(Clone)]
-pub(super) struct Scripted {
+pub(super) struct ScriptedServer {
     state: Arc<Mutex<State>>,
     held: Arc<Notify>,
 }
 
 struct State {
-    manner: Manner,
+    behavior: Behavior,
     streaming: Streaming,
-    asked: Vec<Asked>,
-    /// Items of the lists of a feed.
+    requests: Vec<RecordedRequest>,
+    /// The items of the lists of each feed.
     items: HashMap<String, Vec<Value>>,
-    /// Further events of a streamed list, before its end.
+    /// More events of a streamed list, before its end.
     events: Vec<Value>,
     watches: Vec<(String, mpsc::UnboundedSender<String>)>,
 }
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-// === impl Scripted ===
+// === impl ScriptedServer ===
 
-impl Scripted {
+impl ScriptedServer {
     pub(super) fn new(streaming: Streaming) -> Self {
         let state = State {
-            manner: Manner::Good,
+            behavior: Behavior::Normal,
             streaming,
-            asked: Vec::new(),
+            requests: Vec::new(),
             items: HashMap::new(),
             events: Vec::new(),
             watches: Vec::new(),
@@ -110,105 +110,105 @@ impl Scripted {
         }
     }
 
-    /// A client of it, as of any other.
+    /// Returns a client of this server.
     pub(super) fn client(&self) -> Client {
-        let scripted = self.clone();
+        let server = self.clone();
         let answer = move |request: Request<Body>| {
-            let scripted = scripted.clone();
-            async move { Ok::<_, Infallible>(scripted.answer(request.uri()).await) }
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.answer(request.uri()).await) }
         };
         with_retry_after(ClientBuilder::new(tower::service_fn(answer), "default"))
     }
 
-    pub(super) fn behave(&self, manner: Manner) {
-        self.state().manner = manner;
+    pub(super) fn set_behavior(&self, behavior: Behavior) {
+        self.state().behavior = behavior;
     }
 
-    /// Answers the lists that are held.
-    pub(super) fn let_go(&self) {
+    /// Answers the waiting lists.
+    pub(super) fn release_lists(&self) {
         self.held.notify_waiters();
     }
 
-    /// What lists of a feed hold.
-    pub(super) fn put(&self, feed: &str, items: Vec<Value>) {
+    /// Sets the items of the lists of a feed.
+    pub(super) fn set_items(&self, feed: &str, items: Vec<Value>) {
         self.state().items.insert(feed.to_owned(), items);
     }
 
-    /// What comes in a streamed list after its items.
-    pub(super) fn put_events(&self, events: Vec<Value>) {
+    /// Sets the events of a streamed list after its items.
+    pub(super) fn set_list_events(&self, events: Vec<Value>) {
         self.state().events = events;
     }
 
     /// Sends an event to the open watches of a feed.
-    pub(super) fn tell(&self, feed: &str, kind: &str, object: &Value) {
+    pub(super) fn send_event(&self, feed: &str, kind: &str, object: &Value) {
         let line = line(kind, object);
         let state = self.state();
         let open = state.watches.iter().filter(|(of, _)| of == feed);
         for (_, sender) in open {
-            // Fails if that watch has ended.
+            // Fails if the watch has ended.
             let _ = sender.send(line.clone());
         }
     }
 
-    /// What it was asked since a moment.
-    pub(super) fn asked_since(&self, moment: Instant) -> Vec<Asked> {
+    /// Returns the requests since a time.
+    pub(super) fn requests_since(&self, start: Instant) -> Vec<RecordedRequest> {
         let state = self.state();
-        let later = state.asked.iter().filter(|asked| asked.at >= moment);
+        let later = state.requests.iter().filter(|request| request.at >= start);
         later.cloned().collect()
     }
 
-    /// How many requests of a verb there were since a moment.
-    pub(super) fn count(&self, verb: Verb, since: Instant) -> usize {
+    /// Counts the requests with a verb since a time.
+    pub(super) fn count(&self, verb: Verb, start: Instant) -> usize {
         let state = self.state();
-        let is_meant = |asked: &&Asked| asked.verb == verb && asked.at >= since;
-        state.asked.iter().filter(is_meant).count()
+        let is_counted = |request: &&RecordedRequest| request.verb == verb && request.at >= start;
+        state.requests.iter().filter(is_counted).count()
     }
 
     async fn answer(&self, uri: &Uri) -> Answer {
         let query = Query::read(uri);
-        self.state().asked.push(Asked {
+        self.state().requests.push(RecordedRequest {
             at: Instant::now(),
             verb: query.verb,
             feed: query.feed.clone(),
         });
-        let (manner, streaming) = {
+        let (behavior, streaming) = {
             let state = self.state();
-            (state.manner, state.streaming)
+            (state.behavior, state.streaming)
         };
         let is_list = matches!(query.verb, Verb::List | Verb::StreamedList);
         let is_list_or_check = is_list || query.verb == Verb::Check;
-        match manner {
-            Manner::FailsEverything => return refuse(504, "the server is overloaded"),
-            Manner::FailsLists if is_list_or_check => {
+        match behavior {
+            Behavior::EverythingFails => return refuse(504, "the server is overloaded"),
+            Behavior::ListsFail if is_list_or_check => {
                 return refuse(504, "the server is overloaded");
             }
-            Manner::Busy(seconds) => {
+            Behavior::TooManyRequests(seconds) => {
                 let mut answer = refuse(429, "too many requests");
                 let headers = answer.headers_mut();
                 headers.insert(http::header::RETRY_AFTER, seconds.into());
                 return answer;
             }
-            Manner::Forgets if query.verb == Verb::Watch => {
+            Behavior::WatchesExpire if query.verb == Verb::Watch => {
                 return refuse(410, "too old resource version");
             }
-            Manner::ForgetsLater(after) if query.verb == Verb::Watch => {
+            Behavior::WatchesExpireLater(after) if query.verb == Verb::Watch => {
                 sleep(after).await;
                 let status = json!({"kind": "Status", "status": "Failure", "code": 410,
                     "reason": "Expired", "message": "too old resource version"});
                 return text(line("ERROR", &status));
             }
-            Manner::EndsWatches if query.verb == Verb::Watch => return text(String::new()),
-            Manner::HoldsLists if is_list => self.held.notified().await,
-            Manner::DeniesSlices if is_list && uri.path().contains("endpointslices") => {
+            Behavior::WatchesEnd if query.verb == Verb::Watch => return text(String::new()),
+            Behavior::ListsWait if is_list => self.held.notified().await,
+            Behavior::SlicesDenied if is_list && uri.path().contains("endpointslices") => {
                 return refuse(403, "forbidden");
             }
-            Manner::Good
-            | Manner::FailsLists
-            | Manner::Forgets
-            | Manner::ForgetsLater(_)
-            | Manner::EndsWatches
-            | Manner::HoldsLists
-            | Manner::DeniesSlices => {}
+            Behavior::Normal
+            | Behavior::ListsFail
+            | Behavior::WatchesExpire
+            | Behavior::WatchesExpireLater(_)
+            | Behavior::WatchesEnd
+            | Behavior::ListsWait
+            | Behavior::SlicesDenied => {}
         }
         let items = self.state().items.get(&query.feed).cloned();
         let items = items.unwrap_or_default();
@@ -297,14 +297,14 @@ impl Query {
         let resource = uri.path().rsplit('/').next().unwrap_or_default();
         Self {
             verb,
-            feed: feed(resource, &selector),
+            feed: feed_name(resource, &selector),
             lasts: Duration::from_secs(seconds.map_or(0, Result::unwrap)),
         }
     }
 }
 
-/// Names a feed: Services and EndpointSlices are selected by the same labels.
-pub(super) fn feed(resource: &str, selector: &str) -> String {
+/// Returns the name of a feed, with its resource: feeds of Services and EndpointSlices may have the same selector.
+pub(super) fn feed_name(resource: &str, selector: &str) -> String {
     format!("{resource} {selector}")
 }
 

@@ -1,23 +1,23 @@
-//! One feed's connection to the API server: list, watch, and notice when it has gone quiet.
+//! The watcher of one feed: it lists, watches, and detects connections that have gone silent.
 //!
-//! kube's own `watcher` yields no event for bookmarks, finished watches and new ones, so nobody outside can tell a quiet
-//! connection from a dead one; it loses an event that it cannot decode, and retries an expired version that is refused
-//! at the start of a watch for ever. For this server the difference decides what people are told about a database, so
-//! the loop is written out here, on the client's own requests:
+//! kube's own `watcher` yields no event for bookmarks and for watches that end or start. Its user cannot distinguish a
+//! quiet connection from a dead one. It also drops events that it cannot decode. If an expired version is refused at
+//! the start of a watch, it retries forever. This server must know how old its table is, so it implements the loop with
+//! the client's requests:
 //!
-//! - nothing of a list is sent before its end ([`Requests`]);
-//! - the server is asked to end every watch after `watch_timeout`. A connection without any sign of life for longer is
-//!   dead: it is dropped and made anew, and the last table stays;
-//! - what breaks is retried with growing, jittered pauses, from the last version seen, and listed again only if the
-//!   server says that the version is gone or yet to come, or if an event could not be read;
-//! - lists go through one [limiter](super::limiter). Versions that are gone again and again are listed again with growing
-//!   pauses, too, although each list succeeds;
-//! - every `relist`, jittered, the next of the watches is relisted, which heals gaps that nobody noticed. The watch goes
-//!   on meanwhile, whatever becomes of the list, and what comes on it is newer than the list ([`Overlap`]);
-//! - a list that is held (`--shrink-guard`) is followed by another one when [`Feeds`] says so;
-//! - signs of life are a list that came whole, a watch that was opened, and what comes on it. What is refused, breaks off
-//!   or never ends is none, so that the table's age grows for as long as nobody knows whether it is true. It also grows
-//!   while a first list is read, which takes seconds for 100,000 objects.
+//! - A list is sent when it is complete ([`Requests`]).
+//! - Each watch requests that the server end it after `watch_timeout`. A watch that is silent for longer is dead. It is
+//!   dropped and reopened, and the last table stays in use.
+//! - A watch that fails is retried from the last version seen, with growing pauses and jitter. The feed is relisted
+//!   only if the version has expired, is in the future, or an event cannot be decoded.
+//! - Lists go through one [limiter](super::limiter). If versions expire repeatedly, the pauses between lists grow too,
+//!   although each list succeeds.
+//! - One watch in turn is relisted every `relist`, with jitter. This repairs missed events. The watch continues
+//!   meanwhile, whether or not the list succeeds, and its events are newer than the list ([`Overlap`]).
+//! - A list that is held (`--shrink-guard`) is repeated when [`Feeds`] requests it.
+//! - Activity of a feed is a complete list, an opened watch, or an event. A refused, broken or endless response is not
+//!   activity, so the age of the table grows until the next success. It also grows while the first list is read, which
+//!   takes seconds for 100,000 objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,22 +29,25 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
-use super::super::backoff::{Backoff, LONGEST, jittered};
+use super::super::backoff::{Backoff, LONGEST_PAUSE, jittered};
 use super::super::{Feed, Feeds, Update, Updates};
 use super::Timing;
-use super::failure::{Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, Stopped, WATCH_PAUSE};
+use super::failure::{
+    Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, StopReason, WATCH_PAUSE,
+};
 use super::overlap::Overlap;
-use super::requests::{ApiServer, Listed, Requests};
+use super::requests::{ApiServer, Requests, VersionedList};
 use crate::mirror::{KubeObject, Object, ObjectKey, Watch};
 
-/// How long after `watch_timeout` a watch that did not end counts as dead: what a busy API server may need.
+/// The time after `watch_timeout` when a watch that did not end counts as dead. A busy API server may need it.
 const WATCH_GRACE: Duration = Duration::from_secs(5);
-/// The least time between the starts of two watches: a proxy that ends them at once must not make us spin.
+/// The shortest time between the starts of two watches. It prevents a busy loop if a proxy ends watches at once.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
-/// For how long no version must have been gone before one that is gone is listed again at once. Longer than any pause.
-const CALM: Duration = Duration::from_secs(10 * 60);
+/// If no version has expired for this long, the next one that expires is relisted without a pause. It is longer than
+/// any pause.
+const CALM_PERIOD: Duration = Duration::from_secs(10 * 60);
 
-/// One feed's connection.
+/// The watcher of one feed.
 pub(super) struct Watcher {
     requests: Requests,
     timing: Timing,
@@ -54,26 +57,26 @@ pub(super) struct Watcher {
     overlap: Mutex<Overlap>,
 }
 
-/// How far a feed was followed.
+/// The position of a feed.
 struct Position {
-    /// The version that was seen last.
+    /// The last version seen.
     version: String,
     trust: Trust,
 }
 
-/// Whether the server is known to have come as far as a version.
+/// Whether it is certain that the server has reached a version.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
-    /// It said so itself.
+    /// The server has sent the version.
     Certain,
-    /// The connection broke, and what it was to may have become something else meanwhile.
+    /// The connection broke. The server behind it may have been replaced or restored from a backup.
     Doubtful,
 }
 
 // === impl Watcher ===
 
 impl Watcher {
-    /// Makes a watcher of one feed.
+    /// Creates the watcher of a feed.
     pub(super) fn new(
         server: Arc<ApiServer>,
         timing: Timing,
@@ -91,38 +94,37 @@ impl Watcher {
         }
     }
 
-    /// Watches for ever, or until nobody listens any more.
+    /// Watches until the receiver of the updates is closed.
     pub(super) async fn run(self) {
         let mut pauses = Backoff::new(LIST_PAUSE, LIST_GROWTH);
-        let mut lost: Option<Instant> = None;
-        let mut relist_after = self.first_relist();
+        let mut last_gone: Option<Instant> = None;
+        let mut relist_after = self.first_relist_delay();
         loop {
             let Some(version) = self.first_list().await else {
                 return;
             };
             let stopped = tokio::select! {
-                stopped = self.watches(version) => stopped,
-                stopped = self.relists(relist_after) => stopped,
+                stopped = self.watch_repeatedly(version) => stopped,
+                stopped = self.relist_repeatedly(relist_after) => stopped,
             };
-            let Stopped::Gone(reason) = &stopped else {
+            let StopReason::Gone(reason) = &stopped else {
                 return;
             };
-            info!(reason, "Listing anew");
-            if lost.is_some_and(|lost| lost.elapsed() < CALM) {
-                self.watch_failed(&stopped);
-                sleep(pauses.next(LONGEST)).await;
+            info!(reason, "Relisting");
+            if last_gone.is_some_and(|last| last.elapsed() < CALM_PERIOD) {
+                self.note_watch_failure(&stopped);
+                sleep(pauses.next(LONGEST_PAUSE)).await;
             } else {
                 pauses.reset();
             }
-            lost = Some(Instant::now());
-            relist_after = self.cycle();
+            last_gone = Some(Instant::now());
+            relist_after = self.relist_cycle();
         }
     }
 
     // --- lists ---
 
-    /// Lists while there is no version to watch from, until a list succeeds; returns its version, or `None` if nobody
-    /// listens any more.
+    /// Lists until a list succeeds. Returns its version, or `None` if the receiver of the updates is closed.
     async fn first_list(&self) -> Option<String> {
         *self.overlap.lock() = Overlap::default();
         let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
@@ -130,38 +132,38 @@ impl Watcher {
             let list = self.requests.list();
             match self.requests.server.limiter.list(list).await {
                 Ok((objects, version)) => {
-                    self.feeds.listed(&self.feed);
+                    self.feeds.note_listed(&self.feed);
                     let update = Update::Reset(vec![(self.feed.clone(), objects)]);
                     self.send(update).await.ok()?;
                     return Some(version);
                 }
-                Err(failure) => self.list_failed(&failure, &mut backoff).await,
+                Err(failure) => self.note_list_failure(&failure, &mut backoff).await,
             }
         }
     }
 
-    /// Relists when it is time to, until the process ends. The watch goes on meanwhile.
-    async fn relists(&self, after: Duration) -> Stopped {
+    /// Relists whenever a relist is due, beside the watch. Ends if the receiver of the updates is closed.
+    async fn relist_repeatedly(&self, after: Duration) -> StopReason {
         let mut due = Instant::now() + jittered(after);
         loop {
             tokio::select! {
                 () = sleep_until(due) => {}
-                () = self.feeds.relist_due(&self.feed) => self.feeds.take_relist(&self.feed),
+                () = self.feeds.wait_for_relist(&self.feed) => self.feeds.clear_relist(&self.feed),
             }
             let (objects, version) = self.relist().await;
-            // What comes while there is no room belongs to the list, too.
-            let Ok(room) = self.updates.reserve().await else {
-                return Stopped::Closed;
+            // Events that arrive while the channel is full are merged into the list, too.
+            let Ok(permit) = self.updates.reserve().await else {
+                return StopReason::Closed;
             };
-            let objects = self.overlap.lock().end(objects, &version);
-            room.send(Update::Reset(vec![(self.feed.clone(), objects)]));
-            self.feeds.listed(&self.feed);
-            due = Instant::now() + jittered(self.cycle());
+            let objects = self.overlap.lock().finish(objects, &version);
+            permit.send(Update::Reset(vec![(self.feed.clone(), objects)]));
+            self.feeds.note_listed(&self.feed);
+            due = Instant::now() + jittered(self.relist_cycle());
         }
     }
 
-    /// Lists while the watch goes on, until a list succeeds.
-    async fn relist(&self) -> Listed {
+    /// Lists beside the watch until a list succeeds.
+    async fn relist(&self) -> VersionedList {
         let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
         loop {
             let list = async {
@@ -169,66 +171,67 @@ impl Watcher {
                 self.requests.list().await
             };
             match self.requests.server.limiter.list(list).await {
-                Ok(listed) => return listed,
+                Ok(list) => return list,
                 Err(failure) => {
-                    self.overlap.lock().give_up();
-                    self.list_failed(&failure, &mut backoff).await;
+                    self.overlap.lock().abandon();
+                    self.note_list_failure(&failure, &mut backoff).await;
                 }
             }
         }
     }
 
-    /// Returns when the first relist is due: the watches take turns, one every `relist`.
-    fn first_relist(&self) -> Duration {
+    /// Returns the delay of the first relist. The watches take turns, one every `relist`.
+    fn first_relist_delay(&self) -> Duration {
         let turn = Watch::ALL.iter().position(|one| *one == self.feed.watch);
         self.timing.relist * u32::try_from(turn.unwrap_or_default() + 1).unwrap_or(1)
     }
 
-    /// Returns how long it takes until every watch had its turn.
-    fn cycle(&self) -> Duration {
+    /// Returns the time in which every watch is relisted once.
+    fn relist_cycle(&self) -> Duration {
         self.timing.relist * u32::try_from(Watch::ALL.len()).unwrap_or(1)
     }
 
-    /// Tells of a list that failed, and waits if the reason is the feed's own. Otherwise the limiter does.
-    async fn list_failed(&self, failure: &Failure, backoff: &mut Backoff) {
+    /// Reports a failed list. Waits if only this feed is affected; otherwise the limiter waits.
+    async fn note_list_failure(&self, failure: &Failure, backoff: &mut Backoff) {
         let problem = failure.to_string();
-        if self.feeds.list_failed(&self.feed, &problem) {
+        if self.feeds.note_list_failure(&self.feed, &problem) {
             warn!(
                 error = problem,
-                "List failed: keeping what was seen, and trying again"
+                "List failed; serving the last table and retrying"
             );
         } else {
-            debug!(error = problem, "Still no list");
+            debug!(error = problem, "List failed again");
         }
-        if !failure.is_of_the_server() {
+        if !failure.is_server_wide() {
             sleep(failure.pause(backoff)).await;
         }
     }
 
     // --- watches ---
 
-    /// Watches from `version`, again and again, until that version is gone or nobody listens any more.
-    async fn watches(&self, version: String) -> Stopped {
+    /// Watches from `version`, one watch after the other, until the version is gone or the receiver of the updates is
+    /// closed.
+    async fn watch_repeatedly(&self, version: String) -> StopReason {
         let mut backoff = Backoff::new(WATCH_PAUSE, 2);
-        let mut position = Position::at(version);
+        let mut position = Position::new(version);
         loop {
             let started = Instant::now();
             let stopped = self.watch(&mut position).await;
-            let lasted = started.elapsed();
-            let is_whole = self.is_whole(&stopped, lasted);
-            if is_whole || lasted > LONGEST_UNREACHABLE {
+            let duration = started.elapsed();
+            let is_complete = self.is_complete(&stopped, duration);
+            if is_complete || duration > LONGEST_UNREACHABLE {
                 backoff.reset();
             }
-            if !is_whole {
+            if !is_complete {
                 position.trust = Trust::Doubtful;
             }
-            let rest = WATCH_INTERVAL.saturating_sub(lasted);
+            let rest = WATCH_INTERVAL.saturating_sub(duration);
             let pause = match &stopped {
-                Stopped::Closed | Stopped::Gone(_) => return stopped,
-                Stopped::Ended if is_whole => rest,
-                Stopped::Ended => stopped.pause(&mut backoff).max(rest),
-                Stopped::Failed(_) => {
-                    self.watch_failed(&stopped);
+                StopReason::Closed | StopReason::Gone(_) => return stopped,
+                StopReason::Ended if is_complete => rest,
+                StopReason::Ended => stopped.pause(&mut backoff).max(rest),
+                StopReason::Failed(_) => {
+                    self.note_watch_failure(&stopped);
                     stopped.pause(&mut backoff)
                 }
             };
@@ -236,97 +239,102 @@ impl Watcher {
         }
     }
 
-    /// Tells whether a watch ended when it was asked to. The client tells a connection that broke as the end of the
-    /// watch, too.
-    fn is_whole(&self, stopped: &Stopped, lasted: Duration) -> bool {
-        matches!(stopped, Stopped::Ended) && lasted >= self.asked_to_last().mul_f64(0.9)
+    /// Returns whether a watch lasted as long as requested. For the client, a broken connection looks like the end of
+    /// the watch.
+    fn is_complete(&self, stopped: &StopReason, duration: Duration) -> bool {
+        matches!(stopped, StopReason::Ended) && duration >= self.requested_duration().mul_f64(0.9)
     }
 
-    /// Follows a watch from `position`, which moves along, until it stops. If it is doubtful whether the server has come as
-    /// far, asks; the watch does not count as activity before.
-    async fn watch(&self, position: &mut Position) -> Stopped {
-        let seconds = u32::try_from(self.asked_to_last().as_secs()).unwrap_or(u32::MAX);
+    /// Opens a watch at `position` and applies its events until it stops. If the position is doubtful, checks beside
+    /// the watch whether the server has reached it. Until then the watch does not count as activity.
+    async fn watch(&self, position: &mut Position) -> StopReason {
+        let seconds = u32::try_from(self.requested_duration().as_secs()).unwrap_or(u32::MAX);
         let opening = self.requests.watch(&position.version, seconds);
-        let events = match timeout(self.silence(), opening).await {
+        let events = match timeout(self.silence_limit(), opening).await {
             Ok(Ok(events)) => events,
             Ok(Err(failure)) => return failure.into(),
-            Err(_) => return Failure::Silent(self.silence()).into(),
+            Err(_) => return Failure::Silent(self.silence_limit()).into(),
         };
-        let check = self.check(position.version.clone());
+        let check = self.check_version(position.version.clone());
         pin_mut!(events, check);
         loop {
             if !position.is_doubtful() {
-                self.feeds.alive(&self.feed);
+                self.feeds.note_activity(&self.feed);
             }
-            let taken = tokio::select! {
-                event = self.next(&mut events) => match event {
-                    Ok(event) => self.take(event, position).await,
+            let result = tokio::select! {
+                event = self.next_event(&mut events) => match event {
+                    Ok(event) => self.apply_event(event, position).await,
                     Err(stopped) => Err(stopped),
                 },
                 checked = &mut check, if position.is_doubtful() => {
                     checked.map(|()| position.trust = Trust::Certain)
                 }
             };
-            if let Err(stopped) = taken {
+            if let Err(stopped) = result {
                 return stopped;
             }
         }
     }
 
     /// Waits for the next event of a watch.
-    async fn next(
+    async fn next_event(
         &self,
         events: &mut (impl Stream<Item = kube::Result<WatchEvent<Value>>> + Unpin),
-    ) -> Result<WatchEvent<Value>, Stopped> {
-        let silence = self.silence();
-        let next = timeout(silence, events.next()).await;
-        match next.map_err(|_| Failure::Silent(silence))? {
-            None => Err(Stopped::Ended),
+    ) -> Result<WatchEvent<Value>, StopReason> {
+        let limit = self.silence_limit();
+        let next = timeout(limit, events.next()).await;
+        match next.map_err(|_| Failure::Silent(limit))? {
+            None => Err(StopReason::Ended),
             Some(Ok(event)) => Ok(event),
-            Some(Err(kube::Error::SerdeError(error))) => Err(Stopped::Gone(format!(
-                "an event could not be read: {error}"
-            ))),
+            Some(Err(kube::Error::SerdeError(error))) => {
+                Err(StopReason::Gone(format!("cannot decode an event: {error}")))
+            }
             Some(Err(error)) => Err(Failure::from(error).into()),
         }
     }
 
-    /// Takes an event, and moves `position` along. Fails if it says that watching ends.
-    async fn take(&self, event: WatchEvent<Value>, position: &mut Position) -> Result<(), Stopped> {
+    /// Applies an event and advances `position`. Fails if the event ends the watch.
+    async fn apply_event(
+        &self,
+        event: WatchEvent<Value>,
+        position: &mut Position,
+    ) -> Result<(), StopReason> {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let json = object.to_string();
                 let object = KubeObject::read(&json);
-                position.move_to(&object);
-                self.apply(&object, self.requests.reduce(&object)).await
+                position.advance_to(&object);
+                let reduced = self.requests.reduce(&object);
+                self.send_object(&object, reduced).await
             }
             WatchEvent::Deleted(object) => {
                 let json = object.to_string();
                 let object = KubeObject::read(&json);
-                position.move_to(&object);
-                self.apply(&object, None).await
+                position.advance_to(&object);
+                self.send_object(&object, None).await
             }
             WatchEvent::Bookmark(bookmark) => {
                 position.version = bookmark.metadata.resource_version;
                 Ok(())
             }
-            WatchEvent::Error(status) => Err(Failure::refused(*status).into()),
+            WatchEvent::Error(status) => Err(Failure::from_status(*status).into()),
         }
     }
 
-    /// Asks whether the server has come as far as `version`, until it says so.
-    async fn check(&self, version: String) -> Result<(), Stopped> {
+    /// Waits until the server has confirmed that it has reached `version`.
+    async fn check_version(&self, version: String) -> Result<(), StopReason> {
         let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
         loop {
-            let check = self.requests.check(&version);
+            let check = self.requests.check_version(&version);
             match self.requests.server.limiter.check(check).await {
                 Ok(()) => return Ok(()),
-                Err(Failure::Refused(410, reason)) => return Err(Stopped::Gone(reason)),
+                Err(Failure::Refused(410, reason)) => return Err(StopReason::Gone(reason)),
                 Err(failure) => {
-                    let is_of_the_server = failure.is_of_the_server();
+                    let is_server_wide = failure.is_server_wide();
                     let pause = failure.pause(&mut backoff);
-                    self.watch_failed(&failure.into());
-                    // Otherwise the limiter waits.
-                    if !is_of_the_server {
+                    self.note_watch_failure(&failure.into());
+                    // After a server-wide failure, the limiter waits.
+                    if !is_server_wide {
                         sleep(pause).await;
                     }
                 }
@@ -334,46 +342,50 @@ impl Watcher {
         }
     }
 
-    /// Returns how long nothing may be heard on a watch.
-    fn silence(&self) -> Duration {
+    /// Returns how long a watch may be silent.
+    fn silence_limit(&self) -> Duration {
         self.timing.watch_timeout + WATCH_GRACE
     }
 
-    /// Returns when the server is asked to end a watch: whole seconds.
-    fn asked_to_last(&self) -> Duration {
+    /// Returns the duration that is requested for a watch, in whole seconds.
+    fn requested_duration(&self) -> Duration {
         Duration::from_secs(self.timing.watch_timeout.as_secs().max(1))
     }
 
-    /// Tells of a watch that stopped: on the log when it is news, in `/readyz` as long as it lasts.
-    fn watch_failed(&self, stopped: &Stopped) {
+    /// Reports a watch that stopped: in the log once, and in `/readyz` until there is activity again.
+    fn note_watch_failure(&self, stopped: &StopReason) {
         let problem = stopped.to_string();
-        if self.feeds.failed(&self.feed, &problem) {
+        if self.feeds.note_failure(&self.feed, &problem) {
             warn!(
                 error = problem,
-                "Lost the watch: keeping what was seen, and trying again"
+                "Watch failed; serving the last table and retrying"
             );
         } else {
-            debug!(error = problem, "Still no watch");
+            debug!(error = problem, "Watch failed again");
         }
     }
 
     // --- updates ---
 
-    /// Sends that an object of the feed is there as reduced, or that it is not there.
-    async fn apply(
+    /// Sends an object of the feed, reduced, or its deletion.
+    async fn send_object(
         &self,
         object: &KubeObject<'_>,
         reduced: Option<(ObjectKey, Object)>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), StopReason> {
         let (key, reduced) = match reduced {
             Some((key, reduced)) => (key, Some(reduced)),
             None => match object.key() {
                 Some(key) => (key, None),
-                None => return Ok(()), // an object without a name cannot be anything to us
+                None => return Ok(()), // an object without a name cannot be identified
             },
         };
-        let version = number(object);
-        if !self.overlap.lock().note(version, &key, reduced.as_ref()) {
+        let version = numeric_version(object);
+        let is_new = self
+            .overlap
+            .lock()
+            .note_event(version, &key, reduced.as_ref());
+        if !is_new {
             return Ok(());
         }
         self.send(Update::Apply {
@@ -384,8 +396,11 @@ impl Watcher {
         .await
     }
 
-    async fn send(&self, update: Update) -> Result<(), Stopped> {
-        self.updates.send(update).await.map_err(|_| Stopped::Closed)
+    async fn send(&self, update: Update) -> Result<(), StopReason> {
+        self.updates
+            .send(update)
+            .await
+            .map_err(|_| StopReason::Closed)
     }
 }
 
@@ -393,27 +408,27 @@ impl Watcher {
 
 impl Position {
     /// Starts at the version of a list.
-    fn at(version: String) -> Self {
+    fn new(version: String) -> Self {
         Self {
             version,
             trust: Trust::Certain,
         }
     }
 
-    /// Moves along to the version of an object that was heard of.
-    fn move_to(&mut self, object: &KubeObject<'_>) {
+    /// Advances to the version of an object.
+    fn advance_to(&mut self, object: &KubeObject<'_>) {
         if let Some(seen) = object.resource_version() {
             self.version.replace_range(.., seen);
         }
     }
 
-    /// Tells whether the server has to be asked how far it has come.
+    /// Returns whether the server must confirm that it has reached the version.
     fn is_doubtful(&self) -> bool {
         self.trust == Trust::Doubtful
     }
 }
 
-/// Returns the version of an object, if it is a number.
-fn number(object: &KubeObject<'_>) -> Option<u64> {
+/// Returns the resource version of an object, if it is a number.
+fn numeric_version(object: &KubeObject<'_>) -> Option<u64> {
     object.resource_version()?.parse().ok()
 }

@@ -3,21 +3,23 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::mirror::{Kind, KubeObject};
-use crate::source::{Feed, Feeds, Policy, ShrinkGuard, Update, Updates, tests::spawn_follow};
+use crate::source::{
+    Feed, Feeds, ShrinkGuard, Update, UpdateSettings, Updates, tests::spawn_update_loop,
+};
 use crate::table::inputs::Objects;
 use crate::table::publish::Reader;
 use crate::table::{Publisher, Table};
-use crate::testing::{endpoint, gateway, inputs, local, mirror, mirrors, reduced, rules, table};
+use crate::testing::{endpoint, gateway, inputs, local, mirror, mirrors, parsed, rules, table};
 
-fn of() -> SnapshotOf {
-    SnapshotOf {
+fn scope() -> SnapshotScope {
+    SnapshotScope {
         source: "https://192.0.2.1:6443/".to_owned(),
         cluster_name: "hub".parse().unwrap(),
         namespaces: BTreeSet::new(),
     }
 }
 
-/// One of each kind, and some that are skipped.
+/// Returns one object of each kind, and some that are skipped.
 fn objects() -> Vec<Value> {
     let [mut service, slice] = local("prod", "cache", &[("a", "192.0.2.7", true)]);
     service["metadata"]["annotations"] =
@@ -37,14 +39,14 @@ fn objects() -> Vec<Value> {
 }
 
 fn saved(path: &Path, objects: &[Value]) -> Snapshots {
-    let snapshots = Snapshots::new(path.to_owned(), Duration::from_secs(3600), of());
+    let snapshots = Snapshots::new(path.to_owned(), Duration::from_secs(3600), scope());
     let time = u64::from(unix_seconds());
-    write(path, of(), time, &inputs(objects)).unwrap();
+    write(path, scope(), time, &inputs(objects)).unwrap();
     snapshots
 }
 
 #[test]
-fn what_is_read_is_what_was_written() {
+fn snapshot_restores_the_written_inputs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.json");
     let restored = saved(&path, &objects()).load().unwrap();
@@ -58,12 +60,12 @@ fn what_is_read_is_what_was_written() {
     };
     assert_eq!(build(&restored.inputs), table(&objects()));
     assert!(restored.age < Duration::from_secs(60));
-    // Nothing stays aside.
+    // The temporary file is gone.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[test]
-fn what_is_of_no_use_is_ignored_with_a_reason() {
+fn unusable_snapshot_is_ignored_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.json");
     let snapshots = saved(&path, &objects());
@@ -76,28 +78,28 @@ fn what_is_of_no_use_is_ignored_with_a_reason() {
     };
     let half = good.to_string()[..good.to_string().len() / 2].to_owned();
     for (text, reason) in [
-        (String::new(), "it makes no sense: EOF"),
-        (half, "it makes no sense: EOF"),
-        ("[]".to_owned(), "it makes no sense"),
+        (String::new(), "it is invalid: EOF"),
+        (half, "it is invalid: EOF"),
+        ("[]".to_owned(), "it is invalid"),
         (
             changed(&|value| value["form"] = 0.into()),
-            "in form 0, and this is",
+            "format 0; this program has",
         ),
         (
             changed(&|value| value["program"] = "0.0.0".into()),
-            "it was written by version 0.0.0",
+            "it has version 0.0.0",
         ),
         (
             changed(&|value| value["of"]["cluster_name"] = "east".into()),
-            "in cluster 'east'",
+            "cluster 'east'",
         ),
         (
             changed(&|value| value["of"]["source"] = "https://192.0.2.2/".into()),
-            "it is of https://192.0.2.2/",
+            "it belongs to source https://192.0.2.2/",
         ),
         (
             changed(&|value| value["of"]["namespaces"] = json!(["prod"])),
-            "it is of",
+            "it belongs to",
         ),
         (
             changed(&|value| value["time"] = (now - 3700).into()),
@@ -105,11 +107,11 @@ fn what_is_of_no_use_is_ignored_with_a_reason() {
         ),
         (
             changed(&|value| value["time"] = (now + 3700).into()),
-            "it is from the future",
+            "s in the future",
         ),
         (
             changed(&|value| value["objects"][0][1][0][0]["name"] = 7.into()),
-            "it makes no sense: invalid type",
+            "it is invalid: invalid type",
         ),
     ] {
         std::fs::write(&path, text).unwrap();
@@ -124,10 +126,10 @@ fn what_is_of_no_use_is_ignored_with_a_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_written_when_something_changes_and_before_it_is_too_old() {
+async fn snapshot_is_written_after_changes_and_before_it_is_too_old() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.json");
-    let mut snapshots = Snapshots::new(path.clone(), Duration::from_secs(3600), of());
+    let mut snapshots = Snapshots::new(path.clone(), Duration::from_secs(3600), scope());
     let inputs = inputs(&objects());
     let mut writes = |wait: Duration, change: bool| {
         let _ = std::fs::remove_file(&path);
@@ -135,59 +137,62 @@ async fn it_is_written_when_something_changes_and_before_it_is_too_old() {
             snapshots.note_change();
         }
         let next = snapshots.save_if_due(&inputs, Duration::ZERO);
-        if let Some(writing) = snapshots.writing.take() {
-            writing.join().unwrap();
+        if let Some(writer) = snapshots.writer.take() {
+            writer.join().unwrap();
         }
         assert!(next <= wait, "{next:?}");
         path.exists()
     };
     assert!(writes(INTERVAL, true));
-    assert!(!writes(INTERVAL, true), "again within the interval");
+    assert!(
+        !writes(INTERVAL, true),
+        "a second write within the interval"
+    );
     tokio::time::advance(INTERVAL).await;
-    assert!(writes(INTERVAL, false), "what changed meanwhile");
+    assert!(writes(INTERVAL, false), "a change within the interval");
     let refresh = Duration::from_secs(3600) / REFRESHES;
     tokio::time::advance(refresh / 2).await;
-    assert!(!writes(refresh, false), "nothing has changed");
+    assert!(!writes(refresh, false), "no change");
     tokio::time::advance(refresh / 2).await;
-    assert!(writes(INTERVAL, false), "it gets old");
+    assert!(writes(INTERVAL, false), "refresh before it is too old");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_cannot_be_written_is_counted_and_harmless() {
+async fn failed_writes_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("missing").join("snapshot.json");
-    let mut snapshots = Snapshots::new(path, Duration::from_secs(3600), of());
+    let mut snapshots = Snapshots::new(path, Duration::from_secs(3600), scope());
     for count in 1..=2 {
         snapshots.note_change();
         snapshots.save_if_due(&inputs(&objects()), Duration::ZERO);
-        snapshots.writing.take().unwrap().join().unwrap();
+        snapshots.writer.take().unwrap().join().unwrap();
         assert_eq!(snapshots.failures().load(Relaxed), count);
-        assert!(snapshots.outcome.fails.load(Relaxed));
+        assert!(snapshots.status.is_failing.load(Relaxed));
         tokio::time::advance(INTERVAL).await;
     }
 }
 
-// === Followed ===
+// === Update loop ===
 
-struct Followed {
+struct TestLoop {
     updates: Updates,
     feeds: Feeds,
     reader: Reader,
     _task: JoinHandle<()>,
 }
 
-fn followed(snapshots: Snapshots) -> Followed {
+fn start_loop(snapshots: Snapshots) -> TestLoop {
     let feeds = Feeds::new(&[]);
     let publisher = Publisher::default();
     let reader = publisher.reader();
-    let policy = Policy {
+    let settings = UpdateSettings {
         rules: rules(),
         shrink_guard: ShrinkGuard::new(Some(90)),
         snapshot: Some(snapshots),
         max_stale: None,
     };
-    let (updates, _task) = spawn_follow(feeds.clone(), publisher, policy);
-    Followed {
+    let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
+    TestLoop {
         updates,
         reader,
         _task,
@@ -195,55 +200,58 @@ fn followed(snapshots: Snapshots) -> Followed {
     }
 }
 
-/// The complete lists that a source would send.
+/// Returns the complete lists that a source would send.
 fn lists(objects: &[Value]) -> Vec<(Feed, Objects)> {
     let list = |watch: Watch| {
         let is_own = |object: &&Value| {
             let is_slice = !object["addressType"].is_null();
             let kind = [Kind::Service, Kind::EndpointSlice][usize::from(is_slice)];
-            Watch::of(kind, &KubeObject::read(&object.to_string())) == Some(watch)
+            Watch::for_object(kind, &KubeObject::read(&object.to_string())) == Some(watch)
         };
         let own = objects.iter().filter(is_own);
         let feed = Feed {
             watch,
             namespace: None,
         };
-        let objects: Objects = own.map(|object| reduced(watch, object)).collect();
+        let objects: Objects = own.map(|object| parsed(watch, object)).collect();
         (feed, objects)
     };
     Watch::ALL.into_iter().map(list).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_saved_table_is_answered_until_everything_is_listed() {
+async fn restored_table_is_served_until_all_watches_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.json");
-    let followed = followed(saved(&path, &objects()));
+    let running = start_loop(saved(&path, &objects()));
     let settle = || tokio::time::sleep(Duration::from_millis(1));
     settle().await;
-    let is_stale = || followed.reader.load().is_stale;
+    let is_stale = || running.reader.load().is_stale;
     assert!(is_stale());
-    let served = || followed.reader.load().table.clone().unwrap();
+    let served = || running.reader.load().table.clone().unwrap();
     assert_eq!(served(), table(&objects()));
-    let generation = followed.reader.load().generation;
+    let generation = running.reader.load().generation;
 
-    // Without the mirrors of `db`, and with an object that is new.
+    // The mirrors of `db` are gone, and there is a new service.
     let mut now = objects().split_off(4);
     now.push(mirror("prod", "new", "east"));
     now.push(endpoint("prod", "new", "east", "new-0", &["10.0.0.3"]));
     let mut lists = lists(&now);
     let last = lists.pop().unwrap();
     for list in lists {
-        followed
+        running
             .updates
             .send(Update::Reset(vec![list]))
             .await
             .unwrap();
     }
     settle().await;
-    assert!(is_stale(), "replaced by a part");
+    assert!(
+        is_stale(),
+        "the table was replaced before all watches were listed"
+    );
     assert_eq!(served(), table(&objects()));
-    followed
+    running
         .updates
         .send(Update::Reset(vec![last]))
         .await
@@ -251,50 +259,50 @@ async fn a_saved_table_is_answered_until_everything_is_listed() {
     settle().await;
     assert!(!is_stale());
     assert_eq!(served(), table(&now));
-    assert_eq!(followed.reader.load().generation, generation + 1);
+    assert_eq!(running.reader.load().generation, generation + 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_saved_table_that_is_confirmed_keeps_its_serial() {
+async fn confirmed_restored_table_keeps_its_serial() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.json");
-    let followed = followed(saved(&path, &objects()));
+    let running = start_loop(saved(&path, &objects()));
     let settle = || tokio::time::sleep(Duration::from_millis(1));
     settle().await;
-    let serial = followed.reader.load().serial;
+    let serial = running.reader.load().serial;
     let update = Update::Reset(lists(&objects()));
-    followed.updates.send(update).await.unwrap();
+    running.updates.send(update).await.unwrap();
     settle().await;
-    let now = followed.reader.load();
+    let now = running.reader.load();
     assert_eq!((now.is_stale, now.serial), (false, serial));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_age_of_a_saved_table_counts() {
+async fn restored_table_keeps_its_age() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.json");
     let snapshots = saved(&path, &objects());
     let time = u64::from(unix_seconds()) - 600;
-    write(&path, of(), time, &inputs(&objects())).unwrap();
-    let followed = followed(snapshots);
+    write(&path, scope(), time, &inputs(&objects())).unwrap();
+    let running = start_loop(snapshots);
     tokio::time::sleep(Duration::from_millis(1)).await;
-    assert!(followed.feeds.age() >= Duration::from_secs(600));
+    assert!(running.feeds.age() >= Duration::from_secs(600));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_lists_of_all_are_guarded_by_what_was_saved() {
+async fn first_lists_are_compared_with_the_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.json");
     let mirrors = mirrors(20);
-    let followed = followed(saved(&path, &mirrors));
+    let running = start_loop(saved(&path, &mirrors));
     let answered = || {
-        let now = followed.reader.load();
+        let now = running.reader.load();
         let services = now.table.iter().flat_map(Table::services);
         services.filter(|s| !s.endpoints.is_empty()).count()
     };
     let list = async |objects: &[Value]| {
         for list in lists(objects) {
-            followed
+            running
                 .updates
                 .send(Update::Reset(vec![list]))
                 .await
@@ -304,31 +312,34 @@ async fn the_first_lists_of_all_are_guarded_by_what_was_saved() {
     };
     let saved_file = std::fs::read(&path).unwrap();
     list(&[]).await;
-    assert_eq!((answered(), followed.feeds.held()), (20, Watch::ALL.len()));
-    assert!(followed.reader.load().is_stale);
-    // Too early to confirm anything, and nothing worth saving.
+    assert_eq!(
+        (answered(), running.feeds.held_count()),
+        (20, Watch::ALL.len())
+    );
+    assert!(running.reader.load().is_stale);
+    // Lists before the end of the pause do not confirm it, and the snapshot is not written.
     tokio::time::sleep(Duration::from_secs(10)).await;
     list(&[]).await;
     assert_eq!(answered(), 20);
     assert_eq!(std::fs::read(&path).unwrap(), saved_file);
-    // What says otherwise ends it, and what says the same in time confirms it.
+    // Contradicting lists are applied at once. Then an empty list is held again.
     list(&mirrors).await;
-    assert_eq!((answered(), followed.feeds.held()), (20, 0));
-    assert!(!followed.reader.load().is_stale);
+    assert_eq!((answered(), running.feeds.held_count()), (20, 0));
+    assert!(!running.reader.load().is_stale);
     list(&[]).await;
-    assert_eq!((answered(), followed.feeds.held()), (20, 1));
+    assert_eq!((answered(), running.feeds.held_count()), (20, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_lists_of_all_are_taken_when_others_say_the_same() {
+async fn first_lists_are_applied_when_confirmed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.json");
     let mirrors = mirrors(20);
-    let followed = followed(saved(&path, &mirrors));
+    let running = start_loop(saved(&path, &mirrors));
     for pause in [0, 30] {
         tokio::time::sleep(Duration::from_secs(pause)).await;
         for list in lists(&[]) {
-            followed
+            running
                 .updates
                 .send(Update::Reset(vec![list]))
                 .await
@@ -336,7 +347,7 @@ async fn the_first_lists_of_all_are_taken_when_others_say_the_same() {
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let now = followed.reader.load();
+    let now = running.reader.load();
     assert_eq!(now.table.as_ref().unwrap().services().count(), 0);
-    assert_eq!((now.is_stale, followed.feeds.held()), (false, 0));
+    assert_eq!((now.is_stale, running.feeds.held_count()), (false, 0));
 }

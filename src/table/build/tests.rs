@@ -5,10 +5,10 @@ use crate::mirror::{ClusterName, GatewayDown, Namespace, ObjectKey, SkipReason, 
 use crate::table::inputs::Objects;
 use crate::table::{Conflict, Endpoint, LocalMembers, NoOwner, ShortNames};
 use crate::testing::{
-    endpoint, gateway, inputs, listing, local, mirror, reduced, rules, table, table_by,
+    endpoint, gateway, inputs, listing, local, mirror, parsed, rules, table, table_by,
 };
 
-/// A small shop: `prod/db` in east and west.
+/// Returns the mirrors of service `prod/db` in clusters `east` and `west`.
 fn shop() -> Vec<Value> {
     vec![
         mirror("prod", "db", "east"),
@@ -48,7 +48,7 @@ fn reasons(table: &Table) -> Vec<(String, SkipReason)> {
 }
 
 #[test]
-fn a_sound_table_has_nothing_to_report() {
+fn valid_objects_lead_to_no_conflict_and_no_skip() {
     let table = table(&shop());
     assert_eq!(
         (conflicts(&table), reasons(&table)),
@@ -57,7 +57,7 @@ fn a_sound_table_has_nothing_to_report() {
 }
 
 #[test]
-fn an_endpoint_mirror_needs_its_parent_of_the_same_cluster_and_service() {
+fn endpoint_mirror_without_parent_of_same_cluster_and_service_is_skipped() {
     let skipped = |parent: Option<Value>| {
         let mut objects = vec![endpoint("prod", "db", "east", "db-0", &["10.96.0.1"])];
         objects.extend(parent);
@@ -86,18 +86,18 @@ fn an_endpoint_mirror_needs_its_parent_of_the_same_cluster_and_service() {
         "cache.prod.svc.cluster.local",
     );
     assert_eq!(skipped(Some(other)), no_parent);
-    // In another namespace there is no parent of its own.
+    // A parent in another namespace does not count.
     assert_eq!(skipped(Some(mirror("shop", "db", "east"))), no_parent);
 }
 
 #[test]
-fn two_namespaces_with_one_service_contest_its_short_name() {
+fn short_name_of_two_namespaces_is_a_conflict() {
     let mut objects = shop();
     objects.push(mirror("shop", "db", "east"));
     let expected = conflict(
         "short-name",
         "db",
-        "claimed by namespaces prod, shop; no flag decides, so it is NXDOMAIN",
+        "claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
     );
     assert_eq!(conflicts(&table(&objects)), expected);
     let pinned = [("db".parse().unwrap(), "shop".parse().unwrap())].into();
@@ -114,7 +114,7 @@ fn two_namespaces_with_one_service_contest_its_short_name() {
 }
 
 #[test]
-fn a_short_name_belongs_to_its_pin_the_default_namespace_or_the_only_claimant() {
+fn short_name_belongs_to_pin_or_default_namespace_or_only_claimant() {
     let objects = ["a", "b", "c"].map(|namespace| mirror(namespace, "db", "east"));
     let owner = |rules: &Rules, objects: &[Value]| {
         let table = table_by(rules, objects);
@@ -134,30 +134,30 @@ fn a_short_name_belongs_to_its_pin_the_default_namespace_or_the_only_claimant() 
         ..rules
     };
     for (case, rules, expected) in [
-        ("several", rules(), Err(NoOwner::Contested)),
+        ("several claimants", rules(), Err(NoOwner::Contested)),
         ("the default namespace", default("c"), Ok(namespace("c"))),
         (
-            "a default namespace that lacks it",
+            "a default namespace without the service",
             default("z"),
             Err(NoOwner::Contested),
         ),
         (
-            "a pin before the default",
+            "a pin and a default namespace",
             pinned("b", default("c")),
             Ok(namespace("b")),
         ),
         (
-            "a pin that lacks it, with a default that has it",
+            "a pin without the service, and a default namespace with it",
             pinned("z", default("c")),
             Err(NoOwner::Pinned(namespace("z"))),
         ),
         (
-            "pinned ones only",
+            "pinned names only",
             only(ShortNames::Pinned, rules()),
             Err(NoOwner::Unpinned),
         ),
         (
-            "pinned ones only, by default",
+            "pinned names only, and a default namespace",
             only(ShortNames::Pinned, default("c")),
             Ok(namespace("c")),
         ),
@@ -177,7 +177,7 @@ fn a_short_name_belongs_to_its_pin_the_default_namespace_or_the_only_claimant() 
 }
 
 #[test]
-fn two_sources_of_one_cluster_name_are_united_and_reported() {
+fn two_sources_of_one_cluster_name_are_merged_and_reported() {
     let alias = [("west".parse().unwrap(), "east".parse().unwrap())].into();
     let rules = Rules {
         cluster_aliases: alias,
@@ -197,18 +197,18 @@ fn two_sources_of_one_cluster_name_are_united_and_reported() {
     let mut expected = conflict(
         "cluster-name",
         "prod/db",
-        "cluster name 'east' stands for link 'east' and link 'west'; united",
+        "cluster name 'east' stands for link 'east' and link 'west'; merged",
     );
     expected.extend(conflict(
         "endpoint",
         "prod/db",
-        "'db-0' of cluster 'east' is claimed by Service/prod/db-0-east and Service/prod/db-0-west; united",
+        "'db-0' of cluster 'east' is claimed by Service/prod/db-0-east and Service/prod/db-0-west; merged",
     ));
     assert_eq!(conflicts(&table), expected);
 }
 
 #[test]
-fn an_excluded_cluster_is_left_out_by_its_name_after_aliases() {
+fn cluster_is_excluded_by_its_name_after_aliases() {
     let alias = [("west".parse().unwrap(), "far".parse().unwrap())].into();
     let excluded = ["far".parse().unwrap()].into();
     let rules = Rules {
@@ -224,12 +224,15 @@ fn an_excluded_cluster_is_left_out_by_its_name_after_aliases() {
         .map(ClusterName::as_str)
         .collect();
     assert_eq!(clusters, ["east"]);
-    let out = |name: &str| (format!("Service/prod/{name}"), SkipReason::ExcludedCluster);
-    assert_eq!(reasons(&table), [out("db-west"), out("db-0-west")]);
+    let excluded = |name: &str| (format!("Service/prod/{name}"), SkipReason::ExcludedCluster);
+    assert_eq!(
+        reasons(&table),
+        [excluded("db-west"), excluded("db-0-west")]
+    );
 }
 
 #[test]
-fn an_excluded_cluster_takes_no_local_member_with_it() {
+fn exclusion_of_clusters_keeps_local_members() {
     let pods = [("db-0", "192.0.2.1", true)];
     let objects = |exported: bool| {
         let [mut service, slice] = local("prod", "db", &pods);
@@ -259,13 +262,13 @@ fn an_excluded_cluster_takes_no_local_member_with_it() {
             false,
             &["east", "hub"][..],
         ),
-        // Mirrors of it exist all the same.
+        // Mirrors of excluded clusters count for the local member.
         (all, LocalMembers::Matching, false, &["hub"]),
         (all, LocalMembers::Matching, true, &["hub"]),
         (all, LocalMembers::Exported, true, &["hub"]),
         (all, LocalMembers::Exported, false, &[]),
         (all, LocalMembers::Off, true, &[]),
-        // A link that has this cluster's name goes, and not what it stands for.
+        // `--exclude-cluster` with the name of this cluster excludes links of that name, not the local member.
         (
             &["hub"],
             LocalMembers::Matching,
@@ -273,59 +276,64 @@ fn an_excluded_cluster_takes_no_local_member_with_it() {
             &["east", "hub", "west"],
         ),
     ] {
-        let found = clusters(excluded, local_members, exported);
-        assert_eq!(found, expected, "{excluded:?} {local_members:?} {exported}");
+        let actual = clusters(excluded, local_members, exported);
+        assert_eq!(
+            actual, expected,
+            "{excluded:?} {local_members:?} {exported}"
+        );
     }
 }
 
 #[test]
-fn an_exported_local_member_stays_when_the_last_mirror_goes() {
+fn only_exported_local_member_stays_without_mirrors() {
     let pods = [("db-0", "192.0.2.1", true)];
-    for (exported, left) in [(true, 1), (false, 0)] {
+    for (exported, expected) in [(true, 1), (false, 0)] {
         let [mut service, slice] = local("prod", "db", &pods);
         if exported {
             service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
         }
         let mut inputs = inputs(&[shop(), vec![service, slice]].concat());
         let mut table = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
-        // One after the other, headless mirrors first and last.
+        // The first and the last deletion is that of a headless mirror.
         for name in ["db-east", "db-0-east", "db-0-west", "db-west"] {
             let dirty = inputs.delete(Watch::MirrorServices, ObjectKey::new("prod", name));
             table = build(&table, &inputs, &dirty, &rules()).table;
             let service = table.service("prod", "db");
             let hub = service.map_or(0, |service| service.in_cluster("hub").len());
-            assert!(hub == 1 || (name == "db-west" && hub == left), "{name}");
+            assert!(hub == 1 || (name == "db-west" && hub == expected), "{name}");
         }
         let service = table.service("prod", "db");
-        assert_eq!(service.map_or(0, |service| service.endpoints.len()), left);
+        assert_eq!(
+            service.map_or(0, |service| service.endpoints.len()),
+            expected
+        );
         assert_eq!(table.short_service("db").is_some(), exported);
     }
 }
 
 #[test]
-fn annotations_that_disagree_or_make_no_sense_are_reported() {
-    let asks =
+fn different_and_invalid_annotations_are_reported() {
+    let with_ttl =
         |ttl: &str, cluster: &str| annotated(mirror("prod", "db", cluster), "global-dns/ttl", ttl);
     let settled = |east: &str, west: &str| {
         let mut objects = shop();
-        objects[0] = asks(east, "east");
-        objects[2] = asks(west, "west");
-        // The annotation of the name is gone with the others: the name is cut by its suffix.
+        objects[0] = with_ttl(east, "east");
+        objects[2] = with_ttl(west, "west");
         let table = table(&objects);
         (table.service("prod", "db").unwrap().ttl, conflicts(&table))
     };
     assert_eq!(settled("10", "10"), (10, Vec::new()));
-    let detail = "members ask for TTLs {10, 20}; the smallest is used";
+    let detail = "annotations set different TTLs {10, 20}; the smallest is used";
     assert_eq!(
         settled("20", "10"),
         (10, conflict("annotation", "prod/db", detail))
     );
-    let detail = "TTL 300 is not between 1 and 30; the nearest is used";
+    let detail = "TTL 300 is not between 1 and 30; the nearest allowed value is used";
     assert_eq!(
         settled("300", "300"),
         (30, conflict("annotation", "prod/db", detail))
     );
-    let detail = "annotation global-dns/ttl=soon makes no sense";
+    let detail = "annotation global-dns/ttl=soon is invalid";
     assert_eq!(
         settled("soon", "7"),
         (7, conflict("annotation", "prod/db", detail))
@@ -333,7 +341,7 @@ fn annotations_that_disagree_or_make_no_sense_are_reported() {
 }
 
 #[test]
-fn headless_in_one_cluster_and_not_in_another_is_reported() {
+fn service_that_is_headless_in_one_cluster_only_is_reported() {
     let mut objects = shop();
     objects.push(with(
         mirror("prod", "db", "north"),
@@ -346,11 +354,11 @@ fn headless_in_one_cluster_and_not_in_another_is_reported() {
         "headless in east, west, but not in north",
     );
     assert_eq!(conflicts(&table(&objects)), expected);
-    // Alone it is just another kind of mirror.
+    // Without a headless mirror, there is no conflict.
     assert_eq!(conflicts(&table(&objects[4..])), Vec::new());
 }
 
-/// The hosts that are listed without an endpoint mirror: `db-1 of east at 10.96.0.9, not Service/prod/db-1-east`.
+/// Returns the missing hosts: `Service/prod/db-east: db-1 of east at 10.96.0.9, not Service/prod/db-1-east`.
 fn missing(table: &Table) -> Vec<String> {
     let services = table.sorted_services().into_iter();
     let missing = services.flat_map(|service| service.missing.iter());
@@ -367,7 +375,7 @@ fn missing(table: &Table) -> Vec<String> {
 }
 
 #[test]
-fn hosts_that_are_listed_without_an_endpoint_mirror_are_missing() {
+fn listed_host_without_endpoint_mirror_is_missing() {
     let listed = [
         ("db-0", "10.96.0.1"),
         ("db-1", "10.96.0.9"),
@@ -379,7 +387,7 @@ fn hosts_that_are_listed_without_an_endpoint_mirror_are_missing() {
     let one = "Service/prod/db-east: db-1 of east at 10.96.0.9, not Service/prod/db-1-east";
     let two = "Service/prod/db-east: db-2 of east at ?, not Service/prod/db-2-east";
     assert_eq!(missing(&table(&objects)), [one, two]);
-    // Nothing of it is answered, and what is stays.
+    // Missing hosts do not change the endpoints.
     assert_eq!(
         table(&objects)
             .service("prod", "db")
@@ -388,14 +396,14 @@ fn hosts_that_are_listed_without_an_endpoint_mirror_are_missing() {
             .len(),
         2
     );
-    // A name is unique in its namespace; the mirror may be of another service, or not be usable.
+    // An object with the expected name may belong to another service or be skipped.
     objects.push(endpoint("prod", "cache", "east", "db-1", &["10.96.0.9"]));
     objects.push(endpoint("prod", "db", "east", "db-2", &["0.0.0.0"]));
     assert_eq!(missing(&table(&objects)), [one, two]);
     objects.truncate(5);
     objects.push(endpoint("prod", "db", "east", "db-1", &["10.96.0.9"]));
     assert_eq!(missing(&table(&objects)), [two]);
-    // Another namespace's list, one of nothing, and one of a mirror that is not there.
+    // Lists of another namespace, without hosts, or of an unknown headless mirror have no effect.
     let mut objects = shop();
     objects.push(listing("shop", "db-east", &listed));
     objects.push(listing("prod", "db-west", &[("", "198.51.100.10")]));
@@ -410,7 +418,7 @@ fn missing_hosts_follow_aliases_and_excluded_clusters() {
     let mut rules = rules();
     let pair = ("east".parse().unwrap(), "oregon".parse().unwrap());
     rules.cluster_aliases.extend([pair]);
-    // Linkerd knows no aliases.
+    // Linkerd does not know aliases.
     let one = "Service/prod/db-east: db-1 of oregon at 10.96.0.9, not Service/prod/db-1-east";
     assert_eq!(missing(&table_by(&rules, &objects)), [one]);
     rules.excluded_clusters.insert("oregon".parse().unwrap());
@@ -418,18 +426,18 @@ fn missing_hosts_follow_aliases_and_excluded_clusters() {
 }
 
 #[test]
-fn what_a_headless_mirror_lists_does_not_say_whether_a_gateway_is_up() {
+fn listed_hosts_do_not_change_liveness() {
     let mut objects = shop();
     let mut listed = listing("prod", "db-east", &[("db-0", "10.96.0.1")]);
     listed["endpoints"][0]["conditions"]["ready"] = json!(false);
     objects.push(listed);
-    let alive = table(&objects);
-    let alive = alive.service("prod", "db").unwrap().endpoints.iter();
-    assert!(alive.into_iter().all(|endpoint| endpoint.alive));
+    let table = table(&objects);
+    let mut endpoints = table.service("prod", "db").unwrap().endpoints.iter();
+    assert!(endpoints.all(|endpoint| endpoint.alive));
 }
 
 #[test]
-fn a_local_member_that_is_not_exported_is_reported() {
+fn local_member_that_is_not_exported_is_reported() {
     let mut objects = shop();
     let [mut service, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
     objects.extend([service.clone(), slice.clone()]);
@@ -439,10 +447,10 @@ fn a_local_member_that_is_not_exported_is_reported() {
         conflict("not-exported", "prod/db", detail)
     );
     let exported_as = |value: &str| json!({"mirror.linkerd.io/exported": value});
-    // Flat mirroring knows no headless Services. Another value is for a Link with a selector of its own.
+    // Flat mirroring does not support headless Services. Other values are for Links with a custom selector.
     objects[4]["metadata"]["labels"] = exported_as("remote-discovery");
     let detail = "cluster 'hub' is a member here only: its Service is exported as remote-discovery, which Linkerd \
-                  does not do for headless Services";
+                  does not support for headless Services";
     assert_eq!(
         conflicts(&table(&objects)),
         conflict("not-exported", "prod/db", detail)
@@ -452,7 +460,7 @@ fn a_local_member_that_is_not_exported_is_reported() {
     service["metadata"]["labels"] = exported_as("true");
     objects[4] = service.clone();
     assert_eq!(conflicts(&table(&objects)), Vec::new());
-    // Exported, it is a service of its own; not exported and without a mirror, it is none.
+    // Without a mirror, the Service is a member only if it is exported.
     assert_eq!(
         table(&[service, slice.clone()])
             .service("prod", "db")
@@ -466,7 +474,7 @@ fn a_local_member_that_is_not_exported_is_reported() {
 }
 
 #[test]
-fn a_mirror_that_changes_its_identity_moves_and_is_reported_while_it_exists() {
+fn mirror_with_changed_identity_moves_and_is_reported_until_it_is_deleted() {
     let mut inputs = inputs(&shop());
     let rules = rules();
     let first = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
@@ -485,7 +493,7 @@ fn a_mirror_that_changes_its_identity_moves_and_is_reported_while_it_exists() {
         json!("db-west"),
     );
     let watch = Watch::MirrorServices;
-    let (key, moved) = reduced(watch, &moved);
+    let (key, moved) = parsed(watch, &moved);
     let dirty = inputs.apply(watch, key.clone(), moved);
     let second = build(&first, &inputs, &dirty, &rules).table;
     let service = second.service("prod", "db").unwrap();
@@ -495,8 +503,8 @@ fn a_mirror_that_changes_its_identity_moves_and_is_reported_while_it_exists() {
         .map(|e| format!("{}.{}", e.hostname, e.cluster))
         .collect();
     assert_eq!(names, ["db-0.west", "db-7.west"]);
-    let detail = "was the mirror of 'db-0' of prod/db in cluster 'east', is now of 'db-7' of prod/db in \
-                  cluster 'west': do two links write it?";
+    let detail = "was the mirror of 'db-0' of prod/db in cluster 'east', is now the mirror of 'db-7' of \
+                  prod/db in cluster 'west'; two Links may write it";
     assert_eq!(
         conflicts(&second),
         conflict("identity", "Service/prod/db-0-east", detail)
@@ -509,10 +517,10 @@ fn a_mirror_that_changes_its_identity_moves_and_is_reported_while_it_exists() {
 }
 
 #[test]
-fn a_dead_gateway_never_empties_a_name_unless_it_may() {
+fn only_exclude_lets_gateways_empty_a_name() {
     let mut objects = shop();
     objects.push(gateway("prod", "db-0-east", false));
-    let shows = |gateway_down, objects: &[Value]| {
+    let counts = |gateway_down, objects: &[Value]| {
         let table = table_by(
             &Rules {
                 gateway_down,
@@ -521,29 +529,31 @@ fn a_dead_gateway_never_empties_a_name_unless_it_may() {
             objects,
         );
         let service = table.service("prod", "db").unwrap().clone();
-        let shown = |is_host, endpoints: &[Endpoint]| {
-            let dead = service.gateway_down.shows_dead(is_host, endpoints.iter());
+        let count = |is_host, endpoints: &[Endpoint]| {
+            let includes_down = service
+                .gateway_down
+                .includes_down(is_host, endpoints.iter());
             endpoints
                 .iter()
-                .filter(|endpoint| dead || endpoint.alive)
+                .filter(|endpoint| includes_down || endpoint.alive)
                 .count()
         };
         [
-            shown(false, &service.endpoints),
-            shown(false, service.in_cluster("east")),
-            shown(true, service.at_host("east", "db-0")),
+            count(false, &service.endpoints),
+            count(false, service.in_cluster("east")),
+            count(true, service.at_host("east", "db-0")),
         ]
     };
-    assert_eq!(shows(GatewayDown::LastResort, &objects), [1, 1, 1]);
-    assert_eq!(shows(GatewayDown::Include, &objects), [2, 1, 1]);
-    assert_eq!(shows(GatewayDown::Exclude, &objects), [1, 0, 1]);
+    assert_eq!(counts(GatewayDown::LastResort, &objects), [1, 1, 1]);
+    assert_eq!(counts(GatewayDown::Include, &objects), [2, 1, 1]);
+    assert_eq!(counts(GatewayDown::Exclude, &objects), [1, 0, 1]);
     objects.push(gateway("prod", "db-0-west", false));
-    assert_eq!(shows(GatewayDown::LastResort, &objects), [2, 1, 1]);
-    assert_eq!(shows(GatewayDown::Exclude, &objects), [0, 0, 1]);
+    assert_eq!(counts(GatewayDown::LastResort, &objects), [2, 1, 1]);
+    assert_eq!(counts(GatewayDown::Exclude, &objects), [0, 0, 1]);
 }
 
 #[test]
-fn a_slice_without_an_endpoint_says_nothing_about_the_gateway() {
+fn slice_without_endpoints_does_not_change_liveness() {
     let mut objects = shop();
     objects.push(with(
         gateway("prod", "db-0-east", false),
@@ -561,11 +571,11 @@ fn a_slice_without_an_endpoint_says_nothing_about_the_gateway() {
     );
 }
 
-/// Kubernetes names a slice after its Service, but nothing has to.
+/// Only Kubernetes names a slice after its Service. Other controllers may use any name.
 #[test]
-fn a_slice_belongs_to_the_service_that_its_label_names_whatever_its_own_name_is() {
+fn slice_belongs_to_the_service_in_its_label_whatever_its_name() {
     let mut objects = shop();
-    // A mirror that is called like a slice of `db-0-east`.
+    // A mirror with the name of a slice of `db-0-east`.
     objects.push(endpoint("prod", "db", "east", "db-0-east", &["10.96.0.3"]));
     *objects[4].pointer_mut("/metadata/name").unwrap() = json!("db-0-east-7xk2p");
     let mirrors = ["db-0-east", "db-0-east-7xk2p", "db-0-west"];
@@ -578,11 +588,11 @@ fn a_slice_belongs_to_the_service_that_its_label_names_whatever_its_own_name_is(
     ];
     let rules = rules();
     let mut inputs = inputs(&objects);
-    let dead = |inputs: &Inputs| -> Vec<String> {
+    let down = |inputs: &Inputs| -> Vec<String> {
         let table = build(&Table::default(), inputs, &inputs.services(), &rules).table;
         let service = table.service("prod", "db").unwrap();
-        let dead = service.endpoints.iter().filter(|endpoint| !endpoint.alive);
-        let objects = dead.flat_map(|endpoint| &endpoint.objects);
+        let down = service.endpoints.iter().filter(|endpoint| !endpoint.alive);
+        let objects = down.flat_map(|endpoint| &endpoint.objects);
         objects.map(|(_, name)| name.to_string()).collect()
     };
     let slice = |name: &str, mirror: &str| {
@@ -591,22 +601,22 @@ fn a_slice_belongs_to_the_service_that_its_label_names_whatever_its_own_name_is(
             "/metadata/name",
             json!(name),
         );
-        reduced(Watch::MirrorSlices, &slice)
+        parsed(Watch::MirrorSlices, &slice)
     };
     for name in names {
-        // In place, one label after the other, then deleted.
+        // The label of the slice changes, then the slice is deleted.
         for mirror in mirrors {
             let (key, object) = slice(name, mirror);
             assert_eq!(inputs.apply(Watch::MirrorSlices, key, object).len(), 1);
-            assert_eq!(dead(&inputs), [mirror], "slice '{name}'");
+            assert_eq!(down(&inputs), [mirror], "slice '{name}'");
         }
         let (key, _) = slice(name, mirrors[0]);
         assert_eq!(inputs.delete(Watch::MirrorSlices, key).len(), 1);
-        assert_eq!(dead(&inputs), [""; 0], "slice '{name}'");
+        assert_eq!(down(&inputs), [""; 0], "slice '{name}'");
     }
     let listed: Objects = names.map(|name| slice(name, mirrors[1])).into();
     inputs.reset(Watch::MirrorSlices, None, listed);
-    assert_eq!(dead(&inputs), [mirrors[1]]);
+    assert_eq!(down(&inputs), [mirrors[1]]);
     assert_eq!(
         inputs
             .slices_of(&ObjectKey::new("prod", mirrors[1]))
@@ -621,9 +631,9 @@ fn a_slice_belongs_to_the_service_that_its_label_names_whatever_its_own_name_is(
     );
 }
 
-/// By its two slices, one for each family, and by its two mirrors, one for each link.
+/// An endpoint may have one slice for each address family, and one mirror for each link.
 #[test]
-fn an_endpoint_is_alive_if_any_of_its_gateways_is() {
+fn endpoint_is_alive_if_any_gateway_is_up() {
     let alias = [("west".parse().unwrap(), "east".parse().unwrap())].into();
     let one_cluster = Rules {
         cluster_aliases: alias,
@@ -648,7 +658,7 @@ fn an_endpoint_is_alive_if_any_of_its_gateways_is() {
 }
 
 #[test]
-fn a_dual_stack_pod_is_one_endpoint_and_two_pods_with_one_name_are_a_conflict() {
+fn two_pods_with_one_name_are_a_conflict_but_dual_stack_pod_is_not() {
     let target = |uid: &str| match uid {
         "" => Value::Null,
         uid => json!({"kind": "Pod", "uid": uid}),
@@ -673,16 +683,15 @@ fn a_dual_stack_pod_is_one_endpoint_and_two_pods_with_one_name_are_a_conflict() 
         (addresses, conflicts(&table).len())
     };
     let pods = |uids| pods_at(uids, "2001:db8::1");
-    // Slices written by hand do not say which pod it is: one of each family is one, and two of one family are two.
+    // Slices that are written by hand do not name the pod. Entries of different families are one pod.
     assert_eq!(pods(["", ""]), (vec![2], 0));
     assert_eq!(pods_at(["", ""], "10.0.0.2"), (vec![2], 1));
     assert_eq!(pods(["one", "one"]), (vec![2], 0));
     assert_eq!(pods(["one", "two"]), (vec![2], 1));
 }
 
-/// A change of one object, applied and built, beside what it concerns and what it does not.
 #[test]
-fn one_of_five_thousand_endpoints_changes_alone() {
+fn change_of_one_endpoint_keeps_the_others() {
     let mut objects = vec![mirror("prod", "db", "east")];
     let host = |number: usize, last: usize| {
         let ip = format!("10.{}.{}.{last}", number / 250, number % 250);
@@ -691,7 +700,7 @@ fn one_of_five_thousand_endpoints_changes_alone() {
     objects.extend((0..5_000).map(|number| host(number, 1)));
     let mut inputs = inputs(&objects);
     let before = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
-    let (key, object) = reduced(Watch::MirrorServices, &host(17, 2));
+    let (key, object) = parsed(Watch::MirrorServices, &host(17, 2));
     let dirty = inputs.apply(Watch::MirrorServices, key, object);
     let after = build(&before, &inputs, &dirty, &rules());
     assert!(after.is_changed);
@@ -705,12 +714,12 @@ fn one_of_five_thousand_endpoints_changes_alone() {
     };
     let (before, after) = (ips(&before), ips(&after.table));
     assert_eq!((before.len(), after.len()), (5_000, 5_000));
-    let gone: Vec<&IpAddr> = before.difference(&after).collect();
-    assert_eq!(gone, [&"10.0.17.1".parse::<IpAddr>().unwrap()]);
+    let removed: Vec<&IpAddr> = before.difference(&after).collect();
+    assert_eq!(removed, [&"10.0.17.1".parse::<IpAddr>().unwrap()]);
 }
 
 #[test]
-fn of_twenty_thousand_services_the_others_are_shared() {
+fn unchanged_services_are_shared_with_the_previous_table() {
     let service = |number: usize, ip: &str| {
         let name = format!("db-{number}");
         let host = endpoint("prod", &name, "east", &format!("h-{number}"), &[ip]);
@@ -722,7 +731,7 @@ fn of_twenty_thousand_services_the_others_are_shared() {
     let mut inputs = inputs(&objects);
     let before = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
     assert_eq!(before.services().count(), 20_000);
-    let (key, object) = reduced(Watch::MirrorServices, &service(17, "10.96.0.2")[1]);
+    let (key, object) = parsed(Watch::MirrorServices, &service(17, "10.96.0.2")[1]);
     let dirty = inputs.apply(Watch::MirrorServices, key, object);
     assert_eq!(dirty.len(), 1);
     let after = build(&before, &inputs, &dirty, &rules()).table;

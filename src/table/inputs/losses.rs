@@ -1,42 +1,47 @@
-//! What a complete list would take away, before it is applied.
+//! The effect of a complete list, computed before it is applied.
 
 use std::collections::BTreeMap;
 
 use super::{Dirty, Inputs, Objects};
 use crate::mirror::{Object, ObjectKey, ServiceKey, Watch};
 
-/// Objects of one watch that a service depends on, and how many of them a list lacks.
+/// Numbers of objects of one watch that a service depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// Objects that were seen.
-    pub seen: usize,
-    /// Those of them that are not listed.
-    pub gone: usize,
+    /// Objects before the list.
+    pub known: usize,
+    /// Those that the list removes.
+    pub removed: usize,
 }
 
 impl Inputs {
-    /// Counts the objects that a complete list would take away or change.
-    pub fn count_lost(&self, watch: Watch, namespace: Option<&str>, listed: &Objects) -> usize {
-        self.lost(watch, namespace, listed).count()
-    }
-
-    /// Tells whether a complete list would take away or change something of each service that `watch` has seen objects
-    /// of, among those that `counts`.
-    pub fn touches_all(
+    /// Counts the objects that a complete list would remove or change.
+    pub fn count_removed_or_changed(
         &self,
         watch: Watch,
         namespace: Option<&str>,
         listed: &Objects,
-        counts: impl Fn(&ServiceKey) -> bool,
-    ) -> bool {
-        let services = |(key, object)| self.services_that_need(key, Some(object));
-        let lost = self.lost(watch, namespace, listed);
-        let touched: Dirty = lost.flat_map(services).cloned().collect();
-        let mut services = self.seen(watch, namespace).flat_map(services);
-        services.all(|service| touched.contains(service) || !counts(service))
+    ) -> usize {
+        self.removed_or_changed(watch, namespace, listed).count()
     }
 
-    /// Returns what each service would lose of what `watch` has seen of it, if a complete list were true.
+    /// Returns whether a complete list would remove or change an object of each service that has objects in `watch`.
+    /// Only the services that `is_counted` are considered.
+    pub fn affects_all_services(
+        &self,
+        watch: Watch,
+        namespace: Option<&str>,
+        listed: &Objects,
+        is_counted: impl Fn(&ServiceKey) -> bool,
+    ) -> bool {
+        let services = |(key, object)| self.affected_services(key, Some(object));
+        let objects = self.removed_or_changed(watch, namespace, listed);
+        let affected: Dirty = objects.flat_map(services).cloned().collect();
+        let mut services = self.known(watch, namespace).flat_map(services);
+        services.all(|service| affected.contains(service) || !is_counted(service))
+    }
+
+    /// Returns how many objects of `watch` each service would lose by a complete list.
     pub fn losses(
         &self,
         watch: Watch,
@@ -44,34 +49,34 @@ impl Inputs {
         listed: &Objects,
     ) -> BTreeMap<ServiceKey, Loss> {
         let mut losses: BTreeMap<ServiceKey, Loss> = BTreeMap::new();
-        for (key, object) in self.seen(watch, namespace) {
-            for service in self.services_that_need(key, Some(object)) {
+        for (key, object) in self.known(watch, namespace) {
+            for service in self.affected_services(key, Some(object)) {
                 let loss = losses.entry(service.clone()).or_default();
-                loss.seen += 1;
-                loss.gone += usize::from(!listed.contains_key(key));
+                loss.known += 1;
+                loss.removed += usize::from(!listed.contains_key(key));
             }
         }
         losses
     }
 
-    /// Returns what `watch` has seen, in one namespace or in all.
-    fn seen(
+    /// Returns the known objects of `watch`, in one namespace or in all.
+    fn known(
         &self,
         watch: Watch,
         namespace: Option<&str>,
     ) -> impl Iterator<Item = (&ObjectKey, &Object)> {
-        let seen = self.objects(watch).iter();
-        seen.filter(move |(key, _)| namespace.is_none_or(|n| *key.namespace == *n))
+        let objects = self.objects(watch).iter();
+        objects.filter(move |(key, _)| namespace.is_none_or(|n| *key.namespace == *n))
     }
 
-    /// Returns what of it a complete list lacks or changes.
-    fn lost<'i>(
+    /// Returns the known objects that a complete list would remove or change.
+    fn removed_or_changed<'i>(
         &'i self,
         watch: Watch,
         namespace: Option<&'i str>,
         listed: &'i Objects,
     ) -> impl Iterator<Item = (&'i ObjectKey, &'i Object)> {
-        let seen = self.seen(watch, namespace);
-        seen.filter(|(key, object)| listed.get(*key) != Some(*object))
+        let known = self.known(watch, namespace);
+        known.filter(|(key, object)| listed.get(*key) != Some(*object))
     }
 }

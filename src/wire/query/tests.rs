@@ -1,6 +1,6 @@
 use super::*;
 
-/// Builds a message: header fields, then the octets after the header.
+/// Builds a message from header fields and the octets after the header.
 fn message(flags: u16, counts: [u16; 4], rest: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x12, 0x34];
     packet.extend(flags.to_be_bytes());
@@ -35,8 +35,8 @@ fn parsed(packet: &[u8]) -> Result<(String, u16, u16, Option<Edns>), Reject> {
     })
 }
 
-/// A rejection with a code and that many octets of question.
-fn with(rcode: Rcode, question: usize) -> Reject {
+/// Returns a rejection with a response code and the length of the question.
+fn rejection(rcode: Rcode, question: usize) -> Reject {
     Reject::With {
         rcode,
         question,
@@ -45,7 +45,7 @@ fn with(rcode: Rcode, question: usize) -> Reject {
 }
 
 #[test]
-fn a_question_is_read_in_lower_case() {
+fn question_is_read_in_lower_case() {
     let expected = ("db.prod.global.".to_owned(), 1, 1, None);
     assert_eq!(
         parsed(&message(0x0100, [1, 0, 0, 0], QUESTION)),
@@ -54,7 +54,7 @@ fn a_question_is_read_in_lower_case() {
 }
 
 #[test]
-fn an_opt_record_is_read() {
+fn opt_record_is_read() {
     let edns = Edns {
         dnssec_ok: true,
         ..PLAIN
@@ -70,13 +70,13 @@ fn trailing_octets_are_ignored() {
 }
 
 #[test]
-fn what_is_never_answered() {
+fn short_messages_and_responses_are_never_answered() {
     assert_eq!(parse(b"").map(|_| ()), Err(Reject::Drop));
     assert_eq!(
         parse(&message(0, [0; 4], b"")[..11]).map(|_| ()),
         Err(Reject::Drop)
     );
-    // A response, even one that makes no sense: answering it makes loops.
+    // A response, even a malformed one: answering it can cause loops.
     assert_eq!(
         parse(&message(0x8000, [1, 0, 0, 0], QUESTION)).map(|_| ()),
         Err(Reject::Drop)
@@ -93,14 +93,14 @@ fn other_opcodes_are_not_implemented() {
         let packet = message(opcode << 11, [1, 0, 0, 0], QUESTION);
         assert_eq!(
             parse(&packet).map(|_| ()),
-            Err(with(Rcode::NOTIMP, QUESTION.len())),
+            Err(rejection(Rcode::NOTIMP, QUESTION.len())),
             "{opcode}"
         );
     }
 }
 
 #[test]
-fn counts_that_no_query_has() {
+fn invalid_counts_are_rejected() {
     let rejected = |counts: [u16; 4], rest: &[u8]| parse(&message(0, counts, rest)).map(|_| ());
     for counts in [
         [0, 0, 0, 0],
@@ -110,7 +110,7 @@ fn counts_that_no_query_has() {
     ] {
         assert_eq!(
             rejected(counts, QUESTION),
-            Err(with(Rcode::FORMERR, 0)),
+            Err(rejection(Rcode::FORMERR, 0)),
             "{counts:?}"
         );
     }
@@ -151,7 +151,7 @@ fn counts_that_no_query_has() {
 }
 
 #[test]
-fn a_cookie_alone_is_a_question_too() {
+fn cookie_without_question_is_accepted() {
     let opt = b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x0c\x00\x0a\x00\x0812345678";
     let edns = Some(Edns {
         cookie: Some(*b"12345678"),
@@ -167,7 +167,7 @@ fn a_cookie_alone_is_a_question_too() {
     };
     let alone = asked([0, 0, 0, 1], opt);
     assert_eq!(alone, with_edns(Rcode::NOERROR, edns));
-    // An OPT record without a cookie asks for nothing, and a cookie beside something else is not alone.
+    // An OPT record without a cookie is malformed, and so is a cookie with another record.
     let plain = b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00";
     let without = asked([0, 0, 0, 1], plain);
     assert_eq!(without, with_edns(Rcode::FORMERR, Some(PLAIN)));
@@ -177,13 +177,13 @@ fn a_cookie_alone_is_a_question_too() {
 }
 
 #[test]
-fn malformed_questions() {
+fn malformed_questions_are_rejected() {
     let long = [&[63; 64][..]; 4].concat(); // four labels of 63 octets: 256 with the root
     let cases: [(&str, &[u8]); 8] = [
         ("no name", b""),
         ("no type", b"\x02db\x00"),
         ("half a class", b"\x02db\x00\x00\x01\x00"),
-        ("runs off the end", b"\x3fdb\x00\x00\x01\x00\x01"),
+        ("a label beyond the end", b"\x3fdb\x00\x00\x01\x00\x01"),
         ("a pointer", b"\xc0\x0c\x00\x01\x00\x01"),
         ("label type 01", b"\x41a\x00\x00\x01\x00\x01"),
         ("label type 10", b"\x81a\x00\x00\x01\x00\x01"),
@@ -192,14 +192,14 @@ fn malformed_questions() {
     for (case, rest) in cases {
         assert_eq!(
             parse(&message(0, [1, 0, 0, 0], rest)).map(|_| ()),
-            Err(with(Rcode::FORMERR, 0)),
+            Err(rejection(Rcode::FORMERR, 0)),
             "{case}"
         );
     }
 }
 
 #[test]
-fn malformed_opt_records() {
+fn malformed_opt_records_are_rejected() {
     let overrun = b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x08";
     let elsewhere = b"\x01a\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00";
     let short_cookie = b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x05\x00\x0a\x00\x011";
@@ -209,10 +209,10 @@ fn malformed_opt_records() {
     };
     let cases: [(&str, u16, &[u8], Option<Edns>); 6] = [
         ("missing", 1, b"", None),
-        ("cut", 1, &OPT[..9], None),
+        ("truncated", 1, &OPT[..9], None),
         ("not at the root", 1, elsewhere, Some(PLAIN)),
         ("two of them", 2, &[OPT, OPT].concat(), Some(with_do)),
-        ("an option that overruns", 1, overrun, Some(PLAIN)),
+        ("an option beyond the record", 1, overrun, Some(PLAIN)),
         ("a cookie of one octet", 1, short_cookie, Some(PLAIN)),
     ];
     for (case, count, rest, edns) in cases {
@@ -244,7 +244,7 @@ fn options_are_read_and_unknown_ones_ignored() {
 }
 
 #[test]
-fn the_first_cookie_counts_if_it_is_one() {
+fn first_cookie_is_used_if_valid() {
     let cookie_of = |options: &[&[u8]]| {
         let options = options.concat();
         let mut opt = OPT.to_vec();
@@ -259,23 +259,23 @@ fn the_first_cookie_counts_if_it_is_one() {
     };
     let client = Some(*b"12345678");
     assert_eq!(cookie_of(&[]), Ok(None));
-    // 8 octets, alone or with 8 to 32 of the server's (RFC 7873 section 5.2.2).
+    // 8 octets, alone or with a server cookie of 8 to 32 octets (RFC 7873 section 5.2.2).
     for octets in [8, 16, 40] {
         assert_eq!(cookie_of(&[&option(octets)]), Ok(client), "{octets}");
     }
     for octets in [0, 7, 9, 15, 41] {
         assert!(cookie_of(&[&option(octets)]).is_err(), "{octets}");
     }
-    // Whatever the second is (RFC 7873 section 5.2).
+    // The second is ignored, even if it is malformed (RFC 7873 section 5.2).
     let second = b"\x00\x0a\x00\x0887654321";
     assert_eq!(cookie_of(&[&option(8), second]), Ok(client));
     assert_eq!(cookie_of(&[&option(8), &option(7)]), Ok(client));
-    // An option fills the record to its end.
+    // Options fill the record exactly.
     assert!(cookie_of(&[&option(8), b"\x00"]).is_err());
 }
 
 #[test]
-fn another_version_is_noticed_whatever_its_options_look_like() {
+fn another_version_is_recognized_with_any_options() {
     let packet = |counts: [u16; 4], opcode: u16, question: &[u8]| {
         let opt = b"\x00\x00\x29\x04\xd0\x00\x01\x00\x00\x00\x03abc";
         message(opcode << 11, counts, &[question, &opt[..]].concat())
@@ -289,7 +289,7 @@ fn another_version_is_noticed_whatever_its_options_look_like() {
         version(&packet([1, 0, 0, 1], 0, QUESTION)),
         (Rcode::NOERROR, Some(1))
     );
-    // Without a question, too (RFC 6891 section 6.1.3); an opcode that we do not know comes first.
+    // This holds without a question, too (RFC 6891 section 6.1.3). An unknown opcode has priority.
     assert_eq!(
         version(&packet([0, 0, 0, 1], 0, b"")),
         (Rcode::BADVERS, Some(1))
@@ -309,7 +309,7 @@ fn another_version_is_noticed_whatever_its_options_look_like() {
 }
 
 #[test]
-fn an_opt_record_counts_behind_another_and_only_as_an_additional_one() {
+fn opt_record_is_read_in_any_position_of_the_additional_section_only() {
     let read = |counts: [u16; 4], question: &[u8], records: &[&[u8]]| {
         let packet = message(0, counts, &[question, &records.concat()].concat());
         match parse(&packet) {
@@ -318,7 +318,7 @@ fn an_opt_record_counts_behind_another_and_only_as_an_additional_one() {
             Err(Reject::Drop) => panic!(),
         }
     };
-    // A key of the longest name that there is, of one that is longer, and of one that points elsewhere.
+    // A TSIG record with a name of maximum length, with a longer name, and with a compressed name.
     let key = |name: &[u8]| [name, b"\x00\xfa\x00\xff\x00\x00\x00\x00\x00\x02ab"].concat();
     let name = |last: u8| {
         let mut name = b"\x01a".repeat(125);
@@ -338,7 +338,7 @@ fn an_opt_record_counts_behind_another_and_only_as_an_additional_one() {
         let malformed = (Rcode::FORMERR, false);
         assert_eq!(read(both, QUESTION, &[&key(name), OPT]), malformed);
     }
-    // The authority section of a question for a transfer is no place for it.
+    // OPT is invalid in the authority section of an IXFR query.
     let transfer = b"\x06global\x00\x00\xfb\x00\x01";
     let soa = b"\x00\x00\x06\x00\x01\x00\x00\x00\x00\x00\x00";
     assert_eq!(read([1, 0, 1, 1], transfer, &[soa, OPT]), seen);
@@ -368,7 +368,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn nothing_after_a_sound_header_panics(
+    fn no_octets_after_a_valid_header_panic(
         counts in [1..2_u16, 0..1, 0..2, 0..3],
         rest in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300),
     ) {

@@ -1,4 +1,4 @@
-//! The one table of owner names, which tests of every layer read, from objects to octets.
+//! Checks the shared table of owner names from objects to octets. Tests of other layers use the same table.
 
 use support::names::{cases, sample};
 use support::query::query;
@@ -7,8 +7,8 @@ use support::reply::Reply;
 use super::*;
 use crate::zone::{Zone, ZoneKind, Zones};
 
-/// The zone as the sample's name server has it.
-fn settings_of_the_table() -> Settings {
+/// Settings with the name server addresses of the sample.
+fn settings_of_the_sample() -> Settings {
     let addresses = ["192.0.2.53", "2001:db8::53"].map(|ip| ip.parse().unwrap());
     Settings {
         zones: Zones::new(vec![Zone {
@@ -23,17 +23,17 @@ fn settings_of_the_table() -> Settings {
 }
 
 #[test]
-fn every_owner_name_answers_what_the_table_says() {
-    let (settings, now) = (settings_of_the_table(), published(table(&sample().0)));
-    let arrival = Arrival {
-        over: Transport::Tcp,
-        ..ARRIVAL
+fn every_owner_name_matches_the_shared_table() {
+    let (settings, now) = (settings_of_the_sample(), published(table(&sample().0)));
+    let context = QueryContext {
+        transport: Transport::Tcp,
+        ..CONTEXT
     };
     let mut differences = Vec::new();
     for case in cases() {
         let packet = query(&case.question()).0;
         let query = parse(&packet);
-        let reply = respond(&settings, &now, &query, &arrival).unwrap();
+        let reply = respond(&settings, &now, &query, &context).unwrap();
         let mut out = vec![0; 65_535];
         let length = write(&reply, &query, &packet, &mut out).length;
         let reply = Reply::read(&out[..length]).unwrap();

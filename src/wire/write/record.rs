@@ -1,68 +1,68 @@
-//! Single records, each written whole or not at all.
+//! Writes single records. A record is written completely or not at all.
 
 use super::super::query::HEADER;
 use super::{ADDITIONAL, ANSWER, AUTHORITY, Message};
 use crate::zone::records::{Labels, SRV_WEIGHT, host_labels};
 use crate::zone::{Data, Name, Record, RecordName, RecordType, Section};
 
-/// Octets of a record before its data, if its owner name is a pointer.
+/// Length of a record before its data, if its owner name is a pointer.
 const HEAD: usize = 12;
 
-/// Octets of an SRV record's data before its target: priority, weight and port.
+/// Length of the data of an SRV record before its target: priority, weight and port.
 const SRV_HEAD: usize = 6;
 
-/// The last octet that a pointer can lead to.
-const POINTABLE: usize = 0x3fff;
+/// Maximum offset of a compression pointer.
+const MAX_POINTER: usize = 0x3fff;
 
 /// Writes the records of a message.
 pub(super) struct RecordWriter<'m, 'o> {
     message: &'m mut Message<'o>,
     class: u16,
-    /// Where the name of the question ends.
+    /// Offset of the end of the question's name.
     question_end: usize,
-    /// The number of a record of the answer section.
-    number: usize,
-    /// Where that record is.
-    at: usize,
+    /// Index of a record of the answer section.
+    index: usize,
+    /// Offset of that record.
+    offset: usize,
     /// The last RRset of the additional section.
     rrset: Rrset,
 }
 
 /// An RRset of the additional section.
 struct Rrset {
-    /// Number of the record whose target owns it, and its type.
+    /// Index of the record with the owner name as target, and the type.
     key: Option<(usize, RecordType)>,
-    /// Where it is.
-    at: usize,
-    /// Records of the section before it.
+    /// Offset of the first record.
+    offset: usize,
+    /// Number of records of the section before it.
     count: u16,
 }
 
-/// Octets of a message that are to be filled.
+/// Reserved octets of a message that are not yet written.
 struct Room<'r>(&'r mut [u8]);
 
 // === impl RecordWriter ===
 
 impl<'m, 'o> RecordWriter<'m, 'o> {
-    /// Begins with the answer section; the question has been written.
+    /// Begins with the answer section, after the question.
     pub(super) fn new(message: &'m mut Message<'o>, question: &Name, class: u16) -> Self {
         Self {
             class,
             question_end: HEADER + question.wire().len(),
-            number: 0,
-            at: message.length,
+            index: 0,
+            offset: message.length,
             rrset: Rrset {
                 key: None,
-                at: 0,
+                offset: 0,
                 count: 0,
             },
             message,
         }
     }
 
-    /// Writes a record; `false` if it does not fit. Then nothing is left of its RRset in the additional section, either.
+    /// Writes a record. Returns `false` if it does not fit. In the additional section, its whole RRset is then removed.
     pub(super) fn put(&mut self, record: &Record<'_>) -> bool {
-        let owner = rest_of(&record.owner, self.question_end);
+        let owner = suffix_pointer(&record.owner, self.question_end);
         let (section, fits) = match record.section {
             Section::Answer => (ANSWER, self.put_record(owner, record)),
             Section::Authority => (AUTHORITY, self.put_record(owner, record)),
@@ -78,74 +78,74 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
         if self.rrset.key != key {
             self.rrset = Rrset {
                 key,
-                at: self.message.length,
+                offset: self.message.length,
                 count: self.message.counts[ADDITIONAL],
             };
         }
-        let target = self.target_of(of);
-        let fits = match target <= POINTABLE {
+        let target = self.target_offset(of);
+        let fits = match target <= MAX_POINTER {
             true => self.put_record(pointer(target), record),
-            false => self.put_far(record),
+            false => self.put_with_labels(record),
         };
         if fits.is_none() {
-            self.message.length = self.rrset.at;
+            self.message.length = self.rrset.offset;
             self.message.counts[ADDITIONAL] = self.rrset.count;
         }
         fits
     }
 
-    /// Writes an address of a target that no pointer reaches: the labels of its name, and a pointer to the rest of it in
-    /// the question.
-    fn put_far(&mut self, record: &Record<'_>) -> Option<()> {
+    /// Writes an address of a target beyond the maximum offset of a pointer. Its owner name is written as labels and a
+    /// pointer to the suffix in the question.
+    fn put_with_labels(&mut self, record: &Record<'_>) -> Option<()> {
         let owner = &record.owner;
-        Room(self.message.room(length_of(owner, &[]))?).put_name(owner, &[]);
-        self.put_record(rest_of(owner, self.question_end), record)
+        Room(self.message.room(name_length(owner, &[]))?).put_name(owner, &[]);
+        self.put_record(suffix_pointer(owner, self.question_end), record)
     }
 
-    /// Returns where the target of a record of the answer section is. Numbers never fall, so that each record is hopped
-    /// over once.
-    fn target_of(&mut self, number: usize) -> usize {
+    /// Returns the offset of the target of a record of the answer section. Indexes never decrease, so each record is
+    /// skipped only once.
+    fn target_offset(&mut self, index: usize) -> usize {
         let out = &self.message.out;
         let read = |at: usize| u16::from_be_bytes([out[at], out[at + 1]]);
-        while self.number < number {
-            self.at += HEAD + usize::from(read(self.at + HEAD - 2));
-            self.number += 1;
+        while self.index < index {
+            self.offset += HEAD + usize::from(read(self.offset + HEAD - 2));
+            self.index += 1;
         }
-        let before = match RecordType(read(self.at + 2)) {
+        let before = match RecordType(read(self.offset + 2)) {
             RecordType::SRV => SRV_HEAD,
             _ => 0,
         };
-        self.at + HEAD + before
+        self.offset + HEAD + before
     }
 
-    /// Writes a record whose owner is a pointer.
+    /// Writes a record with a pointer as owner name.
     fn put_record(&mut self, owner: [u8; 2], record: &Record<'_>) -> Option<()> {
         match &record.data {
             Data::A(ip) => self.room(owner, record, 4)?.put(&ip.octets()),
             Data::Aaaa(ip) => self.room(owner, record, 16)?.put(&ip.octets()),
             Data::Srv { port, target } => {
                 let ([w1, w2], [p1, p2]) = (SRV_WEIGHT.to_be_bytes(), port.to_be_bytes());
-                let length = SRV_HEAD + length_of(target, target.rest);
+                let length = SRV_HEAD + name_length(target, target.rest);
                 let room = self.room(owner, record, length)?;
                 room.put(&[0, 0, w1, w2, p1, p2])
                     .put_name(target, target.rest)
             }
             Data::Ns(target) => {
-                let rest = rest_of(target, self.question_end);
-                let room = self.room(owner, record, length_of(target, &rest))?;
+                let rest = suffix_pointer(target, self.question_end);
+                let room = self.room(owner, record, name_length(target, &rest))?;
                 room.put_name(target, &rest)
             }
             Data::Soa(soa) => {
                 let ([primary, mailbox], numbers) = (soa.names(), soa.numbers());
-                let apex = rest_of(&primary, self.question_end);
-                let names = length_of(&primary, &apex) + length_of(&mailbox, &apex);
+                let apex = suffix_pointer(&primary, self.question_end);
+                let names = name_length(&primary, &apex) + name_length(&mailbox, &apex);
                 let room = self.room(owner, record, names + 4 * numbers.len())?;
                 let room = room.put_name(&primary, &apex).put_name(&mailbox, &apex);
                 let numbers = numbers.map(u32::to_be_bytes);
                 room.put(numbers.as_flattened())
             }
             Data::Ptr(target) => {
-                let room = self.room(owner, record, length_of(target, target.rest))?;
+                let room = self.room(owner, record, name_length(target, target.rest))?;
                 room.put_name(target, target.rest)
             }
             Data::Txt(text) => {
@@ -156,7 +156,8 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
         Some(())
     }
 
-    /// Writes all of a record but its data, and returns where those go. `None` if there is not room for all of it.
+    /// Writes a record without its data, and returns the octets for the data. Returns `None` if the record does not
+    /// fit.
     #[inline]
     fn room(&mut self, owner: [u8; 2], record: &Record<'_>, length: usize) -> Option<Room<'_>> {
         let [o1, o2] = owner;
@@ -172,7 +173,7 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
 // === impl Room ===
 
 impl<'r> Room<'r> {
-    /// Fills the beginning, and returns the rest.
+    /// Writes octets, and returns the remaining room.
     #[inline]
     fn put(self, octets: &[u8]) -> Self {
         let (at, rest) = self.0.split_at_mut(octets.len());
@@ -180,7 +181,7 @@ impl<'r> Room<'r> {
         Self(rest)
     }
 
-    /// Writes a name that ends in this way.
+    /// Writes the labels of a name, and `end` as its suffix.
     #[inline]
     fn put_name(self, name: &RecordName<'_>, end: &[u8]) -> Self {
         let labels = match name.labels {
@@ -204,9 +205,9 @@ impl<'r> Room<'r> {
     }
 }
 
-/// Octets of a name that ends in this way.
+/// Returns the length of a name with `end` as its suffix.
 #[inline]
-fn length_of(name: &RecordName<'_>, end: &[u8]) -> usize {
+fn name_length(name: &RecordName<'_>, end: &[u8]) -> usize {
     let length = |[one, other]: [&str; 2]| 2 + one.len() + other.len();
     let labels = match name.labels {
         Labels::Fixed(labels) => labels.len(),
@@ -216,13 +217,13 @@ fn length_of(name: &RecordName<'_>, end: &[u8]) -> usize {
     labels + end.len()
 }
 
-/// Makes a pointer to the rest of a name in the question, which ends with it.
+/// Returns a pointer to the suffix of a name in the question.
 #[inline]
-fn rest_of(name: &RecordName<'_>, question_end: usize) -> [u8; 2] {
+fn suffix_pointer(name: &RecordName<'_>, question_end: usize) -> [u8; 2] {
     pointer(question_end - name.rest.len())
 }
 
-/// Makes a compression pointer to one of the first [`POINTABLE`] octets (RFC 1035 section 4.1.4).
+/// Returns a compression pointer to an offset up to [`MAX_POINTER`] (RFC 1035 section 4.1.4).
 #[inline]
 fn pointer(at: usize) -> [u8; 2] {
     (0xc000 | at as u16).to_be_bytes()

@@ -10,12 +10,12 @@ use super::*;
 use crate::table::{Published, Rules};
 use crate::testing::{endpoint, mirror, rules, table, table_by, zones};
 use crate::wire::cookie::Cookie;
-use crate::wire::respond::{Arrival, Settings, Transport, respond};
+use crate::wire::respond::{QueryContext, Settings, Transport, respond};
 use crate::wire::{Access, RateLimit, parse, records};
 use crate::zone::print::owner_names;
 use crate::zone::{Order, Zone, Zones};
 
-/// A table with a service of `count` endpoints for each number, in two clusters, half of them dual-stack.
+/// Returns a table with a service for each count. Its endpoints are in two clusters, and half of them are dual-stack.
 fn published(counts: &[usize]) -> Published {
     let mut objects = Vec::new();
     for (number, count) in counts.iter().enumerate() {
@@ -57,7 +57,7 @@ fn settings(order: Order) -> Settings {
     }
 }
 
-/// Makes a query as a client would, with an OPT record of that payload size if there is one.
+/// Returns a query, with an OPT record if there is a payload size.
 fn query(name: &str, rtype: u16, payload: Option<u16>) -> Vec<u8> {
     let mut packet = vec![
         0xab,
@@ -87,12 +87,12 @@ fn query(name: &str, rtype: u16, payload: Option<u16>) -> Vec<u8> {
     packet
 }
 
-/// What a client that sends a cookie gets.
+/// The cookie in replies to clients that send one.
 const COOKIE: Cookie = *b"12345678 and ours after.";
 
-fn arrival(over: Transport, turn: u32) -> Arrival {
-    Arrival {
-        over,
+fn context(transport: Transport, turn: u32) -> QueryContext {
+    QueryContext {
+        transport,
         client: IpAddr::from([192, 0, 2, 1]),
         rate_limit: RateLimit::Within,
         turn,
@@ -100,16 +100,16 @@ fn arrival(over: Transport, turn: u32) -> Arrival {
     }
 }
 
-/// Answers a packet, and checks what holds for every reply.
+/// Answers a packet, and checks the properties of every reply.
 fn reply(
     settings: &Settings,
     now: &Published,
     packet: &[u8],
-    over: Transport,
+    transport: Transport,
     turn: u32,
 ) -> (Vec<u8>, Written) {
     let parsed = parse(packet);
-    let reply = respond(settings, now, &parsed, &arrival(over, turn)).unwrap();
+    let reply = respond(settings, now, &parsed, &context(transport, turn)).unwrap();
     let mut out = vec![0; 65_535];
     let written = write(&reply, &parsed, packet, &mut out);
     out.truncate(written.length);
@@ -138,7 +138,7 @@ fn reply(
     if written.is_truncated {
         assert!(message.additionals.is_empty());
     }
-    // An RRset is whole or absent (RFC 2181 section 9).
+    // An RRset is complete or absent (RFC 2181 section 9).
     let rrset = |record: &Record| (record.name.clone(), record.record_type());
     let (kept, left_out) = expected.additionals.split_at(message.additionals.len());
     if let (Some(last), Some(next)) = (kept.last(), left_out.first()) {
@@ -147,7 +147,7 @@ fn reply(
     (out, written)
 }
 
-/// A query of a client that pads.
+/// Returns a query with padding.
 fn padded_query(name: &str, rtype: u16) -> Vec<u8> {
     let mut packet = query(name, rtype, Some(1232));
     let end = packet.len();
@@ -157,18 +157,18 @@ fn padded_query(name: &str, rtype: u16) -> Vec<u8> {
 }
 
 #[test]
-fn who_pads_gets_a_reply_of_whole_blocks_where_nobody_else_can_read_it() {
+fn padded_query_gets_padded_reply_over_tls_and_https() {
     let settings = settings(Order::Stable);
     for count in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 100] {
         let now = published(&[count]);
         for rtype in [1, 28, 33, 16] {
             let packet = padded_query("db0.prod.global", rtype);
-            let ask = |over| reply(&settings, &now, &packet, over, 0).0;
+            let ask = |transport| reply(&settings, &now, &packet, transport, 0).0;
             let plain = ask(Transport::Tcp);
-            for over in [Transport::Tls, Transport::Https] {
-                let padded = ask(over);
+            for transport in [Transport::Tls, Transport::Https] {
+                let padded = ask(transport);
                 assert_eq!(padded.len() % 468, 0, "{count} {rtype}");
-                // Four octets are the option's own.
+                // The option without content takes four octets.
                 let least = plain.len() + 4;
                 assert!((least..least + 468).contains(&padded.len()));
                 let message = HickoryMessage::from_vec(&padded).unwrap();
@@ -177,19 +177,19 @@ fn who_pads_gets_a_reply_of_whole_blocks_where_nobody_else_can_read_it() {
                 assert_eq!(message.additionals, plain.additionals);
             }
             assert_eq!(ask(Transport::Quic).len(), plain.len());
-            let who_does_not = query("db0.prod.global", rtype, Some(1232));
-            let (own, _) = reply(&settings, &now, &who_does_not, Transport::Tls, 0);
+            let unpadded_query = query("db0.prod.global", rtype, Some(1232));
+            let (own, _) = reply(&settings, &now, &unpadded_query, Transport::Tls, 0);
             assert_eq!(own.len(), plain.len());
         }
     }
 }
 
 #[test]
-fn padding_ends_where_the_message_must() {
+fn padding_is_limited_by_the_message_size() {
     let (settings, now) = (settings(Order::Stable), published(&[1]));
     let packet = padded_query("db0.prod.global", 1);
     let parsed = parse(&packet);
-    let whole = respond(&settings, &now, &parsed, &arrival(Transport::Tls, 0)).unwrap();
+    let whole = respond(&settings, &now, &parsed, &context(Transport::Tls, 0)).unwrap();
     for limit in 200..500 {
         let reply = Reply {
             limit,
@@ -203,10 +203,10 @@ fn padding_ends_where_the_message_must() {
     }
 }
 
-/// hickory's own encoding of the same records, with owner names as they were asked for.
+/// Returns hickory's encoding of the same records. Owner names have the case of the question.
 fn hickory_encoding(settings: &Settings, now: &Published, packet: &[u8], turn: u32) -> Vec<u8> {
     let parsed = parse(packet);
-    let reply = respond(settings, now, &parsed, &arrival(Transport::Tcp, turn)).unwrap();
+    let reply = respond(settings, now, &parsed, &context(Transport::Tcp, turn)).unwrap();
     let sections = records(&reply, parsed.as_ref().unwrap());
     let mut message = HickoryMessage::from_vec(packet).unwrap();
     let edns = message.edns.take();
@@ -228,7 +228,7 @@ fn hickory_encoding(settings: &Settings, now: &Published, packet: &[u8], turn: u
 const TYPES: [u16; 8] = [1, 28, 33, 16, 6, 2, 255, 65];
 
 #[test]
-fn every_name_and_type_is_written_as_its_records_say() {
+fn every_name_and_type_is_encoded_as_its_records() {
     let (now, settings) = (published(&[0, 1, 3, 9, 60]), settings(Order::Rotate));
     let zone = settings.zones.iter().next().unwrap();
     let mut names = owner_names(zone, now.table.as_ref().unwrap());
@@ -247,7 +247,7 @@ fn every_name_and_type_is_written_as_its_records_say() {
     assert!(names.len() > 400);
     for (turn, name) in names.iter().enumerate() {
         for rtype in TYPES {
-            for (payload, over) in [
+            for (payload, transport) in [
                 (None, Transport::Udp),
                 (Some(512), Transport::Udp),
                 (Some(1232), Transport::Udp),
@@ -259,7 +259,7 @@ fn every_name_and_type_is_written_as_its_records_say() {
                     &settings,
                     &now,
                     &query(name, rtype, payload),
-                    over,
+                    transport,
                     turn as u32,
                 );
             }
@@ -268,7 +268,7 @@ fn every_name_and_type_is_written_as_its_records_say() {
 }
 
 #[test]
-fn truncation_comes_exactly_when_the_answer_does_not_fit() {
+fn reply_is_truncated_only_if_the_answer_does_not_fit() {
     // Header 12, question 22, and 16 octets for each address; OPT takes 11.
     for (payload, fits) in [
         (None, 29),
@@ -293,15 +293,15 @@ fn truncation_comes_exactly_when_the_answer_does_not_fit() {
 }
 
 #[test]
-fn a_record_that_ends_where_the_message_may_end_is_in_it() {
+fn record_that_ends_at_the_limit_is_included() {
     let settings = Settings {
         udp_max: 4096,
         ..settings(Order::Stable)
     };
     let now = published(&[9]);
-    let ask = |payload, over| {
+    let ask = |payload, transport| {
         let packet = query("_sql._tcp.db0.prod.global", 33, Some(payload));
-        let (bytes, written) = reply(&settings, &now, &packet, over, 0);
+        let (bytes, written) = reply(&settings, &now, &packet, transport, 0);
         assert!(!written.is_truncated);
         bytes
     };
@@ -314,7 +314,7 @@ fn a_record_that_ends_where_the_message_may_end_is_in_it() {
 }
 
 #[test]
-fn more_than_a_message_holds_is_cut_at_whole_records_over_tcp_too() {
+fn oversized_answer_is_truncated_after_whole_records_over_tcp() {
     let (now, settings) = (published(&[5_000]), settings(Order::Shuffle));
     for rtype in [1, 33] {
         let packet = query("db0.prod.global", rtype, Some(1232));
@@ -325,10 +325,10 @@ fn more_than_a_message_holds_is_cut_at_whole_records_over_tcp_too() {
 }
 
 #[test]
-fn targets_that_no_pointer_reaches_are_written_out() {
+fn targets_beyond_the_reach_of_pointers_are_written_as_labels() {
     let (now, settings) = (published(&[400, 250]), settings(Order::Stable));
     for name in ["_sql._tcp.db0.prod.global", "db1.prod.global", "db1.global"] {
-        // `reply` compares the records with hickory's reading of them.
+        // `reply` compares the records with those that hickory decodes.
         let (bytes, written) = reply(&settings, &now, &query(name, 33, None), Transport::Tcp, 0);
         assert!(!written.is_truncated && bytes.len() > 0x4000);
         let message = HickoryMessage::from_vec(&bytes).unwrap();
@@ -344,7 +344,7 @@ fn targets_that_no_pointer_reaches_are_written_out() {
 }
 
 #[test]
-fn names_of_addresses_are_written_as_their_records_say() {
+fn names_of_addresses_are_encoded_as_their_records() {
     let settings = Settings {
         zones: zones(&["global", "10.in-addr.arpa"]),
         ..settings(Order::Stable)
@@ -353,13 +353,13 @@ fn names_of_addresses_are_written_as_their_records_say() {
     let host = |number: u8| endpoint("prod", "db", "east", &format!("h-{number}"), &["10.0.0.1"]);
     objects.extend((0..40).map(host));
     let now = crate::testing::published(table(&objects));
-    for (payload, over, fits) in [
+    for (payload, transport, fits) in [
         (Some(1232), Transport::Udp, false),
         (None, Transport::Udp, false),
         (None, Transport::Tcp, true),
     ] {
         let packet = query("1.0.0.10.in-addr.arpa", 12, payload);
-        let (bytes, written) = reply(&settings, &now, &packet, over, 0);
+        let (bytes, written) = reply(&settings, &now, &packet, transport, 0);
         assert_eq!(!written.is_truncated, fits);
         let message = HickoryMessage::from_vec(&bytes).unwrap();
         assert!((5..=40).contains(&message.answers.len()));
@@ -369,11 +369,11 @@ fn names_of_addresses_are_written_as_their_records_say() {
 }
 
 #[test]
-fn as_much_is_reserved_for_opt_as_it_takes() {
+fn reserved_length_of_opt_is_exact() {
     let (now, settings) = (published(&[1]), settings(Order::Stable));
     let packet = query("db0.prod.global", 1, Some(1232));
     let parsed = parse(&packet);
-    let reply = respond(&settings, &now, &parsed, &arrival(Transport::Tcp, 0)).unwrap();
+    let reply = respond(&settings, &now, &parsed, &context(Transport::Tcp, 0)).unwrap();
     let plain = reply.edns.unwrap();
     for bits in 0..16 {
         let has = |bit: u8| bits >> bit & 1 == 1;
@@ -399,9 +399,10 @@ fn as_much_is_reserved_for_opt_as_it_takes() {
     }
 }
 
-/// Two links with one cluster name, so that each endpoint has several addresses of a family, and a server with many.
+/// Several links with one cluster name, so that each endpoint has several addresses of a family, and a name server with
+/// many addresses.
 #[test]
-fn an_rrset_of_the_additional_section_is_whole_or_absent() {
+fn rrset_of_the_additional_section_is_complete_or_absent() {
     let mut objects = Vec::new();
     let links = ["east", "west", "north"];
     for (number, link) in links.iter().enumerate() {
@@ -438,13 +439,13 @@ fn an_rrset_of_the_additional_section_is_whole_or_absent() {
         let mut counts = std::collections::BTreeSet::new();
         for payload in 512..=1600 {
             let packet = query(name, rtype, Some(payload));
-            // `reply` checks the RRset where it ends.
+            // `reply` checks that the last RRset is complete.
             let (bytes, written) = reply(&settings, &now, &packet, Transport::Udp, payload.into());
             assert!(!written.is_truncated);
             let additionals = HickoryMessage::from_vec(&bytes).unwrap().additionals;
             counts.insert(additionals.len());
         }
-        // All of them, or some.
+        // All records fit at the largest size, and fewer at smaller sizes.
         assert_eq!(counts.last(), Some(&most), "{name}");
         assert!(counts.len() > 1, "{name}: {counts:?}");
     }
@@ -471,7 +472,7 @@ fn additional_addresses_never_set_tc() {
 }
 
 #[test]
-fn the_case_of_the_question_comes_back_and_targets_are_lower_case() {
+fn question_keeps_its_case_and_targets_are_lower_case() {
     let (now, settings) = (published(&[1]), settings(Order::Stable));
     let packet = query("_SqL._tCp.Db0.pRoD.gLoBaL", 33, None);
     let (bytes, _) = reply(&settings, &now, &packet, Transport::Udp, 0);
@@ -487,7 +488,7 @@ fn the_case_of_the_question_comes_back_and_targets_are_lower_case() {
 }
 
 #[test]
-fn options_are_answered_to_who_asks() {
+fn options_are_returned_only_if_requested() {
     let (now, settings) = (published(&[1]), settings(Order::Stable));
     let mut packet = query("db0.prod.global", 1, Some(1232));
     let options = b"\x00\x03\x00\x00\x00\x0b\x00\x00\x00\x0a\x00\x0812345678";
@@ -513,7 +514,7 @@ fn options_are_answered_to_who_asks() {
 
 proptest! {
     #[test]
-    fn the_bytes_are_those_of_hickory_where_it_can_say_them(
+    fn bytes_equal_hickory_encoding_if_compression_agrees(
         count in 1..100_usize,
         rtype in prop::sample::select(vec![1_u16, 28, 16, 6, 2]),
         name in prop::sample::select(vec!["db0.prod.global", "east.db0.prod.global", "h-0-0.east.db0.global",
@@ -523,14 +524,15 @@ proptest! {
     ) {
         let (now, settings) = (published(&[count]), settings(Order::Rotate));
         let packet = query(name, rtype, payload);
-        // hickory compresses NS names otherwise; SRV replies have additional records, which it points elsewhere.
+        // hickory compresses NS names differently. SRV is excluded, because it compresses additional records
+        // differently.
         prop_assume!(!(name == "global" && rtype == 2));
         let (bytes, _) = reply(&settings, &now, &packet, Transport::Tcp, turn);
         prop_assert_eq!(bytes, hickory_encoding(&settings, &now, &packet, turn));
     }
 
     #[test]
-    fn udp_equals_tcp_where_both_fit(count in 0..40_usize, rtype in prop::sample::select(TYPES.to_vec()), turn in any::<u32>()) {
+    fn udp_equals_tcp_if_both_fit(count in 0..40_usize, rtype in prop::sample::select(TYPES.to_vec()), turn in any::<u32>()) {
         let (now, settings) = (published(&[count]), settings(Order::Rotate));
         let packet = query("db0.prod.global", rtype, Some(1232));
         let (udp, udp_written) = reply(&settings, &now, &packet, Transport::Udp, turn);
@@ -544,20 +546,20 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_no_reply_is_longer_than_allowed_or_answers_a_response(
+    fn arbitrary_packets_never_cause_oversized_or_invalid_replies(
         packet in prop::collection::vec(any::<u8>(), 0..200),
-        sound_header in any::<bool>(),
+        has_valid_header in any::<bool>(),
         turn in any::<u32>(),
     ) {
         let mut packet = packet;
-        if sound_header && packet.len() >= 12 {
+        if has_valid_header && packet.len() >= 12 {
             let additionals = packet[11] % 3;
             packet[2..12].copy_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, additionals]);
         }
         let (now, settings) = (published(&[3]), settings(Order::Rotate));
         let parsed = parse(&packet);
-        for over in [Transport::Udp, Transport::Tcp] {
-            let Some(reply) = respond(&settings, &now, &parsed, &arrival(over, turn)) else { continue };
+        for transport in [Transport::Udp, Transport::Tcp] {
+            let Some(reply) = respond(&settings, &now, &parsed, &context(transport, turn)) else { continue };
             prop_assert!(packet.len() >= 12 && packet[2] & 0x80 == 0);
             let mut out = vec![0; 65_535];
             let written = write(&reply, &parsed, &packet, &mut out);
@@ -569,7 +571,7 @@ proptest! {
 }
 
 #[test]
-fn every_order_holds_the_whole_set() {
+fn every_order_contains_all_records() {
     let now = published(&[30]);
     let sorted = |order, turn| {
         let settings = settings(order);

@@ -1,5 +1,5 @@
-//! Where names begin and end: the longest that there are, those that only look like names of a zone, and names that
-//! two readings compete for.
+//! Edge cases of names: maximum lengths, names that only look like names of a zone, and names with two possible
+//! meanings.
 
 use super::*;
 use crate::mirror::GatewayDown;
@@ -8,7 +8,7 @@ use crate::testing::{gateway, published};
 use answer::answer_question;
 
 #[test]
-fn names_have_at_most_255_octets_and_labels_at_most_63() {
+fn name_has_at_most_255_octets_and_label_at_most_63() {
     let name = |lengths: &[usize]| {
         let labels: Vec<String> = lengths.iter().map(|length| "x".repeat(*length)).collect();
         Name::from_text(&labels.join(".")).map(|name| (name.wire().len(), name.count()))
@@ -25,7 +25,7 @@ fn names_have_at_most_255_octets_and_labels_at_most_63() {
 }
 
 #[test]
-fn a_zone_leaves_room_for_the_names_below_it() {
+fn zone_name_has_at_most_128_octets() {
     let zone = |lengths: &[usize]| {
         let labels: Vec<String> = lengths.iter().map(|length| "x".repeat(*length)).collect();
         labels
@@ -38,15 +38,15 @@ fn a_zone_leaves_room_for_the_names_below_it() {
 }
 
 #[test]
-fn a_name_lies_in_a_zone_if_its_last_labels_are_the_zones() {
+fn name_is_in_a_zone_if_its_last_labels_are_equal() {
     let global: ZoneName = "global".parse().unwrap();
     for (wire, is_below) in [
         (&b"\x06global\x00"[..], true),
         (b"\x06GLOBAL\x00", true),
         (b"\x02db\x06global\x00", true),
-        // As many octets in as many labels.
+        // The same numbers of octets and labels
         (b"\x02db\x06client\x00", false),
-        // One label that ends as the zone's name does on the wire.
+        // One label that ends with the wire format of the zone's name
         (b"\x09db\x06global\x00", false),
         (b"\x07xglobal\x00", false),
         (b"\x00", false),
@@ -57,14 +57,14 @@ fn a_name_lies_in_a_zone_if_its_last_labels_are_the_zones() {
 }
 
 #[test]
-fn no_name_can_forge_a_line_of_a_log() {
+fn name_cannot_forge_a_log_line() {
     let name = Name::read(b"\x05a\n\x1b\"b\x06global\x00").unwrap();
     assert_eq!(name.to_string(), "a\\010\\027\\\"b.global.");
     assert_eq!(format!("{name:?}"), name.to_string());
 }
 
 #[test]
-fn an_empty_non_terminal_yields_to_a_short_name_dns_too() {
+fn empty_non_terminal_dns_does_not_hide_a_short_name() {
     let table = table(&[
         mirror("prod", "dns", "east"),
         endpoint("prod", "dns", "east", "dns-0", &["10.96.0.1"]),
@@ -73,9 +73,9 @@ fn an_empty_non_terminal_yields_to_a_short_name_dns_too() {
     for (name, expected) in [
         ("dns.global", "A 10.96.0.1"),
         ("east.dns.global", "A 10.96.0.1"),
-        // The zone's own name comes first.
+        // Names of the zone itself come first.
         ("ns.dns.global", "A 192.0.2.53"),
-        // Names of addresses are no services'.
+        // Reverse zones have no names of services.
         ("dns.96.10.in-addr.arpa", "NODATA 96.10.in-addr.arpa."),
         (
             "east.dns.96.10.in-addr.arpa",
@@ -88,31 +88,32 @@ fn an_empty_non_terminal_yields_to_a_short_name_dns_too() {
 }
 
 #[test]
-fn what_does_not_exist_is_told_by_how_far_it_could_be_read() {
+fn missing_name_has_a_reason() {
     let (zones, table) = (zones(&["global", "96.10.in-addr.arpa"]), shop());
     for (name, expected) in [
-        ("nope.prod.global", Why::NoService),
-        ("idle.empty.global", Why::NoEndpoint),
-        ("east.idle.empty.global", Why::NoEndpoint),
-        ("north.db.prod.global", Why::NoCluster),
-        ("db-0.north.db.prod.global", Why::NoCluster),
-        ("db-1.west.db.prod.global", Why::NoHost),
-        ("_nope._tcp.db.prod.global", Why::NoPort),
-        ("_sctp.db.prod.global", Why::NoPort),
-        ("x.db-0.west.db.prod.global", Why::NoForm),
-        ("9.0.96.10.in-addr.arpa", Why::NoAddress),
-        ("9.96.10.in-addr.arpa", Why::NoAddress),
-        ("x.96.10.in-addr.arpa", Why::NoForm),
+        ("nope.prod.global", MissingReason::NoService),
+        ("idle.empty.global", MissingReason::NoEndpoint),
+        ("east.idle.empty.global", MissingReason::NoEndpoint),
+        ("north.db.prod.global", MissingReason::NoCluster),
+        ("db-0.north.db.prod.global", MissingReason::NoCluster),
+        ("db-1.west.db.prod.global", MissingReason::NoHost),
+        ("_nope._tcp.db.prod.global", MissingReason::NoPort),
+        ("_sctp.db.prod.global", MissingReason::NoPort),
+        ("x.db-0.west.db.prod.global", MissingReason::NoForm),
+        ("9.0.96.10.in-addr.arpa", MissingReason::NoAddress),
+        ("9.96.10.in-addr.arpa", MissingReason::NoAddress),
+        ("x.96.10.in-addr.arpa", MissingReason::NoForm),
     ] {
-        let Reading::Missing(_, why) = read(&zones, &table, &Name::from_text(name).unwrap()) else {
+        let Reading::Missing(_, reason) = read(&zones, &table, &Name::from_text(name).unwrap())
+        else {
             panic!("{name}")
         };
-        assert_eq!(why, expected, "{name}");
+        assert_eq!(reason, expected, "{name}");
     }
 }
 
 #[test]
-fn a_zone_file_begins_with_what_the_zone_itself_owns() {
+fn zone_file_begins_with_records_of_the_zone_itself() {
     let zones = zones(&["global", "96.10.in-addr.arpa"]);
     let now = published(shop());
     let head = |name: &str| {
@@ -143,9 +144,9 @@ fn a_zone_file_begins_with_what_the_zone_itself_owns() {
     );
 }
 
-/// BIND, Knot and NSD refuse a zone whose name server has no address.
+/// BIND, Knot and NSD reject a zone if its name server has no address.
 #[test]
-fn a_zone_file_has_an_address_of_its_name_server_even_if_none_is_known() {
+fn zone_file_has_a_placeholder_for_an_unknown_name_server_address() {
     let known = zones(&["global"]);
     let unknown = known.iter().cloned().map(|zone| Zone {
         ns_addresses: Vec::new(),
@@ -166,7 +167,7 @@ fn a_zone_file_has_an_address_of_its_name_server_even_if_none_is_known() {
 }
 
 #[test]
-fn types_are_written_as_in_a_zone_file() {
+fn record_type_is_written_as_in_a_zone_file() {
     for (rtype, text) in [
         (RecordType::A, "A"),
         (RecordType::NS, "NS"),
@@ -183,7 +184,7 @@ fn types_are_written_as_in_a_zone_file() {
 }
 
 #[test]
-fn without_a_table_or_with_too_old_a_one_the_zone_fails_and_nothing_else() {
+fn zone_fails_without_a_table_or_with_an_expired_table() {
     let zones = zones(&["global"]);
     let fresh = || published(shop());
     let expired = Published {
@@ -203,14 +204,14 @@ fn without_a_table_or_with_too_old_a_one_the_zone_fails_and_nothing_else() {
     ] {
         let name = Name::from_text(name).unwrap();
         let answer = answer_question(&zones, now, &name, RecordType::A);
-        let found = format!("{answer:?}");
-        let found = found.split('(').next().unwrap();
-        assert_eq!(found, expected, "{name}");
+        let debug = format!("{answer:?}");
+        let variant = debug.split('(').next().unwrap();
+        assert_eq!(variant, expected, "{name}");
     }
 }
 
 #[test]
-fn targets_are_short_unless_a_canonical_name_hides_one() {
+fn srv_targets_are_short_unless_a_canonical_name_hides_one() {
     let zones = zones(&["global"]);
     let are_short = |namespace: &str, service: &str, name: &str| {
         let table = table(&[
@@ -223,19 +224,19 @@ fn targets_are_short_unless_a_canonical_name_hides_one() {
         let Reading::View(_, view) = read(&zones, &table, &Name::from_text(name).unwrap()) else {
             panic!("{name}")
         };
-        matches!(view.targets, Targets::Asked(_))
+        matches!(view.targets, Targets::SameFamily(_))
     };
     assert!(are_short("shop", "web", "db.global"));
     assert!(are_short("db", "web", "db.global"));
-    // `db-0.west.db.global` is a name of service `west` in namespace `db`, and does not exist: all are canonical.
+    // `db-0.west.db.global` belongs to service `west` in namespace `db` and does not exist. All targets are canonical.
     assert!(!are_short("db", "west", "db.global"));
     assert!(are_short("db", "west", "east.db.global"));
     assert!(are_short("db", "west", "db.prod.global"));
 }
 
-/// Rule M4, decided once for each owner name.
+/// Rule M4 applies once for each owner name.
 #[test]
-fn a_dead_gateway_counts_for_each_name_by_itself_and_never_for_one_host() {
+fn gateway_down_rule_applies_to_each_name_but_not_to_one_host() {
     let objects = [
         mirror("prod", "db", "east"),
         endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
@@ -287,13 +288,13 @@ fn a_dead_gateway_counts_for_each_name_by_itself_and_never_for_one_host() {
             },
             &objects,
         );
-        let found = ask(&zones, &table, name, rtype);
-        assert_eq!(found, expected, "{gateway_down:?} {name}");
+        let answer = ask(&zones, &table, name, rtype);
+        assert_eq!(answer, expected, "{gateway_down:?} {name}");
     }
 }
 
 #[test]
-fn leaving_out_a_dead_endpoint_loses_no_address_that_a_live_one_has_too() {
+fn address_of_an_alive_endpoint_is_kept_if_another_endpoint_is_omitted() {
     let table = table(&[
         mirror("prod", "db", "east"),
         endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),

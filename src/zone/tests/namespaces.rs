@@ -1,5 +1,5 @@
-//! Nobody else's name: whatever somebody writes into a namespace of their own, the names of another namespace stay as
-//! they are, to the octet. Short names change by the rules that are reported, and by no other.
+//! Isolation of namespaces: objects in one namespace never change the answers for canonical names of another namespace,
+//! to the octet. Short names change only with a reported conflict.
 
 mod forgeries;
 
@@ -13,7 +13,7 @@ use crate::mirror::watch::key;
 use crate::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
 use crate::table::{Conflict, Inputs, Rules, Service, Table, build};
 use crate::testing::{endpoint, gateway, local, mirror, published, rules, zones};
-use crate::wire::{Access, Arrival, RateLimit, Settings, Transport, parse as read_query};
+use crate::wire::{Access, QueryContext, RateLimit, Settings, Transport, parse as read_query};
 use crate::wire::{respond, write};
 use crate::zone::{Order, RecordType};
 
@@ -21,16 +21,16 @@ use forgeries::{any_forgery, any_rules, forgeries};
 
 const VICTIM: &str = "prod";
 
-/// The services of the namespace that is attacked: one with everything, one in one cluster, one whose gateways are all
-/// down, one without endpoints, and one of this cluster alone.
+/// Returns the services of the victim's namespace: one with all kinds of endpoints, one in one cluster, one with all
+/// gateways down, one without endpoints, and one of this cluster only.
 fn victim() -> Vec<Value> {
-    let with_wishes = |mut object: Value| {
+    let with_overrides = |mut object: Value| {
         object["metadata"]["annotations"] =
             json!({key::TTL: "9", key::GATEWAY_DOWN: "last-resort"});
         object
     };
     let mut objects = vec![
-        with_wishes(mirror(VICTIM, "db", "east")),
+        with_overrides(mirror(VICTIM, "db", "east")),
         endpoint(VICTIM, "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]),
         endpoint(VICTIM, "db", "east", "db-1", &["10.96.0.2"]),
         gateway(VICTIM, "db-1-east", false),
@@ -57,7 +57,7 @@ fn victim() -> Vec<Value> {
 
 const SERVICES: [&str; 5] = ["db", "cache", "down", "idle", "solo"];
 
-/// Every name at and below the victim's services, of labels that exist there or that an attacker uses.
+/// Returns names at and below a service of the victim. Their labels exist there or are used by an attacker.
 fn names_below(base: &str) -> Vec<String> {
     let clusters = ["east", "west", "hub", "north", "db"];
     let hosts = [
@@ -85,7 +85,7 @@ fn short_names() -> Vec<String> {
         .collect()
 }
 
-/// A server without sockets: objects in, replies out.
+/// A server without sockets, which takes objects and returns replies.
 struct Server {
     inputs: Inputs,
     table: Table,
@@ -122,11 +122,11 @@ impl Server {
         server
     }
 
-    /// Lists everything anew, as after a restart.
+    /// Lists all objects again, as after a restart.
     fn list(&mut self, objects: &[Value]) {
         self.inputs = Inputs::default();
         for object in objects {
-            if let Some((watch, key, object)) = reduced(object) {
+            if let Some((watch, key, object)) = select_and_parse(object) {
                 self.inputs.apply(watch, key, object);
             }
         }
@@ -134,22 +134,22 @@ impl Server {
         self.table = build(&Table::default(), &self.inputs, &dirty, &self.rules).table;
     }
 
-    /// Follows an event.
+    /// Applies an event.
     fn apply(&mut self, object: &Value) {
-        if let Some((watch, key, object)) = reduced(object) {
+        if let Some((watch, key, object)) = select_and_parse(object) {
             let dirty = self.inputs.apply(watch, key, object);
             self.table = build(&self.table, &self.inputs, &dirty, &self.rules).table;
         }
     }
 
     fn delete(&mut self, object: &Value) {
-        if let Some((watch, key, _)) = reduced(object) {
+        if let Some((watch, key, _)) = select_and_parse(object) {
             let dirty = self.inputs.delete(watch, key);
             self.table = build(&self.table, &self.inputs, &dirty, &self.rules).table;
         }
     }
 
-    /// The replies to questions for each name and type, whole: all sections, as they are sent.
+    /// Returns the complete replies to questions for each name and type, in wire format.
     fn replies(&self, names: &[String]) -> Vec<Vec<u8>> {
         let now = published(self.table.clone());
         let questions = names
@@ -157,14 +157,14 @@ impl Server {
             .flat_map(|name| [1, 28, 33].map(|rtype| question(name, rtype)));
         let reply = |packet: Vec<u8>| {
             let query = read_query(&packet);
-            let arrival = Arrival {
-                over: Transport::Tcp,
+            let context = QueryContext {
+                transport: Transport::Tcp,
                 client: IpAddr::from([192, 0, 2, 1]),
                 turn: 0,
                 cookie: None,
                 rate_limit: RateLimit::Within,
             };
-            let reply = respond(&self.settings, &now, &query, &arrival).unwrap();
+            let reply = respond(&self.settings, &now, &query, &context).unwrap();
             let mut out = vec![0; 4096];
             let written = write(&reply, &query, &packet, &mut out);
             out.truncate(written.length);
@@ -173,7 +173,7 @@ impl Server {
         questions.map(reply).collect()
     }
 
-    /// The names of these whose replies another server makes otherwise.
+    /// Returns the names for which another server has different replies.
     fn differences<'n>(&self, other: &Self, names: &'n [String]) -> Vec<&'n str> {
         let (one, other) = (self.replies(names), other.replies(names));
         let pairs = one.chunks(3).zip(other.chunks(3)).zip(names);
@@ -181,8 +181,8 @@ impl Server {
         differing.map(|(_, name)| name.as_str()).collect()
     }
 
-    /// The names of these that exist here and have other records at another server, whatever it adds to them. A name
-    /// that nobody has is free for whoever comes, and SRV targets may be of either family.
+    /// Returns the existing names for which another server has different records. Additional records are ignored, and
+    /// SRV targets may be canonical or short. Names that do not exist here may exist there.
     fn other_records<'n>(&self, other: &Self, names: &'n [String]) -> Vec<&'n str> {
         let types = [RecordType::A, RecordType::AAAA, RecordType::SRV];
         let ask = |server: &Self, name: &str| {
@@ -198,7 +198,7 @@ impl Server {
         differing.map(String::as_str).collect()
     }
 
-    /// Nothing is answered at a name but that there is nothing.
+    /// Returns whether a name has no records.
     fn has_no_records(&self, name: &str) -> bool {
         let (zones, table) = (&self.settings.zones, &self.table);
         [RecordType::A, RecordType::AAAA, RecordType::SRV]
@@ -209,13 +209,13 @@ impl Server {
             })
     }
 
-    /// What is known of the victim's services.
+    /// Returns the services of the victim.
     fn services(&self) -> Vec<Option<Service>> {
         let service = |name: &str| self.table.service(VICTIM, name).cloned();
         SERVICES.map(service).into()
     }
 
-    /// A reported rule of short names lets the answer at a name be another one.
+    /// Returns whether a reported conflict of short names explains a different answer for a name.
     fn explains(&self, name: &str) -> bool {
         let name = name.strip_suffix(".global").unwrap();
         let is_below = |owner: &str| name == owner || name.ends_with(&format!(".{owner}"));
@@ -227,16 +227,16 @@ impl Server {
     }
 }
 
-/// Finds the watch of an object and reduces it, as the API server and a source would.
-fn reduced(object: &Value) -> Option<(Watch, ObjectKey, Object)> {
+/// Parses an object for the watch that selects it.
+fn select_and_parse(object: &Value) -> Option<(Watch, ObjectKey, Object)> {
     let kind = match object["addressType"].is_null() {
         true => Kind::Service,
         false => Kind::EndpointSlice,
     };
     let json = object.to_string();
     let read = KubeObject::read(&json);
-    let (watch, reduced) = parse::found(kind, &read)?;
-    Some((watch, read.key()?, reduced))
+    let (watch, parsed) = parse::select_and_parse(kind, &read)?;
+    Some((watch, read.key()?, parsed))
 }
 
 fn question(name: &str, rtype: u16) -> Vec<u8> {
@@ -250,7 +250,7 @@ fn question(name: &str, rtype: u16) -> Vec<u8> {
     packet
 }
 
-/// Asserts that the victim's names are answered as they were, and that nothing else is told of its services.
+/// Asserts that the services of the victim and the replies for their names are unchanged.
 fn assert_untouched(before: &Server, after: &Server) -> Result<(), TestCaseError> {
     prop_assert_eq!(before.services(), after.services());
     let names = canonical_names();
@@ -258,7 +258,7 @@ fn assert_untouched(before: &Server, after: &Server) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// A hundred cases are enough, or fewer where the environment says so.
+/// Limits the number of cases to a hundred. The environment may set fewer.
 fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig {
@@ -272,7 +272,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn forged_objects_in_other_namespaces_change_no_name_of_a_namespace(
+    fn forged_objects_change_no_name_of_another_namespace(
         forgeries in prop::collection::vec(any_forgery(), 1..40),
         rules in any_rules(),
     ) {
@@ -282,22 +282,22 @@ proptest! {
             after.apply(forgery);
         }
         assert_untouched(&before, &after)?;
-        // A short name may be taken away, which is reported, and never over; a flag keeps it.
+        // A short name may lose its owner, which is reported, but it never gets another owner. A flag protects it.
         let names = short_names();
         for name in before.other_records(&after, &names) {
-            prop_assert!(after.explains(name), "{} changed, and nothing tells why", name);
+            prop_assert!(after.explains(name), "{} changed without a reported conflict", name);
             if name.split('.').count() == 2 {
                 prop_assert!(after.has_no_records(name), "{} changed its owner", name);
                 prop_assert_eq!(&rules.default_namespace, &None, "{}", name);
             }
         }
-        // A restart finds everything at once, in any order, and changes nothing.
+        // A restart lists all objects at once, in any order, and changes nothing.
         for objects in [[victim(), forgeries.clone()].concat(), [forgeries.clone(), victim()].concat()] {
             let restarted = Server::of(rules.clone(), &objects);
             assert_untouched(&before, &restarted)?;
             prop_assert_eq!(after.differences(&restarted, &names), Vec::<&str>::new());
         }
-        // What is gone leaves no trace.
+        // Deleted objects have no effect.
         for forgery in &forgeries {
             after.delete(forgery);
         }
@@ -317,14 +317,14 @@ fn moved(mut object: Value, namespace: &str) -> Value {
 }
 
 #[test]
-fn no_field_that_is_read_reaches_into_another_namespace() {
+fn no_parsed_field_affects_another_namespace() {
     let before = Server::of(rules(), &victim());
-    for (what, objects) in forgeries() {
+    for (field, objects) in forgeries() {
         let after = Server::of(rules(), &[victim(), objects.clone()].concat());
         if let Err(error) = assert_untouched(&before, &after) {
-            panic!("{what}: {error}");
+            panic!("{field}: {error}");
         }
-        // It would be obeyed in the namespace itself, so the lines above can fail.
+        // The same objects in the victim's namespace have an effect, so the assertion above can fail.
         let own = objects
             .into_iter()
             .map(|object| moved(object, VICTIM))
@@ -332,13 +332,13 @@ fn no_field_that_is_read_reaches_into_another_namespace() {
         let own = Server::of(rules(), &[victim(), own].concat());
         assert!(
             assert_untouched(&before, &own).is_err(),
-            "{what} is not read at all"
+            "{field} has no effect in its own namespace"
         );
     }
 }
 
-/// A service that is called like the namespace, in clusters that are called like its services: its short names are
-/// `db.prod.global` and below.
+/// Returns a service with the name of the victim's namespace, in a cluster with the name of one of the victim's
+/// services. Its short names are `db.prod.global` and names below it.
 fn namesake(cluster: &str, host: &str) -> Vec<Value> {
     vec![
         mirror("evil", VICTIM, cluster),
@@ -347,7 +347,7 @@ fn namesake(cluster: &str, host: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_short_name_that_reads_like_a_service_of_a_namespace_answers_nothing_below_it() {
+fn short_name_never_replaces_an_equal_canonical_name() {
     let before = Server::of(rules(), &victim());
     for (service, host) in [
         ("db", "north"),
@@ -363,19 +363,19 @@ fn a_short_name_that_reads_like_a_service_of_a_namespace_answers_nothing_below_i
         let name = format!("{service}.{VICTIM}.global");
         assert!(
             after.explains(&name),
-            "nobody tells that {name} is not evil/prod's"
+            "no conflict reports that {name} does not belong to evil/prod"
         );
     }
 }
 
 #[test]
-fn addresses_of_srv_targets_are_never_those_of_somebody_else() {
+fn srv_targets_never_have_addresses_of_another_service() {
     let server = Server::of(rules(), &[victim(), namesake("db", "east")].concat());
     let additional = |name: &str| server.replies(&[name.to_owned()])[2][11];
     assert_eq!(additional("_sql._tcp.prod.global"), 1);
     assert_eq!(additional("_sql._tcp.prod.evil.global"), 1);
     assert_eq!(additional("_sql._tcp.db.prod.global"), 4);
-    // In the short family the target would be `east.db.prod.global`, a name of the victim's.
+    // As a short name, the target would be `east.db.prod.global`, a name of the victim.
     let srv = |name| super::ask(&server.settings.zones, &server.table, name, RecordType::SRV);
     assert_eq!(
         srv("_sql._tcp.prod.global"),

@@ -1,4 +1,4 @@
-//! Every row has its turn, in every order.
+//! Tests of the order of rows.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -20,7 +20,7 @@ fn shop() -> Table {
     table(&objects)
 }
 
-/// The hosts of the rows of `db.prod.global` in an order.
+/// Returns the hosts of the rows of `db.prod.global` in an order.
 fn hosts(table: &Table, order: Order, turn: u32) -> Vec<String> {
     let name = Name::from_text("db.prod.global").unwrap();
     let zones = zones(&["global"]);
@@ -32,7 +32,7 @@ fn hosts(table: &Table, order: Order, turn: u32) -> Vec<String> {
         let origin = if row.endpoint.origin == Origin::Local {
             "local"
         } else {
-            "far"
+            "remote"
         };
         hosts.push(format!("{origin} {}", row.endpoint.hostname));
         ControlFlow::Continue(())
@@ -42,26 +42,26 @@ fn hosts(table: &Table, order: Order, turn: u32) -> Vec<String> {
 }
 
 #[test]
-fn rows_take_turns_those_of_this_cluster_first_if_asked_for() {
+fn rows_rotate_and_local_rows_come_first_if_configured() {
     let table = shop();
-    let (far, own) = (
-        ["far db-0", "far db-1", "far db-2"],
+    let (remote, own) = (
+        ["remote db-0", "remote db-1", "remote db-2"],
         ["local db-0", "local db-1"],
     );
-    let turned = |rows: &[&str], turn: usize| -> Vec<String> {
+    let rotated = |rows: &[&str], turn: usize| -> Vec<String> {
         let mut rows: Vec<String> = rows.iter().map(|row| (*row).to_owned()).collect();
         let first = turn % rows.len();
         rows.rotate_left(first);
         rows
     };
     for turn in 0..12 {
-        let at = turn as u32;
-        let all = [&far[..], &own].concat();
-        assert_eq!(hosts(&table, Order::Stable, at), turned(&all, 0));
-        assert_eq!(hosts(&table, Order::Rotate, at), turned(&all, turn));
-        let then = mix(at) as usize;
-        let own_first = [turned(&own, turn), turned(&far, then)].concat();
-        assert_eq!(hosts(&table, Order::LocalFirst, at), own_first);
+        let number = turn as u32;
+        let all = [&remote[..], &own].concat();
+        assert_eq!(hosts(&table, Order::Stable, number), rotated(&all, 0));
+        assert_eq!(hosts(&table, Order::Rotate, number), rotated(&all, turn));
+        let remote_turn = mix(number) as usize;
+        let own_first = [rotated(&own, turn), rotated(&remote, remote_turn)].concat();
+        assert_eq!(hosts(&table, Order::LocalFirst, number), own_first);
     }
 }
 
@@ -77,7 +77,7 @@ fn both_parts_of_local_first_rotate_independently() {
     let mut counts = BTreeMap::new();
     for count in 0..400 {
         let hosts = hosts(&table, Order::LocalFirst, mix(count));
-        assert!(hosts[1].starts_with("local") && hosts[2].starts_with("far"));
+        assert!(hosts[1].starts_with("local") && hosts[2].starts_with("remote"));
         *counts
             .entry((hosts[0].clone(), hosts[2].clone()))
             .or_insert(0) += 1;
@@ -90,16 +90,16 @@ fn both_parts_of_local_first_rotate_independently() {
 }
 
 #[test]
-fn shuffling_gives_every_row_its_share_of_every_place() {
+fn shuffle_distributes_rows_evenly_over_positions() {
     let table = shop();
     let turns = 3000;
     let mut counts = BTreeMap::new();
     for turn in 0..turns {
-        for (place, host) in hosts(&table, Order::Shuffle, turn).into_iter().enumerate() {
-            *counts.entry((place, host)).or_insert(0) += 1;
+        for (index, host) in hosts(&table, Order::Shuffle, turn).into_iter().enumerate() {
+            *counts.entry((index, host)).or_insert(0) += 1;
         }
     }
-    // Five rows, five places; a fifth each, give or take a third of that.
+    // Each of five rows has each of five positions in a fifth of the answers, within a third of that number.
     assert_eq!(counts.len(), 25);
     let fair = turns / 5;
     for (place, count) in counts {

@@ -1,5 +1,5 @@
-//! The load: a closed loop of queries over TLS, HTTP/2 or HTTP/1.1, in one thread. Each query is sent as soon as the one
-//! in its place is answered, and its time counts until its reply is there; on a new connection from the connect on.
+//! The load generator: a closed loop of queries over TLS, HTTP/2 or HTTP/1.1, in one thread. Each reply triggers the
+//! next query. Latency ends with the reply. It starts with the query, or with the connect if the connection is new.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,87 +30,87 @@ use crate::check::query;
 use crate::data::read_questions;
 use crate::load::{Latency, print_figures};
 
-/// Connections that may fail before the load gives up.
+/// Failed connections after which the load generator stops with an error.
 const FAILURES: u64 = 1_000;
-/// How long the load may take in addition to its seconds.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Octets of the header of a message.
+/// Time limit of the load generator in addition to its duration.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Length of a message header in octets.
 const HEADER: usize = 12;
 
-/// What is asked, and how.
+/// Settings of the load.
 #[derive(Debug, Args)]
 pub(crate) struct Load {
-    /// Whom to ask
+    /// Server address
     #[arg(long)]
     server: SocketAddr,
-    /// Over what
+    /// Protocol
     #[arg(long)]
     protocol: Protocol,
-    /// Over which connections
+    /// Lifetime of connections
     #[arg(long)]
     connections: Connections,
-    /// Connections at a time
+    /// Number of parallel connections
     #[arg(long)]
     clients: u32,
-    /// Queries under way on each
+    /// Number of outstanding queries on each connection
     #[arg(long)]
     depth: u32,
-    /// How long
+    /// Duration in seconds
     #[arg(long)]
     seconds: u32,
-    /// The certificate to trust
+    /// File of the trusted certificate
     #[arg(long)]
     certificate: PathBuf,
-    /// Names and types, one question in a line
+    /// File of names and types, one question per line
     #[arg(long)]
     questions: PathBuf,
 }
 
-/// What queries are written in.
+/// Protocol of the queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Protocol {
     /// RFC 7858.
     #[value(name = "TLS")]
     Tls,
-    /// RFC 8484 over HTTP/2, by POST.
+    /// RFC 8484 over HTTP/2 with POST.
     #[value(name = "HTTPS-POST")]
     Post,
-    /// The same by GET.
+    /// RFC 8484 over HTTP/2 with GET.
     #[value(name = "HTTPS-GET")]
     Get,
-    /// RFC 8484 over HTTP/1.1, by POST.
+    /// RFC 8484 over HTTP/1.1 with POST.
     #[value(name = "HTTP/1.1-POST")]
     Http1,
 }
 
-/// How long connections last.
+/// Lifetime of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Connections {
-    /// As long as the load.
+    /// Until the load ends.
     Kept,
-    /// For one query, after a whole handshake.
+    /// One query, after a full handshake.
     New,
-    /// For one query; the handshake resumes the session before.
+    /// One query; the handshake resumes the previous session.
     Resumed,
 }
 
-/// What all clients share.
+/// State that all clients share.
 struct Shared {
     server: SocketAddr,
     protocol: Protocol,
-    /// Whether a connection takes one query.
+    /// Each connection takes only one query.
     is_new: bool,
     depth: usize,
     connector: TlsConnector,
-    /// Messages, with 0 as their identifier.
+    /// Queries in wire format with identifier 0.
     queries: Vec<Vec<u8>>,
     deadline: Instant,
 }
 
-/// What one client has seen.
+/// Results of one client.
 #[derive(Default)]
-struct Seen {
-    /// In nanoseconds.
+struct Results {
+    /// Latencies in nanoseconds.
     latencies: Vec<u32>,
     lost: u64,
 }
@@ -120,7 +120,7 @@ type Stream = TlsStream<TcpStream>;
 // === impl Protocol ===
 
 impl Protocol {
-    /// What the tables call it.
+    /// Returns the name in the tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tls => "TLS",
@@ -130,7 +130,7 @@ impl Protocol {
         }
     }
 
-    /// As a handshake names it.
+    /// Returns the protocol ID of ALPN.
     fn alpn(self) -> &'static [u8] {
         match self {
             Self::Tls => b"dot",
@@ -143,7 +143,7 @@ impl Protocol {
 // === impl Connections ===
 
 impl Connections {
-    /// As the command line names it.
+    /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kept => "kept",
@@ -153,11 +153,11 @@ impl Connections {
     }
 }
 
-/// Asks for some seconds, and prints figures.
+/// Sends queries for the configured time and prints figures.
 ///
 /// # Errors
 ///
-/// If the questions cannot be read, or nothing is answered.
+/// If the questions cannot be read, or no query is answered.
 pub(crate) fn ask(load: &Load) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build()?;
@@ -172,14 +172,17 @@ pub(crate) fn ask(load: &Load) -> Result<()> {
         queries: queries(&load.questions)?,
         deadline: started + length,
     });
-    let clients = (0..load.clients).map(|number| Shared::converse(shared.clone(), number));
-    let all = async { tokio::time::timeout(length + PATIENCE, try_join_all(clients)).await };
-    let seen = LocalSet::new().block_on(&runtime, all);
-    let seen = seen.context("the load does not end")??;
+    let clients = (0..load.clients).map(|number| Shared::run_client(shared.clone(), number));
+    let all = async { tokio::time::timeout(length + TIMEOUT, try_join_all(clients)).await };
+    let results = LocalSet::new().block_on(&runtime, all);
+    let results = results.context("the load generator timed out")??;
     let took = started.elapsed();
-    let lost = seen.iter().map(|seen| seen.lost).sum();
-    let mut latencies: Vec<u32> = seen.into_iter().flat_map(|seen| seen.latencies).collect();
-    ensure!(!latencies.is_empty(), "nothing is answered");
+    let lost = results.iter().map(|results| results.lost).sum();
+    let mut latencies: Vec<u32> = results
+        .into_iter()
+        .flat_map(|results| results.latencies)
+        .collect();
+    ensure!(!latencies.is_empty(), "the server sent no reply");
     latencies.sort_unstable();
     let quantile = |hundredths: usize| {
         let index = (latencies.len() * hundredths / 100).min(latencies.len() - 1);
@@ -198,7 +201,7 @@ fn queries(questions: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(questions.iter().map(|question| query(question).0).collect())
 }
 
-/// TLS 1.3 with one cipher suite and one group, and trust in one certificate.
+/// Returns a TLS 1.3 connector with one cipher suite, one group and one trusted certificate.
 fn connector(load: &Load) -> Result<TlsConnector> {
     let mut provider = ring::default_provider();
     provider.cipher_suites = vec![ring::cipher_suite::TLS13_AES_128_GCM_SHA256];
@@ -218,26 +221,26 @@ fn connector(load: &Load) -> Result<TlsConnector> {
 // === impl Shared ===
 
 impl Shared {
-    /// Asks over one connection after another until the time is over.
-    async fn converse(shared: Rc<Self>, number: u32) -> Result<Seen> {
-        let mut seen = Seen::default();
-        let mut next = number as usize * 37; // clients ask for different names
+    /// Sends queries on one connection after another until the time is over.
+    async fn run_client(shared: Rc<Self>, number: u32) -> Result<Results> {
+        let mut results = Results::default();
+        let mut next = number as usize * 37; // clients start at different names
         while Instant::now() < shared.deadline {
             let asked = match shared.protocol {
-                Protocol::Tls => shared.ask_tls(&mut next, &mut seen).await,
+                Protocol::Tls => shared.ask_tls(&mut next, &mut results).await,
                 Protocol::Post | Protocol::Get => {
-                    Self::ask_http2(&shared, &mut next, &mut seen).await
+                    Self::ask_http2(&shared, &mut next, &mut results).await
                 }
-                Protocol::Http1 => shared.ask_http1(&mut next, &mut seen).await,
+                Protocol::Http1 => shared.ask_http1(&mut next, &mut results).await,
             };
             if let Err(error) = asked {
-                seen.lost += 1;
-                if seen.lost >= FAILURES {
+                results.lost += 1;
+                if results.lost >= FAILURES {
                     return Err(error.context("a thousand connections failed"));
                 }
             }
         }
-        Ok(seen)
+        Ok(results)
     }
 
     async fn connect(&self) -> Result<Stream> {
@@ -252,12 +255,12 @@ impl Shared {
         &self.queries[*next % self.queries.len()]
     }
 
-    /// Whether a connection is to take no more queries.
+    /// Returns whether a connection must take no more queries.
     fn is_over(&self) -> bool {
         self.is_new || Instant::now() >= self.deadline
     }
 
-    async fn ask_tls(&self, next: &mut usize, seen: &mut Seen) -> Result<()> {
+    async fn ask_tls(&self, next: &mut usize, results: &mut Results) -> Result<()> {
         let mut began = vec![Instant::now(); self.depth];
         let mut stream = self.connect().await?;
         if !self.is_new {
@@ -274,7 +277,7 @@ impl Shared {
             outbox.clear();
             ensure!(
                 stream.read_buf(&mut inbox).await? > 0,
-                "the connection ends"
+                "the server closed the connection"
             );
             let mut done = 0;
             while let Some((length, rest)) = inbox[done..].split_first_chunk::<2>() {
@@ -285,8 +288,8 @@ impl Shared {
                 done += 2 + length;
                 check(reply)?;
                 let place = usize::from(u16::from_be_bytes([reply[0], reply[1]]));
-                let began = began.get_mut(place).context("a reply to nothing")?;
-                seen.note(began.elapsed());
+                let began = began.get_mut(place).context("a reply without a query")?;
+                results.record(began.elapsed());
                 if self.is_over() {
                     under_way -= 1;
                 } else {
@@ -296,12 +299,12 @@ impl Shared {
             }
             inbox.drain(..done);
         }
-        // As a client does that has what it wants; the server hears of it.
+        // A clean shutdown, as of a client that needs no more replies.
         stream.shutdown().await?;
         Ok(())
     }
 
-    /// Writes a query whose identifier says its place.
+    /// Writes a query. Its identifier is its index among the outstanding queries.
     fn write(&self, place: usize, next: &mut usize, outbox: &mut Vec<u8>) -> Result<()> {
         let mut query = self.query(next).to_vec();
         query[..2].copy_from_slice(&u16::try_from(place)?.to_be_bytes());
@@ -309,7 +312,7 @@ impl Shared {
         Ok(())
     }
 
-    async fn ask_http2(shared: &Rc<Self>, next: &mut usize, seen: &mut Seen) -> Result<()> {
+    async fn ask_http2(shared: &Rc<Self>, next: &mut usize, results: &mut Results) -> Result<()> {
         let began = Instant::now();
         let stream = shared.connect().await?;
         let (client, connection) = h2::client::handshake(stream).await?;
@@ -318,31 +321,31 @@ impl Shared {
             let (shared, client) = (shared.clone(), client.clone());
             let mut next = *next + place * 101;
             async move {
-                let mut seen = Seen::default();
+                let mut results = Results::default();
                 let mut began = began;
                 loop {
                     if !shared.is_new {
                         began = Instant::now();
                     }
                     shared.request(client.clone(), &mut next).await?;
-                    seen.note(began.elapsed());
+                    results.record(began.elapsed());
                     if shared.is_over() {
-                        return Ok::<_, anyhow::Error>(seen);
+                        return Ok::<_, anyhow::Error>(results);
                     }
                 }
             }
         });
         for place in try_join_all(places).await? {
-            seen.latencies.extend(place.latencies);
+            results.latencies.extend(place.latencies);
         }
         *next += 1;
         drop(client);
-        // It says goodbye when nobody has a use for it.
+        // The connection sends GOAWAY after all handles are dropped.
         connection.await??;
         Ok(())
     }
 
-    /// Asks over HTTP/2.
+    /// Sends a query over HTTP/2.
     async fn request(&self, client: SendRequest<Bytes>, next: &mut usize) -> Result<()> {
         let query = self.query(next);
         let mut client = client.ready().await?;
@@ -374,7 +377,7 @@ impl Shared {
         check(&reply)
     }
 
-    async fn ask_http1(&self, next: &mut usize, seen: &mut Seen) -> Result<()> {
+    async fn ask_http1(&self, next: &mut usize, results: &mut Results) -> Result<()> {
         let mut began = Instant::now();
         let mut stream = self.connect().await?;
         let mut inbox = Vec::new();
@@ -391,7 +394,7 @@ impl Shared {
             stream.write_all(&[head.as_bytes(), query].concat()).await?;
             stream.flush().await?;
             read_http1(&mut stream, &mut inbox).await?;
-            seen.note(began.elapsed());
+            results.record(began.elapsed());
             if self.is_over() {
                 stream.shutdown().await?;
                 return Ok(());
@@ -404,7 +407,10 @@ impl Shared {
 async fn read_http1(stream: &mut Stream, inbox: &mut Vec<u8>) -> Result<()> {
     inbox.clear();
     loop {
-        ensure!(stream.read_buf(inbox).await? > 0, "the connection ends");
+        ensure!(
+            stream.read_buf(inbox).await? > 0,
+            "the server closed the connection"
+        );
         let Some(head) = inbox.windows(4).position(|octets| octets == b"\r\n\r\n") else {
             continue;
         };
@@ -412,7 +418,10 @@ async fn read_http1(stream: &mut Stream, inbox: &mut Vec<u8>) -> Result<()> {
         ensure!(text.starts_with("http/1.1 200"), "{text}");
         let mut lines = text.lines();
         let length = lines.find_map(|line| line.strip_prefix("content-length:"));
-        let length: usize = length.context("no length")?.trim().parse()?;
+        let length: usize = length
+            .context("a response without content-length")?
+            .trim()
+            .parse()?;
         let Some(reply) = inbox.get(head + 4..head + 4 + length) else {
             continue;
         };
@@ -420,15 +429,15 @@ async fn read_http1(stream: &mut Stream, inbox: &mut Vec<u8>) -> Result<()> {
     }
 }
 
-/// A reply with records, which all questions here have.
+/// Checks that a reply has records, as all questions of the load do.
 fn check(reply: &[u8]) -> Result<()> {
     if reply.len() < HEADER || reply[3] & 0x0f != 0 || reply[6..8] == [0, 0] {
-        bail!("a reply that is no answer: {reply:?}");
+        bail!("a reply without records: {reply:?}");
     }
     Ok(())
 }
 
-/// The alphabet of URLs, without padding (RFC 4648 section 5).
+/// Encodes octets with the URL alphabet, without padding (RFC 4648 section 5).
 fn base64url(octets: &[u8]) -> String {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let letters = octets.chunks(3).flat_map(|three| {
@@ -442,10 +451,10 @@ fn base64url(octets: &[u8]) -> String {
     letters.map(char::from).collect()
 }
 
-// === impl Seen ===
+// === impl Results ===
 
-impl Seen {
-    fn note(&mut self, latency: Duration) {
+impl Results {
+    fn record(&mut self, latency: Duration) {
         self.latencies
             .push(u32::try_from(latency.as_nanos()).unwrap_or(u32::MAX));
     }

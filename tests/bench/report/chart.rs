@@ -1,14 +1,14 @@
-//! A bar chart as SVG, with nothing but rectangles and text.
+//! A bar chart as SVG, drawn with rectangles and text.
 
-/// Colours of the bars of a group, in their order.
-const COLOURS: [&str; 6] = [
+/// Colors of the bars of a group, in order.
+const COLORS: [&str; 6] = [
     "#2563eb", "#9ca3af", "#6b7280", "#d1d5db", "#f59e0b", "#10b981",
 ];
 const BAR: usize = 16;
 const LEFT: usize = 190;
 const WIDTH: f64 = 520.0;
 
-/// Draws groups of bars, one below the other, all to the same scale.
+/// Draws groups of bars, one below the other, with the same scale.
 pub(super) fn bars(title: &str, groups: &[(String, Vec<(&str, f64)>)]) -> String {
     let values = groups.iter().flat_map(|(_, bars)| bars.iter());
     let longest = values
@@ -19,11 +19,11 @@ pub(super) fn bars(title: &str, groups: &[(String, Vec<(&str, f64)>)]) -> String
     for (group, bars) in groups {
         shapes += &text(10, y + BAR, "bold", group);
         for (index, (name, value)) in bars.iter().enumerate() {
-            let colour = COLOURS[index % COLOURS.len()];
+            let color = COLORS[index % COLORS.len()];
             let width = value / longest * WIDTH;
             shapes += &text(100, y + BAR - 4, "normal", name);
             shapes += &format!(
-                "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{width:.1}\" height=\"{}\" fill=\"{colour}\"/>\n\
+                "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{width:.1}\" height=\"{}\" fill=\"{color}\"/>\n\
                  <text x=\"{:.1}\" y=\"{}\">{value:.2}</text>\n",
                 BAR - 3,
                 190.0 + width + 5.0,

@@ -1,4 +1,4 @@
-//! TLS connections that never come to a query: handshakes as fast as they can be had, half of them, slow ones.
+//! TLS connections that never send a query: fast, incomplete and slow handshakes.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -9,18 +9,18 @@ use rustls::version::TLS13;
 use support::server::Server;
 
 use super::harness::{CONNECTIONS, flood_encrypted};
-use super::{attacker, connect_to, ended, in_threads, open, send, tls};
+use super::{attacker, connect_to, count_ended, in_threads, open, send, tls};
 
-/// Attackers that work at the same time.
+/// Number of parallel attackers.
 const THREADS: u32 = 8;
-/// Numbers of attackers that each of those has for itself.
+/// Number of attacker addresses of each thread.
 const EACH: u32 = 100_000;
-/// Connections that are open at a time where none is displaced.
+/// Number of open connections that displaces none.
 const WITHIN: u32 = 800;
-/// How long an attacker waits for the server.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit of an attacker for replies of the server.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Both listeners of TLS, with the protocol of each.
+/// Returns both listeners that use TLS, with their protocols.
 fn listeners(server: &Server) -> [(SocketAddr, &'static str); 2] {
     [
         (server.address("tls"), "dot"),
@@ -30,8 +30,8 @@ fn listeners(server: &Server) -> [(SocketAddr, &'static str); 2] {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn whole_handshakes() {
-    flood_encrypted("TLS: whole handshakes", |server, until| {
+fn complete_handshakes_do_not_block_honest_clients() {
+    flood_encrypted("TLS: complete handshakes", |server, until| {
         let clients = listeners(server).map(|(to, protocol)| (to, tls::config(protocol, &TLS13)));
         let [done, failed] = in_threads(THREADS, |thread| {
             let (to, config) = &clients[thread as usize % 2];
@@ -39,7 +39,7 @@ fn whole_handshakes() {
             let mut kept = Vec::new();
             while Instant::now() < until {
                 let from = attacker(thread * EACH + (done + failed) as u32 % EACH);
-                let stream = open(*to, from, PATIENCE);
+                let stream = open(*to, from, TIMEOUT);
                 match stream.and_then(|stream| tls::begin(stream, config)) {
                     Ok(stream) => {
                         done += 1;
@@ -47,17 +47,17 @@ fn whole_handshakes() {
                     }
                     Err(_) => failed += 1,
                 }
-                // More than there are places, over all threads.
+                // All threads together hold more connections than the limit.
                 if kept.len() > 2 * CONNECTIONS as usize / THREADS as usize {
                     kept.drain(..kept.len() / 2);
                 }
             }
             [done, failed]
         });
-        let displaced = ended(server, "displaced");
+        let displaced = count_ended(server, "displaced");
         assert!(done > CONNECTIONS, "{done}");
         format!(
-            "{} handshakes a second, never a query; {failed} failed, {displaced} displaced",
+            "{} handshakes per second without a query; {failed} failed, {displaced} displaced",
             done / 8
         )
     });
@@ -65,9 +65,9 @@ fn whole_handshakes() {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn hellos_replayed() {
+fn replayed_client_hellos_do_not_block_honest_clients() {
     flood_encrypted("TLS: replayed hellos", |server, until| {
-        // The server's part of a handshake is the expensive one: a client that is gone does none of its own.
+        // The server's part of a handshake is the expensive one. A client that disconnects skips its own part.
         let clients = listeners(server)
             .map(|(to, protocol)| (to, tls::hello(&tls::config(protocol, &TLS13))));
         let [answered, failed] = in_threads(THREADS, |thread| {
@@ -75,7 +75,7 @@ fn hellos_replayed() {
             let (mut answered, mut failed) = (0, 0);
             while Instant::now() < until {
                 let from = attacker(thread * EACH + (answered + failed) as u32 % EACH);
-                let answer = open(*to, from, PATIENCE).and_then(|mut stream| {
+                let answer = open(*to, from, TIMEOUT).and_then(|mut stream| {
                     stream.write_all(hello)?;
                     stream.read_exact(&mut [0])
                 });
@@ -86,13 +86,13 @@ fn hellos_replayed() {
             }
             [answered, failed]
         });
-        let failures = ended(server, "handshake");
+        let failures = count_ended(server, "handshake");
         assert!(
             answered > CONNECTIONS && failures > 0,
             "{answered}, {failures}"
         );
         format!(
-            "{} a second, answered and left; {failed} failed, {failures} ended in the handshake",
+            "{} per second, disconnected after the answer; {failed} failed, {failures} closed in the handshake",
             answered / 8
         )
     });
@@ -100,14 +100,14 @@ fn hellos_replayed() {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn half_handshakes() {
-    flood_encrypted("TLS: half handshakes", |server, until| {
+fn incomplete_handshakes_time_out() {
+    flood_encrypted("TLS: incomplete handshakes", |server, until| {
         let listeners = listeners(server);
         let hello = tls::hello(&tls::config("dot", &TLS13));
         let connect = |number: u32| {
             let (to, _) = listeners[number as usize % 2];
             let mut stream = connect_to(to, attacker(number));
-            // Nothing, a hello, half a hello, and what is none.
+            // Nothing, a ClientHello, half a ClientHello, or no TLS.
             match number / 2 % 4 {
                 0 => {}
                 1 => send(&mut stream, &hello),
@@ -118,16 +118,16 @@ fn half_handshakes() {
         };
         let open: Vec<TcpStream> = (0..WITHIN).map(connect).collect();
         await_failures(server, u64::from(WITHIN), until);
-        let failures = ended(server, "handshake");
+        let failures = count_ended(server, "handshake");
         assert_eq!(failures, u64::from(WITHIN));
         drop(open);
-        format!("{WITHIN} connections; {failures} ended in the handshake, with an end after 5 s")
+        format!("{WITHIN} connections; {failures} closed in the handshake, after 5 s")
     });
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn handshakes_octet_by_octet() {
+fn slow_handshakes_time_out() {
     flood_encrypted("TLS: slow handshakes", |server, until| {
         let listeners = listeners(server);
         let hello = tls::hello(&tls::config("dot", &TLS13));
@@ -141,18 +141,18 @@ fn handshakes_octet_by_octet() {
             thread::sleep(Duration::from_millis(100));
         }
         await_failures(server, u64::from(WITHIN), until);
-        let failures = ended(server, "handshake");
+        let failures = count_ended(server, "handshake");
         assert_eq!(failures, u64::from(WITHIN));
-        format!("{WITHIN} connections, an octet each 100 ms; {failures} ended in the handshake")
+        format!("{WITHIN} connections, one octet per 100 ms; {failures} closed in the handshake")
     });
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn hellos_that_promise_64_kib() {
+fn large_client_hellos_do_not_exhaust_memory() {
     flood_encrypted("TLS: large hellos", |server, until| {
         let listeners = listeners(server);
-        // Records of 16 KiB that hold a message of 64 KiB (RFC 8446 sections 4 and 5.1), but for its end.
+        // Records of 16 KiB with a message of 64 KiB that lacks its end (RFC 8446 sections 4 and 5.1).
         let message = [&[1, 0, 0xff, 0xff, 3, 3][..], &[7; 60_000]].concat();
         let records = message.chunks(16_384).flat_map(|part| {
             let length = (part.len() as u16).to_be_bytes();
@@ -163,7 +163,7 @@ fn hellos_that_promise_64_kib() {
             let numbers = thread * EACH..thread * EACH + WITHIN / THREADS;
             let open = numbers.filter_map(|number| {
                 let (to, _) = listeners[number as usize % 2];
-                let mut stream = open(to, attacker(number), PATIENCE).ok()?;
+                let mut stream = open(to, attacker(number), TIMEOUT).ok()?;
                 stream.write_all(&records).ok()?;
                 Some(stream)
             });
@@ -171,17 +171,17 @@ fn hellos_that_promise_64_kib() {
             await_failures(server, u64::from(WITHIN), until);
             [open.len() as u64]
         });
-        let failures = ended(server, "handshake");
+        let failures = count_ended(server, "handshake");
         assert_eq!(failures, u64::from(WITHIN));
         format!(
-            "{opened} connections took 60 KiB of one message; {failures} ended in the handshake"
+            "{opened} connections received 60 KiB of one message; {failures} closed in the handshake"
         )
     });
 }
 
-/// Waits until so many handshakes have failed, or the flood is over.
+/// Waits until `count` handshakes have failed, or the flood ends.
 fn await_failures(server: &Server, count: u64, until: Instant) {
-    while Instant::now() < until && ended(server, "handshake") < count {
+    while Instant::now() < until && count_ended(server, "handshake") < count {
         thread::sleep(Duration::from_millis(100));
     }
 }

@@ -1,4 +1,4 @@
-//! A server under a flood, and the honest client beside it.
+//! A server under a flood, and the limits of its resources.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -6,41 +6,41 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::certificates::{Issued, issue_good};
+use support::certificates::{Identity, issue_valid};
 use support::commands::{binary, command, tool};
 use support::http::get;
-use support::networks::{Network, in_a_network_of_its_own};
+use support::networks::{Network, in_new_network};
 use support::objects::{Gateway, Mirror, mirror, objects};
+use support::output::print_line;
 use support::query::query;
-use support::say::say;
-use support::server::{Await, Server};
+use support::server::{Server, WaitUntil};
 
 use super::honest::{self, Tally, Way};
 
-/// `--tcp-connections`, by default. Connections of TLS and HTTPS have as many places of their own.
+/// Default of `--tcp-connections`. TLS and HTTPS connections have the same limit of their own.
 pub const CONNECTIONS: u64 = 1024;
-/// Descriptors that are no connections: listeners, the clock, the log, the runtime.
+/// Descriptors other than connections: listeners, the clock, the log, the runtime.
 const OTHER_DESCRIPTORS: u64 = 64;
-/// KiB for each connection: what is half read, 16 KiB of replies, and one more message.
+/// KiB for each connection: an incomplete query, 16 KiB of replies, and one more message.
 const PER_CONNECTION: u64 = 4 + 16 + 64;
-/// KiB more for each encrypted one: TLS holds a record that is half read and records that are not taken yet, HTTP/2
-/// its streams.
+/// Additional KiB for each encrypted connection: TLS buffers an incomplete record and unsent records, HTTP/2 its
+/// streams.
 const PER_ENCRYPTION: u64 = 84;
-/// KiB for all else: the server with its table, and what is allocated and freed all the while.
-const REST: u64 = 64 * 1024;
-/// KiB more than before that may stay when the flood is over: what the allocator cannot give back.
-const STAYS: u64 = 32 * 1024;
-/// How long memory and connections may take to come back: longer than a silent client is waited for.
-const COMES_BACK: Duration = Duration::from_secs(60);
-/// How long a flood lasts: longer than the patience for a slow client, 5 s.
-const LASTS: Duration = Duration::from_secs(8);
+/// KiB for everything else: the server with its table, and temporary allocations.
+const BASE_MEMORY: u64 = 64 * 1024;
+/// Additional KiB that may remain after the flood, because the allocator cannot release them.
+const RETAINED_MEMORY: u64 = 32 * 1024;
+/// Time limit for the release of memory and connections: longer than the time limit of a silent client.
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Duration of a flood: longer than the time limit of a slow client, 5 s.
+const FLOOD_DURATION: Duration = Duration::from_secs(8);
 
-/// Endpoints of the service that attackers ask for.
+/// Endpoints of the service that attackers query.
 pub const MANY: usize = 200;
 
 // === The server ===
 
-/// What a server listens on beside UDP and TCP. Attackers come there.
+/// Listeners of a server in addition to UDP and TCP. Attackers connect to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listeners {
     Plain,
@@ -49,7 +49,7 @@ pub enum Listeners {
     Quic,
 }
 
-/// A headless mirror with so many endpoints.
+/// Returns a headless mirror with this number of endpoints.
 fn service(name: &str, endpoints: usize) -> Mirror {
     let mirror = mirror("prod", name, "east").ports(&[("sql", "TCP", 5432)]);
     (0..endpoints).fold(mirror, |mirror, number| {
@@ -77,26 +77,26 @@ fn start(flood: &Flood<'_>) -> Server {
         Listeners::Quic => &["--quic-listen=127.0.0.1:853"],
     };
     if !listeners.is_empty() {
-        issue_good().write(folder.path());
-        command.args(listeners).args(Issued::flags(folder.path()));
+        issue_valid().write(folder.path());
+        command.args(listeners).args(Identity::flags(folder.path()));
     }
-    Server::start_command(folder, command, Await::Ready)
+    Server::start_command(folder, command, WaitUntil::Ready)
 }
 
-/// KiB of memory that a server has, and the most that it has had.
+/// Returns the current and the peak memory of a server in KiB.
 fn memory(server: &Server) -> (u64, u64) {
     let memory = |line| server.process().memory(line).unwrap();
     (memory("VmRSS"), memory("VmHWM"))
 }
 
-// === What is asked ===
+// === Questions ===
 
-/// A question of type A, with EDNS.
+/// Returns a question of type A with EDNS.
 pub fn question(name: &str) -> Vec<u8> {
     query(&format!("{name} A +edns")).0
 }
 
-/// The same, with padding (RFC 7830) up to the longest query that is accepted.
+/// Returns the same question with padding (RFC 7830) up to the longest accepted query.
 pub fn long_question(name: &str) -> Vec<u8> {
     const LONGEST: usize = 4096;
     let rest = LONGEST - query(&format!("{name} A +ednsopt=12")).0.len();
@@ -104,115 +104,115 @@ pub fn long_question(name: &str) -> Vec<u8> {
     query(&format!("{name} A +ednsopt=12:{padding}")).0
 }
 
-// === A flood ===
+// === Floods ===
 
-/// What is started, and what it is called.
+/// A flood: its name, and the settings of its server.
 #[derive(Clone, Copy, Debug)]
 pub struct Flood<'f> {
     pub name: &'f str,
     pub listeners: Listeners,
     pub flags: &'f [&'f str],
-    /// Soft and hard limit of open files, as `prlimit` takes them.
+    /// Soft and hard limit of open files in the format of `prlimit`.
     pub open_files: &'f str,
-    /// Whether the honest client must be answered in this way, and not only asked.
+    /// Returns whether the honest client must get answers over this transport.
     pub must_answer: fn(Way) -> bool,
 }
 
-/// What was seen of the server while a flood lasted.
+/// Measurements during a flood.
 #[derive(Debug, Default)]
 struct Figures {
-    /// Of each way that the honest client asked.
+    /// Results of the honest client for each transport.
     ways: Vec<(Way, Tally)>,
-    /// How long `/livez` took, for which the kubelet waits a second.
+    /// Response times of `/livez`. The kubelet's time limit is a second.
     livez: Vec<Duration>,
-    /// How often it did not answer.
+    /// Number of failed requests to `/livez`.
     dead: u64,
     descriptors: u64,
 }
 
-/// Says that the flood is over, when it is dropped: by a failure, too.
-struct End<'d>(&'d AtomicBool);
+/// Marks the flood as ended on drop, also after a panic.
+struct EndOnDrop<'d>(&'d AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
 }
 
-/// Runs a flood on UDP and TCP, and holds what it did to the bounds. `attack` returns what is to be told of it.
+/// Runs a flood over UDP and TCP and checks the limits. `attack` returns the text of its output line.
 pub fn flood(name: &str, flags: &[&str], attack: impl FnOnce(&Server, Instant) -> String + Send) {
     let flood = Flood {
         flags,
-        ..Flood::of(Listeners::Plain, name)
+        ..Flood::new(Listeners::Plain, name)
     };
     flood.run(attack);
 }
 
-/// The same with TLS and HTTPS.
+/// Runs a flood on a server with TLS and HTTPS.
 pub fn flood_encrypted(name: &str, attack: impl FnOnce(&Server, Instant) -> String + Send) {
-    Flood::of(Listeners::Encrypted, name).run(attack);
+    Flood::new(Listeners::Encrypted, name).run(attack);
 }
 
 // === impl Flood ===
 
 impl<'f> Flood<'f> {
-    /// One without flags.
-    pub fn of(listeners: Listeners, name: &'f str) -> Self {
+    /// Creates a flood on a server without additional flags.
+    pub fn new(listeners: Listeners, name: &'f str) -> Self {
         Self {
             name,
             listeners,
             flags: &[],
-            // What some platforms give a pod, for it to raise as far as it may.
+            // The soft limit that some platforms set for a pod. The server raises it.
             open_files: "256:",
-            // It is experimental.
+            // QUIC is experimental.
             must_answer: |way| way != Way::Quic,
         }
     }
 
     pub fn run(self, attack: impl FnOnce(&Server, Instant) -> String + Send) {
-        in_a_network_of_its_own(|| {
+        in_new_network(|| {
             let network = Network::of_this_thread();
             network.ip("route add local 96.0.0.0/4 dev lo").unwrap();
             let mut server = start(&self);
-            // What is allocated once, for the first that comes, is no part of the flood.
+            // One-time allocations for the first client are not caused by the flood.
             for way in Way::of(self.listeners) {
                 honest::ask_once(&server, *way);
             }
             let (before, _) = memory(&server);
             let done = AtomicBool::new(false);
-            let (told, figures) = thread::scope(|scope| {
-                let seen = scope.spawn(|| self.watch(&server, &done));
-                let told = {
-                    let _over = End(&done);
-                    attack(&server, Instant::now() + LASTS)
+            let (text, figures) = thread::scope(|scope| {
+                let seen = scope.spawn(|| self.measure(&server, &done));
+                let text = {
+                    let _over = EndOnDrop(&done);
+                    attack(&server, Instant::now() + FLOOD_DURATION)
                 };
-                (told, seen.join().unwrap())
+                (text, seen.join().unwrap())
             });
             let (_, peak) = memory(&server);
-            say(&format!("{:<28} {told}", self.name));
-            say(&format!(
-                "{:<28} memory {} MiB before, {} MiB at most; {} descriptors at most; /livez {} ms in the middle, {} ms \
-                 at most",
+            print_line(&format!("{:<28} {text}", self.name));
+            print_line(&format!(
+                "{:<28} memory {} MiB before, {} MiB maximum; {} descriptors maximum; /livez {} ms median, {} ms \
+                 maximum",
                 "",
                 before / 1024,
                 peak / 1024,
                 figures.descriptors,
-                middle(&figures.livez).as_millis(),
+                median(&figures.livez).as_millis(),
                 figures.slowest_livez().as_millis()
             ));
             let ways = figures.ways.iter();
             let ways = ways.map(|(way, tally)| format!("{} {tally}", way.name()));
             let ways: Vec<String> = ways.collect();
-            say(&format!("{:<28} honest client: {}", "", ways.join(", ")));
+            print_line(&format!("{:<28} honest client: {}", "", ways.join(", ")));
             assert!(!server.has_ended());
-            self.hold(&figures, before, peak);
+            self.check_limits(&figures, before, peak);
             self.await_recovery(&server, before);
             assert!(!server.has_ended());
         });
     }
 
-    /// Has the honest client ask in every way until the flood is over.
-    fn watch(&self, server: &Server, done: &AtomicBool) -> Figures {
+    /// Runs the honest client over every transport, and measures the server, until the flood ends.
+    fn measure(&self, server: &Server, done: &AtomicBool) -> Figures {
         thread::scope(|scope| {
             let ways = Way::of(self.listeners).iter().map(|way| {
                 let asked = scope.spawn(|| honest::ask_until(done, server, *way));
@@ -239,8 +239,8 @@ impl<'f> Flood<'f> {
         })
     }
 
-    /// Holds figures to the bounds. What QUIC takes is printed and nothing more.
-    fn hold(&self, figures: &Figures, before: u64, peak: u64) {
+    /// Checks the limits. The resources of QUIC are only printed.
+    fn check_limits(&self, figures: &Figures, before: u64, peak: u64) {
         let wanted = figures
             .ways
             .iter()
@@ -260,22 +260,22 @@ impl<'f> Flood<'f> {
             Listeners::Quic => None,
         };
         if let Some(memory) = memory {
-            assert!(peak <= before + REST + memory);
+            assert!(peak <= before + BASE_MEMORY + memory);
         }
         assert!(figures.descriptors <= CONNECTIONS + OTHER_DESCRIPTORS);
     }
 
-    /// Waits until no connection is left and memory is back, and sees that the answers are right.
+    /// Waits until all connections are closed and memory is released, then checks the answers.
     fn await_recovery(&self, server: &Server, before: u64) {
         let started = Instant::now();
-        let limit = before + STAYS;
+        let limit = before + RETAINED_MEMORY;
         let (mut open, mut memory) = (u64::MAX, u64::MAX);
-        while started.elapsed() < COMES_BACK && (open > 0 || memory > limit) {
+        while started.elapsed() < RECOVERY_TIMEOUT && (open > 0 || memory > limit) {
             open = server.count("global_dns_tcp_connections");
             memory = self::memory(server).0;
             thread::sleep(Duration::from_millis(50));
         }
-        say(&format!(
+        print_line(&format!(
             "{:<28} afterwards: {open} connections, memory {} MiB, after {:.1} s",
             "",
             memory / 1024,
@@ -301,8 +301,8 @@ impl Figures {
     }
 }
 
-/// The one in the middle.
-fn middle(times: &[Duration]) -> Duration {
+/// Returns the median.
+fn median(times: &[Duration]) -> Duration {
     let mut times = times.to_vec();
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The honest client: it asks over every listener that there is, as resolvers do, while a flood lasts.
+//! The honest client: it sends queries to every listener during a flood, as resolvers do.
 
 use std::fmt;
 use std::io;
@@ -13,7 +13,7 @@ use rustls::version::TLS13;
 use support::reply::Reply;
 use support::server::Server;
 use support::wait::wait_for;
-use support::wire::{Over, exchange, frame, read_framed};
+use support::wire::{Transport, exchange, frame, read_framed};
 
 use super::harness::{Listeners, question};
 use super::http2::Http2;
@@ -21,41 +21,41 @@ use super::open;
 use super::quic;
 use super::tls::{self, Stream};
 
-/// A query that takes longer, or that so many tries do not get answered, has failed.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A query has failed after this time, or after this number of tries.
+const TIMEOUT: Duration = Duration::from_secs(2);
 const TRIES: usize = 3;
 /// Time between two queries.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// One way of asking.
+/// Transport and connection of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Udp,
     /// One query for each connection.
     Tcp,
-    /// On a connection that is kept.
+    /// On a persistent connection.
     Tls,
-    /// One query for each connection, with a whole handshake.
+    /// One query for each connection, with a full handshake.
     NewTls,
-    /// HTTP/2, on a connection that is kept.
+    /// HTTP/2 on a persistent connection.
     Https,
     NewHttps,
     /// One query for each connection.
     Quic,
 }
 
-/// How it went.
+/// Results of the honest client.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub asked: u64,
-    /// Tries after the first one: over UDP the same query again, otherwise on another connection.
-    pub again: u64,
+    /// Retries: the same query again over UDP, otherwise on another connection.
+    pub retries: u64,
     pub failed: u64,
     pub wrong: u64,
     pub slowest: Duration,
 }
 
-/// Connections that are kept, and how new ones are made.
+/// Persistent connections, and the settings of new ones.
 struct Client<'s> {
     server: &'s Server,
     tls: Arc<ClientConfig>,
@@ -67,7 +67,7 @@ struct Client<'s> {
 // === impl Way ===
 
 impl Way {
-    /// Those that a server with these listeners has.
+    /// Returns the ways that a server with these listeners supports.
     pub fn of(listeners: Listeners) -> &'static [Self] {
         match listeners {
             Listeners::Plain => &[Self::Udp, Self::Tcp],
@@ -87,9 +87,9 @@ impl Way {
         match self {
             Self::Udp => "UDP",
             Self::Tcp => "new TCP",
-            Self::Tls => "kept TLS",
+            Self::Tls => "persistent TLS",
             Self::NewTls => "new TLS",
-            Self::Https => "kept HTTPS",
+            Self::Https => "persistent HTTPS",
             Self::NewHttps => "new HTTPS",
             Self::Quic => "new QUIC",
         }
@@ -99,11 +99,11 @@ impl Way {
 // === impl Tally ===
 
 impl Tally {
-    /// Asks, as often as needed.
+    /// Sends a query, with retries, and counts the result.
     fn ask(&mut self, mut attempt: impl FnMut() -> io::Result<Vec<u8>>) {
         let started = Instant::now();
         let reply = (0..TRIES).find_map(|number| {
-            self.again += u64::from(number > 0);
+            self.retries += u64::from(number > 0);
             attempt().ok()
         });
         self.asked += 1;
@@ -120,13 +120,13 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} in {} ms at most",
+            "{} in {} ms maximum",
             self.asked,
             self.slowest.as_millis()
         )?;
-        if self.again > 0 || self.wrong > 0 {
-            let (again, failed, wrong) = (self.again, self.failed, self.wrong);
-            write!(f, " ({again} again, {failed} failed, {wrong} wrong)")?;
+        if self.retries > 0 || self.wrong > 0 {
+            let (retries, failed, wrong) = (self.retries, self.failed, self.wrong);
+            write!(f, " ({retries} retries, {failed} failed, {wrong} wrong)")?;
         }
         Ok(())
     }
@@ -149,8 +149,8 @@ impl<'s> Client<'s> {
         let packet = question("db.prod.global");
         let server = self.server;
         match way {
-            Way::Udp => exchange(server.dns, &packet, Over::Udp, PATIENCE / TRIES as u32),
-            Way::Tcp => exchange(server.dns, &packet, Over::Tcp, PATIENCE),
+            Way::Udp => exchange(server.dns, &packet, Transport::Udp, TIMEOUT / TRIES as u32),
+            Way::Tcp => exchange(server.dns, &packet, Transport::Tcp, TIMEOUT),
             Way::Tls => {
                 let mut stream = match self.kept_tls.take() {
                     Some(stream) => stream,
@@ -171,12 +171,12 @@ impl<'s> Client<'s> {
                 Ok(reply)
             }
             Way::NewHttps => Http2::begin(self.connect("https")?, &self.https, &[])?.ask(&packet),
-            Way::Quic => quic::ask(server.address("quic"), &packet, PATIENCE),
+            Way::Quic => quic::ask(server.address("quic"), &packet, TIMEOUT),
         }
     }
 
     fn connect(&self, listener: &str) -> io::Result<TcpStream> {
-        open(self.server.address(listener), Ipv4Addr::LOCALHOST, PATIENCE)
+        open(self.server.address(listener), Ipv4Addr::LOCALHOST, TIMEOUT)
     }
 }
 
@@ -185,7 +185,7 @@ fn ask_tls(stream: &mut Stream, packet: &[u8]) -> io::Result<Vec<u8>> {
     read_framed(stream)
 }
 
-/// Asks in one way until the flood is over.
+/// Sends queries in one way until the flood ends.
 pub fn ask_until(done: &AtomicBool, server: &Server, way: Way) -> Tally {
     let mut client = Client::new(server);
     let mut tally = Tally::default();
@@ -204,7 +204,7 @@ pub fn ask_once(server: &Server, way: Way) {
     });
 }
 
-/// Whether a reply is the answer that the honest client wants: one address, the right one.
+/// Returns whether a reply has exactly the expected address.
 fn is_right(reply: &[u8]) -> bool {
     Reply::read(reply).is_ok_and(|reply| reply.rcode == 0 && reply.data() == ["198.51.100.1"])
 }

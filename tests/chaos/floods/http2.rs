@@ -1,4 +1,4 @@
-//! HTTP/2 as an attacker writes it: frame by frame. It reads just enough to ask, too.
+//! An HTTP/2 client of an attacker, which writes single frames. It can also send a query and read its reply.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use rustls::ClientConfig;
 
 use super::tls::{self, Stream};
 
-/// Kinds of frames (RFC 9113 section 6).
+/// Frame types (RFC 9113 section 6).
 pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
 pub const PRIORITY: u8 = 2;
@@ -24,7 +24,7 @@ pub const CONTINUATION: u8 = 9;
 pub const END_STREAM: u8 = 1;
 pub const ACK: u8 = 1;
 pub const END_HEADERS: u8 = 4;
-/// A setting: how much of a reply may be sent on a stream unasked.
+/// Setting: initial flow-control window of a stream.
 pub const INITIAL_WINDOW_SIZE: u16 = 4;
 
 /// `:status: 200` in the static table (RFC 7541 appendix A).
@@ -62,21 +62,21 @@ pub fn settings(settings: &[(u16, u32)]) -> Vec<u8> {
 
 // === Fields (RFC 7541) ===
 
-/// A field that no table keeps.
+/// Returns a field that is not added to the dynamic table.
 pub fn field(name: &str, value: &str) -> Vec<u8> {
     [&[0][..], &text(name), &text(value)].concat()
 }
 
-/// A field that the dynamic table keeps, where it comes first.
-pub fn kept_field(name: &str, value: &str) -> Vec<u8> {
+/// Returns a field that becomes the first entry of the dynamic table.
+pub fn indexed_field(name: &str, value: &str) -> Vec<u8> {
     [&[0x40][..], &text(name), &text(value)].concat()
 }
 
-/// The field that the dynamic table has first.
-pub const FIRST_KEPT: u8 = 0x80 | 62;
+/// Reference to the first entry of the dynamic table.
+pub const FIRST_INDEXED: u8 = 0x80 | 62;
 
 fn text(text: &str) -> Vec<u8> {
-    const MOST: usize = 127; // what a prefix of seven bits cannot hold
+    const MOST: usize = 127; // the maximum of a prefix of seven bits
     let mut octets = vec![];
     match text.len() {
         length @ 0..MOST => octets.push(length as u8),
@@ -94,7 +94,7 @@ fn text(text: &str) -> Vec<u8> {
     octets
 }
 
-/// The fields of a GET for a message.
+/// Returns the fields of a GET request with a message.
 pub fn get(packet: &[u8]) -> Vec<u8> {
     let path = format!("/dns-query?dns={}", base64url(packet));
     // :method GET, :scheme https
@@ -106,7 +106,7 @@ pub fn get(packet: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// The fields of a POST.
+/// Returns the fields of a POST request.
 pub fn post() -> Vec<u8> {
     // :method POST, :scheme https
     [
@@ -118,7 +118,7 @@ pub fn post() -> Vec<u8> {
     .concat()
 }
 
-/// The alphabet of URLs, without padding (RFC 4648 section 5).
+/// Encodes octets with the URL alphabet, without padding (RFC 4648 section 5).
 pub fn base64url(octets: &[u8]) -> String {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let letters = octets.chunks(3).flat_map(|three| {
@@ -135,7 +135,7 @@ pub fn base64url(octets: &[u8]) -> String {
 // === impl Http2 ===
 
 impl Http2 {
-    /// Does a handshake over a connection that blocks, and says its settings.
+    /// Performs a handshake over a blocking connection and sends settings.
     pub fn begin(
         stream: TcpStream,
         config: &Arc<ClientConfig>,
@@ -146,13 +146,13 @@ impl Http2 {
         Ok(Self { stream, next: 1 })
     }
 
-    /// The number of a new stream.
+    /// Returns the number of a new stream.
     pub fn next_stream(&mut self) -> u32 {
         self.next += 2;
         self.next - 2
     }
 
-    /// Asks by POST, over a connection that blocks.
+    /// Sends a query with POST over a blocking connection.
     pub fn ask(&mut self, packet: &[u8]) -> io::Result<Vec<u8>> {
         let number = self.next_stream();
         let request = [
@@ -165,17 +165,17 @@ impl Http2 {
             let frame = self.read()?;
             match (frame.kind, frame.stream) {
                 (HEADERS, stream) if stream == number => {
-                    // The size of the dynamic table may stand first.
+                    // An update of the dynamic table's size may precede the status.
                     let mut fields = frame.payload.iter().skip_while(|octet| **octet >> 5 == 1);
                     if fields.next() != Some(&STATUS_200) {
-                        return Err(io::Error::other("not 200"));
+                        return Err(io::Error::other("status is not 200"));
                     }
                 }
                 (DATA, stream) if stream == number => reply.extend(&frame.payload),
                 (RST_STREAM, stream) if stream == number => {
-                    return Err(io::Error::other("the stream is reset"));
+                    return Err(io::Error::other("the server reset the stream"));
                 }
-                (GOAWAY, _) => return Err(io::Error::other("the connection is to end")),
+                (GOAWAY, _) => return Err(io::Error::other("the server sent GOAWAY")),
                 _ => {}
             }
             let is_last = frame.flags & END_STREAM != 0 && matches!(frame.kind, HEADERS | DATA);
@@ -185,7 +185,7 @@ impl Http2 {
         }
     }
 
-    /// Reads a frame from a connection that blocks, and answers what wants an answer.
+    /// Reads a frame from a blocking connection, and replies to frames that require a reply.
     pub fn read(&mut self) -> io::Result<Frame> {
         let mut head = [0; 9];
         self.stream.read_exact(&mut head)?;
@@ -210,18 +210,18 @@ impl Http2 {
     }
 }
 
-// === Pressing ===
+// === Non-blocking writes ===
 
-/// Whether an attacker takes what the server says.
+/// Whether an attacker reads the data of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     All,
     Nothing,
 }
 
-/// Sends all of it over a connection that does not block, for as long as that takes. Tells whether it was taken; the
-/// server may end the connection, and it may be over.
-pub fn press(stream: &mut Stream, octets: &[u8], reading: Reading, until: Instant) -> bool {
+/// Sends all octets over a non-blocking connection. Returns false if the server closes the connection or the time is
+/// over.
+pub fn send_all(stream: &mut Stream, octets: &[u8], reading: Reading, until: Instant) -> bool {
     let mut rest = octets;
     while !rest.is_empty() || stream.conn.wants_write() {
         if Instant::now() > until {
@@ -246,7 +246,7 @@ pub fn press(stream: &mut Stream, octets: &[u8], reading: Reading, until: Instan
     true
 }
 
-/// Takes what has come over a connection that does not block, and forgets it. Tells whether more may come.
+/// Reads and discards available data of a non-blocking connection. Returns whether it is still open.
 pub fn drain(stream: &mut Stream) -> bool {
     loop {
         match stream.conn.read_tls(&mut stream.sock) {

@@ -1,8 +1,8 @@
-//! QUIC, which is experimental: hickory-server does its handshakes one after another, without a limit that we could
-//! set. What that means is measured and printed; the bounds are those of what is beside it.
+//! QUIC, which is experimental: hickory-server performs its handshakes one after another, without a configurable limit.
+//! The effect is measured and printed; the limits apply only to the other listeners.
 //!
-//! Attackers send the first datagram of a handshake from any address they like, and never a second one. Its keys follow
-//! from itself (RFC 9001 section 5.2), so that anybody can write one.
+//! Attackers send the first datagram of a handshake from arbitrary addresses, and never a second one. Its keys are
+//! derived from its content (RFC 9001 section 5.2), so that any client can write one.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -20,22 +20,22 @@ use support::wire::frame;
 use super::harness::{Flood, Listeners, question};
 use super::{attacker, send_from, tls};
 
-/// The connection ID that attackers give themselves, all the same one.
+/// Connection ID of all attackers.
 const OWN_ID: [u8; 8] = *b"attacker";
-/// Octets of the first datagram at least (RFC 9000 section 14.1).
+/// Minimum size of the first datagram in octets (RFC 9000 section 14.1).
 const DATAGRAM: usize = 1200;
-/// How long a client waits for a reply before it tries again.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a stalled handshake is watched.
+/// Time limit of a client before it tries again.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum observation time of a stalled handshake.
 const LONGEST_STALL: Duration = Duration::from_secs(60);
-/// Octets of a tag, of a packet number, of a sample (RFC 9001 sections 5.3, 5.4.2).
+/// Size of a tag, a packet number and a sample in octets (RFC 9001 sections 5.3, 5.4.2).
 const TAG: usize = 16;
 const NUMBER: usize = 4;
 const SAMPLE: usize = 16;
 
-/// What a client says first, in the handshake.
+/// Returns the ClientHello message of a handshake.
 fn hello() -> Vec<u8> {
-    // Transport parameters: initial_source_connection_id alone (RFC 9000 section 18.2).
+    // Transport parameters: only initial_source_connection_id (RFC 9000 section 18.2).
     let parameters = [&[0x0f, OWN_ID.len() as u8][..], &OWN_ID].concat();
     let name = ServerName::try_from("localhost").unwrap();
     let config = tls::config("doq", &TLS13);
@@ -45,15 +45,15 @@ fn hello() -> Vec<u8> {
     hello
 }
 
-/// The keys of first datagrams follow from their destination with this suite.
+/// Returns the cipher suite of Initial packets, whose keys are derived from the destination connection ID.
 fn suite() -> Suite {
     let rustls::SupportedCipherSuite::Tls13(suite) = TLS13_AES_128_GCM_SHA256 else {
-        panic!("a suite of TLS 1.3")
+        panic!("not a cipher suite of TLS 1.3")
     };
     suite.quic_suite().unwrap()
 }
 
-/// The first datagram of a connection (RFC 9000 section 17.2.2).
+/// Returns the first datagram of a connection (RFC 9000 section 17.2.2).
 fn initial(suite: Suite, destination: [u8; 8], hello: &[u8]) -> Vec<u8> {
     let two_octets = |length: usize| (0x4000 | length as u16).to_be_bytes();
     let ids = [
@@ -77,7 +77,7 @@ fn initial(suite: Suite, destination: [u8; 8], hello: &[u8]) -> Vec<u8> {
     payload.extend(tag.as_ref());
     let (first, number) = header.split_at_mut(1);
     let number_at = number.len() - NUMBER;
-    let sample = &payload[..SAMPLE]; // four octets after the beginning of the number
+    let sample = &payload[..SAMPLE]; // starts four octets after the packet number's start
     let masked = keys
         .header
         .encrypt_in_place(sample, &mut first[0], &mut number[number_at..]);
@@ -85,7 +85,7 @@ fn initial(suite: Suite, destination: [u8; 8], hello: &[u8]) -> Vec<u8> {
     [header, payload].concat()
 }
 
-/// Asks over a QUIC connection of its own (RFC 9250).
+/// Sends a query over a new QUIC connection (RFC 9250).
 pub fn ask(server: SocketAddr, packet: &[u8], patience: Duration) -> io::Result<Vec<u8>> {
     let exchange = async {
         let config = (*tls::config("doq", &TLS13)).clone();
@@ -112,10 +112,10 @@ pub fn ask(server: SocketAddr, packet: &[u8], patience: Duration) -> io::Result<
     runtime.block_on(async { tokio::time::timeout(patience, exchange).await })?
 }
 
-/// Sends first datagrams from a million addresses until the flood is over. Tells how many.
+/// Sends first datagrams from a million addresses until the flood ends. Returns their number.
 fn send_initials(server: SocketAddr, until: Instant) -> u64 {
     let SocketAddr::V4(server) = server else {
-        panic!("an IPv4 address is asked for")
+        panic!("the listener has no IPv4 address")
     };
     let to: SocketAddrV4 = server;
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 4433)).unwrap();
@@ -134,12 +134,12 @@ fn send_initials(server: SocketAddr, until: Instant) -> u64 {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn quic_handshakes_never_answered() {
-    Flood::of(Listeners::Quic, "QUIC: initial flood").run(|server, until| {
+fn abandoned_quic_handshakes_do_not_block_other_listeners() {
+    Flood::new(Listeners::Quic, "QUIC: initial flood").run(|server, until| {
         let to = server.address("quic");
         let sent = send_initials(to, until);
         format!(
-            "{} first datagrams a second from a million addresses",
+            "{} first datagrams per second from a million addresses",
             sent / 8
         )
     });
@@ -147,10 +147,10 @@ fn quic_handshakes_never_answered() {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn quic_handshakes_that_stall() {
-    Flood::of(Listeners::Quic, "QUIC: a stalled handshake").run(|server, _| {
+fn stalled_quic_handshake_does_not_block_other_listeners() {
+    Flood::new(Listeners::Quic, "QUIC: a stalled handshake").run(|server, _| {
         let to = server.address("quic");
-        // One datagram. Who comes next waits for the end of its handshake.
+        // One datagram. The next client waits for the end of this handshake.
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 4433)).unwrap();
         socket
             .send_to(&initial(suite(), OWN_ID, &hello()), to)
@@ -158,9 +158,9 @@ fn quic_handshakes_that_stall() {
         let started = Instant::now();
         let is_answered = || {
             let left = LONGEST_STALL.saturating_sub(started.elapsed());
-            ask(to, &question("db.prod.global"), left.min(PATIENCE)).is_ok()
+            ask(to, &question("db.prod.global"), left.min(TIMEOUT)).is_ok()
         };
-        let found = loop {
+        let result = loop {
             match (is_answered(), started.elapsed()) {
                 (true, after) => break format!("after {:.1} s", after.as_secs_f64()),
                 (false, after) if after >= LONGEST_STALL => {
@@ -169,7 +169,7 @@ fn quic_handshakes_that_stall() {
                 (false, _) => {}
             }
         };
-        // Clients that have given up leave handshakes behind them, which are waited for as well.
-        format!("one first datagram and no second one: the next client is answered {found}")
+        // The abandoned handshakes of clients that timed out also delay the next client.
+        format!("one first datagram and no second one: the next client is answered {result}")
     });
 }

@@ -1,5 +1,4 @@
-//! What attackers send inside TLS: records of any size, handshakes that a connection has had already, queries whose
-//! replies they do not read.
+//! Attacks inside TLS: records of any size, repeated handshakes, queries without reads of the replies.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
@@ -14,21 +13,22 @@ use support::wire::{frame, read_framed};
 use super::harness::{MANY, flood_encrypted, question};
 use super::http2::drain;
 use super::tls::{self, Forger, Stream};
-use super::{attacker, ended, in_threads, open, socket};
+use super::{attacker, count_ended, in_threads, open, socket};
 
+/// Number of parallel attackers.
 const THREADS: u32 = 8;
-/// Numbers of attackers that each of those has for itself.
+/// Number of attacker addresses of each thread.
 const EACH: u32 = 100_000;
-/// How long an attacker waits for the server.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Octets of the largest record.
+/// Time limit of an attacker for replies of the server.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Size of the largest record in octets.
 const RECORD: usize = 16 * 1024;
 /// The first octet of a record (RFC 8446 section 5.1): `handshake`.
 const HANDSHAKE: u8 = 22;
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn renegotiation() {
+fn renegotiation_is_refused() {
     flood_encrypted("TLS 1.2: renegotiation", |server, until| {
         // Without the header of its record.
         let hello = tls::hello(&tls::config("dot", &rustls::version::TLS12))[5..].to_vec();
@@ -36,7 +36,7 @@ fn renegotiation() {
             let (mut connections, mut asked, mut granted) = (0, 0, 0);
             while Instant::now() < until {
                 let from = attacker(thread * EACH + connections as u32);
-                let stream = open(server.address("tls"), from, PATIENCE).unwrap();
+                let stream = open(server.address("tls"), from, TIMEOUT).unwrap();
                 let Ok(mut forger) = Forger::begin(stream, "dot") else {
                     continue;
                 };
@@ -45,7 +45,7 @@ fn renegotiation() {
                     let record = forger.record(ContentType::Handshake, &hello);
                     asked += u64::from(forger.stream.write_all(&record).is_ok());
                 }
-                // An alert, and the end.
+                // The server sends an alert and closes.
                 granted += handshakes(&read_to_end(&mut forger.stream));
             }
             [connections, asked, granted]
@@ -53,16 +53,16 @@ fn renegotiation() {
         assert!(connections > 100, "{connections}");
         assert_eq!(granted, 0);
         format!(
-            "{connections} connections, {asked} hellos inside them; {granted} began a handshake"
+            "{connections} connections with {asked} ClientHello messages; {granted} started a handshake"
         )
     });
 }
 
-/// What comes until the server ends the connection, or nothing comes for long.
+/// Reads until the server closes the connection, or the time limit.
 fn read_to_end(from: &mut impl io::Read) -> Vec<u8> {
     let mut octets = Vec::new();
     let ended = from.read_to_end(&mut octets);
-    // A reset is an end, too.
+    // A reset also ends the connection.
     let is_end = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionReset;
     assert!(
         ended.as_ref().is_ok() || ended.as_ref().is_err_and(is_end),
@@ -84,7 +84,7 @@ fn handshakes(mut octets: &[u8]) -> u64 {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn key_updates() {
+fn key_updates_do_not_block_honest_clients() {
     flood_encrypted("TLS 1.3: key updates", |server, until| {
         let config = tls::config("dot", &TLS13);
         let packet = frame(&question("db.prod.global"));
@@ -93,11 +93,11 @@ fn key_updates() {
             while Instant::now() < until {
                 connections += 1;
                 let from = attacker(thread * EACH + connections as u32);
-                let stream = open(server.address("tls"), from, PATIENCE).unwrap();
+                let stream = open(server.address("tls"), from, TIMEOUT).unwrap();
                 let Ok(mut stream) = tls::begin(stream, &config) else {
                     continue;
                 };
-                // A query, so that they are not counted as fruitless; each update takes the server a new key.
+                // A query, so that the connection is not closed as unproductive. Each update costs the server a key.
                 while Instant::now() < until {
                     let sent = (0..20).try_for_each(|_| {
                         stream
@@ -116,19 +116,19 @@ fn key_updates() {
             [updates, connections]
         });
         assert!(updates > 1000, "{updates}");
-        format!("{} a second over {connections} connections", updates / 8)
+        format!("{} per second over {connections} connections", updates / 8)
     });
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn records_without_content() {
+fn empty_records_do_not_block_honest_clients() {
     flood_encrypted("TLS 1.2: empty records", |server, until| {
         let [records, connections] = in_threads(THREADS, |thread| {
             let (mut records, mut connections) = (0, 0);
             while Instant::now() < until {
                 let from = attacker(thread * EACH + connections as u32);
-                let stream = open(server.address("tls"), from, PATIENCE).unwrap();
+                let stream = open(server.address("tls"), from, TIMEOUT).unwrap();
                 let Ok(mut forger) = Forger::begin(stream, "dot") else {
                     continue;
                 };
@@ -152,16 +152,16 @@ fn records_without_content() {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn records_of_one_octet() {
+fn queries_in_tiny_records_are_answered() {
     flood_encrypted("TLS: tiny records", |server, until| {
         let config = tls::config("dot", &TLS13);
         let packet = frame(&question("many.prod.global"));
         let [answered] = in_threads(THREADS, |thread| {
-            let stream = open(server.address("tls"), attacker(thread), PATIENCE).unwrap();
+            let stream = open(server.address("tls"), attacker(thread), TIMEOUT).unwrap();
             let mut stream = tls::begin(stream, &config).unwrap();
             let mut answered = 0;
             while Instant::now() < until {
-                // Each octet is a record, and all of them go with one write.
+                // Each octet is a record; one write sends all of them.
                 for octet in &packet {
                     stream.conn.writer().write_all(&[*octet]).unwrap();
                 }
@@ -173,7 +173,7 @@ fn records_of_one_octet() {
         });
         assert!(answered > 100, "{answered}");
         format!(
-            "{} queries a second, each in {} records, all answered",
+            "{} queries per second, each in {} records, all answered",
             answered / 8,
             packet.len()
         )
@@ -182,10 +182,10 @@ fn records_of_one_octet() {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn large_records_that_promise_long_messages() {
-    flood_encrypted("TLS: promises", |server, until| {
+fn too_long_messages_are_closed_as_misuse() {
+    flood_encrypted("TLS: incomplete messages", |server, until| {
         let config = tls::config("dot", &TLS13);
-        // A message of 65,535 octets; and one of 4096 behind three queries.
+        // A message of 65,535 octets; and an incomplete one of 4096 octets after three queries.
         let long = vec![0xff; RECORD];
         let mut whole = frame(&question("many.prod.global")).repeat(3);
         whole.extend(4096_u16.to_be_bytes());
@@ -195,16 +195,16 @@ fn large_records_that_promise_long_messages() {
             let mut kept = Vec::new();
             while Instant::now() < until {
                 let from = attacker(thread * EACH + (refused + waiting) as u32);
-                let stream = open(server.address("tls"), from, PATIENCE).unwrap();
+                let stream = open(server.address("tls"), from, TIMEOUT).unwrap();
                 let Ok(mut stream) = tls::begin(stream, &config) else {
                     continue;
                 };
                 if refused <= waiting {
                     let _ = stream.write_all(&long);
-                    // Nothing is answered, and the connection ends at once.
+                    // The server sends no reply and closes the connection at once.
                     assert!(
                         !matches!(stream.read(&mut [0]), Ok(1..)),
-                        "a reply to no message"
+                        "a reply to an incomplete message"
                     );
                     refused += 1;
                 } else {
@@ -218,25 +218,28 @@ fn large_records_that_promise_long_messages() {
             }
             [refused, waiting]
         });
-        let (misused, displaced) = (ended(server, "misuse"), ended(server, "displaced"));
+        let (misused, displaced) = (
+            count_ended(server, "misuse"),
+            count_ended(server, "displaced"),
+        );
         assert!(
             refused > 100 && misused >= refused,
             "{misused} of {refused}"
         );
         format!(
-            "{refused} of 65,535 octets, {misused} ended as misuse; {waiting} of 4096 without the last octet, \
+            "{refused} of 65,535 octets, {misused} closed as misuse; {waiting} of 4096 without the last octet, \
              {displaced} displaced"
         )
     });
 }
 
-/// A TLS connection with the smallest window that the kernel has, which blocks no more.
+/// Opens a non-blocking TLS connection with the smallest receive window of the kernel.
 fn with_small_window(server: &Server, listener: &str, protocol: &str, number: u32) -> Stream {
     let socket = socket(attacker(number));
     socket.set_recv_buffer_size(1).unwrap();
     let to = server.address(listener);
-    socket.connect_timeout(&to.into(), PATIENCE).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.connect_timeout(&to.into(), TIMEOUT).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let stream = tls::begin(socket.into(), &tls::config(protocol, &TLS13)).unwrap();
     stream.sock.set_nonblocking(true).unwrap();
     stream
@@ -244,7 +247,7 @@ fn with_small_window(server: &Server, listener: &str, protocol: &str, number: u3
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn replies_that_are_not_read() {
+fn clients_that_do_not_read_are_closed_as_slow() {
     flood_encrypted("TLS: unread replies", |server, until| {
         let packet = frame(&question("many.prod.global")).repeat(64);
         const EACH: u32 = 125;
@@ -260,10 +263,10 @@ fn replies_that_are_not_read() {
             }
             [0]
         });
-        let slow = ended(server, "slow");
+        let slow = count_ended(server, "slow");
         assert!(slow > 300, "{slow}");
         format!(
-            "{} connections that ask for {MANY} addresses and read nothing; {slow} ended as slow",
+            "{} connections that query {MANY} addresses and read nothing; {slow} closed as slow",
             EACH * THREADS
         )
     });
@@ -271,7 +274,7 @@ fn replies_that_are_not_read() {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn a_thousand_tls_connections_that_never_pause() {
+fn busy_tls_connections_do_not_block_honest_clients() {
     flood_encrypted("TLS: busy connections", |server, until| {
         const EACH: u32 = 125;
         let config = tls::config("dot", &TLS13);
@@ -279,7 +282,7 @@ fn a_thousand_tls_connections_that_never_pause() {
         let [batches, left] = in_threads(THREADS, |thread| {
             let numbers = thread * EACH..(thread + 1) * EACH;
             let open = numbers.map(|number| {
-                let stream = open(server.address("tls"), attacker(number), PATIENCE).unwrap();
+                let stream = open(server.address("tls"), attacker(number), TIMEOUT).unwrap();
                 let stream = tls::begin(stream, &config).unwrap();
                 stream.sock.set_nonblocking(true).unwrap();
                 stream
@@ -304,12 +307,12 @@ fn a_thousand_tls_connections_that_never_pause() {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn thousands_of_queries_on_a_tls_connection() {
+fn pipelined_tls_queries_are_all_answered() {
     flood_encrypted("TLS: pipelined queries", |server, until| {
         let config = tls::config("dot", &TLS13);
         let batch = frame(&question("many.prod.global")).repeat(200);
         let [answered] = in_threads(THREADS, |thread| {
-            let stream = open(server.address("tls"), attacker(thread), PATIENCE).unwrap();
+            let stream = open(server.address("tls"), attacker(thread), TIMEOUT).unwrap();
             let mut stream = tls::begin(stream, &config).unwrap();
             let mut answered = 0;
             while Instant::now() < until {
@@ -325,7 +328,7 @@ fn thousands_of_queries_on_a_tls_connection() {
         });
         assert!(answered > 5000, "{answered}");
         format!(
-            "{} queries a second over {THREADS} connections, 200 at once, all answered in order",
+            "{} queries per second over {THREADS} connections, 200 at once, all answered in order",
             answered / 8
         )
     });

@@ -1,4 +1,4 @@
-//! HTTP requests that are slow, large or endless, over HTTP/1.1 and HTTP/2.
+//! Slow, large and endless requests over HTTP/1.1 and HTTP/2.
 
 use std::io::{self, Read as _, Write as _};
 use std::thread;
@@ -10,50 +10,51 @@ use support::server::Server;
 use super::harness::{MANY, flood_encrypted, question};
 use super::http2::{
     self, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Http2, Reading, base64url, drain,
-    press,
+    send_all,
 };
 use super::tls::{self, Stream};
-use super::{attacker, ended, in_threads, open, socket};
+use super::{attacker, count_ended, in_threads, open, socket};
 
+/// Number of parallel attackers.
 const THREADS: u32 = 8;
-/// Numbers of attackers that each of those has for itself.
+/// Number of attacker addresses of each thread.
 const EACH: u32 = 100_000;
-/// How long an attacker waits for the server.
-const PATIENCE: Duration = Duration::from_secs(6);
-/// Octets of the longest frame.
+/// Time limit of an attacker for replies of the server.
+const TIMEOUT: Duration = Duration::from_secs(6);
+/// Size of the longest frame in octets.
 const FRAME: usize = 16 * 1024;
-/// What an endless GET asks for.
+/// Length of the query parameter of an endless GET.
 const LONG: usize = 1 << 20;
 
-/// The head of a POST over HTTP/1.1, but for its end.
+/// Head of a POST request over HTTP/1.1, without its end.
 const POST: &str =
     "POST /dns-query HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/dns-message\r\n";
 
-/// A connection that blocks, with a protocol.
+/// Opens a blocking connection with a protocol.
 fn connect(server: &Server, thread: u32, number: u64, protocol: &str) -> io::Result<Stream> {
     let from = attacker(thread * EACH + number as u32 % EACH);
-    let stream = open(server.address("https"), from, PATIENCE)?;
+    let stream = open(server.address("https"), from, TIMEOUT)?;
     tls::begin(stream, &tls::config(protocol, &TLS13))
 }
 
 fn connect_http2(server: &Server, thread: u32, number: u64) -> io::Result<Http2> {
     let from = attacker(thread * EACH + number as u32 % EACH);
-    let stream = open(server.address("https"), from, PATIENCE)?;
+    let stream = open(server.address("https"), from, TIMEOUT)?;
     Http2::begin(stream, &tls::config("h2", &TLS13), &[])
 }
 
-/// The status of a reply of HTTP/1.1; none if the connection ends without one.
+/// Returns the status of an HTTP/1.1 response, or `None` if the connection ends without one.
 fn status(stream: &mut Stream) -> Option<u16> {
     let mut head = [0; 12]; // "HTTP/1.1 200"
     stream.read_exact(&mut head).ok()?;
     std::str::from_utf8(&head[9..]).ok()?.parse().ok()
 }
 
-/// The same over a connection that does not block; none if nothing has come yet.
+/// Returns the status from a non-blocking connection, or `None` if it has not arrived.
 fn status_so_far(stream: &mut Stream) -> Option<u16> {
     let _ = stream.conn.read_tls(&mut stream.sock);
     let state = stream.conn.process_new_packets().ok()?;
-    // Not before there is a line, which is written at once.
+    // The server writes the status line at once, so a part of it does not arrive alone.
     if state.plaintext_bytes_to_read() < 12 {
         return None;
     }
@@ -62,12 +63,12 @@ fn status_so_far(stream: &mut Stream) -> Option<u16> {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn bodies_octet_by_octet() {
+fn slow_bodies_get_status_408() {
     flood_encrypted("HTTPS: slow bodies", |server, until| {
         const EACH: u64 = 25;
         let body = question("many.prod.global");
         let [requests, timeouts] = in_threads(THREADS, |thread| {
-            // Over HTTP/2 a hundred at a time; over HTTP/1.1 one.
+            // A hundred requests in parallel over HTTP/2, one over HTTP/1.1.
             let some = (0..EACH).filter_map(|number| connect_http2(server, thread, number).ok());
             let mut streams: Vec<Http2> = some.collect();
             let some = (EACH..2 * EACH)
@@ -80,7 +81,7 @@ fn bodies_octet_by_octet() {
             for client in &mut streams {
                 client.stream.sock.set_nonblocking(true).unwrap();
                 requests += 100;
-                press(&mut client.stream, &begin, Reading::All, until);
+                send_all(&mut client.stream, &begin, Reading::All, until);
             }
             for stream in &mut plain {
                 let head = format!("{POST}content-length: {}\r\n\r\n", body.len());
@@ -94,7 +95,8 @@ fn bodies_octet_by_octet() {
                 }
                 let next = |stream| http2::frame(DATA, 0, stream, &[*octet]);
                 let next: Vec<u8> = numbers.clone().flat_map(next).collect();
-                streams.retain_mut(|client| press(&mut client.stream, &next, Reading::All, until));
+                streams
+                    .retain_mut(|client| send_all(&mut client.stream, &next, Reading::All, until));
                 plain.retain_mut(|stream| match status_so_far(stream) {
                     Some(status) => {
                         timeouts += u64::from(status == 408);
@@ -106,19 +108,19 @@ fn bodies_octet_by_octet() {
             }
             [requests, timeouts]
         });
-        assert!(timeouts > 0, "nobody was told");
-        format!("{requests} bodies, an octet each 300 ms; {timeouts} got 408 over HTTP/1.1")
+        assert!(timeouts > 0, "no client got status 408");
+        format!("{requests} bodies, one octet per 300 ms; {timeouts} got 408 over HTTP/1.1")
     });
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn heads_octet_by_octet() {
+fn slow_heads_are_closed() {
     flood_encrypted("HTTPS: slow heads", |server, until| {
         const EACH: u64 = 100;
         let path = base64url(&question("many.prod.global"));
         let head = format!("GET /dns-query?dns={path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-        // A first query may take 15 s, and no longer.
+        // The time limit of the first query is 15 s.
         let until = until + Duration::from_secs(12);
         let [opened, left] = in_threads(THREADS, |thread| {
             let some =
@@ -134,15 +136,15 @@ fn heads_octet_by_octet() {
             }
             [opened, open.len() as u64]
         });
-        let (slow, idle) = (ended(server, "slow"), ended(server, "idle"));
+        let (slow, idle) = (count_ended(server, "slow"), count_ended(server, "idle"));
         assert_eq!(left, 0, "of {opened}");
-        format!("{opened} heads, an octet each 300 ms; {slow} ended as slow, {idle} as idle")
+        format!("{opened} heads, one octet per 300 ms; {slow} closed as slow, {idle} as idle")
     });
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn bodies_larger_than_any_query() {
+fn large_bodies_are_refused() {
     flood_encrypted("HTTPS: large bodies", |server, until| {
         let known = format!("{POST}content-length: {}\r\n\r\n", 1 << 30);
         let chunked = format!("{POST}transfer-encoding: chunked\r\n\r\n");
@@ -158,10 +160,11 @@ fn bodies_larger_than_any_query() {
                     };
                     client.stream.sock.set_nonblocking(true).unwrap();
                     let head = http2::frame(HEADERS, END_HEADERS, 1, &http2::post());
-                    let mut is_open = press(&mut client.stream, &head, Reading::All, until);
-                    // A window and what the kernel holds; there is no way to know when the stream has ended.
+                    let mut is_open = send_all(&mut client.stream, &head, Reading::All, until);
+                    // One window and the buffers of the kernel; the client cannot detect the end of the stream.
                     for _ in 0..100 {
-                        is_open = is_open && press(&mut client.stream, &data, Reading::All, until);
+                        is_open =
+                            is_open && send_all(&mut client.stream, &data, Reading::All, until);
                         octets += u64::from(is_open) * FRAME as u64;
                     }
                     continue;
@@ -184,7 +187,7 @@ fn bodies_larger_than_any_query() {
         });
         assert!(connections > 10, "{connections}");
         format!(
-            "{connections} bodies without end, {} KiB taken of each; {refused} saw 413 over HTTP/1.1",
+            "{connections} endless bodies, {} KiB accepted of each; {refused} got 413 over HTTP/1.1",
             octets / connections / 1024
         )
     });
@@ -192,7 +195,7 @@ fn bodies_larger_than_any_query() {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn endless_gets() {
+fn endless_gets_are_refused() {
     flood_encrypted("HTTPS: GETs of 1 MiB", |server, until| {
         let dns = "A".repeat(LONG);
         let head = format!("GET /dns-query?dns={dns} HTTP/1.1\r\nhost: localhost\r\n\r\n");
@@ -219,7 +222,7 @@ fn endless_gets() {
                         continue;
                     };
                     client.stream.sock.set_nonblocking(true).unwrap();
-                    if press(&mut client.stream, &block, Reading::All, until) {
+                    if send_all(&mut client.stream, &block, Reading::All, until) {
                         drain(&mut client.stream);
                     }
                     continue;
@@ -230,7 +233,7 @@ fn endless_gets() {
                 let _ = stream.write_all(head.as_bytes());
                 match status(&mut stream) {
                     Some(414 | 431 | 400) => answered += 1,
-                    // What is sent after the end of the connection takes the reply from the client.
+                    // Data that arrives after the close resets the connection, and the client loses the response.
                     None => {}
                     Some(_) => other += 1,
                 }
@@ -240,14 +243,14 @@ fn endless_gets() {
         assert!(requests > 100, "{requests}");
         assert_eq!(other, 0);
         format!(
-            "{requests} requests, half over each version; {answered} saw an error over HTTP/1.1"
+            "{requests} requests, half over each version; {answered} got an error over HTTP/1.1"
         )
     });
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn replies_of_http1_that_are_not_read() {
+fn http1_clients_that_do_not_read_are_closed_as_slow() {
     flood_encrypted("HTTP/1.1: unread replies", |server, until| {
         let path = base64url(&question("many.prod.global"));
         let head = format!("GET /dns-query?dns={path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
@@ -258,8 +261,8 @@ fn replies_of_http1_that_are_not_read() {
                 let socket = socket(attacker(number));
                 socket.set_recv_buffer_size(1).unwrap();
                 let to = server.address("https");
-                socket.connect_timeout(&to.into(), PATIENCE).unwrap();
-                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                socket.connect_timeout(&to.into(), TIMEOUT).unwrap();
+                socket.set_read_timeout(Some(TIMEOUT)).unwrap();
                 let stream = tls::begin(socket.into(), &tls::config("http/1.1", &TLS13)).unwrap();
                 stream.sock.set_nonblocking(true).unwrap();
                 stream
@@ -273,10 +276,10 @@ fn replies_of_http1_that_are_not_read() {
             }
             [0]
         });
-        let slow = ended(server, "slow");
+        let slow = count_ended(server, "slow");
         assert!(slow > 300, "{slow}");
         format!(
-            "{} connections that ask for {MANY} addresses and read nothing; {slow} ended as slow",
+            "{} connections that query {MANY} addresses and read nothing; {slow} closed as slow",
             THREADS * EACH
         )
     });

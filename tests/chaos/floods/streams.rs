@@ -1,5 +1,5 @@
-//! Frames of HTTP/2 that cost the server more than the client: streams that are reset, header blocks without an end,
-//! headers that grow when they are read, windows that stay closed, frames that want an answer.
+//! HTTP/2 frames that cost the server more than the client: reset streams, endless header blocks, headers that expand
+//! when decoded, closed windows, frames that require a reply.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -10,36 +10,37 @@ use support::server::Server;
 
 use super::harness::{MANY, flood_encrypted, long_question, question};
 use super::http2::{
-    self, CONTINUATION, DATA, END_HEADERS, END_STREAM, FIRST_KEPT, GOAWAY, HEADERS, Http2,
-    INITIAL_WINDOW_SIZE, PING, PRIORITY, RST_STREAM, Reading, WINDOW_UPDATE, drain, press,
+    self, CONTINUATION, DATA, END_HEADERS, END_STREAM, FIRST_INDEXED, GOAWAY, HEADERS, Http2,
+    INITIAL_WINDOW_SIZE, PING, PRIORITY, RST_STREAM, Reading, WINDOW_UPDATE, drain, send_all,
 };
-use super::{attacker, ended, in_threads, open, tls};
+use super::{attacker, count_ended, in_threads, open, tls};
 
+/// Number of parallel attackers.
 const THREADS: u32 = 8;
-/// Numbers of attackers that each of those has for itself.
+/// Number of attacker addresses of each thread.
 const EACH: u32 = 100_000;
-/// How long an attacker waits for the server.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Streams that a client may have open at a time.
+/// Time limit of an attacker for replies of the server.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of open streams of a client.
 const STREAMS: usize = 100;
-/// Octets of a frame at most.
+/// Maximum size of a frame in octets.
 const FRAME: usize = 16 * 1024;
 /// `CANCEL` (RFC 9113 section 7).
 const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
-/// A connection that blocks no more, of one attacker of a thread.
-fn connect(server: &Server, thread: u32, number: u64, said: &[(u16, u32)]) -> Option<Http2> {
+/// Opens a non-blocking connection of one attacker of a thread.
+fn connect(server: &Server, thread: u32, number: u64, settings: &[(u16, u32)]) -> Option<Http2> {
     let from = attacker(thread * EACH + number as u32 % EACH);
     let to: SocketAddr = server.address("https");
-    let stream = open(to, from, PATIENCE).ok()?;
-    let client = Http2::begin(stream, &tls::config("h2", &TLS13), said).ok()?;
+    let stream = open(to, from, TIMEOUT).ok()?;
+    let client = Http2::begin(stream, &tls::config("h2", &TLS13), settings).ok()?;
     client.stream.sock.set_nonblocking(true).unwrap();
     Some(client)
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn rapid_reset() {
+fn rapid_resets_do_not_block_honest_clients() {
     flood_encrypted("HTTP/2: rapid reset", |server, until| {
         let fields = http2::get(&question("many.prod.global"));
         let [requests, connections] = in_threads(THREADS, |thread| {
@@ -58,16 +59,16 @@ fn rapid_reset() {
                         batch.extend(http2::frame(HEADERS, flags, stream, &fields));
                         batch.extend(http2::frame(RST_STREAM, 0, stream, &CANCEL));
                     }
-                    is_open = press(&mut client.stream, &batch, Reading::All, until);
+                    is_open = send_all(&mut client.stream, &batch, Reading::All, until);
                     requests += u64::from(is_open) * STREAMS as u64;
                 }
             }
             [requests, connections]
         });
-        let misused = ended(server, "misuse");
+        let misused = count_ended(server, "misuse");
         assert!(requests > 1000, "{requests}");
         format!(
-            "{} requests a second, each reset at once, over {connections} connections, {misused} ended as misuse",
+            "{} requests per second, each reset at once, over {connections} connections, {misused} closed as misuse",
             requests / 8
         )
     });
@@ -75,7 +76,7 @@ fn rapid_reset() {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn continuations_without_end() {
+fn endless_header_blocks_do_not_exhaust_memory() {
     flood_encrypted("HTTP/2: continuations", |server, until| {
         let start = http2::frame(
             HEADERS,
@@ -84,7 +85,7 @@ fn continuations_without_end() {
             &http2::get(&question("db.prod.global")),
         );
         let long = http2::field("x-a", &"a".repeat(FRAME - 16));
-        // Frames without anything, with short fields, and with one long field.
+        // Empty frames, frames with short fields, and frames with one long field.
         let rest = [vec![], http2::field("x-a", "a").repeat(100), long];
         let rest = rest.map(|fields| http2::frame(CONTINUATION, 0, 1, &fields));
         let [connections, octets, most] = in_threads(THREADS, |thread| {
@@ -96,9 +97,9 @@ fn continuations_without_end() {
                 };
                 let next = &rest[connections as usize % rest.len()];
                 let mut sent = start.len() as u64;
-                let mut is_open = press(&mut client.stream, &start, Reading::All, until);
+                let mut is_open = send_all(&mut client.stream, &start, Reading::All, until);
                 while is_open {
-                    is_open = press(&mut client.stream, next, Reading::All, until);
+                    is_open = send_all(&mut client.stream, next, Reading::All, until);
                     sent += next.len() as u64;
                 }
                 octets += sent;
@@ -108,7 +109,7 @@ fn continuations_without_end() {
         });
         assert!(connections > u64::from(2 * THREADS), "{connections}");
         format!(
-            "{connections} header blocks without an end, {} KiB each, {} KiB at most",
+            "{connections} endless header blocks, {} KiB each, {} KiB maximum",
             octets / connections / 1024,
             most / u64::from(THREADS) / 1024
         )
@@ -117,9 +118,10 @@ fn continuations_without_end() {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn header_lists_that_wait() {
+fn requests_without_bodies_do_not_exhaust_memory() {
     flood_encrypted("HTTP/2: header lists", |server, until| {
-        // Just below the limit of 16 KiB; their bodies never come, so that all are held for as long as bodies may take.
+        // Just below the limit of 16 KiB. The bodies never arrive, so that the server keeps all lists until its
+        // timeout.
         let field = http2::field("x-a", &"a".repeat(14 * 1024));
         let fields = [http2::post(), field].concat();
         const EACH: u64 = 100;
@@ -132,7 +134,7 @@ fn header_lists_that_wait() {
                 open.retain_mut(|client| {
                     let stream = client.next_stream();
                     let request = http2::frame(HEADERS, END_HEADERS, stream, &fields);
-                    let is_open = press(&mut client.stream, &request, Reading::All, until);
+                    let is_open = send_all(&mut client.stream, &request, Reading::All, until);
                     requests += u64::from(is_open);
                     closed += u64::from(!is_open);
                     is_open
@@ -150,14 +152,14 @@ fn header_lists_that_wait() {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn fields_that_grow_when_they_are_read() {
+fn hpack_bombs_do_not_exhaust_memory() {
     flood_encrypted("HTTP/2: HPACK bomb", |server, until| {
-        // 4000 octets that the table keeps, and then one octet for each time that they are named.
-        let kept = http2::kept_field("x-a", &"a".repeat(3900));
+        // A field of 4000 octets in the dynamic table, then one octet for each reference to it.
+        let kept = http2::indexed_field("x-a", &"a".repeat(3900));
         let start = [http2::get(&question("db.prod.global")), kept].concat();
         let bomb = [
             http2::get(&question("db.prod.global")),
-            vec![FIRST_KEPT; 15 * 1024],
+            vec![FIRST_INDEXED; 15 * 1024],
         ]
         .concat();
         let [bombs, connections] = in_threads(THREADS, |thread| {
@@ -169,21 +171,21 @@ fn fields_that_grow_when_they_are_read() {
                 };
                 let flags = END_STREAM | END_HEADERS;
                 let first = http2::frame(HEADERS, flags, client.next_stream(), &start);
-                let mut is_open = press(&mut client.stream, &first, Reading::All, until);
+                let mut is_open = send_all(&mut client.stream, &first, Reading::All, until);
                 while is_open {
                     let frame = http2::frame(HEADERS, flags, client.next_stream(), &bomb);
-                    is_open = press(&mut client.stream, &frame, Reading::All, until);
+                    is_open = send_all(&mut client.stream, &frame, Reading::All, until);
                     bombs += 1;
                 }
             }
             [bombs, connections]
         });
         assert!(bombs > 100, "{bombs}");
-        format!("{bombs} requests of 15 KiB that mean 60 MiB, over {connections} connections")
+        format!("{bombs} requests of 15 KiB that expand to 60 MiB, over {connections} connections")
     });
 }
 
-/// Opens connections that ask a hundred times at once and take no reply.
+/// Opens connections that send a hundred queries at once and read no reply.
 fn close_windows(name: &str, packet: &[u8]) {
     flood_encrypted(name, |server, until| {
         const EACH: u64 = 125;
@@ -201,10 +203,10 @@ fn close_windows(name: &str, packet: &[u8]) {
                     batch.extend(http2::frame(HEADERS, flags, stream, &fields));
                 }
                 requests += STREAMS as u64;
-                press(&mut client.stream, &batch, Reading::Nothing, until);
+                send_all(&mut client.stream, &batch, Reading::Nothing, until);
             }
             while Instant::now() < until {
-                // Half of them take what comes beside the replies, as a client does that is well but for its windows.
+                // Half of them read all other frames, like a normal client with closed windows.
                 for client in open.iter_mut().step_by(2) {
                     drain(&mut client.stream);
                 }
@@ -212,10 +214,10 @@ fn close_windows(name: &str, packet: &[u8]) {
             }
             [requests]
         });
-        let slow = ended(server, "slow");
+        let slow = count_ended(server, "slow");
         assert!(slow > 300, "{slow}");
         format!(
-            "{} connections, {requests} requests for {MANY} addresses with a window of 0; {slow} ended as slow",
+            "{} connections, {requests} requests for {MANY} addresses with a window of 0; {slow} closed as slow",
             u64::from(THREADS) * EACH
         )
     });
@@ -223,22 +225,22 @@ fn close_windows(name: &str, packet: &[u8]) {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn closed_windows() {
+fn closed_windows_do_not_exhaust_memory() {
     close_windows("HTTP/2: closed windows", &question("many.prod.global"));
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn closed_windows_and_long_queries() {
+fn closed_windows_with_long_queries_do_not_exhaust_memory() {
     close_windows(
-        "HTTP/2: the same, 4 KiB each",
+        "HTTP/2: closed windows, 4 KiB queries",
         &long_question("many.prod.global"),
     );
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn frames_that_want_an_answer() {
+fn frames_that_require_replies_do_not_block_honest_clients() {
     let flood = |name: &str, reading: Reading| {
         flood_encrypted(name, |server, until| {
             let kinds = [
@@ -246,9 +248,9 @@ fn frames_that_want_an_answer() {
                 http2::frame(PING, 0, 0, &[7; 8]),
                 http2::frame(PRIORITY, 0, 3, &[0, 0, 0, 0, 1]),
                 http2::frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
-                // A kind that nobody knows.
+                // An unknown frame type.
                 http2::frame(0x20, 0, 0, &[0; 8]),
-                // Of a stream whose request is under way.
+                // Data of a stream with an incomplete request.
                 http2::frame(DATA, 0, 1, &[]),
             ];
             let request = http2::frame(HEADERS, END_HEADERS, 1, &http2::post());
@@ -261,9 +263,9 @@ fn frames_that_want_an_answer() {
                     let Some(mut client) = connect(server, thread, connections, &[]) else {
                         continue;
                     };
-                    let mut is_open = press(&mut client.stream, &request, reading, until);
+                    let mut is_open = send_all(&mut client.stream, &request, reading, until);
                     while is_open {
-                        is_open = press(&mut client.stream, &batch, reading, until);
+                        is_open = send_all(&mut client.stream, &batch, reading, until);
                         frames += u64::from(is_open) * (FRAME / kind.len()) as u64;
                     }
                 }
@@ -271,21 +273,21 @@ fn frames_that_want_an_answer() {
             });
             assert!(frames > 1000, "{frames}");
             format!(
-                "{} frames a second of six kinds over {connections} connections",
+                "{} frames per second of six types over {connections} connections",
                 frames / 8
             )
         });
     };
     flood("HTTP/2: SETTINGS, PING, …", Reading::All);
-    flood("the same, nothing read", Reading::Nothing);
+    flood("HTTP/2: SETTINGS, PING, …, unread", Reading::Nothing);
 }
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn goaway_among_requests() {
+fn goaway_during_requests_does_not_block_honest_clients() {
     flood_encrypted("HTTP/2: GOAWAY races", |server, until| {
         let fields = http2::get(&question("many.prod.global"));
-        // The last stream of the server that was seen, and no error.
+        // Last stream ID 0, no error.
         let goaway = http2::frame(GOAWAY, 0, 0, &[0; 8]);
         let [connections] = in_threads(THREADS, |thread| {
             let mut connections = 0;
@@ -300,13 +302,13 @@ fn goaway_among_requests() {
                     (0..count).flat_map(request).collect()
                 };
                 let race = [requests(20), goaway.clone(), requests(20)].concat();
-                // Gone while the server answers, gone in the middle of a request, gone after some replies.
+                // Disconnect during the answers, in the middle of a request, or after some replies.
                 let (octets, reading) = match connections % 3 {
                     0 => (&race[..], Reading::Nothing),
                     1 => (&race[..race.len() - 7], Reading::Nothing),
                     _ => (&race[..], Reading::All),
                 };
-                press(&mut client.stream, octets, reading, until);
+                send_all(&mut client.stream, octets, reading, until);
                 if reading == Reading::All {
                     thread::sleep(Duration::from_millis(2));
                     drain(&mut client.stream);
@@ -316,7 +318,7 @@ fn goaway_among_requests() {
         });
         assert!(connections > 100, "{connections}");
         format!(
-            "{} connections a second with requests before and after a GOAWAY",
+            "{} connections per second with requests before and after a GOAWAY",
             connections / 8
         )
     });

@@ -1,4 +1,4 @@
-//! Clients of TLS: those that ask, and those that say what no TLS library would.
+//! TLS clients: normal ones, and ones that send data that no TLS library would send.
 
 use std::io::{self, Write as _};
 use std::net::TcpStream;
@@ -20,11 +20,11 @@ use rustls::{
 /// A TLS connection.
 pub type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-/// Takes any certificate: whose it is does not matter here, and attackers save the work.
+/// Verifier that accepts any certificate, because attackers do not verify certificates.
 #[derive(Debug)]
 struct AnyCertificate;
 
-/// A connection of TLS 1.2 whose records are made by hand.
+/// A TLS 1.2 connection with custom records.
 pub struct Forger {
     pub stream: TcpStream,
     encrypter: Box<dyn MessageEncrypter>,
@@ -71,7 +71,7 @@ impl ServerCertVerifier for AnyCertificate {
 
 // === Clients ===
 
-/// A client that offers a protocol and a version, and never resumes a session.
+/// Returns the configuration of a client that offers one protocol and one version, and never resumes a session.
 pub fn config(protocol: &str, version: &'static SupportedProtocolVersion) -> Arc<ClientConfig> {
     let suites = ring::ALL_CIPHER_SUITES.to_vec();
     Arc::new(config_with(protocol, version, suites))
@@ -94,7 +94,7 @@ fn config_with(
     config
 }
 
-/// Does a handshake over a connection that blocks.
+/// Performs a handshake over a blocking connection.
 pub fn begin(mut stream: TcpStream, config: &Arc<ClientConfig>) -> io::Result<Stream> {
     let mut client = client(config);
     while client.is_handshaking() {
@@ -103,7 +103,7 @@ pub fn begin(mut stream: TcpStream, config: &Arc<ClientConfig>) -> io::Result<St
     Ok(StreamOwned::new(client, stream))
 }
 
-/// What a client says first.
+/// Returns the first record of a client.
 pub fn hello(config: &Arc<ClientConfig>) -> Vec<u8> {
     let mut hello = Vec::new();
     client(config).write_tls(&mut hello).unwrap();
@@ -115,9 +115,9 @@ fn client(config: &Arc<ClientConfig>) -> ClientConnection {
     ClientConnection::new(config.clone(), name).unwrap()
 }
 
-/// Sends as much as a connection that does not block takes. Tells whether it still takes some.
+/// Sends as much as a non-blocking connection accepts. Returns whether it is still open.
 pub fn push(stream: &mut Stream, octets: &[u8]) -> bool {
-    // What is beyond the limit of the library's own buffer is not sent.
+    // Octets beyond the limit of the library's buffer are not sent.
     let _ = stream.conn.writer().write(octets);
     while stream.conn.wants_write() {
         match stream.conn.write_tls(&mut stream.sock) {
@@ -131,7 +131,7 @@ pub fn push(stream: &mut Stream, octets: &[u8]) -> bool {
 // === impl Forger ===
 
 impl Forger {
-    /// Does a handshake over a connection that blocks.
+    /// Performs a handshake over a blocking connection.
     pub fn begin(stream: TcpStream, protocol: &str) -> io::Result<Self> {
         let mut config = config_with(protocol, &TLS12, vec![CHACHA20]);
         config.enable_secret_extraction = true;
@@ -143,7 +143,7 @@ impl Forger {
             SupportedCipherSuite::Tls12(suite),
         ) = (secrets, CHACHA20)
         else {
-            panic!("one cipher suite is offered")
+            panic!("the client offers only one cipher suite")
         };
         Ok(Self {
             stream,

@@ -1,5 +1,5 @@
-//! Renegotiation, which TLS 1.2 has and no DNS needs (RFC 9325 section 3.5). The client library here cannot ask for it:
-//! once the handshake is done, its keys are taken over, and records are written one by one.
+//! Renegotiation, a feature of TLS 1.2 that DNS does not need (RFC 9325 section 3.5). The client library cannot request
+//! it, so the test extracts the keys after the handshake and writes the records itself.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,9 +13,9 @@ use support::query::query;
 use support::tls::{Client, Offer, Stream};
 
 use super::client_hello;
-use crate::servers::encrypted;
+use crate::servers::serve_encrypted;
 
-/// A TLS 1.2 connection, record by record.
+/// A TLS 1.2 connection that sends and receives single records.
 struct Records {
     stream: TcpStream,
     encrypter: Box<dyn MessageEncrypter>,
@@ -28,20 +28,24 @@ struct Records {
 fn s3_2_renegotiation_is_refused() {
     const WARNING: u8 = 1;
     const NO_RENEGOTIATION: u8 = 100;
-    let server = encrypted(&[]);
+    let server = serve_encrypted(&[]);
     let client = server.client(Offer::of(&["dot"]).only(&&TLS12));
     let mut config = rustls::ClientConfig::clone(&client.0);
     config.enable_secret_extraction = true;
     let stream = Client(config.into()).connect(server.address("tls"));
-    let mut records = Records::take_over(stream.unwrap());
+    let mut records = Records::from_stream(stream.unwrap());
 
     let question = query("global. SOA");
     records.send(ContentType::ApplicationData, &question.framed());
     let (kind, reply) = records.receive().unwrap();
-    assert_eq!(kind, ContentType::ApplicationData, "the keys are right");
+    assert_eq!(
+        kind,
+        ContentType::ApplicationData,
+        "the extracted keys must work"
+    );
     assert_eq!(reply[2..4], question.0[..2]);
 
-    // What is refused goes with the next reply, and the keys are the same as before.
+    // The refusal is sent with the next reply, under the same keys.
     records.send(ContentType::Handshake, &client_hello([3, 3]));
     records.send(ContentType::ApplicationData, &question.framed());
     let refused = (ContentType::Alert, vec![WARNING, NO_RENEGOTIATION]);
@@ -50,23 +54,23 @@ fn s3_2_renegotiation_is_refused() {
     assert_eq!(kind, ContentType::ApplicationData);
     assert_eq!(reply[2..4], question.0[..2]);
 
-    // One that insists makes us work, and for nothing.
+    // Repeated attempts cost the server work, so it may close the connection.
     for _ in 0..16 {
         records.send(ContentType::Handshake, &client_hello([3, 3]));
     }
     while let Some((kind, _)) = records.receive() {
         assert_eq!(kind, ContentType::Alert);
     }
-    server.assert_well();
+    server.assert_answers();
 }
 
 // === impl Records ===
 
 impl Records {
-    /// Takes the keys of a connection whose handshake is done.
-    fn take_over(stream: Stream) -> Self {
+    /// Extracts the keys of a connection after its handshake.
+    fn from_stream(stream: Stream) -> Self {
         let Some(SupportedCipherSuite::Tls12(suite)) = stream.conn.negotiated_cipher_suite() else {
-            panic!("no cipher suite of TLS 1.2");
+            panic!("the cipher suite is not of TLS 1.2");
         };
         let (stream, secrets) = (stream.sock, stream.conn.dangerous_extract_secrets());
         let secrets = secrets.unwrap();
@@ -74,19 +78,19 @@ impl Records {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv }
             | ConnectionTrafficSecrets::Aes256Gcm { key, iv }
             | ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (key, iv),
-            _ => panic!("a cipher that is not known here"),
+            _ => panic!("unknown cipher"),
         };
         let shape = suite.aead_alg.key_block_shape();
-        let ((sent, ours), (received, theirs)) = (secrets.tx, secrets.rx);
-        let ((our_key, our_iv), (their_key, their_iv)) = (keys(ours), keys(theirs));
-        let (fixed, explicit) = our_iv.as_ref().split_at(shape.fixed_iv_len);
+        let ((sent, client), (received, server)) = (secrets.tx, secrets.rx);
+        let ((tx_key, tx_iv), (rx_key, rx_iv)) = (keys(client), keys(server));
+        let (fixed, explicit) = tx_iv.as_ref().split_at(shape.fixed_iv_len);
         let explicit = &explicit[..shape.explicit_nonce_len];
-        let encrypter = suite.aead_alg.encrypter(our_key, fixed, explicit);
-        let fixed = &their_iv.as_ref()[..shape.fixed_iv_len];
+        let encrypter = suite.aead_alg.encrypter(tx_key, fixed, explicit);
+        let fixed = &rx_iv.as_ref()[..shape.fixed_iv_len];
         Self {
             stream,
             encrypter,
-            decrypter: suite.aead_alg.decrypter(their_key, fixed),
+            decrypter: suite.aead_alg.decrypter(rx_key, fixed),
             sent,
             received,
         }
@@ -104,7 +108,7 @@ impl Records {
         let _ = self.stream.write_all(&record.encode());
     }
 
-    /// Reads a record; `None` at the end.
+    /// Reads a record. Returns `None` at the end of the connection.
     fn receive(&mut self) -> Option<(ContentType, Vec<u8>)> {
         let mut head = [0; 5];
         self.stream.read_exact(&mut head).ok()?;

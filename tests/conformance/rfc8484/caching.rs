@@ -1,16 +1,16 @@
-//! How long caches of HTTP keep a reply (RFC 8484 section 5.1).
+//! The time that HTTP caches may keep a reply (RFC 8484 section 5.1).
 
 use support::https::{PATH, get, post};
 use support::query::query;
 use support::reply::{Record, rtype};
 
-use super::ask;
+use super::send;
 use crate::cases::decode;
-use crate::servers::encrypted;
+use crate::servers::serve_encrypted;
 
-/// What a reply's records allow: the smallest TTL of its answers, or what its SOA record says of what is not there
-/// (RFC 2308 section 5). Nothing of both: nobody may keep it.
-fn allowed(reply: &[u8]) -> Option<u32> {
+/// Returns the maximum cache time of a reply: the smallest TTL of its answers, or the negative TTL of its SOA record
+/// (RFC 2308 section 5). Returns `None` if the reply has neither.
+fn max_age(reply: &[u8]) -> Option<u32> {
     let reply = decode(reply);
     if !reply.answers.is_empty() {
         return reply.answers.iter().map(|record| record.ttl).min();
@@ -22,12 +22,12 @@ fn allowed(reply: &[u8]) -> Option<u32> {
 }
 
 #[test]
-fn s5_1_a_reply_is_kept_no_longer_than_its_records() {
-    let server = encrypted(&["--ttl=7", "--negative-ttl=3", "--order=stable"]);
+fn s5_1_max_age_is_the_smallest_ttl() {
+    let server = serve_encrypted(&["--ttl=7", "--negative-ttl=3", "--order=stable"]);
     for (text, seconds) in [
         ("db.prod.global. A", Some(7)),
         ("db.prod.global. SRV", Some(7)),
-        ("slow.prod.global. A", Some(20)), // its own annotation
+        ("slow.prod.global. A", Some(20)), // has the TTL annotation
         ("slow.prod.global. SRV", Some(20)),
         ("db.prod.global. ANY", Some(7)),
         ("global. NS", Some(7)),
@@ -48,21 +48,21 @@ fn s5_1_a_reply_is_kept_no_longer_than_its_records() {
     ] {
         let question = query(text);
         for (request, body) in [(post(PATH), &question.0[..]), (get(PATH, &question.0), &[])] {
-            let response = ask(&server, &request, body);
+            let response = send(&server, &request, body);
             let control = response.header("cache-control").map(str::to_owned);
             let reply = response.message();
-            assert_eq!(allowed(&reply), seconds, "{text}: the records");
-            let wanted = seconds.map_or("no-store".to_owned(), |s| format!("max-age={s}"));
-            assert_eq!(control, Some(wanted), "{text}");
+            assert_eq!(max_age(&reply), seconds, "{text}: the TTLs of the records");
+            let expected = seconds.map_or("no-store".to_owned(), |s| format!("max-age={s}"));
+            assert_eq!(control, Some(expected), "{text}");
         }
     }
 }
 
-/// Section 5.1: the additional section does not count.
+/// Section 5.1: TTLs in the additional section are ignored.
 #[test]
-fn s5_1_only_the_answer_section_counts() {
-    let server = encrypted(&["--negative-ttl=1", "--order=stable"]);
-    let response = ask(&server, &post(PATH), &query("db.prod.global. SRV").0);
+fn s5_1_max_age_depends_only_on_the_answer_section() {
+    let server = serve_encrypted(&["--negative-ttl=1", "--order=stable"]);
+    let response = send(&server, &post(PATH), &query("db.prod.global. SRV").0);
     assert_eq!(response.header("cache-control"), Some("max-age=5"));
     let reply = decode(&response.message());
     assert!(!reply.answers.is_empty() && !reply.additional.is_empty());

@@ -1,4 +1,4 @@
-//! Versions of HTTP, and many requests on one connection (RFC 8484 section 5.2; RFC 9112, RFC 9113).
+//! HTTP versions, and several requests on one connection (RFC 8484 section 5.2; RFC 9112, RFC 9113).
 
 use std::io::{BufRead as _, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -9,23 +9,23 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, HandshakeKind};
 use support::https::{Http1, Http2, MEDIA_TYPE, PATH, get, post, request, with};
 use support::query::query;
-use support::tls::{End, Offer, alert, end_of};
-use support::wait::PATIENCE;
+use support::tls::{ConnectionEnd, Offer, alert, read_end};
+use support::wait::TIMEOUT;
 
 use crate::cases::decode;
-use crate::servers::encrypted;
+use crate::servers::serve_encrypted;
 
 // === TLS ===
 
 #[test]
-fn s5_2_the_protocol_is_chosen_in_the_handshake() {
-    let server = encrypted(&[]);
+fn s5_2_alpn_chooses_the_http_version() {
+    let server = serve_encrypted(&[]);
     let address = server.address("https");
     for (offered, chosen) in [
         (&["h2"][..], Some(&b"h2"[..])),
         (&["http/1.1"], Some(b"http/1.1")),
         (&["h2", "http/1.1"], Some(b"h2")),
-        (&["http/1.1", "h2"], Some(b"h2")), // the one that RFC 8484 recommends
+        (&["http/1.1", "h2"], Some(b"h2")), // RFC 8484 recommends HTTP/2
         (&["http/1.0", "http/1.1"], Some(b"http/1.1")),
         (&[], None),
     ] {
@@ -36,33 +36,33 @@ fn s5_2_the_protocol_is_chosen_in_the_handshake() {
 
 /// RFC 7301 section 3.2.
 #[test]
-fn s5_2_another_protocol_is_refused_with_an_alert() {
-    let server = encrypted(&[]);
+fn s5_2_other_alpn_protocols_are_refused_with_an_alert() {
+    let server = serve_encrypted(&[]);
     for offered in [&["dot"][..], &["h3"], &["http/1.0"], &["spdy/3.1"]] {
         for version in [&TLS12, &TLS13] {
             let client = server.client(Offer::of(offered).only(&version));
             let error = client.connect(server.address("https")).map(|_| ());
-            let said = alert(&error.unwrap_err());
-            assert_eq!(said, Some(AlertDescription::NoApplicationProtocol));
+            let received = alert(&error.unwrap_err());
+            assert_eq!(received, Some(AlertDescription::NoApplicationProtocol));
         }
     }
 }
 
 #[test]
-fn s5_2_a_client_that_names_no_protocol_may_speak_either() {
-    let server = encrypted(&[]);
+fn s5_2_client_without_alpn_may_use_either_http_version() {
+    let server = serve_encrypted(&[]);
     let client = server.client(Offer::of(&[]));
     let question = query("global. SOA");
     let mut first = Http1::connect(&client, server.address("https")).unwrap();
     first.send(&post(PATH), &question.0).unwrap().message();
-    // Prior knowledge (RFC 9113 section 3.3): the preface says it.
+    // The connection preface identifies HTTP/2 (prior knowledge, RFC 9113 section 3.3).
     let mut second = Http2::connect(&client, server.address("https")).unwrap();
     second.send(&post(PATH), &question.0).unwrap().message();
 }
 
 #[test]
-fn s5_2_tls_1_2_and_1_3_are_spoken_and_sessions_resumed() {
-    let server = encrypted(&[]);
+fn s5_2_tls_1_2_and_1_3_are_accepted_and_sessions_resumed() {
+    let server = serve_encrypted(&[]);
     let question = query("global. SOA");
     for version in [&TLS12, &TLS13] {
         let client = server.client(Offer::of(&["http/1.1"]).only(&version));
@@ -70,7 +70,7 @@ fn s5_2_tls_1_2_and_1_3_are_spoken_and_sessions_resumed() {
             let stream = client.connect(server.address("https")).unwrap();
             let is_resumed = stream.conn.handshake_kind() == Some(HandshakeKind::Resumed);
             assert_eq!(is_resumed, turn > 0, "{version:?}, turn {turn}");
-            let mut connection = Http1::over(stream);
+            let mut connection = Http1::from_stream(stream);
             connection.send(&post(PATH), &question.0).unwrap().message();
         }
         let client = server.client(Offer::of(&["h2"]).only(&version));
@@ -79,33 +79,35 @@ fn s5_2_tls_1_2_and_1_3_are_spoken_and_sessions_resumed() {
     }
 }
 
-/// Section 5: HTTP without TLS is none of it.
+/// Section 5: DNS over HTTPS requires TLS.
 #[test]
 fn s5_cleartext_is_not_answered() {
-    let server = encrypted(&[]);
+    let server = serve_encrypted(&[]);
     let question = query("global. SOA");
     let by_get = Http1::text(&get(PATH, &question.0), &[]);
     let by_post = Http1::text(&post(PATH), &question.0);
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
     for sent in [by_get, by_post, preface] {
         let mut stream = TcpStream::connect(server.address("https")).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let _ = stream.write_all(&sent);
         let _ = stream.shutdown(Shutdown::Write);
-        let mut said = Vec::new();
-        let ended = stream.read_to_end(&mut said).map_err(|error| error.kind());
+        let mut octets = Vec::new();
+        let ended = stream
+            .read_to_end(&mut octets)
+            .map_err(|error| error.kind());
         assert!(matches!(ended, Ok(_) | Err(ErrorKind::ConnectionReset)));
-        // At most an alert, which is a record of TLS.
-        assert!(matches!(said[..], [] | [21, 3, ..]), "{said:?}");
+        // At most a TLS alert record.
+        assert!(matches!(octets[..], [] | [21, 3, ..]), "{octets:?}");
     }
-    server.assert_well();
+    server.assert_answers();
 }
 
 // === HTTP/2 ===
 
 #[test]
-fn s5_2_one_connection_has_many_streams() {
-    let server = encrypted(&[]);
+fn s5_2_one_connection_serves_many_streams() {
+    let server = serve_encrypted(&[]);
     let mut connection = server.http2();
     let texts = [
         "db.prod.global. A",
@@ -130,16 +132,16 @@ fn s5_2_one_connection_has_many_streams() {
     }
 }
 
-/// RFC 9113 section 5.1.2 recommends no fewer.
+/// RFC 9113 section 5.1.2 recommends a limit of at least 100.
 #[test]
-fn s5_2_a_hundred_streams_are_open_at_a_time() {
-    let server = encrypted(&[]);
+fn s5_2_100_streams_may_be_open_at_once() {
+    let server = serve_encrypted(&[]);
     let mut connection = server.http2();
     connection
         .send(&post(PATH), &query("global. SOA").0)
         .unwrap();
-    assert_eq!(connection.streams(), 100);
-    // One more waits its turn, while the others' bodies are on their way.
+    assert_eq!(connection.max_streams(), 100);
+    // All 100 requests are open before the first body is sent.
     let question = query("global. SOA").0;
     let begin = |_| connection.begin(&post(PATH)).unwrap();
     let mut uploads: Vec<_> = (0..100).map(begin).collect();
@@ -151,10 +153,10 @@ fn s5_2_a_hundred_streams_are_open_at_a_time() {
     }
 }
 
-/// RFC 9113 section 8.1.1: what is not as HTTP/2 wants it ends that stream, and no other.
+/// RFC 9113 section 8.1.1: a malformed request is a stream error.
 #[test]
-fn s5_2_a_malformed_request_ends_its_stream_alone() {
-    let server = encrypted(&[]);
+fn s5_2_malformed_request_ends_only_its_stream() {
+    let server = serve_encrypted(&[]);
     let mut connection = server.http2();
     let question = query("global. SOA").0;
     let upload = connection.begin(&with(post(PATH), "content-length", "5"));
@@ -171,8 +173,8 @@ fn s5_2_a_malformed_request_ends_its_stream_alone() {
 
 /// RFC 9112 section 9.3.
 #[test]
-fn s5_2_a_connection_of_http_1_1_takes_several_requests() {
-    let server = encrypted(&[]);
+fn s5_2_http_1_1_connection_serves_several_requests() {
+    let server = serve_encrypted(&[]);
     let mut connection = server.http1();
     for text in [
         "db.prod.global. A",
@@ -193,10 +195,10 @@ fn s5_2_a_connection_of_http_1_1_takes_several_requests() {
     }
 }
 
-/// RFC 9112 section 9.3.2: responses in the order of the requests.
+/// RFC 9112 section 9.3.2: responses have the order of the requests.
 #[test]
-fn s5_2_requests_of_http_1_1_may_be_pipelined() {
-    let server = encrypted(&[]);
+fn s5_2_pipelined_http_1_1_requests_are_answered_in_order() {
+    let server = serve_encrypted(&[]);
     let mut connection = server.http1();
     let texts = [
         "db.prod.global. A",
@@ -221,20 +223,20 @@ fn s5_2_requests_of_http_1_1_may_be_pipelined() {
 
 /// RFC 9112 section 9.6.
 #[test]
-fn s5_2_a_client_may_ask_for_the_end() {
-    let server = encrypted(&[]);
+fn s5_2_connection_close_ends_the_connection() {
+    let server = serve_encrypted(&[]);
     let mut connection = server.http1();
     let question = query("global. SOA").0;
     let last = with(post(PATH), "connection", "close");
     connection.send(&last, &question).unwrap().message();
     assert_eq!(connection.0.buffer(), b"");
-    assert_eq!(end_of(connection.0.get_mut()), End::CloseNotify);
+    assert_eq!(read_end(connection.0.get_mut()), ConnectionEnd::CloseNotify);
 }
 
 /// RFC 9112 section 7.1.
 #[test]
-fn s5_2_a_body_may_come_in_chunks() {
-    let server = encrypted(&[]);
+fn s5_2_chunked_body_is_accepted() {
+    let server = serve_encrypted(&[]);
     let question = query("global. SOA").0;
     let head = format!(
         "POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {MEDIA_TYPE}\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -251,7 +253,7 @@ fn s5_2_a_body_may_come_in_chunks() {
         connection.receive(&Method::POST).unwrap().message();
         connection.send(&post(PATH), &question).unwrap().message();
     }
-    // However they come, they are no more than one query.
+    // The size limit of a query also applies to a chunked body.
     let mut connection = server.http1();
     connection.write(head.as_bytes()).unwrap();
     for _ in 0..5 {
@@ -259,13 +261,13 @@ fn s5_2_a_body_may_come_in_chunks() {
         connection.write(&chunk).unwrap();
     }
     assert_eq!(connection.receive(&Method::POST).unwrap().status, 413);
-    server.assert_well();
+    server.assert_answers();
 }
 
 /// RFC 9110 section 10.1.1.
 #[test]
-fn s5_2_a_client_may_wait_before_it_sends_a_body() {
-    let server = encrypted(&[]);
+fn s5_2_expect_100_continue_is_answered() {
+    let server = serve_encrypted(&[]);
     let mut connection = server.http1();
     let question = query("global. SOA").0;
     let request = with(post(PATH), "expect", "100-continue");
@@ -278,8 +280,8 @@ fn s5_2_a_client_may_wait_before_it_sends_a_body() {
 }
 
 #[test]
-fn s5_2_a_request_may_come_octet_by_octet() {
-    let server = encrypted(&[]);
+fn s5_2_request_may_arrive_octet_by_octet() {
+    let server = serve_encrypted(&[]);
     let mut connection = server.http1();
     let question = query("global. SOA").0;
     for octet in Http1::text(&post(PATH), &question) {
@@ -288,10 +290,10 @@ fn s5_2_a_request_may_come_octet_by_octet() {
     connection.receive(&Method::POST).unwrap().message();
 }
 
-/// RFC 9112 sections 2.2 and 6.3: what could be read in two ways is not read at all.
+/// RFC 9112 sections 2.2 and 6.3: an ambiguous request is rejected.
 #[test]
-fn s5_2_what_is_no_http_1_1_is_a_bad_request() {
-    let server = encrypted(&[]);
+fn s5_2_invalid_http_1_1_request_gets_400() {
+    let server = serve_encrypted(&[]);
     let head = format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {MEDIA_TYPE}\r\n");
     for bad in [
         "hello\r\n\r\n".to_owned(),
@@ -304,7 +306,7 @@ fn s5_2_what_is_no_http_1_1_is_a_bad_request() {
         format!("{head}transfer-encoding: chunked\r\n\r\nxyz\r\n"),
     ] {
         let mut connection = server.http1();
-        // It may be closed before all of it is through.
+        // The server may close the connection before it has read everything.
         let _ = connection.write(bad.as_bytes());
         let status = connection.receive_head().map(|(status, _)| status);
         assert!(
@@ -312,13 +314,13 @@ fn s5_2_what_is_no_http_1_1_is_a_bad_request() {
             "{bad:?}: {status:?}"
         );
     }
-    server.assert_well();
+    server.assert_answers();
 }
 
 #[test]
-fn s5_2_an_idle_connection_stays_open_for_longer_than_clients_reuse_it() {
+fn s5_2_idle_connection_outlives_the_reuse_time_of_clients() {
     const REUSE: Duration = Duration::from_secs(11);
-    let server = encrypted(&[]);
+    let server = serve_encrypted(&[]);
     let question = query("global. SOA").0;
     let (mut first, mut second) = (server.http1(), server.http2());
     let deadline = Instant::now() + REUSE;
@@ -327,14 +329,14 @@ fn s5_2_an_idle_connection_stays_open_for_longer_than_clients_reuse_it() {
     let rest = deadline.saturating_duration_since(Instant::now());
     let socket = &first.0.get_ref().sock;
     socket.set_read_timeout(Some(rest)).unwrap();
-    let silence = first.0.fill_buf().map(<[u8]>::len);
-    let silence = silence.map_err(|error| error.kind());
+    let result = first.0.fill_buf().map(<[u8]>::len);
+    let result = result.map_err(|error| error.kind());
     assert!(
-        matches!(silence, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)),
-        "{silence:?}"
+        matches!(result, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)),
+        "{result:?}"
     );
     let socket = &first.0.get_ref().sock;
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     first.send(&post(PATH), &question).unwrap().message();
     second.send(&post(PATH), &question).unwrap().message();
 }

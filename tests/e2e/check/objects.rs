@@ -1,4 +1,4 @@
-//! What the doctor is given to look at, and what it may do.
+//! Objects for `check`, and the permissions of its user.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -7,15 +7,15 @@ use support::objects::{local, mirror};
 
 use super::USER;
 
-/// The rules of the chart's role.
-pub fn needed() -> Vec<Value> {
+/// Returns the rules of the chart's role.
+pub fn needed_rules() -> Vec<Value> {
     vec![
         json!({"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}),
         json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}),
     ]
 }
 
-/// Gives the user these rules in all namespaces, and nothing else; Links besides if wanted.
+/// Grants the user exactly these rules in all namespaces, and permission to list Links if `reads_links` is set.
 pub fn grant(cluster: &Cluster, rules: &[Value], reads_links: bool) -> Result<()> {
     let mut rules = rules.to_vec();
     if reads_links {
@@ -38,7 +38,7 @@ pub fn binding() -> Value {
     })
 }
 
-/// The kind of Links, as far as it matters here.
+/// Returns a minimal definition of the kind Link.
 pub fn link_definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -62,13 +62,14 @@ pub fn link(cluster: &str) -> Value {
     })
 }
 
-/// The Link of west, which could not mirror two of its Services, and reports a headless one as all of them.
+/// Returns the Link of west with three failed Services. One of them is headless, which Linkerd always reports as
+/// failed.
 pub fn failing_link() -> Value {
     let condition = |namespace: &str, name: &str, reason: &str| {
         json!({
             "controllerName": "linkerd.io/service-mirror",
             "remoteRef": {"group": "core", "kind": "Service", "namespace": namespace, "name": name},
-            "conditions": [{"type": "Mirrored", "status": "False", "reason": reason, "message": "as it says"}],
+            "conditions": [{"type": "Mirrored", "status": "False", "reason": reason, "message": "example message"}],
         })
     };
     let mut link = link("west");
@@ -80,21 +81,21 @@ pub fn failing_link() -> Value {
     link
 }
 
-/// A Service of namespace default: neither headless nor mirrored.
+/// Returns a Service that is neither headless nor mirrored.
 pub fn plain_service() -> Value {
     let mut service = local("default", "plain").service();
     service["spec"] = json!({"ports": [{"port": 80}]});
     service
 }
 
-/// A Service whose label is neither that of a mirror nor absent.
+/// Returns a Service with an invalid value of the mirror label.
 pub fn odd_service() -> Value {
     let mut service = mirror("default", "odd", "east").service();
     service["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] = json!("True");
     service
 }
 
-/// A gateway's probe Service, as Linkerd's chart makes it.
+/// Returns the probe Service of a gateway, as in Linkerd's chart.
 pub fn probe_service() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",

@@ -1,4 +1,4 @@
-//! What holds of everything that is answered out of a table.
+//! Checks of all answers from a table.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,11 +11,11 @@ use global_dns::wire::Transport;
 use global_dns::zone::{Name, ZoneKind, print, reverse};
 use support::query::query;
 
-use super::foreign::{self, Decoded};
+use super::cluster::Coverage;
+use super::decoders::{self, Decoded};
 use super::messages::{self, SETTINGS};
-use super::world::Seen;
 
-/// Who explains.
+/// The context of explanations.
 const SERVER: Context<'_> = Context {
     watched: &[],
     observer: Observer::Server,
@@ -26,10 +26,10 @@ const PTR: u16 = 12;
 pub const AAAA: u16 = 28;
 pub const SRV: u16 = 33;
 
-/// Names that are asked for, of each table.
+/// Maximum number of names to check in each table.
 pub const NAMES: usize = 24;
 
-/// Publishes a table.
+/// Returns a table as published.
 pub fn published(table: &Table) -> Published {
     Published {
         table: Some(table.clone()),
@@ -40,7 +40,7 @@ pub fn published(table: &Table) -> Published {
     }
 }
 
-pub fn check(table: &Table, seen: &mut Seen) {
+pub fn check(table: &Table, coverage: &mut Coverage) {
     let now = published(table);
     let zones = &SETTINGS.zones;
     let report = Report::new(zones, &now);
@@ -56,21 +56,24 @@ pub fn check(table: &Table, seen: &mut Seen) {
     }
     let mut targets = BTreeSet::new();
     for name in owner_names(table) {
-        targets.extend(check_name(&now, &name, seen));
+        targets.extend(check_name(&now, &name, coverage));
     }
     for target in targets.iter().take(NAMES) {
-        let found = [A, AAAA].map(|rtype| ask(&now, target, rtype, Transport::Tcp));
-        let count: usize = found.iter().map(|reply| reply.addresses.len()).sum();
-        assert!(count > 0, "{target} is led to, and has no address");
+        let replies = [A, AAAA].map(|rtype| decoded_reply(&now, target, rtype, Transport::Tcp));
+        let count: usize = replies.iter().map(|reply| reply.addresses.len()).sum();
+        assert!(
+            count > 0,
+            "{target} is the target of a record, but has no address"
+        );
     }
     for service in table.services().filter(|s| !s.endpoints.is_empty()) {
         check_own_name(&now, service);
         let is_short = table.short_service(service.key.service.as_str()).is_some();
-        seen.short_names += usize::from(is_short);
+        coverage.short_names += usize::from(is_short);
     }
 }
 
-/// Names of services and of addresses, as far as they can be asked for: `_P._R.` may make one too long.
+/// Returns the names of services and addresses that fit into a query. `_P._R.` may make a name too long.
 fn owner_names(table: &Table) -> Vec<String> {
     let mut zones = SETTINGS.zones.iter();
     let forward = zones.find(|zone| zone.kind == ZoneKind::Forward).unwrap();
@@ -85,18 +88,19 @@ fn owner_names(table: &Table) -> Vec<String> {
     all.filter(|name| Name::from_text(name).is_some()).collect()
 }
 
-/// What is answered can be read by others, has each record once, and leads nowhere it must not.
-/// Returns the targets.
-fn check_name(now: &Published, name: &str, seen: &mut Seen) -> Vec<String> {
+/// Asserts that the decoders can read the answers for a name, that no record is duplicate, and that no address is
+/// unusable. Returns the targets.
+fn check_name(now: &Published, name: &str, coverage: &mut Coverage) -> Vec<String> {
     let mut targets = Vec::new();
     let mut owns = false;
     let table = now.table.as_ref().unwrap();
     let is_canonical = is_canonical(table, name);
     let has_shadows = table.conflicts().any(|c| c.kind == ConflictKind::Shadowed);
     for rtype in [A, AAAA, SRV, PTR] {
-        let [udp, tcp] = [Transport::Udp, Transport::Tcp].map(|over| ask(now, name, rtype, over));
-        assert!(!tcp.is_truncated, "{name} fits");
-        // A short name may be hidden by a canonical one; nothing hides that.
+        let [udp, tcp] =
+            [Transport::Udp, Transport::Tcp].map(|over| decoded_reply(now, name, rtype, over));
+        assert!(!tcp.is_truncated, "{name} is truncated over TCP");
+        // A canonical name may hide a short name, but no name hides a canonical one.
         assert!(tcp.rcode == 0 || !is_canonical, "{name} does not exist");
         assert!(udp.is_truncated || udp.counts[0] == tcp.counts[0], "{name}");
         owns |= tcp.counts[0] > 0;
@@ -105,26 +109,26 @@ fn check_name(now: &Published, name: &str, seen: &mut Seen) -> Vec<String> {
         assert_eq!(
             distinct.len(),
             tcp.addresses.len(),
-            "{name}: each address once"
+            "{name}: duplicate address"
         );
         assert!(
             tcp.ttls.iter().all(|ttl| tcp.ttls[0] == *ttl),
-            "{name}: one TTL"
+            "{name}: different TTLs"
         );
-        seen.pointers += usize::from(rtype == PTR && tcp.counts[0] > 0);
-        // What hides names that a short one leads to is reported.
+        coverage.pointers += usize::from(rtype == PTR && tcp.counts[0] > 0);
+        // Targets of a short name may be hidden, which is reported as a conflict.
         if is_canonical || name.ends_with(".arpa.") || !has_shadows {
             targets.extend(tcp.targets);
         }
     }
-    seen.names += usize::from(owns);
+    coverage.names += usize::from(owns);
     let name = Name::from_text(name).unwrap();
     let explanation = explain(&SETTINGS.zones, now, &SERVER, &name).unwrap();
     assert!(!explanation.to_text().is_empty() && (!owns || explanation.exists));
     targets
 }
 
-/// Tells whether a service owns a name below its namespace's.
+/// Returns whether a name is a canonical name of a service.
 fn is_canonical(table: &Table, name: &str) -> bool {
     let labels: Vec<&str> = name.split('.').collect();
     let [path @ .., service, namespace, "global", ""] = &labels[..] else {
@@ -149,51 +153,62 @@ fn is_canonical(table: &Table, name: &str) -> bool {
     covered.iter().any(has_port)
 }
 
-/// The name of a service answers with the addresses of all that are alive, or by rule M4 with the others.
+/// Asserts that the name of a service has the addresses of its live endpoints, or those that `gateway-down` adds.
 fn check_own_name(now: &Published, service: &Service) {
     let name = format!("{}.{}.global", service.key.service, service.key.namespace);
     if name == "ns.dns.global" {
-        return; // the server's own
+        return; // the name of the server itself
     }
     let any_alive = service.endpoints.iter().any(|endpoint| endpoint.alive);
-    let shows = |endpoint: &&Endpoint| match service.gateway_down {
+    let is_answered = |endpoint: &&Endpoint| match service.gateway_down {
         GatewayDown::Include => true,
         GatewayDown::Exclude => endpoint.alive,
         GatewayDown::LastResort => endpoint.alive || !any_alive,
     };
-    let shown = service.endpoints.iter().filter(shows);
-    let expected: BTreeSet<IpAddr> = shown.flat_map(|e| &e.addresses).map(|a| a.ip).collect();
-    let found = [A, AAAA].map(|rtype| ask(now, &name, rtype, Transport::Tcp).addresses);
+    let answered = service.endpoints.iter().filter(is_answered);
+    let expected: BTreeSet<IpAddr> = answered.flat_map(|e| &e.addresses).map(|a| a.ip).collect();
+    let addresses =
+        [A, AAAA].map(|rtype| decoded_reply(now, &name, rtype, Transport::Tcp).addresses);
     assert_eq!(
-        found.concat().into_iter().collect::<BTreeSet<_>>(),
+        addresses.concat().into_iter().collect::<BTreeSet<_>>(),
         expected,
         "{name}"
     );
 }
 
-/// A table that answers as the one before answers as the one before.
-pub fn check_same(last: &Table, next: &Table) {
+/// Asserts that two tables give the same answers.
+pub fn check_same_answers(last: &Table, next: &Table) {
     let (one, other) = (published(last), published(next));
     let [names, others] = [last, next].map(owner_names);
-    assert_eq!(names, others, "names come and go, and nobody says so");
+    assert_eq!(
+        names, others,
+        "the names differ, but the table is reported as unchanged"
+    );
     for name in names {
         for rtype in [A, AAAA, SRV, PTR] {
             let replies = [&one, &other].map(|now| reply(now, &name, rtype, Transport::Tcp));
-            assert_eq!(replies[0], replies[1], "{name} moves, and nobody says so");
+            assert_eq!(
+                replies[0], replies[1],
+                "the answer for {name} differs, but the table is reported as unchanged"
+            );
         }
     }
 }
 
-fn ask(now: &Published, name: &str, rtype: u16, over: Transport) -> Decoded {
+fn decoded_reply(now: &Published, name: &str, rtype: u16, over: Transport) -> Decoded {
     let reply = reply(now, name, rtype, over);
     let limit = if over == Transport::Udp { 1232 } else { 65_535 };
-    assert!(reply.len() <= limit, "{name}: {} octets", reply.len());
-    foreign::decode(&reply, name)
+    assert!(
+        reply.len() <= limit,
+        "{name}: {} octets, limit {limit}",
+        reply.len()
+    );
+    decoders::decode(&reply, name)
 }
 
-/// Asks with EDNS.
+/// Returns the reply to a query with EDNS.
 pub fn reply(now: &Published, name: &str, rtype: u16, over: Transport) -> Vec<u8> {
-    // Always the same identifier: replies are compared.
+    // A constant identifier, because replies are compared.
     let packet = query(&format!("{name} TYPE{rtype} +bufsize=4096")).with_id(7);
     messages::reply(now, &packet.0, over).unwrap()
 }

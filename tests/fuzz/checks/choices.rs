@@ -1,6 +1,6 @@
-//! Octets as a sequence of choices, so that what is made of them has a form and one octet more or less changes one thing.
+//! Converts octets to a sequence of choices. The generated inputs are structured, and a changed octet changes one part.
 
-/// What is chosen from. When it is used up, everything is the first of its kind.
+/// A source of choices. When no octets are left, every choice is the first option.
 pub struct Choices<'c> {
     octets: &'c [u8],
 }
@@ -12,7 +12,7 @@ impl<'c> Choices<'c> {
         Self { octets }
     }
 
-    pub fn is_used_up(&self) -> bool {
+    pub fn is_exhausted(&self) -> bool {
         self.octets.is_empty()
     }
 
@@ -24,7 +24,7 @@ impl<'c> Choices<'c> {
         u16::from_be_bytes([self.octet(), self.octet()])
     }
 
-    /// Takes up to `count` octets as they are.
+    /// Takes up to `count` octets.
     pub fn take(&mut self, count: usize) -> &'c [u8] {
         let (taken, rest) = self.octets.split_at(count.min(self.octets.len()));
         self.octets = rest;
@@ -35,12 +35,12 @@ impl<'c> Choices<'c> {
         from[usize::from(self.octet()) % from.len()]
     }
 
-    /// One of so many.
+    /// Returns a number below `count`.
     pub fn below(&mut self, count: usize) -> usize {
         usize::from(self.octet()) % count
     }
 
-    /// True one time in so many.
+    /// Returns `true` for one of `one_in` values.
     pub fn rarely(&mut self, one_in: u8) -> bool {
         self.octet() % one_in == one_in - 1
     }

@@ -1,4 +1,4 @@
-//! What holds of any file in the place of a manifest.
+//! Checks of any file as a manifest.
 
 use std::path::Path;
 
@@ -10,42 +10,45 @@ use super::choices::Choices;
 use super::memory::holds_at_most;
 use super::messages::rules;
 
-/// What became of a file.
+/// The result of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Objects that were found.
+    /// Number of objects in the file.
     pub objects: usize,
-    /// Those of them that were left out.
+    /// Number of skipped objects.
     pub skipped: usize,
-    /// Endpoints in the table.
+    /// Number of endpoints in the table.
     pub endpoints: usize,
-    /// What is wrong with the file.
+    /// The error for the file, or an empty text.
     pub error: String,
 }
 
-/// Reads octets as a file.
+/// Parses octets as a file.
 pub fn check_raw(octets: &[u8]) -> Outcome {
     match str::from_utf8(octets) {
         Ok(text) => check_text(text),
-        Err(_) => Outcome::default(), // the file cannot be read
+        Err(_) => Outcome::default(), // the server rejects a file that is not UTF-8
     }
 }
 
-/// Reads a file that is put together out of pieces.
+/// Builds a file from choices, and parses it.
 pub fn check(choices: &[u8]) -> Outcome {
     check_text(&manifest(choices))
 }
 
 fn check_text(text: &str) -> Outcome {
-    // What aliases may add, and a tree of maps around single letters.
-    let most = (96 << 20) + 2048 * text.len() as u64;
+    // YAML aliases add memory, and so does a tree of maps around single letters.
+    let limit = (96 << 20) + 2048 * text.len() as u64;
     let path = Path::new("folder/a.yaml");
     let texts = [(path, text.to_owned())];
-    match holds_at_most(most, "reading a file", || parse_texts(&texts)) {
-        Ok(lists) => built(lists),
+    match holds_at_most(limit, "reading a file", || parse_texts(&texts)) {
+        Ok(lists) => build_table(lists),
         Err(error) => {
             let error = error.to_string();
-            assert!(error.contains("folder/a.yaml"), "names the file: {error}");
+            assert!(
+                error.contains("folder/a.yaml"),
+                "the error does not name the file: {error}"
+            );
             Outcome {
                 error,
                 ..Outcome::default()
@@ -54,10 +57,10 @@ fn check_text(text: &str) -> Outcome {
     }
 }
 
-fn built(lists: Lists) -> Outcome {
+fn build_table(lists: Lists) -> Outcome {
     let mut outcome = Outcome::default();
     let mut inputs = Inputs::default();
-    assert!(lists.keys().copied().eq(Watch::ALL), "a list of each watch");
+    assert!(lists.keys().copied().eq(Watch::ALL), "a watch has no list");
     for (watch, objects) in lists {
         outcome.objects += objects.len();
         let is_skipped = |object: &&Object| matches!(object, Object::Skipped(_));
@@ -73,7 +76,7 @@ fn built(lists: Lists) -> Outcome {
     outcome
 }
 
-/// Puts a manifest together: objects, parts of objects, and what a hostile file would have between them.
+/// Composes a manifest from objects, parts of objects, and fragments of a malicious file.
 fn manifest(octets: &[u8]) -> String {
     const PIECES: &[&str] = &[
         "\n---\n",
@@ -129,29 +132,29 @@ fn manifest(octets: &[u8]) -> String {
         "items: {a: b}\n",
         "kind: {}\n",
     ];
-    const LONGEST: usize = 8 * 1024;
+    const MAX_LENGTH: usize = 8 * 1024;
     let choices = &mut Choices::new(octets);
     let mut text = String::new();
-    while !choices.is_used_up() && text.len() < LONGEST {
+    while !choices.is_exhausted() && text.len() < MAX_LENGTH {
         match choices.octet() {
-            // Again and again.
+            // Repeats a piece.
             200 => {
                 let piece = choices.pick(PIECES);
                 text += &piece.repeat(usize::from(choices.octet()));
             }
-            // As it is.
+            // Copies octets.
             201..=219 => {
                 let length = usize::from(choices.octet() % 16);
                 text += &String::from_utf8_lossy(choices.take(length));
             }
-            // Cut somewhere.
+            // Truncates the text.
             220..=229 => {
                 let length = usize::from(choices.number()) % (text.len() + 1);
                 if text.is_char_boundary(length) {
                     text.truncate(length);
                 }
             }
-            // Nested lists of aliases.
+            // Adds nested lists of aliases.
             230 => {
                 let depth = choices.octet() % 16;
                 text += "l0: &l0 x\n";

@@ -1,29 +1,29 @@
-//! How much memory something takes while it is done, counted on this thread alone.
+//! Limits on the memory that a function allocates, usage for the current thread.
 
-/// Does something that may allocate so many octets in all, and no more.
+/// Runs a function, and asserts that it allocates at most this number of octets in total.
 pub fn allocates_at_most<T>(octets: u64, what: &str, f: impl FnOnce() -> T) -> T {
-    let (result, counted) = measured(f);
+    let (result, usage) = measure(f);
     assert!(
-        counted.bytes_total <= octets,
-        "{what} allocates {} octets of {octets}",
-        counted.bytes_total
+        usage.bytes_total <= octets,
+        "{what} allocates {} octets, limit {octets}",
+        usage.bytes_total
     );
     result
 }
 
-/// Does something that may hold so many octets at a time, and no more.
+/// Runs a function, and asserts that it holds at most this number of octets at any time.
 pub fn holds_at_most<T>(octets: u64, what: &str, f: impl FnOnce() -> T) -> T {
-    let (result, counted) = measured(f);
+    let (result, usage) = measure(f);
     assert!(
-        counted.bytes_max <= octets,
-        "{what} holds {} octets of {octets}",
-        counted.bytes_max
+        usage.bytes_max <= octets,
+        "{what} holds {} octets, limit {octets}",
+        usage.bytes_max
     );
     result
 }
 
-fn measured<T>(f: impl FnOnce() -> T) -> (T, allocation_counter::AllocationInfo) {
+fn measure<T>(f: impl FnOnce() -> T) -> (T, allocation_counter::AllocationInfo) {
     let mut result = None;
-    let counted = allocation_counter::measure(|| result = Some(f()));
-    (result.unwrap(), counted)
+    let usage = allocation_counter::measure(|| result = Some(f()));
+    (result.unwrap(), usage)
 }

@@ -1,4 +1,4 @@
-//! What holds of the reply to any message whatsoever.
+//! Checks of the reply to any message.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -13,18 +13,18 @@ use global_dns::table::{
 use global_dns::wire::cookie::Cookie;
 use global_dns::wire::respond::PADDING_BLOCK;
 use global_dns::wire::{
-    Access, Arrival, RateLimit, Reject, Settings, Transport, parse, records, respond, write,
+    Access, QueryContext, RateLimit, Reject, Settings, Transport, parse, records, respond, write,
 };
 use global_dns::zone::{Order, Zone, ZoneKind, Zones};
 
 use super::choices::Choices;
-use super::foreign::{self, Decoded};
+use super::decoders::{self, Decoded};
 use super::memory::allocates_at_most;
 
-/// What a client that sends a cookie gets.
+/// The cookie in replies to clients with a cookie.
 const COOKIE: Cookie = [9; 24];
 
-/// A zone and a reverse zone.
+/// Settings with a zone and a reverse zone.
 pub static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
     let zone = |name: &str, kind| Zone {
         name: name.parse().unwrap(),
@@ -51,7 +51,7 @@ pub static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
     }
 });
 
-/// The table of the built-in sample, and of a service with more endpoints than a datagram holds.
+/// The table of the built-in sample, plus a service with more endpoints than fit into a datagram.
 static PUBLISHED: LazyLock<global_dns::table::publish::Reader> = LazyLock::new(|| {
     let mut lists = parse_texts(&[(Path::new("demo.yaml"), manifests())]).unwrap();
     let mut inputs = Inputs::default();
@@ -65,7 +65,7 @@ static PUBLISHED: LazyLock<global_dns::table::publish::Reader> = LazyLock::new(|
     publisher.reader()
 });
 
-/// The default rules, for a cluster called `hub`.
+/// Returns the default rules, for a cluster with the name `hub`.
 pub fn rules() -> Rules {
     Rules {
         cluster_name: "hub".parse().unwrap(),
@@ -102,15 +102,15 @@ fn manifests() -> String {
     text
 }
 
-/// `--udp-max`.
+/// The value of `--udp-max`.
 const UDP_MAX: u16 = 1232;
-/// Octets that are allocated for an answer: none, save for finding the services of an address.
-const MOST_ALLOCATED: u64 = 512;
-/// Octets that a reply without an answer may have beyond the query: an SOA record, a server cookie, NSID, keepalive, an
-/// extended error.
-const MOST_BEYOND: usize = 128;
+/// Maximum allocation for an answer in octets. Only the search for the services of an address allocates.
+const MAX_ALLOCATION: u64 = 512;
+/// Maximum octets that a reply without an answer adds to the query: an SOA record, a server cookie, NSID, keepalive and
+/// an extended error.
+const MAX_ADDED: usize = 128;
 
-/// Answers a message as the listeners do, and checks what must hold of the reply.
+/// Answers a message as the listeners do, and checks the reply.
 pub fn check(packet: &[u8]) {
     let now = PUBLISHED.load();
     let udp = reply(&now, packet, Transport::Udp);
@@ -120,95 +120,111 @@ pub fn check(packet: &[u8]) {
         assert_eq!(
             reply.is_some(),
             is_query,
-            "queries are answered, and only they"
+            "queries, and only queries, must get a reply"
         );
     }
     let (Some(udp), Some(tcp)) = (udp, tcp) else {
         return;
     };
-    check_small(packet);
+    check_amplification(packet);
     check_records(&now, packet);
     check_encrypted(&now, packet, &tcp);
     let edns = match parse(packet) {
         Ok(query) => query.edns,
         Err(Reject::With { edns, .. }) => edns,
-        Err(Reject::Drop) => panic!("dropped, but answered"),
+        Err(Reject::Drop) => panic!("the message is dropped and answered"),
     };
     let limit = edns.map_or(512, |edns| usize::from(edns.payload.clamp(512, UDP_MAX)));
     assert!(udp.len() <= limit, "{} octets of {limit}", udp.len());
     for (reply, over) in [(&udp, "UDP"), (&tcp, "TCP")] {
-        assert_eq!(reply[..2], packet[..2], "{over}: the ID");
+        assert_eq!(reply[..2], packet[..2], "{over}: the identifier differs");
         let (bits, echoed) = (reply[2] & 0xf8, 0x80 | packet[2] & 0x78);
-        assert_eq!(bits, echoed, "{over}: QR and the opcode");
-        let decoded = foreign::decode(reply, over);
-        assert_eq!(decoded.has_edns, edns.is_some(), "{over}: OPT for OPT");
+        assert_eq!(bits, echoed, "{over}: QR or the opcode is wrong");
+        let decoded = decoders::decode(reply, over);
+        assert_eq!(
+            decoded.has_edns,
+            edns.is_some(),
+            "{over}: the reply has OPT if and only if the query has it"
+        );
         if decoded.counts[0] == 0 {
-            let most = packet.len() + MOST_BEYOND;
-            assert!(reply.len() <= most, "{over}: {} octets", reply.len());
+            let limit = packet.len() + MAX_ADDED;
+            assert!(
+                reply.len() <= limit,
+                "{over}: {} octets, limit {limit}",
+                reply.len()
+            );
         }
         check_usable(&decoded);
     }
     let is_truncated = |reply: &[u8]| reply[2] & 0x02 != 0;
-    assert!(!is_truncated(&tcp), "nothing here is too long for TCP");
-    let says_keepalive = edns.is_some_and(|edns| edns.wants_keepalive);
-    if !is_truncated(&udp) && udp.len() == tcp.len() && !says_keepalive {
-        assert_eq!(udp, tcp, "one reply for every transport");
+    assert!(!is_truncated(&tcp), "TC is set over TCP");
+    let wants_keepalive = edns.is_some_and(|edns| edns.wants_keepalive);
+    if !is_truncated(&udp) && udp.len() == tcp.len() && !wants_keepalive {
+        assert_eq!(udp, tcp, "the replies over UDP and TCP differ");
     }
 }
 
-/// No answer leads to an address that is nobody's, save for this server's own name, whose address is the operator's.
+/// Asserts that no address is unusable. The operator configures the address of the server's own name.
 pub fn check_usable(decoded: &Decoded) {
     let own = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let all = decoded.addresses.iter().chain(&decoded.additional);
     for address in all.filter(|address| **address != own) {
         let ip = address.to_canonical();
-        assert!(ip == *address, "{address} is an IPv4 address in IPv6");
+        assert!(ip == *address, "{address} is an IPv4-mapped IPv6 address");
         let is_broadcast = ip == IpAddr::V4(Ipv4Addr::BROADCAST);
-        let is_nobodys = ip.is_unspecified() || ip.is_loopback() || ip.is_multicast();
-        assert!(!is_nobodys && !is_broadcast, "{address} is answered");
+        let is_special = ip.is_unspecified() || ip.is_loopback() || ip.is_multicast();
+        assert!(!is_special && !is_broadcast, "{address} is in an answer");
     }
 }
 
-/// What a forged source can make us send is hardly longer than what was sent in its name.
-fn check_small(packet: &[u8]) {
+/// Asserts that refused and rate-limited replies are hardly longer than the query, so that forged sources gain nothing.
+fn check_amplification(packet: &[u8]) {
     const REFUSED: u8 = 5;
     let now = PUBLISHED.load();
     let size = |reply: &[u8], what: &str| {
-        // A server cookie, and an extended error.
-        let most = packet.len() + 16 + 6;
-        assert!(reply.len() <= most, "{what}: {} octets", reply.len());
-        assert_eq!(reply[6..10], [0; 4], "{what}: records");
+        // The reply may add a server cookie and an extended DNS error.
+        let limit = packet.len() + 16 + 6;
+        assert!(
+            reply.len() <= limit,
+            "{what}: {} octets, limit {limit}",
+            reply.len()
+        );
+        assert_eq!(reply[6..10], [0; 4], "{what}: the reply has records");
     };
     for over in [Transport::Udp, Transport::Tcp] {
-        let stranger = reply_to(&now, packet, over, STRANGER, RateLimit::Within).unwrap();
-        size(&stranger, "a stranger");
-        assert_eq!(stranger[3] & 0x0f, REFUSED, "a stranger");
+        let refused = reply_to(&now, packet, over, PROHIBITED_CLIENT, RateLimit::Within).unwrap();
+        size(&refused, "a prohibited client");
+        assert_eq!(refused[3] & 0x0f, REFUSED, "a prohibited client");
     }
-    for client in [CLIENT, STRANGER] {
+    for client in [CLIENT, PROHIBITED_CLIENT] {
         let over = reply_to(&now, packet, Transport::Udp, client, RateLimit::Drop);
         assert_eq!(over, None);
     }
     let slipped = reply_to(&now, packet, Transport::Udp, CLIENT, RateLimit::Slip);
     assert_eq!(slipped.is_some(), parse(packet).is_ok());
     if let Some(slipped) = slipped {
-        size(&slipped, "who asks too fast");
-        assert_eq!(slipped[2] & 0x02, 0x02, "TC");
-        assert_eq!(slipped[3] & 0x0f, 0, "no code that anybody would keep");
+        size(&slipped, "a rate-limited client");
+        assert_eq!(slipped[2] & 0x02, 0x02, "TC must be set");
+        assert_eq!(
+            slipped[3] & 0x0f,
+            0,
+            "the response code must not be cacheable"
+        );
     }
 }
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-/// Not in `--allow`.
-const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
+/// A client that `--allow` does not include.
+const PROHIBITED_CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
 
-/// Answers a client of ours out of a table.
+/// Returns the reply from a table to an allowed client.
 pub fn reply(now: &Published, packet: &[u8], over: Transport) -> Option<Vec<u8>> {
     reply_to(now, packet, over, CLIENT, RateLimit::Within)
 }
 
-/// The same out of the sample's table, into a buffer.
+/// Writes the reply from the sample table into a buffer. Returns its length.
 pub fn reply_into(packet: &[u8], over: Transport, out: &mut [u8]) -> Option<usize> {
-    written(
+    write_reply(
         &PUBLISHED.load(),
         packet,
         over,
@@ -227,14 +243,14 @@ fn reply_to(
 ) -> Option<Vec<u8>> {
     let mut out = vec![0xaa; 65_535];
     LazyLock::force(&SETTINGS);
-    let length = allocates_at_most(MOST_ALLOCATED, "an answer", || {
-        written(now, packet, over, client, rate_limit, &mut out)
+    let length = allocates_at_most(MAX_ALLOCATION, "an answer", || {
+        write_reply(now, packet, over, client, rate_limit, &mut out)
     })?;
     out.truncate(length);
     Some(out)
 }
 
-fn written(
+fn write_reply(
     now: &Published,
     packet: &[u8],
     over: Transport,
@@ -242,20 +258,20 @@ fn written(
     rate_limit: RateLimit,
     out: &mut [u8],
 ) -> Option<usize> {
-    let arrival = Arrival {
-        over,
+    let context = QueryContext {
+        transport: over,
         client,
         rate_limit,
         turn: 3,
         cookie: Some(COOKIE),
     };
     let query = parse(packet);
-    let mut reply = respond(&SETTINGS, now, &query, &arrival)?;
+    let mut reply = respond(&SETTINGS, now, &query, &context)?;
     reply.order = order_of(packet);
     Some(write(&reply, &query, packet, out).length)
 }
 
-/// Every order has its turn.
+/// Returns an order that depends on the packet, so that all orders are used.
 fn order_of(packet: &[u8]) -> Order {
     let orders = [
         Order::Rotate,
@@ -266,25 +282,26 @@ fn order_of(packet: &[u8]) -> Order {
     orders[usize::from(packet[1] % 4)]
 }
 
-/// Inside TLS a reply is what it is over TCP, and padded for who asks.
+/// Asserts that replies over TLS and HTTPS are the same as over TCP, except for padding.
 fn check_encrypted(now: &Published, packet: &[u8], tcp: &[u8]) {
     let edns = match parse(packet) {
         Ok(query) => query.edns,
         Err(Reject::With { edns, .. }) => edns,
         Err(Reject::Drop) => None,
     };
-    let says_keepalive = edns.is_some_and(|edns| edns.wants_keepalive);
+    let wants_keepalive = edns.is_some_and(|edns| edns.wants_keepalive);
     let is_padded = edns.is_some_and(|edns| edns.wants_padding);
     for over in [Transport::Tls, Transport::Https] {
-        let own = reply(now, packet, over).expect("a reply, as over TCP");
-        // HTTP has no keepalive of DNS.
-        let is_shorter = over == Transport::Https && says_keepalive;
+        let own =
+            reply(now, packet, over).expect("a reply over TCP implies one over TLS and HTTPS");
+        // DNS over HTTPS does not use the keepalive option.
+        let is_shorter = over == Transport::Https && wants_keepalive;
         let length = tcp.len() - if is_shorter { 6 } else { 0 };
         if is_padded {
             let padded = (length + 4).next_multiple_of(PADDING_BLOCK);
-            assert_eq!(own.len(), padded, "{over:?}: whole blocks");
-            let (own, tcp) = (foreign::decode(&own, "TLS"), foreign::decode(tcp, "TCP"));
-            assert_eq!(own, tcp, "{over:?}: the rest is the same");
+            assert_eq!(own.len(), padded, "{over:?}: the padded length is wrong");
+            let (own, tcp) = (decoders::decode(&own, "TLS"), decoders::decode(tcp, "TCP"));
+            assert_eq!(own, tcp, "{over:?}: padding changes the message");
         } else if is_shorter {
             assert_eq!(own.len(), length, "{over:?}");
         } else {
@@ -293,36 +310,36 @@ fn check_encrypted(now: &Published, packet: &[u8], tcp: &[u8]) {
     }
 }
 
-/// Over QUIC a library writes the reply, out of records that are made apart: they are the same.
+/// Asserts that the records for QUIC, where hickory-server writes the reply, are the same as in other replies.
 fn check_records(now: &Published, packet: &[u8]) {
     let query = parse(packet);
-    let arrival = Arrival {
-        over: Transport::Quic,
+    let context = QueryContext {
+        transport: Transport::Quic,
         client: CLIENT,
         rate_limit: RateLimit::Within,
         turn: 3,
         cookie: Some(COOKIE),
     };
-    let (Some(mut reply), Ok(asked)) = (respond(&SETTINGS, now, &query, &arrival), &query) else {
+    let (Some(mut reply), Ok(parsed)) = (respond(&SETTINGS, now, &query, &context), &query) else {
         return;
     };
     reply.order = order_of(packet);
     let mut out = vec![0; 65_535];
     let length = write(&reply, &query, packet, &mut out).length;
-    let sections = records(&reply, asked);
-    foreign::check_same_records(
+    let sections = records(&reply, parsed);
+    decoders::check_same_records(
         &out[..length],
         [&sections.answers, &sections.soa, &sections.additionals],
     );
 }
 
-/// Makes a query out of choices, so that most names exist or nearly do.
+/// Builds a query from choices. Most names exist or are similar to existing names.
 pub fn question(choices: &[u8]) -> Vec<u8> {
-    question_of(&mut Choices::new(choices))
+    question_from(&mut Choices::new(choices))
 }
 
-/// The same, out of some of the choices.
-pub fn question_of(choices: &mut Choices<'_>) -> Vec<u8> {
+/// Builds a query from the next choices.
+pub fn question_from(choices: &mut Choices<'_>) -> Vec<u8> {
     const LABELS: [&[u8]; 22] = [
         b"db",
         b"prod",
@@ -377,8 +394,8 @@ pub fn question_of(choices: &mut Choices<'_>) -> Vec<u8> {
     packet
 }
 
-/// Tells the response code of the reply over UDP, and whether it has an answer.
-pub fn codes(packet: &[u8]) -> (u8, bool) {
+/// Returns the response code of the reply over UDP, and whether it has an answer.
+pub fn rcode_and_answer(packet: &[u8]) -> (u8, bool) {
     let reply = reply(&PUBLISHED.load(), packet, Transport::Udp).unwrap();
     (reply[3] & 0x0f, reply[6..8] != [0, 0])
 }

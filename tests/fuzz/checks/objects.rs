@@ -1,4 +1,4 @@
-//! Objects as a cluster may hold them: most are as Linkerd and Kubernetes write them, some are forged or broken.
+//! Generates objects of a cluster: most as Linkerd and Kubernetes write them, some forged or invalid.
 
 use global_dns::mirror::Kind;
 use global_dns::mirror::watch::key;
@@ -39,7 +39,7 @@ const BAD_ADDRESSES: &[&str] = &[
     "fe80::1%eth0",
     "db.example",
 ];
-/// Values that are wrong in most places.
+/// Values that are invalid in most fields.
 const BAD_LABELS: &[&str] = &[
     "",
     "DB",
@@ -65,7 +65,7 @@ const ANNOTATIONS: &[&str] = &[
     "x",
 ];
 
-/// An object of either kind.
+/// Generates an object and its kind.
 pub fn object(choices: &mut Choices<'_>) -> (Kind, Value) {
     let (kind, mut object) = match choices.octet() % 8 {
         0 => (Kind::Service, mirror(choices)),
@@ -76,15 +76,15 @@ pub fn object(choices: &mut Choices<'_>) -> (Kind, Value) {
         _ => (Kind::Service, other_mirror(choices)),
     };
     for _ in 0..choices.octet().saturating_sub(192) / 24 {
-        spoil(choices, &mut object);
+        corrupt(choices, &mut object);
     }
     (kind, object)
 }
 
-/// What a mirror is of: namespace, service and cluster.
-fn place(choices: &mut Choices<'_>) -> [&'static str; 3] {
+/// Chooses namespace, service and cluster of an object.
+fn identity(choices: &mut Choices<'_>) -> [&'static str; 3] {
     let octet = usize::from(choices.octet());
-    // One octet, of which small values are what occurs most.
+    // All parts come from one octet, and small values give the common cases.
     [
         NAMESPACES[octet / 64 % NAMESPACES.len()],
         SERVICES[octet / 8 % 8 % SERVICES.len()],
@@ -93,7 +93,7 @@ fn place(choices: &mut Choices<'_>) -> [&'static str; 3] {
 }
 
 fn mirror(choices: &mut Choices<'_>) -> Value {
-    let [namespace, service, cluster] = place(choices);
+    let [namespace, service, cluster] = identity(choices);
     let mut object = json!({
         "metadata": {
             "namespace": namespace,
@@ -109,7 +109,7 @@ fn mirror(choices: &mut Choices<'_>) -> Value {
 }
 
 fn endpoint_mirror(choices: &mut Choices<'_>) -> Value {
-    let [namespace, service, cluster] = place(choices);
+    let [namespace, service, cluster] = identity(choices);
     let host = choices.pick(HOSTS);
     let ips = addresses(choices);
     json!({
@@ -130,7 +130,7 @@ fn endpoint_mirror(choices: &mut Choices<'_>) -> Value {
 }
 
 fn local(choices: &mut Choices<'_>) -> Value {
-    let [namespace, service, _] = place(choices);
+    let [namespace, service, _] = identity(choices);
     let mut object = json!({
         "metadata": {"namespace": namespace, "name": service, "labels": {}, "annotations": {}},
         "spec": {"clusterIP": "None"},
@@ -142,7 +142,7 @@ fn local(choices: &mut Choices<'_>) -> Value {
     object
 }
 
-/// A ClusterIP mirror, a flat one, or a federated service.
+/// Generates a mirror with a cluster IP, a flat mirror, or a federated service.
 fn other_mirror(choices: &mut Choices<'_>) -> Value {
     let mut object = mirror(choices);
     match choices.octet() % 3 {
@@ -156,7 +156,7 @@ fn other_mirror(choices: &mut Choices<'_>) -> Value {
 }
 
 fn gateway_slice(choices: &mut Choices<'_>) -> Value {
-    let [namespace, service, cluster] = place(choices);
+    let [namespace, service, cluster] = identity(choices);
     let (host, octet) = (choices.pick(HOSTS), choices.octet());
     if octet / 8 % 4 == 3 {
         return headless_slice([namespace, service, cluster], host, octet);
@@ -181,7 +181,7 @@ fn gateway_slice(choices: &mut Choices<'_>) -> Value {
     })
 }
 
-/// The slice of a headless mirror: two hosts, or what Linkerd overwrites it with.
+/// Generates the slice of a headless mirror with one or two hosts, or overwritten with the gateway address.
 fn headless_slice([namespace, service, cluster]: [&str; 3], host: &str, octet: u8) -> Value {
     let endpoints = match octet % 4 {
         0 => json!([{"addresses": ["198.51.100.10"], "conditions": {"ready": true}}]),
@@ -206,7 +206,7 @@ fn headless_slice([namespace, service, cluster]: [&str; 3], host: &str, octet: u
 }
 
 fn local_slice(choices: &mut Choices<'_>) -> Value {
-    let [namespace, service, _] = place(choices);
+    let [namespace, service, _] = identity(choices);
     let mut endpoints = Vec::new();
     for _ in 0..choices.octet() % 4 {
         let mut endpoint = json!({
@@ -270,8 +270,8 @@ fn annotate(choices: &mut Choices<'_>, object: &mut Value) {
     }
 }
 
-/// Changes one field to what it should not be: forged or broken.
-fn spoil(choices: &mut Choices<'_>, object: &mut Value) {
+/// Changes one field to a forged or invalid value.
+fn corrupt(choices: &mut Choices<'_>, object: &mut Value) {
     let metadata = &mut object["metadata"];
     let value = match choices.octet() % 6 {
         0 => json!(choices.pick(BAD_LABELS)),

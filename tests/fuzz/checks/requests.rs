@@ -1,24 +1,25 @@
-//! What holds of the head of any HTTP request: it asks for the message that it holds, or is refused by the right code.
+//! Checks of the head of any HTTP request: it is accepted with its DNS message, or refused with the correct status
+//! code.
 
-use global_dns::server::encrypted::request::{Asked, read};
-use global_dns::server::framing::QUERY;
+use global_dns::server::encrypted::request::{DnsRequest, read};
+use global_dns::server::framing::MAX_QUERY;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, Uri};
 
 use super::choices::Choices;
 use super::memory::holds_at_most;
-use super::messages::question_of;
+use super::messages::question_from;
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// No HTTP library hands it over.
-    NoRequest,
-    Asks(Asked),
+    /// The HTTP library rejects it.
+    Invalid,
+    Accepted(DnsRequest),
     Refused(u16),
 }
 
-/// A request as the HTTP library hands it over.
+/// A request from the HTTP library.
 struct Request {
     method: Method,
     uri: Uri,
@@ -27,28 +28,28 @@ struct Request {
 
 const PATH: &str = "/dns-query";
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Octets that reading a request holds at most: the message, and what the decoder rounds it up to.
-const MOST: u64 = 2 * QUERY as u64;
+/// Maximum memory to read a request in octets: the message, and the rounding of the decoder.
+const MAX_MEMORY: u64 = 2 * MAX_QUERY as u64;
 
-/// Makes a request out of choices and reads it.
+/// Builds a request from choices, and reads it.
 pub fn check(octets: &[u8]) -> Outcome {
     let Some(request) = request(&mut Choices::new(octets)) else {
-        return Outcome::NoRequest;
+        return Outcome::Invalid;
     };
     let Request {
         method,
         uri,
         headers,
     } = &request;
-    let read = holds_at_most(MOST, "reading a request", || {
+    let read = holds_at_most(MAX_MEMORY, "reading a request", || {
         read(method, uri, headers, PATH)
     });
     let outcome = match read {
-        Ok(asked) => Outcome::Asks(asked),
+        Ok(accepted) => Outcome::Accepted(accepted),
         Err(problem) => {
             let is_text = |octet: u8| octet == b' ' || octet.is_ascii_graphic();
             assert!(problem.reason.bytes().all(is_text), "{}", problem.reason);
-            assert!(problem.reason.contains(' '), "a sentence");
+            assert!(problem.reason.contains(' '), "the reason is not a sentence");
             Outcome::Refused(problem.status.as_u16())
         }
     };
@@ -102,13 +103,13 @@ fn target(choices: &mut Choices<'_>) -> Vec<u8> {
         match choices.octet() % 10 {
             0..=3 => {
                 target.extend(b"dns=");
-                encode(&question_of(choices), &mut target);
+                encode(&question_from(choices), &mut target);
             }
-            // About as long as a query may be.
+            // A length close to the maximum.
             4 => {
                 target.extend(b"dns=");
-                let mut long = question_of(choices);
-                long.resize(QUERY - 4 + choices.below(8), 0);
+                let mut long = question_from(choices);
+                long.resize(MAX_QUERY - 4 + choices.below(8), 0);
                 encode(&long, &mut target);
             }
             5 => {
@@ -170,37 +171,37 @@ fn encode(octets: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-// === What is to become of them ===
+// === Expected results ===
 
 fn expected(request: &Request) -> Outcome {
     if request.uri.path() != PATH {
         return Outcome::Refused(404);
     }
-    let asks = match request.method.as_str() {
-        "GET" | "HEAD" => message(request.uri.query().unwrap_or("")).map(Asked::Message),
-        "POST" if has_our_type(&request.headers) => Ok(Asked::Body),
+    let accepted = match request.method.as_str() {
+        "GET" | "HEAD" => message(request.uri.query().unwrap_or("")).map(DnsRequest::Message),
+        "POST" if has_dns_message_type(&request.headers) => Ok(DnsRequest::Body),
         "POST" => Err(415),
-        "OPTIONS" => Ok(Asked::Methods),
+        "OPTIONS" => Ok(DnsRequest::Methods),
         _ => Err(405),
     };
-    asks.map_or_else(Outcome::Refused, Outcome::Asks)
+    accepted.map_or_else(Outcome::Refused, Outcome::Accepted)
 }
 
 fn message(query: &str) -> Result<Vec<u8>, u16> {
     let all: Vec<&str> = query.split('&').collect();
-    let ours = all.iter().filter(|part| part.starts_with("dns="));
-    let ours: Vec<&str> = ours.map(|part| &part[4..]).collect();
-    let [encoded] = ours[..] else {
+    let encoded = all.iter().filter(|part| part.starts_with("dns="));
+    let encoded: Vec<&str> = encoded.map(|part| &part[4..]).collect();
+    let [encoded] = encoded[..] else {
         return Err(400);
     };
-    // Whole octets of the longest query, and what is left of a digit.
-    if encoded.len() * 6 / 8 > QUERY {
+    // Complete octets only; a part of an octet does not count.
+    if encoded.len() * 6 / 8 > MAX_QUERY {
         return Err(414);
     }
     decode(encoded.as_bytes()).ok_or(400)
 }
 
-/// Decodes digit by digit: bits that make no octet are none, or zero.
+/// Decodes digit by digit. Fails if the remaining bits are a whole digit or not zero.
 fn decode(encoded: &[u8]) -> Option<Vec<u8>> {
     let (mut octets, mut bits, mut count) = (Vec::new(), 0_u32, 0);
     for digit in encoded {
@@ -216,7 +217,7 @@ fn decode(encoded: &[u8]) -> Option<Vec<u8>> {
     (count < 6 && bits == 0).then_some(octets)
 }
 
-fn has_our_type(headers: &HeaderMap) -> bool {
+fn has_dns_message_type(headers: &HeaderMap) -> bool {
     let types: Vec<_> = headers.get_all(CONTENT_TYPE).iter().collect();
     let [one] = types[..] else {
         return false;

@@ -1,4 +1,4 @@
-//! What holds of every table: rules M1 to M10, asked of the objects behind it.
+//! Checks of every table: the rules for members, verified with the objects behind the table.
 
 use std::collections::BTreeSet;
 
@@ -11,52 +11,59 @@ use global_dns::wire::Transport;
 use serde_json::Value;
 
 use super::answers::{self, A, AAAA, NAMES, SRV, published, reply};
-use super::world::{Seen, World};
+use super::cluster::{Cluster, Coverage};
 
-/// Checks the table of a world.
-pub fn check(world: &World, seen: &mut Seen) {
-    check_incremental(world);
-    check_isolation(world);
-    check_nothing_vanishes(world);
-    for service in world.table.services() {
-        check_service(world, service, seen);
+/// Checks the table of a cluster.
+pub fn check(cluster: &Cluster, coverage: &mut Coverage) {
+    check_incremental(cluster);
+    check_isolation(cluster);
+    check_completeness(cluster);
+    for service in cluster.table.services() {
+        check_service(cluster, service, coverage);
     }
-    seen.skipped += world.table.skipped().count();
-    seen.conflicts += world.table.conflicts().count();
-    answers::check(&world.table, seen);
+    coverage.skipped += cluster.table.skipped().count();
+    coverage.conflicts += cluster.table.conflicts().count();
+    answers::check(&cluster.table, coverage);
 }
 
-// === Built at once, and apart ===
+// === Full and separate builds ===
 
-/// What was built step by step is what is built at once.
-fn check_incremental(world: &World) {
-    let World {
+/// Asserts that the incremental table equals a full build.
+fn check_incremental(cluster: &Cluster) {
+    let Cluster {
         inputs,
         rules,
         table,
         ..
-    } = world;
+    } = cluster;
     let full = build(&Table::default(), inputs, &inputs.services(), rules).table;
     assert_eq!(table.sorted_services(), full.sorted_services());
     assert_eq!(*table, full);
     assert_eq!(skipped(table), skipped(&full));
-    // And so is what is built without knowing the past, which identities alone tell of.
-    let anew = world.build_anew(|_| true);
-    assert_eq!(table.answers_hash(), anew.answers_hash());
+    // A build without history differs only in identity conflicts.
+    let fresh = cluster.build_full(|_| true);
+    assert_eq!(table.answers_hash(), fresh.answers_hash());
     for service in table.services() {
         let short = |table: &Table| table.short_name(service.key.service.as_str()).cloned();
-        assert_eq!(short(table), short(&anew), "{}", service.key);
+        assert_eq!(short(table), short(&fresh), "{}", service.key);
     }
-    let now: Vec<_> = table.sorted_services().into_iter().map(timeless).collect();
-    let anew_services = anew.sorted_services();
+    let now: Vec<_> = table
+        .sorted_services()
+        .into_iter()
+        .map(without_identity_conflicts)
+        .collect();
+    let fresh_services = fresh.sorted_services();
     assert_eq!(
         now,
-        anew_services.into_iter().map(timeless).collect::<Vec<_>>()
+        fresh_services
+            .into_iter()
+            .map(without_identity_conflicts)
+            .collect::<Vec<_>>()
     );
-    assert_eq!(skipped(table), skipped(&anew));
+    assert_eq!(skipped(table), skipped(&fresh));
 }
 
-fn timeless(service: &Service) -> Service {
+fn without_identity_conflicts(service: &Service) -> Service {
     let mut service = service.clone();
     service
         .conflicts
@@ -70,19 +77,19 @@ fn skipped(table: &Table) -> BTreeSet<(ObjectRef, String)> {
         .collect()
 }
 
-/// A namespace has the services that it would have alone, and its names answer as they would.
-fn check_isolation(world: &World) {
-    for namespace in world.namespaces() {
-        let alone = world.build_anew(|key| *key.namespace == *namespace);
+/// Asserts that the services and answers of a namespace do not depend on other namespaces.
+fn check_isolation(cluster: &Cluster) {
+    for namespace in cluster.namespaces() {
+        let alone = cluster.build_full(|key| *key.namespace == *namespace);
         let own = |table: &Table| -> Vec<Service> {
             let services = table.sorted_services().into_iter();
             let own = services.filter(|s| s.key.namespace.as_str() == namespace);
-            own.map(timeless).collect()
+            own.map(without_identity_conflicts).collect()
         };
-        assert_eq!(own(&world.table), own(&alone), "{namespace}");
+        assert_eq!(own(&cluster.table), own(&alone), "{namespace}");
         assert_eq!(alone.services().count(), own(&alone).len(), "{namespace}");
-        let (now, alone) = (published(&world.table), published(&alone));
-        for name in canonical_names(&own(&world.table)) {
+        let (now, alone) = (published(&cluster.table), published(&alone));
+        for name in canonical_names(&own(&cluster.table)) {
             for rtype in [A, AAAA, SRV] {
                 let answers = [&now, &alone].map(|now| reply(now, &name, rtype, Transport::Udp));
                 assert_eq!(answers[0], answers[1], "{name}");
@@ -91,7 +98,7 @@ fn check_isolation(world: &World) {
     }
 }
 
-/// Names of services in their namespaces, which exist.
+/// Returns canonical names of services with endpoints, at most [`NAMES`].
 fn canonical_names(services: &[Service]) -> Vec<String> {
     let with_endpoints = services
         .iter()
@@ -108,14 +115,14 @@ fn canonical_names(services: &[Service]) -> Vec<String> {
     names.take(NAMES).collect()
 }
 
-// === Who is a member, and what is told of who is not ===
+// === Members and skipped objects ===
 
-/// Every mirror is in the table, or is left out with a reason.
-fn check_nothing_vanishes(world: &World) {
-    let table = &world.table;
-    let told: BTreeSet<ObjectRef> = table.skipped().map(|(object, _)| object).collect();
+/// Asserts that every mirror is either in the table or skipped with a reason.
+fn check_completeness(cluster: &Cluster) {
+    let table = &cluster.table;
+    let skipped: BTreeSet<ObjectRef> = table.skipped().map(|(object, _)| object).collect();
     for watch in Watch::ALL {
-        for (key, object) in world.inputs.objects(watch) {
+        for (key, object) in cluster.inputs.objects(watch) {
             let kind = watch.kind();
             let reference = ObjectRef {
                 kind,
@@ -127,7 +134,7 @@ fn check_nothing_vanishes(world: &World) {
                 let mut objects = all.flat_map(|e| e.object_refs(&service.key.namespace));
                 objects.any(|object| object == reference)
             };
-            let is_there = match object {
+            let is_in_table = match object {
                 Object::HeadlessMirror(_) => table.services().any(in_mirrors),
                 Object::EndpointMirror(_) => table.services().any(in_endpoints),
                 Object::Skipped(_) => false,
@@ -137,16 +144,16 @@ fn check_nothing_vanishes(world: &World) {
                 | Object::Slice(_) => continue,
             };
             assert_eq!(
-                is_there,
-                !told.contains(&reference),
+                is_in_table,
+                !skipped.contains(&reference),
                 "{reference}: {object:?}"
             );
         }
     }
 }
 
-fn check_service(world: &World, service: &Service, seen: &mut Seen) {
-    let rules = &world.rules;
+fn check_service(cluster: &Cluster, service: &Service, coverage: &mut Coverage) {
+    let rules = &cluster.rules;
     let (namespace, name) = (service.key.namespace.as_str(), service.key.service.as_str());
     assert!(is_label(namespace) && is_label(name), "{}", service.key);
     assert!(
@@ -161,30 +168,32 @@ fn check_service(world: &World, service: &Service, seen: &mut Seen) {
         .collect();
     assert!(
         hosts.is_sorted_by(|a, b| a < b),
-        "each host once: {hosts:?}"
+        "the hosts are not sorted or not unique: {hosts:?}"
     );
     for endpoint in &service.endpoints {
-        let (cluster, host) = (endpoint.cluster.as_str(), endpoint.hostname.as_str());
-        assert!(is_label(cluster) && is_label(host), "{endpoint:?}");
-        let labels = [host, cluster, name, namespace];
+        let (cluster_name, host) = (endpoint.cluster.as_str(), endpoint.hostname.as_str());
+        assert!(is_label(cluster_name) && is_label(host), "{endpoint:?}");
+        let labels = [host, cluster_name, name, namespace];
         let octets: usize = labels.iter().map(|label| label.len() + 1).sum();
         assert!(octets + rules.longest_zone <= 255, "{endpoint:?}");
         assert!(!endpoint.addresses.is_empty() && !endpoint.objects.is_empty());
         assert!(endpoint.ports.iter().all(|port| port.number > 0));
         let objects: Vec<_> = endpoint.object_refs(&service.key.namespace).collect();
         for object in &objects {
-            check_member(world, service, endpoint, object);
+            check_member(cluster, service, endpoint, object);
         }
         let ips = endpoint.addresses.iter().map(|address| address.ip);
         for ip in ips {
-            let mut texts = objects.iter().flat_map(|object| texts_of(world, object));
+            let mut texts = objects
+                .iter()
+                .flat_map(|object| address_texts(cluster, object));
             assert!(
                 texts.any(|text| text.parse() == Ok(ip)),
-                "{ip} comes from nowhere"
+                "{ip} is in no object"
             );
         }
-        seen.endpoints += 1;
-        seen.local += usize::from(endpoint.origin == Origin::Local);
+        coverage.endpoints += 1;
+        coverage.local += usize::from(endpoint.origin == Origin::Local);
     }
     let dead = service
         .endpoints
@@ -192,29 +201,29 @@ fn check_service(world: &World, service: &Service, seen: &mut Seen) {
         .filter(|endpoint| !endpoint.alive)
         .count();
     let is_last = dead > 0 && dead == service.endpoints.len();
-    seen.last_resort += usize::from(is_last && service.gateway_down == GatewayDown::LastResort);
-    seen.left_out += usize::from(dead > 0 && !service.own_name.shows_dead);
+    coverage.last_resort += usize::from(is_last && service.gateway_down == GatewayDown::LastResort);
+    coverage.omitted += usize::from(dead > 0 && !service.name_addresses.includes_down);
 }
 
-/// The rules M1, M2, M5 and M6, asked of the objects as they were told.
-fn check_member(world: &World, service: &Service, endpoint: &Endpoint, object: &ObjectRef) {
-    let rules = &world.rules;
+/// Asserts that an endpoint meets the rules for members, according to the original objects.
+fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, object: &ObjectRef) {
+    let rules = &cluster.rules;
     let name_of = |link: &Value| {
         let link = link.as_str().and_then(|link| link.parse().ok());
         link.map(|link| rules.name_of(&link))
     };
     let label = |object: &Value, key: &str| object["metadata"]["labels"][key].clone();
-    let told = |watch: Watch, name: &str| {
+    let object_of = |watch: Watch, name: &str| {
         let key = ObjectKey::new(&object.key.namespace, name);
-        world.told.get(&(watch, key))
+        cluster.watched.get(&(watch, key))
     };
     if object.kind == Kind::Service {
-        let mirror = told(Watch::MirrorServices, &object.key.name.text()).unwrap();
+        let mirror = object_of(Watch::MirrorServices, &object.key.name.text()).unwrap();
         let link = label(mirror, key::CLUSTER_NAME);
         assert_eq!(name_of(&link).as_ref(), Some(&endpoint.cluster), "{mirror}");
         assert!(!rules.excluded_clusters.contains(&endpoint.cluster));
         let parent = label(mirror, key::HEADLESS_MIRROR);
-        let parent = told(Watch::MirrorServices, parent.as_str().unwrap()).unwrap();
+        let parent = object_of(Watch::MirrorServices, parent.as_str().unwrap()).unwrap();
         assert_eq!(parent["spec"]["clusterIP"], "None", "{parent}");
         assert_eq!(label(parent, key::CLUSTER_NAME), link, "{parent}");
         if let Some(name) = mirror["metadata"]["annotations"][key::REMOTE_FQ_NAME].as_str() {
@@ -225,9 +234,9 @@ fn check_member(world: &World, service: &Service, endpoint: &Endpoint, object: &
         }
     } else {
         assert_eq!(endpoint.cluster, rules.cluster_name);
-        let local = told(Watch::LocalServices, service.key.service.as_str()).unwrap();
+        let local = object_of(Watch::LocalServices, service.key.service.as_str()).unwrap();
         let is_exported = label(local, key::EXPORTED) == "true";
-        // A mirror of a cluster that is left out is one all the same.
+        // A mirror of an excluded cluster counts too.
         let is_excluded = |skip: &Skip| skip.reason == SkipReason::ExcludedCluster;
         let has_mirror = !service.mirrors.is_empty()
             || service.skipped.iter().any(|(_, skip)| is_excluded(skip));
@@ -235,28 +244,32 @@ fn check_member(world: &World, service: &Service, endpoint: &Endpoint, object: &
         let slices = [Watch::LocalSlices, Watch::ForeignSlices];
         let slice = slices
             .into_iter()
-            .find_map(|watch| told(watch, &object.key.name.text()));
-        let of = label(slice.unwrap(), key::SERVICE_NAME);
-        assert_eq!(of, service.key.service.as_str());
+            .find_map(|watch| object_of(watch, &object.key.name.text()));
+        let owner = label(slice.unwrap(), key::SERVICE_NAME);
+        assert_eq!(owner, service.key.service.as_str());
     }
 }
 
-/// The texts in an object that may be addresses.
-fn texts_of(world: &World, object: &ObjectRef) -> Vec<String> {
+/// Returns the texts in an object that may be addresses.
+fn address_texts(cluster: &Cluster, object: &ObjectRef) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let watches = Watch::ALL
         .into_iter()
         .filter(|watch| watch.kind() == object.kind);
-    let told = watches.filter_map(|watch| world.told.get(&(watch, object.key.clone())));
-    told.flat_map(|told| {
-        let endpoints = told["endpoints"].as_array().into_iter().flatten();
-        let pods = endpoints.filter_map(|endpoint| text(&endpoint["addresses"][0]));
-        let ips = told["spec"]["clusterIPs"].as_array().into_iter().flatten();
-        let first = text(&told["spec"]["clusterIP"]);
-        let ips = ips.filter_map(text).chain(first);
-        pods.chain(ips).collect::<Vec<_>>()
-    })
-    .collect()
+    let objects = watches.filter_map(|watch| cluster.watched.get(&(watch, object.key.clone())));
+    objects
+        .flat_map(|object| {
+            let endpoints = object["endpoints"].as_array().into_iter().flatten();
+            let pods = endpoints.filter_map(|endpoint| text(&endpoint["addresses"][0]));
+            let ips = object["spec"]["clusterIPs"]
+                .as_array()
+                .into_iter()
+                .flatten();
+            let first = text(&object["spec"]["clusterIP"]);
+            let ips = ips.filter_map(text).chain(first);
+            pods.chain(ips).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 fn is_label(text: &str) -> bool {

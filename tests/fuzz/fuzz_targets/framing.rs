@@ -1,4 +1,4 @@
-//! A stream over TCP, however it is cut → the stream that is sent back.
+//! A TCP stream in pieces of any size → the stream of replies.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|choices: &[u8]| {

@@ -1,4 +1,4 @@
-//! Files put together out of pieces → lists → a table, or an error.
+//! Files composed of fragments → lists → a table, or an error.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|choices: &[u8]| {

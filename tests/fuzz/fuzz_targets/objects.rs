@@ -1,6 +1,6 @@
-//! Objects that come, change and go → inputs → tables → answers.
+//! Objects that are created, changed and deleted → inputs → tables → answers.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|choices: &[u8]| {
-    checks::world::check(choices);
+    checks::cluster::check(choices);
 });

@@ -1,4 +1,4 @@
-//! Any octets in the place of a Kubernetes object → what is kept of it.
+//! Any octets as a Kubernetes object → the parsed object, or a skip reason.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|octets: &[u8]| {

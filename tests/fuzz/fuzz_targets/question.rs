@@ -1,4 +1,4 @@
-//! Questions with names that exist or nearly do → what is sent back.
+//! Queries for existing and similar names → replies.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(

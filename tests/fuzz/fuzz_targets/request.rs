@@ -1,4 +1,4 @@
-//! The head of an HTTP request → the message that it asks for, or a status code.
+//! The head of an HTTP request → the DNS message in it, or a status code.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|choices: &[u8]| {

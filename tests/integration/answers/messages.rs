@@ -1,14 +1,14 @@
-//! What surrounds answers: readiness, and counters. The messages themselves are a matter of the suite `conformance`.
+//! Readiness and counters. The suite `conformance` tests the messages.
 
 use support::http::get;
 use support::query::query;
 use support::server::Server;
-use support::wire::Over;
+use support::wire::Transport;
 
 use super::{FLAGS, sample};
 
 #[test]
-fn before_the_first_table_everything_of_ours_is_servfail_and_readiness_fails() {
+fn before_the_first_table_own_names_are_servfail_and_readiness_fails() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = closed.local_addr().unwrap();
     drop(closed);
@@ -39,24 +39,24 @@ fn before_the_first_table_everything_of_ours_is_servfail_and_readiness_fails() {
 }
 
 #[test]
-fn queries_and_replies_are_counted_and_responses_are_not() {
-    let server = Server::of(sample(), &FLAGS);
+fn queries_and_replies_are_counted_but_received_responses_are_not() {
+    let server = Server::with_objects(sample(), &FLAGS);
     let mut response = query("db.prod.global. A");
     response.0[2] |= 0x80;
     let socket = server.socket();
     for _ in 0..3 {
         socket.send(&response.0).unwrap();
     }
-    // Datagrams of one socket are read in their order: the reply is to the query behind them.
+    // The server reads datagrams of a socket in order, so the reply belongs to the query after them.
     let query = query("db.prod.global. A");
     socket.send(&query.0).unwrap();
     let mut reply = [0; 512];
     socket.recv(&mut reply).unwrap();
     assert_eq!(reply[..2], query.0[..2]);
-    server.ask("db.prod.global. AAAA", Over::Tcp);
-    server.ask("db.prod.global. TYPE666", Over::Udp);
-    server.ask("nope.prod.global. SRV", Over::Tcp);
-    server.ask(". NS", Over::Udp);
+    server.ask("db.prod.global. AAAA", Transport::Tcp);
+    server.ask("db.prod.global. TYPE666", Transport::Udp);
+    server.ask("nope.prod.global. SRV", Transport::Tcp);
+    server.ask(". NS", Transport::Udp);
     for (metric, count) in [
         ("requests_total{proto=\"udp\",type=\"A\"}", 1.0),
         ("requests_total{proto=\"tcp\",type=\"A\"}", 0.0),

@@ -1,22 +1,22 @@
-//! The name server's own addresses, `--ns-address`: those given, and never those of a wildcard or a pod.
+//! `--ns-address`: the addresses of the name server itself.
 
 use support::commands::global_dns;
 use support::reply::sorted_texts;
-use support::server::{Await, Server};
-use support::wire::{Over, resolve};
+use support::server::{Server, WaitUntil};
+use support::wire::{Transport, resolve};
 
 use super::{FLAGS, sample};
 
 #[test]
-fn ns_addresses_are_those_given_each_once() {
+fn each_given_ns_address_is_answered_once() {
     let given = [
         "--ns-address=192.0.2.53",
         "--ns-address=192.0.2.54,2001:db8::53,192.0.2.53",
     ];
-    let server = Server::of(sample(), &given);
+    let server = Server::with_objects(sample(), &given);
     assert_eq!(server.outcome("ns.dns.global. A"), "192.0.2.53 192.0.2.54");
     assert_eq!(server.outcome("ns.dns.global. AAAA"), "2001:db8::53");
-    let ns = server.ask("global. NS", Over::Udp);
+    let ns = server.ask("global. NS", Transport::Udp);
     assert_eq!(
         sorted_texts(&ns.additional),
         [
@@ -27,9 +27,9 @@ fn ns_addresses_are_those_given_each_once() {
     );
 }
 
-/// A pod's address is not that of its replicas, and nobody listens at its port 53, or at that of loopback.
+/// The address of a pod is not that of its replicas, and neither a pod nor loopback has a listener on port 53.
 #[test]
-fn there_are_none_where_none_is_given() {
+fn no_ns_address_is_answered_by_default() {
     let start = |listen: &str, pod: Option<&str>| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("objects.yaml");
@@ -40,7 +40,7 @@ fn there_are_none_where_none_is_given() {
         if let Some(pod) = pod {
             command.env("GLOBAL_DNS_POD_IPS", pod);
         }
-        Server::start_command(folder, command, Await::Ready)
+        Server::start_command(folder, command, WaitUntil::Ready)
     };
     for (listen, pod) in [
         ("--listen=127.0.0.1:0", None),

@@ -1,11 +1,11 @@
-//! `--order`: how an answer starts; the set is always complete.
+//! `--order`: the order of records. The set is always complete.
 
 use std::collections::BTreeSet;
 
 use support::objects::{Manifest, local, mirror, objects};
 use support::reply::{Record, Reply};
 use support::server::Server;
-use support::wire::Over;
+use support::wire::Transport;
 
 fn sample() -> Manifest {
     objects()
@@ -29,9 +29,12 @@ const NAMES: [(&str, usize); 4] = [
     ("_sql._tcp.db.global. SRV", 4),
 ];
 
-/// Asks again and again, over both transports in turn; every answer must be complete.
+/// Queries repeatedly, alternating between both transports. Fails if an answer is incomplete.
 fn replies(server: &Server, name: &str, records: usize) -> Vec<Reply> {
-    let overs = [Over::Udp, Over::Tcp].into_iter().cycle().take(60);
+    let overs = [Transport::Udp, Transport::Tcp]
+        .into_iter()
+        .cycle()
+        .take(60);
     let replies: Vec<Reply> = overs.map(|over| server.ask(name, over)).collect();
     for reply in &replies {
         assert_eq!(reply.data_set().len(), records, "{name}");
@@ -45,25 +48,25 @@ fn firsts(replies: &[Reply]) -> BTreeSet<&Record> {
 }
 
 #[test]
-fn rotation_starts_answers_with_every_record() {
-    let server = Server::of(sample(), &["--cluster-name=hub"]);
+fn rotate_starts_answers_with_every_record() {
+    let server = Server::with_objects(sample(), &["--cluster-name=hub"]);
     for (name, records) in NAMES {
         let replies = replies(&server, name, records);
-        // That a record never comes first in sixty tries has odds of one in millions.
+        // A record is never first in sixty queries with a probability below one in a million.
         assert_eq!(firsts(&replies).len(), records, "{name}");
-        // The others follow as they stand in the table.
+        // The other records follow in the order of the table.
         let orders: BTreeSet<&Vec<Record>> = replies.iter().map(|reply| &reply.answers).collect();
         assert_eq!(orders.len(), records, "{name}");
     }
 }
 
-/// Stub resolvers ask for A and AAAA in turn, and several clients ask one after the other.
+/// Stub resolvers query A and AAAA alternately, and several clients take turns.
 #[test]
-fn clients_that_ask_in_turn_get_every_record_first() {
+fn clients_that_take_turns_get_every_record_first() {
     const ROUNDS: usize = 60;
     for order in ["rotate", "local-first"] {
         let flags = ["--cluster-name=hub", &format!("--order={order}")];
-        let server = Server::of(sample(), &flags);
+        let server = Server::with_objects(sample(), &flags);
         let first_parts = if order == "rotate" { [4, 3] } else { [2, 1] };
         for clients in [1, 2, 3] {
             let mut firsts = vec![[BTreeSet::new(), BTreeSet::new()]; clients];
@@ -71,7 +74,7 @@ fn clients_that_ask_in_turn_get_every_record_first() {
                 for client in &mut firsts {
                     for (rtype, seen) in ["A", "AAAA"].into_iter().zip(client) {
                         let name = format!("db.prod.global. {rtype}");
-                        seen.insert(server.ask(&name, Over::Udp).answers[0].clone());
+                        seen.insert(server.ask(&name, Transport::Udp).answers[0].clone());
                     }
                 }
             }
@@ -84,8 +87,8 @@ fn clients_that_ask_in_turn_get_every_record_first() {
 }
 
 #[test]
-fn stable_is_by_cluster_and_hostname() {
-    let server = Server::of(sample(), &["--cluster-name=hub", "--order=stable"]);
+fn stable_sorts_by_cluster_and_hostname() {
+    let server = Server::with_objects(sample(), &["--cluster-name=hub", "--order=stable"]);
     for (name, records) in NAMES {
         let replies = replies(&server, name, records);
         assert!(
@@ -95,15 +98,15 @@ fn stable_is_by_cluster_and_hostname() {
             "{name}"
         );
     }
-    let reply = server.ask("db.prod.global. A", Over::Udp);
+    let reply = server.ask("db.prod.global. A", Transport::Udp);
     let expected = ["10.96.1.1", "10.96.1.2", "192.0.2.1", "192.0.2.2"];
     assert_eq!(reply.data(), expected);
 }
 
 #[test]
 fn local_first_rotates_both_parts() {
-    // `hub` sorts after `east`, so nothing but the rule puts it first.
-    let server = Server::of(sample(), &["--cluster-name=hub", "--order=local-first"]);
+    // `hub` sorts after `east`, so only the rule puts it first.
+    let server = Server::with_objects(sample(), &["--cluster-name=hub", "--order=local-first"]);
     let local = BTreeSet::from(["192.0.2.1", "192.0.2.2"]);
     let replies = replies(&server, "db.prod.global. A", 4);
     let mut orders = BTreeSet::new();
@@ -114,15 +117,15 @@ fn local_first_rotates_both_parts() {
     assert_eq!(firsts(&replies).len(), 2);
     let remote: BTreeSet<&Record> = replies.iter().map(|reply| &reply.answers[2]).collect();
     assert_eq!(remote.len(), 2);
-    assert_eq!(orders.len(), 4, "each part on its own");
+    assert_eq!(orders.len(), 4, "the parts rotate independently");
 }
 
 #[test]
-fn shuffle_has_many_orders() {
-    let server = Server::of(sample(), &["--cluster-name=hub", "--order=shuffle"]);
+fn shuffle_returns_many_orders() {
+    let server = Server::with_objects(sample(), &["--cluster-name=hub", "--order=shuffle"]);
     for (name, records) in NAMES {
         let replies = replies(&server, name, records);
-        // That a record never comes first in sixty tries has odds of one in millions.
+        // A record is never first in sixty queries with a probability below one in a million.
         assert_eq!(firsts(&replies).len(), records, "{name}");
         let orders: BTreeSet<&Vec<Record>> = replies.iter().map(|reply| &reply.answers).collect();
         assert!(orders.len() > records, "{name}: {} orders", orders.len());

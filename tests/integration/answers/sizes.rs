@@ -1,13 +1,13 @@
-//! Sizes: what fits a datagram, TC where records are missing, everything over TCP.
+//! Sizes of answers: truncation over UDP, complete answers over TCP.
 
 use std::collections::BTreeSet;
 
 use support::objects::{Mirror, mirror, objects};
 use support::reply::Record;
 use support::server::Server;
-use support::wire::Over;
+use support::wire::Transport;
 
-/// A service with many endpoints; each has an address of both families if `dual`.
+/// Returns a service with many endpoints. If `dual`, each has addresses of both families.
 fn many(service: &str, count: usize, dual: bool) -> Mirror {
     let mut many = mirror("prod", service, "east");
     for index in 0..count {
@@ -20,20 +20,20 @@ fn many(service: &str, count: usize, dual: bool) -> Mirror {
     many
 }
 
-/// A question that says what it takes over UDP, or nothing.
+/// Returns a question with an optional UDP payload size.
 fn sized(asked: &str, payload: Option<u16>) -> String {
     let mark = payload.map(|size| format!(" +bufsize={size}"));
     format!("{asked}{}", mark.unwrap_or_default())
 }
 
 #[test]
-fn two_hundred_endpoints_are_cut_over_udp_and_whole_over_tcp() {
-    let server = Server::of(many("db", 200, false), &["--order=stable"]);
+fn two_hundred_endpoints_are_truncated_over_udp_and_complete_over_tcp() {
+    let server = Server::with_objects(many("db", 200, false), &["--order=stable"]);
     for (name, least) in [
         ("db.prod.global. A", 16),
         ("_sql._tcp.db.prod.global. SRV", 60),
     ] {
-        let whole = server.ask(name, Over::Tcp);
+        let whole = server.ask(name, Transport::Tcp);
         assert_eq!(whole.flags(), "qr aa");
         assert_eq!(whole.data_set().len(), 200, "{name}");
         let whole: BTreeSet<Record> = whole.answers.into_iter().collect();
@@ -48,25 +48,25 @@ fn two_hundred_endpoints_are_cut_over_udp_and_whole_over_tcp() {
             (Some(65_535), 1232),
         ] {
             let asked = sized(name, payload);
-            let cut = server.ask(&asked, Over::Udp);
+            let cut = server.ask(&asked, Transport::Udp);
             assert_eq!((cut.rcode, &*cut.flags()), (0, "qr aa tc"));
             assert!(cut.octets <= limit, "{} octets of {limit}", cut.octets);
             assert_eq!(
                 cut.opt.is_some(),
                 payload.is_some(),
-                "OPT is reserved first"
+                "truncation must keep the OPT record"
             );
-            // As many whole records as fit: there is no room for another.
+            // The answer has as many complete records as fit.
             let spare = limit - cut.octets;
             assert!(
                 spare < least + 11,
-                "{name}, {payload:?}: {spare} octets to spare"
+                "{name}, {payload:?}: {spare} unused octets"
             );
             cut.data_set();
             assert!(cut.answers.iter().all(|record| whole.contains(record)));
             assert_eq!((cut.additional.len(), cut.authority.len()), (0, 0));
-            // TCP does not care for what the client takes over UDP.
-            assert_eq!(server.ask(&asked, Over::Tcp).answers.len(), 200);
+            // TCP ignores the UDP payload size.
+            assert_eq!(server.ask(&asked, Transport::Tcp).answers.len(), 200);
         }
     }
     for (proto, count) in [("udp", 16.0), ("tcp", 0.0)] {
@@ -76,19 +76,19 @@ fn two_hundred_endpoints_are_cut_over_udp_and_whole_over_tcp() {
 }
 
 #[test]
-fn the_most_that_fits_comes_without_tc() {
-    // Names of equal length, so that the sizes differ by the number of endpoints alone.
+fn largest_answer_that_fits_has_no_tc() {
+    // Names have equal lengths, so that the sizes depend only on the number of endpoints.
     let counts = [
         1, 5, 20, 26, 27, 28, 29, 30, 31, 32, 70, 73, 74, 75, 76, 77, 80,
     ];
     let manifest = counts.iter().fold(objects(), |all, count| {
         all.with(many(&format!("db-{count:03}"), *count, false))
     });
-    let server = Server::of(manifest, &["--short-names=off"]);
+    let server = Server::with_objects(manifest, &["--short-names=off"]);
     for count in counts {
         for payload in [None, Some(512), Some(1232)] {
             let asked = sized(&format!("db-{count:03}.prod.global. A"), payload);
-            let reply = server.ask(&asked, Over::Udp);
+            let reply = server.ask(&asked, Transport::Udp);
             assert!(reply.octets <= usize::from(payload.unwrap_or(512)));
             let is_whole = reply.data_set().len() == count;
             assert_eq!(
@@ -96,7 +96,7 @@ fn the_most_that_fits_comes_without_tc() {
                 !is_whole,
                 "{count} endpoints, {payload:?}"
             );
-            // Header, question, a pointer and ten octets and an address for each, OPT.
+            // Header, question, OPT; for each record a pointer, ten octets and an address.
             let fixed = 12 + "db-000.prod.global.".len() + 1 + 4 + payload.map_or(0, |_| 11);
             let room = usize::from(payload.unwrap_or(512)) - fixed;
             assert_eq!(
@@ -109,22 +109,22 @@ fn the_most_that_fits_comes_without_tc() {
 }
 
 #[test]
-fn the_additional_section_alone_never_sets_tc() {
+fn omitted_additional_records_do_not_set_tc() {
     let counts: Vec<usize> = (1..=30).collect();
     let manifest = counts.iter().fold(objects(), |all, count| {
         all.with(many(&format!("db-{count}"), *count, true))
     });
-    let server = Server::of(manifest, &["--short-names=off"]);
+    let server = Server::with_objects(manifest, &["--short-names=off"]);
     let (mut shortened, mut cut) = (0, 0);
     for count in counts {
         for payload in [None, Some(512), Some(1232)] {
             let asked = sized(&format!("_sql._tcp.db-{count}.prod.global. SRV"), payload);
-            let whole = server.ask(&asked, Over::Tcp);
+            let whole = server.ask(&asked, Transport::Tcp);
             assert_eq!(
                 (whole.answers.len(), whole.additional.len()),
                 (count, 2 * count)
             );
-            let reply = server.ask(&asked, Over::Udp);
+            let reply = server.ask(&asked, Transport::Udp);
             assert!(reply.octets <= usize::from(payload.unwrap_or(512)));
             assert_eq!(
                 reply.is_truncated(),
@@ -141,20 +141,20 @@ fn the_additional_section_alone_never_sets_tc() {
             }
         }
     }
-    // Both sides of the border were seen.
+    // The test covered both cases.
     assert!(shortened > 5 && cut > 5, "{shortened} shortened, {cut} cut");
 }
 
 #[test]
-fn negative_answers_are_never_cut() {
-    let server = Server::of(many("db", 200, false), &[]);
+fn negative_answers_are_never_truncated() {
+    let server = Server::with_objects(many("db", 200, false), &[]);
     let label = "a".repeat(63);
     for name in [
         format!("{label}.{label}.{label}.global. A"),
         "db.prod.global. AAAA".to_owned(),
         "prod.global. A".to_owned(),
     ] {
-        let reply = server.ask(&name, Over::Udp);
+        let reply = server.ask(&name, Transport::Udp);
         assert_eq!((&*reply.flags(), reply.authority.len()), ("qr aa", 1));
     }
 }

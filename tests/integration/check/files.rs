@@ -1,4 +1,4 @@
-//! What is found in files.
+//! `check` with files.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn file_of(text: &str) -> (TempDir, String) {
     (folder, flag)
 }
 
-/// The checkup of what a manifest holds, and the exit code.
+/// Runs `check` with the objects of a manifest. Returns its JSON output and its exit code.
 fn check_of(manifest: impl Into<Manifest>, flags: &[&str]) -> (Value, Option<i32>) {
     let (_folder, file) = file_of(&manifest.into().text());
     checkup(&[&[file.as_str()], flags].concat())
@@ -45,7 +45,7 @@ fn link(cluster: &str) -> Value {
     })
 }
 
-/// What is left when a recording is over.
+/// Returns the objects at the end of a recording.
 fn state_after(recording: &str) -> Manifest {
     let path = repository("tests/fixtures/recordings").join(recording);
     let text = std::fs::read_to_string(path).unwrap();
@@ -61,7 +61,7 @@ fn state_after(recording: &str) -> Manifest {
         match event["type"].as_str() {
             Some("DELETED") => drop(state.remove(&key)),
             Some(_) => drop(state.insert(key, object)),
-            None => {} // the marker between the state before and the events
+            None => {} // the marker between the initial state and the events
         }
     }
     let own = state
@@ -78,7 +78,7 @@ fn state_after(recording: &str) -> Manifest {
 }
 
 #[test]
-fn files_of_a_healthy_cluster_have_no_red_line_and_say_what_only_an_api_server_can_tell() {
+fn files_of_a_healthy_cluster_have_no_red_line() {
     let (checkup, code) = check_of(healthy(), &[]);
     assert_eq!(
         (code, &checkup["success"]),
@@ -89,7 +89,7 @@ fn files_of_a_healthy_cluster_have_no_red_line_and_say_what_only_an_api_server_c
         let found = finding(&checkup, check);
         assert!(found.starts_with("yellow: "), "{found}");
         assert!(
-            found.ends_with(": not checked, --file is read instead"),
+            found.ends_with(": not checked, the API server is not used with --file"),
             "{found}"
         );
     }
@@ -118,7 +118,7 @@ fn files_of_a_healthy_cluster_have_no_red_line_and_say_what_only_an_api_server_c
         ),
         (
             "identity",
-            "yellow: mirrors that two Links write: not checked, only a running server can know it, and --api is not given",
+            "yellow: mirrors written by two Links: not checked, only a running server detects them, and --api is not set",
         ),
         (
             "mirror-labels",
@@ -126,23 +126,23 @@ fn files_of_a_healthy_cluster_have_no_red_line_and_say_what_only_an_api_server_c
         ),
         (
             "long-names",
-            "green: no mirror has a name of more than 63 characters",
+            "green: no mirror needs a name of more than 63 characters",
         ),
         (
             "opaque-ports",
-            "green: no port of a headless mirror has to be marked opaque",
+            "green: no port of a headless mirror needs to be marked opaque",
         ),
         ("gateways", "green: no gateway is down"),
         ("short-names", "green: no short name is contested"),
-        ("conflicts", "green: nothing else contradicts"),
-        ("skipped-objects", "green: every object can be used"),
+        ("conflicts", "green: there are no other conflicts"),
+        ("skipped-objects", "green: no object is skipped"),
         (
             "answer-sizes",
             "green: every answer fits a message of 65,535 octets",
         ),
         (
             "server",
-            "yellow: the server of global.: not checked, --server is not given",
+            "yellow: server of global.: not checked, --server is not given",
         ),
         (
             "forwarding",
@@ -154,7 +154,7 @@ fn files_of_a_healthy_cluster_have_no_red_line_and_say_what_only_an_api_server_c
 }
 
 #[test]
-fn each_ailment_is_found_in_files() {
+fn each_problem_is_found_in_files() {
     let bare = mirror("prod", "cache", "east");
     let down = mirror("prod", "mq", "west")
         .endpoint_behind(Gateway::Down, "mq-0", &["10.96.2.2"])
@@ -164,7 +164,7 @@ fn each_ailment_is_found_in_files() {
     let skipped = mirror("prod", "db", "east").endpoint("db-7", &["0.0.0.0"]);
     let skipped = Manifest::from(skipped).0.remove(1);
     let here = local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
-    // One more than fits: 48 octets for each, and 45 for header, question and OPT.
+    // One endpoint more than fits: 48 octets for each, and 45 for header, question and OPT.
     let wide = (0..1365).fold(mirror("prod", "wide", "east"), |wide, number| {
         let address = format!("10.97.{}.{}", number / 250, number % 250 + 1);
         wide.endpoint(&format!("w-{number:04}"), &[&address])
@@ -179,25 +179,25 @@ fn each_ailment_is_found_in_files() {
         (
             down.into(),
             "gateways",
-            "yellow: the gateway is down of cluster 'west' (1 of 3 endpoints)",
+            "yellow: gateway down: cluster 'west' (1 of 3 endpoints)",
             0,
         ),
         (
             contested.into(),
             "short-names",
-            "red: 'db' is claimed by namespaces prod, shop; no flag decides, so it is NXDOMAIN",
+            "red: 'db' is claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
             1,
         ),
         (
             orphaned.into(),
             "orphaned-mirrors",
-            "yellow: without a Link: cluster 'north' has 2 mirrors",
+            "yellow: mirrors without a Link: cluster 'north' has 2 mirrors",
             0,
         ),
         (
             skipped.into(),
             "skipped-objects",
-            "yellow: 1 object left out: Service/prod/db-7-east (bad-address)",
+            "yellow: 1 object skipped: Service/prod/db-7-east (bad-address)",
             0,
         ),
         (
@@ -220,7 +220,7 @@ fn each_ailment_is_found_in_files() {
 }
 
 #[test]
-fn hosts_that_linkerd_lists_without_an_endpoint_mirror_are_named_by_check_and_explain() {
+fn check_and_explain_list_hosts_without_an_endpoint_mirror() {
     let hosts = [("db-0", "10.96.1.1"), ("db-1", "10.96.1.2")];
     let manifest = healthy().with(mirror("prod", "db", "east").listing(&hosts));
     let (checkup, code) = check_of(manifest.clone(), &[]);
@@ -235,7 +235,7 @@ fn hosts_that_linkerd_lists_without_an_endpoint_mirror_are_named_by_check_and_ex
             "Service/prod/db-east lists hosts that have no endpoint mirror: db-1 (10.96.1.2);";
         assert!(ended.stdout.contains(note), "{}", ended.stdout);
     }
-    // As the real controller writes it, when one mirror is gone.
+    // The same with objects of the real controller, after the removal of one mirror.
     let mut state = state_after("02-scale-up-east.jsonl");
     let (checkup, _) = check_of(state.clone(), &[]);
     let complete = "green: every headless mirror has endpoint mirrors";
@@ -251,7 +251,7 @@ fn hosts_that_linkerd_lists_without_an_endpoint_mirror_are_named_by_check_and_ex
 }
 
 #[test]
-fn what_linkerd_cannot_mirror_is_found_in_files() {
+fn services_that_linkerd_cannot_mirror_are_found_in_files() {
     let failing = |namespace: &str, name: &str, reason: &str| {
         let mut link = link("west");
         link["metadata"]["name"] = json!("another-link-to-west");
@@ -315,14 +315,14 @@ fn what_linkerd_cannot_mirror_is_found_in_files() {
             odd,
             no_flags,
             "mirror-labels",
-            "yellow: 1 object left out for the value of label mirror.linkerd.io/mirrored-service: \
+            "yellow: 1 object ignored because of its label mirror.linkerd.io/mirrored-service: \
              Service/prod/cache-east ('True')",
         ),
         (
             odd_slice,
             no_flags,
             "mirror-labels",
-            "yellow: 1 object left out for the value of label mirror.linkerd.io/mirrored-service: \
+            "yellow: 1 object ignored because of its label mirror.linkerd.io/mirrored-service: \
              EndpointSlice/prod/c-0-east-7xk2p ('yes')",
         ),
         (
@@ -336,7 +336,7 @@ fn what_linkerd_cannot_mirror_is_found_in_files() {
             no_flags,
             "long-names",
             &format!(
-                "yellow: mirrors that Kubernetes refuses, with names of more than 63 characters: Service/prod/{long}-hub \
+                "yellow: mirror names of more than the 63 characters that Kubernetes accepts: Service/prod/{long}-hub \
                  in other clusters"
             ),
         ),
@@ -349,19 +349,19 @@ fn what_linkerd_cannot_mirror_is_found_in_files() {
 }
 
 #[test]
-fn links_with_a_selector_of_their_own_do_not_make_not_exported() {
+fn links_with_other_selectors_do_not_cause_the_conflict_not_exported() {
     let here = local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
     let mut own = link("north");
     own["spec"]["selector"] = json!({"matchLabels": {"team.example/global": "yes"}});
     let manifest = healthy().with(here).with(own);
     let (checkup, _) = check_of(manifest, &["--cluster-name=hub"]);
-    let expected = "green: nothing else contradicts; the Link of cluster 'north' selects exported Services by other \
-                    labels, so that not-exported is not judged";
+    let expected = "green: there are no other conflicts; not-exported is not checked, because the Link of cluster 'north' \
+                    selects exported Services by other labels";
     assert_eq!(finding(&checkup, "conflicts"), expected);
 }
 
 #[test]
-fn flags_of_the_model_decide_as_they_do_for_the_server() {
+fn model_flags_have_the_same_effect_as_for_the_server() {
     let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
     let manifest = healthy().with(contested);
     for flags in [
@@ -384,17 +384,17 @@ fn flags_of_the_model_decide_as_they_do_for_the_server() {
     );
     let zones = findings(&checkup, "server").join("; ");
     for zone in ["a.test.", "96.10.in-addr.arpa."] {
-        assert!(zones.contains(&format!("the server of {zone}")), "{zones}");
+        assert!(zones.contains(&format!("server of {zone}")), "{zones}");
     }
 }
 
 #[test]
-fn recordings_of_the_real_controller_are_read_as_what_they_are() {
+fn recordings_of_the_real_controller_have_the_expected_findings() {
     for (recording, check, expected) in [
         (
             "05-gateway-down-west.jsonl",
             "gateways",
-            "yellow: the gateway is down of cluster 'west' (3 of 3 endpoints)",
+            "yellow: gateway down: cluster 'west' (3 of 3 endpoints)",
         ),
         (
             "06-gateway-up-west.jsonl",
@@ -414,18 +414,18 @@ fn recordings_of_the_real_controller_are_read_as_what_they_are() {
         (
             "05-gateway-down-west.jsonl",
             "orphaned-mirrors",
-            "yellow: orphaned mirrors: not checked, the files hold no Links",
+            "yellow: orphaned mirrors: not checked, the files contain no Links",
         ),
     ] {
         let (checkup, code) = check_of(state_after(recording), &["--cluster-name=hub"]);
         assert_eq!(finding(&checkup, check), expected, "{recording}");
         assert_eq!(code, Some(0), "{recording}: {checkup:#}");
     }
-    // Mirrors of a Link that was deleted long before: of all the clusters only north is without one.
+    // Mirrors of a deleted Link: only the cluster north has no Link.
     let state = state_after("23-all-gateways-down-and-up.jsonl");
     let (checkup, _) = check_of(state.with(link("east")).with(link("west")), &[]);
     let found = finding(&checkup, "orphaned-mirrors");
-    let start = "yellow: without a Link: cluster 'north' has ";
+    let start = "yellow: mirrors without a Link: cluster 'north' has ";
     assert!(
         found.starts_with(start) && found.ends_with(" mirrors"),
         "{found}"
@@ -433,7 +433,7 @@ fn recordings_of_the_real_controller_are_read_as_what_they_are() {
 }
 
 #[test]
-fn json_has_one_object_a_line_of_the_text() {
+fn json_has_one_object_for_each_line_of_the_text() {
     let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
     let (_folder, file) = file_of(&healthy().with(contested).text());
     let (checkup, _) = checkup(&[&file]);
@@ -443,7 +443,7 @@ fn json_has_one_object_a_line_of_the_text() {
         assert_eq!(checkup[health], count(health), "{health}");
     }
     assert_eq!((count("red"), &checkup["success"]), (1, &json!(false)));
-    let readme = std::fs::read_to_string(repository("README.md")).unwrap();
+    let readme = std::fs::read_to_string(repository("src/check/README.md")).unwrap();
     let text = run_global_dns(&["check", &file]);
     assert_eq!(text.code, Some(1));
     for one in checks {
@@ -459,23 +459,21 @@ fn json_has_one_object_a_line_of_the_text() {
             continue;
         }
         let (hint, link) = (one["hint"].as_str().unwrap(), one["link"].as_str().unwrap());
-        let below = format!("{line}    {hint}\n    see {link}\n");
-        assert!(text.stdout.contains(&below), "{below}: {}", text.stdout);
         let (page, anchor) = link.split_once('#').unwrap();
-        assert!(
-            page == "README.md" || page.starts_with("https://"),
-            "{link}"
-        );
-        let heading = |line: &str| {
-            let words = line.trim_start_matches('#').trim().to_lowercase();
-            words.replace(' ', "-").replace(['\'', '`'], "")
+        // A URL if Cargo.toml names a repository, and otherwise a path.
+        let reference = match page {
+            "src/check/README.md" => format!(
+                "global-dns check --explain {}",
+                one["check"].as_str().unwrap()
+            ),
+            _ => link.to_owned(),
         };
-        assert!(
-            readme
-                .lines()
-                .any(|line| line.starts_with("### ") && heading(line) == anchor),
-            "{link}"
-        );
+        assert!(page.ends_with("src/check/README.md"), "{link}");
+        let below = format!("{line}    {hint}\n    see {reference}\n");
+        assert!(text.stdout.contains(&below), "{below}: {}", text.stdout);
+        let headings = readme.lines().filter_map(|line| line.strip_prefix("## "));
+        let mut anchors = headings.map(|heading| heading.to_lowercase().replace(' ', "-"));
+        assert!(anchors.any(|one| one == anchor), "{link}");
     }
     let end = text.stdout.lines().last().unwrap();
     let expected = ["green", "yellow", "red"].map(|h| format!("{} {h}", count(h)));
@@ -483,7 +481,7 @@ fn json_has_one_object_a_line_of_the_text() {
 }
 
 #[test]
-fn there_are_no_escapes_where_no_terminal_is() {
+fn output_without_a_terminal_has_no_escape_sequences() {
     let (_folder, file) = file_of(&healthy().text());
     for arguments in [
         &["check", &file][..],
@@ -501,7 +499,7 @@ fn there_are_no_escapes_where_no_terminal_is() {
 }
 
 #[test]
-fn the_help_tells_the_exit_codes() {
+fn help_lists_the_exit_codes() {
     let help = run_global_dns(&["check", "--help"]).stdout;
     for part in [
         "Exit codes: 0 ",
@@ -524,7 +522,7 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
         ),
         (
             &["--server=127.0.0.1:0"],
-            &["'127.0.0.1:0'", "an IP address is wanted"],
+            &["'127.0.0.1:0'", "expected an IP address"],
         ),
         (
             &["--resolver=kube-dns"],
@@ -548,15 +546,15 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_an_error() {
+fn unreadable_files_are_an_error() {
     let ended = run_global_dns(&["check", "--file=/nonexistent"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
     assert!(ended.stderr.contains("/nonexistent"), "{}", ended.stderr);
 }
 
 #[test]
-fn an_api_server_that_is_not_there_is_one_red_line() {
-    // The port was free a moment ago, and nobody listens on it.
+fn unreachable_api_server_is_one_red_line() {
+    // The port is free, so nothing listens on it.
     let port = support::ports::free_port();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
@@ -568,7 +566,7 @@ fn an_api_server_that_is_not_there_is_one_red_line() {
     );
     std::fs::write(&path, text).unwrap();
     let flag = format!("--kubeconfig={}", path.display());
-    for (flag, said) in [
+    for (flag, message) in [
         (flag.as_str(), "onnection refused"),
         (
             "--kubeconfig=/nonexistent/kubeconfig",
@@ -579,20 +577,20 @@ fn an_api_server_that_is_not_there_is_one_red_line() {
         assert_eq!((code, &checkup["red"]), (Some(1), &json!(1)), "{checkup:#}");
         let found = finding(&checkup, "api-server");
         assert!(
-            found.starts_with("red: the API server cannot be asked: "),
+            found.starts_with("red: cannot reach the API server: "),
             "{found}"
         );
-        assert!(found.contains(said), "{found}");
+        assert!(found.contains(message), "{found}");
         let found = finding(&checkup, "short-names");
         assert_eq!(
             found,
-            "yellow: short names: not checked, the API server cannot be asked"
+            "yellow: short names: not checked, cannot reach the API server"
         );
     }
 }
 
 #[test]
-fn a_machine_that_is_neither_pod_nor_has_a_kubeconfig_is_told_so() {
+fn missing_kubeconfig_outside_a_pod_is_one_red_line() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = global_dns(&["check"]);
     command.env("HOME", folder.path());
@@ -601,6 +599,6 @@ fn a_machine_that_is_neither_pod_nor_has_a_kubeconfig_is_told_so() {
         .env_remove("KUBERNETES_SERVICE_HOST");
     let ended = run(&mut command);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    let line = "× the API server cannot be asked: reading kubeconfig in its usual place";
+    let line = "× cannot reach the API server: cannot read the kubeconfig at its default location";
     assert!(ended.stdout.contains(line), "{}", ended.stdout);
 }

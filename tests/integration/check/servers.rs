@@ -1,4 +1,4 @@
-//! A running server, asked directly and through a forwarder.
+//! `check` with a running server, directly and through a forwarder.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use support::commands::global_dns;
 use support::objects::{Manifest, mirror, objects};
 use support::ports::free_port;
 use support::process::{run, run_global_dns};
-use support::server::{Await, Server};
+use support::server::{Server, WaitUntil};
 
 use super::forwarder::{NXDOMAIN, REFUSED, SERVFAIL, code, forward, start};
 use super::{checkup, finding, findings, json_of};
@@ -18,10 +18,10 @@ fn sample(address: &str) -> Manifest {
 }
 
 fn server() -> Server {
-    Server::of(sample("10.96.1.1"), &[])
+    Server::with_objects(sample("10.96.1.1"), &[])
 }
 
-/// Checks the server's own file, the server, and what the resolver makes of it.
+/// Runs `check` with the server's file, the server and a resolver.
 fn check_of(server: &Server, resolver: SocketAddr, flags: &[&str]) -> (Value, Option<i32>) {
     let file = format!("--file={}", server.file.display());
     let direct = format!("--server={}", server.dns);
@@ -30,7 +30,7 @@ fn check_of(server: &Server, resolver: SocketAddr, flags: &[&str]) -> (Value, Op
 }
 
 #[test]
-fn a_server_that_answers_and_is_forwarded_to_is_green() {
+fn answering_server_with_forwarding_is_green() {
     let server = server();
     let upstream = server.dns;
     let resolver = start(move |_, query| forward(upstream, query));
@@ -52,7 +52,7 @@ fn a_server_that_answers_and_is_forwarded_to_is_green() {
 }
 
 #[test]
-fn variables_name_the_server_and_the_resolver() {
+fn environment_variables_set_the_server_and_the_resolver() {
     let server = server();
     let upstream = server.dns;
     let resolver = start(move |_, query| forward(upstream, query));
@@ -60,7 +60,7 @@ fn variables_name_the_server_and_the_resolver() {
     let mut command = global_dns(&["check", "--output=json", &file]);
     command.env("GLOBAL_DNS_DNS_SERVER", upstream.to_string());
     command.env("GLOBAL_DNS_RESOLVER", resolver.to_string());
-    // What explain and table ask is no name server.
+    // The server of `explain` and `table` is an HTTP server, not a name server.
     command.env("GLOBAL_DNS_SERVER", "http://127.0.0.1:9154");
     let checkup = json_of(&run(&mut command));
     for check in ["server", "forwarding"] {
@@ -70,7 +70,7 @@ fn variables_name_the_server_and_the_resolver() {
 }
 
 #[test]
-fn mirrors_that_two_links_write_are_asked_of_the_server_where_its_api_is_given() {
+fn mirrors_written_by_two_links_are_read_from_the_api_of_the_server() {
     let server = server();
     let file = format!("--file={}", server.file.display());
     let api = format!("--api=http://{}", server.api);
@@ -79,41 +79,42 @@ fn mirrors_that_two_links_write_are_asked_of_the_server_where_its_api_is_given()
         assert_eq!(exit, Some(0), "{checkup:#}");
         finding(&checkup, "identity")
     };
-    let none = "green: the server has seen no mirror become one of something else";
+    let none = "green: the server has seen no mirror change its service";
     assert_eq!(identity(&[&api]), none);
-    // The object stays, and is the mirror of something else.
+    // The object remains, but mirrors another service.
     let mut written = sample("10.96.1.1");
     let remote = "mirror.linkerd.io/remote-svc-fq-name";
     written.0[1]["metadata"]["annotations"][remote] = "db-7.db.prod.svc.cluster.local".into();
     server.rewrite(&written.text());
     server.wait_for_outcome("db-7.east.db.prod.global. A", "10.96.1.1");
-    let changed = "yellow: Service/prod/db-0-east was the mirror of 'db-0' of prod/db in cluster 'east', is now of 'db-7' of \
-                   prod/db in cluster 'east': do two links write it?";
+    let changed = "yellow: Service/prod/db-0-east was the mirror of 'db-0' of prod/db in cluster 'east', is now the mirror \
+                   of 'db-7' of prod/db in cluster 'east'; two Links may write it";
     assert_eq!(identity(&[&api]), changed);
-    // Who reads the same objects once does not see it, and says so.
-    let unknown = "yellow: mirrors that two Links write: not checked, only a running server can know it, and --api is not \
-                   given";
+    // Objects in a file do not show the change, and the output states this.
+    let unknown = "yellow: mirrors written by two Links: not checked, only a running server detects them, and --api is not \
+                   set";
     assert_eq!(identity(&[]), unknown);
     let explain = |source: &str| run_global_dns(&["explain", "db.prod.global", source]).stdout;
     let asked = explain(&format!("--server=http://{}", server.api));
-    assert!(asked.contains("do two links write it?"), "{asked}");
+    assert!(asked.contains("two Links may write it"), "{asked}");
     let read = explain(&file);
     assert!(read.contains("only a running server can know"), "{read}");
-    assert!(!read.contains("do two links write it?"), "{read}");
-    // An API that is not there is no finding of its own.
+    assert!(!read.contains("two Links may write it"), "{read}");
+    // An unreachable API is not a separate finding.
     let found = identity(&[&format!("--api=http://127.0.0.1:{}", free_port())]);
-    let start = "yellow: mirrors that two Links write: not checked, asking http://127.0.0.1:";
+    let start =
+        "yellow: mirrors written by two Links: not checked, cannot request http://127.0.0.1:";
     assert!(found.starts_with(start), "{found}");
 }
 
 #[test]
-fn every_zone_is_asked_for() {
+fn every_zone_is_checked() {
     let zones = [
         "--zone=a.test",
         "--zone=b.test",
         "--reverse-zone=96.10.in-addr.arpa",
     ];
-    let server = Server::of(sample("10.96.1.1"), &zones);
+    let server = Server::with_objects(sample("10.96.1.1"), &zones);
     let upstream = server.dns;
     let resolver = start(move |name, query| match name.ends_with("b.test.") {
         true => code(query, NXDOMAIN),
@@ -135,65 +136,65 @@ fn every_zone_is_asked_for() {
             "green: {resolver} forwards 96.10.in-addr.arpa. to the server: the same SOA record"
         ),
         format!("green: {resolver} forwards a.test. to the server: the same SOA record"),
-        format!("yellow: {resolver} does not forward b.test. yet: it says NXDOMAIN"),
+        format!("yellow: {resolver} does not forward b.test. yet: it returns NXDOMAIN"),
     ];
     assert_eq!(forwarded.iter().map(start).collect::<Vec<_>>(), expected);
 }
 
 #[test]
-fn a_zone_that_is_not_forwarded_yet_is_yellow_whatever_the_resolver_says() {
+fn zone_without_forwarding_is_yellow_for_every_response_code() {
     let server = server();
-    for (rcode, said) in [
-        (NXDOMAIN, "it says NXDOMAIN"),
-        (REFUSED, "it says REFUSED"),
-        (SERVFAIL, "it says SERVFAIL, for the root too"),
+    for (rcode, message) in [
+        (NXDOMAIN, "it returns NXDOMAIN"),
+        (REFUSED, "it returns REFUSED"),
+        (SERVFAIL, "it returns SERVFAIL, also for the root zone"),
     ] {
         let resolver = start(move |_, query| code(query, rcode));
         let (checkup, exit) = check_of(&server, resolver, &[]);
-        let expected = format!("yellow: {resolver} does not forward global. yet: {said}");
+        let expected = format!("yellow: {resolver} does not forward global. yet: {message}");
         assert_eq!(finding(&checkup, "forwarding"), expected);
         assert_eq!(exit, Some(0));
     }
 }
 
 #[test]
-fn a_zone_that_is_forwarded_to_where_nobody_answers_is_red() {
+fn zone_forwarded_to_an_unreachable_server_is_red() {
     let server = server();
     let resolver = start(|name, query| {
         let rcode = if name == "." { NXDOMAIN } else { SERVFAIL };
         code(query, rcode)
     });
     let (checkup, exit) = check_of(&server, resolver, &[]);
-    let expected = format!("red: {resolver} fails for global. alone: it says SERVFAIL");
+    let expected = format!("red: {resolver} fails only for global.: it returns SERVFAIL");
     assert_eq!(finding(&checkup, "forwarding"), expected);
     assert_eq!(exit, Some(1));
 }
 
 #[test]
-fn a_zone_that_is_forwarded_to_another_clusters_server_is_red() {
-    let (server, other) = (server(), Server::of(sample("10.97.1.1"), &[]));
+fn zone_forwarded_to_the_server_of_another_cluster_is_red() {
+    let (server, other) = (server(), Server::with_objects(sample("10.97.1.1"), &[]));
     let upstream = other.dns;
     let resolver = start(move |_, query| forward(upstream, query));
     let (checkup, exit) = check_of(&server, resolver, &[]);
-    let expected = format!("red: {resolver} answers otherwise than the server: db.prod.global. A");
+    let expected = format!("red: {resolver} and the server answer differently: db.prod.global. A");
     assert_eq!(finding(&checkup, "forwarding"), expected);
     assert_eq!(exit, Some(1));
-    // Another negative TTL is in the SOA record.
-    let other = Server::of(sample("10.96.1.1"), &["--negative-ttl=9"]);
+    // The SOA record contains another negative TTL.
+    let other = Server::with_objects(sample("10.96.1.1"), &["--negative-ttl=9"]);
     let upstream = other.dns;
     let resolver = start(move |_, query| forward(upstream, query));
     let (checkup, exit) = check_of(&server, resolver, &[]);
-    let expected = format!("red: {resolver} has another SOA record of global. than the server");
+    let expected = format!("red: {resolver} and the server have different SOA records of global.");
     assert_eq!(finding(&checkup, "forwarding"), expected);
     assert_eq!(exit, Some(1));
 }
 
 #[test]
-fn an_answer_that_changed_just_now_is_compared_again_when_caches_have_forgotten() {
-    let (server, before) = (server(), Server::of(sample("10.97.1.1"), &[]));
+fn changed_answer_is_compared_again_after_the_cache_expires() {
+    let (server, before) = (server(), Server::with_objects(sample("10.97.1.1"), &[]));
     let (now, then) = (server.dns, before.dns);
     let asked = AtomicUsize::new(0);
-    // Once the old answer, out of a cache.
+    // The first reply is the old answer from a cache.
     let resolver = start(move |name, query| {
         let is_first = name.starts_with("db.") && asked.fetch_add(1, Ordering::Relaxed) == 0;
         forward(if is_first { then } else { now }, query)
@@ -205,13 +206,13 @@ fn an_answer_that_changed_just_now_is_compared_again_when_caches_have_forgotten(
 }
 
 #[test]
-fn answers_that_are_cut_are_fetched_over_tcp() {
+fn truncated_answers_are_repeated_over_tcp() {
     let mut member = mirror("prod", "db", "east");
     for host in 0..200 {
         member = member.endpoint(&format!("db-{host}"), &[&format!("10.96.1.{host}")]);
     }
-    let server = Server::of(member, &[]);
-    // As its own resolver it answers over TCP too.
+    let server = Server::with_objects(member, &[]);
+    // The server acts as its own resolver, which also answers over TCP.
     let (checkup, exit) = check_of(&server, server.dns, &[]);
     let found = finding(&checkup, "forwarding");
     assert!(found.starts_with("green: "), "{found}");
@@ -220,7 +221,7 @@ fn answers_that_are_cut_are_fetched_over_tcp() {
 }
 
 #[test]
-fn a_server_that_cannot_be_used_is_red_and_nothing_is_compared_with_it() {
+fn unusable_server_is_red_and_is_not_compared_with_the_resolver() {
     let server = server();
     let closed = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let file = format!("--file={}", server.file.display());
@@ -249,8 +250,8 @@ fn a_server_that_cannot_be_used_is_red_and_nothing_is_compared_with_it() {
 }
 
 #[test]
-fn a_server_without_a_table_is_red() {
-    // An API server that is not there: the server listens and has nothing to answer.
+fn server_without_a_table_is_red() {
+    // The API server is unreachable, so the server has no table.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
     let text = format!(
@@ -262,7 +263,7 @@ fn a_server_without_a_table_is_red() {
     );
     std::fs::write(&path, text).unwrap();
     let flag = format!("--kubeconfig={}", path.display());
-    let waiting = Server::start(folder, &[&flag], Await::Listening);
+    let waiting = Server::start(folder, &[&flag], WaitUntil::Listening);
     let other = server();
     let file = format!("--file={}", other.file.display());
     let (checkup, exit) = checkup(&[&file, &format!("--server={}", waiting.dns)]);

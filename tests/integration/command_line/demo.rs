@@ -1,4 +1,4 @@
-//! `demo`: the built-in sample by the way of `serve --file`, and the lines to try.
+//! `demo`: the built-in sample and the printed commands.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::process::Stdio;
 use support::commands::global_dns;
 use support::differences::set;
 use support::process::{run_global_dns, run_tool};
-use support::server::{Await, Server};
+use support::server::{Server, WaitUntil};
 use support::wait::wait_for;
-use support::wire::Over;
+use support::wire::Transport;
 
-/// Starts the demo on free ports; what it prints goes to a file.
+/// Starts the demo on free ports. A file receives its output.
 fn demo() -> (Server, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let printed = folder.path().join("printed");
@@ -22,14 +22,14 @@ fn demo() -> (Server, PathBuf) {
         "--api-listen=127.0.0.1:0",
         "--log-format=json",
     ]);
-    // Its copy of the sample goes with the folder, even if the demo is killed.
+    // The folder contains the demo's copy of the sample, so that the copy is removed even if the demo is killed.
     command.env("TMPDIR", folder.path());
     command.stdout(Stdio::from(File::create(&printed).unwrap()));
-    let server = Server::start_command(folder, command, Await::Ready);
+    let server = Server::start_command(folder, command, WaitUntil::Ready);
     (server, printed)
 }
 
-/// What the demo prints, once it is whole.
+/// Waits for the complete output of the demo and returns it.
 fn text(printed: &Path) -> String {
     wait_for("the hints", || {
         let text = fs::read_to_string(printed).unwrap();
@@ -39,12 +39,12 @@ fn text(printed: &Path) -> String {
 
 #[test]
 #[ignore = "needs dig"]
-fn each_printed_line_works() {
+fn each_printed_command_works() {
     let (server, printed) = demo();
     let mut questions = Vec::new();
     let mut commands = Vec::new();
     let text = text(&printed);
-    // Lines to try are indented, so that they can be told from the words around them.
+    // Commands are indented, unlike the text around them.
     for line in text.lines().filter_map(|line| line.strip_prefix("  ")) {
         let words: Vec<&str> = line.split(' ').collect();
         let (program, arguments) = words.split_first().unwrap();
@@ -62,13 +62,13 @@ fn each_printed_line_works() {
         };
         assert_eq!(format!("{}:{port}", &at[1..]), server.dns.to_string());
         questions.push(asked.join(" "));
-        let said = &ended.stdout;
-        assert!(said.contains("status: NOERROR"), "{line}: {said}");
-        assert!(said.contains("flags: qr aa rd;"), "{line}: {said}");
-        assert!(!said.contains("ANSWER: 0,"), "{line}: {said}");
-        assert!(!said.contains("WARNING: Message"), "{line}: {said}");
+        let output = &ended.stdout;
+        assert!(output.contains("status: NOERROR"), "{line}: {output}");
+        assert!(output.contains("flags: qr aa rd;"), "{line}: {output}");
+        assert!(!output.contains("ANSWER: 0,"), "{line}: {output}");
+        assert!(!output.contains("WARNING: Message"), "{line}: {output}");
     }
-    // The sample shows a service in three clusters, its ports and parts, dashes, and a dead gateway.
+    // The sample has a service in three clusters, ports, names of clusters and hosts, dashes, and a dead gateway.
     let expected = [
         "db.prod.global",
         "_sql._tcp.db.prod.global SRV",
@@ -83,9 +83,9 @@ fn each_printed_line_works() {
 }
 
 #[test]
-fn the_sample_is_one_service_in_three_clusters_and_what_can_happen_to_others() {
+fn sample_has_a_service_in_three_clusters_and_special_cases() {
     let (server, _printed) = demo();
-    let data = |name: &str| server.ask(name, Over::Udp).data_set();
+    let data = |name: &str| server.ask(name, Transport::Udp).data_set();
     let db = [
         "10.96.10.1",
         "10.96.10.2",
@@ -105,10 +105,10 @@ fn the_sample_is_one_service_in_three_clusters_and_what_can_happen_to_others() {
 }
 
 #[test]
-fn the_sample_can_be_changed_and_goes_with_the_demo() {
+fn sample_can_be_changed_and_is_removed_with_the_demo() {
     let (mut server, printed) = demo();
     let printed = text(&printed);
-    let (_, rest) = printed.split_once("Change ").unwrap();
+    let (_, rest) = printed.split_once("Edit ").unwrap();
     let copy = rest.split(' ').next().unwrap().to_owned();
     let text = fs::read_to_string(&copy).unwrap();
     fs::write(&copy, text.replace("10.96.30.1", "10.96.30.7")).unwrap();
@@ -119,7 +119,7 @@ fn the_sample_can_be_changed_and_goes_with_the_demo() {
 }
 
 #[test]
-fn demo_takes_no_other_source() {
+fn demo_rejects_other_sources() {
     for flag in ["--file=x", "--kubeconfig=x", "--zone=a.test"] {
         assert_eq!(run_global_dns(&["demo", flag]).code, Some(2), "{flag}");
     }

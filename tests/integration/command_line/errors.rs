@@ -1,11 +1,11 @@
-//! Bad input: one clear sentence, and the right exit code.
+//! Errors of the command line: the message and the exit code.
 
 use std::net::{TcpListener, UdpSocket};
 use std::time::Duration;
 
 use support::commands::global_dns;
 use support::objects::{Manifest, mirror, objects};
-use support::process::{Ended, run, run_global_dns};
+use support::process::{ProcessOutput, run, run_global_dns};
 use support::server::Server;
 
 const FREE: [&str; 3] = [
@@ -20,7 +20,7 @@ fn sample() -> Manifest {
         .into()
 }
 
-/// A file with [`sample`], in a folder that goes with the first value.
+/// Writes [`sample`] into a file. Returns the temporary folder and the path.
 fn sample_file() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("objects.yaml");
@@ -29,7 +29,7 @@ fn sample_file() -> (tempfile::TempDir, String) {
     (folder, flag)
 }
 
-/// A kubeconfig for an API server at an address.
+/// Writes a kubeconfig for an API server. Returns the temporary folder and the path.
 fn kubeconfig(server: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
@@ -44,14 +44,14 @@ fn kubeconfig(server: &str) -> (tempfile::TempDir, String) {
     (folder, path)
 }
 
-/// An address that nobody listens on.
+/// Returns an address without a listener.
 fn closed_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
 }
 
-/// The error's line, without log lines before it.
-fn sentence(ended: &Ended) -> &str {
+/// Returns the line of the error, which can follow log lines.
+fn sentence(ended: &ProcessOutput) -> &str {
     let mut lines = ended
         .stderr
         .lines()
@@ -149,8 +149,12 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
     for (flags, parts) in cases {
         for command in ["serve", "table"] {
             let ended = run_global_dns(&[&[command, &file], *flags].concat());
-            let said = sentence(&ended);
-            assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{said}");
+            let message = sentence(&ended);
+            assert_eq!(
+                (ended.code, ended.stdout.as_str()),
+                (Some(2), ""),
+                "{message}"
+            );
             for part in *parts {
                 assert!(
                     ended.stderr.contains(part),
@@ -178,8 +182,8 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
     ];
     for (flags, parts) in serve_alone {
         let ended = run_global_dns(&[&["serve", &file], *flags].concat());
-        let said = sentence(&ended);
-        assert_eq!(ended.code, Some(2), "{said}");
+        let message = sentence(&ended);
+        assert_eq!(ended.code, Some(2), "{message}");
         for part in *parts {
             assert!(
                 ended.stderr.contains(part),
@@ -205,7 +209,7 @@ fn no_command_and_unknown_commands_exit_with_2_and_help_with_0() {
 }
 
 #[test]
-fn every_flag_of_the_issue_is_in_the_help_with_its_variable() {
+fn help_lists_flags_with_their_environment_variables() {
     let help = run_global_dns(&["serve", "--help"]).stdout;
     for flag in [
         "listen",
@@ -244,9 +248,9 @@ fn every_flag_of_the_issue_is_in_the_help_with_its_variable() {
 }
 
 #[test]
-fn a_port_in_use_is_an_error_that_names_the_listener() {
+fn port_in_use_is_an_error_that_names_the_listener() {
     let (_folder, file) = sample_file();
-    // The listeners live until the end of the test, so the ports stay in use.
+    // The listeners stay open until the end of the test.
     let tcp_taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let udp_taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (tcp, udp) = (
@@ -268,83 +272,87 @@ fn a_port_in_use_is_an_error_that_names_the_listener() {
         arguments.extend(others);
         let ended = run_global_dns(&arguments);
         let expected = format!(
-            "error: binding the {listener} listener on {address}: Address already in use (os error 98)"
+            "error: cannot bind the {listener} listener to {address}: Address already in use (os error 98)"
         );
         assert_eq!((ended.code, sentence(&ended)), (Some(1), expected.as_str()));
     }
 }
 
 #[test]
-fn an_address_that_is_not_ours_is_an_error() {
+fn address_of_another_host_is_an_error() {
     let (_folder, file) = sample_file();
-    // 192.0.2.0/24 is for documentation (RFC 5737): no host has it.
+    // 192.0.2.0/24 is reserved for documentation (RFC 5737).
     let ended = run_global_dns(&["serve", &file, "--listen=192.0.2.1:0", FREE[1], FREE[2]]);
-    let said = sentence(&ended);
+    let message = sentence(&ended);
     assert_eq!(ended.code, Some(1));
     assert!(
-        said.starts_with("error: binding the dns listener on 192.0.2.1:0: "),
-        "{said}"
+        message.starts_with("error: cannot bind the dns listener to 192.0.2.1:0: "),
+        "{message}"
     );
 }
 
 #[test]
-fn a_kubeconfig_that_does_not_exist_is_an_error_told_once() {
+fn missing_kubeconfig_is_an_error_with_its_cause_once() {
     for command in ["serve", "table"] {
         let ended = run_global_dns(&[command, "--kubeconfig=/nonexistent/kubeconfig"]);
-        let said = sentence(&ended);
-        assert_eq!(ended.code, Some(1), "{said}");
-        assert!(said.contains("/nonexistent/kubeconfig"), "{said}");
-        // "does not repeat its source; the chain is printed once" (style guide, Errors).
+        let message = sentence(&ended);
+        assert_eq!(ended.code, Some(1), "{message}");
+        assert!(message.contains("/nonexistent/kubeconfig"), "{message}");
+        // The message must not repeat its cause.
         let cause = "No such file or directory";
-        assert_eq!(said.matches(cause).count(), 1, "{said}");
+        assert_eq!(message.matches(cause).count(), 1, "{message}");
     }
 }
 
 #[test]
-fn a_kubeconfig_that_cannot_be_read_is_an_error() {
+fn invalid_kubeconfig_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
     std::fs::write(&path, "clusters: [\n").unwrap();
     let flag = format!("--kubeconfig={}", path.display());
     for command in ["serve", "table"] {
         let ended = run_global_dns(&[command, &flag]);
-        let said = sentence(&ended);
-        assert_eq!(ended.code, Some(1), "{said}");
-        assert!(said.contains(&path.display().to_string()), "{said}");
+        let message = sentence(&ended);
+        assert_eq!(ended.code, Some(1), "{message}");
+        assert!(message.contains(&path.display().to_string()), "{message}");
     }
 }
 
 #[test]
-fn a_context_that_does_not_exist_is_an_error_that_names_it() {
+fn missing_context_is_an_error_that_names_it() {
     let (_folder, path) = kubeconfig("https://127.0.0.1:1");
     let flag = format!("--kubeconfig={path}");
     for command in ["serve", "table"] {
         let ended = run_global_dns(&[command, &flag, "--context=elsewhere"]);
-        let said = sentence(&ended);
-        assert_eq!(ended.code, Some(1), "{said}");
-        assert!(said.contains("elsewhere"), "{said}");
+        let message = sentence(&ended);
+        assert_eq!(ended.code, Some(1), "{message}");
+        assert!(message.contains("elsewhere"), "{message}");
     }
 }
 
 #[test]
-fn an_api_server_that_is_not_there_is_one_sentence_within_half_a_minute() {
+fn unreachable_api_server_is_one_sentence_within_half_a_minute() {
     for scheme in ["http", "https"] {
         let address = closed_address();
         let (_folder, path) = kubeconfig(&format!("{scheme}://{address}"));
         let flag = format!("--kubeconfig={path}");
         for command in [&["table"][..], &["explain", "db.prod.global"]] {
             let ended = run_global_dns(&[command, &[flag.as_str()]].concat());
-            let said = sentence(&ended);
-            assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{said}");
-            assert!(said.contains("there is no complete table"), "{said}");
-            assert!(said.contains("onnection refused"), "{said}");
+            let message = sentence(&ended);
+            assert_eq!(
+                (ended.code, ended.stdout.as_str()),
+                (Some(1), ""),
+                "{message}"
+            );
+            assert!(message.contains("there is no complete table"), "{message}");
+            assert!(message.contains("onnection refused"), "{message}");
             assert!(ended.took < Duration::from_secs(30), "{:?}", ended.took);
         }
     }
 }
 
 #[test]
-fn a_server_that_is_not_there_is_an_error() {
+fn unreachable_server_is_an_error() {
     let url = format!("http://{}", closed_address());
     let flag = format!("--server={url}");
     for command in [
@@ -353,13 +361,17 @@ fn a_server_that_is_not_there_is_an_error() {
         &["explain", "db.prod.global"],
     ] {
         let ended = run_global_dns(&[command, &[flag.as_str()]].concat());
-        let said = sentence(&ended);
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{said}");
-        assert!(
-            said.starts_with(&format!("error: asking {url}/api/v1/")),
-            "{said}"
+        let message = sentence(&ended);
+        assert_eq!(
+            (ended.code, ended.stdout.as_str()),
+            (Some(1), ""),
+            "{message}"
         );
-        assert!(said.contains("onnection refused"), "{said}");
+        assert!(
+            message.starts_with(&format!("error: cannot request {url}/api/v1/")),
+            "{message}"
+        );
+        assert!(message.contains("onnection refused"), "{message}");
     }
     let ended = run_global_dns(&["table", "--server=https://127.0.0.1:1"]);
     assert_eq!(ended.code, Some(1));
@@ -371,38 +383,39 @@ fn a_server_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn a_server_and_files_at_once_are_wrong_usage() {
+fn server_together_with_files_is_wrong_usage() {
     let (_folder, file) = sample_file();
     let ended = run_global_dns(&["table", &file, "--server=http://127.0.0.1:1"]);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
 }
 
 #[test]
-fn a_log_level_that_makes_no_sense_is_an_error() {
+fn invalid_log_level_is_an_error() {
     let (_folder, file) = sample_file();
     let ended = run_global_dns(&["table", &file, "--log-level=info,="]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    let said = sentence(&ended);
+    let message = sentence(&ended);
     assert!(
-        said.contains("--log-level") && said.contains("'info,='"),
-        "{said}"
+        message.contains("--log-level") && message.contains("'info,='"),
+        "{message}"
     );
 }
 
 #[test]
-fn an_address_of_pod_or_node_that_is_none_is_an_error() {
+fn invalid_address_of_pod_or_node_is_an_error() {
     let (_folder, file) = sample_file();
     for variable in ["GLOBAL_DNS_POD_IPS", "GLOBAL_DNS_NODE_IPS"] {
         let mut command = global_dns(&[&["serve", file.as_str()][..], &FREE].concat());
         command.env(variable, "192.0.2.1,here");
         let ended = run(&mut command);
-        let expected = format!("error: environment variable {variable}: 'here' is no IP address");
+        let expected =
+            format!("error: environment variable {variable}: 'here' is not an IP address");
         assert_eq!((ended.code, sentence(&ended)), (Some(1), expected.as_str()));
     }
 }
 
 #[test]
-fn variables_set_flags_and_flags_win() {
+fn flags_override_environment_variables() {
     let (_folder, file) = sample_file();
     let zones = |arguments: &[&str]| {
         let mut command = global_dns(&[&["table", &file, "--output=json"], arguments].concat());
@@ -422,7 +435,7 @@ fn variables_set_flags_and_flags_win() {
 }
 
 #[test]
-fn a_bad_variable_is_wrong_usage_that_names_the_value() {
+fn invalid_environment_variable_is_wrong_usage_that_names_the_value() {
     let (_folder, file) = sample_file();
     let mut command = global_dns(&["table", &file]);
     command.env("GLOBAL_DNS_ZONE", "a.test,glo bal");
@@ -432,7 +445,7 @@ fn a_bad_variable_is_wrong_usage_that_names_the_value() {
 }
 
 #[test]
-fn the_default_cluster_name_warns_as_soon_as_a_local_member_is_published() {
+fn default_cluster_name_causes_a_warning_when_a_local_member_is_published() {
     let warning = |server: &Server| {
         let lines = server.log.events();
         lines.iter().any(|line| {
@@ -448,8 +461,8 @@ fn the_default_cluster_name_warns_as_soon_as_a_local_member_is_published() {
         (&with_local, &["--cluster-name=hub"], false),
         (&sample(), &[], false),
     ] {
-        let server = Server::of(manifest.clone(), flags);
-        server.log.wait(0, "Published table"); // the warning comes before it
+        let server = Server::with_objects(manifest.clone(), flags);
+        server.log.wait(0, "Published table"); // the warning is logged before it
         assert_eq!(warning(&server), warns, "{flags:?}");
     }
 }

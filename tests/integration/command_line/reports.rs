@@ -1,4 +1,4 @@
-//! `explain` and `table`: what they print, and that a running server says the same.
+//! `explain` and `table`: their output, offline and from a running server.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use support::commands::global_dns;
 use support::http::get;
 use support::objects::{Gateway, Manifest, local, mirror, objects};
-use support::process::{Ended, run_global_dns};
+use support::process::{ProcessOutput, run_global_dns};
 use support::server::Server;
 
 fn sample() -> Manifest {
@@ -29,19 +29,19 @@ fn sample() -> Manifest {
         .with(mirror("shop", "idle", "west"))
 }
 
-/// The flags that make a command look at the server's file as the server does.
+/// Returns the flag for the server's file.
 fn offline(server: &Server) -> String {
     format!("--file={}", server.file.display())
 }
 
 const FLAGS: [&str; 2] = ["--cluster-name=hub", "--ttl=7"];
 
-fn json_of(ended: &Ended) -> Value {
+fn json_of(ended: &ProcessOutput) -> Value {
     serde_json::from_str(&ended.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}\n{}", ended.stdout, ended.stderr))
 }
 
-/// Names of every reading: with records, without, missing, outside.
+/// Names of all kinds: with records, without records, missing, outside the zone. The number is the exit code.
 const NAMES: [(&str, i32); 17] = [
     ("db.prod.global", 0),
     ("DB.Prod.GLOBAL.", 0),
@@ -62,7 +62,7 @@ const NAMES: [(&str, i32); 17] = [
     ("www.example.org", 3),
 ];
 
-/// Those of them that are about services with mirrors.
+/// The names of services with mirrors.
 const MIRRORED: [&str; 9] = [
     "db.prod.global",
     "DB.Prod.GLOBAL.",
@@ -77,7 +77,7 @@ const MIRRORED: [&str; 9] = [
 
 #[test]
 fn explain_exits_with_0_for_names_that_exist_and_3_for_others() {
-    let server = Server::of(sample(), &FLAGS);
+    let server = Server::with_objects(sample(), &FLAGS);
     for (name, code) in NAMES {
         for source in [offline(&server), format!("--server=http://{}", server.api)] {
             let model: &[&str] = match source.starts_with("--file") {
@@ -96,8 +96,8 @@ fn explain_exits_with_0_for_names_that_exist_and_3_for_others() {
 }
 
 #[test]
-fn explain_says_the_same_offline_by_a_server_and_by_its_api() {
-    let server = Server::of(sample(), &FLAGS);
+fn explain_is_equal_offline_from_a_server_and_from_its_api() {
+    let server = Server::with_objects(sample(), &FLAGS);
     for (name, _) in NAMES {
         let api = server.api(&format!("/api/v1/explain?name={name}"));
         for source in [offline(&server), format!("--server=http://{}", server.api)] {
@@ -106,12 +106,12 @@ fn explain_says_the_same_offline_by_a_server_and_by_its_api() {
             );
             let mut explanation = json_of(&ended);
             let notes = explanation["notes"].as_array_mut().unwrap();
-            // But for what a file cannot tell.
+            // Except for facts that a file does not contain.
             let is_only_of_files =
                 |note: &Value| note.as_str().unwrap().contains("(conflict identity)");
-            let is_told = notes.iter().any(is_only_of_files);
+            let has_note = notes.iter().any(is_only_of_files);
             let is_mirrored = source.starts_with("--file") && MIRRORED.contains(&name);
-            assert_eq!(is_told, is_mirrored, "{name} {source}: {notes:?}");
+            assert_eq!(has_note, is_mirrored, "{name} {source}: {notes:?}");
             notes.retain(|note| !is_only_of_files(note));
             assert_eq!(explanation, api, "{name}");
         }
@@ -119,7 +119,7 @@ fn explain_says_the_same_offline_by_a_server_and_by_its_api() {
 }
 
 #[test]
-fn explain_says_why_a_service_of_this_cluster_is_no_member() {
+fn explain_shows_why_a_local_service_is_not_a_member() {
     let mut flat = Manifest::from(local("prod", "flat").endpoint(Some("f-0"), "192.0.2.2", true));
     flat.0[0]["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "remote-discovery"});
     let mut web = Manifest::from(local("prod", "web"));
@@ -128,7 +128,7 @@ fn explain_says_why_a_service_of_this_cluster_is_no_member() {
         .with(local("prod", "plain").endpoint(Some("p-0"), "192.0.2.1", true))
         .with(flat)
         .with(web);
-    let server = Server::of(manifest, &FLAGS);
+    let server = Server::with_objects(manifest, &FLAGS);
     let url = format!("--server=http://{}", server.api);
     for (name, mends, is_known_to_the_server) in [
         (
@@ -150,16 +150,16 @@ fn explain_says_why_a_service_of_this_cluster_is_no_member() {
         for source in [offline(&server).as_str(), &url] {
             let ended = run_global_dns(&["explain", name, source]);
             assert_eq!(ended.code, Some(3), "{}", ended.stdout);
-            let is_told = ended.stdout.contains(mends);
+            let has_hint = ended.stdout.contains(mends);
             let is_expected = is_known_to_the_server || source != url;
-            assert_eq!(is_told, is_expected, "{name}: {}", ended.stdout);
+            assert_eq!(has_hint, is_expected, "{name}: {}", ended.stdout);
         }
     }
 }
 
 #[test]
-fn explain_agrees_with_the_answers() {
-    let server = Server::of(sample(), &FLAGS);
+fn explain_matches_the_answers() {
+    let server = Server::with_objects(sample(), &FLAGS);
     for (name, _) in NAMES {
         let explanation = server.api(&format!("/api/v1/explain?name={name}"));
         for answer in explanation["answers"].as_array().unwrap() {
@@ -184,8 +184,8 @@ fn absolute(name: &str) -> String {
 }
 
 #[test]
-fn explain_names_each_endpoint_where_it_came_from_and_what_is_missing() {
-    let server = Server::of(sample(), &FLAGS);
+fn explain_lists_endpoints_their_objects_and_missing_endpoints() {
+    let server = Server::with_objects(sample(), &FLAGS);
     let explanation = server.api("/api/v1/explain?name=db.prod.global");
     let endpoints = explanation["endpoints"].as_array().unwrap().iter();
     let endpoints: Vec<Value> = endpoints
@@ -218,12 +218,12 @@ fn explain_names_each_endpoint_where_it_came_from_and_what_is_missing() {
 }
 
 #[test]
-fn explain_of_what_is_no_name_is_an_error() {
-    let server = Server::of(sample(), &[]);
+fn explain_of_an_invalid_name_is_an_error() {
+    let server = Server::with_objects(sample(), &[]);
     let long = "a".repeat(64);
     for name in ["db..global", long.as_str()] {
         let ended = run_global_dns(&["explain", name, &offline(&server)]);
-        let expected = format!("error: '{name}' is no domain name\n");
+        let expected = format!("error: '{name}' is not a domain name\n");
         assert_eq!(
             (ended.code, ended.stderr.as_str()),
             (Some(1), expected.as_str())
@@ -234,8 +234,8 @@ fn explain_of_what_is_no_name_is_an_error() {
 }
 
 #[test]
-fn table_prints_services_skipped_objects_and_conflicts_for_people() {
-    let server = Server::of(sample(), &FLAGS);
+fn table_prints_services_skipped_objects_and_conflicts_as_text() {
+    let server = Server::with_objects(sample(), &FLAGS);
     let ended = run_global_dns(
         &[
             &["table", &offline(&server), "--log-level=error"][..],
@@ -261,19 +261,19 @@ fn table_prints_services_skipped_objects_and_conflicts_for_people() {
         "db.shop ttl 7",
         head,
         "west db-0 10.96.2.1 sql:26257 answered Service/shop/db-0-west",
-        "idle.shop ttl 7, also by its short name",
-        "no endpoint",
+        "idle.shop ttl 7, owns its short name",
+        "no endpoints",
         "skipped objects: 1",
-        "Service/prod/db-0-north bad-address '0.0.0.0' is no host's address",
+        "Service/prod/db-0-north bad-address '0.0.0.0' is not the address of a host",
         "conflicts: 1",
-        "short-name db claimed by namespaces prod, shop; no flag decides, so it is NXDOMAIN",
+        "short-name db claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
     ];
     assert_eq!(lines, expected);
 }
 
 #[test]
-fn table_says_the_same_offline_by_a_server_and_by_its_api() {
-    let server = Server::of(sample(), &FLAGS);
+fn table_is_equal_offline_from_a_server_and_from_its_api() {
+    let server = Server::with_objects(sample(), &FLAGS);
     let api = server.api("/api/v1/table");
     let url = format!("--server=http://{}", server.api);
     assert_eq!(
@@ -299,8 +299,8 @@ fn table_says_the_same_offline_by_a_server_and_by_its_api() {
 }
 
 #[test]
-fn the_zone_of_several_must_be_named() {
-    let server = Server::of(sample(), &["--zone=global", "--zone=b.test"]);
+fn zone_output_requires_a_zone_name_if_there_are_several() {
+    let server = Server::with_objects(sample(), &["--zone=global", "--zone=b.test"]);
     let url = format!("--server=http://{}", server.api);
     for source in [url.as_str(), &offline(&server)] {
         for (named, other) in [("b.test", "global."), ("global", "b.test.")] {
@@ -331,15 +331,15 @@ fn the_zone_of_several_must_be_named() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
-    // More than a pipe holds, so that writing meets the closed end.
+fn closed_pipe_is_not_an_error() {
+    // The output exceeds the buffer of a pipe, so that a write fails.
     let mut manifest = objects();
     for index in 0..200 {
         let name = format!("service-{index}");
         let member = mirror("prod", &name, "east").endpoint(&format!("{name}-0"), &["10.96.1.1"]);
         manifest = manifest.with(member);
     }
-    let server = Server::of(manifest, &[]);
+    let server = Server::with_objects(manifest, &[]);
     for form in ["text", "json", "zone"] {
         let mut command = global_dns(&["table", &offline(&server), "--output", form]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -360,8 +360,8 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn there_are_no_escapes_where_no_terminal_is() {
-    let server = Server::of(sample(), &[]);
+fn output_without_a_terminal_has_no_escape_sequences() {
+    let server = Server::with_objects(sample(), &[]);
     let file = offline(&server);
     for arguments in [
         &["table", &file][..],
@@ -382,8 +382,8 @@ fn there_are_no_escapes_where_no_terminal_is() {
 }
 
 #[test]
-fn the_log_has_one_json_object_a_line_where_that_is_asked_for() {
-    let server = Server::of(sample(), &FLAGS);
+fn json_log_has_one_object_per_line() {
+    let server = Server::with_objects(sample(), &FLAGS);
     let lines = server.log.events();
     assert!(lines.iter().all(Value::is_object), "{lines:#?}");
     let published = server.log.wait(0, "Published table");

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: not ready at once, answers during the grace period, a clean end.
+//! SIGTERM and SIGINT: not ready at once, answers during the grace period, exit code 0.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use support::http::Page;
 use support::objects::{Manifest, mirror};
 use support::server::Server;
 use support::wait::wait_for;
-use support::wire::Over;
+use support::wire::Transport;
 
 fn sample() -> Manifest {
     mirror("prod", "db", "east")
@@ -21,46 +21,48 @@ fn wait_for_not_ready(server: &Server) -> Page {
 }
 
 #[test]
-fn readiness_fails_answers_go_on_and_the_end_is_clean() {
+fn readiness_fails_at_once_and_queries_are_answered_during_the_grace_period() {
     for signal in ["TERM", "INT"] {
-        let grace = Duration::from_secs(5); // all below fits in it on a busy machine
-        let mut server = Server::of(sample(), &["--grace=5s"]);
+        let grace = Duration::from_secs(5); // enough for the steps below on a busy machine
+        let mut server = Server::with_objects(sample(), &["--grace=5s"]);
         let sent = Instant::now();
         server.signal(signal);
         let page = wait_for_not_ready(&server);
         assert_eq!(page.body, "shutting down\n");
         assert_eq!(server.admin("/livez").status, 200);
-        for over in [Over::Udp, Over::Tcp] {
+        for over in [Transport::Udp, Transport::Tcp] {
             let reply = server.ask("db.prod.global. A", over);
             assert_eq!(reply.data(), ["10.96.1.1"], "{signal}, {over:?}");
         }
         assert!(!server.has_ended(), "SIG{signal}");
         assert_eq!(server.exit_code(), Some(0), "SIG{signal}");
         assert!(sent.elapsed() >= grace, "{:?}", sent.elapsed());
-        let fields = server
-            .log
-            .wait(0, "Shutting down: no longer ready, still answering");
+        let fields = server.log.wait(
+            0,
+            "Shutting down; answering queries during the grace period",
+        );
         assert_eq!(fields["signal"], format!("SIG{signal}"));
         server.log.wait(0, "Stopped");
     }
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn second_signal_ends_the_server_at_once() {
     for (first, second) in [("TERM", "TERM"), ("INT", "TERM"), ("TERM", "INT")] {
-        let mut server = Server::of(sample(), &["--grace=10m"]);
+        let mut server = Server::with_objects(sample(), &["--grace=10m"]);
         server.signal(first);
         wait_for_not_ready(&server);
         assert!(!server.has_ended());
         server.signal(second);
-        // A minute is waited for the end, and not ten. Which exit code it has is not promised; a signal's death has none.
+        // The grace period is longer than the timeout of this wait. The exit code is not specified, but a process that
+        // a signal killed has none.
         assert!(server.exit_code().is_some(), "{first}, {second}");
     }
 }
 
 #[test]
-fn a_signal_without_grace_ends_it_cleanly() {
-    let mut server = Server::of(sample(), &["--grace=0s"]);
+fn signal_without_grace_period_ends_the_server_with_exit_code_0() {
+    let mut server = Server::with_objects(sample(), &["--grace=0s"]);
     server.signal("TERM");
     assert_eq!(server.exit_code(), Some(0));
 }

@@ -1,9 +1,9 @@
-//! The certificate: read at the start, read again when it changes, kept when the new one cannot be used.
+//! The server certificate: read at start, reloaded after changes, kept if the new one is invalid.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use support::certificates::{Issued, issue, issue_good};
+use support::certificates::{Identity, issue, issue_valid};
 use support::encrypted::{QUIC, serve};
 use support::https::{PATH, post};
 use support::process::run_global_dns;
@@ -18,8 +18,8 @@ use super::small;
 const DAY: i64 = 24 * 3_600;
 const KEPT: &str = "Kept the last certificate: a file cannot be used";
 
-/// Whether every listener shows a certificate.
-fn is_shown(issued: &Issued, server: &Server) -> bool {
+/// Returns whether all listeners use a certificate.
+fn is_used(issued: &Identity, server: &Server) -> bool {
     let (tls, https) = (server.address("tls"), server.address("https"));
     let quic = Quic::connect(&issued.client(&["doq"]), server.address("quic"));
     [
@@ -30,17 +30,17 @@ fn is_shown(issued: &Issued, server: &Server) -> bool {
 }
 
 #[test]
-fn a_new_certificate_is_shown_and_open_connections_stay() {
-    let (old, new) = (issue_good(), issue(-60, 90 * DAY));
+fn new_certificate_is_used_and_open_connections_stay_open() {
+    let (old, new) = (issue_valid(), issue(-60, 90 * DAY));
     let server = serve(small(), &old, &[QUIC]);
-    assert!(is_shown(&old, &server) && !is_shown(&new, &server));
+    assert!(is_used(&old, &server) && !is_used(&new, &server));
     let before = server.metric("global_dns_certificate_expiry_timestamp_seconds");
     let mut stream = old.tls(server.address("tls"));
     let mut pages = old.http2(server.address("https"));
     let mark = server.log.mark();
     new.write(server.folder());
     server.log.wait(mark, "Reloaded the certificate");
-    assert!(is_shown(&new, &server) && !is_shown(&old, &server));
+    assert!(is_used(&new, &server) && !is_used(&old, &server));
     let after = server.metric("global_dns_certificate_expiry_timestamp_seconds");
     assert!(
         (after - before - 60.0 * DAY as f64).abs() < 60.0,
@@ -53,14 +53,14 @@ fn a_new_certificate_is_shown_and_open_connections_stay() {
 }
 
 #[test]
-fn a_secret_that_kubernetes_swaps_is_noticed() {
-    let (old, new) = (issue_good(), issue_good());
+fn updated_kubernetes_secret_is_reloaded() {
+    let (old, new) = (issue_valid(), issue_valid());
     let folder = tempfile::tempdir().unwrap();
-    let version = |name: &str, issued: &Issued| {
+    let version = |name: &str, issued: &Identity| {
         std::fs::create_dir(folder.path().join(name)).unwrap();
         issued.write(&folder.path().join(name));
     };
-    // As the kubelet does it: files → ..data → a folder for each version.
+    // Like the kubelet: files → ..data → a folder for each version.
     version("..1", &old);
     symlink("..1", folder.path().join("..data")).unwrap();
     for name in ["tls.crt", "tls.key"] {
@@ -72,7 +72,7 @@ fn a_secret_that_kubernetes_swaps_is_noticed() {
         format!("--tls-key={}", file("tls.key")),
         "--tls-listen=127.0.0.1:0".to_owned(),
     ];
-    let server = Server::of(small(), &flags.each_ref().map(String::as_str));
+    let server = Server::with_objects(small(), &flags.each_ref().map(String::as_str));
     old.tls(server.address("tls"));
     let mark = server.log.mark();
     version("..2", &new);
@@ -87,8 +87,8 @@ fn a_secret_that_kubernetes_swaps_is_noticed() {
 }
 
 #[test]
-fn a_broken_certificate_keeps_the_last_one_and_is_told_once() {
-    let (old, other) = (issue_good(), issue_good());
+fn invalid_certificate_keeps_the_last_one_and_is_logged_once() {
+    let (old, other) = (issue_valid(), issue_valid());
     let server = serve(small(), &old, &[QUIC]);
     let file = |name: &str| server.folder().join(name);
     let (certificate, key) = (file("tls.crt"), file("tls.key"));
@@ -97,24 +97,24 @@ fn a_broken_certificate_keeps_the_last_one_and_is_told_once() {
             "no certificate",
             &certificate,
             Some("nothing"),
-            "tls.crt: holds no certificate",
+            "tls.crt: it has no certificate",
         ),
         (
             "half a certificate",
             &certificate,
             Some(&old.certificate[..200]),
-            "tls.crt: is no PEM file: ",
+            "tls.crt: it is not a PEM file: ",
         ),
         (
             "another's certificate",
             &certificate,
             Some(&other.certificate),
-            "tls.key: cannot be used with ",
+            "tls.key with ",
         ),
-        ("no key", &key, Some(""), "tls.key: holds no private key"),
+        ("no key", &key, Some(""), "tls.key: it has no private key"),
         ("no file", &certificate, None, "No such file or directory"),
     ];
-    for (index, (what, path, content, said)) in cases.into_iter().enumerate() {
+    for (index, (what, path, content, message)) in cases.into_iter().enumerate() {
         let mark = server.log.mark();
         match content {
             Some(content) => std::fs::write(path, content).unwrap(),
@@ -122,25 +122,25 @@ fn a_broken_certificate_keeps_the_last_one_and_is_told_once() {
         }
         let fields = server.log.wait(mark, KEPT);
         let error = fields["error"].as_str().unwrap();
-        assert!(error.contains(said), "{what}: {error}");
+        assert!(error.contains(message), "{what}: {error}");
         assert!(
             error.contains(&path.display().to_string()),
             "{what}: {error}"
         );
-        assert!(is_shown(&old, &server), "{what}");
+        assert!(is_used(&old, &server), "{what}");
         assert_eq!(server.log.count(KEPT), index + 1, "{what}");
-        // Good again: nothing to tell, and the next trouble is a new one.
+        // A valid certificate is not logged here, and the next error is logged again.
         old.write(server.folder());
     }
     let mark = server.log.mark();
     other.write(server.folder());
     server.log.wait(mark, "Reloaded the certificate");
-    assert!(is_shown(&other, &server));
+    assert!(is_used(&other, &server));
 }
 
 #[test]
-fn the_first_certificate_must_be_good() {
-    let issued = issue_good();
+fn invalid_certificate_at_start_is_an_error() {
+    let issued = issue_valid();
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
     let objects = file("objects.yaml");
@@ -158,38 +158,38 @@ fn the_first_certificate_must_be_good() {
         ended.stderr
     };
     let error = start();
-    let wanted = format!(
-        "error: reading {}: No such file or directory",
+    let expected = format!(
+        "error: cannot read {}: No such file or directory",
         file("tls.crt")
     );
-    assert!(error.starts_with(&wanted), "{error}");
+    assert!(error.starts_with(&expected), "{error}");
     issued.write(folder.path());
-    std::fs::write(file("tls.key"), issue_good().key).unwrap();
+    std::fs::write(file("tls.key"), issue_valid().key).unwrap();
     let error = start();
-    let wanted = format!(
-        "error: {}: cannot be used with {}: ",
+    let expected = format!(
+        "error: cannot use {} with {}: ",
         file("tls.key"),
         file("tls.crt")
     );
-    assert!(error.starts_with(&wanted), "{error}");
+    assert!(error.starts_with(&expected), "{error}");
 }
 
 #[test]
-fn a_certificate_that_is_not_valid_is_shown_all_the_same_and_warned_of_once() {
-    for (begins, ends, said) in [
+fn certificate_outside_its_validity_is_used_with_one_warning() {
+    for (begins, ends, message) in [
         (-30 * DAY, -DAY, "The certificate has expired"),
         (-30 * DAY, DAY, "The certificate expires soon"),
         (DAY, 30 * DAY, "The certificate is not valid yet"),
     ] {
         let server = serve(small(), &issue(begins, ends), &[QUIC]);
-        let fields = server.log.wait(0, said);
+        let fields = server.log.wait(0, message);
         assert!(fields["file"].as_str().unwrap().ends_with("tls.crt"));
-        let good = issue_good();
+        let good = issue_valid();
         good.write(server.folder());
         server.log.wait(0, "Reloaded the certificate");
         wait_for("the new certificate", || {
-            is_shown(&good, &server).then_some(())
+            is_used(&good, &server).then_some(())
         });
-        assert_eq!(server.log.count(said), 1, "{said}");
+        assert_eq!(server.log.count(message), 1, "{message}");
     }
 }

@@ -1,20 +1,20 @@
-//! Flags, metrics, log lines.
+//! Flags, metrics and log lines of the encrypted listeners.
 
-use support::certificates::issue_good;
+use support::certificates::issue_valid;
 use support::commands::global_dns;
 use support::encrypted::{QUIC, serve};
 use support::https::{PATH, get, post, request};
 use support::process::{run, run_global_dns};
 use support::query::query;
-use support::server::{Await, Server};
+use support::server::{Server, WaitUntil};
 
 use super::small;
 
 const METRIC: &str = "global_dns_certificate_expiry_timestamp_seconds";
 
 #[test]
-fn encrypted_listeners_are_off_until_asked_for() {
-    let server = Server::of(small(), &[]);
+fn encrypted_listeners_are_off_by_default() {
+    let server = Server::with_objects(small(), &[]);
     let events = server.log.events();
     let listeners = events
         .iter()
@@ -27,7 +27,7 @@ fn encrypted_listeners_are_off_until_asked_for() {
 }
 
 #[test]
-fn a_listener_needs_both_files_and_the_files_need_a_listener() {
+fn listeners_require_both_files_and_the_files_require_a_listener() {
     let cases: [(&[&str], &[&str]); 9] = [
         (
             &["--tls-listen=127.0.0.1:0"],
@@ -64,10 +64,10 @@ fn a_listener_needs_both_files_and_the_files_need_a_listener() {
             &["'dns-query'", "--https-path <PATH>", "starts with '/'"],
         ),
     ];
-    for (flags, said) in cases {
+    for (flags, parts) in cases {
         let ended = run_global_dns(&[&["serve", "--file=x"], flags].concat());
         assert_eq!(ended.code, Some(2), "{flags:?}: {}", ended.stderr);
-        for part in said {
+        for part in parts {
             assert!(ended.stderr.contains(part), "{flags:?}: {}", ended.stderr);
         }
     }
@@ -83,8 +83,8 @@ fn a_listener_needs_both_files_and_the_files_need_a_listener() {
 }
 
 #[test]
-fn an_address_in_use_is_an_error_that_names_the_listener() {
-    let issued = issue_good();
+fn address_in_use_is_an_error_that_names_the_listener() {
+    let issued = issue_valid();
     let folder = tempfile::tempdir().unwrap();
     issued.write(folder.path());
     let objects = folder.path().join("objects.yaml");
@@ -104,14 +104,14 @@ fn an_address_in_use_is_an_error_that_names_the_listener() {
         let ended =
             run_global_dns(&[&["serve"], &flags.each_ref().map(String::as_str)[..]].concat());
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-        let wanted = format!("error: binding the {listener} listener on {address}: ");
-        assert!(ended.stderr.contains(&wanted), "{}", ended.stderr);
+        let expected = format!("error: cannot bind the {listener} listener to {address}: ");
+        assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
     }
 }
 
 #[test]
-fn everything_can_be_said_by_variables() {
-    let issued = issue_good();
+fn environment_variables_set_all_flags() {
+    let issued = issue_valid();
     let folder = tempfile::tempdir().unwrap();
     issued.write(folder.path());
     let objects = folder.path().join("objects.yaml");
@@ -135,7 +135,7 @@ fn everything_can_be_said_by_variables() {
     ] {
         command.env(format!("GLOBAL_DNS_{name}"), value);
     }
-    let server = Server::start_command(folder, command, Await::Ready);
+    let server = Server::start_command(folder, command, WaitUntil::Ready);
     let packet = query("db.prod.global. A").0;
     let reply = issued.request(server.address("https"), &post("/ask"), &packet);
     assert!(reply.message().len() > 12);
@@ -149,7 +149,7 @@ fn requests(server: &Server, proto: &str, rtype: &str) -> f64 {
 
 #[test]
 fn queries_are_counted_by_transport() {
-    let issued = issue_good();
+    let issued = issue_valid();
     let server = serve(small(), &issued, &[QUIC]);
     let (tls, https) = (server.address("tls"), server.address("https"));
     let packet = query("db.prod.global. A").0;
@@ -177,8 +177,8 @@ fn queries_are_counted_by_transport() {
 }
 
 #[test]
-fn what_cannot_be_read_is_counted_and_what_is_no_query_is_not() {
-    let issued = issue_good();
+fn malformed_queries_are_counted_but_responses_are_not() {
+    let issued = issue_valid();
     let server = serve(small(), &issued, &[]);
     let (tls, https) = (server.address("tls"), server.address("https"));
     let unreadable = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x02a";
@@ -195,11 +195,11 @@ fn what_cannot_be_read_is_counted_and_what_is_no_query_is_not() {
 }
 
 #[test]
-fn neither_queries_nor_what_clients_get_wrong_are_logged() {
-    let issued = issue_good();
+fn queries_and_errors_of_clients_are_not_logged() {
+    let issued = issue_valid();
     let server = serve(small(), &issued, &[QUIC]);
     let (tls, https) = (server.address("tls"), server.address("https"));
-    server.log.wait(0, "Published table"); // it may come after the server is ready
+    server.log.wait(0, "Published table"); // this line can come after readiness
     let mark = server.log.mark();
     let packet = query("db.prod.global. A +bufsize=1232").0;
     let no_length: &[u8] =
@@ -214,7 +214,7 @@ fn neither_queries_nor_what_clients_get_wrong_are_logged() {
     issued.request(https, &post("/nothing"), &packet);
     issued.request(https, &post(PATH), &[]);
     for protocol in ["h2", "dot"] {
-        let stranger = issue_good();
+        let stranger = issue_valid();
         for listener in [tls, https] {
             let _ = issued.client(&[protocol]).connect(listener);
             assert!(stranger.client(&[protocol]).connect(listener).is_err());

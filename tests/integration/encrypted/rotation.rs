@@ -1,4 +1,4 @@
-//! Certificates that change while clients ask: not one query fails.
+//! Certificate changes during continuous queries: no query fails.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -6,36 +6,36 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use support::certificates::{Authority, Issued};
+use support::certificates::{Authority, Identity};
 use support::encrypted::{QUIC, files};
 use support::https::{Http1, Http2, PATH, get, post};
 use support::query::query;
 use support::quic::Quic;
-use support::server::{Await, Server};
+use support::server::{Server, WaitUntil};
 use support::tls::{Client, Offer, ask};
 use support::wait::wait_for;
 
 use super::small;
 
 const ROTATIONS: usize = 20;
-/// Between two queries of one client: there are several, and the server has other things to do.
+/// Pause between two queries of a client. Several clients must not overload the server.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Asks one question, and returns the reply.
+/// A function that sends one query and returns the reply.
 type Asking<'s> = Box<dyn FnMut() -> Vec<u8> + Send + 's>;
 
-/// What clients have seen.
+/// The certificates that clients have received.
 #[derive(Default)]
-struct Seen {
+struct Received {
     is_over: AtomicBool,
     answers: AtomicUsize,
     certificates: Mutex<BTreeSet<Vec<u8>>>,
 }
 
-// === impl Seen ===
+// === impl Received ===
 
-impl Seen {
-    /// Asks until it is over. Any failure is a failure of the test.
+impl Received {
+    /// Sends queries until the end of the test. Fails if a query fails.
     fn repeat(&self, what: &str, mut ask: impl FnMut() -> Vec<u8>) {
         while !self.is_over.load(Relaxed) {
             let reply = ask();
@@ -51,7 +51,7 @@ impl Seen {
         seen.insert(certificate.to_vec());
     }
 
-    fn has_seen(&self, issued: &Issued) -> bool {
+    fn has_received(&self, issued: &Identity) -> bool {
         let seen = self.certificates.lock();
         let seen = seen.unwrap_or_else(PoisonError::into_inner);
         seen.contains(&issued.der().to_vec())
@@ -59,7 +59,7 @@ impl Seen {
 }
 
 #[test]
-fn no_query_fails_while_certificates_change() {
+fn no_query_fails_during_certificate_changes() {
     let authority = Authority::new("authority");
     let first = authority.issue_server();
     let folder = tempfile::tempdir().unwrap();
@@ -70,18 +70,18 @@ fn no_query_fails_while_certificates_change() {
         QUIC,
     ];
     let flags = files.each_ref().map(String::as_str);
-    let server = Server::start(folder, &[&flags[..], &listen].concat(), Await::Ready);
+    let server = Server::start(folder, &[&flags[..], &listen].concat(), WaitUntil::Ready);
     let (tls, https) = (server.address("tls"), server.address("https"));
     let packet = query("db.prod.global. A").0;
     let of_quic = [&[0, 0], &packet[2..]].concat();
-    // A session would spare the client the certificate: each has none but its own.
+    // A resumed session would omit the certificate, so each connection has a new client.
     let client = |protocol| Client::new(&first, Offer::of(&[protocol]));
 
-    let seen = Seen::default();
+    let seen = Received::default();
     let (seen, client, packet, of_quic) = (&seen, &client, &packet, &of_quic);
     let quic = server.address("quic");
     thread::scope(|scope| {
-        let end = End(seen);
+        let guard = StopGuard(seen);
         let clients: [(&str, Asking<'_>); 7] = [
             ("TLS, kept", {
                 let mut stream = client("dot").connect(tls).unwrap();
@@ -125,32 +125,36 @@ fn no_query_fails_while_certificates_change() {
         ];
         for (what, ask) in clients {
             scope.spawn(move || {
-                let _end = End(seen);
+                let _guard = StopGuard(seen);
                 seen.repeat(what, ask);
             });
         }
         for _ in 0..ROTATIONS {
             let next = authority.issue_server();
-            // Two files, one after the other: between the two they do not belong together.
+            // The two files are written one after the other. In between, they do not match.
             next.write(server.folder());
             wait_for("the next certificate", || {
                 let is_over = seen.is_over.load(Relaxed);
-                (is_over || seen.has_seen(&next)).then_some(())
+                (is_over || seen.has_received(&next)).then_some(())
             });
         }
-        drop(end);
+        drop(guard);
     });
     let certificates = seen.certificates.lock().unwrap().len();
-    assert_eq!(certificates, ROTATIONS + 1, "each was seen by a client");
+    assert_eq!(
+        certificates,
+        ROTATIONS + 1,
+        "clients received each certificate"
+    );
     let answers = seen.answers.load(Relaxed);
     assert!(answers > 7 * ROTATIONS, "{answers} answers");
-    assert_eq!(server.ended("handshake"), 0.0);
+    assert_eq!(server.ended_connections("handshake"), 0.0);
 }
 
-/// Ends all clients when it is dropped: when the certificates are through, or when one client failed.
-struct End<'s>(&'s Seen);
+/// A guard that stops all clients when dropped: after the last certificate or the failure of a client.
+struct StopGuard<'s>(&'s Received);
 
-impl Drop for End<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.is_over.store(true, Relaxed);
     }

@@ -1,5 +1,5 @@
-//! One question, one reply: the same octets over UDP, TCP, TLS and HTTPS, however HTTP carries them, and the same records
-//! over QUIC. Beside them answers hickory-server, out of the printed zone: it shares no code with what answers here.
+//! Each query has the same reply octets over UDP, TCP, TLS and HTTPS, and the same records over QUIC. hickory-server,
+//! with the printed zone and without shared code, is the oracle for the records.
 
 mod messages;
 mod normal;
@@ -8,10 +8,10 @@ mod transports;
 
 use std::collections::BTreeSet;
 
-use messages::{Asked, Kind};
+use messages::{Kind, TestMessage};
 use normal::Normal;
 use oracle::Oracle;
-use support::certificates::issue_good;
+use support::certificates::issue_valid;
 use support::differences::{assert_none, set};
 use support::encrypted::{QUIC, serve};
 use support::http::get;
@@ -20,9 +20,9 @@ use support::objects::{Gateway, Manifest, local, mirror, objects};
 use support::query::{hex, query};
 use support::reply::{Record, Reply};
 use support::server::Server;
-use support::tls::{End, end_of};
-use support::wait::PATIENCE;
-use support::wire::{Over, exchange};
+use support::tls::{ConnectionEnd, read_end};
+use support::wait::TIMEOUT;
+use support::wire::{Transport, exchange};
 use transports::{Replies, Transports};
 
 const FLAGS: [&str; 6] = [
@@ -34,14 +34,14 @@ const FLAGS: [&str; 6] = [
     QUIC,
 ];
 
-/// How many messages are asked.
+/// Number of messages.
 const MESSAGES: usize = 3_000;
-/// How many are under way at a time; QUIC takes a hundred on a connection.
+/// Number of concurrent messages. QUIC allows a hundred streams on a connection.
 const BATCH: usize = 50;
 const SEED: u64 = 0x5eed_0016;
 
-/// Services of every form: one to three clusters, both families, ports of all kinds, gateways that are down, local
-/// members, some that no datagram holds, and one name in two namespaces.
+/// Returns services of all forms: one to three clusters, both address families, all kinds of ports, gateways that are
+/// down, local members, answers larger than a datagram, and one name in two namespaces.
 fn sample() -> Manifest {
     const PORTS: [&[(&str, &str, u16)]; 4] = [
         &[("sql", "TCP", 26257)],
@@ -113,8 +113,8 @@ fn zone_of(server: &Server) -> String {
 }
 
 #[test]
-fn every_transport_gives_the_same_reply_and_an_oracle_the_same_records() {
-    let issued = issue_good();
+fn all_transports_return_the_same_reply_and_the_oracle_the_same_records() {
+    let issued = issue_valid();
     let server = serve(sample(), &issued, &FLAGS);
     let zone = zone_of(&server);
     let oracle = Oracle::start(&zone);
@@ -126,21 +126,24 @@ fn every_transport_gives_the_same_reply_and_an_oracle_the_same_records() {
     let (mut differences, mut codes, mut judged) = (Vec::new(), BTreeSet::new(), 0);
     for batch in all.chunks(BATCH) {
         for (asked, replies) in batch.iter().zip(transports.ask(batch)) {
-            differences.extend(differing(asked, &replies));
+            differences.extend(transport_differences(asked, &replies));
             codes.insert(format!("{:?}: {}", asked.kind, rcode(&replies.tcp)));
             if asked.kind == Kind::Plain {
                 judged += 1;
-                differences.extend(oracle.judge(asked, &replies.tcp));
+                differences.extend(oracle.compare(asked, &replies.tcp));
             }
         }
-        // One difference is seldom alone.
+        // Usually there is more than one difference.
         if differences.len() > 20 {
             break;
         }
     }
     assert_none(&differences);
-    assert!(judged > MESSAGES / 4, "{judged} messages were judged");
-    // What all agree on is not only that nothing can be read.
+    assert!(
+        judged > MESSAGES / 4,
+        "the oracle compared {judged} messages"
+    );
+    // The replies must not only be errors.
     for code in [
         "Plain: 0",
         "Plain: 3",
@@ -158,8 +161,8 @@ fn rcode(reply: &[u8]) -> u8 {
     reply[3] & 0x0f
 }
 
-/// What is different, where nothing should be.
-fn differing(asked: &Asked, replies: &Replies) -> Vec<String> {
+/// Returns descriptions of unexpected differences between replies.
+fn transport_differences(asked: &TestMessage, replies: &Replies) -> Vec<String> {
     let tcp = Normal::of(&replies.tcp, &asked.packet);
     let mut differences = Vec::new();
     let mut note =
@@ -175,7 +178,7 @@ fn differing(asked: &Asked, replies: &Replies) -> Vec<String> {
         if normal.octets[2..] != tcp.octets[2..] {
             note(over, "octets", &hex(reply), &hex(&replies.tcp));
         }
-        // The identifier is the query's, even where that is zero.
+        // The ID is that of the query, even if it is zero.
         let id: &[u8] = if *over == "HTTP/2 GET" {
             &[0, 0]
         } else {
@@ -206,7 +209,7 @@ fn differing(asked: &Asked, replies: &Replies) -> Vec<String> {
         note("UDP", "octets", &hex(&replies.udp), &hex(&replies.tcp));
     }
     if let Some(quic) = &replies.quic {
-        let (quic, tcp) = (seen(quic), seen(&replies.tcp));
+        let (quic, tcp) = (comparable_lines(quic), comparable_lines(&replies.tcp));
         if quic != tcp {
             note("QUIC", "records", &quic, &tcp);
         }
@@ -214,9 +217,9 @@ fn differing(asked: &Asked, replies: &Replies) -> Vec<String> {
     differences
 }
 
-/// Whether a reply over UDP is what fits of the one over TCP (RFC 2181 section 9): records that are missing from the
-/// answer are told by TC, and those of the additional section are a courtesy.
-fn is_shortened(asked: &Asked, udp: &Normal, tcp: &Normal) -> bool {
+/// Returns whether a reply over UDP is the part of the TCP reply that fits (RFC 2181 section 9). Missing answers
+/// require TC; missing additional records do not.
+fn is_shortened(asked: &TestMessage, udp: &Normal, tcp: &Normal) -> bool {
     if asked
         .udp_limit
         .is_some_and(|limit| tcp.octets.len() <= limit)
@@ -235,8 +238,8 @@ fn is_shortened(asked: &Asked, udp: &Normal, tcp: &Normal) -> bool {
         && udp.opt == tcp.opt
 }
 
-/// A reply in lines that can be compared: its compression, the order of its records and its identifier aside.
-fn seen(reply: &[u8]) -> Vec<String> {
+/// Formats a reply for comparison, without compression, order of records and ID.
+fn comparable_lines(reply: &[u8]) -> Vec<String> {
     let normal = Normal::of(reply, &[]);
     let message = Reply::read(&normal.octets).unwrap();
     let bits = u16::from_be_bytes([reply[2], reply[3]]);
@@ -261,10 +264,10 @@ fn text(record: &Record) -> String {
     record.to_string().to_lowercase()
 }
 
-/// Nobody gets a word who does not ask: over a stream that is its end, over HTTP a bad request.
+/// A message that is not a query closes a stream connection and is a bad request over HTTP.
 #[test]
-fn what_is_never_answered_is_answered_by_nobody() {
-    let issued = issue_good();
+fn messages_that_are_not_queries_are_not_answered() {
+    let issued = issue_valid();
     let server = serve(sample(), &issued, &FLAGS);
     let (tls, https) = (server.address("tls"), server.address("https"));
     let query = query("db.prod.global. A").0;
@@ -272,13 +275,13 @@ fn what_is_never_answered_is_answered_by_nobody() {
     response[2] |= 0x80;
     for (what, packet) in [
         ("a response", &response[..]),
-        ("a response that cannot be read", &response[..13]),
+        ("a malformed response", &response[..13]),
         ("half a header", &query[..6]),
         ("one octet less than a header", &query[..11]),
     ] {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(server.dns).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         socket.send(packet).unwrap();
         let mut another = query.clone();
         another[..2].copy_from_slice(b"ab");
@@ -286,10 +289,14 @@ fn what_is_never_answered_is_answered_by_nobody() {
         let mut reply = [0; 512];
         socket.recv(&mut reply).unwrap();
         assert_eq!(&reply[..2], b"ab", "{what} over UDP");
-        assert!(exchange(server.dns, packet, Over::Tcp, PATIENCE).is_err());
+        assert!(exchange(server.dns, packet, Transport::Tcp, TIMEOUT).is_err());
         let mut stream = issued.tls(tls);
         support::tls::send(&mut stream, packet).unwrap();
-        assert_eq!(end_of(&mut stream), End::CloseNotify, "{what} over TLS");
+        assert_eq!(
+            read_end(&mut stream),
+            ConnectionEnd::CloseNotify,
+            "{what} over TLS"
+        );
         let by_post = issued.request(https, &post("/dns-query"), packet);
         assert_eq!(by_post.status, 400, "{what} by POST");
         let encoded = support::https::base64url(packet);
@@ -298,20 +305,20 @@ fn what_is_never_answered_is_answered_by_nobody() {
     }
 }
 
-/// A service that no message holds: whole records that fit, TC, the OPT record; and a log line.
+/// An answer that exceeds every message: complete records that fit, TC, the OPT record, and a log line.
 #[test]
-fn what_no_message_holds_is_cut_alike() {
+fn too_large_answers_are_truncated_equally() {
     let mut huge = local("prod", "huge").exported();
     for index in 0..5_000_u32 {
         let address = std::net::Ipv4Addr::from(0x0a60_1001 + index).to_string();
         huge = huge.endpoint(None, &address, true);
     }
-    let issued = issue_good();
+    let issued = issue_valid();
     let server = serve(objects().with(huge), &issued, &FLAGS);
     let mut transports = Transports::connect(&server, &issued);
     for asked in ["huge.prod.global. A", "huge.prod.global. SRV"] {
         let packet = query(&format!("{asked} +edns")).0;
-        let asked = Asked::plain(asked, packet);
+        let asked = TestMessage::plain(asked, packet);
         let replies = transports.ask(std::slice::from_ref(&asked)).remove(0);
         let tcp = Reply::read(&replies.tcp).unwrap();
         assert!(tcp.is_truncated() && tcp.opt.is_some(), "{}", asked.what);
@@ -319,7 +326,7 @@ fn what_no_message_holds_is_cut_alike() {
         for (over, reply) in &replies.streams {
             assert_eq!(reply[2..], replies.tcp[2..], "{} over {over}", asked.what);
         }
-        // Over QUIC names are compressed less, so that fewer records fit.
+        // Over QUIC, compression is weaker, so fewer records fit.
         let quic = Reply::read(&replies.quic.unwrap()).unwrap();
         assert!(quic.is_truncated() && quic.opt.is_some());
         assert!(quic.answers.len() > 500, "{}", quic.answers.len());

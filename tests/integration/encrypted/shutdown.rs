@@ -1,14 +1,14 @@
-//! SIGTERM: what is asked during the grace period is answered, and then every connection ends as its protocol has it.
+//! SIGTERM: queries during the grace period are answered, then each connection ends as its protocol specifies.
 
 use std::io::Write as _;
 
 use http::Method;
-use support::certificates::{Issued, issue_good};
+use support::certificates::{Identity, issue_valid};
 use support::encrypted::{QUIC, serve};
 use support::https::{Http1, PATH, get, post};
 use support::query::query;
 use support::server::Server;
-use support::tls::{End, Stream, ask, end_of, send};
+use support::tls::{ConnectionEnd, Stream, ask, read_end, send};
 use support::wait::wait_for;
 use support::wire::{frame, read_framed};
 
@@ -18,13 +18,13 @@ fn packet() -> Vec<u8> {
     query("db.prod.global. A").0
 }
 
-fn start(grace: &str) -> (Issued, Server) {
-    let issued = issue_good();
+fn start(grace: &str) -> (Identity, Server) {
+    let issued = issue_valid();
     let server = serve(small(), &issued, &[grace, QUIC]);
     (issued, server)
 }
 
-/// Sends the signal, and waits until the server has taken it.
+/// Sends SIGTERM and waits until the server has received it.
 fn terminate(server: &Server) {
     server.signal("TERM");
     wait_for("503", || {
@@ -33,7 +33,7 @@ fn terminate(server: &Server) {
 }
 
 #[test]
-fn answers_go_on_during_the_grace_period_and_the_end_is_clean() {
+fn queries_are_answered_during_the_grace_period_and_connections_end_cleanly() {
     let (issued, mut server) = start("--grace=3s");
     let (tls, https) = (server.address("tls"), server.address("https"));
     let mut of_quic = packet();
@@ -42,7 +42,7 @@ fn answers_go_on_during_the_grace_period_and_the_end_is_clean() {
     let (mut first, mut second) = (issued.http1(https), issued.http2(https));
     let quic = issued.quic(server.address("quic"));
     terminate(&server);
-    // Over connections that were open before, and over new ones.
+    // Over existing and over new connections.
     ask(&mut kept, &packet()).unwrap();
     first.send(&post(PATH), &packet()).unwrap().message();
     second.send(&get(PATH, &packet()), &[]).unwrap().message();
@@ -53,26 +53,26 @@ fn answers_go_on_during_the_grace_period_and_the_end_is_clean() {
     new.ask(&of_quic).unwrap();
     assert!(!server.has_ended());
 
-    // Idle connections do not keep it, and learn that it ends. HTTP/2 first: its client has a part in it, which the server
-    // does not wait for long.
-    let ended = second.ended();
-    // What the client says after GOAWAY may come too late to be taken.
+    // Idle connections do not delay the end, and the server closes them with a notification. HTTP/2 comes first: its
+    // client must respond, and the server waits for it only briefly.
+    let ended = second.wait_for_end();
+    // The server may close before it reads the client's frames after GOAWAY.
     let is_clean = |error: &h2::Error| {
         let late = error.get_io().map(std::io::Error::kind);
         error.reason() == Some(h2::Reason::NO_ERROR) || late == Some(std::io::ErrorKind::BrokenPipe)
     };
     assert!(ended.as_ref().map_or_else(is_clean, |()| true), "{ended:?}");
-    assert_eq!(end_of(&mut idle), End::CloseNotify);
-    assert_eq!(end_of(&mut kept), End::CloseNotify);
-    assert_eq!(end_of(first.0.get_mut()), End::CloseNotify);
-    quic.closed();
+    assert_eq!(read_end(&mut idle), ConnectionEnd::CloseNotify);
+    assert_eq!(read_end(&mut kept), ConnectionEnd::CloseNotify);
+    assert_eq!(read_end(first.0.get_mut()), ConnectionEnd::CloseNotify);
+    quic.wait_for_close();
     assert_eq!(server.exit_code(), Some(0));
     server.log.wait(0, "Stopped");
 }
 
-/// What has arrived is answered before the connection ends, pipelined or not.
+/// Queries that have arrived are answered before the connection ends, pipelined or not.
 #[test]
-fn nothing_that_was_asked_before_the_end_is_lost() {
+fn queries_before_the_end_are_answered() {
     const QUERIES: usize = 200;
     let (issued, mut server) = start("--grace=10ms");
     let (tls, https) = (server.address("tls"), server.address("https"));
@@ -91,18 +91,18 @@ fn nothing_that_was_asked_before_the_end_is_lost() {
         for _ in 0..QUERIES {
             read_framed(stream).unwrap();
         }
-        assert_eq!(end_of(stream), End::CloseNotify);
+        assert_eq!(read_end(stream), ConnectionEnd::CloseNotify);
     }
     for connection in &mut pages {
         connection.receive(&Method::GET).unwrap().message();
-        assert_eq!(end_of(connection.0.get_mut()), End::CloseNotify);
+        assert_eq!(read_end(connection.0.get_mut()), ConnectionEnd::CloseNotify);
     }
     assert_eq!(server.exit_code(), Some(0));
 }
 
-/// A request that had begun when the end came is answered, and no other is taken (RFC 9113 section 6.8).
+/// A request that started before the end is answered, and later ones are not accepted (RFC 9113 section 6.8).
 #[test]
-fn a_request_that_has_begun_is_answered() {
+fn started_request_is_answered() {
     let (issued, mut server) = start("--grace=10ms");
     let https = server.address("https");
     let (mut first, mut second) = (issued.http1(https), issued.http2(https));
@@ -112,7 +112,7 @@ fn a_request_that_has_begun_is_answered() {
     let (part, last) = packet_parts();
     let mut upload = second.begin(&post(PATH)).unwrap();
     second.send_part(&mut upload, &part, false).unwrap();
-    // Each of the two is known to the server when it answers another one behind it.
+    // A reply to a later request shows that the server has received both of them.
     second.send(&post(PATH), &packet()).unwrap().message();
     wait_for("both", || {
         (server.metric("global_dns_tcp_connections") == 2.0).then_some(())
@@ -131,9 +131,9 @@ fn packet_parts() -> (Vec<u8>, Vec<u8>) {
     (part.to_vec(), last.to_vec())
 }
 
-/// Clients that never pause cannot keep the server, nor can those that never go on.
+/// Neither clients that send continuously nor clients that stall can delay the end.
 #[test]
-fn nobody_keeps_the_server_from_its_end() {
+fn no_client_can_delay_the_end() {
     let (issued, mut server) = start("--grace=10ms");
     let (tls, https) = (server.address("tls"), server.address("https"));
     let mut half = issued.tls(tls);

@@ -1,21 +1,21 @@
-//! What is open: no listener but those that flags ask for, and one descriptor for each connection.
+//! Open sockets: only the listeners of the flags, and one descriptor for each connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
 
-use support::certificates::issue_good;
+use support::certificates::issue_valid;
 use support::differences::set;
 use support::encrypted::{QUIC, files, serve};
 use support::https::{PATH, post};
 use support::query::query;
-use support::server::{Await, Server};
+use support::server::{Server, WaitUntil};
 use support::sockets::Socket;
 use support::wait::{wait_for, wait_for_ok};
-use support::wire::Over;
+use support::wire::Transport;
 
 use super::small;
 
-/// Every address that the log names, by listener.
+/// Returns the addresses of each listener in the log.
 fn listeners(server: &Server) -> BTreeMap<String, BTreeSet<SocketAddr>> {
     let mut listeners: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for event in server.log.events() {
@@ -32,7 +32,7 @@ fn listeners(server: &Server) -> BTreeMap<String, BTreeSet<SocketAddr>> {
     listeners
 }
 
-/// The sockets of these listeners.
+/// Returns the expected sockets of the listeners.
 fn expected(listeners: &BTreeMap<String, BTreeSet<SocketAddr>>) -> BTreeSet<Socket> {
     let sockets = listeners.iter().flat_map(|(listener, addresses)| {
         let transports = match listener.as_str() {
@@ -53,9 +53,9 @@ fn expected(listeners: &BTreeMap<String, BTreeSet<SocketAddr>>) -> BTreeSet<Sock
     sockets.collect()
 }
 
-/// Waits until the listeners are all that is open: a connection's end takes its time.
-fn wait_until_alone(server: &Server, expected: &BTreeSet<Socket>) {
-    wait_for_ok("nothing but listeners", || {
+/// Waits until only the listeners are open. Connections do not close at once.
+fn wait_for_listeners_only(server: &Server, expected: &BTreeSet<Socket>) {
+    wait_for_ok("only listeners to be open", || {
         let open = server.process().sockets();
         (open == *expected)
             .then_some(())
@@ -64,8 +64,8 @@ fn wait_until_alone(server: &Server, expected: &BTreeSet<Socket>) {
 }
 
 #[test]
-fn nothing_listens_that_no_flag_asked_for() {
-    let issued = issue_good();
+fn only_listeners_of_flags_are_open() {
+    let issued = issue_valid();
     let packet = query("db.prod.global. A").0;
     let has_v6 = TcpListener::bind("[::1]:0").is_ok();
     for chosen in 0..8 {
@@ -85,11 +85,11 @@ fn nothing_listens_that_no_flag_asked_for() {
             flags.push(format!("--{kind}-listen=127.0.0.1:0"));
             flags.extend(has_v6.then(|| format!("--{kind}-listen=[::1]:0")));
         }
-        // Without such a listener, a certificate is wrong usage.
+        // A certificate without such a listener is wrong usage.
         let used = if kinds.is_empty() { 1 } else { 3 };
         flags.extend_from_slice(&files[..used]);
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let server = Server::start(folder, &flags, Await::Ready);
+        let server = Server::start(folder, &flags, WaitUntil::Ready);
 
         let listeners = listeners(&server);
         let named = set(listeners.keys());
@@ -98,9 +98,9 @@ fn nothing_listens_that_no_flag_asked_for() {
             assert_eq!(addresses.len(), 1 + usize::from(has_v6), "{listener}");
         }
         let expected = expected(&listeners);
-        wait_until_alone(&server, &expected);
+        wait_for_listeners_only(&server, &expected);
 
-        // Nor does any query make it open something for good.
+        // Queries must not leave open sockets, either.
         for kind in &kinds {
             for address in &listeners[*kind] {
                 match *kind {
@@ -113,9 +113,9 @@ fn nothing_listens_that_no_flag_asked_for() {
         }
         for address in listeners["dns"].iter().filter(|address| address.is_ipv4()) {
             support::wire::resolve(*address, "db.prod.global. A");
-            support::wire::ask(*address, "db.prod.global. A", Over::Tcp);
+            support::wire::ask(*address, "db.prod.global. A", Transport::Tcp);
         }
-        wait_until_alone(&server, &expected);
+        wait_for_listeners_only(&server, &expected);
     }
 }
 
@@ -124,12 +124,12 @@ fn packet_of_quic(packet: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_connection_takes_one_descriptor() {
-    let issued = issue_good();
+fn connection_uses_one_descriptor() {
+    let issued = issue_valid();
     let server = serve(small(), &issued, &[QUIC]);
     let (tls, https) = (server.address("tls"), server.address("https"));
     let packet = query("db.prod.global. A").0;
-    wait_until_alone(&server, &expected(&listeners(&server)));
+    wait_for_listeners_only(&server, &expected(&listeners(&server)));
     let before = server.process().descriptors();
 
     let mut streams: Vec<_> = (0..20).map(|_| issued.tls(tls)).collect();
@@ -146,7 +146,7 @@ fn a_connection_takes_one_descriptor() {
     }
     assert_eq!(server.process().descriptors() - before, 50);
 
-    // All of QUIC goes through one socket.
+    // All QUIC connections share one socket.
     let quic: Vec<_> = (0..10)
         .map(|_| issued.quic(server.address("quic")))
         .collect();
@@ -156,17 +156,17 @@ fn a_connection_takes_one_descriptor() {
     assert_eq!(server.process().descriptors() - before, 50);
 
     drop((streams, first, second, quic));
-    wait_for("the descriptors of before", || {
+    wait_for("the previous number of descriptors", || {
         (server.process().descriptors() == before).then_some(())
     });
 }
 
-/// Half of a connection is one, too, and what cannot become one is none.
+/// An incomplete handshake uses one descriptor, and a failed one uses none.
 #[test]
-fn a_handshake_takes_one_descriptor_and_gives_it_back() {
-    let issued = issue_good();
+fn handshake_uses_one_descriptor_and_releases_it() {
+    let issued = issue_valid();
     let server = serve(small(), &issued, &[]);
-    wait_until_alone(&server, &expected(&listeners(&server)));
+    wait_for_listeners_only(&server, &expected(&listeners(&server)));
     let before = server.process().descriptors();
     let silent: Vec<_> = ["tls", "https"]
         .iter()
@@ -181,7 +181,7 @@ fn a_handshake_takes_one_descriptor_and_gives_it_back() {
         assert!(refused.is_err());
     }
     drop(silent);
-    wait_for("the descriptors of before", || {
+    wait_for("the previous number of descriptors", || {
         (server.process().descriptors() == before).then_some(())
     });
 }

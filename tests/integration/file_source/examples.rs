@@ -1,5 +1,5 @@
-//! The worked examples of Linkerd's objects, loaded as one file: the steady state, the kinds that are no headless
-//! mirrors, and every variant, old label sets included.
+//! The examples of Linkerd's objects in one file: the steady state, other kinds of mirrors, and all variants, including
+//! old label sets.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use support::differences::{assert_none, set};
 use support::repository::repository;
 use support::server::Server;
-use support::wire::Over;
+use support::wire::Transport;
 
-/// The objects of the source cluster: what precedes section 1 is in another one.
+/// Serves the objects of the source cluster. The objects before section 1 are in another cluster.
 fn examples() -> Server {
     let text = std::fs::read_to_string(repository("tests/fixtures/linkerd-examples.yaml")).unwrap();
     let start = text.find("# 1. Link and credentials").unwrap();
@@ -21,14 +21,14 @@ const WEST: [&str; 3] = ["10.43.77.20", "10.43.77.21", "10.43.77.22"];
 const NORTH: [&str; 1] = ["10.43.201.30"];
 
 #[test]
-fn the_steady_state_answers_with_the_five_that_live() {
+fn steady_state_is_answered_with_the_five_live_endpoints() {
     let server = examples();
-    let data = |name: &str| server.ask(name, Over::Udp).data_set();
+    let data = |name: &str| server.ask(name, Transport::Udp).data_set();
     let live = set([&EAST[..], &WEST].concat());
     assert_eq!(data("nginx.default.global. A"), live);
     assert_eq!(data("east.nginx.default.global. A"), set(EAST));
     assert_eq!(data("west.nginx.default.global. A"), set(WEST));
-    // North's gateway is down, which leaves its own names resolving (rule M4).
+    // The gateway of north is down, but the names of north still resolve (rule M4).
     assert_eq!(data("north.nginx.default.global. A"), set(NORTH));
     assert_eq!(
         data("nginx-set-0.north.nginx.default.global. A"),
@@ -44,14 +44,14 @@ fn the_steady_state_answers_with_the_five_that_live() {
         ];
         set(hosts.map(|host| format!("0 10 {port} {host}.nginx.default.global.")))
     };
-    // Ports of the Service, not of the pod.
+    // The ports are those of the Service, not of the pod.
     for (port, number) in [("http", 80), ("metrics", 9113), ("peer", 7000)] {
         let name = format!("_{port}._tcp.nginx.default.global. SRV");
         assert_eq!(data(&name), targets(number), "{name}");
     }
     let outcomes = [
         ("nginx.default.global. AAAA", "NODATA"),
-        // Other namespaces of the file have an `nginx`, too.
+        // Other namespaces of the file also have an `nginx`.
         ("nginx.global. A", "NXDOMAIN"),
         ("default.global. A", "NODATA"),
         ("nginx-set-2.east.nginx.default.global. A", "NXDOMAIN"),
@@ -63,7 +63,7 @@ fn the_steady_state_answers_with_the_five_that_live() {
 }
 
 #[test]
-fn other_mirrored_kinds_are_recognised_and_do_not_join() {
+fn other_kinds_of_mirrors_are_recognized_and_do_not_join() {
     let server = examples();
     let report = server.api("/api/v1/table");
     let skipped = report["skipped"].as_array().unwrap();
@@ -91,20 +91,20 @@ fn other_mirrored_kinds_are_recognised_and_do_not_join() {
 }
 
 #[test]
-fn every_variant_answers_as_the_rules_demand() {
+fn every_variant_is_answered_by_the_rules() {
     let server = examples();
     let cases = [
-        // The headless mirror alone: known, without an endpoint, so neither its name nor its namespace exists.
+        // Only the headless mirror exists, without endpoints, so neither its name nor its namespace exists.
         ("nginx.variant-first-write A", "NXDOMAIN"),
         ("east.nginx.variant-first-write A", "NXDOMAIN"),
         ("variant-first-write A", "NXDOMAIN"),
-        // An endpoint mirror counts as soon as it is there; the headless slice comes later.
+        // An endpoint mirror counts as soon as it exists. The headless slice comes later.
         ("nginx.variant-endpoint-mirrors-first A", "10.43.90.1"),
         (
             "nginx-set-0.east.nginx.variant-endpoint-mirrors-first A",
             "10.43.90.1",
         ),
-        // The headless slice still lists 10.43.91.2, which may be somebody else's by now.
+        // The headless slice still lists 10.43.91.2, which may already belong to another Service.
         ("nginx.variant-scale-down-window A", "10.43.91.1"),
         (
             "nginx-set-1.east.nginx.variant-scale-down-window A",
@@ -116,26 +116,26 @@ fn every_variant_answers_as_the_rules_demand() {
         ),
         ("nginx.variant-scaled-to-zero A", "NXDOMAIN"),
         ("variant-scaled-to-zero A", "NXDOMAIN"),
-        // The headless slice stays not ready after the gateway is back.
+        // The headless slice stays not ready after the gateway has recovered.
         ("nginx.variant-gateway-down-sticky A", "10.43.92.1"),
-        // The headless slice holds gateway addresses and the gateway's port.
+        // The headless slice contains the addresses and the port of the gateway.
         ("nginx.variant-clobbered A", "10.43.93.1"),
         ("east.nginx.variant-clobbered A", "10.43.93.1"),
         (
             "_http._tcp.nginx.variant-clobbered SRV",
             "0 10 80 nginx-set-0.east.nginx.variant-clobbered.global.",
         ),
-        // The endpoint mirror is named by the hostname, the headless slice by the pod.
+        // The endpoint mirror has the hostname, the headless slice the name of the pod.
         ("nginx.variant-hostname-mismatch A", "10.43.94.1"),
         ("web.west.nginx.variant-hostname-mismatch A", "10.43.94.1"),
         (
             "web-6c9f7d5b8-x2v4q.west.nginx.variant-hostname-mismatch A",
             "NXDOMAIN",
         ),
-        // Endpoints without a Service make no name.
+        // Endpoints without a Service create no name.
         ("nginx.variant-orphan-endpoints A", "NXDOMAIN"),
         ("variant-orphan-endpoints A", "NXDOMAIN"),
-        // Dashes, and cluster names in names: nothing is cut but by the annotation.
+        // Dashes and cluster names in names: only the annotation determines the service name.
         ("db-east.variant-names A", "10.43.95.1"),
         ("east.db-east.variant-names A", "10.43.95.1"),
         ("db-east-0.east.db-east.variant-names A", "10.43.95.1"),
@@ -144,7 +144,7 @@ fn every_variant_answers_as_the_rules_demand() {
         ("db-east-east.variant-names A", "NXDOMAIN"),
         ("db-us.variant-names A", "NXDOMAIN"),
         ("db-us-east.variant-names A", "NXDOMAIN"),
-        // Labels as Linkerd 2.11 to 2.16 wrote them.
+        // Labels of Linkerd 2.11 to 2.16.
         ("nginx.variant-legacy-labels A", "10.43.96.1"),
         (
             "nginx-set-0.west.nginx.variant-legacy-labels A",
@@ -154,7 +154,7 @@ fn every_variant_answers_as_the_rules_demand() {
             "_peer._tcp.west.nginx.variant-legacy-labels SRV",
             "0 10 7000 nginx-set-0.west.nginx.variant-legacy-labels.global.",
         ),
-        // Both families are in spec.clusterIPs alone.
+        // Only spec.clusterIPs contains both families.
         ("nginx.variant-dual-stack A", "10.43.97.1"),
         ("nginx.variant-dual-stack AAAA", "fd00:10:43::97:1"),
         ("nginx.variant-ipv6-primary A", "NODATA"),
@@ -165,14 +165,14 @@ fn every_variant_answers_as_the_rules_demand() {
         let (name, rtype) = asked.split_once(' ').unwrap();
         let outcome = server.outcome(&format!("{name}.global. {rtype}"));
         if outcome != expected {
-            differences.push(format!("{asked}: {outcome}, wanted {expected}"));
+            differences.push(format!("{asked}: {outcome}, expected {expected}"));
         }
     }
     assert_none(&differences);
 }
 
 #[test]
-fn the_whole_table_of_the_examples_holds_no_gateway_and_nothing_else() {
+fn table_of_the_examples_has_exactly_the_expected_endpoints() {
     let server = examples();
     let report = server.api("/api/v1/table");
     let services: Vec<&Value> = report["services"].as_array().unwrap().iter().collect();
@@ -219,7 +219,7 @@ fn the_whole_table_of_the_examples_holds_no_gateway_and_nothing_else() {
         "variant-scaled-to-zero/nginx: ",
     ];
     assert_eq!(seen, expected);
-    // Eleven namespaces have an `nginx`, and no flag says whose the short name is.
+    // Eleven namespaces have an `nginx`, and no flag assigns the short name.
     let conflicts = report["conflicts"].as_array().unwrap().iter();
     let conflicts: Vec<(&Value, &Value)> = conflicts.map(|c| (&c["kind"], &c["name"])).collect();
     assert_eq!(conflicts, [(&json!("short-name"), &json!("nginx"))]);

@@ -1,14 +1,14 @@
-//! The forms of input: documents, lists, typed lists, JSON, several files, and what `kubectl` prints.
+//! Input forms: documents, lists, typed lists, JSON, several files, and the output of `kubectl`.
 
 use serde_json::{Value, json};
 use support::differences::set;
 use support::objects::{Gateway, Manifest, local, mirror, objects};
-use support::process::{Ended, run_global_dns};
+use support::process::{ProcessOutput, run_global_dns};
 use support::repository::repository;
 use support::server::Server;
-use support::wire::Over;
+use support::wire::Transport;
 
-/// One service in two clusters and this one, another whose gateway is down.
+/// Returns a service in two remote clusters and the local one, and another behind a gateway that is down.
 fn sample() -> Manifest {
     objects()
         .with(
@@ -29,7 +29,7 @@ fn sample() -> Manifest {
         )
 }
 
-/// The services of [`sample`], in the form of DESIGN 8.
+/// Returns the services of [`sample`] in the JSON of the API.
 fn services_of_the_sample() -> Value {
     let sql = json!([{"name": "sql", "protocol": "TCP", "port": 26257}]);
     let redis = json!([
@@ -54,8 +54,8 @@ fn services_of_the_sample() -> Value {
     ])
 }
 
-/// Prints the table of texts, each in a file of its own.
-fn table_of(texts: &[&str]) -> Ended {
+/// Writes each text into a file and runs `table` with all files.
+fn table_of(texts: &[&str]) -> ProcessOutput {
     let folder = tempfile::tempdir().unwrap();
     let mut arguments = vec!["table".to_owned(), "--output=json".to_owned()];
     arguments.push("--cluster-name=hub".to_owned());
@@ -67,12 +67,12 @@ fn table_of(texts: &[&str]) -> Ended {
     run_global_dns(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-fn report(ended: &Ended) -> Value {
+fn report(ended: &ProcessOutput) -> Value {
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     serde_json::from_str(&ended.stdout).unwrap()
 }
 
-/// Items of one kind, as a typed list holds them: without kind and version.
+/// Returns a typed list, whose items have no kind and version.
 fn typed_list(manifest: &Manifest, kind: &str, version: &str) -> Value {
     let items = manifest.0.iter().filter(|object| object["kind"] == kind);
     let items: Vec<Value> = items
@@ -88,7 +88,7 @@ fn typed_list(manifest: &Manifest, kind: &str, version: &str) -> Value {
 }
 
 #[test]
-fn documents_lists_typed_lists_and_json_say_the_same() {
+fn documents_lists_typed_lists_and_json_result_in_the_same_table() {
     let sample = sample();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": sample.0});
     let services = typed_list(&sample, "Service", "v1");
@@ -107,7 +107,7 @@ fn documents_lists_typed_lists_and_json_say_the_same() {
         (
             "empty documents and foreign kinds in between",
             format!(
-                "---\n---\n# a comment alone\n---\nkind: Pod\nmetadata: {{name: x}}\n{}---\nnull\n...\n",
+                "---\n---\n# only a comment\n---\nkind: Pod\nmetadata: {{name: x}}\n{}---\nnull\n...\n",
                 sample.text()
             ),
         ),
@@ -123,7 +123,7 @@ fn documents_lists_typed_lists_and_json_say_the_same() {
 }
 
 #[test]
-fn other_groups_with_a_kind_of_the_same_name_are_no_objects_of_ours() {
+fn kinds_of_the_same_name_in_other_groups_are_ignored() {
     let text = sample().text().replace(
         r#""apiVersion":"v1","kind":"Service""#,
         r#""apiVersion":"serving.knative.dev/v1","kind":"Service""#,
@@ -144,12 +144,12 @@ fn several_files_are_merged() {
 }
 
 #[test]
-fn what_kubectl_prints_is_read() {
+fn output_of_kubectl_is_read() {
     let mut items = recorded("services");
     items.extend(recorded("endpointslices"));
     let list = json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}});
     let text = yaml(&list);
-    // What is particular to this form: a list that is not indented, quoted empty texts, and a literal block.
+    // Features of this form: a list without indentation, quoted empty strings, and a literal block.
     for particular in [
         "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Service\n",
         "kind: List\nmetadata:\n  resourceVersion: \"\"\n",
@@ -163,7 +163,7 @@ fn what_kubectl_prints_is_read() {
     let east = ["10.96.146.197", "10.96.48.116", "10.96.33.115"];
     let west = ["10.96.200.190", "10.96.46.26", "10.96.139.176"];
     let north = ["10.96.195.82", "10.96.55.36", "10.96.106.244"];
-    let data = |name: &str| server.ask(name, Over::Udp).data_set();
+    let data = |name: &str| server.ask(name, Transport::Udp).data_set();
     assert_eq!(
         data("nginx.default.global. A"),
         set([east, west, north].concat())
@@ -187,7 +187,7 @@ fn what_kubectl_prints_is_read() {
     );
 }
 
-/// The objects of one resource at the start of a recording, as the API server wrote them.
+/// Returns the initial objects of one resource in a recording.
 fn recorded(resource: &str) -> Vec<Value> {
     let path = repository("tests/fixtures/recordings/02-scale-up-east.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
@@ -219,7 +219,7 @@ fn write(text: &mut String, value: &Value, indent: usize) {
                         text.push('\n');
                         write(text, value, indent + 2);
                     }
-                    // Items start where their list's name does.
+                    // Items have the same indentation as the name of their list.
                     Value::Array(items) if !items.is_empty() => {
                         text.push('\n');
                         write(text, value, indent);

@@ -1,12 +1,12 @@
-//! Files that change while they are served.
+//! Reloads of served files.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 
 use support::objects::{Gateway, Manifest, mirror, objects};
-use support::server::{Await, Server};
+use support::server::{Server, WaitUntil};
 use support::wait::wait_for;
-use support::wire::Over;
+use support::wire::Transport;
 
 fn one_endpoint() -> Manifest {
     mirror("prod", "db", "east")
@@ -21,7 +21,7 @@ fn two_endpoints() -> Manifest {
         .into()
 }
 
-/// The serial that the SOA record has.
+/// Returns the serial of the SOA record.
 fn soa_serial(server: &Server) -> u32 {
     let zone = support::http::get(server.api, "/api/v1/table?output=zone").unwrap();
     let soa = zone.body.lines().next().unwrap().to_owned();
@@ -29,8 +29,8 @@ fn soa_serial(server: &Server) -> u32 {
 }
 
 #[test]
-fn a_changed_file_changes_answers_generation_and_serial() {
-    let server = Server::of(one_endpoint(), &[]);
+fn changed_file_changes_answers_generation_and_serial() {
+    let server = Server::with_objects(one_endpoint(), &[]);
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
     let (generation, serial) = server.generation_and_serial();
     assert_eq!((generation, soa_serial(&server)), (1, serial));
@@ -49,12 +49,12 @@ fn a_changed_file_changes_answers_generation_and_serial() {
 }
 
 #[test]
-fn a_change_of_the_text_alone_moves_neither_generation_nor_serial() {
-    let server = Server::of(one_endpoint(), &[]);
+fn change_of_formatting_changes_neither_generation_nor_serial() {
+    let server = Server::with_objects(one_endpoint(), &[]);
     let before = server.generation_and_serial();
     let same = format!("# the same\n{}", one_endpoint().text());
     server.rewrite(&same);
-    // An object that is skipped is part of the table: the next generation, and the text alone was none.
+    // A skipped object changes the table. Its generation follows the first one, so the formatting caused none.
     let mut stranger = Manifest::from(mirror("prod", "db", "west"));
     stranger.0[0]["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] =
         "db.bank.svc.cluster.local".into();
@@ -70,7 +70,7 @@ fn a_change_of_the_text_alone_moves_neither_generation_nor_serial() {
 
 #[test]
 fn one_change_of_a_file_is_one_generation() {
-    // Many namespaces make many feeds; what a file says of gateways must not lag behind what it says of Services.
+    // Many namespaces result in many feeds. Changes of gateways and of Services in one file must be published together.
     let namespaces: Vec<String> = (0..60).map(|n| format!("team-{n}")).collect();
     let manifest = |first: &str, second: Option<&str>| {
         let mut all = objects();
@@ -102,28 +102,28 @@ fn one_change_of_a_file_is_one_generation() {
 }
 
 #[test]
-fn a_broken_or_empty_file_keeps_the_answers_says_why_and_recovers() {
-    let server = Server::of(one_endpoint(), &[]);
+fn invalid_or_empty_file_keeps_the_answers_until_it_is_valid_again() {
+    let server = Server::with_objects(one_endpoint(), &[]);
     let before = server.generation_and_serial();
     let path = server.file.display().to_string();
-    let empty = format!("{path}: holds no Kubernetes object of kind Service or EndpointSlice");
+    let empty = format!("{path}: contains no Service or EndpointSlice");
     let twice = format!("Service/prod/db-east occurs twice, in {path} and in {path}");
     let doubled = format!("{0}{0}", one_endpoint().text());
     for (what, text, expected) in [
         ("broken", "a: [\nb: {\n", format!("{path}:")),
         ("empty", "", empty.clone()),
-        ("of no use", "kind: Pod\n", empty),
+        ("without usable objects", "kind: Pod\n", empty),
         ("ambiguous", &doubled, twice),
     ] {
-        let said = server.spoil(text);
-        assert!(said.starts_with(&expected), "{what}: {said}");
+        let message = server.write_invalid(text);
+        assert!(message.starts_with(&expected), "{what}: {message}");
         let page = wait_for("the reason in /readyz", || {
             let page = server.admin("/readyz");
-            page.body.contains(&said).then_some(page)
+            page.body.contains(&message).then_some(page)
         });
         assert_eq!(page.status, 200, "{what}: {}", page.body);
         assert_eq!(page.body.lines().next(), Some("ok"), "{what}");
-        for over in [Over::Udp, Over::Tcp] {
+        for over in [Transport::Udp, Transport::Tcp] {
             let reply = server.ask("db.prod.global. A", over);
             assert_eq!(
                 (reply.rcode, reply.data()),
@@ -135,38 +135,39 @@ fn a_broken_or_empty_file_keeps_the_answers_says_why_and_recovers() {
     }
     server.rewrite(&two_endpoints().text());
     server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.1.2");
-    wait_for("readiness without a complaint", || {
+    wait_for("readiness without a problem", || {
         let page = server.admin("/readyz");
         (page.status == 200 && page.body == "ok\n").then_some(())
     });
     assert_eq!(server.generation_and_serial().0, before.0 + 1);
 }
 
-/// What `kubectl get services,endpointslices -A -o yaml` prints of an empty cluster.
-const NOTHING: &str = "apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n";
+/// Output of `kubectl get services,endpointslices -A -o yaml` for an empty cluster.
+const EMPTY_LIST: &str =
+    "apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n";
 
 #[test]
-fn an_empty_list_is_a_cluster_without_services() {
-    let server = Server::with_text(NOTHING, &[]);
+fn empty_list_is_a_cluster_without_services() {
+    let server = Server::with_text(EMPTY_LIST, &[]);
     assert_eq!(server.admin("/readyz").body, "ok\n");
     assert_eq!(server.outcome("db.prod.global. A"), "NXDOMAIN");
     server.rewrite(&one_endpoint().text());
     server.wait_for_outcome("db.prod.global. A", "10.96.1.1");
-    server.rewrite(NOTHING);
+    server.rewrite(EMPTY_LIST);
     server.wait_for_outcome("db.prod.global. A", "NXDOMAIN");
     assert_eq!(server.admin("/readyz").body, "ok\n");
 }
 
 #[test]
-fn a_file_that_disappears_keeps_the_answers_until_it_is_back() {
-    let server = Server::of(one_endpoint(), &[]);
+fn removed_file_keeps_the_answers_until_it_returns() {
+    let server = Server::with_objects(one_endpoint(), &[]);
     let mark = server.log.mark();
     fs::remove_file(&server.file).unwrap();
     let fields = server
         .log
-        .wait(mark, "Kept the last table: a file cannot be used");
+        .wait(mark, "Cannot load the files; serving the last table");
     let path = server.file.display();
-    let expected = format!("reading {path}: No such file or directory (os error 2)");
+    let expected = format!("cannot read {path}: No such file or directory (os error 2)");
     assert_eq!(fields["error"], expected.as_str());
     assert_eq!(server.admin("/readyz").status, 200);
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
@@ -175,8 +176,8 @@ fn a_file_that_disappears_keeps_the_answers_until_it_is_back() {
 }
 
 #[test]
-fn one_bad_object_at_run_time_is_skipped_and_the_rest_is_taken() {
-    let server = Server::of(one_endpoint(), &[]);
+fn invalid_object_in_a_reloaded_file_is_skipped_and_the_others_are_served() {
+    let server = Server::with_objects(one_endpoint(), &[]);
     let mut mixed = two_endpoints();
     mixed.0[1]["spec"]["ports"] = "many".into();
     server.rewrite(&mixed.text());
@@ -189,8 +190,8 @@ fn one_bad_object_at_run_time_is_skipped_and_the_rest_is_taken() {
 }
 
 #[test]
-fn a_file_replaced_by_rename_is_seen() {
-    let server = Server::of(one_endpoint(), &[]);
+fn file_replaced_by_rename_is_reloaded() {
+    let server = Server::with_objects(one_endpoint(), &[]);
     let beside = server.folder().join(".objects.yaml.swp");
     fs::write(&beside, two_endpoints().text()).unwrap();
     fs::rename(&beside, &server.file).unwrap();
@@ -198,8 +199,8 @@ fn a_file_replaced_by_rename_is_seen() {
 }
 
 #[test]
-fn a_mounted_config_map_is_followed() {
-    // As the kubelet does: objects.yaml -> ..data/objects.yaml, and ..data -> a folder that is swapped.
+fn mounted_config_map_is_reloaded() {
+    // Like the kubelet: objects.yaml -> ..data/objects.yaml, and ..data -> a folder that is replaced.
     let folder = tempfile::tempdir().unwrap();
     let put = |version: &str, manifest: &Manifest| {
         let inner = folder.path().join(version);
@@ -214,7 +215,7 @@ fn a_mounted_config_map_is_followed() {
     symlink("..data/objects.yaml", &file).unwrap();
     let path = folder.path().to_owned();
     let flag = format!("--file={}", file.display());
-    let server = Server::start(tempfile::tempdir().unwrap(), &[&flag], Await::Ready);
+    let server = Server::start(tempfile::tempdir().unwrap(), &[&flag], WaitUntil::Ready);
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
     put("..2", &two_endpoints());
     fs::remove_dir_all(path.join("..1")).unwrap();
@@ -222,7 +223,7 @@ fn a_mounted_config_map_is_followed() {
 }
 
 #[test]
-fn each_of_several_files_is_followed() {
+fn each_of_several_files_is_reloaded() {
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("other.yaml");
     let cache = |address: &str| {
@@ -231,18 +232,18 @@ fn each_of_several_files_is_followed() {
     };
     fs::write(&other, cache("10.96.2.1")).unwrap();
     let flag = format!("--file={}", other.display());
-    let server = Server::of(one_endpoint(), &[&flag]);
+    let server = Server::with_objects(one_endpoint(), &[&flag]);
     assert_eq!(server.outcome("cache.shop.global. A"), "10.96.2.1");
     fs::write(&other, cache("10.96.2.2")).unwrap();
     server.wait_for_outcome("cache.shop.global. A", "10.96.2.2");
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
-    // An object that comes to be in both is an error, not a merge.
+    // An object in both files is an error.
     let mark = server.log.mark();
     let both = format!("{}{}", cache("10.96.2.3"), one_endpoint().text());
     fs::write(&other, both).unwrap();
     let fields = server
         .log
-        .wait(mark, "Kept the last table: a file cannot be used");
+        .wait(mark, "Cannot load the files; serving the last table");
     let (first, second) = (server.file.display(), other.display());
     let expected = format!("Service/prod/db-east occurs twice, in {first} and in {second}");
     assert_eq!(fields["error"], expected.as_str());
@@ -250,13 +251,13 @@ fn each_of_several_files_is_followed() {
 }
 
 #[test]
-fn the_namespace_flag_filters() {
+fn namespace_flag_selects_objects() {
     let all = objects()
         .with(one_endpoint())
         .with(mirror("shop", "cache", "west").endpoint("cache-0", &["10.96.2.1"]))
         .with(mirror("test", "db", "west").endpoint("db-0", &["10.96.3.1"]));
     let cases: [(&[&str], [&str; 4]); 3] = [
-        // Two namespaces have a `db`: nobody's short name.
+        // Two namespaces have a `db`, so its short name has no owner.
         (&[], ["10.96.1.1", "10.96.2.1", "10.96.3.1", "NXDOMAIN"]),
         (
             &["--namespace=prod"],
@@ -268,7 +269,7 @@ fn the_namespace_flag_filters() {
         ),
     ];
     for (flags, outcomes) in cases {
-        let server = Server::of(all.clone(), flags);
+        let server = Server::with_objects(all.clone(), flags);
         let names = [
             "db.prod.global. A",
             "cache.shop.global. A",

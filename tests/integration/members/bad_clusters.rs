@@ -1,4 +1,4 @@
-//! What a cluster should not hold, and does: each is skipped or served by a rule, and `table` and `explain` tell why.
+//! Invalid or unusual objects. Each is skipped or served by a rule, and `table` and `explain` show the reason.
 
 use serde_json::{Value, json};
 use support::differences::assert_none;
@@ -8,31 +8,31 @@ use support::server::Server;
 const CLUSTER: &str = "/metadata/labels/mirror.linkerd.io~1cluster-name";
 const FQ_NAME: &str = "/metadata/annotations/mirror.linkerd.io~1remote-svc-fq-name";
 
-/// What is sound, and must stay so whatever is beside it.
-fn sound() -> Manifest {
+/// Returns valid objects, which other objects must not affect.
+fn valid() -> Manifest {
     objects().with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
 }
 
 struct Case {
     what: &'static str,
     objects: Manifest,
-    /// What is asked, and what it gets.
+    /// Queries with their outcomes.
     asked: (&'static str, &'static str),
-    /// An object or a name, and the reason or the kind of conflict that is told of it.
-    told: Option<(&'static str, &'static str)>,
+    /// An object with its skip reason, or a name with its kind of conflict.
+    reported: Option<(&'static str, &'static str)>,
 }
 
 fn case(
     what: &'static str,
     objects: impl Into<Manifest>,
     asked: (&'static str, &'static str),
-    told: Option<(&'static str, &'static str)>,
+    reported: Option<(&'static str, &'static str)>,
 ) -> Case {
     Case {
         what,
         objects: objects.into(),
         asked,
-        told,
+        reported,
     }
 }
 
@@ -98,37 +98,37 @@ fn cases() -> Vec<Case> {
             Some(("Service/prod/db-0-west", "bad-address")),
         ),
         case(
-            "a multicast group",
+            "a multicast address",
             west("db-0", "224.0.0.251"),
             only_east,
             Some(("Service/prod/db-0-west", "bad-address")),
         ),
         case(
-            "a pod at no host's address",
+            "a pod with the unspecified address",
             pods(&[(Some("db-0"), "192.0.2.1"), (Some("db-1"), "0.0.0.0")]),
             ("hub.db.prod.global. A", "192.0.2.1"),
             Some(("EndpointSlice/prod/db-ipv4", "bad-address")),
         ),
         case(
-            "a pod at a loopback address",
+            "a pod with a loopback address",
             pods(&[(Some("db-0"), "192.0.2.1"), (Some("db-1"), "127.0.0.1")]),
             ("db-1.hub.db.prod.global. A", "NXDOMAIN"),
             Some(("EndpointSlice/prod/db-ipv4", "bad-address")),
         ),
         case(
-            "a pod in a multicast group",
+            "a pod with a multicast address",
             pods(&[(Some("db-0"), "192.0.2.1"), (Some("db-1"), "239.1.1.1")]),
             ("hub.db.prod.global. A", "192.0.2.1"),
             Some(("EndpointSlice/prod/db-ipv4", "bad-address")),
         ),
         case(
-            "a pod's hostname that is no label",
+            "a hostname of a pod that is not a label",
             pods(&[(Some("db_0.x"), "192.0.2.1")]),
             ("192-0-2-1.hub.db.prod.global. A", "192.0.2.1"),
             Some(("EndpointSlice/prod/db-ipv4", "bad-name")),
         ),
         case(
-            "a mirrored hostname that is no label",
+            "a mirrored hostname that is not a label",
             with(
                 west("db-0", "10.96.2.1"),
                 1,
@@ -150,7 +150,7 @@ fn cases() -> Vec<Case> {
             Some(("Service/prod/db-0-west", "bad-name")),
         ),
         case(
-            "a parent whose cluster label has dots",
+            "a parent with dots in its cluster label",
             with(
                 west("db-0", "10.96.2.1"),
                 0,
@@ -182,7 +182,7 @@ fn cases() -> Vec<Case> {
             Some(("Service/prod/db-0-west", "no-parent")),
         ),
         case(
-            // Two links that the operator gave one name, and whose mirrors somehow do not overwrite each other.
+            // Two links with the same name and mirrors that do not overwrite each other.
             "two links with one cluster name",
             of_another_link().with(west("db-0", "10.96.2.2")),
             ("db-0.west.db.prod.global. A", "10.96.2.1 10.96.2.2"),
@@ -200,7 +200,7 @@ fn cases() -> Vec<Case> {
             None,
         ),
         case(
-            "an annotation of ours of 200 KB",
+            "a global-dns annotation of 200 KB",
             mirror("prod", "db", "west").annotation("global-dns/ttl", &"9".repeat(200_000)),
             only_east,
             Some(("prod/db", "annotation")),
@@ -220,44 +220,46 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn what_is_bad_is_skipped_or_served_by_rule_and_its_reason_is_told() {
+fn invalid_objects_are_skipped_or_served_by_rule_with_a_reason() {
     let mut differences = Vec::new();
     for Case {
         what,
         objects,
-        asked: (asked, wanted),
-        told,
+        asked: (asked, expected),
+        reported,
     } in cases()
     {
-        let server = Server::of(sound().with(objects), &["--cluster-name=hub"]);
+        let server = Server::with_objects(valid().with(objects), &["--cluster-name=hub"]);
         let outcome = server.outcome(asked);
-        if outcome != wanted {
-            differences.push(format!("{what}: {asked} is {outcome}, wanted {wanted}"));
+        if outcome != expected {
+            differences.push(format!("{what}: {asked} is {outcome}, expected {expected}"));
         }
         if server.outcome("east.db.prod.global. A") != "10.96.1.1" {
-            differences.push(format!("{what}: what is sound suffers"));
+            differences.push(format!("{what}: valid objects are affected"));
         }
         let name = asked.split(' ').next().unwrap();
         let table = server.api("/api/v1/table");
         let explained = server.api(&format!("/api/v1/explain?name={name}"));
         for (report, by) in [(&table, "table"), (&explained, "explain")] {
             if report.to_string().len() > 10_000 {
-                differences.push(format!("{what}: {by} repeats what it should shorten"));
+                differences.push(format!("{what}: {by} does not shorten a long text"));
             }
             let found = reasons(report);
-            let is_as_told = match told {
+            let is_as_expected = match reported {
                 Some((of, reason)) => found.contains(&(of.to_owned(), reason.to_owned())),
                 None => found.iter().all(|(_, reason)| reason == "not-exported"),
             };
-            if !is_as_told {
-                differences.push(format!("{what}: {by} tells {found:?}, wanted {told:?}"));
+            if !is_as_expected {
+                differences.push(format!(
+                    "{what}: {by} reports {found:?}, expected {reported:?}"
+                ));
             }
         }
     }
     assert_none(&differences);
 }
 
-/// Whatever a report tells of objects and names: reasons and kinds of conflicts.
+/// Returns the objects of a report with skip reasons and its names with kinds of conflicts.
 fn reasons(report: &Value) -> Vec<(String, String)> {
     let list = |part: &str, of: &str, reason: &str| -> Vec<(String, String)> {
         let entries = report[part].as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! Rule M6: clusters have one name everywhere.
+//! Cluster names (rule M6), endpoint mirrors and their parents.
 
 use support::objects::{Manifest, local, mirror, objects};
 use support::server::Server;
@@ -21,8 +21,8 @@ fn sample() -> Manifest {
 }
 
 #[test]
-fn an_alias_is_the_only_name_of_its_cluster() {
-    let server = Server::of(
+fn aliased_cluster_is_found_only_by_its_alias() {
+    let server = Server::with_objects(
         sample(),
         &["--cluster-name=hub", "--cluster-alias=west=us-1,east=eu-1"],
     );
@@ -50,23 +50,23 @@ fn an_alias_is_the_only_name_of_its_cluster() {
 }
 
 #[test]
-fn two_sources_of_one_cluster_name_are_united_and_reported() {
+fn two_sources_of_one_cluster_name_are_merged_and_reported() {
     let cases = [
         (
-            "an alias of another link's name",
+            "an alias equal to the name of another link",
             &["--cluster-name=hub", "--cluster-alias=west=east"][..],
             "10.96.1.1 10.96.2.1",
             "192.0.2.1",
         ),
         (
-            "this cluster under a link's name",
+            "the local cluster with the name of a link",
             &["--cluster-name=east"],
             "10.96.1.1 192.0.2.1",
             "NXDOMAIN",
         ),
     ];
     for (what, flags, united, hub) in cases {
-        let server = Server::of(sample(), flags);
+        let server = Server::with_objects(sample(), flags);
         let all = "10.96.1.1 10.96.1.2 10.96.2.1 192.0.2.1";
         check_outcomes(
             &server,
@@ -86,17 +86,17 @@ fn two_sources_of_one_cluster_name_are_united_and_reported() {
 }
 
 #[test]
-fn an_excluded_cluster_is_left_out_and_counted() {
+fn excluded_cluster_is_omitted_and_counted() {
     let alone = "10.96.1.1 10.96.1.2 192.0.2.1";
     for (flags, gone) in [
         (&["--exclude-cluster=west"][..], "west"),
-        // By the name after aliases.
+        // The flag takes the name after aliases.
         (
             &["--cluster-alias=west=us-1", "--exclude-cluster=us-1"],
             "us-1",
         ),
     ] {
-        let server = Server::of(sample(), &[&["--cluster-name=hub"], flags].concat());
+        let server = Server::with_objects(sample(), &[&["--cluster-name=hub"], flags].concat());
         let cluster = format!("{gone}.db.prod.global. A");
         let host = format!("db-0.{gone}.db.prod.global. A");
         check_outcomes(
@@ -121,13 +121,13 @@ fn an_excluded_cluster_is_left_out_and_counted() {
         "--cluster-alias=west=us-1",
         "--exclude-cluster=west",
     ];
-    let server = Server::of(sample(), &flags);
+    let server = Server::with_objects(sample(), &flags);
     assert_eq!(server.outcome("us-1.db.prod.global. A"), "10.96.2.1");
 }
 
 #[test]
-fn an_excluded_cluster_takes_no_local_member_with_it() {
-    // Not exported: it joins because of a mirror.
+fn excluded_cluster_does_not_remove_local_members() {
+    // The local service is not exported: it joins because of a mirror.
     let manifest = objects()
         .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]))
         .with(local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true));
@@ -138,7 +138,7 @@ fn an_excluded_cluster_takes_no_local_member_with_it() {
     ] {
         let name_flag = format!("--cluster-name={name}");
         let excluded_flag = format!("--exclude-cluster={excluded}");
-        let server = Server::of(manifest.clone(), &[&name_flag, &excluded_flag]);
+        let server = Server::with_objects(manifest.clone(), &[&name_flag, &excluded_flag]);
         let cluster = format!("{name}.db.prod.global. A");
         check_outcomes(
             &server,
@@ -153,7 +153,7 @@ fn an_excluded_cluster_takes_no_local_member_with_it() {
 }
 
 #[test]
-fn an_endpoint_mirror_needs_a_parent_of_its_own_cluster_and_service() {
+fn endpoint_mirror_requires_a_parent_of_its_cluster_and_service() {
     let mut manifest = Manifest::from(
         mirror("prod", "db", "east")
             .endpoint("db-0", &["10.96.1.1"])
@@ -165,11 +165,11 @@ fn an_endpoint_mirror_needs_a_parent_of_its_own_cluster_and_service() {
         .with(mirror("prod", "cache", "east"))
         .with(mirror("shop", "db", "east"));
     let parent = "mirror.linkerd.io/headless-mirror-svc-name";
-    // Each endpoint mirror is followed by its slice.
+    // The slice of each endpoint mirror follows it.
     manifest.0[3]["metadata"]["labels"][parent] = "cache-east".into();
     manifest.0[5]["metadata"]["labels"][parent] = "db-gone".into();
     manifest.0[7]["metadata"]["labels"]["mirror.linkerd.io/cluster-name"] = "west".into();
-    let server = Server::of(manifest, &[]);
+    let server = Server::with_objects(manifest, &[]);
     check_outcomes(
         &server,
         "parents",
@@ -185,11 +185,11 @@ fn an_endpoint_mirror_needs_a_parent_of_its_own_cluster_and_service() {
 }
 
 #[test]
-fn a_parent_with_a_cluster_ip_is_none() {
+fn service_with_a_cluster_ip_is_not_a_parent() {
     let mut manifest =
         Manifest::from(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]));
     manifest.0[0]["spec"]["clusterIP"] = "10.96.9.9".into();
-    let server = Server::of(manifest, &[]);
+    let server = Server::with_objects(manifest, &[]);
     assert_eq!(server.outcome("db.prod.global. A"), "NXDOMAIN");
     for (reason, count) in [("not-headless", 1.0), ("no-parent", 1.0)] {
         let metric = format!("global_dns_skipped_objects{{reason=\"{reason}\"}}");
@@ -198,7 +198,7 @@ fn a_parent_with_a_cluster_ip_is_none() {
 }
 
 #[test]
-fn without_the_annotation_the_exact_suffix_goes_once() {
+fn without_the_annotation_the_exact_suffix_is_removed_once() {
     let mut manifest = objects()
         .with(mirror("prod", "db-east", "east").endpoint("db-east-0", &["10.96.1.1"]))
         .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]));
@@ -207,11 +207,11 @@ fn without_the_annotation_the_exact_suffix_goes_once() {
             annotations.clear();
         }
     }
-    // A name that does not end in its cluster's cannot be cut.
+    // A name without the suffix of its cluster is skipped.
     let mut odd = Manifest::from(mirror("prod", "odd", "west"));
     odd.0[0]["metadata"]["annotations"] = serde_json::json!({});
     odd.0[0]["metadata"]["name"] = "odd-east".into();
-    let server = Server::of(manifest.with(odd), &[]);
+    let server = Server::with_objects(manifest.with(odd), &[]);
     check_outcomes(
         &server,
         "suffixes",
@@ -228,11 +228,12 @@ fn without_the_annotation_the_exact_suffix_goes_once() {
 }
 
 #[test]
-fn a_mirror_that_becomes_one_of_something_else_is_moved_and_reported() {
-    // Rule M8: `db` of link `us-east` and `db-us` of link `east` have one mirror's name; the later writes over it.
+fn mirror_that_changes_its_identity_is_moved_and_reported() {
+    // Rule M8: `db` of link `us-east` and `db-us` of link `east` have the same mirror name, so the later link
+    // overwrites it.
     let of_us_east = mirror("prod", "db", "us-east");
     let of_east = || mirror("prod", "db-us", "east");
-    let server = Server::of(of_us_east.endpoint("db-0", &["10.96.1.1"]), &[]);
+    let server = Server::with_objects(of_us_east.endpoint("db-0", &["10.96.1.1"]), &[]);
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
     let later = Manifest::from(of_east().endpoint("db-us-0", &["10.96.2.1"]));
     server.rewrite(&later.text());
@@ -243,7 +244,7 @@ fn a_mirror_that_becomes_one_of_something_else_is_moved_and_reported() {
 }
 
 #[test]
-fn a_service_that_is_headless_here_and_not_there_is_reported() {
+fn service_that_is_headless_in_one_cluster_only_is_reported() {
     let mut cluster_ip = Manifest::from(mirror("prod", "db", "west"));
     cluster_ip.0[0]["spec"]["clusterIP"] = "10.96.9.9".into();
     cluster_ip.0[0]["spec"]["clusterIPs"] = serde_json::json!(["10.96.9.9"]);
@@ -253,7 +254,7 @@ fn a_service_that_is_headless_here_and_not_there_is_reported() {
         (mixed, "10.96.1.1", &[("headless", "prod/db")][..]),
         (cluster_ip, "NXDOMAIN", &[]),
     ] {
-        let server = Server::of(manifest, &[]);
+        let server = Server::with_objects(manifest, &[]);
         assert_eq!(server.outcome("db.prod.global. A"), outcome);
         assert_eq!(conflicts(&server), expected(reported));
     }

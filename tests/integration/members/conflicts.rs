@@ -1,4 +1,4 @@
-//! Contradictions are never silent: logged once, counted by kind, listed in the table, the API and explanations.
+//! Conflicts: logged once, counted by kind, listed in the table, the API and explanations.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use support::wait::wait_for;
 
 use super::{conflicts, expected};
 
-/// A sample that contradicts itself in every way that objects alone can: `identity` takes a change.
-fn contradictory() -> Manifest {
+/// Returns objects with all kinds of conflicts except `identity`, which requires a change.
+fn conflicting() -> Manifest {
     let not_headless = with_cluster_ip(mirror("prod", "db", "north").service(), "10.96.9.9");
     objects()
         .with(
@@ -26,16 +26,16 @@ fn contradictory() -> Manifest {
         .with(not_headless)
         .with(local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true))
         .with(mirror("shop", "db", "east").endpoint("db-0", &["10.96.3.1"]))
-        // A namespace called like a service, with a service called like a cluster of it.
+        // A namespace named like a service, with a service named like a cluster of that service.
         .with(mirror("far", "queue", "north").endpoint("q-0", &["10.96.5.1"]))
         .with(mirror("queue", "north", "east").endpoint("h-0", &["10.96.4.1"]))
 }
 
-/// Two links of one name, and this cluster called `hub`.
+/// Two links with the same name, and `hub` as the name of the local cluster.
 const FLAGS: [&str; 2] = ["--cluster-name=hub", "--cluster-alias=west=east"];
 
-/// The log's conflicts: how often each detail was told, by kind and name.
-fn logged(server: &Server) -> BTreeMap<(String, String), usize> {
+/// Returns how often each conflict was logged, by kind and name.
+fn logged_conflicts(server: &Server) -> BTreeMap<(String, String), usize> {
     let mut logged = BTreeMap::new();
     for event in server.log.events() {
         let fields = &event["fields"];
@@ -49,8 +49,8 @@ fn logged(server: &Server) -> BTreeMap<(String, String), usize> {
 }
 
 #[test]
-fn every_conflict_is_logged_once_counted_and_listed() {
-    let server = Server::of(contradictory(), &FLAGS);
+fn each_conflict_is_logged_once_counted_and_listed() {
+    let server = Server::with_objects(conflicting(), &FLAGS);
     let all = expected(&[
         ("annotation", "prod/db"),
         ("cluster-name", "prod/db"),
@@ -74,16 +74,16 @@ fn every_conflict_is_logged_once_counted_and_listed() {
         0.0
     );
 
-    // A change elsewhere, and one of the service itself, tell nothing twice.
-    let more = contradictory()
+    // Changes of another service and of the service itself do not repeat log messages.
+    let more = conflicting()
         .with(mirror("far", "cache", "east").endpoint("c-0", &["10.96.7.1"]))
         .with(mirror("prod", "db", "south").endpoint("db-0", &["10.96.8.1"]));
     let mark = server.log.mark();
     server.rewrite(&more.text());
-    server.log.wait(mark, "Published table"); // conflicts come before it
+    server.log.wait(mark, "Published table"); // conflicts are logged before it
     assert_eq!(server.outcome("db-0.south.db.prod.global. A"), "10.96.8.1");
-    let logged = logged(&server);
-    // Who is headless changed its wording with the new cluster: that is news.
+    let logged = logged_conflicts(&server);
+    // The new cluster changes the text of the conflict about headless services, so it is logged again.
     let news = ("headless".to_owned(), "prod/db".to_owned());
     for conflict in &all {
         let times = if *conflict == news { 2 } else { 1 };
@@ -93,8 +93,8 @@ fn every_conflict_is_logged_once_counted_and_listed() {
 }
 
 #[test]
-fn an_explanation_lists_the_conflicts_of_its_service_and_no_others() {
-    let server = Server::of(contradictory(), &FLAGS);
+fn explanation_lists_only_the_conflicts_of_its_service() {
+    let server = Server::with_objects(conflicting(), &FLAGS);
     let kinds = |name: &str| -> Vec<String> {
         let explained = server.api(&format!("/api/v1/explain?name={name}"));
         let conflicts = explained["conflicts"].as_array().unwrap().iter();
@@ -124,16 +124,16 @@ fn an_explanation_lists_the_conflicts_of_its_service_and_no_others() {
 }
 
 #[test]
-fn an_answer_that_no_message_holds_is_logged_once_and_counted() {
-    // SRV records of 42 octets, as targets are not compressed.
+fn too_large_answer_is_logged_once_and_counted() {
+    // SRV records have 42 octets, because targets are not compressed.
     let mut large = mirror("prod", "db", "east").ports(&[("sql", "TCP", 26257)]);
     for index in 0..1_700 {
         let address = format!("10.97.{}.{}", index / 250, index % 250 + 1);
         large = large.endpoint(&format!("db-{index}"), &[&address]);
     }
-    let server = Server::of(large, &[]);
+    let server = Server::with_objects(large, &[]);
     for _ in 0..3 {
-        let reply = server.ask("db.prod.global. SRV", support::wire::Over::Tcp);
+        let reply = server.ask("db.prod.global. SRV", support::wire::Transport::Tcp);
         assert!(reply.is_truncated());
     }
     assert_eq!(
@@ -152,7 +152,7 @@ fn an_answer_that_no_message_holds_is_logged_once_and_counted() {
     wait_for("the warning", || (!warnings().is_empty()).then_some(()));
     let warnings = warnings();
     assert_eq!(warnings.len(), 1);
-    // By the service: what was asked is nobody's business.
+    // The message contains the service but not the query.
     assert_eq!(warnings[0]["service"], "prod/db");
     assert_eq!(warnings[0].as_object().unwrap().len(), 2, "{warnings:?}");
 }

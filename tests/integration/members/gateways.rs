@@ -1,4 +1,4 @@
-//! Rules M3 and M4: who is alive, and what becomes of those who are not.
+//! Liveness of gateways (rule M3) and answers with gateways that are down (rule M4).
 
 use serde_json::json;
 use support::objects::{Gateway, Manifest, mirror, objects};
@@ -6,7 +6,8 @@ use support::server::Server;
 
 use super::{check_outcomes, conflicts, expected};
 
-/// `prod/db`: east lives, west is dead and has the only IPv6 address and the only `admin` port. `shop/cache` is dead.
+/// Returns `prod/db` and `shop/cache`. The gateway of east is up. The gateway of west, which has the only IPv6 address
+/// and the only `admin` port, and that of `shop/cache` are down.
 fn sample(annotation: Option<&str>) -> Manifest {
     let annotate = |mirror: support::objects::Mirror| match annotation {
         Some(value) => mirror.annotation("global-dns/gateway-down", value),
@@ -33,7 +34,7 @@ const WEST_SQL: &str = "0 10 26257 db-0.west.db.prod.global.";
 const WEST_ADMIN: &str = "0 10 8080 db-0.west.db.prod.global.";
 const CACHE_SRV: &str = "0 10 26257 cache-0.west.cache.shop.global.";
 
-/// What each rule answers: names, then `last-resort`, `include`, `exclude`.
+/// Returns questions with their outcomes under `last-resort`, `include` and `exclude`.
 fn cases() -> Vec<(&'static str, [String; 3])> {
     let same = |text: &str| [text.to_owned(), text.to_owned(), text.to_owned()];
     let differ = |texts: [&str; 3]| texts.map(str::to_owned);
@@ -44,7 +45,7 @@ fn cases() -> Vec<(&'static str, [String; 3])> {
             "db.prod.global. A",
             differ(["10.96.1.1", "10.96.1.1 10.96.2.1", "10.96.1.1"]),
         ),
-        // Decided once per owner name, never per record type.
+        // The decision applies to an owner name, not to a record type.
         (
             "db.prod.global. AAAA",
             differ(["NODATA", "2001:db8::2", "NODATA"]),
@@ -71,7 +72,7 @@ fn cases() -> Vec<(&'static str, [String; 3])> {
             "_sql._tcp.west.db.prod.global. SRV",
             differ([WEST_SQL, WEST_SQL, "NODATA"]),
         ),
-        // A host's name is never filtered.
+        // The name of a host is never filtered.
         ("db-0.west.db.prod.global. A", same("10.96.2.1")),
         ("db-0.west.db.prod.global. AAAA", same("2001:db8::2")),
         (
@@ -92,7 +93,7 @@ fn cases() -> Vec<(&'static str, [String; 3])> {
         ),
         ("cache-0.west.cache.shop.global. A", same("10.96.3.1")),
         ("cache-0.west.cache.global. A", same("10.96.3.1")),
-        // A port that nobody has is none that is filtered.
+        // An unknown port does not exist under any rule.
         ("_nope._tcp.cache.shop.global. SRV", same("NXDOMAIN")),
         ("south.cache.shop.global. A", same("NXDOMAIN")),
     ]
@@ -112,41 +113,41 @@ fn check(server: &Server, what: &str, cases: &[(&'static str, String)]) {
 }
 
 #[test]
-fn each_rule_answers_as_the_design_says() {
+fn each_rule_has_its_answers() {
     let cases = cases();
     for (index, rule) in RULES.iter().enumerate() {
         let flag = format!("--gateway-down={rule}");
-        let server = Server::of(sample(None), &[&flag]);
+        let server = Server::with_objects(sample(None), &[&flag]);
         check(&server, rule, &cases_of(index, &cases));
     }
-    let by_default = Server::of(sample(None), &[]);
+    let by_default = Server::with_objects(sample(None), &[]);
     check(&by_default, "by default", &cases_of(0, &cases));
 }
 
 #[test]
-fn the_annotation_overrides_the_flag() {
+fn annotation_overrides_the_flag() {
     let cases = cases();
     for (index, rule) in RULES.iter().enumerate() {
         let other = RULES[(index + 1) % RULES.len()];
         let flag = format!("--gateway-down={other}");
-        let server = Server::of(sample(Some(rule)), &[&flag]);
+        let server = Server::with_objects(sample(Some(rule)), &[&flag]);
         check(&server, rule, &cases_of(index, &cases));
         assert_eq!(conflicts(&server), expected(&[]));
     }
-    let server = Server::of(sample(Some("never")), &["--gateway-down=include"]);
-    check(&server, "an unreadable annotation", &cases_of(1, &cases));
+    let server = Server::with_objects(sample(Some("never")), &["--gateway-down=include"]);
+    check(&server, "an invalid annotation", &cases_of(1, &cases));
     let reported = [("annotation", "prod/db"), ("annotation", "shop/cache")];
     assert_eq!(conflicts(&server), expected(&reported));
 }
 
 #[test]
-fn the_state_of_each_endpoint_is_told() {
+fn table_shows_the_state_of_each_endpoint() {
     for (rule, states) in [
         ("last-resort", ["answered", "gateway-down", "last-resort"]),
         ("include", ["answered", "answered", "answered"]),
         ("exclude", ["answered", "gateway-down", "gateway-down"]),
     ] {
-        let server = Server::of(sample(None), &[&format!("--gateway-down={rule}")]);
+        let server = Server::with_objects(sample(None), &[&format!("--gateway-down={rule}")]);
         let report = server.api("/api/v1/table");
         let state = |service: usize, endpoint: usize| {
             report["services"][service]["endpoints"][endpoint]["state"].clone()
@@ -157,7 +158,7 @@ fn the_state_of_each_endpoint_is_told() {
 }
 
 #[test]
-fn alive_is_who_has_a_ready_gateway_or_no_slice_that_says_otherwise() {
+fn endpoint_is_alive_with_a_ready_gateway_or_without_a_slice() {
     let mut manifest = Manifest::from(
         mirror("prod", "db", "east")
             .endpoint_behind(Gateway::Unknown, "no-slice", &["10.96.1.1"])
@@ -189,7 +190,7 @@ fn alive_is_who_has_a_ready_gateway_or_no_slice_that_says_otherwise() {
     second["metadata"]["name"] = json!("one-of-two-slices-east-9dk4w");
     second["endpoints"] = json!([gateway("2001:db8::10", true)]);
     manifest.0.push(second);
-    // A condition that is not given counts as ready (EndpointSlice API).
+    // An absent ready condition means ready (EndpointSlice API).
     let at = position(&manifest, "unknown");
     manifest.0[at]["endpoints"] = json!([{"addresses": ["198.51.100.10"]}]);
     let at = position(&manifest, "dead-twice");
@@ -197,13 +198,13 @@ fn alive_is_who_has_a_ready_gateway_or_no_slice_that_says_otherwise() {
         gateway("198.51.100.10", false),
         gateway("198.51.100.11", false)
     ]);
-    let server = Server::of(manifest, &[]);
+    let server = Server::with_objects(manifest, &[]);
     let alive = "10.96.1.1 10.96.1.2 10.96.1.3 10.96.1.4 10.96.1.5";
     assert_eq!(server.outcome("db.prod.global. A"), alive);
 }
 
 #[test]
-fn a_gateways_loss_and_return_change_the_answer() {
+fn loss_and_return_of_a_gateway_change_the_answer() {
     let state = |west: Gateway| {
         objects()
             .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))

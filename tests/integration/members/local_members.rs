@@ -1,4 +1,4 @@
-//! Rule M5: headless Services of this cluster.
+//! Local members (rule M5): headless Services of the local cluster.
 
 use serde_json::json;
 use support::objects::{Manifest, local, mirror, objects};
@@ -6,7 +6,7 @@ use support::server::Server;
 
 use super::{check_outcomes, conflicts, expected};
 
-/// `db` has a mirror, `solo` is exported, `plain` is neither.
+/// Returns local services: `db` has a mirror, `solo` is exported, `plain` has neither property.
 fn sample() -> Manifest {
     objects()
         .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
@@ -21,7 +21,7 @@ fn sample() -> Manifest {
 }
 
 #[test]
-fn matching_exported_and_off_say_who_joins() {
+fn each_mode_selects_its_local_members() {
     let names = [
         "db.prod.global. A",
         "hub.db.prod.global. A",
@@ -76,15 +76,15 @@ fn matching_exported_and_off_say_who_joins() {
             ],
         ),
     ] {
-        let server = Server::of(sample(), &[flags, &["--cluster-name=hub"]].concat());
+        let server = Server::with_objects(sample(), &[flags, &["--cluster-name=hub"]].concat());
         let cases: Vec<(&str, &str)> = names.into_iter().zip(outcomes).collect();
         check_outcomes(&server, &format!("{flags:?}"), &cases);
     }
 }
 
 #[test]
-fn a_mirror_without_endpoints_makes_a_local_service_join() {
-    let server = Server::of(
+fn local_service_joins_because_of_a_mirror_without_endpoints() {
+    let server = Server::with_objects(
         objects()
             .with(mirror("prod", "db", "east"))
             .with(local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true)),
@@ -92,7 +92,7 @@ fn a_mirror_without_endpoints_makes_a_local_service_join() {
     );
     check_outcomes(
         &server,
-        "a mirror of nothing yet",
+        "a mirror without endpoints",
         &[
             ("db.prod.global. A", "192.0.2.1"),
             ("db-0.hub.db.prod.global. A", "192.0.2.1"),
@@ -102,13 +102,13 @@ fn a_mirror_without_endpoints_makes_a_local_service_join() {
 }
 
 #[test]
-fn an_exported_member_stays_when_the_last_remote_one_is_unexported() {
+fn exported_member_remains_without_remote_members() {
     let own = || local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
     let remote = || mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]);
     for (own, alone) in [(own().exported(), "192.0.2.1"), (own(), "NXDOMAIN")] {
         let own = Manifest::from(own);
         let flags = ["--cluster-name=hub"];
-        let server = Server::of(objects().with(remote()).with(own.clone()), &flags);
+        let server = Server::with_objects(objects().with(remote()).with(own.clone()), &flags);
         let names = ["db.prod.global. A", "db.global. A"];
         for name in names {
             assert_eq!(server.outcome(name), "10.96.1.1 192.0.2.1");
@@ -121,7 +121,7 @@ fn an_exported_member_stays_when_the_last_remote_one_is_unexported() {
 }
 
 #[test]
-fn a_service_with_a_cluster_ip_never_joins() {
+fn service_with_a_cluster_ip_never_joins() {
     let mut manifest = Manifest::from(local("prod", "db").exported().endpoint(
         Some("db-0"),
         "192.0.2.1",
@@ -132,16 +132,16 @@ fn a_service_with_a_cluster_ip_never_joins() {
     let with_mirror = objects()
         .with(manifest.clone())
         .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]));
-    let server = Server::of(with_mirror, &[]);
+    let server = Server::with_objects(with_mirror, &[]);
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
     assert_eq!(
-        Server::of(manifest, &[]).outcome("db.prod.global. A"),
+        Server::with_objects(manifest, &[]).outcome("db.prod.global. A"),
         "NXDOMAIN"
     );
 }
 
 #[test]
-fn ready_addresses_of_all_slices_join_once_with_their_own_ports() {
+fn each_ready_address_of_all_slices_joins_once_with_the_ports_of_its_slice() {
     let ports = &[("sql", "TCP", 15432)];
     let mut manifest = Manifest::from(
         local("prod", "db")
@@ -153,15 +153,15 @@ fn ready_addresses_of_all_slices_join_once_with_their_own_ports() {
             .endpoint(None, "192.0.2.3", true)
             .endpoint(None, "2001:db8::3", true),
     );
-    // The Service says another port than the slices do.
+    // The Service has another port than its slices.
     manifest.0[0]["spec"]["ports"][0]["port"] = json!(5432);
-    // A second slice repeats an address and adds one, in a state that is not told.
+    // A second slice repeats an address and adds one without a ready condition.
     let mut second = manifest.0[1].clone();
     second["metadata"]["name"] = json!("db-second");
     let more = json!({"addresses": ["192.0.2.4"], "hostname": "db-4"});
     second["endpoints"] = json!([manifest.0[1]["endpoints"][0], more]);
     manifest.0.push(second);
-    let server = Server::of(manifest, &["--cluster-name=hub"]);
+    let server = Server::with_objects(manifest, &["--cluster-name=hub"]);
     let srv = |host: &str| format!("0 10 15432 {host}.hub.db.prod.global.");
     let hosts = ["192-0-2-3", "2001-db8--3", "db-0", "db-4"]
         .map(srv)
@@ -184,18 +184,18 @@ fn ready_addresses_of_all_slices_join_once_with_their_own_ports() {
 }
 
 #[test]
-fn slices_of_a_service_without_selector_count_too() {
+fn slices_of_a_service_without_selector_are_members() {
     let manifest =
         local("prod", "db")
             .exported()
             .without_selector()
             .endpoint(Some("db-0"), "192.0.2.1", true);
-    let server = Server::of(manifest, &["--cluster-name=hub"]);
+    let server = Server::with_objects(manifest, &["--cluster-name=hub"]);
     assert_eq!(server.outcome("db-0.hub.db.prod.global. A"), "192.0.2.1");
 }
 
 #[test]
-fn slices_that_list_endpoints_of_other_clusters_are_no_local_members() {
+fn slices_with_endpoints_of_other_clusters_are_not_local_members() {
     let manager = "endpointslice.kubernetes.io/managed-by";
     let cilium = (manager, "endpointslice-mesh-controller.cilium.io");
     let submariner = (manager, "lighthouse-agent.submariner.io");
@@ -227,37 +227,37 @@ fn slices_that_list_endpoints_of_other_clusters_are_no_local_members() {
                 foreign["metadata"]["labels"][name] = json!(value);
             }
             manifest.0.push(foreign);
-            let server = Server::of(manifest, &["--cluster-name=hub"]);
+            let server = Server::with_objects(manifest, &["--cluster-name=hub"]);
             let outcome = server.outcome("db.prod.global. A");
             assert_eq!(outcome, "192.0.2.1", "selector {has_selector}, {labels:?}");
             assert_eq!(server.api("/api/v1/conflicts"), json!([]), "{labels:?}");
         }
-        // Any other controller's slices are this cluster's own.
+        // Slices of any other controller belong to the local cluster.
         let mut manifest = own();
         manifest.0[1]["metadata"]["labels"][manager] = json!("somebody.example");
-        let server = Server::of(manifest, &["--cluster-name=hub"]);
+        let server = Server::with_objects(manifest, &["--cluster-name=hub"]);
         assert_eq!(server.outcome("db.prod.global. A"), "192.0.2.1");
     }
 }
 
 #[test]
-fn slices_without_their_service_make_no_name() {
+fn slices_without_their_service_create_no_name() {
     let mut manifest = Manifest::from(local("prod", "db").exported().endpoint(
         Some("db-0"),
         "192.0.2.1",
         true,
     ));
     manifest.0.remove(0);
-    let server = Server::of(manifest, &[]);
+    let server = Server::with_objects(manifest, &[]);
     assert_eq!(server.outcome("db.prod.global. A"), "NXDOMAIN");
 }
 
 #[test]
-fn an_endpoint_that_is_not_ready_is_listed_and_not_answered() {
+fn unready_endpoint_is_listed_but_not_answered() {
     let manifest = local("prod", "db")
         .exported()
         .endpoint(Some("db-0"), "192.0.2.1", false);
-    let server = Server::of(manifest, &["--cluster-name=hub"]);
+    let server = Server::with_objects(manifest, &["--cluster-name=hub"]);
     assert_eq!(server.outcome("db.prod.global. A"), "NXDOMAIN");
     let report = server.api("/api/v1/table");
     let endpoint = &report["services"][0]["endpoints"][0];
@@ -268,7 +268,7 @@ fn an_endpoint_that_is_not_ready_is_listed_and_not_answered() {
 }
 
 #[test]
-fn a_member_that_is_not_exported_is_reported() {
+fn member_that_is_not_exported_is_reported() {
     let own = || local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
     let with = |own: support::objects::Local| {
         objects()
@@ -280,7 +280,7 @@ fn a_member_that_is_not_exported_is_reported() {
         (with(own().exported()), &[], &[]),
         (with(own()), &["--local-members=off"], &[]),
     ] {
-        let server = Server::of(manifest, flags);
+        let server = Server::with_objects(manifest, flags);
         assert_eq!(conflicts(&server), expected(reported), "{flags:?}");
     }
 }

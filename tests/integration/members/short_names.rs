@@ -1,4 +1,4 @@
-//! The short family: who owns `S.Z`, and what hides it.
+//! Short names: the owner of `S.Z`, and names that hide it.
 
 use support::objects::{Manifest, mirror, objects};
 use support::process::run_global_dns;
@@ -21,7 +21,7 @@ fn in_shop() -> Manifest {
         .into()
 }
 
-/// `db` in `prod` and in `shop`.
+/// Returns `db` in `prod` and in `shop`.
 fn two() -> Manifest {
     in_prod().with(in_shop())
 }
@@ -29,7 +29,7 @@ fn two() -> Manifest {
 const CONTESTED: [(&str, &str); 1] = [("short-name", "db")];
 
 #[test]
-fn the_owner_follows_pin_and_default_in_this_order() {
+fn pin_precedes_default_namespace() {
     let cases: &[(&str, &[&str], &str)] = &[
         ("the default namespace", &["--default-namespace=shop"], SHOP),
         ("a pin", &["--short-name=db=shop"], SHOP),
@@ -39,12 +39,12 @@ fn the_owner_follows_pin_and_default_in_this_order() {
             SHOP,
         ),
         (
-            "a pin of another name, and a default",
+            "a pin of another name and a default namespace",
             &["--short-name=cache=shop", "--default-namespace=prod"],
             PROD,
         ),
         (
-            "pinned alone: by default namespace",
+            "mode `pinned` with a default namespace",
             &["--short-names=pinned", "--default-namespace=shop"],
             SHOP,
         ),
@@ -55,7 +55,7 @@ fn the_owner_follows_pin_and_default_in_this_order() {
         ),
     ];
     for (what, flags, owner) in cases {
-        let server = Server::of(two(), flags);
+        let server = Server::with_objects(two(), flags);
         let (cluster, other) = if *owner == PROD {
             ("east", "west")
         } else {
@@ -86,44 +86,44 @@ fn the_owner_follows_pin_and_default_in_this_order() {
 }
 
 #[test]
-fn a_name_without_owner_does_not_exist() {
+fn short_name_without_owner_does_not_exist() {
     let cases: &[(&str, &[&str], bool)] = &[
-        ("several namespaces, and no flag", &[], true),
+        ("several namespaces and no flag", &[], true),
         (
-            "a default namespace that lacks the service",
+            "a default namespace without the service",
             &["--default-namespace=test"],
             true,
         ),
         ("a pin of another name", &["--short-name=cache=prod"], true),
         (
-            "a pin to a namespace that lacks the service",
+            "a pin to a namespace without the service",
             &["--short-name=db=test"],
             false,
         ),
         (
-            "a pin is no preference: there is no fallback",
+            "a pin without fallback to the default namespace",
             &["--short-name=db=test", "--default-namespace=prod"],
             false,
         ),
         (
-            "pinned, and no flag says whose",
+            "mode `pinned` without a pin",
             &["--short-names=pinned"],
             false,
         ),
         (
-            "pinned, and the default namespace lacks it",
+            "mode `pinned` and a default namespace without the service",
             &["--short-names=pinned", "--default-namespace=test"],
             false,
         ),
         ("off", &["--short-names=off"], false),
         (
-            "off, in spite of a pin",
+            "mode `off` with a pin",
             &["--short-names=off", "--short-name=db=prod"],
             false,
         ),
     ];
     for (what, flags, is_conflict) in cases {
-        let server = Server::of(two(), flags);
+        let server = Server::with_objects(two(), flags);
         check_outcomes(
             &server,
             what,
@@ -145,16 +145,16 @@ fn a_name_without_owner_does_not_exist() {
 }
 
 #[test]
-fn explain_says_why_a_short_name_has_no_owner() {
-    let server = Server::of(two(), &[]);
+fn explain_shows_why_a_short_name_has_no_owner() {
+    let server = Server::with_objects(two(), &[]);
     let file = format!("--file={}", server.file.display());
     for source in [file, format!("--server=http://{}", server.api)] {
         for name in ["db.global", "east.db.global"] {
             let ended = run_global_dns(&["explain", name, &source]);
             assert_eq!(ended.code, Some(3), "{}", ended.stderr);
             for part in [
-                "is a short name that belongs to no namespace",
-                "namespaces prod, shop have a service 'db', and no flag says whose the short name is",
+                "is a short name without an owner",
+                "namespaces prod, shop have a service 'db', and no flag assigns the short name to one of them",
                 "--short-name db=NAMESPACE",
                 "short-name  db  claimed by namespaces prod, shop",
             ] {
@@ -165,26 +165,26 @@ fn explain_says_why_a_short_name_has_no_owner() {
 }
 
 #[test]
-fn the_only_namespace_that_has_it_owns_it() {
-    let server = Server::of(in_shop(), &[]);
+fn only_namespace_with_the_service_owns_the_short_name() {
+    let server = Server::with_objects(in_shop(), &[]);
     assert_eq!(server.outcome("db.global. A"), SHOP);
     assert_eq!(conflicts(&server), expected(&[]));
 }
 
 #[test]
-fn a_later_export_takes_a_short_name_away_and_never_over() {
-    let server = Server::of(in_shop(), &[]);
+fn second_namespace_removes_a_short_name_but_never_takes_it_over() {
+    let server = Server::with_objects(in_shop(), &[]);
     assert_eq!(server.outcome("db.global. A"), SHOP);
     server.rewrite(&two().text());
     server.wait_for_outcome("db.prod.global. A", PROD);
     assert_eq!(server.outcome("db.global. A"), "NXDOMAIN");
     assert_eq!(conflicts(&server), expected(&CONTESTED));
-    // A service without an endpoint has the name, too: nobody is sent to another namespace.
+    // A service without endpoints counts, too, so no client is directed to another namespace.
     let empty = in_prod().with(mirror("shop", "db", "west"));
     server.rewrite(&empty.text());
     server.wait_for_outcome("db.shop.global. A", "NXDOMAIN");
     assert_eq!(server.outcome("db.global. A"), "NXDOMAIN");
-    // What cannot be used is no service: an endpoint mirror without its headless mirror contests nothing.
+    // An endpoint mirror without its headless mirror is not a service and does not contest the name.
     let orphan = Manifest(in_shop().0.split_off(1)).with(in_prod());
     server.rewrite(&orphan.text());
     server.wait_for_outcome("db.global. A", PROD);
@@ -192,9 +192,9 @@ fn a_later_export_takes_a_short_name_away_and_never_over() {
 }
 
 #[test]
-fn a_pinned_short_name_cannot_be_taken_away() {
+fn pinned_short_name_keeps_its_owner() {
     for flag in ["--short-name=db=shop", "--default-namespace=shop"] {
-        let server = Server::of(in_shop(), &[flag]);
+        let server = Server::with_objects(in_shop(), &[flag]);
         server.rewrite(&two().text());
         server.wait_for_outcome("db.prod.global. A", PROD);
         assert_eq!(server.outcome("db.global. A"), SHOP);
@@ -202,13 +202,13 @@ fn a_pinned_short_name_cannot_be_taken_away() {
     }
 }
 
-/// Two replicas that saw the same objects in another order, and one that was started later.
+/// Two replicas that received the same objects in different orders, and one that was started later.
 #[test]
-fn replicas_and_restarts_agree_whatever_came_before() {
+fn replicas_agree_independently_of_their_history() {
     let hash = |server: &Server| server.metric("global_dns_table_hash");
     let mut seen = Vec::new();
     for before in [in_prod(), in_shop()] {
-        let server = Server::of(before, &[]);
+        let server = Server::with_objects(before, &[]);
         let one = hash(&server);
         server.rewrite(&two().text());
         server.wait_for_outcome("db.prod.global. A", PROD);
@@ -216,23 +216,23 @@ fn replicas_and_restarts_agree_whatever_came_before() {
         assert_eq!(server.outcome("db.global. A"), "NXDOMAIN");
         seen.push((one, hash(&server)));
     }
-    let restarted = Server::of(two(), &[]);
+    let restarted = Server::with_objects(two(), &[]);
     assert_eq!(restarted.outcome("db.global. A"), "NXDOMAIN");
     let both = hash(&restarted);
     let (prod, shop) = (seen[0], seen[1]);
     assert_eq!((prod.1, shop.1), (both, both));
     assert!(prod.0 != shop.0 && prod.0 != both && shop.0 != both);
-    // A number of 53 bits.
+    // The hash fits into 53 bits.
     assert!(both.fract() == 0.0 && both > 0.0 && both < 2.0_f64.powi(53));
 }
 
 #[test]
-fn an_empty_non_terminal_yields_to_a_short_name() {
+fn short_name_replaces_an_empty_non_terminal() {
     let manifest = objects()
         .with(mirror("prod", "kafka", "west").endpoint("kafka-0", &["10.96.1.1"]))
         .with(mirror("kafka", "broker", "west").endpoint("broker-0", &["10.96.2.1"]))
         .with(mirror("prod", "dns", "west").endpoint("dns-0", &["10.96.3.1"]));
-    let server = Server::of(manifest, &["--ns-address=192.0.2.53"]);
+    let server = Server::with_objects(manifest, &["--ns-address=192.0.2.53"]);
     check_outcomes(
         &server,
         "names with two meanings",
@@ -250,22 +250,22 @@ fn an_empty_non_terminal_yields_to_a_short_name() {
 }
 
 #[test]
-fn a_canonical_name_that_hides_a_short_one_is_reported() {
+fn canonical_name_that_hides_a_short_name_is_reported() {
     let kafka = || mirror("prod", "kafka", "west").endpoint("kafka-0", &["10.96.1.1"]);
     let hiding = objects()
         .with(kafka())
         .with(mirror("kafka", "west", "east").endpoint("west-0", &["10.96.2.1"]));
-    let server = Server::of(hiding, &[]);
+    let server = Server::with_objects(hiding, &[]);
     check_outcomes(
         &server,
         "hidden",
         &[
             ("west.kafka.global. A", "10.96.2.1"),
             ("west.kafka.prod.global. A", "10.96.1.1"),
-            // What is not hidden stays.
+            // Other short names remain.
             ("kafka.global. A", "10.96.1.1"),
             ("kafka-0.west.kafka.prod.global. A", "10.96.1.1"),
-            // What is below the canonical name is not below the short one.
+            // Names below the canonical name are not below the short one.
             ("kafka-0.west.kafka.global. A", "NXDOMAIN"),
             ("east.west.kafka.global. A", "10.96.2.1"),
         ],
@@ -276,29 +276,29 @@ fn a_canonical_name_that_hides_a_short_one_is_reported() {
         1.0
     );
 
-    // A host's short name can be hidden in the same way.
+    // The short name of a host can be hidden in the same way.
     let hiding = objects()
         .with(kafka())
         .with(mirror("kafka", "west", "kafka-0").endpoint("west-0", &["10.96.2.1"]));
-    let server = Server::of(hiding, &[]);
+    let server = Server::with_objects(hiding, &[]);
     assert_eq!(server.outcome("kafka-0.west.kafka.global. A"), "10.96.2.1");
     assert_eq!(conflicts(&server), expected(&[("shadowed", "west.kafka")]));
 
-    // Without an endpoint it is still that service's name, and nobody else answers in its stead.
+    // Without endpoints, the name still belongs to that service, and no other service is answered instead.
     let empty = objects()
         .with(kafka())
         .with(mirror("kafka", "west", "east"));
-    let server = Server::of(empty, &[]);
+    let server = Server::with_objects(empty, &[]);
     assert_eq!(server.outcome("west.kafka.global. A"), "NXDOMAIN");
     assert_eq!(conflicts(&server), expected(&[("shadowed", "west.kafka")]));
 }
 
 #[test]
-fn the_zones_own_names_hide_short_ones_and_that_is_reported_too() {
+fn names_of_the_zone_that_hide_short_names_are_reported() {
     let manifest = objects()
         .with(mirror("prod", "dns-version", "west").endpoint("v-0", &["10.96.1.1"]))
         .with(mirror("prod", "dns", "ns").endpoint("dns-0", &["10.96.2.1"]));
-    let server = Server::of(manifest, &["--ns-address=192.0.2.53"]);
+    let server = Server::with_objects(manifest, &["--ns-address=192.0.2.53"]);
     check_outcomes(
         &server,
         "hidden by the zone",

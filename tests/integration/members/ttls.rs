@@ -1,15 +1,15 @@
-//! TTLs: flags, annotations and their bounds.
+//! TTLs: flags, annotations and their limits.
 
 use support::objects::{Manifest, local, mirror, objects};
 use support::reply::sorted_texts;
 use support::server::Server;
-use support::wire::Over;
+use support::wire::Transport;
 
 use super::{conflicts, expected};
 
-/// The TTL of a name's records; there must be one.
+/// Returns the common TTL of the records of a name.
 fn ttl(server: &Server, asked: &str) -> u32 {
-    let reply = server.ask(asked, Over::Udp);
+    let reply = server.ask(asked, Transport::Udp);
     let ttls = reply.answers.iter().chain(&reply.authority);
     let mut ttls: Vec<u32> = ttls.map(|record| record.ttl).collect();
     ttls.dedup();
@@ -30,11 +30,11 @@ fn annotated(ttls: &[Option<&str>]) -> Manifest {
     all
 }
 
-/// Annotations of the members, flags, the TTL that follows, and how many conflicts are reported.
+/// Each case: annotations of the members, flags, the resulting TTL, and the number of reported conflicts.
 type Case<'c> = (&'c [Option<&'c str>], &'c [&'c str], u32, usize);
 
 #[test]
-fn annotations_ask_within_bounds_and_the_smallest_wins() {
+fn smallest_annotation_within_the_limits_determines_the_ttl() {
     let cases: &[Case<'_>] = &[
         (&[None], &[], 5, 0),
         (&[Some("20")], &[], 20, 0),
@@ -53,7 +53,7 @@ fn annotations_ask_within_bounds_and_the_smallest_wins() {
         (&[Some("20")], &["--ttl=9"], 20, 0),
     ];
     for (ttls, flags, seconds, reported) in cases {
-        let server = Server::of(annotated(ttls), flags);
+        let server = Server::with_objects(annotated(ttls), flags);
         for asked in [
             "db.prod.global. A",
             "db.global. SRV",
@@ -71,7 +71,7 @@ fn annotations_ask_within_bounds_and_the_smallest_wins() {
 }
 
 #[test]
-fn a_local_members_annotation_counts_and_other_services_keep_theirs() {
+fn annotation_of_a_local_member_applies_only_to_its_service() {
     let manifest = objects()
         .with(
             local("prod", "db")
@@ -80,20 +80,20 @@ fn a_local_members_annotation_counts_and_other_services_keep_theirs() {
                 .endpoint(Some("db-0"), "192.0.2.1", true),
         )
         .with(mirror("prod", "cache", "east").endpoint("cache-0", &["10.96.1.1"]));
-    let server = Server::of(manifest, &[]);
+    let server = Server::with_objects(manifest, &[]);
     assert_eq!(ttl(&server, "db.prod.global. A"), 12);
     assert_eq!(ttl(&server, "cache.prod.global. A"), 5);
 }
 
 #[test]
-fn negative_answers_have_a_ttl_of_their_own() {
-    let server = Server::of(annotated(&[Some("20")]), &["--negative-ttl=9", "--ttl=7"]);
+fn negative_answers_have_their_own_ttl() {
+    let server = Server::with_objects(annotated(&[Some("20")]), &["--negative-ttl=9", "--ttl=7"]);
     for asked in [
         "nope.prod.global. A",
         "prod.global. A",
         "db.prod.global. AAAA",
     ] {
-        let reply = server.ask(asked, Over::Udp);
+        let reply = server.ask(asked, Transport::Udp);
         let soa = "global. 9 IN SOA ns.dns.global. hostmaster.global. SERIAL 7200 1800 86400 9";
         assert_eq!(sorted_texts(&reply.authority), [soa], "{asked}");
     }
@@ -103,8 +103,8 @@ fn negative_answers_have_a_ttl_of_their_own() {
 }
 
 #[test]
-fn a_changed_ttl_is_a_changed_answer() {
-    let server = Server::of(annotated(&[None]), &[]);
+fn changed_ttl_changes_the_answer() {
+    let server = Server::with_objects(annotated(&[None]), &[]);
     server.rewrite(&annotated(&[Some("20")]).text());
     support::wait::wait_for("the new TTL", || {
         (ttl(&server, "db.prod.global. A") == 20).then_some(())

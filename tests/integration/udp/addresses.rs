@@ -1,4 +1,4 @@
-//! Replies leave from the address that was asked (RFC 2181 section 4.1).
+//! Source addresses of replies: the destination address of the query (RFC 2181 section 4.1).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,21 +9,21 @@ use support::server::Server;
 use support::wait::wait_for;
 
 use super::{
-    CABLE, LOOPBACK, Networks, PORT, add, bound, counters, dns, in_networks, ip, link_local, query,
-    receive, replier, serve,
+    INTERFACE, LOOPBACK, Networks, PORT, add, bound, counters, dns, in_networks, ip, link_local,
+    query, receive, replier, serve,
 };
 
-/// A client's socket, and the addresses that it asks.
+/// A client's socket and the addresses that it queries.
 struct Client {
     socket: UdpSocket,
     asks: Vec<SocketAddr>,
-    /// It asks these, too, and the node loses them before it replies.
+    /// Queried addresses that the node loses before it replies.
     loses: Vec<SocketAddr>,
 }
 
 #[test]
 #[ignore = "needs root and iproute2"]
-fn replies_leave_from_the_address_that_was_asked() {
+fn replies_have_the_queried_source_address() {
     in_networks(|networks| {
         let _server = serve(&[]);
         for client in clients(networks) {
@@ -36,7 +36,7 @@ fn replies_leave_from_the_address_that_was_asked() {
 
 #[test]
 #[ignore = "needs root and iproute2"]
-fn replies_of_one_batch_leave_from_the_addresses_that_were_asked() {
+fn replies_in_one_batch_have_the_queried_source_addresses() {
     in_networks(|networks| {
         for workers in ["--udp-workers=1", "--udp-workers=2"] {
             let server = serve(&[workers]);
@@ -45,33 +45,33 @@ fn replies_of_one_batch_leave_from_the_addresses_that_were_asked() {
     });
 }
 
-/// Nothing may leave from the address of a group, so an address of the host replies (RFC 2181 section 4.1).
+/// A multicast address cannot be a source address, so a host address is used (RFC 2181 section 4.1).
 #[test]
 #[ignore = "needs root and iproute2"]
-fn replies_to_a_group_leave_from_an_address_of_the_host() {
+fn replies_to_multicast_queries_have_a_host_source_address() {
     in_networks(|networks| {
         let _server = serve(&[]);
         let ask = || {
             let host = link_local("eth0");
             let SocketAddr::V6(mut group) = host else {
-                panic!("{host} is not of IPv6")
+                panic!("{host} is not an IPv6 address")
             };
             group.set_ip("ff02::1".parse().unwrap());
             assert_eq!(replier(&bound("[::]:0"), group.into()), host);
             let broadcast = dns("192.0.2.255");
-            assert_eq!(replier(&bound("0.0.0.0:0"), broadcast), dns(CABLE[0]));
+            assert_eq!(replier(&bound("0.0.0.0:0"), broadcast), dns(INTERFACE[0]));
         };
         networks.client.enter(ask).unwrap();
     });
 }
 
-/// Between queries and replies the host loses addresses, and an interface.
+/// The host loses addresses and an interface between queries and replies.
 #[test]
 #[ignore = "needs root and iproute2"]
-fn a_reply_whose_address_is_gone_keeps_no_other_waiting() {
+fn reply_from_a_removed_address_does_not_delay_other_replies() {
     in_networks(|networks| {
         let server = serve(&["--udp-workers=1"]);
-        let gone = [(CABLE[1], 24), (CABLE[4], 64)];
+        let gone = [(INTERFACE[1], 24), (INTERFACE[4], 64)];
         let is_gone = |asked: &SocketAddr| {
             let ip = asked.ip().to_canonical();
             gone.iter().any(|(address, _)| dns(address).ip() == ip)
@@ -80,7 +80,7 @@ fn a_reply_whose_address_is_gone_keeps_no_other_waiting() {
         for client in &mut clients {
             (client.loses, client.asks) = take(&mut client.asks).into_iter().partition(is_gone);
         }
-        // The last one is on the cable that is taken away.
+        // The last one is on the removed interface.
         let neighbor = clients.last_mut().unwrap();
         neighbor.loses.append(&mut neighbor.asks);
         let lost = clients
@@ -99,7 +99,7 @@ fn a_reply_whose_address_is_gone_keeps_no_other_waiting() {
             let unsent = server.metric("global_dns_unsent_responses_total");
             (unsent == (rounds * lost) as f64).then_some(())
         });
-        // What comes back is used again.
+        // Restored addresses work again.
         for (address, _) in gone {
             add(&networks.node, address, "eth0");
         }
@@ -112,13 +112,13 @@ fn a_reply_whose_address_is_gone_keeps_no_other_waiting() {
     });
 }
 
-/// As kube-proxy does it: a reply that leaves from another address than the one that was asked is not translated back.
+/// Like kube-proxy: a reply from another address than the queried one would not be translated back.
 #[test]
 #[ignore = "needs root, iproute2 and nftables"]
-fn replies_find_the_way_back_through_address_translation() {
+fn replies_pass_network_address_translation() {
     in_networks(|networks| {
         let _server = serve(&[]);
-        let (v4, v6) = (CABLE[2], CABLE[5]);
+        let (v4, v6) = (INTERFACE[2], INTERFACE[5]);
         let translate = format!(
             "ip daddr 10.96.0.53 udp dport 53 dnat ip to {v4}:{PORT}
              ip6 daddr fd00:96::53 udp dport 53 dnat ip6 to [{v6}]:{PORT}"
@@ -139,16 +139,17 @@ fn replies_find_the_way_back_through_address_translation() {
     });
 }
 
-/// Clients of every address of the node, in both families, on its cables and on itself; the last is its neighbor.
+/// Returns clients for every address of the node in both families, on its interfaces and on the node. The last one is
+/// on the neighbor.
 fn clients(networks: &Networks) -> Vec<Client> {
-    let own: Vec<SocketAddr> = CABLE.iter().chain(&LOOPBACK).map(|a| dns(a)).collect();
+    let own: Vec<SocketAddr> = INTERFACE.iter().chain(&LOOPBACK).map(|a| dns(a)).collect();
     let (v4, v6): (Vec<_>, Vec<_>) = own.into_iter().partition(SocketAddr::is_ipv4);
     let client = |from: &str, asks: &[SocketAddr]| Client {
         socket: bound(from),
         asks: asks.to_vec(),
         loses: Vec::new(),
     };
-    // Addresses of IPv4 as a socket for both families has them: `::ffff:192.0.2.11`.
+    // IPv4 addresses in the form of a dual-stack socket: `::ffff:192.0.2.11`.
     let mapped = v4.iter().map(|address| match address {
         SocketAddr::V4(v4) => SocketAddr::from((v4.ip().to_ipv6_mapped(), v4.port())),
         SocketAddr::V6(_) => *address,
@@ -178,10 +179,10 @@ fn clients(networks: &Networks) -> Vec<Client> {
     clients
 }
 
-/// Puts the queries of all clients into the queues of the server while it is stopped, so that it answers them in batches,
-/// and checks where replies come from. `meanwhile` happens in between.
+/// Stops the server, sends the queries of all clients so that it receives them in batches, and checks the source
+/// addresses of the replies. `meanwhile` runs while the server is stopped.
 fn ask_at_once(server: &Server, clients: &[Client], rounds: usize, meanwhile: impl FnOnce()) {
-    // Everybody knows the way to everybody from now on, so that queries arrive in the order in which they are sent.
+    // Resolves all neighbors first, so that queries arrive in the order in which they are sent.
     for client in clients {
         for asked in client.asks.iter().chain(&client.loses) {
             replier(&client.socket, *asked);
@@ -216,7 +217,7 @@ fn ask_at_once(server: &Server, clients: &[Client], rounds: usize, meanwhile: im
     }
 }
 
-/// Stops a server, every thread of it.
+/// Stops all threads of a server.
 fn stop(server: &Server) {
     server.signal("STOP");
     let threads = server.process().proc("task");

@@ -1,24 +1,24 @@
-//! Nobody can have replies fragmented by forging an ICMP message (RFC 9715 section 3.1).
+//! Forged ICMP messages do not cause fragmentation of replies (RFC 9715 section 3.1).
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use support::wait::wait_for;
 
-use super::{CABLE, Networks, bound, counters, dns, in_networks, query, receive, serve};
+use super::{INTERFACE, Networks, bound, counters, dns, in_networks, query, receive, serve};
 
-/// The path MTU that forged messages claim: the least one of IPv6.
+/// The path MTU in forged messages, the minimum of IPv6.
 const MTU: u16 = 1280;
-/// Octets of a datagram that is longer than that, and that a cable takes whole.
+/// Size of a datagram that exceeds the forged MTU but not the real one.
 const LONG: usize = 1400;
 
-/// What a family has of its own.
+/// Properties of an address family.
 struct Family {
     asked: SocketAddr,
     client: &'static str,
-    /// Counts messages that lower the path MTU.
+    /// Counter of messages that lower the path MTU.
     messages: &'static str,
-    /// Counts fragments that are sent.
+    /// Counter of sent fragments.
     fragments: &'static str,
 }
 
@@ -26,13 +26,13 @@ struct Family {
 #[ignore = "needs root and iproute2"]
 fn forged_icmp_messages_do_not_fragment_replies() {
     let v4 = Family {
-        asked: dns(CABLE[0]),
+        asked: dns(INTERFACE[0]),
         client: "192.0.2.1:0",
         messages: "Icmp:InDestUnreachs",
         fragments: "Ip:FragCreates",
     };
     let v6 = Family {
-        asked: dns(CABLE[3]),
+        asked: dns(INTERFACE[3]),
         client: "[2001:db8::1]:0",
         messages: "Icmp6InPktTooBigs",
         fragments: "Ip6FragCreates",
@@ -48,20 +48,20 @@ fn forged_icmp_messages_do_not_fragment_replies() {
             ask(&client, family.asked);
             assert_eq!(fragments(), 0);
 
-            // An ordinary socket falls for it, and with it the kernel, for every datagram to this client.
+            // An ordinary socket makes the kernel use the forged MTU for every datagram to this client.
             let ordinary = bound(&SocketAddr::new(family.asked.ip(), 0).to_string());
             forge(networks, &family, ordinary.local_addr().unwrap(), to);
             ordinary.send_to(&[0; LONG], to).unwrap();
             receive(&client);
             let seen = fragments();
-            assert!(seen > 0, "the forged message has no effect at all");
+            assert!(seen > 0, "the forged message has no effect");
             ask(&client, family.asked);
             assert_eq!(fragments(), seen);
         }
     });
 }
 
-/// Gets a long reply.
+/// Sends a query and receives a long reply.
 fn ask(client: &UdpSocket, server: SocketAddr) {
     client.send_to(&query(7), server).unwrap();
     let (_, length, from) = receive(client);
@@ -69,8 +69,8 @@ fn ask(client: &UdpSocket, server: SocketAddr) {
     assert_eq!(from, server);
 }
 
-/// Sends the message of a router that could not forward a datagram of the node to the client, and waits until the node
-/// has it.
+/// Forges the message of a router that cannot forward a datagram from the node to the client. Waits until the node has
+/// received it.
 fn forge(networks: &Networks, family: &Family, from: SocketAddr, to: SocketAddr) {
     let messages = || counters()[family.messages];
     let before = messages();
@@ -108,7 +108,7 @@ fn forge(networks: &Networks, family: &Family, from: SocketAddr, to: SocketAddr)
     if from.is_ipv4() {
         let checksum = checksum(&message);
         message[2..4].copy_from_slice(&checksum);
-    } // over IPv6 the kernel adds it
+    } // over IPv6, the kernel computes it
     let send = || {
         let (domain, protocol) = match from.is_ipv4() {
             true => (Domain::IPV4, Protocol::ICMPV4),
@@ -122,7 +122,7 @@ fn forge(networks: &Networks, family: &Family, from: SocketAddr, to: SocketAddr)
     wait_for("the forged message", || (messages() > before).then_some(()));
 }
 
-/// The checksum of the Internet (RFC 1071) of an even number of octets.
+/// Returns the Internet checksum (RFC 1071) of an even number of octets.
 fn checksum(message: &[u8]) -> [u8; 2] {
     let words = message
         .chunks(2)

@@ -1,4 +1,4 @@
-//! A running Knot DNS that serves one zone from a file.
+//! A running Knot DNS server with one zone from a file.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -6,32 +6,32 @@ use support::commands::{command, tool};
 use support::ports::free_port;
 use support::process::Process;
 use support::query::query;
-use support::wait::PATIENCE;
-use support::wire::{Over, try_ask};
+use support::wait::TIMEOUT;
+use support::wire::{Transport, try_ask};
 use tempfile::TempDir;
 
 use super::write;
 
-/// `knotd`, killed when dropped.
+/// A `knotd` process that is killed when dropped.
 pub struct Knot {
     process: Process,
     pub address: SocketAddr,
     _folder: TempDir,
 }
 
-/// Ports that were free a moment ago may be taken; each try has a fresh one.
+/// Number of attempts. A free port can be taken before its use, so each attempt has another one.
 const TRIES: usize = 5;
 
 impl Knot {
-    /// Starts it and waits until it serves the zone.
+    /// Starts Knot and waits until it serves the zone.
     pub fn start(origin: &str, zone: &str) -> Self {
         for _ in 0..TRIES {
             let knot = Self::spawn(origin, zone);
-            if let Some(knot) = knot.served(origin) {
+            if let Some(knot) = knot.wait_until_served(origin) {
                 return knot;
             }
         }
-        panic!("knotd served nothing in {TRIES} tries");
+        panic!("knotd served no zone in {TRIES} attempts");
     }
 
     fn spawn(origin: &str, zone: &str) -> Self {
@@ -55,11 +55,12 @@ impl Knot {
         }
     }
 
-    /// Waits for an authoritative answer over TCP, where nobody at home is told at once; `None` if it ends or stays silent.
-    fn served(mut self, origin: &str) -> Option<Self> {
+    /// Waits for an authoritative answer over TCP, which fails at once on a closed port. Returns `None` if the process
+    /// ends or does not answer.
+    fn wait_until_served(mut self, origin: &str) -> Option<Self> {
         let (address, apex) = (self.address, query(&format!("{origin}. SOA")));
         let served = self.process.wait_for("the zone", |_| {
-            let reply = try_ask(address, &apex, Over::Tcp, PATIENCE).ok()?;
+            let reply = try_ask(address, &apex, Transport::Tcp, TIMEOUT).ok()?;
             reply.is_authoritative().then_some(())
         });
         served.ok().map(|()| self)

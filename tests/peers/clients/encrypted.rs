@@ -1,5 +1,5 @@
-//! Clients of DNS over TLS, HTTPS and QUIC ask a running server. Each prints one line: the method, the client, and what
-//! the client read. The server's counters prove that the questions came by that method and by no other.
+//! Clients of DNS over TLS, HTTPS and QUIC, with a running server. Each test prints one line: method, client and
+//! result. The server's counters prove that all queries used this method.
 
 mod browser;
 mod certificates;
@@ -23,7 +23,7 @@ use self::certificates::Certificates;
 use super::{APP, manifest};
 use crate::serve;
 
-/// The name in the server's certificate, beside `localhost` and 127.0.0.1.
+/// Name in the server's certificate, in addition to `localhost` and 127.0.0.1.
 const NAME: &str = "dns.example.net";
 
 /// An encrypted transport.
@@ -39,7 +39,7 @@ enum Method {
 impl Method {
     const ALL: [Self; 3] = [Self::Tls, Self::Https, Self::Quic];
 
-    /// Its name in log events and metrics.
+    /// Returns the name in log events and metrics.
     fn name(self) -> &'static str {
         match self {
             Self::Tls => "tls",
@@ -49,7 +49,7 @@ impl Method {
     }
 }
 
-/// What a client read in a reply.
+/// A reply as read by a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reading {
     status: String,
@@ -67,13 +67,13 @@ struct Case {
 // === impl Case ===
 
 impl Case {
-    /// As the tests' own clients ask it.
+    /// Returns the question in the format of the test clients.
     fn question(&self) -> String {
         format!("{} {}", self.name, self.rtype)
     }
 }
 
-/// One question of each sort; `app` has more addresses than a datagram holds.
+/// Returns one question of each kind. `app` has too many addresses for a datagram.
 fn cases() -> Vec<Case> {
     let case = |name, rtype, status: &str, records: Vec<String>| Case {
         name,
@@ -129,7 +129,7 @@ impl From<Reply> for Reading {
     }
 }
 
-/// `global-dns serve` with all encrypted listeners.
+/// A running `global-dns serve` with all encrypted listeners.
 struct Encrypted {
     server: Server,
     files: Certificates,
@@ -138,12 +138,12 @@ struct Encrypted {
 // === impl Encrypted ===
 
 impl Encrypted {
-    /// Starts one that answers everybody.
+    /// Starts a server that requires no client certificate.
     fn start() -> Self {
         Self::with(Certificates::issue(), &[])
     }
 
-    /// Starts one that demands a client certificate.
+    /// Starts a server that requires a client certificate.
     fn with_client_certificates() -> Self {
         let files = Certificates::issue();
         let flag = format!("--tls-client-ca={}", files.path("clients-ca.crt"));
@@ -168,8 +168,9 @@ impl Encrypted {
         self.server.address(method.name())
     }
 
-    /// Replaces what a client's options and configuration need to know: `{tls}`, `{https}` and `{quic}` by addresses,
-    /// `{tls-port}` and so on by ports, `{name}`, and `{ca}`, `{certificate}` and `{key}` by files.
+    /// Replaces placeholders in options and configurations of clients: `{tls}`, `{https}` and `{quic}` by addresses,
+    /// `{tls-port}` and similar ones by ports, `{name}` by the server's name, `{ca}`, `{certificate}` and `{key}` by
+    /// files.
     fn fill(&self, template: &str) -> String {
         let mut text = template.replace("{name}", NAME);
         for method in Method::ALL {
@@ -189,7 +190,7 @@ impl Encrypted {
         text
     }
 
-    /// Has a client ask every question. Fails unless each answer is right and every question came by this method.
+    /// Sends every question with a client. Fails if an answer is wrong or a query used another method.
     fn check(&self, method: Method, client: &str, ask: impl FnOnce(&[Case]) -> Vec<Reading>) {
         let requests = || {
             let transports = ["udp", "tcp", "tls", "https", "quic"];
@@ -209,15 +210,15 @@ impl Encrypted {
         for ((transport, before), (_, after)) in before.into_iter().zip(requests()) {
             let came = after - before;
             match transport == method.name() {
-                // Some ask more than they have to: for the health of the server, for instance.
+                // Some clients send additional queries, for example health checks.
                 true => assert!(
                     came >= cases.len() as u64,
-                    "{client}: {came} over {transport}"
+                    "{client}: {came} queries over {transport}"
                 ),
-                false => assert_eq!(came, 0, "{client}: over {transport}"),
+                false => assert_eq!(came, 0, "{client}: queries over {transport}"),
             }
         }
-        let told =
+        let result =
             cases
                 .iter()
                 .zip(&readings)
@@ -225,10 +226,10 @@ impl Encrypted {
                     "NOERROR" => format!("{} {}", reading.records.len(), case.rtype),
                     status => status.to_owned(),
                 });
-        row(method, client, &told.collect::<Vec<_>>().join(", "));
+        row(method, client, &result.collect::<Vec<_>>().join(", "));
     }
 
-    /// Counts the TCP, TLS and HTTPS connections that have ended, once none is open.
+    /// Waits until no connection is open, and returns the number of closed TCP, TLS and HTTPS connections.
     fn ended_connections(&self) -> u64 {
         wait_for("the end of all connections", || {
             let open = self.server.count("global_dns_tcp_connections");
@@ -239,11 +240,11 @@ impl Encrypted {
 }
 
 /// Prints a line of the table.
-fn row(method: Method, client: &str, told: &str) {
-    println!("peers: {:<5} | {client:<56} | {told}", method.name());
+fn row(method: Method, client: &str, result: &str) {
+    println!("peers: {:<5} | {client:<56} | {result}", method.name());
 }
 
-/// A file below the folder of a client, with this content.
+/// Writes a file in the folder of a client.
 fn file(folder: &tempfile::TempDir, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
     let path = folder.path().join(name);
     fs::write(&path, content).unwrap();

@@ -1,5 +1,5 @@
-//! etcd's SRV discovery: a member finds itself and its peers at `_etcd-server-ssl._tcp.DOMAIN`. The real server, with
-//! global-dns as the only name server of a network namespace.
+//! etcd's SRV discovery: a member finds itself and its peers at `_etcd-server-ssl._tcp.DOMAIN`. It runs in a network
+//! namespace with global-dns as the only name server.
 
 use std::fs;
 use std::path::Path;
@@ -7,18 +7,18 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use support::commands::{binary, tool};
-use support::networks::{Files, Network, in_a_network_of_its_own};
+use support::networks::{Files, Network, in_new_network};
 use support::objects::{Manifest, mirror};
 use support::process::{Process, run};
-use support::wait::PATIENCE;
+use support::wait::TIMEOUT;
 
-/// The member's address: a name server of ours gives no loopback addresses out.
+/// Address of the member. global-dns does not publish loopback addresses.
 const MEMBER: &str = "10.96.7.1";
 
 #[test]
 #[ignore = "needs root, etcd and etcdctl"]
 fn etcd_finds_its_cluster_and_etcdctl_finds_etcd() {
-    in_a_network_of_its_own(find_the_cluster);
+    in_new_network(find_the_cluster);
 }
 
 fn find_the_cluster() {
@@ -75,7 +75,7 @@ fn find_the_cluster() {
         command
     };
     let alone = run(&mut start("nope.prod.global"));
-    let said = alone.said();
+    let said = alone.output();
     assert!(
         !alone.is_success() && said.contains("nope.prod.global"),
         "{said}"
@@ -88,16 +88,16 @@ fn find_the_cluster() {
     is_led.unwrap();
     let mut health = command(&etcdctl);
     health.args(["--discovery-srv=etcd.prod.global", "--insecure-discovery"]);
-    // Without --cluster this command of etcd 3.4 looks at its default endpoints only.
+    // Without --cluster, this command of etcd 3.4 uses only its default endpoints.
     health.args(["endpoint", "health", "--cluster"]);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let health = loop {
         let ended = run(&mut health);
         if ended.is_success() {
-            break ended.said();
+            break ended.output();
         }
-        let last = member.last_words();
-        assert!(Instant::now() < deadline, "{}\n{last}", ended.said());
+        let last = member.log_tail();
+        assert!(Instant::now() < deadline, "{}\n{last}", ended.output());
     };
     let own = "http://etcd-0.west.etcd.prod.global:2379 is healthy";
     assert!(health.contains(own), "{health}");

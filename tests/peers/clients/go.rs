@@ -1,4 +1,4 @@
-//! Go's own resolver: SRV at bare names and at prefixed ones, hosts, and both families.
+//! Go's resolver: SRV at plain names and at names with prefixes, hosts, and both address families.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,13 +6,14 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use support::commands::tool;
-use support::process::finish;
+use support::process::run_checked;
 use support::repository::repository;
 use tempfile::TempDir;
 
 use super::{APP, server};
 
-/// A question as `tests/tools/golookup` takes it, and the records; none: there is no such name.
+/// Returns questions in the format of `tests/tools/golookup` with their records. Without records, the name does not
+/// exist.
 fn cases() -> Vec<(&'static str, Vec<String>)> {
     let members = ["db-0.east", "db-1.east", "db-0.hub", "db-0.west"];
     let targets = |port_of: fn(&str) -> u16, ports: &[u16]| {
@@ -47,7 +48,7 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
         ("host::nope.prod.global.", Vec::new()),
         ("ip:ip4:db.prod.global.", sorted(v4.map(str::to_owned))),
         ("ip:ip6:db.prod.global.", sorted(v6.map(str::to_owned))),
-        // More than a datagram holds: the second attempt goes over TCP.
+        // Too large for a datagram; the second attempt uses TCP.
         (
             "host::app.prod.global.",
             sorted((1..=APP).map(|n| format!("10.97.0.{n}"))),
@@ -65,13 +66,13 @@ fn sorted(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     texts
 }
 
-/// `tests/tools/golookup`, built.
+/// The compiled program `tests/tools/golookup`.
 pub struct Lookup {
     program: PathBuf,
     _folder: TempDir,
 }
 
-/// Builds it.
+/// Compiles the program.
 pub fn build() -> Lookup {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("golookup");
@@ -81,7 +82,7 @@ pub fn build() -> Lookup {
         .arg(&program)
         .arg(".");
     build.env("GOWORK", "off").env("CGO_ENABLED", "0");
-    finish(build.current_dir(repository("tests/tools/golookup"))).unwrap();
+    run_checked(build.current_dir(repository("tests/tools/golookup"))).unwrap();
     Lookup {
         program,
         _folder: folder,
@@ -89,21 +90,21 @@ pub fn build() -> Lookup {
 }
 
 impl Lookup {
-    /// Asks a server; returns what the program printed.
-    pub fn look(&self, server: SocketAddr, flags: &[String], questions: &[&str]) -> Value {
+    /// Queries a server and returns the program's JSON output.
+    pub fn query(&self, server: SocketAddr, flags: &[String], questions: &[&str]) -> Value {
         let mut command = Command::new(&self.program);
         command.args(flags).arg(server.to_string()).args(questions);
-        serde_json::from_str(&finish(&mut command).unwrap()).unwrap()
+        serde_json::from_str(&run_checked(&mut command).unwrap()).unwrap()
     }
 }
 
 #[test]
 #[ignore = "needs Go"]
-fn go_finds_every_record_at_bare_and_at_prefixed_names() {
+fn go_finds_every_record_with_and_without_prefix() {
     let server = server();
     let cases = cases();
     let questions: Vec<&str> = cases.iter().map(|(question, _)| *question).collect();
-    let found = build().look(server.dns, &[], &questions);
+    let found = build().query(server.dns, &[], &questions);
     let answers = found["answers"].as_array().unwrap();
     assert_eq!(answers.len(), cases.len());
     for (answer, (question, records)) in answers.iter().zip(&cases) {

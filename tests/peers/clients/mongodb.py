@@ -1,4 +1,4 @@
-"""Resolves hosts as MongoDB's driver does, and prints what came of each as JSON.
+"""Resolves hosts as MongoDB's driver does, and prints the results as JSON.
 
 Usage: mongodb.py ADDRESS PORT HOST…
 """
@@ -14,7 +14,7 @@ import pymongo.uri_parser
 
 
 def text_records(host):
-    """Tells what a question for TXT gets; the driver takes such records for options."""
+    """Returns the answer to a TXT query. The driver parses TXT records as options."""
     try:
         return [record.to_text() for record in dns.resolver.resolve(host, "TXT")]
     except dns.resolver.NoAnswer:
@@ -23,21 +23,21 @@ def text_records(host):
         return "NXDOMAIN"
 
 
-def look(host):
-    found = {"host": host, "error": None, "txt": text_records(host)}
+def resolve(host):
+    result = {"host": host, "error": None, "txt": text_records(host)}
     try:
         uri = pymongo.uri_parser.parse_uri(f"mongodb+srv://user:secret@{host}/?replicaSet=rs0")
     except (pymongo.errors.PyMongoError, dns.exception.DNSException) as error:
-        found["error"] = f"{type(error).__name__}: {error}"
-        return found
-    found["nodes"] = sorted(f"{name}:{port}" for name, port in uri["nodelist"])
-    found["options"] = {name: value for name, value in uri["options"].items()}
+        result["error"] = f"{type(error).__name__}: {error}"
+        return result
+    result["nodes"] = sorted(f"{name}:{port}" for name, port in uri["nodelist"])
+    result["options"] = {name: value for name, value in uri["options"].items()}
     addresses = set()
     for name, _ in uri["nodelist"]:
         for answer in dns.resolver.resolve_name(name).addresses():
             addresses.add(answer)
-    found["addresses"] = sorted(addresses)
-    return found
+    result["addresses"] = sorted(addresses)
+    return result
 
 
 def main():
@@ -46,7 +46,7 @@ def main():
     resolver.port = int(sys.argv[2])
     resolver.search = []
     dns.resolver.default_resolver = resolver
-    print(json.dumps([look(host) for host in sys.argv[3:]]))
+    print(json.dumps([resolve(host) for host in sys.argv[3:]]))
     print(f"pymongo {pymongo.version}, dnspython {dns.version.version}", file=sys.stderr)
 
 

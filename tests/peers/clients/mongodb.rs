@@ -1,30 +1,30 @@
-//! MongoDB's driver: SRV at `_mongodb._tcp.HOST`, every target in HOST's domain, and no TXT record that it would take
-//! for options.
+//! MongoDB's driver: SRV records at `_mongodb._tcp.HOST` with all targets in HOST's domain, and no TXT record, which it
+//! would parse as options.
 
 use serde_json::{Value, json};
 use support::commands::command;
-use support::process::finish;
+use support::process::run_checked;
 use support::repository::repository;
 use support::server::Server;
 
 use super::{ADDRESSES, python, server};
 
-fn look(server: &Server, hosts: &[&str]) -> Vec<Value> {
+fn resolve_hosts(server: &Server, hosts: &[&str]) -> Vec<Value> {
     let (ip, port) = (server.dns.ip().to_string(), server.dns.port().to_string());
     let mut command = command(python("dns, pymongo"));
     command
         .arg("-I")
         .arg(repository("tests/peers/clients/mongodb.py"));
-    let found = finish(command.args([ip, port]).args(hosts)).unwrap();
+    let found = run_checked(command.args([ip, port]).args(hosts)).unwrap();
     serde_json::from_str(&found).unwrap()
 }
 
 #[test]
 #[ignore = "needs Python with pymongo"]
-fn pymongo_accepts_a_service_by_its_name_and_by_its_short_name() {
+fn pymongo_accepts_canonical_and_short_names() {
     let server = server();
     let hosts = ["db.prod.global", "db.global", "east.db.prod.global"];
-    let found = look(&server, &hosts);
+    let found = resolve_hosts(&server, &hosts);
     for (host, found) in hosts.iter().zip(&found) {
         let members: &[(&str, u16)] = match host.starts_with("east") {
             true => &[("db-0.", 27017), ("db-1.", 27017)],
@@ -43,7 +43,7 @@ fn pymongo_accepts_a_service_by_its_name_and_by_its_short_name() {
         assert_eq!(found["error"], Value::Null, "{host}");
         assert_eq!(found["nodes"], json!(nodes), "{host}");
         assert_eq!(found["txt"], "NODATA", "{host}");
-        // What the address asked for, and what SRV implies; nothing from a TXT record.
+        // Options of the connection string, and the ones that SRV implies; none from a TXT record.
         let options = json!({"replicaset": "rs0", "tls": true});
         assert_eq!(lower_case(&found["options"]), options, "{host}");
         let count = match host.starts_with("east") {
@@ -59,7 +59,7 @@ fn pymongo_accepts_a_service_by_its_name_and_by_its_short_name() {
     println!("peers: pymongo: {} hosts accepted", hosts.len());
 }
 
-/// The driver's spelling of option names differs from release to release.
+/// Converts option names to lower case, because their spelling depends on the driver's release.
 fn lower_case(options: &Value) -> Value {
     let options = options.as_object().unwrap().iter();
     let renamed = options.map(|(name, value)| {
@@ -78,13 +78,13 @@ fn lower_case(options: &Value) -> Value {
 
 #[test]
 #[ignore = "needs Python with pymongo"]
-fn pymongo_refuses_a_service_without_a_port_of_that_name_and_one_that_is_not_there() {
+fn pymongo_rejects_services_without_the_port_and_unknown_services() {
     let server = server();
     let hosts = [
         ("app.prod.global", "NODATA"),
         ("nope.prod.global", "NXDOMAIN"),
     ];
-    for (found, (host, txt)) in look(&server, &hosts.map(|(host, _)| host))
+    for (found, (host, txt)) in resolve_hosts(&server, &hosts.map(|(host, _)| host))
         .iter()
         .zip(hosts)
     {
@@ -93,5 +93,5 @@ fn pymongo_refuses_a_service_without_a_port_of_that_name_and_one_that_is_not_the
         assert!(error.contains("does not exist"), "{host}: {error}");
         assert_eq!(found["txt"], txt, "{host}");
     }
-    println!("peers: pymongo: {} hosts refused", hosts.len());
+    println!("peers: pymongo: {} hosts rejected", hosts.len());
 }

@@ -1,17 +1,17 @@
-//! Names and types to ask for: what is there, and what nearly is.
+//! Names and types of questions: existing names, and similar names that do not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The common ones come up more often.
+/// Types of questions. Common types occur more often.
 const TYPES: [&str; 19] = [
     "A", "A", "A", "AAAA", "AAAA", "AAAA", "SRV", "SRV", "SRV", "TXT", "SOA", "NS", "ANY", "HTTPS",
     "TYPE666", "DS", "MX", "CNAME", "PTR",
 ];
 
-/// What a client says beside the question.
+/// EDNS sizes of queries.
 const SIZES: [&str; 4] = ["", " +bufsize=512", " +bufsize=1232", " +bufsize=4096"];
 
-/// Asked with every type, and with every size.
+/// Names that are queried with every type and every size.
 const FIXED: [&str; 15] = [
     "global.",
     "dns.global.",
@@ -30,12 +30,12 @@ const FIXED: [&str; 15] = [
     "example.org.",
 ];
 
-/// Labels that turn one name into another, or into none.
+/// Labels for changes of a name.
 const LABELS: [&str; 12] = [
     "x", "east", "west", "hub", "db", "prod", "kafka", "_tcp", "_udp", "_sql", "*", "global",
 ];
 
-/// Makes at least `count` questions about a zone with these owner names, none of them about `not_asked`.
+/// Returns at least `count` questions about a zone with these owner names, none of them about `not_asked`.
 pub fn questions(
     owners: &BTreeSet<String>,
     not_asked: &BTreeSet<String>,
@@ -76,7 +76,7 @@ pub fn questions(
     questions
 }
 
-/// Groups names by their last three labels, so that services count alike, whatever their size.
+/// Groups names by their last three labels, so that small and large services have equal weight.
 fn by_service<'n>(names: impl Iterator<Item = &'n str>) -> Vec<Vec<&'n str>> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for name in names {
@@ -112,7 +112,7 @@ fn mixed_case(rng: &mut fastrand::Rng, name: &str) -> String {
     name.chars().map(mix).collect()
 }
 
-/// Changes a name a little, in a way that people and programs do.
+/// Changes a name slightly, like a typing error or a search list.
 fn near(rng: &mut fastrand::Rng, owner: &str) -> String {
     let mut labels: Vec<String> = owner
         .trim_end_matches('.')
@@ -132,7 +132,7 @@ fn near(rng: &mut fastrand::Rng, owner: &str) -> String {
         }
         5 => labels[at] = format!("{}x", labels[at]),
         6 => labels[at] = labels[at].trim_start_matches('_').to_owned(),
-        // As a search list leaves it.
+        // The suffix of a search list.
         _ => labels.extend(["svc".to_owned(), "global".to_owned()]),
     }
     labels.retain(|label| !label.is_empty());

@@ -1,4 +1,4 @@
-//! Knot, NSD and BIND, each with the zone file, on a port of its own.
+//! Knot, NSD and BIND with the zone file, each on a separate port.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -8,20 +8,20 @@ use support::commands::{command, tool};
 use support::ports::free_port;
 use support::process::Process;
 use support::query::query;
-use support::wait::PATIENCE;
-use support::wire::{Over, try_ask};
+use support::wait::TIMEOUT;
+use support::wire::{Transport, try_ask};
 
-/// A server of others.
+/// A running server of another implementation.
 pub struct Peer {
     pub name: &'static str,
     pub address: SocketAddr,
     _process: Process,
 }
 
-/// Words of a server that does not like its zone.
+/// Words in log lines about problems of a zone.
 const COMPLAINTS: [&str; 5] = ["warning", "error", "critical", "fail", "ignor"];
 
-/// Starts all three, and fails if one says a word against the zone.
+/// Starts all three servers, and fails if one logs a problem of the zone.
 pub fn start(zone_file: &Path, folder: &Path) -> Vec<Peer> {
     let zone = zone_file.display();
     let here = folder.display();
@@ -35,21 +35,24 @@ pub fn start(zone_file: &Path, folder: &Path) -> Vec<Peer> {
             fs::write(&file, configuration).unwrap();
             let mut command = command(tool(program).unwrap());
             command.args(arguments).arg(&file).current_dir(folder);
-            // NSD has children, which it ends.
+            // NSD terminates its own child processes.
             let mut process = Process::start(name, command).unwrap().with_children();
             let loaded = process.wait_for("the zone", |_| {
                 let asked = query("global. SOA +edns");
-                let reply = try_ask(address, &asked, Over::Tcp, PATIENCE).ok()?;
+                let reply = try_ask(address, &asked, Transport::Tcp, TIMEOUT).ok()?;
                 (reply.answers.len() == 1).then_some(())
             });
             loaded.unwrap();
             let log = process.log().text();
             let complaint = log.lines().find(|line| {
                 let line = line.to_lowercase();
-                // The flags of BIND's compiler are no complaint.
+                // BIND's line of compiler flags is not a problem.
                 COMPLAINTS.iter().any(|word| line.contains(word)) && !line.contains(" built with ")
             });
-            assert_eq!(complaint, None, "{name} about the zone file: {log}");
+            assert_eq!(
+                complaint, None,
+                "{name} reports a problem of the zone file: {log}"
+            );
             Peer {
                 name,
                 address,
@@ -90,7 +93,7 @@ zone:
 
 fn nsd(address: SocketAddr, zone: &str) -> Recipe {
     let (ip, port) = (address.ip(), address.port());
-    // Its limit of replies per second is for the open Internet.
+    // NSD's response rate limit is off, because it would limit the test.
     let configuration = format!(
         r#"server:
     ip-address: {ip}@{port}
@@ -120,8 +123,8 @@ zone:
 
 fn bind(address: SocketAddr, zone: &str) -> Recipe {
     let (ip, port) = (address.ip(), address.port());
-    // By default it refuses RRsets of more than 100 records, and gives the SOA record of an answer to a question
-    // for SOA a TTL of 0.
+    // By default BIND rejects RRsets of more than 100 records, and sets the TTL of the SOA record to 0 in answers to
+    // SOA queries.
     let configuration = format!(
         r#"options {{
     directory "HERE";

@@ -1,16 +1,16 @@
-//! A large table, the same at every run.
+//! A large table, which is the same in every run.
 
 use support::objects::{
     Gateway, Local, Manifest, Port, local, mirror, nameless_port, objects, port,
 };
 
-/// Where the services are seen from, and the others; one is called like a service.
+/// Names of clusters. One is also the name of a service.
 const CLUSTERS: [&str; 5] = ["east", "west", "north", "south-1", "db"];
 
-/// Two are called like services, and one like the label above the server's own name.
+/// Namespaces. Two are also names of services; `dns` is also a label of the name server's name.
 const NAMESPACES: [&str; 5] = ["prod", "shop", "kafka", "db", "dns"];
 
-/// Names that could be read as something else, and the longest.
+/// Service names that are also other parts of owner names, and the longest possible name.
 const SPECIAL: [&str; 18] = [
     "db",
     "kafka",
@@ -45,11 +45,11 @@ const WORDS: [&str; 8] = [
 
 const SERVICES: usize = 400;
 
-/// Endpoints of the service whose RRsets exceed what any message holds, and of one whose do not, quite.
+/// Number of endpoints of a service whose RRsets exceed any message, and of one whose RRsets just fit.
 const TOO_MANY: usize = 4200;
 const NEARLY_TOO_MANY: usize = 900;
 
-/// Port names, protocols and numbers; what a member has is drawn from these.
+/// Names, protocols and numbers of ports. Ports of members are drawn from these.
 const PORTS: [(Option<&str>, &str, &[u16]); 8] = [
     (Some("sql"), "TCP", &[26257, 5432]),
     (Some("http"), "TCP", &[80, 8080, 8081]),
@@ -61,7 +61,7 @@ const PORTS: [(Option<&str>, &str, &[u16]); 8] = [
     (None, "TCP", &[7000, 7001]),
 ];
 
-/// How many services a manifest has, and how many endpoints.
+/// Numbers of services and endpoints of a manifest.
 pub struct Size {
     pub services: usize,
     pub endpoints: usize,
@@ -76,15 +76,15 @@ struct Builder {
 
 /// One endpoint of a service.
 struct Endpoint {
-    /// A local pod may have none.
+    /// Hostname; a local pod may have none.
     host: Option<String>,
-    /// IPv4, IPv6, or one of each.
+    /// Addresses: IPv4, IPv6, or both.
     addresses: Vec<String>,
-    /// Its gateway is down, or the pod is not ready.
+    /// True if its gateway is down or the pod is not ready.
     is_dead: bool,
 }
 
-/// Makes the manifest of the table.
+/// Returns the manifest of the table.
 pub fn manifest() -> (Manifest, Size) {
     let mut builder = Builder {
         manifest: objects(),
@@ -133,7 +133,7 @@ impl Builder {
                 Some(ttl) => mirror.annotation("global-dns/ttl", &ttl.to_string()),
                 None => mirror,
             };
-            // Objects are numbered: some would have names that Kubernetes does not take.
+            // Object names are numbered, because Kubernetes would reject some names.
             self.mirrors += 1;
             let mirror = mirror.named(&format!("mirror-{}", self.mirrors));
             let mirror = endpoints.iter().fold(mirror, |mirror, endpoint| {
@@ -180,8 +180,8 @@ impl Builder {
         let stem = &service[..service.len().min(60)];
         let endpoints = (0..count).map(|index| {
             let host = match is_local && self.one_in(3) {
-                true => None, // gets the dashed address for a name
-                false if self.one_in(12) => Some("node-a".to_owned()), // perhaps twice
+                true => None, // gets the dashed address as its name
+                false if self.one_in(12) => Some("node-a".to_owned()), // possibly a duplicate
                 false => Some(format!("{stem}-{index}")),
             };
             let mut endpoint = self.endpoint(host, families);
@@ -194,7 +194,7 @@ impl Builder {
     /// `families`: 1 is IPv4, 2 is IPv6, 3 is both.
     fn endpoint(&mut self, host: Option<String>, families: u8) -> Endpoint {
         self.endpoints += 1;
-        // Now and then an address is used again.
+        // Some addresses are used twice.
         let back = if self.one_in(40) { 1 } else { 0 };
         let number = self.endpoints - back;
         let v4 = format!(

@@ -1,4 +1,4 @@
-//! A real CoreDNS in front, with the stanza that users copy from `coredns/Corefile`.
+//! A CoreDNS that forwards to the server, with the stanza that users copy from `coredns/Corefile`.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -8,18 +8,18 @@ use support::ports::free_port;
 use support::process::Process;
 use support::query::query;
 use support::repository::repository;
-use support::wait::PATIENCE;
-use support::wire::{Over, try_ask};
+use support::wait::TIMEOUT;
+use support::wire::{Transport, try_ask};
 use tempfile::TempDir;
 
-/// CoreDNS, running.
+/// A running CoreDNS.
 pub struct Front {
     pub address: SocketAddr,
     _process: Process,
     _folder: TempDir,
 }
 
-/// Starts it in front of `server`, with these options in the block of `forward`.
+/// Starts CoreDNS as a forwarder to `server`, with these options in the block of `forward`.
 pub fn start(server: SocketAddr, options: &str) -> Front {
     let folder = tempfile::tempdir().unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
@@ -30,7 +30,7 @@ pub fn start(server: SocketAddr, options: &str) -> Front {
     command.arg("-conf").arg(&corefile);
     let mut process = Process::start("coredns", command).unwrap();
     let answered = process.wait_for("an answer", |_| {
-        let reply = try_ask(address, &query("global. SOA"), Over::Tcp, PATIENCE).ok()?;
+        let reply = try_ask(address, &query("global. SOA"), Transport::Tcp, TIMEOUT).ok()?;
         (reply.answers.len() == 1).then_some(())
     });
     answered.unwrap();
@@ -41,7 +41,7 @@ pub fn start(server: SocketAddr, options: &str) -> Front {
     }
 }
 
-/// The block of the zone in the shipped file, moved to our port and pointed at our server.
+/// Returns the zone's block of the documented file, with the listen address of CoreDNS and the address of the server.
 fn stanza(shipped: &str, front: SocketAddr, server: SocketAddr, options: &str) -> String {
     let head = "global:53 {";
     let lines = shipped.lines().skip_while(|line| *line != head);
@@ -59,7 +59,7 @@ fn stanza(shipped: &str, front: SocketAddr, server: SocketAddr, options: &str) -
     let forwards = stanza.contains(&format!("forward . {server}"));
     assert!(
         forwards,
-        "coredns/Corefile has no block `{head}` that forwards"
+        "coredns/Corefile has no block `{head}` with `forward`"
     );
     stanza
 }

@@ -1,4 +1,4 @@
-//! Writing objects into the source cluster, and reading them.
+//! Methods that write and read objects of the source cluster.
 
 use std::time::{Duration, Instant};
 
@@ -12,27 +12,30 @@ use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 use super::Cluster;
-use crate::figures::Written;
+use crate::latency::WriteTimes;
 use crate::objects::namespace;
 use crate::recordings::{Action, Event};
 use crate::wait::eventually;
 
-/// How long the controllers may take to follow.
+/// Maximum reaction time of the controllers.
 const CONTROLLERS: Duration = Duration::from_secs(20);
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Writes one event of a recording; returns when the API server has acknowledged it. A deletion that Kubernetes
-    /// itself did (Endpoints follow their Service) is waited for, not written.
-    pub fn write(&self, event: &Event) -> Result<Written> {
+    /// Writes one event of a recording. Returns when the API server has acknowledged it. Does not delete Endpoints, but
+    /// waits: Kubernetes deletes them with their Service.
+    pub fn write(&self, event: &Event) -> Result<WriteTimes> {
         match (event.action, event.kind()) {
             (Action::Added, _) => self.put(&event.object),
             (Action::Modified, _) => self.replace(&event.object),
             (Action::Deleted, "Endpoints") => eventually(&event.title(), CONTROLLERS, || {
-                ensure!(self.get(&event.object)?.is_none(), "it is still there");
+                ensure!(
+                    self.get(&event.object)?.is_none(),
+                    "the object still exists"
+                );
                 let now = Instant::now();
-                Ok(Written {
+                Ok(WriteTimes {
                     sent: now,
                     acknowledged: now,
                 })
@@ -41,21 +44,21 @@ impl Cluster {
         }
     }
 
-    /// Brings the mirrors of the recorded namespaces to exactly this state.
-    pub fn become_state(&self, state: &[Event]) -> Result<()> {
+    /// Changes the mirrors of the recorded namespaces to exactly this state.
+    pub fn apply_state(&self, state: &[Event]) -> Result<()> {
         let mut namespaces: Vec<&str> = state.iter().map(Event::namespace).collect();
         namespaces.sort_unstable();
         namespaces.dedup();
         for namespace in namespaces {
             self.put(&self::namespace(namespace))?;
             for service in self.mirror_services(namespace)? {
-                let wanted = state.iter().find(|event| {
+                let expected = state.iter().find(|event| {
                     event.kind() == "Service"
                         && event.namespace() == namespace
                         && Some(event.name()) == service.metadata.name.as_deref()
                 });
-                if wanted.is_none_or(|wanted| {
-                    wanted.object["spec"]["clusterIP"] != service.data["spec"]["clusterIP"]
+                if expected.is_none_or(|expected| {
+                    expected.object["spec"]["clusterIP"] != service.data["spec"]["clusterIP"]
                 }) {
                     self.delete_with_its_endpoints(namespace, &service)?;
                 }
@@ -67,13 +70,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// Creates, or replaces what is there.
-    pub fn put(&self, object: &Value) -> Result<Written> {
+    /// Creates or replaces an object.
+    pub fn put(&self, object: &Value) -> Result<WriteTimes> {
         let (api, object) = self.api_of(object)?;
         let name = name_of(&object);
         let written = self.timed(async || {
             match api.create(&PostParams::default(), &object).await {
-                // 422: the cluster IP is taken, by the Service itself.
+                // 422: the cluster IP is already allocated, possibly to the Service itself.
                 Err(Error::Api(status)) if matches!(status.code, 409 | 422) => {
                     match api.get_opt(&name).await? {
                         Some(_) => api
@@ -89,8 +92,8 @@ impl Cluster {
         written.with_context(|| format!("writing {name}"))
     }
 
-    /// Changes fields of an object that is there.
-    pub fn patch(&self, object: &Value, patch: &Value) -> Result<Written> {
+    /// Patches an existing object.
+    pub fn patch(&self, object: &Value, patch: &Value) -> Result<WriteTimes> {
         let (api, object) = self.api_of(object)?;
         let name = name_of(&object);
         let patch = Patch::Merge(patch);
@@ -102,8 +105,8 @@ impl Cluster {
         written.with_context(|| format!("patching {name}"))
     }
 
-    /// Patches the status, as a kubelet would.
-    pub fn put_status(&self, object: &Value, status: &Value) -> Result<Written> {
+    /// Patches the status of an object, like a kubelet.
+    pub fn put_status(&self, object: &Value, status: &Value) -> Result<WriteTimes> {
         let (api, object) = self.api_of(object)?;
         let name = name_of(&object);
         let patch = Patch::Merge(json!({ "status": status }));
@@ -115,8 +118,8 @@ impl Cluster {
         written.with_context(|| format!("patching the status of {name}"))
     }
 
-    /// Deletes, at once and whether or not it exists.
-    pub fn delete(&self, object: &Value) -> Result<Written> {
+    /// Deletes an object without a grace period. Succeeds if it does not exist.
+    pub fn delete(&self, object: &Value) -> Result<WriteTimes> {
         let (api, object) = self.api_of(object)?;
         let name = name_of(&object);
         let written = self.timed(async || {
@@ -131,7 +134,7 @@ impl Cluster {
         written.with_context(|| format!("deleting {name}"))
     }
 
-    /// Deletes the Services, Pods and slices of a namespace, at once; returns when none is left.
+    /// Deletes the Services, Pods and slices of a namespace without a grace period. Returns when none is left.
     pub fn empty(&self, namespace: &str) -> Result<()> {
         for (version, kind) in [
             ("v1", "Service"),
@@ -140,26 +143,26 @@ impl Cluster {
         ] {
             let api: Api<DynamicObject> =
                 Api::namespaced_with(self.client.clone(), namespace, &resource(version, kind));
-            eventually("the end of the objects", CONTROLLERS, || {
+            eventually("deletion of the objects", CONTROLLERS, || {
                 self.runtime.block_on(api.delete_collection(
                     &DeleteParams::default().grace_period(0),
                     &ListParams::default(),
                 ))?;
                 let left = self.list(version, kind, Some(namespace), "")?.len();
-                ensure!(left == 0, "{left} of {kind} are left");
+                ensure!(left == 0, "{left} objects of kind {kind} are left");
                 Ok(())
             })?;
         }
         Ok(())
     }
 
-    /// The object as it is now, if it exists.
+    /// Returns the current object, if it exists.
     pub fn get(&self, object: &Value) -> Result<Option<DynamicObject>> {
         let (api, object) = self.api_of(object)?;
         Ok(self.runtime.block_on(api.get_opt(&name_of(&object)))?)
     }
 
-    /// The slices of a Service.
+    /// Returns the slices of a Service.
     pub fn slices(&self, namespace: &str, service: &str) -> Result<Vec<DynamicObject>> {
         let selector = format!("kubernetes.io/service-name={service}");
         self.list(
@@ -170,12 +173,12 @@ impl Cluster {
         )
     }
 
-    /// How many objects of a kind there are in all namespaces.
+    /// Returns the number of objects of a kind in all namespaces.
     pub fn count(&self, api_version: &str, kind: &str) -> Result<usize> {
         Ok(self.list(api_version, kind, None, "")?.len())
     }
 
-    fn replace(&self, object: &Value) -> Result<Written> {
+    fn replace(&self, object: &Value) -> Result<WriteTimes> {
         let (api, object) = self.api_of(object)?;
         let name = name_of(&object);
         let written = self.timed(async || {
@@ -186,11 +189,11 @@ impl Cluster {
         written.with_context(|| format!("replacing {name}"))
     }
 
-    /// Runs a request to its acknowledgement.
-    fn timed(&self, request: impl AsyncFnOnce() -> kube::Result<()>) -> Result<Written> {
+    /// Runs a request and measures the time until its acknowledgment.
+    fn timed(&self, request: impl AsyncFnOnce() -> kube::Result<()>) -> Result<WriteTimes> {
         let sent = Instant::now();
         self.runtime.block_on(request())?;
-        Ok(Written {
+        Ok(WriteTimes {
             sent,
             acknowledged: Instant::now(),
         })
@@ -239,7 +242,7 @@ impl Cluster {
         let types = object
             .types
             .as_ref()
-            .ok_or_else(|| anyhow!("an object without a kind"))?;
+            .ok_or_else(|| anyhow!("object without a kind"))?;
         let resource = resource(&types.api_version, &types.kind);
         let client = self.client.clone();
         let api = match &object.metadata.namespace {
@@ -249,8 +252,7 @@ impl Cluster {
         Ok((api, object))
     }
 
-    /// Has the API server decide on the creation of an object, admission included, without keeping it. What it does not
-    /// know is an error, not a warning.
+    /// Creates an object as a dry run, including admission. Unknown fields are errors, not warnings.
     pub fn dry_run(&self, object: &Value) -> Result<()> {
         let (api, named) = self.api_of(object)?;
         let url = format!("{}?dryRun=All&fieldValidation=Strict", api.resource_url());
@@ -259,17 +261,17 @@ impl Cluster {
         Ok(())
     }
 
-    /// Asks for a token of a service account, as a kubelet does for a pod.
+    /// Requests a token for a service account, like a kubelet for a pod.
     pub fn token(&self, namespace: &str, account: &str) -> Result<String> {
         let url = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
             "spec": {"expirationSeconds": 3600}});
         let answer = self.post(&url, &request)?;
         let token = answer["status"]["token"].as_str();
-        Ok(token.context("an answer without a token")?.to_owned())
+        Ok(token.context("response without a token")?.to_owned())
     }
 
-    /// Posts what is no object of its own, such as a review.
+    /// Posts a body that is not a stored object, such as a review.
     pub fn post(&self, url: &str, body: &Value) -> Result<Value> {
         let request = Request::post(url).header("Content-Type", "application/json");
         let request = request.body(body.to_string().into_bytes())?;

@@ -1,10 +1,10 @@
-//! Headless Services of this cluster with their slices, as Kubernetes writes them.
+//! Headless Services of the local cluster with their EndpointSlices, in the form that Kubernetes writes.
 
 use serde_json::{Map, Value, json};
 
 use super::{Manifest, Port, port, service, slice, sql};
 
-/// A headless Service of this cluster with its slices.
+/// Builder of a local headless Service with its EndpointSlices.
 #[derive(Clone, Debug)]
 pub struct Local {
     namespace: String,
@@ -24,10 +24,10 @@ struct Endpoint {
     is_ready: bool,
 }
 
-/// Endpoints that Kubernetes puts into one slice at most.
-const MOST: usize = 1000;
+/// Maximum number of endpoints in one EndpointSlice.
+const MAX_ENDPOINTS_PER_SLICE: usize = 1000;
 
-/// A headless Service of this cluster, with port `sql` 26257 until others are given.
+/// Starts a local headless Service with port `sql` 26257 as the default.
 pub fn local(namespace: &str, name: &str) -> Local {
     Local {
         namespace: namespace.to_owned(),
@@ -40,7 +40,8 @@ pub fn local(namespace: &str, name: &str) -> Local {
     }
 }
 
-/// A local service `prod/sN` with N endpoints for each number: hosts `h-1`, `h-2`, … at 10.96.0.1, 10.96.0.2, …, one port.
+/// Returns one local service `prod/sN` with N endpoints for each number N. Its hosts are `h-1`, `h-2`, … with addresses
+/// 10.96.0.1, 10.96.0.2, … and one port.
 pub fn members(counts: &[usize]) -> Manifest {
     let service = |count: &usize| {
         let service = local("prod", &format!("s{count}")).exported();
@@ -55,13 +56,13 @@ pub fn members(counts: &[usize]) -> Manifest {
 // === impl Local ===
 
 impl Local {
-    /// Adds a pod, named as its host, or an address behind a Service without a selector.
+    /// Adds an endpoint. With a host, it is a pod of the same name.
     #[must_use]
     pub fn endpoint(self, host: Option<&str>, address: &str, is_ready: bool) -> Self {
         self.pod(host, host, &[address], is_ready)
     }
 
-    /// Adds a pod with all its addresses; it may have no host, or another name than that.
+    /// Adds an endpoint with several addresses, an optional pod name and an optional host.
     #[must_use]
     pub fn pod(
         mut self,
@@ -86,7 +87,7 @@ impl Local {
         self
     }
 
-    /// Takes the selector away: slices come from somebody else and lack the headless label.
+    /// Removes the selector. Another controller manages the slices, and they lack the headless label.
     #[must_use]
     pub fn without_selector(mut self) -> Self {
         self.has_selector = false;
@@ -100,7 +101,7 @@ impl Local {
         self.all_ports(ports)
     }
 
-    /// The same, also of ports without a name.
+    /// Sets the ports, also ports without a name.
     #[must_use]
     pub fn all_ports(mut self, ports: Vec<Port>) -> Self {
         self.ports = ports;
@@ -114,7 +115,7 @@ impl Local {
         self
     }
 
-    /// The Service itself.
+    /// Returns the Service.
     pub fn service(&self) -> Value {
         let labels = match self.is_exported {
             true => json!({"mirror.linkerd.io/exported": "true"}),
@@ -124,7 +125,7 @@ impl Local {
         service(place, labels, &self.annotations, &["None"], &self.ports)
     }
 
-    /// Its slices, of each address family.
+    /// Returns the EndpointSlices of both address families.
     pub fn slices(&self) -> Vec<Value> {
         let mut slices = Vec::new();
         for (family, is_v6) in [("IPv4", false), ("IPv6", true)] {
@@ -134,7 +135,7 @@ impl Local {
                 own.map(|address| endpoint.object(address))
             });
             let of_family: Vec<Value> = of_family.collect();
-            for (number, endpoints) in of_family.chunks(MOST).enumerate() {
+            for (number, endpoints) in of_family.chunks(MAX_ENDPOINTS_PER_SLICE).enumerate() {
                 let name = format!("{}-{}", self.name, family.to_lowercase());
                 let name = match number {
                     0 => name,
@@ -162,7 +163,7 @@ impl Local {
         slice(place, labels, family, &self.ports, endpoints)
     }
 
-    /// A pod of the Service with a host, as a StatefulSet makes it, already scheduled.
+    /// Returns a scheduled pod of the Service with a hostname, like one of a StatefulSet.
     pub fn pod_object(&self, host: &str) -> Value {
         json!({
             "apiVersion": "v1", "kind": "Pod",

@@ -1,25 +1,25 @@
-//! Headless mirrors with their endpoint mirrors and slices, as Linkerd's mirror controller writes them.
+//! Headless mirrors with their endpoint mirrors and slices, in the form that Linkerd's mirror controller writes.
 
 use serde_json::{Map, Value, json};
 
 use super::{Manifest, Port, port, service, slice, sql};
 
-/// A headless mirror with its endpoint mirrors and their slices.
+/// Builder of a headless mirror with its endpoint mirrors and their slices.
 #[derive(Clone, Debug)]
 pub struct Mirror {
     namespace: String,
     service: String,
     cluster: String,
-    /// Of the object, where it is another one than Linkerd gives.
+    /// Name of the object if it differs from the one that Linkerd generates.
     name: Option<String>,
     ports: Vec<Port>,
     endpoints: Vec<(String, Vec<String>, Gateway)>,
     annotations: Map<String, Value>,
-    /// The address of the cluster's gateway.
+    /// Address of the cluster's gateway.
     gateway: String,
 }
 
-/// What the slice of an endpoint mirror says of its gateway.
+/// State of the gateway in the slice of an endpoint mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gateway {
     /// There is no slice.
@@ -34,10 +34,10 @@ const MIRRORED: &str = "mirror.linkerd.io/mirrored-service";
 const CLUSTER_NAME: &str = "mirror.linkerd.io/cluster-name";
 const PARENT: &str = "mirror.linkerd.io/headless-mirror-svc-name";
 const FQ_NAME: &str = "mirror.linkerd.io/remote-svc-fq-name";
-/// The gateway of every other cluster, until another one is given.
+/// Default address of a gateway.
 const GATEWAY: &str = "198.51.100.10";
 
-/// A headless mirror of `cluster`, with port `sql` 26257 until others are given.
+/// Starts a headless mirror from `cluster` with port `sql` 26257 as the default.
 pub fn mirror(namespace: &str, service: &str, cluster: &str) -> Mirror {
     Mirror {
         namespace: namespace.to_owned(),
@@ -54,13 +54,13 @@ pub fn mirror(namespace: &str, service: &str, cluster: &str) -> Mirror {
 // === impl Mirror ===
 
 impl Mirror {
-    /// Adds an endpoint mirror whose gateway is up.
+    /// Adds an endpoint mirror behind a gateway that is up.
     #[must_use]
     pub fn endpoint(self, host: &str, addresses: &[&str]) -> Self {
         self.endpoint_behind(Gateway::Up, host, addresses)
     }
 
-    /// Adds an endpoint mirror.
+    /// Adds an endpoint mirror behind a gateway in a given state.
     #[must_use]
     pub fn endpoint_behind(mut self, gateway: Gateway, host: &str, addresses: &[&str]) -> Self {
         let addresses = addresses.iter().map(|ip| (*ip).to_owned()).collect();
@@ -75,14 +75,14 @@ impl Mirror {
         self.all_ports(ports)
     }
 
-    /// The same, also of ports without a name.
+    /// Sets the ports, also ports without a name.
     #[must_use]
     pub fn all_ports(mut self, ports: Vec<Port>) -> Self {
         self.ports = ports;
         self
     }
 
-    /// Adds an annotation of the exported Service, which Linkerd copies.
+    /// Adds an annotation of the exported Service, which Linkerd copies to the mirror.
     #[must_use]
     pub fn annotation(mut self, name: &str, value: &str) -> Self {
         self.annotations.insert(name.to_owned(), Value::from(value));
@@ -96,14 +96,14 @@ impl Mirror {
         self
     }
 
-    /// Gives the object another name than Linkerd would; those of endpoint mirrors begin with it.
+    /// Sets a name that Linkerd would not generate. The names of the endpoint mirrors start with it.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// The name of the object.
+    /// Returns the name of the object.
     pub fn name(&self) -> String {
         match &self.name {
             Some(name) => name.clone(),
@@ -111,7 +111,7 @@ impl Mirror {
         }
     }
 
-    /// The name of the Service in its own cluster.
+    /// Returns the name of the Service in its own cluster.
     pub fn service_name(&self) -> &str {
         &self.service
     }
@@ -120,7 +120,8 @@ impl Mirror {
         format!("{host}-{}", self.cluster)
     }
 
-    /// What Linkerd itself writes: Services, and Endpoints, of which Kubernetes makes the slices.
+    /// Returns the objects that Linkerd writes: Services and Endpoints. Kubernetes derives the slices from the
+    /// Endpoints.
     pub fn writes(&self) -> Vec<Value> {
         let mut writes = vec![self.service()];
         for (host, addresses, gateway) in &self.endpoints {
@@ -133,9 +134,9 @@ impl Mirror {
         writes
     }
 
-    // === One object ===
+    // === Single objects ===
 
-    /// The headless mirror itself.
+    /// Returns the headless mirror.
     pub fn service(&self) -> Value {
         let mut annotations = self.annotations.clone();
         annotations.insert(FQ_NAME.to_owned(), json!(self.fq_name("")));
@@ -143,7 +144,7 @@ impl Mirror {
         service(place, self.labels(), &annotations, &["None"], &self.ports)
     }
 
-    /// An endpoint mirror.
+    /// Returns an endpoint mirror.
     pub fn endpoint_mirror(&self, host: &str, addresses: &[&str]) -> Value {
         self.endpoint_mirror_named(&self.endpoint_name(host), host, addresses)
     }
@@ -155,24 +156,24 @@ impl Mirror {
         service(place, labels, &annotations, addresses, &self.ports)
     }
 
-    /// The slice of an endpoint mirror, which tells whether its gateway is up.
+    /// Returns the slice of an endpoint mirror, which shows the state of its gateway.
     pub fn slice(&self, host: &str, is_up: bool) -> Value {
         self.slice_of(&self.endpoint_name(host), is_up)
     }
 
-    /// The same by the name of the object.
+    /// Returns the slice of an endpoint mirror with a given object name.
     pub fn slice_of(&self, endpoint_mirror: &str, is_up: bool) -> Value {
         let endpoint = json!({"addresses": [self.gateway], "conditions": {"ready": is_up}});
         let labels = with_slice_labels(self.endpoint_labels(), endpoint_mirror);
         let name = format!("{endpoint_mirror}-7xk2p");
-        // Linkerd writes the gateway's port.
+        // Linkerd writes the port of the gateway.
         let ports = [port("sql", "TCP", 4143)];
         let place = (&*self.namespace, &*name);
         slice(place, labels, "IPv4", &ports, vec![endpoint])
     }
 
-    /// The Endpoints of an endpoint mirror, of which Kubernetes makes the slice: the address of the gateway, ready or not,
-    /// at its port for every port of the Service.
+    /// Returns the Endpoints of an endpoint mirror, the source of its slice: the address of the gateway, ready or not,
+    /// with the gateway's port for every port of the Service.
     fn endpoints(&self, host: &str, is_up: bool) -> Value {
         let ports = self.ports.iter();
         let ports = ports.map(|port| json!({"name": port.name, "port": 4143, "protocol": "TCP"}));
@@ -192,12 +193,12 @@ impl Mirror {
         })
     }
 
-    /// The slice of the headless mirror: the hosts that Linkerd lists, with the addresses of their endpoint mirrors.
+    /// Returns the slice of the headless mirror: the hosts with the addresses of their endpoint mirrors.
     pub fn listing(&self, hosts: &[(&str, &str)]) -> Value {
         let host = |(host, address): &(&str, &str)| json!({"addresses": [address], "hostname": host, "conditions": {"ready": true}});
         let labels = with_slice_labels(self.labels(), &self.name());
         let name = format!("{}-9qz4d", self.name());
-        // Linkerd writes the pod's port.
+        // Linkerd writes the port of the pod.
         let ports = [port("sql", "TCP", 15432)];
         let place = (&*self.namespace, &*name);
         let hosts = hosts.iter().map(host).collect();

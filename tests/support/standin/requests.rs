@@ -1,4 +1,4 @@
-//! What the stand-in answers.
+//! Responses of the stand-in.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,9 +13,9 @@ use futures::future::pending;
 use futures::{Stream, StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::{Asked, Manner, PATIENCE, Shared, open};
+use super::{ApiRequest, Behavior, RETRY_AFTER, Shared, lock};
 
-/// How long a version that is yet to come is waited for, as by a real API server.
+/// Time for which a list waits for a future resource version, as in a real API server.
 const FRESHNESS: Duration = Duration::from_secs(3);
 
 /// Answers one request.
@@ -25,10 +25,10 @@ pub(super) async fn serve(
     headers: HeaderMap,
     Query(query): Query<HashMap<String, String>>,
 ) -> Response {
-    let wants_credentials = open(&shared).token.is_some();
+    let requires_credentials = lock(&shared).token.is_some();
     let mut response = answer(shared, &uri, &headers, &query).await;
-    if wants_credentials {
-        // Each request makes itself known anew.
+    if requires_credentials {
+        // Each connection carries one request, so that each request authenticates itself.
         let headers = response.headers_mut();
         headers.insert("connection", HeaderValue::from_static("close"));
     }
@@ -41,101 +41,101 @@ async fn answer(
     headers: &HeaderMap,
     query: &HashMap<String, String>,
 ) -> Response {
-    let Some(asked) = Asked::read(uri.path(), query) else {
+    let Some(request) = ApiRequest::read(uri.path(), query) else {
         return refuse(
             404,
             "NotFound",
             "the server could not find the requested resource",
         );
     };
-    let shown = headers
+    let authorization = headers
         .get("authorization")
         .and_then(|value| value.to_str().ok());
-    if open(&shared).manner == Manner::Unreachable {
-        open(&shared).asked.push(asked);
+    if lock(&shared).behavior == Behavior::Unreachable {
+        lock(&shared).requests.push(request);
         return pending().await;
     }
     let version = query.get("resourceVersion");
     let version: Option<u64> = version.and_then(|version| version.parse().ok());
-    let current = open(&shared).version;
-    if let Some(version) = version.filter(|version| !asked.watch && *version > current) {
-        open(&shared).asked.push(asked);
+    let current = lock(&shared).version;
+    if let Some(version) = version.filter(|version| !request.watch && *version > current) {
+        lock(&shared).requests.push(request);
         tokio::time::sleep(FRESHNESS).await;
-        return of_the_future(version, current);
+        return too_large_version(version, current);
     }
-    let mut book = open(&shared);
-    book.asked.push(asked.clone());
-    if book
+    let mut state = lock(&shared);
+    state.requests.push(request.clone());
+    if state
         .token
         .as_ref()
-        .is_some_and(|token| shown != Some(&format!("Bearer {token}")))
+        .is_some_and(|token| authorization != Some(&format!("Bearer {token}")))
     {
         return refuse(401, "Unauthorized", "Unauthorized");
     }
-    match book.manner {
-        Manner::RefusesEverything => {
-            return refuse(500, "InternalError", "the stand-in refuses everything");
+    match state.behavior {
+        Behavior::InternalErrors => {
+            return refuse(500, "InternalError", "simulated internal error");
         }
-        Manner::AsksForPatience => {
+        Behavior::TooManyRequests => {
             let text = "Too many requests, please try again later.\n";
-            let seconds = PATIENCE.as_secs().to_string();
+            let seconds = RETRY_AFTER.as_secs().to_string();
             let head = [
                 ("content-type", "text/plain; charset=utf-8"),
                 ("retry-after", &seconds),
             ];
             return (StatusCode::TOO_MANY_REQUESTS, head, text).into_response();
         }
-        _ if asked.streamed => {
+        _ if request.streamed => {
             let text = "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is \
                         forbidden for watch unless the WatchList feature gate is enabled";
             return refuse(422, "Invalid", text);
         }
-        // By turns; the event comes from `Book::watch`.
-        Manner::ForgetsAtOnce if asked.watch && book.asked.len().is_multiple_of(2) => {
+        // Alternates with the event that `ServerState::watch` sends.
+        Behavior::ExpiredWatches if request.watch && state.requests.len().is_multiple_of(2) => {
             return refuse(410, "Expired", "too old resource version");
         }
-        Manner::ForgetsAtOnce if asked.watch => book.oldest = u64::MAX,
-        Manner::CutsLists if !asked.watch => return cut(&book.list(&asked)),
-        Manner::EndlessLists if !asked.watch => {
-            let list = book.list(&asked);
-            drop(book);
+        Behavior::ExpiredWatches if request.watch => state.oldest = u64::MAX,
+        Behavior::TruncatedLists if !request.watch => return truncated(&state.list(&request)),
+        Behavior::EndlessLists if !request.watch => {
+            let list = state.list(&request);
+            drop(state);
             return endless(list, shared);
         }
-        Manner::RefusesFieldSelectors if !asked.fields.is_empty() => {
+        Behavior::NoFieldSelectors if !request.fields.is_empty() => {
             let text = format!(
                 "Unable to find \"/v1, Resource=services\" that match label selector \"{}\", field selector \"{}\": \
                  field label not supported: spec.clusterIP",
-                asked.labels, asked.fields
+                request.labels, request.fields
             );
             return refuse(400, "BadRequest", &text);
         }
-        Manner::Good
-        | Manner::ListsNothing
-        | Manner::RefusesFieldSelectors
-        | Manner::SilentOnWatches
-        | Manner::ForgetsAtOnce
-        | Manner::CutsLists
-        | Manner::EndlessLists
-        | Manner::Unreachable
-        | Manner::Garbles => {}
+        Behavior::Normal
+        | Behavior::EmptyLists
+        | Behavior::NoFieldSelectors
+        | Behavior::SilentWatches
+        | Behavior::ExpiredWatches
+        | Behavior::TruncatedLists
+        | Behavior::EndlessLists
+        | Behavior::Unreachable
+        | Behavior::GarbageInWatches => {}
     }
-    if !asked.watch {
-        let mut list = book.list(&asked);
-        if asked.probe {
+    if !request.watch {
+        let mut list = state.list(&request);
+        if request.probe {
             let items = list["items"].as_array_mut();
             items.into_iter().for_each(|items| items.truncate(1));
         }
         return (StatusCode::OK, axum::Json(list)).into_response();
     }
-    let since = version.unwrap_or(book.version);
-    let silent = book.manner == Manner::SilentOnWatches;
-    let (id, mut receiver) = book.watch(&asked, since);
-    if book.oldest == u64::MAX {
-        book.oldest = 0;
+    let since = version.unwrap_or(state.version);
+    let is_silent = state.behavior == Behavior::SilentWatches;
+    let (id, mut receiver) = state.watch(&request, since);
+    if state.oldest == u64::MAX {
+        state.oldest = 0;
     }
-    drop(book);
+    drop(state);
     if let (false, Some(seconds)) = (
-        silent,
+        is_silent,
         query
             .get("timeoutSeconds")
             .and_then(|seconds| seconds.parse().ok()),
@@ -152,11 +152,11 @@ async fn answer(
 
 async fn end_watch(shared: Shared, id: usize, after: Duration) {
     tokio::time::sleep(after).await;
-    open(&shared).watchers.retain(|watcher| watcher.id != id);
+    lock(&shared).watchers.retain(|watcher| watcher.id != id);
 }
 
-/// What kube-apiserver 1.33 says of a version that is yet to come.
-fn of_the_future(version: u64, current: u64) -> Response {
+/// Returns the response of kube-apiserver 1.33 to a future resource version.
+fn too_large_version(version: u64, current: u64) -> Response {
     let message = format!("Timeout: Too large resource version: {version}, current: {current}");
     let cause =
         json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
@@ -176,15 +176,15 @@ fn refuse(code: u16, reason: &str, message: &str) -> Response {
         .into_response()
 }
 
-/// The first half of a list, and then no more: the connection ends.
-fn cut(list: &Value) -> Response {
+/// Returns the first half of a list, then ends the connection.
+fn truncated(list: &Value) -> Response {
     let text = list.to_string();
     let half = Bytes::from(text[..text.len() / 2].to_owned());
-    let broken = io::Error::new(io::ErrorKind::ConnectionReset, "cut by the stand-in");
+    let broken = io::Error::new(io::ErrorKind::ConnectionReset, "closed by the stand-in");
     json_body(stream::iter([Ok(half), Err(broken)]))
 }
 
-/// A list that goes on and on, until the stand-in behaves: then the connection ends.
+/// Returns a list without an end. When the behavior changes, the connection ends.
 fn endless(list: Value, shared: Shared) -> Response {
     let items = list["items"].as_array().cloned().unwrap_or_default();
     let item = items
@@ -196,9 +196,10 @@ fn endless(list: Value, shared: Shared) -> Response {
         (0_u64, item, shared),
         |(count, mut item, shared)| async move {
             tokio::time::sleep(Duration::from_millis(1)).await;
-            if open(&shared).manner != Manner::EndlessLists {
-                let over = io::Error::new(io::ErrorKind::ConnectionReset, "ended by the stand-in");
-                return Some((Err(over), (count, item, shared)));
+            if lock(&shared).behavior != Behavior::EndlessLists {
+                let ended =
+                    io::Error::new(io::ErrorKind::ConnectionReset, "closed by the stand-in");
+                return Some((Err(ended), (count, item, shared)));
             }
             item["metadata"]["name"] = json!(format!("endless-{count}"));
             let text = Bytes::from(format!(",{item}"));
@@ -213,9 +214,9 @@ fn json_body(octets: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> 
     (kind, Body::from_stream(octets)).into_response()
 }
 
-// === impl Asked ===
+// === impl ApiRequest ===
 
-impl Asked {
+impl ApiRequest {
     pub(super) fn read(path: &str, query: &HashMap<String, String>) -> Option<Self> {
         let resource = match path {
             "/api/v1/services" => "services",
@@ -235,8 +236,8 @@ impl Asked {
         })
     }
 
-    /// Both ask for the same objects.
-    pub fn is_alike(&self, other: &Self) -> bool {
+    /// Returns whether both requests select the same objects.
+    pub fn has_same_selection(&self, other: &Self) -> bool {
         (&self.resource, &self.labels, &self.fields)
             == (&other.resource, &other.labels, &other.fields)
     }
@@ -253,13 +254,13 @@ impl Asked {
                 .labels
                 .split(',')
                 .filter(|term| !term.is_empty())
-                .all(|term| is_met(term, labels))
+                .all(|term| matches_term(term, labels))
             && (self.fields.is_empty() || object["spec"]["clusterIP"] == "None")
     }
 }
 
-/// One term of a label selector: `key`, `!key`, `key=value` or `key!=value`.
-fn is_met(term: &str, labels: &Value) -> bool {
+/// Returns whether labels match a term of a label selector: `key`, `!key`, `key=value` or `key!=value`.
+fn matches_term(term: &str, labels: &Value) -> bool {
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
     if let Some((key, value)) = term.split_once("!=") {
         label(key) != Some(value)

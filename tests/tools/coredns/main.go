@@ -1,5 +1,5 @@
-// CoreDNS with the plugins that Kubernetes' default Corefile and the stub-zone recipes use. CoreDNS's own list needs
-// the libraries of three clouds, which take longer to fetch and compile than everything else.
+// CoreDNS with the plugins of the default Corefile of Kubernetes and of the stub-zone recipes. The default plugin list
+// of CoreDNS needs the libraries of three clouds, which take longer to download and compile than all other code.
 package main
 
 import (

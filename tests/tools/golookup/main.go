@@ -1,7 +1,7 @@
-// Looks names up as Go programs do, with the resolver of Go's own library, and prints what came back as JSON.
+// Looks up names with the resolver of Go's standard library, as Go programs do, and prints the results as JSON.
 //
 // Usage: golookup [FLAG…] SERVER QUESTION…, where a question is `srv::NAME`, `srv:SERVICE/PROTO:NAME`, `host::NAME`,
-// `ip:ip4:NAME`, `ip:ip6:NAME` or `txt::NAME`. With -ca it asks over TLS.
+// `ip:ip4:NAME`, `ip:ip6:NAME` or `txt::NAME`. With -ca it sends queries over TLS.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// answer is what one question got.
+// answer is the result of one question.
 type answer struct {
 	Question string   `json:"question"`
 	Records  []string `json:"records"`
@@ -27,10 +27,10 @@ type answer struct {
 	Error    string   `json:"error"`
 }
 
-// report is everything that is printed.
+// report is the printed JSON document.
 type report struct {
 	Answers []answer `json:"answers"`
-	// Connections counts those over TLS.
+	// Connections is the number of TLS connections.
 	Connections int    `json:"connections"`
 	Resumed     int    `json:"resumed"`
 	Version     string `json:"version"`
@@ -38,55 +38,55 @@ type report struct {
 }
 
 func main() {
-	ca := flag.String("ca", "", "file of the authority that issued the server's certificate")
+	ca := flag.String("ca", "", "file of the certificate authority of the server's certificate")
 	name := flag.String("name", "", "name in the server's certificate")
-	certificate := flag.String("certificate", "", "file of the client's certificate")
-	key := flag.String("key", "", "file of its key")
+	certificate := flag.String("certificate", "", "file of the client certificate")
+	key := flag.String("key", "", "file of the client certificate's key")
 	flag.Parse()
 	server, questions := flag.Arg(0), flag.Args()[1:]
-	told := report{Answers: []answer{}}
-	var secured *tls.Config
+	result := report{Answers: []answer{}}
+	var tlsConfig *tls.Config
 	if *ca != "" {
-		secured = &tls.Config{
+		tlsConfig = &tls.Config{
 			RootCAs:            x509.NewCertPool(),
 			ServerName:         *name,
 			NextProtos:         []string{"dot"},
 			ClientSessionCache: tls.NewLRUClientSessionCache(1),
 		}
-		secured.RootCAs.AppendCertsFromPEM(must(os.ReadFile(*ca)))
+		tlsConfig.RootCAs.AppendCertsFromPEM(must(os.ReadFile(*ca)))
 		if *certificate != "" {
-			secured.Certificates = []tls.Certificate{must(tls.LoadX509KeyPair(*certificate, *key))}
+			tlsConfig.Certificates = []tls.Certificate{must(tls.LoadX509KeyPair(*certificate, *key))}
 		}
 	}
 	resolver := &net.Resolver{
 		PreferGo: true,
 		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			var dialer net.Dialer
-			if secured == nil {
+			if tlsConfig == nil {
 				return dialer.DialContext(ctx, network, server)
 			}
-			// The resolver takes what is no packet connection for a stream.
+			// The resolver treats any connection that is not a net.PacketConn as a stream.
 			plain, err := dialer.DialContext(ctx, "tcp", server)
 			if err != nil {
 				return nil, err
 			}
-			conn := tls.Client(plain, secured)
+			conn := tls.Client(plain, tlsConfig)
 			if err := conn.HandshakeContext(ctx); err != nil {
 				plain.Close()
 				return nil, err
 			}
 			state := conn.ConnectionState()
-			told.Connections++
+			result.Connections++
 			if state.DidResume {
-				told.Resumed++
+				result.Resumed++
 			}
-			told.Version, told.Protocol = tls.VersionName(state.Version), state.NegotiatedProtocol
+			result.Version, result.Protocol = tls.VersionName(state.Version), state.NegotiatedProtocol
 			return conn, nil
 		},
 	}
 	for _, question := range questions {
-		found, err := look(resolver, question)
-		records := append([]string{}, found...) // null is no list
+		found, err := lookUp(resolver, question)
+		records := append([]string{}, found...) // not nil, which would be null in JSON
 		sort.Strings(records)
 		answered := answer{Question: question, Records: records}
 		if err != nil {
@@ -94,9 +94,9 @@ func main() {
 			answered.NotFound = errors.As(err, &failure) && failure.IsNotFound
 			answered.Error = err.Error()
 		}
-		told.Answers = append(told.Answers, answered)
+		result.Answers = append(result.Answers, answered)
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(told); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
 		panic(err)
 	}
 }
@@ -108,7 +108,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-func look(resolver *net.Resolver, question string) ([]string, error) {
+func lookUp(resolver *net.Resolver, question string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	parts := strings.SplitN(question, ":", 3)
@@ -133,5 +133,5 @@ func look(resolver *net.Resolver, question string) ([]string, error) {
 	case "txt":
 		return resolver.LookupTXT(ctx, name)
 	}
-	panic("no such question: " + question)
+	panic("unknown kind of question: " + question)
 }

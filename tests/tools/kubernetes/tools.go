@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools pins the real Kubernetes parts that the end-to-end tests run.
+// Package tools pins the Kubernetes components of the end-to-end tests.
 package tools
 
 import (

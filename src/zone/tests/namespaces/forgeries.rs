@@ -1,4 +1,4 @@
-//! What somebody could write into a namespace of their own: a grammar of forged objects, and one for each field.
+//! Forged objects of an attacker with another namespace: random objects, and one case for each field.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -10,9 +10,9 @@ use crate::mirror::watch::key;
 use crate::table::Rules;
 use crate::testing::{endpoint, gateway, local, mirror, rules};
 
-// === Everything at once ===
+// === Random objects ===
 
-/// A value where the victim's own, the attacker's, and nonsense are equally likely.
+/// Generates labels of the victim, labels of the attacker, and invalid labels.
 fn any_label() -> impl Strategy<Value = String> {
     let labels = [
         "db",
@@ -55,7 +55,7 @@ fn any_fq_name() -> impl Strategy<Value = String> {
 }
 
 fn any_address() -> impl Strategy<Value = &'static str> {
-    // The victim's own, the attacker's, and none.
+    // Addresses of the victim, of the attacker, and invalid ones
     select(vec![
         "10.96.0.1",
         "192.0.2.1",
@@ -77,7 +77,7 @@ fn any_ports() -> impl Strategy<Value = Value> {
     ])
 }
 
-/// Where an attacker may write: not in the victim's namespace. Some are called like what is there.
+/// Generates namespaces of the attacker. Some have names that occur in the victim's namespace.
 fn any_namespace() -> impl Strategy<Value = &'static str> {
     select(vec![
         "evil",
@@ -172,7 +172,7 @@ pub(super) fn any_forgery() -> impl Strategy<Value = Value> {
     prop_oneof![service, slice, any_plausible()]
 }
 
-/// Forgeries that are in good order, as who knows the rules would write them: of any service, cluster and host.
+/// Generates well-formed forgeries of any service, cluster and host, from an attacker who knows the rules.
 fn any_plausible() -> impl Strategy<Value = Value> {
     let label = || {
         select(vec![
@@ -218,9 +218,10 @@ pub(super) fn any_rules() -> impl Strategy<Value = Rules> {
     ])
 }
 
-// === One field after the other ===
+// === Single fields ===
 
-/// Each field that is read, forged: what is written, and how the victim's replies would change if it were obeyed.
+/// Returns one forgery for each field that is parsed, with the name of the field. Each would change the replies of the
+/// victim if it had an effect there.
 pub(super) fn forgeries() -> Vec<(&'static str, Vec<Value>)> {
     let fq_name = |name: &str| json!({key::REMOTE_FQ_NAME: name});
     let evil = |service: &str, cluster: &str| mirror("evil", service, cluster);
@@ -238,7 +239,7 @@ pub(super) fn forgeries() -> Vec<(&'static str, Vec<Value>)> {
         slice["metadata"]["labels"] = json!({key::SERVICE_NAME: "db", key::MANAGED_BY: "evil"});
         slice
     };
-    let wishing =
+    let with_annotation =
         |key: &str, value: &str| vec![set(evil("db", "north"), "annotations", json!({key: value}))];
     let not_headless = |label: Option<&str>| {
         let mut service = evil("db", "north");
@@ -286,7 +287,7 @@ pub(super) fn forgeries() -> Vec<(&'static str, Vec<Value>)> {
         ("cluster name", vec![evil("db", "east"), host("db", "east")]),
         ("headless-mirror-svc-name alone", vec![host("db", "east")]),
         (
-            "mirrored-service with a host of the victim's",
+            "mirrored-service with a host of the victim",
             vec![
                 evil("db", "east"),
                 endpoint("evil", "db", "east", "db-0", &["10.66.6.6"]),
@@ -301,18 +302,18 @@ pub(super) fn forgeries() -> Vec<(&'static str, Vec<Value>)> {
             }],
         ),
         (
-            "addresses of the victim's",
+            "addresses of the victim",
             vec![
                 evil("db", "north"),
                 endpoint("evil", "db", "north", "evil-0", &["10.96.0.1"]),
             ],
         ),
         (
-            "slice of an endpoint mirror, dead",
+            "slice of an endpoint mirror, gateway down",
             vec![gateway("evil", "db-0-east", false)],
         ),
         (
-            "slice of an endpoint mirror, alive",
+            "slice of an endpoint mirror, gateway up",
             vec![
                 gateway("evil", "down-0-west", true),
                 gateway("evil", "db-1-east", true),
@@ -320,7 +321,7 @@ pub(super) fn forgeries() -> Vec<(&'static str, Vec<Value>)> {
         ),
         ("slice of a local Service", vec![local_of("db").remove(1)]),
         (
-            "slice that somebody else manages",
+            "slice of another controller",
             vec![foreign(local_of("db").remove(1))],
         ),
         (
@@ -332,12 +333,12 @@ pub(super) fn forgeries() -> Vec<(&'static str, Vec<Value>)> {
                 slice
             }],
         ),
-        ("ttl", wishing(key::TTL, "1")),
-        ("gateway-down", wishing(key::GATEWAY_DOWN, "include")),
+        ("ttl", with_annotation(key::TTL, "1")),
         (
-            "an annotation that makes no sense",
-            wishing(key::TTL, "soon"),
+            "gateway-down",
+            with_annotation(key::GATEWAY_DOWN, "include"),
         ),
+        ("an invalid annotation", with_annotation(key::TTL, "soon")),
         (
             "exported",
             vec![

@@ -1,28 +1,28 @@
-//! Messages to ask: questions about what is there and what nearly is, with everything that a client can say beside them,
-//! and messages that are broken. The same at every run.
+//! Generated test messages: queries for existing and similar names with all client options, and malformed messages.
+//! Every run has the same messages.
 
 use fastrand::Rng;
 use support::query::{Edns, Parts, wire};
 
-/// What a message is, as far as that decides who can be asked.
+/// The kind of a message, which determines the servers that can answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A question of class IN for a type of data: everybody answers it out of the zone alone.
+    /// A query of class IN for a data type. All servers answer it from the zone.
     Plain,
-    /// Whole, but with an opcode, a class, a type, a version or options of its own.
+    /// A well-formed message with an unusual opcode, class, type, version or option.
     Odd,
-    /// Changed octet by octet.
+    /// A message with changed octets.
     Broken,
 }
 
-/// A message, and what is known of the reply.
-pub struct Asked {
+/// A message and known properties of its reply.
+pub struct TestMessage {
     pub what: String,
     pub packet: Vec<u8>,
     pub kind: Kind,
-    /// Octets of a reply over UDP; `None`: not known.
+    /// Maximum size of a reply over UDP. `None`: unknown.
     pub udp_limit: Option<usize>,
-    /// Whether the message has a padding option that can be read; `None`: not known.
+    /// Whether the message has a valid padding option. `None`: unknown.
     pub asks_for_padding: Option<bool>,
 }
 
@@ -32,16 +32,16 @@ const COOKIE: u16 = 10;
 const KEEPALIVE: u16 = 11;
 const PADDING: u16 = 12;
 
-/// The common ones come up more often.
+/// Query types. Common ones occur more often.
 const TYPES: [u16; 20] = [
     1, 1, 1, 28, 28, 33, 33, 33, 6, 2, 16, 12, 15, 5, 43, 64, 65, 257, 666, 65_280,
 ];
-/// What is no type of data, or asks for several.
+/// Types that are not data types or that query several types.
 const META_TYPES: [u16; 10] = [0, 41, 249, 250, 251, 252, 253, 254, 255, 65_535];
 const CLASSES: [u16; 7] = [0, 2, 3, 4, 254, 255, 999];
 const PAYLOADS: [u16; 9] = [0, 511, 512, 513, 1_000, 1_231, 1_232, 4_096, 65_535];
 
-/// Labels that turn one name into another, or into none.
+/// Labels that change a name to another existing or missing name.
 const LABELS: [&str; 16] = [
     "x",
     "east",
@@ -61,15 +61,15 @@ const LABELS: [&str; 16] = [
     "10-96-0-1",
 ];
 
-/// Makes so many messages about a zone with these owner names.
-pub fn generate(seed: u64, owners: &[&str], count: usize) -> Vec<Asked> {
+/// Generates messages for a zone with these owner names.
+pub fn generate(seed: u64, owners: &[&str], count: usize) -> Vec<TestMessage> {
     let mut rng = Rng::with_seed(seed);
     let of_index = |index: usize| {
         let parts = parts(&mut rng, owners, index % 3 == 2);
-        let mut asked = Asked::of(&parts);
+        let mut asked = TestMessage::of(&parts);
         if index % 4 == 3 {
             let before = asked.packet.clone();
-            break_it(&mut rng, &mut asked.packet);
+            corrupt(&mut rng, &mut asked.packet);
             if asked.packet[2..] != before[2..] {
                 asked.kind = Kind::Broken;
                 (asked.udp_limit, asked.asks_for_padding) = (None, None);
@@ -82,7 +82,7 @@ pub fn generate(seed: u64, owners: &[&str], count: usize) -> Vec<Asked> {
     (0..count).map(of_index).collect()
 }
 
-// === Whole messages ===
+// === Well-formed messages ===
 
 fn parts(rng: &mut Rng, owners: &[&str], is_odd: bool) -> Parts {
     let mut parts = Parts {
@@ -92,7 +92,7 @@ fn parts(rng: &mut Rng, owners: &[&str], is_odd: bool) -> Parts {
         bits: 0,
         edns: None,
     };
-    // RD, AD and CD are everybody's.
+    // RD, AD and CD can occur in any query.
     parts.bits = rng.u16(..) & 0x0130;
     if rng.u8(..3) > 0 {
         parts.edns = Some(edns(rng, is_odd));
@@ -150,7 +150,7 @@ fn option(rng: &mut Rng) -> (u16, Vec<u8>) {
         }
         2 => (NSID, Vec::new()),
         3 => (COOKIE, any(rng, 8)),
-        // Somebody else's server cookie, and lengths that no cookie has.
+        // The cookie of another server, and invalid cookie lengths.
         4 => {
             let length = *choose(rng, &[24, 16, 40, 7, 9, 15, 41, 0]);
             (COOKIE, any(rng, length))
@@ -173,17 +173,17 @@ fn name(rng: &mut Rng, owners: &[&str]) -> Vec<Vec<u8>> {
     let at = rng.usize(..labels.len());
     match rng.u8(..20) {
         0..9 => {}
-        // Above it.
+        // A name above the zone.
         9 | 10 => drop(labels.drain(..at)),
         11 => drop(labels.remove(at)),
         12 => labels.insert(at, label),
         13 => labels.insert(0, label),
         14 => labels[at] = label,
         15 => labels[at].push(b'x'),
-        // As a search list leaves it, and of others.
+        // A name with the suffix of a search list, and names of other zones.
         16 => labels.extend([b"svc".to_vec(), b"global".to_vec()]),
         17 => labels = vec![b"www".to_vec(), b"example".to_vec()],
-        // What no name of a host has.
+        // Octets that hostnames do not contain.
         18 => {
             let length = 1 + rng.usize(..63);
             labels[at] = (0..length).map(|_| rng.u8(..)).collect();
@@ -205,10 +205,10 @@ fn choose<'c, T>(rng: &mut Rng, from: &'c [T]) -> &'c T {
     &from[rng.usize(..from.len())]
 }
 
-// === Broken ones ===
+// === Malformed messages ===
 
-/// Changes a message that it stays a query with a header: those get a reply, whatever the rest of them is.
-fn break_it(rng: &mut Rng, packet: &mut Vec<u8>) {
+/// Changes a message but keeps it a query with a complete header, so that it gets a reply.
+fn corrupt(rng: &mut Rng, packet: &mut Vec<u8>) {
     for _ in 0..1 + rng.usize(..3) {
         let at = rng.usize(2..packet.len());
         match rng.u8(..9) {
@@ -216,12 +216,12 @@ fn break_it(rng: &mut Rng, packet: &mut Vec<u8>) {
             2 => packet.truncate(at.max(12)),
             3 => packet.extend((0..rng.usize(..40)).map(|_| rng.u8(..))),
             4 => {
-                // One of the counts.
+                // Changes one of the counts.
                 let count = 4 + 2 * rng.usize(..4);
                 packet[count + 1] = rng.u8(..4);
                 packet[count] = if rng.u8(..8) == 0 { rng.u8(..) } else { 0 };
             }
-            // Once more what is there, so that there are two of it.
+            // Repeats a part of the message.
             5 => packet.extend_from_within(at.max(12)..),
             6 => packet.insert(at.max(12), 0xc0),
             7 => drop(packet.remove(packet.len() - 1)),
@@ -235,9 +235,9 @@ fn break_it(rng: &mut Rng, packet: &mut Vec<u8>) {
     }
 }
 
-// === impl Asked ===
+// === impl TestMessage ===
 
-impl Asked {
+impl TestMessage {
     fn of(parts: &Parts) -> Self {
         let is_data = !META_TYPES.contains(&parts.rtype);
         let is_plain_opt = |opt: &Edns| {
@@ -248,7 +248,7 @@ impl Asked {
             && parts.class == 1
             && parts.bits & !0x0130 == 0
             && parts.edns.as_ref().is_none_or(is_plain_opt);
-        // What other versions' options are is not known; a cookie that is none spoils them all.
+        // Options of other EDNS versions are unknown, and an invalid cookie makes all options invalid.
         let options = parts.edns.as_ref().filter(|opt| opt.version == 0);
         let is_cookie = |value: &[u8]| matches!(value.len(), 8 | 16..=40);
         let is_readable = options.is_some_and(|opt| {
@@ -266,7 +266,7 @@ impl Asked {
         }
     }
 
-    /// A message of which nothing but its octets is known.
+    /// Creates a message with unknown properties.
     pub fn plain(what: &str, packet: Vec<u8>) -> Self {
         Self {
             what: what.to_owned(),
@@ -277,7 +277,7 @@ impl Asked {
         }
     }
 
-    /// The same message as a client of QUIC sends it (RFC 9250 section 4.2.1).
+    /// Returns the message with ID 0, as DNS over QUIC requires (RFC 9250 section 4.2.1).
     pub fn with_id_zero(&self) -> Vec<u8> {
         [&[0, 0], &self.packet[2..]].concat()
     }

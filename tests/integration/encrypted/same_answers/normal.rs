@@ -1,14 +1,14 @@
-//! Replies without what may differ: the options that are a matter of the transport, and the half of a cookie that holds
-//! the time.
+//! Replies without the parts that may differ: options that depend on the transport, and the part of a cookie with the
+//! time.
 
 const KEEPALIVE: u16 = 11;
 const PADDING: u16 = 12;
 const COOKIE: u16 = 10;
 const OPT: u16 = 41;
-/// Replies are padded to multiples of this (RFC 8467 section 4.1).
+/// Replies are padded to multiples of this size (RFC 8467 section 4.1).
 const BLOCK: usize = 468;
 
-/// A reply, and what was taken out of it.
+/// A normalized reply and the removed options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Normal {
     pub octets: Vec<u8>,
@@ -17,7 +17,7 @@ pub struct Normal {
 }
 
 impl Normal {
-    /// Takes a reply apart. Fails if it cannot be read.
+    /// Normalizes a reply. Fails if it is malformed.
     pub fn of(reply: &[u8], query: &[u8]) -> Self {
         let mut normal = Self {
             octets: reply.to_vec(),
@@ -44,13 +44,13 @@ impl Normal {
             }
             rest = after;
         }
-        assert!(rest.is_empty(), "half an option: {reply:?}");
+        assert!(rest.is_empty(), "truncated option: {reply:?}");
         let length = (kept.len() as u16).to_be_bytes();
         normal.octets = [&reply[..start - 2], &length, &kept, &reply[end..]].concat();
         normal
     }
 
-    /// Whether a reply of so many octets was padded as it should be, or not at all.
+    /// Returns whether a reply of this size has correct padding or none.
     pub fn is_padded(&self, length: usize) -> bool {
         match &self.padding {
             None => false,
@@ -64,7 +64,7 @@ impl Normal {
     }
 }
 
-/// Where the options of the OPT record begin and end.
+/// Returns start and end of the options of the OPT record.
 fn options_of(reply: &[u8]) -> Option<(usize, usize)> {
     let number = |at: usize| u16::from_be_bytes([reply[at], reply[at + 1]]);
     let mut at = 12;
@@ -83,7 +83,7 @@ fn options_of(reply: &[u8]) -> Option<(usize, usize)> {
         }
         at = end;
     }
-    assert_eq!(at, reply.len(), "octets behind the last record: {reply:?}");
+    assert_eq!(at, reply.len(), "octets after the last record: {reply:?}");
     found
 }
 

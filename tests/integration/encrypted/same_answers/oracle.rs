@@ -1,4 +1,4 @@
-//! hickory-server, serving the printed zone.
+//! The oracle: hickory-server with the printed zone.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use hickory_server::zone_handler::{AxfrPolicy, Catalog, ZoneType};
 use support::differences::set;
 use support::query::hex;
 use support::reply::Reply;
-use support::wait::PATIENCE;
-use support::wire::{Over, exchange};
+use support::wait::TIMEOUT;
+use support::wire::{Transport, exchange};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime::Runtime;
 
-use super::messages::Asked;
+use super::messages::TestMessage;
 use super::text;
 
-/// Connections of the tests may wait longer for their turn than clients do.
+/// Idle timeout of connections. Connections of tests can be idle for longer than those of clients.
 const IDLE: Duration = Duration::from_secs(300);
-/// How many replies a connection may have waiting.
+/// Maximum number of queued replies of a connection.
 const WAITING: usize = 32;
 
-/// A running name server, which ends when it is dropped.
+/// A running name server. The drop ends it.
 pub struct Oracle {
     address: SocketAddr,
     _server: Server<Catalog>,
@@ -33,7 +33,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Serves a zone file of `global.`
+    /// Serves a zone file of `global.`.
     pub fn start(zone: &str) -> Self {
         let origin = Name::from_ascii("global.").unwrap();
         let parser = Parser::new(zone, None, Some(origin.clone()));
@@ -56,7 +56,7 @@ impl Oracle {
         let context = runtime.enter();
         let mut server = Server::new(catalog);
         let (udp, tcp) = runtime.block_on(async {
-            // The port is free over TCP, most likely; if not, there is another.
+            // If the port is not free over TCP, the loop tries another one.
             loop {
                 let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
                 let address = udp.local_addr().unwrap();
@@ -76,12 +76,13 @@ impl Oracle {
         }
     }
 
-    /// Says what is wrong with a reply, if anything is: its code, AA, and the records of its answer.
-    pub fn judge(&self, asked: &Asked, reply: &[u8]) -> Option<String> {
-        // Over UDP as far as that goes.
-        let mut theirs = self.ask(asked, Over::Udp);
+    /// Compares response code, AA and answer records of a reply. Returns a description of the difference, if there is
+    /// one.
+    pub fn compare(&self, asked: &TestMessage, reply: &[u8]) -> Option<String> {
+        // Queries over UDP first, then over TCP after truncation.
+        let mut theirs = self.ask(asked, Transport::Udp);
         if theirs.is_truncated() {
-            theirs = self.ask(asked, Over::Tcp);
+            theirs = self.ask(asked, Transport::Tcp);
         }
         let ours = Reply::read(reply).unwrap();
         let seen = |message: &Reply| {
@@ -95,9 +96,9 @@ impl Oracle {
         })
     }
 
-    fn ask(&self, asked: &Asked, over: Over) -> Reply {
-        let reply = exchange(self.address, &asked.packet, over, PATIENCE);
+    fn ask(&self, asked: &TestMessage, over: Transport) -> Reply {
+        let reply = exchange(self.address, &asked.packet, over, TIMEOUT);
         let reply = reply.unwrap_or_else(|error| panic!("{} over {over:?}: {error}", asked.what));
-        Reply::read_cut(&reply).unwrap()
+        Reply::read_prefix(&reply).unwrap()
     }
 }

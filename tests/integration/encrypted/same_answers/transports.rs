@@ -1,19 +1,19 @@
-//! Every way to ask: connections that are kept, many messages at a time.
+//! All transports, with persistent connections and many concurrent messages.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use hickory_proto::op::Message;
 use http::Method;
-use support::certificates::Issued;
+use support::certificates::Identity;
 use support::https::{Http1, Http2, PATH, get, post};
 use support::quic::Quic;
 use support::server::Server;
 use support::tls::{Client, Stream};
-use support::wait::PATIENCE;
+use support::wait::TIMEOUT;
 use support::wire::{frame, read_datagram, read_framed};
 
-use super::messages::Asked;
+use super::messages::TestMessage;
 
 /// One connection of each kind.
 pub struct Transports {
@@ -26,23 +26,24 @@ pub struct Transports {
     quic: SocketAddr,
 }
 
-/// What one message got.
+/// The replies to one message.
 pub struct Replies {
     pub udp: Vec<u8>,
     pub tcp: Vec<u8>,
-    /// Over TLS and HTTPS, each way; the GET of HTTP/2 has the identifier 0.
+    /// Replies over TLS and HTTPS in all forms. GET over HTTP/2 has ID 0.
     pub streams: Vec<(&'static str, Vec<u8>)>,
-    /// If the library of that listener can read the message at all: it answers the others by itself.
+    /// Reply over QUIC, if the library of that listener can parse the message. The library itself answers other
+    /// messages.
     pub quic: Option<Vec<u8>>,
 }
 
 impl Transports {
-    pub fn connect(server: &Server, issued: &Issued) -> Self {
+    pub fn connect(server: &Server, issued: &Identity) -> Self {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         udp.connect(server.dns).unwrap();
-        udp.set_read_timeout(Some(PATIENCE)).unwrap();
+        udp.set_read_timeout(Some(TIMEOUT)).unwrap();
         let tcp = TcpStream::connect(server.dns).unwrap();
-        tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+        tcp.set_read_timeout(Some(TIMEOUT)).unwrap();
         tcp.set_nodelay(true).unwrap();
         Self {
             udp,
@@ -55,13 +56,14 @@ impl Transports {
         }
     }
 
-    /// Asks all messages, each way.
-    pub fn ask(&mut self, batch: &[Asked]) -> Vec<Replies> {
+    /// Sends all messages over each transport.
+    pub fn ask(&mut self, batch: &[TestMessage]) -> Vec<Replies> {
         let framed: Vec<u8> = batch
             .iter()
             .flat_map(|asked| frame(&asked.packet))
             .collect();
-        // Whoever does not take its replies is let go: each is read before the next is asked.
+        // The server closes connections of clients that do not read replies, so each reply is read before the next
+        // query.
         self.tcp.write_all(&framed).unwrap();
         let tcp = batch.iter().map(|_| read_framed(&mut self.tcp).unwrap());
         let tcp: Vec<_> = tcp.collect();
@@ -112,9 +114,9 @@ impl Transports {
         self.first.receive(&Method::GET).unwrap().message()
     }
 
-    /// Asks what can be asked over QUIC, over a connection of its own.
-    fn ask_quic(&self, batch: &[Asked]) -> Vec<Option<Vec<u8>>> {
-        let is_readable = |asked: &Asked| Message::from_vec(&asked.packet).is_ok();
+    /// Sends the messages that are valid over QUIC over a new connection.
+    fn ask_quic(&self, batch: &[TestMessage]) -> Vec<Option<Vec<u8>>> {
+        let is_readable = |asked: &TestMessage| Message::from_vec(&asked.packet).is_ok();
         let asked: Vec<bool> = batch.iter().map(is_readable).collect();
         let readable = batch.iter().zip(&asked).filter(|(_, is_asked)| **is_asked);
         let packets: Vec<_> = readable.map(|(one, _)| one.with_id_zero()).collect();

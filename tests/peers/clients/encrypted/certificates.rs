@@ -1,4 +1,4 @@
-//! Certificates: an authority for servers, one for clients, and one that nobody trusts.
+//! Certificates of three authorities: one for servers, one for clients, and an untrusted one.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::NAME;
 
 /// PEM files: `ca.crt`, `server.crt` and `server.key`; `clients-ca.crt`, `client.crt` and `client.key`; and
-/// `stranger.crt` and `stranger.key` of an authority that nobody trusts.
+/// `stranger.crt` and `stranger.key` of an untrusted authority.
 pub struct Certificates {
     folder: TempDir,
 }
@@ -34,7 +34,7 @@ impl Certificates {
         Self { folder }
     }
 
-    /// The path of a file.
+    /// Returns the path of a file.
     pub fn path(&self, file: &str) -> String {
         self.folder.path().join(file).display().to_string()
     }

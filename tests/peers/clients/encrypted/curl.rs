@@ -1,9 +1,9 @@
-//! curl: messages by POST and GET with what curl accepts by default, and names of web servers with `--doh-url`.
+//! curl: messages with POST and GET and curl's default headers, and names of web servers with `--doh-url`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use support::commands::{command, tool};
-use support::networks::{Network, in_a_network_of_its_own};
+use support::networks::{Network, in_new_network};
 use support::objects::mirror;
 use support::process::run;
 use support::query::query;
@@ -15,22 +15,22 @@ use super::{Case, Encrypted, Reading, cases, file, row};
 use crate::clients::encrypted::certificates::Certificates;
 use crate::serve;
 
-/// An address that a mirror may publish, unlike one of loopback.
+/// Address of an endpoint. Unlike a loopback address, a mirror may publish it.
 pub const ENDPOINT: &str = "10.96.7.1";
 
-/// A response as `--write-out` tells it, and the message.
+/// Output of `--write-out`, and the message.
 struct Response {
-    told: String,
+    write_out: String,
     body: Vec<u8>,
 }
 
 const WRITE_OUT: &str =
     "%{stderr}HTTP/%{http_version} %{response_code} %{content_type} %header{cache-control}";
 
-/// Asks one question: by POST, or by GET.
+/// Sends one query, with POST or GET.
 fn ask(server: &Encrypted, options: &[&str], is_get: bool, case: &Case) -> Response {
     let folder = tempfile::tempdir().unwrap();
-    // Zero, so that equal questions have equal URLs (RFC 8484 section 4.1).
+    // The identifier is zero, so that equal questions have equal URLs (RFC 8484 section 4.1).
     let query = query(&case.question()).with_id(0).0;
     let mut url = server.fill("https://localhost:{https-port}/dns-query");
     let mut command = command(tool("curl").unwrap());
@@ -57,7 +57,7 @@ fn ask(server: &Encrypted, options: &[&str], is_get: bool, case: &Case) -> Respo
     let ended = run(command.arg("--output").arg(&reply).arg(url));
     assert!(ended.is_success(), "{}: {}", case.name, ended.stderr);
     Response {
-        told: ended.stderr,
+        write_out: ended.stderr,
         body: std::fs::read(reply).unwrap(),
     }
 }
@@ -75,9 +75,9 @@ fn curl_reads_every_answer_by_post_and_by_get() {
                 |cases| {
                     let reading = cases.iter().map(|case| {
                         let response = ask(&server, &[version], is_get, case);
-                        // Data and negative answers live as long here.
+                        // The TTLs of positive and negative answers are equal here.
                         let wanted = format!("HTTP/{number} 200 application/dns-message max-age=5");
-                        assert_eq!(response.told, wanted, "{}", case.name);
+                        assert_eq!(response.write_out, wanted, "{}", case.name);
                         Reading::from(Reply::read(&response.body).unwrap())
                     });
                     reading.collect()
@@ -101,7 +101,7 @@ fn curl_without_an_accept_header_is_answered() {
 
 #[test]
 #[ignore = "needs curl"]
-fn curl_shows_a_client_certificate() {
+fn curl_uses_a_client_certificate() {
     let server = Encrypted::with_client_certificates();
     let path = |name: &str| server.files.path(name);
     let own = ["--cert", &path("client.crt"), "--key", &path("client.key")];
@@ -118,7 +118,7 @@ fn curl_shows_a_client_certificate() {
     ];
     for (which, options, alert) in [
         ("no certificate", &[][..], "alert certificate required"),
-        ("a stranger's certificate", &strange, "alert unknown ca"),
+        ("an untrusted certificate", &strange, "alert unknown ca"),
     ] {
         let mut command = command(tool("curl").unwrap());
         command.args([
@@ -134,7 +134,7 @@ fn curl_shows_a_client_certificate() {
         let ended = run(&mut command);
         let (is_refused, stderr) = (!ended.is_success(), &ended.stderr);
         assert!(is_refused && ended.stdout.is_empty(), "{which}: {ended:?}");
-        // curl sends before it knows, and is told all the same.
+        // curl sends its request before the server's alert arrives, and still reports the alert.
         assert!(stderr.contains(alert), "{which}: {stderr}");
         row(
             Https,
@@ -145,17 +145,17 @@ fn curl_shows_a_client_certificate() {
     assert_eq!(server.server.requests("https"), cases().len() as u64);
 }
 
-/// A server in a network of its own, which is behind a name of its zone itself: its admin listener is on the address
-/// that `db.prod.global` has.
+/// A server in a separate network. A name of its zone resolves to the server itself: its admin listener has the address
+/// of `db.prod.global`.
 pub struct Website {
     pub server: Server,
     pub files: Certificates,
-    /// Where the page is.
+    /// URL of the page.
     pub url: String,
 }
 
 impl Website {
-    /// Starts it; only in [`in_a_network_of_its_own`].
+    /// Starts the server; only in [`in_new_network`].
     pub fn start() -> Self {
         let network = Network::of_this_thread();
         network
@@ -179,14 +179,14 @@ impl Website {
 #[test]
 #[ignore = "needs root and curl"]
 fn curl_finds_a_web_server_by_its_name_with_doh_url() {
-    in_a_network_of_its_own(|| {
+    in_new_network(|| {
         let website = Website::start();
         let ask = |options: &[&str]| {
             let mut command = command(tool("curl").unwrap());
             command.args(["--silent", "--show-error", "--write-out", "%{remote_ip}"]);
             run(command.args(options).arg(&website.url))
         };
-        // No other name server is in reach.
+        // No other name server is reachable.
         let ended = ask(&[]);
         let error = &ended.stderr;
         assert!(
@@ -217,10 +217,13 @@ fn curl_finds_a_web_server_by_its_name_with_doh_url() {
             );
         }
         let ended = ask(&["--doh-url", url]);
-        assert!(!ended.is_success(), "an authority that curl does not know");
+        assert!(
+            !ended.is_success(),
+            "curl accepts an unknown certificate authority"
+        );
         row(
             Https,
-            "curl --doh-url, an unknown authority",
+            "curl --doh-url, an unknown certificate authority",
             &format!("refused: {}", ended.stderr.trim()),
         );
     });

@@ -1,4 +1,5 @@
-//! kdig and dig: over TLS and HTTPS, kdig over QUIC, too; with padding, with one connection for several questions, with client certificates.
+//! kdig and dig: over TLS and HTTPS, and kdig over QUIC; with padding, with several questions on one connection, with
+//! client certificates.
 
 use support::commands::{command, tool};
 use support::process;
@@ -6,8 +7,8 @@ use support::process;
 use super::Method::{self, Https, Quic, Tls};
 use super::{Case, Encrypted, Reading, cases, row};
 
-/// A way to call one of them: program, method, what the line of the table says, options. kdig takes an option that is
-/// about certificates for `+tls`, so that `+quic` comes last.
+/// A command: program, method, text in the output, options. In kdig, options about certificates imply `+tls`, so that
+/// `+quic` must be the last option.
 type Way = (&'static str, Method, &'static str, &'static [&'static str]);
 
 const VERIFIED: [&str; 2] = ["+tls-ca={ca}", "+tls-hostname={name}"];
@@ -64,7 +65,7 @@ const WAYS: [Way; 14] = [
     ),
 ];
 
-/// Asks all questions with one process: whether it succeeded, and what it printed.
+/// Sends all questions with one process. Returns whether it succeeded, and its output.
 fn run(server: &Encrypted, way: &Way, cases: &[Case]) -> (bool, String) {
     let (program, method, _, options) = way;
     let address = server.address(*method);
@@ -77,10 +78,10 @@ fn run(server: &Encrypted, way: &Way, cases: &[Case]) -> (bool, String) {
         command.args([case.name, case.rtype]);
     }
     let ended = process::run(&mut command);
-    (ended.is_success(), ended.said())
+    (ended.is_success(), ended.output())
 }
 
-/// Reads what one of them prints.
+/// Parses the output of dig or kdig.
 fn readings(printed: &str) -> Vec<Reading> {
     let replies = printed.split(";; ->>HEADER<<-").skip(1);
     let reading = |reply: &str| {
@@ -96,7 +97,7 @@ fn readings(printed: &str) -> Vec<Reading> {
     replies.map(reading).collect()
 }
 
-/// Octets of each reply.
+/// Returns the size of each reply in octets.
 fn sizes(printed: &str) -> Vec<usize> {
     let words = printed.split_whitespace().collect::<Vec<_>>();
     let sizes = words.windows(2).filter_map(|pair| match pair[0] {
@@ -139,7 +140,7 @@ fn dig_and_kdig_reject_a_certificate_for_another_name() {
         wrong("dig", Https, "+https"),
     ];
     for way in ways {
-        // dig's exit code does not tell.
+        // The exit code of dig does not show the failure.
         let (_, printed) = run(&server, &way, &cases()[..1]);
         assert_eq!(readings(&printed), [], "{} {:?}: {printed}", way.0, way.1);
     }
@@ -149,7 +150,7 @@ fn dig_and_kdig_reject_a_certificate_for_another_name() {
 
 #[test]
 #[ignore = "needs dig and kdig"]
-fn one_connection_serves_several_questions_with_keepopen() {
+fn keepopen_sends_several_questions_on_one_connection() {
     let ways: [Way; 3] = [
         ("kdig", Tls, "+tls +keepopen", &["+tls", "+keepopen"]),
         ("kdig", Https, "+https +keepopen", &["+https", "+keepopen"]),
@@ -162,7 +163,7 @@ fn one_connection_serves_several_questions_with_keepopen() {
         });
         assert_eq!(server.ended_connections(), 1, "{}", client(&way));
     }
-    // The neighbor: without the option each question has a connection of its own.
+    // Without the option, each question has a separate connection.
     let server = Encrypted::start();
     let way: Way = ("kdig", Tls, "+tls", &["+tls"]);
     assert_eq!(
@@ -174,8 +175,8 @@ fn one_connection_serves_several_questions_with_keepopen() {
 
 #[test]
 #[ignore = "needs dig and kdig"]
-fn replies_are_padded_for_clients_that_pad() {
-    /// Replies are multiples of it (RFC 8467 section 4.1).
+fn replies_to_padded_queries_are_padded() {
+    /// Block size of padded replies (RFC 8467 section 4.1).
     const BLOCK: usize = 468;
     let server = Encrypted::start();
     let ways: [(Way, bool); 9] = [
@@ -252,10 +253,10 @@ fn replies_are_padded_for_clients_that_pad() {
 
 #[test]
 #[ignore = "needs dig and kdig"]
-fn dig_and_kdig_show_a_client_certificate() {
+fn dig_and_kdig_use_a_client_certificate() {
     let server = Encrypted::with_client_certificates();
     const OWN: [&str; 2] = ["+tls-certfile={certificate}", "+tls-keyfile={key}"];
-    // kdig waits, although QUIC tells it.
+    // kdig waits for its timeout, although QUIC reports the close.
     const ONCE: [&str; 2] = ["+timeout=3", "+retry=0"];
     const STRANGE: [&str; 2] = [
         "+tls-certfile={stranger-certificate}",
@@ -279,16 +280,16 @@ fn dig_and_kdig_show_a_client_certificate() {
         });
         for (way, which) in [
             (with(&ONCE), "no certificate"),
-            (with(&[STRANGE, ONCE].concat()), "a stranger's certificate"),
+            (with(&[STRANGE, ONCE].concat()), "an untrusted certificate"),
         ] {
             let (_, printed) = run(&server, &way, &cases()[..1]);
             assert_eq!(readings(&printed), [], "{label}, {which}");
-            // dig may print nothing at all.
-            let said = printed.lines().find_map(|line| line.strip_prefix(";; "));
+            // dig may print nothing.
+            let output = printed.lines().find_map(|line| line.strip_prefix(";; "));
             row(
                 method,
                 &format!("{program} {on}, {which}"),
-                &format!("refused: {}", said.unwrap_or("no answer")),
+                &format!("refused: {}", output.unwrap_or("no answer")),
             );
         }
     }

@@ -1,4 +1,4 @@
-"""Asks over TLS, HTTPS or QUIC with dnspython, and prints what came back as JSON: a list of statuses and records.
+"""Sends queries over TLS, HTTPS or QUIC with dnspython, and prints statuses and records as JSON.
 
 Usage: encrypted.py METHOD PORT CA [--get] [--http 1|2] [--patience SECONDS] [--certificate FILE --key FILE]
        NAME/TYPE…
@@ -24,7 +24,7 @@ NAME = "localhost"
 
 
 def context(options):
-    """A TLS context that trusts the CA, and has the client's certificate if there is one."""
+    """Returns a TLS context that trusts the CA and has the client certificate, if any."""
     made = ssl.create_default_context(cafile=options.ca)
     if options.certificate:
         made.load_cert_chain(options.certificate, options.key)
@@ -32,7 +32,7 @@ def context(options):
 
 
 def over_tls(options, queries):
-    """One connection for each question."""
+    """Sends each query on a separate connection."""
     for query in queries:
         yield dns.query.tls(
             query, ADDRESS, options.patience, options.port, ssl_context=context(options), server_hostname=NAME
@@ -55,7 +55,7 @@ def over_https(options, queries):
 
 
 def over_quic(options, queries):
-    """One connection for all questions."""
+    """Sends all queries on one connection."""
     configuration = QuicConfiguration(alpn_protocols=["doq"], server_name=NAME)
     configuration.load_verify_locations(options.ca)
     if options.certificate:
@@ -66,7 +66,7 @@ def over_quic(options, queries):
             try:
                 yield dns.query.quic(query, ADDRESS, options.patience, options.port, connection=connection)
             except dns.exception.Timeout:
-                # dnspython does not tell that the server closed the connection; aioquic does.
+                # dnspython does not report that the server closed the connection; aioquic does.
                 sys.exit(f"closed: {connection._connection._close_event}")
 
 

@@ -1,23 +1,23 @@
-//! Forwarders in front of the encrypted listeners: CoreDNS, unbound, dnsdist, Knot Resolver, stubby. Each is in a network
-//! of its own, so that none asks anybody else; what they answer is read over UDP, and over TCP where they truncate.
+//! Forwarders to the encrypted listeners: CoreDNS, Unbound, dnsdist, Knot Resolver, Stubby. Each runs in a separate
+//! network, so that it cannot query other servers. Tests query it over UDP, and over TCP after truncation.
 
 use std::net::SocketAddr;
 
 use support::commands::{command, tool};
-use support::networks::in_a_network_of_its_own;
+use support::networks::in_new_network;
 use support::ports::free_port;
 use support::process::Process;
 use support::query::query;
 use support::reply::Reply;
-use support::wait::PATIENCE;
-use support::wire::{Over, resolve, try_ask};
+use support::wait::TIMEOUT;
+use support::wire::{Transport, resolve, try_ask};
 use tempfile::TempDir;
 
 use super::Method::{self, Https, Quic, Tls};
 use super::{Encrypted, Reading, file, row};
 
-/// How a forwarder is started. In the texts, `{front}` and `{port}` are where it listens, `{configuration}` is the path
-/// of its file, `{folder}` one of its own; the rest is as [`Encrypted::fill`] has it.
+/// Command and configuration of a forwarder. Placeholders: `{front}` and `{port}` are its listen address and port,
+/// `{configuration}` is the path of its file, `{folder}` is its folder; [`Encrypted::fill`] has the others.
 struct Recipe {
     method: Method,
     client: &'static str,
@@ -26,7 +26,7 @@ struct Recipe {
     configuration: String,
 }
 
-/// A forwarder, running.
+/// A running forwarder.
 struct Front {
     address: SocketAddr,
     process: Process,
@@ -36,7 +36,7 @@ struct Front {
 // === impl Front ===
 
 impl Front {
-    /// Starts it, and waits until it answers anything at all.
+    /// Starts the forwarder and waits until it sends any reply.
     fn start(server: &Encrypted, recipe: &Recipe) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
@@ -46,7 +46,7 @@ impl Front {
             let text = text.replace("{port}", &address.port().to_string());
             text.replace("{folder}", &path)
         };
-        // stubby reads YAML only in files that are called so.
+        // Stubby parses a file as YAML only if its name ends in .yml.
         let configuration = file(&folder, "forwarder.yml", fill(&recipe.configuration));
         let configuration = configuration.display().to_string();
         let mut command = command(tool(recipe.program).unwrap());
@@ -70,18 +70,18 @@ impl Front {
     }
 }
 
-/// Asks for recursion, without which resolvers tell only what they have in their caches.
+/// Adds RD to a question, because resolvers otherwise answer only from their caches.
 fn recursive(question: &str) -> String {
     format!("{question} +edns +rd")
 }
 
-/// What a forwarder that may not be there yet answers for the zone.
+/// Queries the SOA record of the zone. Returns `None` if the forwarder is not ready.
 fn apex(address: SocketAddr) -> Option<Reply> {
     let asked = query(&recursive("global. SOA"));
-    try_ask(address, &asked, Over::Tcp, PATIENCE).ok()
+    try_ask(address, &asked, Transport::Tcp, TIMEOUT).ok()
 }
 
-/// Starts it in front of a server, and asks every question.
+/// Starts a forwarder to a server and sends every question.
 fn check(server: &Encrypted, recipe: &Recipe) {
     let mut front = Front::start(server, recipe);
     let address = front.address;
@@ -97,7 +97,7 @@ fn check(server: &Encrypted, recipe: &Recipe) {
     });
 }
 
-/// CoreDNS with this address and these lines in the block of `forward`.
+/// Returns CoreDNS with this upstream address and these lines in the block of `forward`.
 fn coredns(method: Method, client: &'static str, to: &str, lines: &[&str]) -> Recipe {
     let lines = lines.join("\n        ");
     Recipe {
@@ -121,7 +121,7 @@ const STRANGE: [&str; 2] = [
 #[test]
 #[ignore = "needs root and CoreDNS"]
 fn coredns_forwards_over_tls_https_and_quic() {
-    in_a_network_of_its_own(|| {
+    in_new_network(|| {
         let server = Encrypted::start();
         let get = [VERIFIED[0], VERIFIED[1], "doh_method GET"];
         for recipe in [
@@ -152,8 +152,8 @@ fn coredns_forwards_over_tls_https_and_quic() {
 
 #[test]
 #[ignore = "needs root and CoreDNS"]
-fn coredns_shows_a_client_certificate() {
-    in_a_network_of_its_own(|| {
+fn coredns_uses_a_client_certificate() {
+    in_new_network(|| {
         let server = Encrypted::with_client_certificates();
         for (method, client, to) in [
             (
@@ -175,10 +175,10 @@ fn coredns_shows_a_client_certificate() {
             check(&server, &coredns(method, client, to, &CERTIFIED));
             for (which, lines) in [
                 ("no certificate", VERIFIED),
-                ("a stranger's certificate", STRANGE),
+                ("an untrusted certificate", STRANGE),
             ] {
                 let before = server.server.requests(method.name());
-                // Once is enough to fail.
+                // One attempt is sufficient.
                 let lines = [lines[0], lines[1], "max_connect_attempts 1"];
                 let front = Front::start(&server, &coredns(method, client, to, &lines));
                 let asked = recursive("db.prod.global. A");
@@ -197,7 +197,7 @@ fn coredns_shows_a_client_certificate() {
                 let scheme = method.name();
                 let log = front.process.log().text();
                 let error = log.lines().find(|line| line.starts_with("[ERROR]"));
-                // [ERROR] plugin/errors: 2 global. SOA: what went wrong
+                // [ERROR] plugin/errors: 2 global. SOA: CAUSE
                 let error = error.and_then(|line| line.splitn(6, ' ').last());
                 row(
                     method,
@@ -212,8 +212,8 @@ fn coredns_shows_a_client_certificate() {
 #[test]
 #[ignore = "needs root and unbound"]
 fn unbound_forwards_over_tls() {
-    // It has no client certificate for servers that demand one.
-    in_a_network_of_its_own(|| {
+    // Unbound does not support client certificates.
+    in_new_network(|| {
         let configuration = "server:\n  directory: \"{folder}\"\n  username: \"\"\n  chroot: \"\"\n  pidfile: \"\"\n  \
              use-syslog: no\n  do-daemonize: no\n  logfile: \"\"\n  interface: 127.0.0.1@{port}\n  \
              access-control: 127.0.0.0/8 allow\n  do-not-query-localhost: no\n  module-config: \"iterator\"\n  \
@@ -233,7 +233,7 @@ fn unbound_forwards_over_tls() {
 #[test]
 #[ignore = "needs root and dnsdist"]
 fn dnsdist_forwards_over_tls_and_https() {
-    in_a_network_of_its_own(|| {
+    in_new_network(|| {
         let server = Encrypted::start();
         for (method, client, to) in [
             (
@@ -266,7 +266,7 @@ fn dnsdist_forwards_over_tls_and_https() {
 #[test]
 #[ignore = "needs root and Knot Resolver"]
 fn knot_resolver_forwards_over_tls() {
-    in_a_network_of_its_own(|| {
+    in_new_network(|| {
         let configuration = "net.listen('127.0.0.1', {port}, { kind = 'dns' })\nmodules.unload('priming')\n\
              modules.unload('detect_time_skew')\ntrust_anchors.remove('.')\ncache.size = 10 * MB\n\
              policy.add(policy.all(policy.TLS_FORWARD({{'127.0.0.1@{tls-port}', hostname='{name}', ca_file='{ca}'}})))\n";
@@ -284,7 +284,7 @@ fn knot_resolver_forwards_over_tls() {
 #[test]
 #[ignore = "needs root and stubby"]
 fn stubby_forwards_over_tls() {
-    in_a_network_of_its_own(|| {
+    in_new_network(|| {
         let configuration = "resolution_type: GETDNS_RESOLUTION_STUB\ndns_transport_list:\n  - GETDNS_TRANSPORT_TLS\n\
              tls_authentication: GETDNS_AUTHENTICATION_REQUIRED\ntls_ca_file: \"{ca}\"\n\
              tls_query_padding_blocksize: 128\nappdata_dir: \"{folder}\"\nlisten_addresses:\n  - 127.0.0.1@{port}\n\

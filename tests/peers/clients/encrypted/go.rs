@@ -1,4 +1,4 @@
-//! Go's own resolver over connections of Go's own TLS, which is CoreDNS's, too.
+//! Go's resolver over TLS connections of Go's standard library, which CoreDNS also uses.
 
 use super::Method::Tls;
 use super::{Encrypted, NAME, Reading, row};
@@ -14,7 +14,7 @@ fn go_resolves_over_tls_and_resumes_its_sessions() {
 
 #[test]
 #[ignore = "needs Go"]
-fn go_shows_a_client_certificate() {
+fn go_uses_a_client_certificate() {
     let server = Encrypted::with_client_certificates();
     let lookup = build();
     let of = |name: &str| {
@@ -32,9 +32,9 @@ fn go_shows_a_client_certificate() {
     );
     for (which, certificate) in [
         ("no certificate", Vec::new()),
-        ("a stranger's certificate", of("stranger").to_vec()),
+        ("an untrusted certificate", of("stranger").to_vec()),
     ] {
-        let found = lookup.look(
+        let found = lookup.query(
             server.address(Tls),
             &options(&server, &certificate),
             &["ip:ip4:db.prod.global."],
@@ -71,10 +71,10 @@ fn check(server: &Encrypted, lookup: &Lookup, client: &str, further: &[String]) 
             })
             .collect();
         let questions: Vec<&str> = questions.iter().map(String::as_str).collect();
-        let found = lookup.look(server.address(Tls), &options(server, further), &questions);
+        let found = lookup.query(server.address(Tls), &options(server, further), &questions);
         let (opened, resumed) = (&found["connections"], &found["resumed"]);
         assert!(opened.as_u64() >= Some(cases.len() as u64), "{found}");
-        // The first has nothing to resume. A server that demands a certificate wants to see it each time.
+        // The first connection has no session to resume. A server that requires client certificates resumes none.
         let wanted = match further.is_empty() {
             true => opened.as_u64().map(|opened| opened - 1),
             false => Some(0),
@@ -92,13 +92,13 @@ fn check(server: &Encrypted, lookup: &Lookup, client: &str, further: &[String]) 
                 let records = answer["records"].as_array().unwrap().iter();
                 let record = |record: &serde_json::Value| {
                     let text = record.as_str().unwrap();
-                    // Go sorts by priority and weight, and does not print them here.
+                    // Go sorts by priority and weight; golookup does not print them.
                     match (case.rtype, text.split_once(' ')) {
                         ("SRV", Some((target, port))) => format!("0 10 {port} {target}"),
                         _ => text.to_owned(),
                     }
                 };
-                // Go does not tell a name without such records from one that does not exist.
+                // Go does not distinguish NODATA from NXDOMAIN.
                 let is_right = answer["notFound"] == case.reading.records.is_empty();
                 let status = match is_right {
                     true => case.reading.status.clone(),

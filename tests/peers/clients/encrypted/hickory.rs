@@ -1,4 +1,4 @@
-//! hickory's client over TLS and QUIC: Rust's, with rustls.
+//! hickory-net, a Rust client with rustls, over TLS and QUIC.
 
 use std::str::FromStr as _;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use support::codes::{rcode_name, type_number};
-use support::wait::PATIENCE;
+use support::wait::TIMEOUT;
 
 use super::Method::{self, Quic, Tls};
 use super::{Case, Encrypted, NAME, Reading, cases, row};
 
-/// Trusts the server's authority, and shows this certificate, if any.
+/// Returns a configuration that trusts the server's authority and has this client certificate, if any.
 fn config(server: &Encrypted, certificate: Option<&str>) -> ClientConfig {
     let certificates = |name: &str| -> Vec<CertificateDer<'static>> {
         let read = CertificateDer::pem_file_iter(server.files.path(name)).unwrap();
@@ -60,14 +60,14 @@ async fn connect(
             let name = ServerName::try_from(NAME).unwrap();
             let provider = TokioRuntimeProvider::default();
             let (stream, handle) = tls_client_connect(address, name, Arc::new(config), provider);
-            let (client, background) = Client::with_timeout(stream.await?, handle, PATIENCE);
+            let (client, background) = Client::with_timeout(stream.await?, handle, TIMEOUT);
             tokio::spawn(background);
             client
         }
     })
 }
 
-/// Asks questions over one connection.
+/// Sends questions over one connection.
 fn ask(
     server: &Encrypted,
     method: Method,
@@ -104,7 +104,7 @@ fn hickory_reads_every_answer_over_tls_and_quic() {
 }
 
 #[test]
-fn hickory_shows_a_client_certificate() {
+fn hickory_uses_a_client_certificate() {
     let server = Encrypted::with_client_certificates();
     for (method, client) in [(Tls, "hickory-net, TLS"), (Quic, "hickory-net, QUIC")] {
         let label = format!("{client}, client certificate");
@@ -113,7 +113,7 @@ fn hickory_shows_a_client_certificate() {
         });
         for (which, certificate) in [
             ("no certificate", None),
-            ("a stranger's certificate", Some("stranger")),
+            ("an untrusted certificate", Some("stranger")),
         ] {
             let error = ask(&server, method, certificate, &cases()[..1]).unwrap_err();
             row(

@@ -1,4 +1,4 @@
-//! OpenSSL's `s_client`: versions of TLS, sessions that are resumed, and a renegotiation that is refused.
+//! OpenSSL's `s_client`: TLS versions, session resumption, and refused renegotiation.
 
 use std::io::{Read as _, Write as _};
 use std::process::Command;
@@ -12,7 +12,7 @@ use support::wire::read_framed;
 use super::Method::Tls;
 use super::{Encrypted, NAME, Reading, row};
 
-/// `s_client` with these options, which trusts the server's authority.
+/// Returns `s_client` with these options and the server's certificate authority.
 fn command(server: &Encrypted, options: &[&str]) -> Command {
     let mut command = commands::command(tool("openssl").unwrap());
     command.args([
@@ -34,25 +34,25 @@ fn command(server: &Encrypted, options: &[&str]) -> Command {
     command
 }
 
-/// Connects, and ends at once: whether there was a connection, and what was printed.
+/// Connects and disconnects. Returns whether the connection succeeded, and the output.
 fn connect(server: &Encrypted, options: &[&str]) -> (bool, String) {
     let ended = run(&mut command(server, options));
-    (ended.is_success(), ended.said())
+    (ended.is_success(), ended.output())
 }
 
-/// The alert that ended a connection.
-fn refusal(said: &str) -> String {
-    let alert = said.split(" alert ").nth(1);
-    let alert = alert.unwrap_or_else(|| panic!("no alert: {said}"));
+/// Returns the alert that closed a connection.
+fn refusal(output: &str) -> String {
+    let alert = output.split(" alert ").nth(1);
+    let alert = alert.unwrap_or_else(|| panic!("no alert in the output: {output}"));
     let alert = alert.split(':').next().unwrap();
     format!("refused: alert {alert}")
 }
 
-/// Asks every question over one connection, and keeps the session in a file.
+/// Sends every question over one connection, and saves the session to a file.
 fn ask(server: &Encrypted, version: &str, session: &str) {
     server.check(Tls, &format!("openssl s_client {version}"), |cases| {
         let command = command(server, &[version, "-quiet", "-sess_out", session]);
-        let mut client = Process::converse("s_client", command).unwrap();
+        let mut client = Process::start_with_pipes("s_client", command).unwrap();
         let (mut stdin, mut stdout) = client.pipes();
         let reading = cases.iter().map(|case| {
             stdin.write_all(&query(&case.question()).framed()).unwrap();
@@ -104,69 +104,69 @@ fn openssl_resumes_sessions_of_tls_1_2_and_1_3() {
 
 #[test]
 #[ignore = "needs openssl"]
-fn openssl_gets_neither_an_old_version_nor_another_protocol() {
+fn old_tls_versions_and_other_protocols_are_refused() {
     let server = Encrypted::start();
     for (what, options) in [
         ("-tls1_1", &["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"][..]),
         ("-alpn h2", &["-alpn", "h2"]),
     ] {
-        let (succeeded, said) = connect(&server, options);
-        assert!(!succeeded, "{what}: {said}");
-        row(Tls, &format!("openssl s_client {what}"), &refusal(&said));
+        let (succeeded, output) = connect(&server, options);
+        assert!(!succeeded, "{what}: {output}");
+        row(Tls, &format!("openssl s_client {what}"), &refusal(&output));
     }
 }
 
 #[test]
 #[ignore = "needs openssl"]
-fn openssl_is_refused_a_renegotiation() {
+fn renegotiation_is_refused() {
     let server = Encrypted::start();
     let command = command(&server, &["-tls1_2"]);
-    let mut client = Process::converse("s_client", command).unwrap();
-    // Open until it ends: it would leave at the end of its input.
+    let mut client = Process::start_with_pipes("s_client", command).unwrap();
+    // The input stays open, because s_client exits at its end.
     let (mut stdin, mut stdout) = client.pipes();
     stdin.write_all(b"R\n").unwrap();
-    let mut said = String::new();
-    stdout.read_to_string(&mut said).unwrap();
+    let mut output = String::new();
+    stdout.read_to_string(&mut output).unwrap();
     let status = client.end().unwrap();
-    said += &client.log().text();
-    assert!(said.contains("RENEGOTIATING"), "{said}");
+    output += &client.log().text();
+    assert!(output.contains("RENEGOTIATING"), "{output}");
     assert!(
-        !status.success() && said.contains("no renegotiation"),
-        "{status} {said}"
+        !status.success() && output.contains("no renegotiation"),
+        "{status} {output}"
     );
     row(
         Tls,
         "openssl s_client -tls1_2, R",
         "refused: no renegotiation",
     );
-    // Whoever comes next is answered.
+    // The server answers the next client.
     ask(&server, "-tls1_2", &server.files.path("session"));
 }
 
 #[test]
 #[ignore = "needs openssl"]
-fn openssl_shows_a_client_certificate() {
+fn openssl_uses_a_client_certificate() {
     let server = Encrypted::with_client_certificates();
     let file = |name: &str| server.files.path(name);
     let of = |name: &str| {
         let (certificate, key) = (file(&format!("{name}.crt")), file(&format!("{name}.key")));
         ["-cert".to_owned(), certificate, "-key".to_owned(), key]
     };
-    // TLS 1.2: with 1.3 the client is done before the server has seen its certificate.
+    // TLS 1.2, because with TLS 1.3 the client finishes before the server has checked its certificate.
     let cases: [(&str, &[String], bool); 3] = [
         ("client certificate", &of("client"), true),
         ("no certificate", &[], false),
-        ("a stranger's certificate", &of("stranger"), false),
+        ("an untrusted certificate", &of("stranger"), false),
     ];
-    for (which, options, is_welcome) in cases {
+    for (which, options, is_accepted) in cases {
         let mut options: Vec<&str> = options.iter().map(String::as_str).collect();
         options.push("-tls1_2");
-        let (succeeded, said) = connect(&server, &options);
-        assert_eq!(succeeded, is_welcome, "{which}: {said}");
-        let told = match is_welcome {
+        let (succeeded, output) = connect(&server, &options);
+        assert_eq!(succeeded, is_accepted, "{which}: {output}");
+        let result = match is_accepted {
             true => "New, TLSv1.2".to_owned(),
-            false => refusal(&said),
+            false => refusal(&output),
         };
-        row(Tls, &format!("openssl s_client -tls1_2, {which}"), &told);
+        row(Tls, &format!("openssl s_client -tls1_2, {which}"), &result);
     }
 }

@@ -1,4 +1,4 @@
-//! dnspython: over TLS with Python's ssl, over HTTPS with httpx, over QUIC with aioquic.
+//! dnspython: TLS with Python's ssl, HTTPS with httpx, QUIC with aioquic.
 
 use serde_json::Value;
 use support::commands::command;
@@ -32,7 +32,7 @@ const STRANGE: [&str; 2] = [
     "--key={stranger-key}",
 ];
 
-/// Asks all questions with one process: the replies, or what it said instead.
+/// Sends all questions with one process. Returns the replies, or its error output.
 fn ask(
     server: &Encrypted,
     method: Method,
@@ -78,7 +78,7 @@ fn dnspython_reads_every_answer_over_tls_https_and_quic() {
 
 #[test]
 #[ignore = "needs Python with dnspython, httpx and aioquic"]
-fn dnspython_shows_a_client_certificate() {
+fn dnspython_uses_a_client_certificate() {
     let server = Encrypted::with_client_certificates();
     for (method, client) in [
         (Tls, "dnspython query.tls"),
@@ -92,10 +92,10 @@ fn dnspython_shows_a_client_certificate() {
         let before = server.server.requests(method.name());
         let refused: [(&str, &[&str]); 2] = [
             ("no certificate", &[]),
-            ("a stranger's certificate", &STRANGE),
+            ("an untrusted certificate", &STRANGE),
         ];
         for (which, options) in refused {
-            // aioquic is told at once, but dnspython waits.
+            // aioquic gets the refusal at once, but dnspython waits for its timeout.
             let options = [&["--patience=3"][..], options].concat();
             let error = ask(&server, method, &options, &cases()[..1]).unwrap_err();
             let last = error.lines().last().unwrap_or_default();

@@ -1,0 +1,157 @@
+//! `check`: gathers facts from the API server or files, and from name servers, and prints the diagnosis.
+
+mod api_server;
+mod files;
+mod name_servers;
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+use super::inspect::fetch;
+use super::{json, log_to_stderr, print, zones};
+use crate::check::dns::DnsFacts;
+use crate::check::objects::{Link, MirrorPorts, MirrorSlice};
+use crate::check::permissions::ApiServer;
+use crate::check::{Colors, Diagnosis, Fact, Facts, NotChecked, check as judge};
+use crate::cli::{CheckArgs, CheckOutput, ModelArgs, SourceArgs};
+use crate::log::error_chain;
+use crate::mirror::Namespace;
+use crate::table::publish::Reader;
+use crate::table::{Conflict, Table};
+use api_server::query_api_server;
+use files::read_files;
+use name_servers::query_name_servers;
+
+/// The facts from the API server or the files.
+struct SourceFacts {
+    api: Fact<ApiServer>,
+    table: Fact<Table>,
+    mirror_slices: Fact<Vec<MirrorSlice>>,
+    links: Fact<Vec<Link>>,
+    namespaces: Fact<Vec<(Namespace, bool)>>,
+    mirror_ports: Fact<Vec<MirrorPorts>>,
+    unwatched_objects: Fact<Vec<String>>,
+    linkerd_versions: Fact<Vec<String>>,
+}
+
+/// Runs the checks and prints the diagnosis. The exit code is 1 if a check is red.
+pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
+    let CheckArgs {
+        explain,
+        server,
+        api: running,
+        resolver,
+        source,
+        model,
+        log,
+        output,
+    } = args;
+    if let Some(check) = explain {
+        print(&check.documentation())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    log_to_stderr(&log, "error")?;
+    let facts = match source.file.is_empty() {
+        true => query_api_server(&source, &model).await,
+        false => read_files(&source, &model).await?,
+    };
+    let server_conflicts = conflicts_of(running.as_ref()).await;
+    let dns = query_name_servers(server, resolver, &model, facts.table.as_ref().ok()).await;
+    let diagnosis = judge(&facts.with_servers(server_conflicts, dns, &model));
+    print_diagnosis(&diagnosis, output)?;
+    Ok(match diagnosis.is_success() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// Prints a diagnosis in the requested format.
+fn print_diagnosis(diagnosis: &Diagnosis, output: CheckOutput) -> anyhow::Result<()> {
+    print(&match output {
+        CheckOutput::Text => diagnosis.to_text(colors()),
+        CheckOutput::Json => json(diagnosis)?,
+    })
+}
+
+/// Returns whether to use colors: on a terminal, unless `NO_COLOR` is set (no-color.org).
+fn colors() -> Colors {
+    let is_disabled = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    match std::io::stdout().is_terminal() && !is_disabled {
+        true => Colors::Shown,
+        false => Colors::Plain,
+    }
+}
+
+// === impl SourceFacts ===
+
+impl SourceFacts {
+    /// Adds the facts from DNS servers and flags.
+    fn with_servers(
+        self,
+        server_conflicts: Fact<Vec<Conflict>>,
+        dns: DnsFacts,
+        model: &ModelArgs,
+    ) -> Facts {
+        Facts {
+            api: self.api,
+            rules: model.rules(),
+            table: self.table,
+            zones: zones(model, &[]),
+            mirror_slices: self.mirror_slices,
+            links: self.links,
+            namespaces: self.namespaces,
+            mirror_ports: self.mirror_ports,
+            unwatched_objects: self.unwatched_objects,
+            server_conflicts,
+            linkerd_versions: self.linkerd_versions,
+            dns,
+        }
+    }
+}
+
+// === Common to files and API server ===
+
+/// Returns the namespaces that flags name.
+fn named_namespaces(source: &SourceArgs, model: &ModelArgs) -> BTreeSet<Namespace> {
+    let pinned = model.short_name.iter().map(|(_, namespace)| namespace);
+    let named = source.namespace.iter().chain(&model.default_namespace);
+    named.chain(pinned).cloned().collect()
+}
+
+/// Removes the services of Links in namespaces that are not watched.
+fn retain_watched(mut links: Vec<Link>, source: &SourceArgs) -> Vec<Link> {
+    if !source.namespace.is_empty() {
+        let is_watched = |name: &str| source.namespace.iter().any(|one| one.as_str() == name);
+        for link in &mut links {
+            link.services.retain(|one| is_watched(&one.namespace));
+        }
+    }
+    links
+}
+
+/// Returns the table of a source.
+fn table_of(reader: &Reader) -> Fact<Table> {
+    let none = || NotChecked::new("there is no table", "try again");
+    reader.load().table.clone().ok_or_else(none)
+}
+
+// === A running server ===
+
+/// Requests the conflicts of a running server.
+async fn conflicts_of(running: Option<&http::Uri>) -> Fact<Vec<Conflict>> {
+    const HINT: &str = "set --api to the API address of a running server, such as http://127.0.0.1:9154 with kubectl \
+                        port-forward";
+    let Some(running) = running else {
+        let why = "only a running server detects them, and --api is not set";
+        return Err(NotChecked::new(why, HINT));
+    };
+    let response = fetch(running, "/api/v1/conflicts").await;
+    let conflicts = response.and_then(|text| {
+        serde_json::from_str(&text)
+            .with_context(|| format!("cannot parse the response of {running}"))
+    });
+    conflicts.map_err(|error| NotChecked::new(error_chain(error.as_ref()), HINT))
+}

@@ -1,0 +1,135 @@
+//! The facts for `check` from name servers: global-dns itself and the cluster's DNS.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures::future::join_all;
+
+use crate::app::zones;
+use crate::check::dns::{
+    DnsFacts, ResolverReplies, Sample, ServerReplies, ZoneFacts, first_name_server, samples,
+};
+use crate::check::dns_client::{Recursion, Transport, query};
+use crate::check::{Fact, NotChecked};
+use crate::cli::ModelArgs;
+use crate::table::Table;
+use crate::zone::{RecordType, Zone};
+
+/// The file with the system's name servers.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+/// How long CoreDNS may cache an answer: `cache 5` of the recommended Corefile stanza, and one second.
+const CACHED: Duration = Duration::from_secs(6);
+
+/// Queries the server and the cluster's DNS about every zone.
+pub(super) async fn query_name_servers(
+    server: Option<SocketAddr>,
+    resolver: Option<SocketAddr>,
+    model: &ModelArgs,
+    table: Option<&Table>,
+) -> DnsFacts {
+    let resolver = resolver.map_or_else(system_resolver, Ok);
+    let served = zones(model, &[]);
+    let queries = served
+        .iter()
+        .map(|zone| query_zone(zone, server, resolver.as_ref().ok(), table));
+    let zones = join_all(queries).await;
+    DnsFacts {
+        server,
+        resolver,
+        zones,
+    }
+}
+
+/// Returns the first name server of the system.
+fn system_resolver() -> Fact<SocketAddr> {
+    const HINT: &str = "set --resolver to the address of the cluster's DNS";
+    let text = std::fs::read_to_string(RESOLV_CONF)
+        .map_err(|error| NotChecked::new(format!("cannot read {RESOLV_CONF}: {error}"), HINT))?;
+    first_name_server(&text)
+        .ok_or_else(|| NotChecked::new(format!("{RESOLV_CONF} has no name server"), HINT))
+}
+
+/// Queries the server and the cluster's DNS about a zone. Sends no query without a server.
+async fn query_zone(
+    zone: &Zone,
+    server: Option<SocketAddr>,
+    resolver: Option<&SocketAddr>,
+    table: Option<&Table>,
+) -> ZoneFacts {
+    let name = zone.name.clone();
+    let Some(server) = server else {
+        return ZoneFacts {
+            zone: name,
+            server: None,
+            resolver: None,
+        };
+    };
+    let of_resolver = async { Some(query_resolver(zone, server, *resolver?, table).await) };
+    let (of_server, of_resolver) = tokio::join!(query_server(zone, server), of_resolver);
+    ZoneFacts {
+        zone: name,
+        server: Some(of_server),
+        resolver: of_resolver,
+    }
+}
+
+/// Queries the server for the records of a zone's apex.
+async fn query_server(zone: &Zone, server: SocketAddr) -> ServerReplies {
+    let apex = zone.name.as_str();
+    let query_apex =
+        async |transport, rtype| query(server, transport, Recursion::None, apex, rtype).await;
+    let (udp, tcp, ns) = tokio::join!(
+        query_apex(Transport::Udp, RecordType::SOA),
+        query_apex(Transport::Tcp, RecordType::SOA),
+        query_apex(Transport::Udp, RecordType::NS),
+    );
+    ServerReplies { udp, tcp, ns }
+}
+
+/// Queries the cluster's DNS for a zone and the root, and both name servers for some services.
+async fn query_resolver(
+    zone: &Zone,
+    server: SocketAddr,
+    resolver: SocketAddr,
+    table: Option<&Table>,
+) -> ResolverReplies {
+    let resolve =
+        async |name, rtype| query(resolver, Transport::Udp, Recursion::Desired, name, rtype).await;
+    let questions = table.map_or_else(Vec::new, |table| samples(zone, table));
+    let samples = questions
+        .into_iter()
+        .map(|(name, rtype)| query_both(server, resolver, name, rtype));
+    let (soa, root, samples) = tokio::join!(
+        resolve(zone.name.as_str(), RecordType::SOA),
+        resolve(".", RecordType::SOA),
+        join_all(samples),
+    );
+    ResolverReplies { soa, root, samples }
+}
+
+/// Queries the server and the cluster's DNS. If the answers differ, repeats both queries when caches have expired: the
+/// answer may have changed a moment ago.
+async fn query_both(
+    server: SocketAddr,
+    resolver: SocketAddr,
+    name: String,
+    rtype: RecordType,
+) -> Sample {
+    let once = async || {
+        let (of_server, of_resolver) = tokio::join!(
+            query(server, Transport::Udp, Recursion::None, &name, rtype),
+            query(resolver, Transport::Udp, Recursion::Desired, &name, rtype),
+        );
+        Sample {
+            question: format!("{name} {rtype}"),
+            server: of_server,
+            resolver: of_resolver,
+        }
+    };
+    let sample = once().await;
+    if !sample.differs() {
+        return sample;
+    }
+    tokio::time::sleep(CACHED).await;
+    once().await
+}

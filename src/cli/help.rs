@@ -1,0 +1,145 @@
+//! `help`: the help of the program and of its commands, and the table of the flags of `serve`.
+
+use clap::{Arg, Args, CommandFactory as _, Parser as _, ValueEnum};
+
+use super::Cli;
+
+/// The text above the table in Markdown. With the table, it is `src/cli/README.md`.
+const MARKDOWN_HEAD: &str = "\
+# Flags of `serve`
+
+`global-dns help flags --output markdown` generates this document.
+
+Each flag has an environment variable. Separate the items of a list by commas there. A repeatable flag can be given several \
+times. Exit codes of all commands: 0 success; 1 failure, or `check` found something red; 2 wrong usage; 3 `explain`: the \
+name does not exist.
+
+| flag | environment variable | default | description |
+|---|---|---|---|
+";
+
+/// Flags of `help`.
+#[derive(Debug, Args)]
+pub struct HelpArgs {
+    /// Command to describe, or flags: a table of all flags of serve [default: the program itself]
+    pub topic: Option<Topic>,
+
+    /// Format of the table of flags
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub output: HelpOutput,
+}
+
+/// The topics of `help`: the commands, and the table of flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Topic {
+    /// The server
+    Serve,
+    /// The server with built-in sample data
+    Demo,
+    /// The explanation of an answer
+    Explain,
+    /// The table that is served
+    Table,
+    /// The diagnosis of an installation
+    Check,
+    /// This command
+    Help,
+    /// The table of all flags of serve
+    Flags,
+}
+
+/// `--output` of `help`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HelpOutput {
+    /// Plain text
+    Text,
+    /// A Markdown document
+    Markdown,
+}
+
+// === impl HelpArgs ===
+
+impl HelpArgs {
+    /// Returns the help that clap prints for the topic, or `None` for the table of flags.
+    pub(super) fn clap_help(&self) -> Option<clap::Error> {
+        if self.topic == Some(Topic::Flags) {
+            return None;
+        }
+        let topic = self.topic.and_then(|topic| topic.to_possible_value());
+        let mut arguments = vec!["global-dns".to_owned()];
+        arguments.extend(topic.map(|value| value.get_name().to_owned()));
+        arguments.push("--help".to_owned());
+        Cli::try_parse_from(arguments).err()
+    }
+
+    /// Returns all flags of `serve` in the requested format.
+    pub fn flags(&self) -> String {
+        match self.output {
+            HelpOutput::Text => text_list(),
+            HelpOutput::Markdown => markdown_table(),
+        }
+    }
+}
+
+fn text_list() -> String {
+    let mut text = String::new();
+    for [flag, variable, default, description] in rows_of_serve("") {
+        let default = match default.is_empty() {
+            true => default,
+            false => format!("  [default: {default}]"),
+        };
+        text += &format!("{flag}  [env: {variable}]{default}\n    {description}\n\n");
+    }
+    text
+}
+
+fn markdown_table() -> String {
+    let mut text = MARKDOWN_HEAD.to_owned();
+    for row in rows_of_serve("`") {
+        let [flag, variable, default, description] = row.map(|cell| cell.replace('|', "\\|"));
+        text += &format!("| `{flag}` | `{variable}` | {default} | {description} |\n");
+    }
+    text
+}
+
+/// Returns a row for each flag of `serve`, in the order of the help. `quote` encloses the values of a flag.
+fn rows_of_serve(quote: &str) -> Vec<[String; 4]> {
+    let mut cli = Cli::command();
+    // Completes the arguments: without it, clap cannot print their value names.
+    cli.build();
+    let serve = cli.find_subcommand("serve");
+    let flags = serve.into_iter().flat_map(|serve| serve.get_arguments());
+    let flags = flags.filter(|flag| flag.get_id() != "help");
+    flags.map(|flag| row(flag, quote)).collect()
+}
+
+/// Returns the flag with its value name, the environment variable, the default and the description.
+fn row(flag: &Arg, quote: &str) -> [String; 4] {
+    let variable = flag.get_env().unwrap_or_default().to_string_lossy();
+    let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+    // A default that is not a value of the flag is part of the help: `… [default: all]`.
+    let parts = help
+        .strip_suffix(']')
+        .and_then(|help| help.rsplit_once(" [default: "));
+    let (sentence, described_default) = parts.unwrap_or((help.as_str(), ""));
+    let defaults = flag.get_default_values().iter();
+    let defaults: Vec<_> = defaults.map(|value| value.to_string_lossy()).collect();
+    let default = match defaults.is_empty() {
+        true => described_default.to_owned(),
+        false => defaults.join(", "),
+    };
+    let mut description = sentence.to_owned();
+    for value in flag.get_possible_values() {
+        let help = value
+            .get_help()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        description += &format!(". {quote}{}{quote}: {help}", value.get_name());
+    }
+    [
+        flag.to_string(),
+        variable.into_owned(),
+        default,
+        description,
+    ]
+}

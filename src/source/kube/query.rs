@@ -1,0 +1,187 @@
+//! The single requests of `check` and `explain`: the server's version, the caller's permissions, and objects that no
+//! watch reads.
+//!
+//! Errors are sentences, because they only become lines of a report.
+
+use std::time::Duration;
+
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
+use kube::api::{ListParams, PostParams};
+use kube::core::Request;
+use kube::{Api, Resource};
+use tokio::time::timeout;
+
+use super::Cluster;
+use super::list::ListReader;
+use crate::check::objects::LINKS_GROUP;
+use crate::check::permissions::Permission;
+use crate::log::error_chain;
+use crate::mirror::{Kind, Namespace, ServiceKey};
+
+/// How long one request may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Returns the version of the API server, for example `v1.33.4`.
+    ///
+    /// # Errors
+    ///
+    /// If the request fails.
+    pub async fn version(&self) -> Result<String, String> {
+        let info = with_timeout(self.client.apiserver_version()).await?;
+        Ok(info.git_version)
+    }
+
+    /// Returns whether the caller has a permission.
+    ///
+    /// # Errors
+    ///
+    /// If the request fails.
+    pub async fn is_allowed(&self, permission: &Permission) -> Result<bool, String> {
+        let review = SelfSubjectAccessReview {
+            spec: SelfSubjectAccessReviewSpec {
+                resource_attributes: Some(attributes(permission)),
+                ..SelfSubjectAccessReviewSpec::default()
+            },
+            ..SelfSubjectAccessReview::default()
+        };
+        let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
+        let params = PostParams::default();
+        let reviewed = with_timeout(reviews.create(&params, &review)).await?;
+        Ok(reviewed.status.is_some_and(|status| status.allowed))
+    }
+
+    /// Lists Links, each as JSON. Returns `None` if the API server does not define that kind.
+    ///
+    /// # Errors
+    ///
+    /// If the caller may not list them, or the request fails.
+    pub async fn links(&self) -> Result<Option<Vec<String>>, String> {
+        let group = http::Request::get(format!("/apis/{LINKS_GROUP}"));
+        let group = group
+            .body(Vec::new())
+            .map_err(|error| error_chain(&error))?;
+        let group = match timeout(REQUEST_TIMEOUT, self.client.request::<APIGroup>(group)).await {
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => return Ok(None),
+            Ok(group) => group.map_err(|error| error_text(&error))?,
+            Err(_) => return Err(timeout_text()),
+        };
+        let preferred = group.preferred_version.map(|version| version.group_version);
+        let version = preferred.or_else(|| Some(group.versions.first()?.group_version.clone()));
+        match version {
+            Some(version) => {
+                let path = format!("/apis/{version}/links");
+                self.list(&path, ListParams::default()).await.map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Lists the objects of a kind that a label selector selects, in each of `namespaces` or in all, each as JSON.
+    ///
+    /// # Errors
+    ///
+    /// If the caller may not list them, or the request fails.
+    pub async fn select(
+        &self,
+        kind: Kind,
+        selector: &str,
+        namespaces: &[Namespace],
+    ) -> Result<Vec<String>, String> {
+        let path = |namespace: Option<&str>| match kind {
+            Kind::Service => Service::url_path(&(), namespace),
+            Kind::EndpointSlice => EndpointSlice::url_path(&(), namespace),
+        };
+        let paths = match namespaces {
+            [] => vec![path(None)],
+            some => some.iter().map(|one| path(Some(one.as_str()))).collect(),
+        };
+        let mut objects = Vec::new();
+        for path in paths {
+            let params = ListParams::default().labels(selector);
+            objects.extend(self.list(&path, params).await?);
+        }
+        Ok(objects)
+    }
+
+    /// Returns one Service as JSON, or `None` if it does not exist. The request is a list, because `serve` may list but
+    /// not get.
+    ///
+    /// # Errors
+    ///
+    /// If the caller may not list Services, or the request fails.
+    pub async fn service(&self, name: &ServiceKey) -> Result<Option<String>, String> {
+        let path = Service::url_path(&(), Some(name.namespace.as_str()));
+        let params = ListParams::default().fields(&format!("metadata.name={}", name.service));
+        Ok(self.list(&path, params).await?.pop())
+    }
+
+    /// Returns whether a namespace exists.
+    ///
+    /// # Errors
+    ///
+    /// If the caller may not list namespaces, or the request fails.
+    pub async fn has_namespace(&self, namespace: &Namespace) -> Result<bool, String> {
+        let path = KubeNamespace::url_path(&(), None);
+        let params = ListParams::default().fields(&format!("metadata.name={namespace}"));
+        Ok(!self.list(&path, params).await?.is_empty())
+    }
+
+    /// Lists the objects at a path. Fails if the list is not complete.
+    async fn list(&self, path: &str, params: ListParams) -> Result<Vec<String>, String> {
+        let request = Request::new(path).list(&params);
+        let request = request.map_err(|error| error_chain(&error))?;
+        let text = with_timeout(self.client.request_text(request)).await?;
+        let mut reader = ListReader::default();
+        let mut objects = Vec::new();
+        let read = reader.read(text.as_bytes(), |json| objects.push(json.to_owned()));
+        let version = read.and_then(|()| reader.finish());
+        version.map_err(|error| error_chain(&error))?;
+        Ok(objects)
+    }
+}
+
+/// Converts a permission to an access review. The subresource, as in `pods/exec`, is a separate field.
+fn attributes(permission: &Permission) -> ResourceAttributes {
+    let (resource, subresource) = match permission.resource.split_once('/') {
+        Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
+        None => (permission.resource, None),
+    };
+    ResourceAttributes {
+        verb: Some(permission.verb.to_owned()),
+        group: Some(permission.group.to_owned()),
+        resource: Some(resource.to_owned()),
+        subresource,
+        namespace: permission.namespace.as_ref().map(ToString::to_string),
+        ..ResourceAttributes::default()
+    }
+}
+
+async fn with_timeout<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
+    match timeout(REQUEST_TIMEOUT, request).await {
+        Ok(response) => response.map_err(|error| error_text(&error)),
+        Err(_) => Err(timeout_text()),
+    }
+}
+
+fn timeout_text() -> String {
+    let seconds = REQUEST_TIMEOUT.as_secs();
+    format!("no response from the API server within {seconds} s")
+}
+
+fn error_text(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return format!(
+            "the API server returned {}: {}",
+            status.code, status.message
+        );
+    }
+    error_chain(error)
+}

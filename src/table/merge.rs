@@ -1,0 +1,204 @@
+//! Merges the endpoints of one service, so that each cluster and hostname occurs once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use smallvec::SmallVec;
+
+use super::{Address, Conflict, ConflictKind, Duplicate, Endpoint};
+use crate::mirror::{ClusterName, Hostname, ServiceKey, Text};
+
+/// An endpoint of one object, before endpoints of one name are merged.
+pub(super) struct Draft {
+    /// The endpoint.
+    pub(super) endpoint: Endpoint,
+    /// The source of the object: a link or this cluster.
+    pub(super) source: Source,
+    /// The UID of a local endpoint's pod. One pod has one endpoint for each address family.
+    pub(super) target: Option<Text>,
+    /// Whether the endpoint is ready.
+    pub(super) ready: bool,
+}
+
+/// The source of an object.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    /// This cluster.
+    Local,
+    /// A link.
+    Link(ClusterName),
+}
+
+/// The merged endpoints of a service.
+pub(super) struct MergedEndpoints {
+    /// Ready endpoints, sorted by cluster and hostname.
+    pub(super) endpoints: Vec<Endpoint>,
+    /// Endpoints that are not ready, sorted by cluster and hostname.
+    pub(super) not_ready: Vec<Endpoint>,
+}
+
+/// Merges the drafts of a service. Reports drafts of one name that are not one dual-stack pod.
+pub(super) fn merge_drafts(
+    key: &ServiceKey,
+    drafts: Vec<Draft>,
+    conflicts: &mut Vec<Conflict>,
+) -> MergedEndpoints {
+    let (ready, not_ready): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|d| d.ready);
+    let mut endpoints = merge_by_name(key, ready, conflicts);
+    let not_ready = merge_by_name(key, not_ready, &mut Vec::new());
+    let not_ready = without_ready(not_ready, &endpoints);
+    mark_duplicates(&mut endpoints);
+    MergedEndpoints {
+        endpoints,
+        not_ready,
+    }
+}
+
+/// Merges drafts of one cluster and hostname. Reports those that are not one dual-stack pod.
+fn merge_by_name(
+    key: &ServiceKey,
+    drafts: Vec<Draft>,
+    conflicts: &mut Vec<Conflict>,
+) -> Vec<Endpoint> {
+    let mut merged: BTreeMap<(ClusterName, Hostname), Draft> = BTreeMap::new();
+    for draft in drafts {
+        let Endpoint {
+            cluster, hostname, ..
+        } = &draft.endpoint;
+        let name = (cluster.clone(), hostname.clone());
+        let Some(first) = merged.get_mut(&name) else {
+            merged.insert(name, draft);
+            continue;
+        };
+        if !is_one_pod(first, &draft) {
+            conflicts.push(endpoint_conflict(key, &first.endpoint, &draft.endpoint));
+        }
+        merge_into(&mut first.endpoint, draft.endpoint);
+    }
+    conflicts.sort();
+    conflicts.dedup();
+    merged.into_values().map(|draft| draft.endpoint).collect()
+}
+
+/// Returns whether two drafts represent one pod. A dual-stack pod is in a slice of each address family.
+fn is_one_pod(one: &Draft, other: &Draft) -> bool {
+    let (ones, others) = (&one.endpoint.addresses, &other.endpoint.addresses);
+    let has_common_family = ones.iter().any(|a| {
+        let is_same_family = |b: &Address| a.ip.is_ipv4() == b.ip.is_ipv4();
+        others.iter().any(is_same_family)
+    });
+    match (&one.target, &other.target) {
+        _ if ones == others => true,
+        (Some(one), Some(other)) => one == other,
+        // Slices that are written by hand do not name the pod.
+        _ => one.source == other.source && !has_common_family,
+    }
+}
+
+/// Reports two endpoints that claim one name.
+fn endpoint_conflict(key: &ServiceKey, first: &Endpoint, other: &Endpoint) -> Conflict {
+    let (cluster, hostname) = (&first.cluster, &first.hostname);
+    let claimants = [first, other].into_iter();
+    let objects = claimants.flat_map(|endpoint| endpoint.object_refs(&key.namespace));
+    let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
+    Conflict {
+        kind: ConflictKind::Endpoint,
+        name: key.to_string(),
+        detail: format!(
+            "'{hostname}' of cluster '{cluster}' is claimed by {}; merged",
+            objects.join(" and ")
+        ),
+    }
+}
+
+/// Merges an endpoint into another endpoint of the same name.
+fn merge_into(one: &mut Endpoint, other: Endpoint) {
+    let addresses = one.addresses.iter().chain(&other.addresses);
+    one.addresses = distinct(addresses.map(|address| address.ip).collect::<Vec<_>>());
+    one.ports = one.ports.union(&other.ports);
+    one.alive |= other.alive;
+    one.origin = one.origin.min(other.origin);
+    one.objects.extend(other.objects);
+    one.objects.sort();
+    one.objects.dedup();
+}
+
+/// Removes the endpoints that are ready in another slice. `ready` is sorted.
+fn without_ready(mut not_ready: Vec<Endpoint>, ready: &[Endpoint]) -> Vec<Endpoint> {
+    not_ready.retain(|e| {
+        let name = (&e.cluster, &e.hostname);
+        let same = ready.binary_search_by(|r| (&r.cluster, &r.hostname).cmp(&name));
+        same.map_or(true, |index| ready[index].addresses != e.addresses)
+    });
+    not_ready
+}
+
+/// Marks addresses that an earlier endpoint also has. Endpoints that are alive come first.
+fn mark_duplicates(endpoints: &mut [Endpoint]) {
+    let mut in_service: BTreeSet<IpAddr> = BTreeSet::new();
+    let mut in_cluster: BTreeSet<(ClusterName, IpAddr)> = BTreeSet::new();
+    for alive in [true, false] {
+        for endpoint in endpoints
+            .iter_mut()
+            .filter(|endpoint| endpoint.alive == alive)
+        {
+            for address in &mut endpoint.addresses {
+                let new_in_cluster = in_cluster.insert((endpoint.cluster.clone(), address.ip));
+                let new_in_service = in_service.insert(address.ip);
+                address.duplicate = match (new_in_service, new_in_cluster) {
+                    (true, _) => Duplicate::None,
+                    (false, true) => Duplicate::OtherCluster,
+                    (false, false) => Duplicate::SameCluster,
+                };
+            }
+        }
+    }
+}
+
+/// Returns the distinct addresses of an endpoint, sorted.
+pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> SmallVec<[Address; 1]> {
+    let ips: BTreeSet<IpAddr> = ips.into_iter().collect();
+    ips.into_iter()
+        .map(|ip| Address {
+            ip,
+            duplicate: Duplicate::None,
+        })
+        .collect()
+}
+
+/// Reports two sources of one cluster name (rule M6).
+pub(super) fn cluster_conflicts(key: &ServiceKey, drafts: &[Draft]) -> Vec<Conflict> {
+    let mut sources: BTreeMap<&ClusterName, BTreeSet<&Source>> = BTreeMap::new();
+    for draft in drafts {
+        sources
+            .entry(&draft.endpoint.cluster)
+            .or_default()
+            .insert(&draft.source);
+    }
+    let ambiguous = sources.into_iter().filter(|(_, sources)| sources.len() > 1);
+    let conflict = |(cluster, sources): (&ClusterName, BTreeSet<&Source>)| Conflict {
+        kind: ConflictKind::ClusterName,
+        name: key.to_string(),
+        detail: format!(
+            "cluster name '{cluster}' stands for {}; merged",
+            sources
+                .into_iter()
+                .map(Source::describe)
+                .collect::<Vec<_>>()
+                .join(" and ")
+        ),
+    };
+    ambiguous.map(conflict).collect()
+}
+
+// === impl Source ===
+
+impl Source {
+    /// Returns the source as part of a sentence.
+    fn describe(&self) -> String {
+        match self {
+            Self::Local => "this cluster".to_owned(),
+            Self::Link(link) => format!("link '{link}'"),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Simulates a cluster with objects that are created, changed and deleted, and the events of all watches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use global_dns::mirror::{GatewayDown, Kind, KubeObject, Object, ObjectKey, Watch, parse};
+use global_dns::table::inputs::Dirty;
+use global_dns::table::{Inputs, LocalMembers, Rules, ShortNames, Table, build};
+use serde_json::Value;
+
+use super::choices::Choices;
+use super::{answers, messages, objects, raw, tables};
+
+/// The current objects of each watch.
+pub type WatchedObjects = BTreeMap<(Watch, ObjectKey), Value>;
+
+/// A cluster, and the table that was built from it incrementally.
+pub struct Cluster {
+    pub rules: Rules,
+    pub inputs: Inputs,
+    /// The objects behind the inputs.
+    pub watched: WatchedObjects,
+    pub table: Table,
+    /// Services that changed since the table was built.
+    dirty: Dirty,
+    /// The objects in the cluster.
+    objects: BTreeMap<(Kind, ObjectKey), Value>,
+}
+
+/// Numbers of the cases in one run. They show that the checks cover these cases.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    pub endpoints: usize,
+    pub local: usize,
+    pub skipped: usize,
+    pub conflicts: usize,
+    pub last_resort: usize,
+    pub omitted: usize,
+    pub short_names: usize,
+    /// Names that own records.
+    pub names: usize,
+    pub pointers: usize,
+    /// Tables with the same answers as the previous one.
+    pub unchanged: usize,
+}
+
+/// Maximum steps of one input. The time of the checks grows with the square of the number of objects.
+const STEPS: usize = 40;
+/// Maximum number of tables to check, besides the last one.
+const TABLES: usize = 2;
+
+/// Simulates a cluster from choices, and checks its tables.
+pub fn check(octets: &[u8]) -> Coverage {
+    simulate(octets).1
+}
+
+/// Simulates a cluster from choices, and returns the last table.
+pub fn table(octets: &[u8]) -> Table {
+    simulate(octets).0.table
+}
+
+fn simulate(octets: &[u8]) -> (Cluster, Coverage) {
+    let choices = &mut Choices::new(octets);
+    let mut coverage = Coverage::default();
+    let mut cluster = Cluster::new(choices);
+    let mut tables = 0;
+    for _ in 0..STEPS {
+        if choices.is_exhausted() {
+            break;
+        }
+        match choices.octet() % 16 {
+            0..=10 => {
+                let (kind, object) = objects::object(choices);
+                cluster.put(kind, object, choices);
+            }
+            11 | 12 => cluster.delete(choices),
+            13 | 14 => cluster.relist(choices),
+            _ if tables < TABLES => {
+                tables += 1;
+                cluster.build(&mut coverage);
+                tables::check(&cluster, &mut coverage);
+            }
+            _ => cluster.build(&mut coverage),
+        }
+    }
+    cluster.build(&mut coverage);
+    tables::check(&cluster, &mut coverage);
+    (cluster, coverage)
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    fn new(choices: &mut Choices<'_>) -> Self {
+        let (one, other) = (choices.octet(), choices.octet());
+        let mut rules = Rules {
+            gateway_down: [
+                GatewayDown::LastResort,
+                GatewayDown::LastResort,
+                GatewayDown::Include,
+                GatewayDown::Exclude,
+            ][usize::from(one % 4)],
+            local_members: [
+                LocalMembers::Matching,
+                LocalMembers::Matching,
+                LocalMembers::Exported,
+                LocalMembers::Off,
+            ][usize::from(one / 4 % 4)],
+            short_names: [
+                ShortNames::On,
+                ShortNames::On,
+                ShortNames::Pinned,
+                ShortNames::Off,
+            ][usize::from(one / 16 % 4)],
+            has_reverse_zones: one / 64 % 2 == 0,
+            // The longer zone name leaves no room for the longest names.
+            longest_zone: if one / 128 == 0 { 8 } else { 120 },
+            ..messages::rules()
+        };
+        if other % 2 == 1 {
+            rules.cluster_aliases = [("west".parse().unwrap(), "east".parse().unwrap())].into();
+        }
+        if other / 2 % 4 == 1 {
+            rules.excluded_clusters = ["ns".parse().unwrap()].into();
+        }
+        if other / 8 % 2 == 1 {
+            rules.pinned_names = [("db".parse().unwrap(), "shop".parse().unwrap())].into();
+        }
+        if other / 16 % 2 == 1 {
+            rules.default_namespace = Some("prod".parse().unwrap());
+        }
+        Self {
+            rules,
+            inputs: Inputs::default(),
+            watched: WatchedObjects::new(),
+            table: Table::default(),
+            dirty: Dirty::new(),
+            objects: BTreeMap::new(),
+        }
+    }
+
+    /// Creates or changes an object. The watch that selects it reports it. Other watches report a deletion, or never
+    /// had it. The order of the watches varies.
+    fn put(&mut self, kind: Kind, object: Value, choices: &mut Choices<'_>) {
+        let text = object.to_string();
+        let Some(key) = KubeObject::read(&text).key() else {
+            return; // an API server has no objects without a name
+        };
+        self.objects.insert((kind, key.clone()), object.clone());
+        let mut watches: Vec<Watch> = Watch::ALL
+            .into_iter()
+            .filter(|w| w.kind() == kind)
+            .collect();
+        if choices.rarely(2) {
+            watches.reverse();
+        }
+        for watch in watches {
+            let is_selected = raw::expected_watch(kind, &object) == Some(watch);
+            let object = is_selected.then(|| object.clone());
+            self.apply_event(watch, key.clone(), object);
+        }
+    }
+
+    fn delete(&mut self, choices: &mut Choices<'_>) {
+        let Some(chosen) = self.choose(choices) else {
+            return;
+        };
+        let (kind, key) = chosen.clone();
+        self.objects.remove(&chosen);
+        for watch in Watch::ALL.into_iter().filter(|watch| watch.kind() == kind) {
+            self.apply_event(watch, key.clone(), None);
+        }
+    }
+
+    fn choose(&self, choices: &mut Choices<'_>) -> Option<(Kind, ObjectKey)> {
+        let count = self.objects.len().max(1);
+        self.objects.keys().nth(choices.below(count)).cloned()
+    }
+
+    fn apply_event(&mut self, watch: Watch, key: ObjectKey, object: Option<Value>) {
+        let watched = (watch, key.clone());
+        let dirty = match object {
+            Some(object) => {
+                let parsed = parse_watched(watch, &object);
+                self.watched.insert(watched, object);
+                self.inputs.apply(watch, key, parsed)
+            }
+            None => {
+                self.watched.remove(&watched);
+                self.inputs.delete(watch, key)
+            }
+        };
+        self.dirty.extend(dirty);
+    }
+
+    /// Simulates a failed watch that misses a deletion and then relists one namespace or all.
+    fn relist(&mut self, choices: &mut Choices<'_>) {
+        let watch = choices.pick(&Watch::ALL);
+        let missed = self.choose(choices).filter(|_| choices.rarely(2));
+        let namespace = missed.as_ref().map(|(_, key)| key.namespace.clone());
+        let namespace = namespace.filter(|_| choices.rarely(2));
+        if let Some((kind, key)) = missed {
+            self.objects.remove(&(kind, key.clone()));
+            // The other watches report the deletion.
+            for other in Watch::ALL
+                .into_iter()
+                .filter(|w| w.kind() == kind && *w != watch)
+            {
+                self.apply_event(other, key.clone(), None);
+            }
+            if watch.kind() != kind {
+                return;
+            }
+        }
+        let is_listed = |key: &ObjectKey| namespace.as_ref().is_none_or(|n| *n == key.namespace);
+        self.watched
+            .retain(|(of, key), _| *of != watch || !is_listed(key));
+        let mut list = BTreeMap::new();
+        for ((kind, key), object) in &self.objects {
+            if raw::expected_watch(*kind, object) == Some(watch) && is_listed(key) {
+                list.insert(key.clone(), parse_watched(watch, object));
+                self.watched.insert((watch, key.clone()), object.clone());
+            }
+        }
+        let removed = self
+            .inputs
+            .count_removed_or_changed(watch, namespace.as_deref(), &list);
+        assert!(removed <= self.inputs.objects(watch).len());
+        self.dirty
+            .extend(self.inputs.reset(watch, namespace.as_deref(), list));
+    }
+
+    /// Builds the next table. If it is reported as unchanged, its answers must be the same.
+    fn build(&mut self, coverage: &mut Coverage) {
+        let dirty = std::mem::take(&mut self.dirty);
+        let built = build(&self.table, &self.inputs, &dirty, &self.rules);
+        if !built.is_changed {
+            coverage.unchanged += 1;
+            answers::check_same_answers(&self.table, &built.table);
+        }
+        self.table = built.table;
+    }
+
+    /// Builds a complete table from the objects with matching keys.
+    pub fn build_full(&self, is_included: impl Fn(&ObjectKey) -> bool) -> Table {
+        let mut inputs = Inputs::default();
+        // Slices before Services: the order must not matter.
+        for watch in Watch::ALL.into_iter().rev() {
+            let objects = self.inputs.objects(watch).iter();
+            let own = objects.filter(|(key, _)| is_included(key));
+            let own = own.map(|(key, object)| (key.clone(), object.clone()));
+            inputs.reset(watch, None, own.collect());
+        }
+        build(&Table::default(), &inputs, &inputs.services(), &self.rules).table
+    }
+
+    /// Returns the namespaces in the metadata of objects.
+    pub fn namespaces(&self) -> BTreeSet<String> {
+        let keys = self.watched.keys();
+        keys.map(|(_, key)| key.namespace.to_string()).collect()
+    }
+}
+
+/// Parses an object of a watch.
+fn parse_watched(watch: Watch, object: &Value) -> Object {
+    let text = object.to_string();
+    let read = KubeObject::read(&text);
+    let parsed = parse::parse_object(watch, &read);
+    // Manifest files use the same parser with watch selection.
+    let selected = parse::select_and_parse(watch.kind(), &read);
+    let selected = selected.unwrap_or_else(|| panic!("the object is lost: {text}"));
+    if read.problem().is_none() {
+        assert_eq!(selected, (watch, parsed.clone()), "{text}");
+    }
+    parsed
+}

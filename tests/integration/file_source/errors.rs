@@ -1,0 +1,402 @@
+//! Invalid input: files at start, single objects at any time.
+
+use std::path::Path;
+
+use serde_json::Value;
+use support::objects::{Manifest, mirror, objects, with_cluster_ip};
+use support::process::run_global_dns;
+use support::server::Server;
+use support::wire::Transport;
+
+fn valid() -> Manifest {
+    mirror("prod", "db", "east")
+        .endpoint("db-0", &["10.96.1.1"])
+        .into()
+}
+
+/// Runs a command with invalid files. Returns its standard error without the folder name.
+fn error_of(command: &[&str], files: &[(&str, Option<&str>)]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let mut arguments: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        if let Some(text) = text {
+            std::fs::write(&path, text).unwrap();
+        }
+        arguments.push(format!("--file={}", path.display()));
+    }
+    let ended = run_global_dns(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(1), ""),
+        "{}",
+        ended.stderr
+    );
+    let folder = Path::new(folder.path()).display().to_string();
+    ended.stderr.replace(&format!("{folder}/"), "")
+}
+
+const SERVE: [&str; 4] = [
+    "serve",
+    "--listen=127.0.0.1:0",
+    "--admin-listen=127.0.0.1:0",
+    "--api-listen=127.0.0.1:0",
+];
+
+#[test]
+fn invalid_file_is_an_error_at_start() {
+    let broken = "apiVersion: v1\nkind: Service\nmetadata:\n  name: db\n name: [\n";
+    let cut = valid().text().trim_end().trim_end_matches('}').to_owned();
+    let cases = [
+        (
+            "missing",
+            None,
+            "error: cannot read a.yaml: No such file or directory (os error 2)\n",
+        ),
+        (
+            "empty",
+            Some(""),
+            "error: a.yaml: contains no Service or EndpointSlice\n",
+        ),
+        (
+            "comments alone",
+            Some("# nothing\n---\n"),
+            "error: a.yaml: contains no Service or EndpointSlice\n",
+        ),
+        (
+            "other kinds alone",
+            Some("kind: Pod\nmetadata: {name: x}\n---\nkind: PodList\nitems: [{}]\n"),
+            "error: a.yaml: contains no Service or EndpointSlice\n",
+        ),
+        (
+            "another kind's list without items",
+            Some("apiVersion: v1\nkind: PodList\nitems: []\n"),
+            "error: a.yaml: contains no Service or EndpointSlice\n",
+        ),
+        (
+            "no object at all",
+            Some("just words\n"),
+            "error: a.yaml: contains no Service or EndpointSlice\n",
+        ),
+    ];
+    for (what, text, expected) in cases {
+        for command in [&["table"][..], &SERVE] {
+            assert_eq!(error_of(command, &[("a.yaml", text)]), expected, "{what}");
+        }
+    }
+    // The text of a syntax error comes from the parser, but the location is required.
+    for (what, text, place) in [
+        ("broken YAML", broken, "error: a.yaml:5:"),
+        ("truncated JSON", cut.as_str(), "error: a.yaml:"),
+    ] {
+        for command in [&["table"][..], &SERVE] {
+            let message = error_of(command, &[("a.yaml", Some(text))]);
+            let rest = message.strip_prefix(place);
+            let rest = rest.unwrap_or_else(|| panic!("{what}: {message}"));
+            let (position, reason) = rest.split_once(": ").unwrap();
+            assert!(
+                position.chars().all(|c| c.is_ascii_digit() || c == ':'),
+                "{what}: {message}"
+            );
+            assert!(
+                reason.len() > 10 && reason.lines().count() == 1,
+                "{what}: {message}"
+            );
+        }
+    }
+}
+
+#[test]
+fn error_names_the_invalid_one_of_several_files() {
+    let good = valid().text();
+    for (file, text, expected) in [
+        (
+            "b.yaml",
+            "",
+            "error: b.yaml: contains no Service or EndpointSlice\n",
+        ),
+        ("b.yaml", "{", "error: b.yaml:"),
+    ] {
+        let message = error_of(&["table"], &[("a.yaml", Some(&good)), (file, Some(text))]);
+        assert!(message.starts_with(expected), "{message}");
+    }
+}
+
+#[test]
+fn duplicate_object_is_an_error_that_names_it_and_both_files() {
+    let text = valid().text();
+    let twice = format!("{text}{text}");
+    let slice = Manifest(vec![valid().0[2].clone()]).text();
+    for (files, expected) in [
+        (
+            vec![("a.yaml", Some(text.as_str())), ("b.yaml", Some(&text))],
+            "error: Service/prod/db-east occurs twice, in a.yaml and in b.yaml\n",
+        ),
+        (
+            vec![("a.yaml", Some(twice.as_str()))],
+            "error: Service/prod/db-east occurs twice, in a.yaml and in a.yaml\n",
+        ),
+        (
+            vec![("a.yaml", Some(text.as_str())), ("b.yaml", Some(&slice))],
+            "error: EndpointSlice/prod/db-0-east-7xk2p occurs twice, in a.yaml and in b.yaml\n",
+        ),
+    ] {
+        assert_eq!(error_of(&["table"], &files), expected);
+    }
+}
+
+#[test]
+fn same_name_in_two_namespaces_is_two_objects() {
+    let both = objects()
+        .with(valid())
+        .with(mirror("shop", "db", "east").endpoint("db-0", &["10.96.2.1"]));
+    let server = Server::with_objects(both, &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert_eq!(server.outcome("db.shop.global. A"), "10.96.2.1");
+}
+
+#[test]
+fn invalid_object_is_skipped_and_counted_and_the_others_are_served() {
+    let mut bad = Manifest::from(
+        mirror("prod", "db", "west")
+            .endpoint("db-0", &["10.96.2.1"])
+            .endpoint("db-1", &["10.96.2.2"])
+            .endpoint("db-2", &["0.0.0.0"])
+            .endpoint("db-3", &["10.96.2.3"])
+            .endpoint("db-4", &["10.96.2.4"])
+            .endpoint("db-5", &["10.96.2.5"]),
+    );
+    // The slice of each endpoint mirror follows it.
+    let endpoint_mirror = |host: usize| 1 + 2 * host;
+    bad.0[endpoint_mirror(1)]["spec"]["ports"] = Value::from("many");
+    let names = "/metadata/annotations/mirror.linkerd.io~1remote-svc-fq-name";
+    let set = |object: &mut Value, pointer: &str, value: &str| {
+        *object.pointer_mut(pointer).unwrap() = Value::from(value);
+    };
+    let (slash, other) = (endpoint_mirror(3), endpoint_mirror(4));
+    set(&mut bad.0[slash], names, "db_3.db.prod.svc.cluster.local");
+    set(&mut bad.0[other], names, "db-4.db.bank.svc.cluster.local");
+    let orphan = endpoint_mirror(5);
+    bad.0[orphan]["metadata"]["labels"]["mirror.linkerd.io/headless-mirror-svc-name"] =
+        Value::from("db-gone");
+    let cluster_ip = with_cluster_ip(mirror("prod", "web", "east").service(), "10.96.3.1");
+    let server = Server::with_objects(objects().with(valid()).with(bad).with(cluster_ip), &[]);
+
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1 10.96.2.1");
+    for host in ["db-1", "db-2", "db-3", "db-4", "db-5"] {
+        let name = format!("{host}.west.db.prod.global. A");
+        assert_eq!(server.outcome(&name), "NXDOMAIN", "{name}");
+    }
+    assert_eq!(server.outcome("web.prod.global. A"), "NXDOMAIN");
+    for (reason, count) in [
+        ("undecodable", 1.0),
+        ("bad-address", 1.0),
+        ("bad-name", 1.0),
+        ("namespace-mismatch", 1.0),
+        ("no-parent", 1.0),
+        ("not-headless", 1.0),
+        ("excluded-cluster", 0.0),
+    ] {
+        let metric = format!("global_dns_skipped_objects{{reason=\"{reason}\"}}");
+        assert_eq!(server.metric(&metric), count, "{reason}");
+    }
+    let skipped = server.api("/api/v1/table")["skipped"].clone();
+    let mut seen: Vec<(String, String)> = Vec::new();
+    for skip in skipped.as_array().unwrap() {
+        let text = |field: &str| skip[field].as_str().unwrap().to_owned();
+        assert!(!text("detail").is_empty(), "{skip}");
+        seen.push((text("object"), text("reason")));
+    }
+    seen.sort();
+    let expected = [
+        ("Service/prod/db-1-west", "undecodable"),
+        ("Service/prod/db-2-west", "bad-address"),
+        ("Service/prod/db-3-west", "bad-name"),
+        ("Service/prod/db-4-west", "namespace-mismatch"),
+        ("Service/prod/db-5-west", "no-parent"),
+        ("Service/prod/web-east", "not-headless"),
+    ]
+    .map(|(object, reason)| (object.to_owned(), reason.to_owned()));
+    assert_eq!(seen, expected);
+    // Each skipped object is logged once, except for reasons that are normal.
+    server.log.wait(0, "Published table"); // skipped objects are logged before it
+    let log = server.log.events();
+    let log_count = |object: &str| {
+        let lines = log.iter().map(|line| &line["fields"]);
+        lines
+            .filter(|f| f["message"] == "Skipped object" && f["object"] == object)
+            .count()
+    };
+    for (object, reason) in &expected {
+        let times = usize::from(reason != "not-headless");
+        assert_eq!(log_count(object), times, "{object}");
+    }
+}
+
+#[test]
+fn addresses_that_are_not_host_addresses_are_skipped() {
+    let unusable = [
+        "0.0.0.0",
+        "127.0.0.1",
+        "255.255.255.255",
+        "224.0.0.1",
+        "::",
+        "::1",
+        "ff02::1",
+        "10.96.1",
+        "None",
+        "",
+    ];
+    let mut service = mirror("prod", "db", "east").endpoint("good", &["10.96.1.1"]);
+    for (index, address) in unusable.iter().enumerate() {
+        service = service.endpoint(&format!("bad-{index}"), &[address]);
+    }
+    let server = Server::with_objects(service, &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert_eq!(server.outcome("db.prod.global. AAAA"), "NODATA");
+    let skipped = "global_dns_skipped_objects{reason=\"bad-address\"}";
+    assert_eq!(server.metric(skipped), unusable.len() as f64);
+}
+
+/// Returns the number of skipped objects for all reasons.
+fn skipped(server: &Server) -> f64 {
+    let page = server.admin("/metrics").body;
+    let lines = page.lines();
+    let counts = lines.filter(|line| line.starts_with("global_dns_skipped_objects{"));
+    counts
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+        .sum()
+}
+
+#[test]
+fn label_that_is_not_a_string_is_skipped_and_counted() {
+    // `mirrored-service: true` without quotes is a typical mistake. Rule M9: every skipped object is reported.
+    let mut slip = Manifest::from(mirror("prod", "db", "west"));
+    slip.0[0]["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] = Value::from(true);
+    let server = Server::with_objects(objects().with(valid()).with(slip), &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert_eq!(skipped(&server), 1.0);
+    let report = server.api("/api/v1/table");
+    assert_eq!(report["skipped"][0]["object"], "Service/prod/db-west");
+    assert_eq!(report["skipped"][0]["reason"], "undecodable");
+}
+
+#[test]
+fn object_without_a_name_is_skipped_and_counted() {
+    let mut nameless = Manifest::from(mirror("prod", "db", "west"));
+    let metadata = nameless.0[0]["metadata"].as_object_mut().unwrap();
+    metadata.remove("name");
+    let server = Server::with_objects(objects().with(valid()).with(nameless), &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert_eq!(skipped(&server), 1.0);
+}
+
+#[test]
+fn object_without_a_namespace_is_skipped_and_counted() {
+    let mut homeless = Manifest::from(mirror("prod", "db", "west"));
+    let metadata = homeless.0[0]["metadata"].as_object_mut().unwrap();
+    metadata.remove("namespace");
+    let server = Server::with_objects(objects().with(valid()).with(homeless), &[]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert_eq!(skipped(&server), 1.0);
+}
+
+#[test]
+fn names_that_exceed_the_limits_of_dns_are_omitted() {
+    // H.C.S.N.global has at most 255 octets (RFC 1035 section 2.3.4). The zone has 8, and each label has a length
+    // octet.
+    let label = |length: usize| "a".repeat(length);
+    let (namespace, service, host) = (label(63), label(62), label(60));
+    let fits = 255
+        - 8
+        - [&namespace, &service, &host]
+            .map(|l| l.len() + 1)
+            .iter()
+            .sum::<usize>()
+        - 1;
+    assert!(fits < 63);
+    let member = |cluster: usize, address: &str| {
+        mirror(&namespace, &service, &label(cluster)).endpoint(&host, &[address])
+    };
+    let server = Server::with_objects(
+        objects()
+            .with(valid())
+            .with(member(fits, "10.96.2.1"))
+            .with(member(fits + 1, "10.96.2.2")),
+        &[],
+    );
+    let base = format!("{service}.{namespace}.global.");
+    assert_eq!(server.outcome(&format!("{base} A")), "10.96.2.1");
+    let longest = format!("{host}.{}.{base}", label(fits));
+    assert_eq!(server.outcome(&format!("{longest} A")), "10.96.2.1");
+    assert_eq!(
+        server.outcome(&format!("{}.{base} A", label(fits + 1))),
+        "NXDOMAIN"
+    );
+    let bad_name = "global_dns_skipped_objects{reason=\"bad-name\"}";
+    assert_eq!(server.metric(bad_name), 1.0);
+    // The zone file omits names that no query can contain.
+    let zone = support::http::get(server.api, "/api/v1/table?output=zone").unwrap();
+    let owners = zone
+        .body
+        .lines()
+        .map(|line| line.split('\t').next().unwrap());
+    assert!(owners.clone().all(|owner| owner.len() < 255));
+    assert!(owners.into_iter().any(|owner| owner == longest));
+}
+
+#[test]
+fn too_old_table_is_servfail_until_its_source_works_again() {
+    let server = Server::with_objects(valid(), &["--watch-timeout=1s", "--max-stale=4s"]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    assert_eq!(server.metric("global_dns_table_expired"), 0.0);
+    server.write_invalid("just words\n");
+    server.wait_for_outcome("db.prod.global. A", "SERVFAIL");
+    for asked in [
+        "db.prod.global. A",
+        "nope.prod.global. A",
+        "global. SOA",
+        "ns.dns.global. A",
+    ] {
+        let reply = server.ask(&format!("{asked} +edns"), Transport::Udp);
+        let seen = (reply.status(), reply.extended_error());
+        assert_eq!(seen, ("SERVFAIL".to_owned(), Some(24)), "{asked}");
+    }
+    assert_eq!(server.outcome("www.example. A"), "REFUSED");
+    let ready = server.admin("/readyz");
+    // The server stays ready: without a ready replica, clients would not receive the SERVFAIL.
+    assert_eq!(ready.status, 200);
+    let first = "ok\nthe table is older than --max-stale: answering SERVFAIL; its age is ";
+    assert!(ready.body.starts_with(first), "{}", ready.body);
+    assert_eq!(server.metric("global_dns_table_expired"), 1.0);
+    assert_eq!(server.api("/api/v1/table")["expired"], true);
+    for (name, results) in [
+        ("db.prod.global", ["SERVFAIL"; 3]),
+        ("nope.prod.global", ["SERVFAIL"; 3]),
+        ("www.example", ["REFUSED"; 3]),
+    ] {
+        let explanation = server.api(&format!("/api/v1/explain?name={name}"));
+        let actual: Vec<&Value> = (0..3)
+            .map(|n| &explanation["answers"][n]["result"])
+            .collect();
+        assert_eq!(actual, results, "{name}");
+    }
+
+    server.rewrite(&valid().text());
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1");
+    assert_eq!(server.admin("/readyz").status, 200);
+    assert_eq!(server.admin("/readyz").body, "ok\n");
+    assert_eq!(server.metric("global_dns_table_expired"), 0.0);
+    let explanation = server.api("/api/v1/explain?name=db.prod.global");
+    assert_eq!(explanation["answers"][0]["result"], "NOERROR");
+    // No new table was published.
+    assert_eq!(server.generation_and_serial().0, 1);
+}
+
+#[test]
+fn max_stale_must_exceed_the_silence_of_a_healthy_watch() {
+    let command = [&SERVE[..], &["--max-stale=59s"]].concat();
+    let message = error_of(&command, &[("a.yaml", Some(&valid().text()))]);
+    let expected = "error: --max-stale must be at least twice --watch-timeout: a watch may be silent that long\n";
+    assert_eq!(message, expected);
+}
