@@ -23,7 +23,7 @@ use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 /// The built-in sample of `demo`.
 const SAMPLE: &str = include_str!("demo.yaml");
 /// The queries that `demo` suggests, each group with a heading.
-const QUESTIONS: [(&str, &[&str]); 3] = [
+const QUESTIONS: [(&str, &[&str]); 4] = [
     (
         "One service in three clusters, including this cluster:",
         &["db.prod.global", "_sql._tcp.db.prod.global SRV"],
@@ -39,6 +39,15 @@ const QUESTIONS: [(&str, &[&str]); 3] = [
     (
         "A service name with a dash; a service with all its gateways down, which still returns its endpoints:",
         &["db-east.shop.global", "cache.prod.global"],
+    ),
+    (
+        "Services with cluster IPs: through gateways; in a flat network; federated:",
+        &[
+            "pay.shop.global",
+            "_http._tcp.pay.shop.global SRV",
+            "api.shop.global",
+            "web.shop.global",
+        ],
     ),
 ];
 

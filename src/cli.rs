@@ -128,7 +128,7 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_VERSION_BIND", value_name = "TEXT", value_parser = parse_text)]
     pub version_bind: Option<String>,
 
-    /// Approximate interval between relists; each relists one of the five watches, in turn
+    /// Approximate interval between relists; each relists one of the seven watches, in turn
     #[arg(long, env = "GLOBAL_DNS_RELIST", value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
     pub relist: Duration,
 

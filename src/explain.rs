@@ -4,6 +4,7 @@
 //! answer. It adds the objects behind the answer. This module is pure.
 
 mod context;
+mod kinds;
 mod missing;
 mod nearest;
 
@@ -13,12 +14,13 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 pub use context::{Context, Observer, PlainService};
+use kinds::service_notes;
 use missing::{endpoint_notes, missing_notes};
 use nearest::nearest;
 
-use crate::mirror::{ObjectRef, ServiceKey, Skip, SkipReason};
+use crate::mirror::{ObjectRef, ServiceKey, Skip};
 use crate::report::{EndpointReport, EndpointState, SkipReport, write_rows};
-use crate::table::{Conflict, ConflictKind, Origin, Published, Service, Table};
+use crate::table::{Conflict, ConflictKind, Published, Service, Table};
 use crate::zone::answer::answer_question;
 use crate::zone::{
     Answer, AnswerContext, MissingReason, Name, Reading, RecordType, Scope, Section, View, Zones,
@@ -164,26 +166,6 @@ fn reading_notes(
     }
 }
 
-/// Returns the notes about the services of a name.
-fn service_notes(services: &[&Service], context: &Context<'_>) -> Vec<String> {
-    let mut notes = Vec::new();
-    let mut endpoints = services.iter().flat_map(|service| &service.endpoints);
-    if endpoints.any(|endpoint| endpoint.origin == Origin::Mirror) {
-        notes.push(
-            "only meshed clients can use the addresses of other clusters' endpoints".to_owned(),
-        );
-    }
-    if let Observer::Command(_) = context.observer
-        && services.iter().any(|service| !service.mirrors.is_empty())
-    {
-        notes.push(
-            "only a running server can know whether two Links write one mirror (conflict identity): query it with --server"
-                .to_owned(),
-        );
-    }
-    notes
-}
-
 fn answer_report(
     zones: &Zones,
     published: &Published,
@@ -243,11 +225,8 @@ fn describe_reading(reading: &Reading<'_>) -> String {
 
 fn describe_view(view: &View<'_>) -> String {
     let key = &view.service.key;
-    let first = view
-        .covered
-        .first()
-        .map(|e| (e.cluster.to_string(), e.hostname.to_string()));
-    let (cluster, host) = first.unwrap_or_default();
+    let first = view.covered.first().map(|e| e.labels());
+    let [host, cluster] = first.unwrap_or_default();
     let scope = match view.scope {
         Scope::Service => "every endpoint of every cluster".to_owned(),
         Scope::Cluster => format!("every endpoint of cluster '{cluster}'"),
@@ -378,9 +357,9 @@ fn skipped(table: &Table, services: &[&Service], zones: &Zones, name: &Name) -> 
             is_own || is_about(object, skip, s.key.labels())
         }),
     };
-    let concerned = table.skipped().filter(|(object, skip)| {
-        concerns(object, skip) && (skip.reason != SkipReason::NotHeadless || services.is_empty())
-    });
+    let concerned = table
+        .skipped()
+        .filter(|(object, skip)| concerns(object, skip));
     let report = |(object, skip): (ObjectRef, &Skip)| SkipReport {
         object: object.to_string(),
         reason: skip.reason,

@@ -4,11 +4,14 @@
 //! and checks them once: a [`ServiceName`] is a DNS label, and an address is one that clients may use. This module
 //! depends neither on a Kubernetes client nor on a DNS library.
 
+mod federated;
 mod interned;
 pub mod label;
+mod local;
 mod object;
 mod object_name;
 pub mod parse;
+mod service_mirror;
 mod subject;
 pub mod watch;
 
@@ -20,10 +23,13 @@ use serde::{Deserialize, Serialize};
 
 use smallvec::SmallVec;
 
+pub use federated::{FederatedMember, FederatedService};
 pub use interned::{Ports, Text, intern};
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
+pub use local::{Export, LocalService};
 pub use object::KubeObject;
 pub use object_name::ObjectName;
+pub use service_mirror::{Route, ServiceMirror};
 pub use subject::Subject;
 pub use watch::{Kind, Watch};
 
@@ -62,10 +68,14 @@ pub enum Object {
     HeadlessMirror(Box<HeadlessMirror>),
     /// The Service that stands for one remote pod (`nginx-set-0-east`).
     EndpointMirror(Box<EndpointMirror>),
-    /// A headless Service of this cluster.
+    /// The mirror of a whole Service of another cluster, with a cluster IP (`web-east`).
+    ServiceMirror(Box<ServiceMirror>),
+    /// A Service that balances over the members of a federation (`web-federated`).
+    FederatedService(Box<FederatedService>),
+    /// A Service of this cluster.
     LocalService(Box<LocalService>),
-    /// An EndpointSlice of an endpoint mirror or of a mirror with a cluster IP.
-    GatewaySlice(GatewaySlice),
+    /// An EndpointSlice of which only readiness matters: of a mirror, or of a Service of this cluster with a cluster IP.
+    ReadySlice(ReadySlice),
     /// An EndpointSlice of a headless mirror.
     ListedHosts(Box<ListedHosts>),
     /// An EndpointSlice of a headless Service of this cluster.
@@ -104,38 +114,12 @@ pub struct EndpointMirror {
     pub ports: Ports,
 }
 
-/// A headless Service of this cluster (rule M5).
+/// An EndpointSlice of which only readiness matters. The addresses are those of gateways, or of pods behind a cluster IP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocalService {
-    /// Its own namespace and name.
-    pub service: ServiceKey,
-    /// Label `mirror.linkerd.io/exported`.
-    pub export: Export,
-    /// Annotations of the Service.
-    #[serde(rename = "wishes")] // the key in saved snapshots
-    pub overrides: Overrides,
-}
-
-/// The value of label `mirror.linkerd.io/exported` on a Service of this cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Export {
-    /// The label is absent.
-    No,
-    /// `true`: exported through a gateway, the only way for a headless Service.
-    Gateway,
-    /// `remote-discovery`: for flat networks, without gateways.
-    RemoteDiscovery,
-    /// Another value. By default, no Link selects it. A Link with a custom selector may.
-    Other,
-}
-
-/// An EndpointSlice of an endpoint mirror or of a mirror with a cluster IP: the liveness of the mirror (rule M3).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GatewaySlice {
-    /// Label `kubernetes.io/service-name`: the mirror of the slice, in the same namespace.
-    pub mirror: Text,
-    /// Whether a gateway address is ready. `None` if there is no address.
+pub struct ReadySlice {
+    /// Label `kubernetes.io/service-name`: the Service of the slice, in the same namespace.
+    pub service: Text,
+    /// Whether an address is ready. `None` if there is no address.
     pub ready: Option<bool>,
 }
 
@@ -247,8 +231,6 @@ pub struct Skip {
 const MAX_DETAIL: usize = 400;
 
 /// The detail of a skipped flat mirror.
-const FLAT_MIRROR: &str = "a flat (remote-discovery) mirror";
-
 /// The reasons for which objects are skipped (rule M9). The set is fixed, because reasons are values of a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -263,8 +245,6 @@ pub enum SkipReason {
     BadName,
     /// Clients cannot use the address, or there is none.
     BadAddress,
-    /// The object is a mirror with a cluster IP, a flat (remote-discovery) mirror, or a federated service.
-    NotHeadless,
     /// `--exclude-cluster` names the cluster of the object.
     ExcludedCluster,
 }
@@ -332,15 +312,6 @@ impl fmt::Display for ServiceKey {
     }
 }
 
-// === impl LocalService ===
-
-impl LocalService {
-    /// Returns whether Links select the Service by default (rule M5).
-    pub fn is_exported(&self) -> bool {
-        self.export == Export::Gateway
-    }
-}
-
 // === impl Port ===
 
 impl Port {
@@ -394,28 +365,16 @@ impl Skip {
             mirror_of: None,
         }
     }
-
-    /// Returns whether the object is a flat (remote-discovery) mirror.
-    pub fn is_flat(&self) -> bool {
-        self.reason == SkipReason::NotHeadless && self.detail == FLAT_MIRROR
-    }
-
-    /// Returns the service and the cluster of a mirror that is not headless.
-    pub fn other_kind(&self) -> Option<&(ServiceKey, ClusterName)> {
-        let mirror_of = self.mirror_of.as_ref();
-        mirror_of.filter(|_| self.reason == SkipReason::NotHeadless)
-    }
 }
 
 impl SkipReason {
     /// All reasons. Metrics have a value for each, even if it is zero.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 6] = [
         Self::Undecodable,
         Self::NoParent,
         Self::NamespaceMismatch,
         Self::BadName,
         Self::BadAddress,
-        Self::NotHeadless,
         Self::ExcludedCluster,
     ];
 
@@ -427,7 +386,6 @@ impl SkipReason {
             Self::NamespaceMismatch => "namespace-mismatch",
             Self::BadName => "bad-name",
             Self::BadAddress => "bad-address",
-            Self::NotHeadless => "not-headless",
             Self::ExcludedCluster => "excluded-cluster",
         }
     }

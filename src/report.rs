@@ -41,6 +41,9 @@ pub struct ServiceReport {
     pub namespace: String,
     /// Name, label `S`.
     pub service: String,
+    /// The kind that answers its name.
+    #[serde(default)]
+    pub kind: String,
     /// TTL of the records, seconds.
     pub ttl: u32,
     /// Whether the service owns its short name.
@@ -52,10 +55,13 @@ pub struct ServiceReport {
 /// The report on one endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndpointReport {
-    /// Cluster, label `C`.
+    /// Cluster, label `C`. Empty for a federated service.
     pub cluster: String,
-    /// Hostname, label `H`.
+    /// Hostname, label `H`. Empty for a cluster IP.
     pub hostname: String,
+    /// The kind of its source object.
+    #[serde(default)]
+    pub kind: String,
     /// IPv4 and IPv6 addresses.
     pub addresses: Vec<IpAddr>,
     /// Ports.
@@ -89,6 +95,8 @@ pub enum EndpointState {
     GatewayDown,
     /// The endpoint is omitted because the local pod is not ready.
     NotReady,
+    /// The endpoint is returned for the name of its cluster only, because another kind answers `S.N.Z`.
+    OtherKind,
 }
 
 /// The report on one skipped object.
@@ -202,6 +210,7 @@ impl ServiceReport {
         Self {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
+            kind: service.kind.to_string(),
             ttl: service.ttl,
             owns_short_name,
             endpoints: EndpointState::of_service(service)
@@ -220,10 +229,11 @@ impl ServiceReport {
         let Self {
             service,
             namespace,
+            kind,
             ttl,
             ..
         } = self;
-        writeln!(text, "\n{service}.{namespace}  ttl {ttl}{short}")?;
+        writeln!(text, "\n{service}.{namespace}  {kind}, ttl {ttl}{short}")?;
         if self.endpoints.is_empty() {
             return writeln!(text, "  no endpoints");
         }
@@ -264,8 +274,9 @@ impl EndpointReport {
         let objects = endpoint.object_refs(&service.namespace);
         let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
         Self {
-            cluster: endpoint.cluster.to_string(),
-            hostname: endpoint.hostname.to_string(),
+            cluster: endpoint.labels()[1].to_owned(),
+            hostname: endpoint.labels()[0].to_owned(),
+            kind: endpoint.kind.to_string(),
             addresses: endpoint
                 .addresses
                 .iter()
@@ -322,11 +333,10 @@ impl PortReport {
 impl EndpointState {
     /// Returns all endpoints of a service with their states.
     pub fn of_service(service: &Service) -> impl Iterator<Item = (&Endpoint, Self)> {
-        let includes_down = service
-            .gateway_down
-            .includes_down(false, service.endpoints.iter());
+        let includes_down = service.name_addresses.includes_down;
         let includes = service.gateway_down == GatewayDown::Include;
         let state = move |endpoint: &Endpoint| match (endpoint.alive, includes_down) {
+            _ if !endpoint.is_selected => Self::OtherKind,
             (true, _) => Self::Answered,
             (false, true) if includes => Self::Answered,
             (false, true) => Self::LastResort,
@@ -351,6 +361,7 @@ impl EndpointState {
             Self::LastResort => "last-resort",
             Self::GatewayDown => "gateway-down",
             Self::NotReady => "not-ready",
+            Self::OtherKind => "other-kind",
         }
     }
 }

@@ -26,13 +26,36 @@
 //! | M8 | An update may change which service or endpoint an object mirrors. The object then moves to that service, and a conflict is reported, because two Links write one object. | `src/table/build/tests.rs` |
 //! | M9 | An object that cannot be used is skipped with a [reason](crate::mirror::SkipReason), counted, and shown by `explain`. It never stops a watch. An endpoint is also skipped if its name exceeds the limits of DNS. | `src/mirror/parse/tests.rs`, `src/table/tests.rs` |
 //!
+//! # Kinds of services
+//!
+//! M1 to M9 are the rules of headless services. Services of other kinds have cluster IPs.
+//!
+//! | kind | recognized by | endpoints | alive |
+//! |---|---|---|---|
+//! | `headless` | M1, M2 | one for each remote pod, `H.C.S.N.Z` | M3 |
+//! | `gateway` | a mirror with a cluster IP and a cluster name | one for each cluster, `C.S.N.Z`: `spec.clusterIPs` | one of its own EndpointSlices has a ready address. Without a slice, the exported Service has no ready endpoint |
+//! | `flat` | label `multicluster.linkerd.io/remote-discovery` | as `gateway` | always: the mesh finds the pods |
+//! | `federated` | a mirror without a cluster name, with annotation `multicluster.linkerd.io/remote-discovery` or `…/local-discovery` | one address, which belongs to no cluster | always |
+//! | `local` | M5; with a cluster IP, an exported Service | pods of a headless Service; `spec.clusterIPs` | one of its slices has a ready endpoint |
+//!
+//! | rule | | tested in |
+//! |---|---|---|
+//! | M1b | A pod with an exported Service of its own has no endpoint mirror. The headless mirror lists the address of that Service's mirror under the hostname of the pod. It is an endpoint with that hostname. | `src/zone/tests/kinds.rs` |
+//! | K1 | One kind answers `S.N.Z`: headless, if a headless mirror has an endpoint; otherwise federated; otherwise gateway, flat and local, united by cluster (with the pods of an exported headless Service of this cluster); otherwise the headless Service of this cluster. A cluster that is omitted in this way is a conflict, unless the federated service includes it. Its endpoints keep the names of their cluster. | `src/zone/tests/kinds.rs` |
+//! | K2 | The target of an SRV record of a cluster IP is `C.S.N.Z`, and of a federated service `S.N.Z`. Its port is the one of `spec.ports`. | `src/zone/tests/kinds.rs` |
+//! | K3 | Namespace, service and cluster follow M1. Labels of a flat mirror that disagree with them: the object is skipped. The name of a federated service is `metadata.name` without the suffix `-federated`. | `src/mirror/parse/tests.rs` |
+//! | K4 | An object may change its kind in place. A mirror may exist for some milliseconds before its slice. | `tests/recordings` (25, 28) |
+//!
 //! `tests/recordings` replays events of Linkerd's mirror controller against all rules.
 
 pub mod build;
+mod cluster_ip;
 mod conflict;
 mod endpoint;
 mod hash;
+mod index;
 pub mod inputs;
+mod kind;
 mod local;
 mod members;
 mod merge;
@@ -49,17 +72,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use rpds::RedBlackTreeMapSync;
-
 use crate::mirror::{
-    ClusterName, GatewayDown, Namespace, ObjectKey, ObjectRef, ServiceKey, ServiceName, Skip, Watch,
+    ClusterName, GatewayDown, Hostname, Namespace, ObjectKey, ObjectRef, ServiceKey, ServiceName,
+    Skip, Watch,
 };
 
 pub use build::{Built, build};
 pub use conflict::{Conflict, ConflictKind};
-pub use endpoint::{Address, Duplicate, Endpoint, Origin};
+pub use endpoint::{Address, Duplicate, Endpoint};
+use index::{Index, ListedHost};
 pub use inputs::Inputs;
 use inputs::Skipped;
+pub use kind::ServiceKind;
 pub use local::NonMember;
 pub use missing::MissingHost;
 pub use publish::{Published, Publisher};
@@ -76,13 +100,12 @@ pub struct Table {
     non_members: SharedMap<ServiceKey, NonMember>,
     skipped: Skipped,
     /// Empty unless there is a reverse zone.
-    addresses: Addresses,
+    addresses: Index<IpAddr>,
+    /// Services by the hosts that their headless mirrors list and that have no endpoint mirror (rule M1b).
+    listed_hosts: Index<ListedHost>,
     /// Conflicts between names of different services.
     conflicts: Arc<BTreeMap<ConflictScope, Vec<Conflict>>>,
 }
-
-/// Services by the addresses of their endpoints.
-type Addresses = RedBlackTreeMapSync<IpAddr, Arc<BTreeSet<ServiceKey>>>;
 
 /// The services of one namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -103,11 +126,13 @@ enum ConflictScope {
     Namespace(Namespace),
 }
 
-/// One headless service with the endpoints of all its members.
+/// One service with the endpoints of all its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     /// Namespace and name.
     pub key: ServiceKey,
+    /// The kind that answers its own name (rule K1).
+    pub kind: ServiceKind,
     /// TTL of the records, seconds.
     pub ttl: u32,
     /// The treatment of endpoints with a gateway that is down (rule M4).
@@ -120,11 +145,16 @@ pub struct Service {
     pub not_ready: Vec<Endpoint>,
     /// The headless mirrors of the service, with their clusters.
     pub mirrors: Vec<(ClusterName, ObjectRef)>,
+    /// The clusters of a federated service, sorted.
+    pub federated: Box<[ClusterName]>,
     /// Hosts that a headless mirror lists and that have no endpoint mirror.
     pub missing: Box<[MissingHost]>,
-    /// Whether a mirror or a member of this cluster exists. Such a service claims its short name, even without
-    /// endpoints.
+    /// Whether a mirror or a member of this cluster exists. A flag can assign a short name to such a service, even if it
+    /// has no endpoints.
     pub is_known: bool,
+    /// Whether a headless mirror or a headless member of this cluster exists. Such a service claims its short name
+    /// without a flag.
+    pub is_headless: bool,
     /// Objects of this service that were skipped.
     pub skipped: Vec<(ObjectRef, Skip)>,
     /// Conflicts between the members.
@@ -257,11 +287,12 @@ impl Table {
 impl NameAddresses {
     /// Collects the addresses for the name of a service with these endpoints.
     pub fn new(endpoints: &[Endpoint], gateway_down: GatewayDown) -> Self {
-        let includes_down = gateway_down.includes_down(false, endpoints.iter());
-        let included = endpoints.iter().filter(|e| e.alive || includes_down);
+        let selected = endpoints.iter().filter(|endpoint| endpoint.is_selected);
+        let includes_down = gateway_down.includes_down(false, selected.clone());
+        let included = selected.filter(|e| e.alive || includes_down);
         let addresses = included.flat_map(|endpoint| &endpoint.addresses);
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        for address in addresses.filter(|address| address.duplicate == Duplicate::None) {
+        for address in addresses.filter(|address| !address.duplicate.in_service) {
             match address.ip {
                 IpAddr::V4(ip) => v4.push(ip),
                 IpAddr::V6(ip) => v6.push(ip),
@@ -299,15 +330,24 @@ impl Service {
     pub fn in_cluster(&self, cluster: &str) -> &[Endpoint] {
         let start = self
             .endpoints
-            .partition_point(|e| e.cluster.as_str() < cluster);
+            .partition_point(|e| e.cluster.as_ref().map(ClusterName::as_str) < Some(cluster));
         let rest = &self.endpoints[start..];
-        &rest[..rest.partition_point(|e| e.cluster.as_str() == cluster)]
+        &rest[..rest.partition_point(|e| {
+            e.cluster
+                .as_ref()
+                .is_some_and(|own| own.as_str() == cluster)
+        })]
     }
 
     /// Returns the endpoint of one host: a slice of length one or zero.
     pub fn at_host(&self, cluster: &str, hostname: &str) -> &[Endpoint] {
         let endpoints = self.in_cluster(cluster);
-        match endpoints.binary_search_by(|e| e.hostname.as_str().cmp(hostname)) {
+        match endpoints.binary_search_by(|e| {
+            e.hostname
+                .as_ref()
+                .map(Hostname::as_str)
+                .cmp(&Some(hostname))
+        }) {
             Ok(index) => &endpoints[index..=index],
             Err(_) => &[],
         }
@@ -318,7 +358,7 @@ impl Service {
         let mut last = None;
         self.endpoints
             .iter()
-            .map(|e| &e.cluster)
+            .filter_map(|e| e.cluster.as_ref())
             .filter(move |c| last.replace(*c) != Some(*c))
     }
 }

@@ -112,6 +112,77 @@ pub(crate) fn local(namespace: &str, service: &str, pods: &[(&str, &str, bool)])
     ]
 }
 
+/// Returns a mirror with a cluster IP, port http 80, and the gateway of its cluster.
+pub(crate) fn service_mirror(namespace: &str, service: &str, cluster: &str, ip: &str) -> Value {
+    json!({
+        "metadata": {
+            "namespace": namespace,
+            "name": format!("{service}-{cluster}"),
+            "labels": {
+                "mirror.linkerd.io/mirrored-service": "true",
+                "mirror.linkerd.io/cluster-name": cluster,
+            },
+            "annotations": {
+                "mirror.linkerd.io/remote-svc-fq-name":
+                    format!("{service}.{namespace}.svc.cluster.local"),
+            },
+        },
+        "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]},
+    })
+}
+
+/// Returns a mirror with a cluster IP in a flat network.
+pub(crate) fn flat_mirror(namespace: &str, service: &str, cluster: &str, ip: &str) -> Value {
+    let mut mirror = service_mirror(namespace, service, cluster, ip);
+    let labels = &mut mirror["metadata"]["labels"];
+    labels["multicluster.linkerd.io/remote-discovery"] = json!(cluster);
+    labels["multicluster.linkerd.io/remote-service"] = json!(service);
+    mirror
+}
+
+/// Returns a federated service with members such as `web@east,web@west`.
+pub(crate) fn federated(namespace: &str, service: &str, ip: &str, members: &str) -> Value {
+    json!({
+        "metadata": {
+            "namespace": namespace,
+            "name": format!("{service}-federated"),
+            "labels": {"mirror.linkerd.io/mirrored-service": "true"},
+            "annotations": {"multicluster.linkerd.io/remote-discovery": members},
+        },
+        "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]},
+    })
+}
+
+/// Returns an exported Service of this cluster with a cluster IP.
+pub(crate) fn exported(namespace: &str, service: &str, ip: &str) -> Value {
+    json!({
+        "metadata": {
+            "namespace": namespace,
+            "name": service,
+            "labels": {"mirror.linkerd.io/exported": "true"},
+        },
+        "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]},
+    })
+}
+
+/// Returns the slice of a Service with a cluster IP: of a mirror, with its gateway, or of an exported Service.
+pub(crate) fn backends(namespace: &str, service: &str, is_mirror: bool, ready: bool) -> Value {
+    let labels = match is_mirror {
+        true => json!({"mirror.linkerd.io/mirrored-service": "true"}),
+        false => json!({
+            "mirror.linkerd.io/exported": "true",
+            "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+        }),
+    };
+    let mut slice = json!({
+        "metadata": {"namespace": namespace, "name": format!("{service}-b4cke"), "labels": labels},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["198.51.100.10"], "conditions": {"ready": ready}}],
+    });
+    slice["metadata"]["labels"]["kubernetes.io/service-name"] = json!(service);
+    slice
+}
+
 /// Returns the default rules, for cluster `hub` and zone `global.`
 pub(crate) fn rules() -> Rules {
     Rules {

@@ -20,7 +20,7 @@ use crate::report::EndpointState;
 use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
 use crate::source::Feeds;
 use crate::table::publish::Reader;
-use crate::table::{ConflictKind, Published, Table};
+use crate::table::{ConflictKind, Published, ServiceKind, Table};
 
 /// The sources of the metrics.
 #[derive(Clone)]
@@ -227,13 +227,18 @@ impl Page<'_, '_> {
 
     /// Writes the numbers of services and endpoints.
     fn services(&mut self, table: &Table) -> fmt::Result {
-        let services = table.services().filter(|service| service.is_known).count() as f64;
-        self.gauge("services", "Services in the table", services)?;
+        let mut services = BTreeMap::from(ServiceKind::ALL.map(|kind| (kind, 0_u32)));
+        for service in table.services().filter(|service| service.is_known) {
+            *services.entry(service.kind).or_default() += 1;
+        }
+        let services = services.into_iter();
+        let services = services.map(|(kind, count)| ([("kind", kind.name())], f64::from(count)));
+        self.gauges("services", "Services in the table by kind", services)?;
         let mut endpoints: BTreeMap<(&str, &str), u32> = BTreeMap::new();
         for service in table.services() {
             for (endpoint, state) in EndpointState::of_service(service) {
                 *endpoints
-                    .entry((endpoint.cluster.as_str(), state.name()))
+                    .entry((endpoint.labels()[1], state.name()))
                     .or_default() += 1;
             }
         }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::objects::{Failure, Link, LinkedService};
 use super::{Check, Fact, Finding, list_some};
-use crate::mirror::{ClusterName, Namespace, ServiceKey};
-use crate::table::{ConflictKind, Origin, Rules, Service, Table};
+use crate::mirror::{ClusterName, Hostname, Namespace, ServiceKey};
+use crate::table::{ConflictKind, Rules, Service, ServiceKind, Table};
 
 /// Maximum length of the name of a Service in Kubernetes (RFC 1123).
 const MAX_NAME_LENGTH: usize = 63;
@@ -21,7 +21,7 @@ type RemoteService = (String, String, ClusterName);
 
 /// Reports the services that Links report as not mirrored.
 pub(super) fn status(table: &Table, links: &[Link], rules: &Rules) -> Finding {
-    let mirrored = mirrored(table, rules);
+    let mirrored = mirrored(table);
     let failures = services(links).filter_map(|(link, service)| {
         let failure = service.failure.as_ref()?;
         let place = remote_service(link, service, rules)?;
@@ -62,7 +62,7 @@ fn describe_failure((namespace, name, cluster): &RemoteService, failure: &Failur
 }
 
 /// Returns the services that are mirrored.
-fn mirrored(table: &Table, rules: &Rules) -> BTreeSet<RemoteService> {
+fn mirrored(table: &Table) -> BTreeSet<RemoteService> {
     let place = |key: &ServiceKey, cluster: ClusterName| {
         let (namespace, service) = (&key.namespace, &key.service);
         (namespace.to_string(), service.to_string(), cluster)
@@ -71,9 +71,11 @@ fn mirrored(table: &Table, rules: &Rules) -> BTreeSet<RemoteService> {
         let mirrors = service.mirrors.iter();
         mirrors.map(|(cluster, _)| place(&service.key, cluster.clone()))
     });
-    let others = table.skipped();
-    let others = others.filter_map(|(_, skip)| skip.other_kind());
-    let others = others.map(|(key, link)| place(key, rules.name_of(link)));
+    let others = table.services().flat_map(|service| {
+        let clusters = service.endpoints.iter().filter_map(|e| e.cluster.as_ref());
+        let clusters = clusters.chain(&service.federated);
+        clusters.map(|cluster| place(&service.key, cluster.clone()))
+    });
     headless.chain(others).collect()
 }
 
@@ -169,8 +171,11 @@ fn long_names_here(links: &[Link]) -> BTreeSet<String> {
 fn long_names_elsewhere(service: &Service, rules: &Rules) -> Vec<String> {
     let mut conflicts = service.conflicts.iter();
     let local = service.endpoints.iter();
-    let local = local.filter(|e| e.origin == Origin::Local);
-    let hosts: Vec<&str> = local.map(|endpoint| endpoint.hostname.as_str()).collect();
+    let local = local.filter(|e| e.kind == ServiceKind::Local);
+    let hosts: Vec<&str> = local
+        .filter_map(|e| e.hostname.as_ref())
+        .map(Hostname::as_str)
+        .collect();
     if hosts.is_empty() || conflicts.any(|one| one.kind == ConflictKind::NotExported) {
         return Vec::new();
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::objects::{Link, MirrorPorts, MirrorSlice};
 use super::{Check, Facts, Finding, count, links, list_some};
-use crate::mirror::{ClusterName, Hostname, ObjectRef, SkipReason, Text};
-use crate::table::{Conflict, ConflictKind, Endpoint, Origin, Rules, Table};
+use crate::mirror::{ClusterName, Hostname, ObjectRef, Text};
+use crate::table::{Conflict, ConflictKind, Endpoint, Rules, ServiceKind, Table};
 
 /// Hint for headless mirrors without endpoint mirrors.
 const NO_ENDPOINT_MIRRORS: &str = "no pod with a hostname is ready in the other cluster, or Linkerd's mirror controller lost \
@@ -72,7 +72,7 @@ fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
 /// Returns the endpoints that come from mirrors.
 fn mirror_endpoints(table: &Table) -> impl Iterator<Item = &Endpoint> {
     let endpoints = table.services().flat_map(|service| &service.endpoints);
-    endpoints.filter(|endpoint| endpoint.origin == Origin::Mirror)
+    endpoints.filter(|endpoint| endpoint.kind != ServiceKind::Local)
 }
 
 /// Returns all headless mirrors that are used, each with its cluster.
@@ -80,10 +80,10 @@ fn headless_mirrors(table: &Table) -> impl Iterator<Item = &(ClusterName, Object
     table.services().flat_map(|service| &service.mirrors)
 }
 
-/// Counts the mirrors that are not headless, without probe Services.
+/// Counts the mirrors with a cluster IP, including federated services.
 fn other_mirrors(table: &Table) -> usize {
-    let is_other = |skip: &crate::mirror::Skip| skip.reason == SkipReason::NotHeadless;
-    table.skipped().filter(|(_, skip)| is_other(skip)).count()
+    let is_other = |endpoint: &&Endpoint| endpoint.kind != ServiceKind::Headless;
+    mirror_endpoints(table).filter(is_other).count()
 }
 
 fn mirrors(table: &Table) -> Finding {
@@ -114,7 +114,7 @@ fn mirrors(table: &Table) -> Finding {
 fn headless_mirroring(table: &Table) -> Finding {
     const HINT: &str = "turn on enableHeadlessServices for the link (it is off by default), and give the pods hostnames: \
                         use a StatefulSet with the exported Service as its serviceName";
-    let is_headless = |conflict: &&Conflict| conflict.kind == ConflictKind::Headless;
+    let is_headless = |conflict: &&Conflict| conflict.kind == ConflictKind::Kind;
     let mixed: BTreeSet<String> = table
         .conflicts()
         .filter(is_headless)
@@ -125,10 +125,11 @@ fn headless_mirroring(table: &Table) -> Finding {
             "headless mirroring: not checked, there are no mirrors",
             "link a cluster and export a headless Service there",
         ),
-        (None, _) => Check::HeadlessMirroring.yellow(
-            "no mirror is headless: headless mirroring is off, or no headless Service is exported",
+        (None, _) if has_local_headless(table) => Check::HeadlessMirroring.yellow(
+            "no mirror is headless, but this cluster has a headless member: headless mirroring is off",
             HINT,
         ),
+        (None, _) => Check::HeadlessMirroring.green("headless mirroring is not used"),
         (Some(_), _) if !mixed.is_empty() => {
             Check::HeadlessMirroring.yellow(list_some(mixed), HINT)
         }
@@ -136,12 +137,18 @@ fn headless_mirroring(table: &Table) -> Finding {
     }
 }
 
+/// Returns whether a headless Service of this cluster is a member.
+fn has_local_headless(table: &Table) -> bool {
+    let mut services = table.services();
+    services.any(|service| service.is_headless && service.mirrors.is_empty())
+}
+
 /// Judges mirrors without a Link. If a Link is deleted, its mirrors stay, and their gateways are no longer checked.
 fn orphaned_mirrors(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     let linked = links.iter().filter_map(|link| link.cluster.parse().ok());
     let linked: BTreeSet<ClusterName> = linked.map(|link| rules.name_of(&link)).collect();
     let mut orphans: BTreeMap<ClusterName, usize> = BTreeMap::new();
-    for cluster in clusters_of_mirrors(table, rules) {
+    for cluster in clusters_of_mirrors(table) {
         if !linked.contains(&cluster) {
             *orphans.entry(cluster).or_default() += 1;
         }
@@ -159,12 +166,10 @@ fn orphaned_mirrors(table: &Table, links: &[Link], rules: &Rules) -> Finding {
 }
 
 /// Returns the cluster of each mirror, after aliases.
-fn clusters_of_mirrors(table: &Table, rules: &Rules) -> impl Iterator<Item = ClusterName> {
+fn clusters_of_mirrors(table: &Table) -> impl Iterator<Item = ClusterName> {
     let headless = headless_mirrors(table).map(|(cluster, _)| cluster.clone());
-    let endpoints = mirror_endpoints(table).map(|endpoint| endpoint.cluster.clone());
-    let others = table.skipped();
-    let others = others.filter_map(|(_, skip)| Some(rules.name_of(&skip.other_kind()?.1)));
-    headless.chain(endpoints).chain(others)
+    let endpoints = mirror_endpoints(table).filter_map(|endpoint| endpoint.cluster.clone());
+    headless.chain(endpoints)
 }
 
 /// Judges headless mirrors without endpoint mirrors, and hosts that headless mirrors list without an endpoint mirror.
@@ -337,9 +342,11 @@ fn gateways(table: &Table) -> Finding {
 fn count_endpoints(table: &Table) -> BTreeMap<&ClusterName, (usize, usize)> {
     let mut clusters: BTreeMap<_, (usize, usize)> = BTreeMap::new();
     for endpoint in mirror_endpoints(table) {
-        let (dead, all) = clusters.entry(&endpoint.cluster).or_default();
-        *dead += usize::from(!endpoint.alive);
-        *all += 1;
+        if let Some(cluster) = &endpoint.cluster {
+            let (dead, all) = clusters.entry(cluster).or_default();
+            *dead += usize::from(!endpoint.alive);
+            *all += 1;
+        }
     }
     clusters
 }

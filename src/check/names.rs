@@ -123,7 +123,7 @@ fn conflicts(table: &Table, links: &Fact<Vec<Link>>) -> Finding {
 /// Returns whether another check reports conflicts of this kind.
 fn has_own_check(kind: ConflictKind) -> bool {
     match kind {
-        ConflictKind::ShortName | ConflictKind::Headless | ConflictKind::Identity => true,
+        ConflictKind::ShortName | ConflictKind::Kind | ConflictKind::Identity => true,
         ConflictKind::Shadowed
         | ConflictKind::ClusterName
         | ConflictKind::Endpoint
@@ -135,7 +135,7 @@ fn has_own_check(kind: ConflictKind) -> bool {
 /// Judges skipped objects.
 fn skipped(table: &Table) -> Finding {
     let is_problem = |reason: SkipReason| match reason {
-        SkipReason::NotHeadless | SkipReason::ExcludedCluster => false, // normal
+        SkipReason::ExcludedCluster => false, // intended
         SkipReason::Undecodable
         | SkipReason::NoParent
         | SkipReason::NamespaceMismatch

@@ -280,15 +280,22 @@ fn cluster_without_mirrors_is_yellow() {
 }
 
 #[test]
-fn mirrors_without_a_headless_one_are_yellow() {
-    let facts = facts(&[other_mirror("prod", "db", "east")]);
+fn mirrors_without_a_headless_one_are_yellow_beside_a_headless_service() {
+    let mut objects = vec![other_mirror("prod", "db", "east")];
+    let others = facts(&objects);
     assert_eq!(
-        findings(&facts, Check::Mirrors),
+        findings(&others, Check::Mirrors),
         green("1 mirror, none headless")
     );
+    let sentence = "headless mirroring is not used";
+    assert_eq!(findings(&others, Check::HeadlessMirroring), green(sentence));
+    let [mut service, slice] = local("prod", "db", &[("db-0", "192.0.2.1", true)]);
+    service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
+    objects.extend([service, slice]);
     let sentence =
-        "no mirror is headless: headless mirroring is off, or no headless Service is exported";
-    assert_eq!(findings(&facts, Check::HeadlessMirroring), yellow(sentence));
+        "no mirror is headless, but this cluster has a headless member: headless mirroring is off";
+    let found = findings(&facts(&objects), Check::HeadlessMirroring);
+    assert_eq!(found, yellow(sentence));
 }
 
 #[test]
@@ -297,7 +304,7 @@ fn service_that_is_headless_in_some_clusters_only_is_yellow() {
     objects.push(other_mirror("prod", "db", "north"));
     let mut facts = facts(&objects);
     facts.links = Ok(links(&["east", "west", "north"]));
-    let sentence = "prod/db is headless in east, west, but not in north";
+    let sentence = "prod/db is headless in east, west, but of another kind in north: omitted from the name of the service";
     assert_eq!(findings(&facts, Check::HeadlessMirroring), yellow(sentence));
     // The check `conflicts` does not report it again.
     assert_eq!(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::context::{Context, Observer};
 use crate::mirror::{ClusterName, Export, Namespace, ObjectRef, Port, ServiceKey, Watch};
-use crate::table::{MissingHost, NoOwner, NonMember, Service, Table};
+use crate::table::{MissingHost, NoOwner, NonMember, Service, ServiceKind, Table};
 use crate::zone::MissingReason;
 
 /// Returns the notes about what is missing.
@@ -57,7 +57,7 @@ fn missing_cluster(service: &Service, table: &Table) -> Vec<String> {
 /// Explains why a service does not have a host in a cluster.
 fn missing_host(cluster: &str, service: &Service, table: &Table) -> Vec<String> {
     let endpoints = service.in_cluster(cluster).iter();
-    let hosts: Vec<&str> = endpoints.map(|e| e.hostname.as_str()).collect();
+    let hosts: Vec<&str> = endpoints.map(|e| e.labels()[0]).collect();
     let hosts = hosts.join(", ");
     let mut notes = vec![format!(
         "endpoints of {} in '{cluster}': {hosts}",
@@ -133,12 +133,13 @@ fn missing_in_namespace(
         notes.extend(non_member_note(&ServiceKey { namespace, service }, table));
     }
     if let Observer::Command(Some(plain)) = context.observer {
-        notes.push(not_headless_note(&plain.0));
+        notes.push(not_exported_note(&plain.0));
     }
     if notes.is_empty() {
         notes.push(format!(
             "there is no mirror of {namespace}/{service}: check that it is exported in its cluster (label \
-             mirror.linkerd.io/exported=true), that the cluster is linked, and that headless mirroring is on"
+             mirror.linkerd.io/exported=true), that the cluster is linked, and that headless mirroring is on; while it is \
+             on, Linkerd does not mirror a headless Service that is exported as remote-discovery"
         ));
     }
     notes
@@ -150,31 +151,20 @@ fn skipped_mirrors(namespace: &str, service: &str, table: &Table) -> Vec<String>
         |key: &ServiceKey| key.namespace.as_str() == namespace && key.service.as_str() == service;
     let notes = table.skipped().filter_map(|(object, skip)| {
         let (_, cluster) = skip.mirror_of.as_ref().filter(|(key, _)| is_it(key))?;
-        Some(match skip.other_kind() {
-            Some((key, _)) if skip.is_flat() => format!(
-                "{object} mirrors it from cluster '{cluster}', but as a flat (remote-discovery) service, which has no \
-                 endpoints of its own; if it is headless there, export it there through the gateway: {}",
-                export_command(key, " --overwrite")
-            ),
-            Some(_) => format!(
-                "{object} mirrors it from cluster '{cluster}', but not as a headless service: headless mirroring is \
-                 off there, or its pods have no hostnames"
-            ),
-            None => format!(
-                "{object} mirrors it from cluster '{cluster}', but cannot be used: {}",
-                skip.detail
-            ),
-        })
+        Some(format!(
+            "{object} mirrors it from cluster '{cluster}', but cannot be used: {}",
+            skip.detail
+        ))
     });
     notes.collect()
 }
 
-/// Returns the note that a Service of this cluster is not headless, with the command to create a headless one.
-fn not_headless_note(ServiceKey { namespace, service }: &ServiceKey) -> String {
+/// Returns the note that a Service of this cluster with a cluster IP is not exported, with the command to export it.
+fn not_exported_note(key: &ServiceKey) -> String {
+    let ServiceKey { namespace, service } = key;
     format!(
-        "Service/{namespace}/{service} of this cluster is not headless, and only headless Services are served; create \
-         one for the same pods: kubectl expose service {service} --namespace {namespace} --name NAME --cluster-ip None \
-         --labels mirror.linkerd.io/exported=true"
+        "Service/{namespace}/{service} of this cluster has a cluster IP, and is not exported: {}",
+        export_command(key, "")
     )
 }
 
@@ -224,11 +214,7 @@ pub(super) fn endpoint_notes(service: &Service, table: &Table) -> Vec<String> {
         }
     }
     if !service.not_ready.is_empty() {
-        let hosts: Vec<&str> = service
-            .not_ready
-            .iter()
-            .map(|e| e.hostname.as_str())
-            .collect();
+        let hosts: Vec<&str> = service.not_ready.iter().map(|e| e.labels()[0]).collect();
         notes.push(format!("not ready in this cluster: {}", hosts.join(", ")));
     }
     notes
@@ -269,11 +255,19 @@ fn describe_occupant(host: &MissingHost, table: &Table) -> Option<String> {
     if let Some(skip) = table.skip_of(Watch::MirrorServices, &host.expected.key) {
         return Some(format!("unusable: {}", skip.detail));
     }
-    let is_of = |service: &&Service| {
-        let endpoints = service.endpoints.iter();
-        let mut objects = endpoints.flat_map(|e| e.object_refs(&service.key.namespace));
-        objects.any(|object| object == host.expected)
+    let occupant = |service: &Service| {
+        let mut endpoints = service.endpoints.iter();
+        let endpoint = endpoints.find(|endpoint| {
+            let mut objects = endpoint.object_refs(&service.key.namespace);
+            objects.any(|object| object == host.expected)
+        })?;
+        Some(match endpoint.kind {
+            ServiceKind::Headless => format!("the endpoint mirror of a host of {}", service.key),
+            ServiceKind::Federated
+            | ServiceKind::Gateway
+            | ServiceKind::Flat
+            | ServiceKind::Local => format!("the mirror of {} at another address", service.key),
+        })
     };
-    let other = table.services().find(is_of)?;
-    Some(format!("the endpoint mirror of a host of {}", other.key))
+    table.services().find_map(occupant)
 }

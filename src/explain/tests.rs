@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::nearest::MAX_NAMES;
 use super::*;
-use crate::mirror::Namespace;
+use crate::mirror::{Namespace, SkipReason};
 use crate::table::{LocalMembers, Rules, ShortNames};
 use crate::testing::{
     endpoint, gateway, listing, local, mirror, published, rules, table, table_by, zones,
@@ -175,9 +175,6 @@ fn explanation_has_the_result_of_the_answer() {
 fn missing_name_has_notes_about_what_is_missing() {
     let mut objects = shop();
     objects.extend(local("prod", "db", &[("db-0", "10.0.0.1", false)]));
-    let mut web = mirror("prod", "web", "west");
-    web["spec"]["clusterIP"] = json!("10.96.3.3");
-    objects.push(web);
     objects.push(mirror("prod", "idle", "west"));
     let not_ready = "not ready in this cluster: db-0";
     let cases: &[(&str, &[&str])] = &[
@@ -185,14 +182,8 @@ fn missing_name_has_notes_about_what_is_missing() {
             "nope.prod.global",
             &[
                 "there is no mirror of prod/nope: check that it is exported in its cluster (label \
-               mirror.linkerd.io/exported=true), that the cluster is linked, and that headless mirroring is on",
-            ],
-        ),
-        (
-            "web.prod.global",
-            &[
-                "Service/prod/web-west mirrors it from cluster 'west', but not as a headless service: headless \
-               mirroring is off there, or its pods have no hostnames",
+               mirror.linkerd.io/exported=true), that the cluster is linked, and that headless mirroring is on; while \
+               it is on, Linkerd does not mirror a headless Service that is exported as remote-discovery",
             ],
         ),
         (
@@ -329,10 +320,9 @@ fn flat_mirror_has_its_own_note() {
     flat["metadata"]["labels"]["multicluster.linkerd.io/remote-discovery"] = json!("west");
     flat["spec"]["clusterIP"] = json!("10.96.3.3");
     let explained = explained(&[flat], "db.prod.global");
-    let note = "Service/prod/db-west mirrors it from cluster 'west', but as a flat (remote-discovery) service, which has \
-                no endpoints of its own; if it is headless there, export it there through the gateway: kubectl label \
-                service db --namespace prod --overwrite mirror.linkerd.io/exported=true";
-    assert_eq!(explained.notes, [note]);
+    let note = "flat: connections go directly to pods of the cluster (west); Linkerd finds the pods, so that these \
+                addresses are always alive here";
+    assert_eq!(explained.notes, [note, MESHED]);
 }
 
 #[test]
@@ -355,7 +345,7 @@ fn hosts_without_an_endpoint_mirror_are_in_notes() {
     objects.push(mirror("prod", "cache", "east"));
     objects.push(endpoint("prod", "cache", "east", "db-4", &["10.96.0.9"]));
     let mut own = mirror("prod", "db-5", "east");
-    own["spec"]["clusterIP"] = json!("10.96.0.10");
+    own["spec"]["clusterIP"] = json!("10.96.0.11");
     objects.push(own);
     let gone = "Service/prod/db-east lists hosts that have no endpoint mirror: db-2 (10.96.0.7), db-3 (10.96.0.8); \
                 Linkerd's controller deleted or never created these mirrors; it creates them at the next change in that \
@@ -363,8 +353,8 @@ fn hosts_without_an_endpoint_mirror_are_in_notes() {
                 export headless Services of one name, before edge-24.5.1 whenever it starts)";
     let other = "Service/prod/db-east lists db-4 (10.96.0.9), but Service/prod/db-4-east is the endpoint mirror of a host \
                  of prod/cache";
-    let own = "Service/prod/db-east lists db-5 (10.96.0.10), but Service/prod/db-5-east is unusable: a mirror with a \
-               cluster IP";
+    let own = "Service/prod/db-east lists db-5 (10.96.0.10), but Service/prod/db-5-east is the mirror of prod/db-5 at \
+               another address";
     for (name, exists) in [
         ("db.prod.global", true),
         ("east.db.prod.global", true),
@@ -415,9 +405,8 @@ fn service_with_a_cluster_ip_has_a_note_in_a_command() {
         observer: Observer::Command(Some(&plain)),
     };
     let explained = explained_by(&once, &table(&shop()), "web.prod.global");
-    let note = "Service/prod/web of this cluster is not headless, and only headless Services are served; create one \
-                for the same pods: kubectl expose service web --namespace prod --name NAME --cluster-ip None --labels \
-                mirror.linkerd.io/exported=true";
+    let note = "Service/prod/web of this cluster has a cluster IP, and is not exported: kubectl label service web \
+                --namespace prod mirror.linkerd.io/exported=true";
     assert_eq!(explained.notes, [note]);
     // Other Services do not match.
     let mirrored = json!({"mirror.linkerd.io/mirrored-service": "true"});

@@ -13,10 +13,10 @@ use smallvec::SmallVec;
 use super::object::{KubeEndpoint, KubePort, ServiceSpec, SliceBody};
 use super::watch::{Kind, Watch, key};
 use super::{
-    ClusterName, EndpointMirror, Export, FLAT_MIRROR, GatewayDown, GatewaySlice, HeadlessMirror,
-    Hostname, KubeObject, ListedHost, ListedHosts, LocalService, Namespace, Object, Overrides,
-    Port, PortName, Ports, Protocol, ServiceKey, ServiceName, Skip, SkipReason, Slice,
-    SliceEndpoint, Text, intern,
+    ClusterName, EndpointMirror, FederatedService, GatewayDown, HeadlessMirror, Hostname,
+    KubeObject, ListedHost, ListedHosts, LocalService, Namespace, Object, Overrides, Port,
+    PortName, Ports, Protocol, ReadySlice, ServiceKey, ServiceMirror, ServiceName, Skip,
+    SkipReason, Slice, SliceEndpoint, Text, intern,
 };
 
 /// Returns the watch that selects an object, and the parsed object. Selectors cannot be evaluated on an object without
@@ -37,9 +37,12 @@ pub fn parse_object(watch: Watch, object: &KubeObject<'_>) -> Object {
             mirror_of: service_and_cluster(object),
             ..skip
         }),
-        Watch::LocalServices => local(object),
+        Watch::LocalServices | Watch::ExportedServices => {
+            LocalService::parse(object).map(|local| Object::LocalService(Box::new(local)))
+        }
         Watch::MirrorSlices => mirror_slice(object),
         Watch::LocalSlices | Watch::ForeignSlices => local_slice(object),
+        Watch::ExportedSlices => ready_slice(object),
     };
     parsed.unwrap_or_else(skipped)
 }
@@ -48,28 +51,24 @@ fn skipped(skip: Skip) -> Object {
     Object::Skipped(Arc::new(skip))
 }
 
-fn undecodable(error: serde_json::Error) -> Skip {
+pub(super) fn undecodable(error: serde_json::Error) -> Skip {
     Skip::new(SkipReason::Undecodable, error.to_string())
 }
 
-/// Parses a mirror Service: a headless mirror or an endpoint mirror. Mirrors of other kinds are skipped.
+/// Parses a Service that Linkerd mirrored. The kinds are listed in the documentation of [`table`](crate::table).
 fn mirror(service: &KubeObject<'_>) -> Result<Object, Skip> {
     let spec = service.service_spec().map_err(undecodable)?;
     if service.label(key::HEADLESS_MIRROR).is_some() {
         return endpoint_mirror(service, &spec)
             .map(|mirror| Object::EndpointMirror(Box::new(mirror)));
     }
-    let not_headless = |detail| Skip::new(SkipReason::NotHeadless, detail);
-    if service.label(key::REMOTE_DISCOVERY).is_some() {
-        return Err(not_headless(FLAT_MIRROR));
-    }
-    if service.label(key::CLUSTER_NAME).is_none() {
-        return Err(not_headless(
-            "a federated service, which has no single cluster",
-        ));
+    if service.label(key::CLUSTER_NAME).is_none() && FederatedService::is(service) {
+        let federated = FederatedService::parse(service, &spec)?;
+        return Ok(Object::FederatedService(Box::new(federated)));
     }
     if spec.cluster_ip.as_deref() != Some("None") {
-        return Err(not_headless("a mirror with a cluster IP"));
+        let mirror = ServiceMirror::parse(service, &spec)?;
+        return Ok(Object::ServiceMirror(Box::new(mirror)));
     }
     let cluster = cluster(service)?;
     Ok(Object::HeadlessMirror(Box::new(HeadlessMirror {
@@ -80,7 +79,10 @@ fn mirror(service: &KubeObject<'_>) -> Result<Object, Skip> {
 }
 
 /// Returns the service of a mirror that is not an endpoint mirror.
-fn mirrored_service(service: &KubeObject<'_>, cluster: &ClusterName) -> Result<ServiceKey, Skip> {
+pub(super) fn mirrored_service(
+    service: &KubeObject<'_>,
+    cluster: &ClusterName,
+) -> Result<ServiceKey, Skip> {
     let name = match service.annotation(key::REMOTE_FQ_NAME) {
         Some(fq_name) => {
             let (name, rest) = split(fq_name)?;
@@ -129,43 +131,17 @@ fn endpoint_mirror(
     let cluster = cluster(service)?;
     let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
     let (host, name) = mirrored_endpoint(service, &cluster)?;
-    let ips = spec.addresses();
-    let mut addresses = SmallVec::with_capacity(ips.len());
-    for ip in ips {
-        addresses.push(usable_address(ip)?);
-    }
-    if addresses.is_empty() {
-        return Err(Skip::new(
-            SkipReason::BadAddress,
-            "spec.clusterIPs and spec.clusterIP contain no address",
-        ));
-    }
-    let ports = spec.ports.iter().flatten();
     Ok(EndpointMirror {
         hostname: Hostname::interned(host).map_err(bad_name)?,
         service: service_key(service, name)?,
         cluster,
         parent: intern(parent),
-        addresses,
-        ports: Ports::interned(ports.filter_map(port)),
+        addresses: cluster_addresses(spec)?,
+        ports: ports(spec),
     })
 }
 
-fn local(service: &KubeObject<'_>) -> Result<Object, Skip> {
-    service.service_spec().map_err(undecodable)?;
-    Ok(Object::LocalService(Box::new(LocalService {
-        service: service_key(service, service.name())?,
-        export: match service.label(key::EXPORTED) {
-            None => Export::No,
-            Some("true") => Export::Gateway,
-            Some("remote-discovery") => Export::RemoteDiscovery,
-            Some(_) => Export::Other,
-        },
-        overrides: overrides(service),
-    })))
-}
-
-/// Parses a slice of a mirror. A slice that lists hosts becomes [`ListedHosts`], any other a [`GatewaySlice`]. Only
+/// Parses a slice of a mirror. A slice that lists hosts becomes [`ListedHosts`], any other a [`ReadySlice`]. Only
 /// slices of headless mirrors list hosts, unless they were overwritten with gateway addresses.
 fn mirror_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
     let body = slice.slice_body().map_err(undecodable)?;
@@ -176,9 +152,20 @@ fn mirror_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
             return Ok(Object::ListedHosts(Box::new(ListedHosts { mirror, hosts })));
         }
     }
+    Ok(readiness(mirror, &body))
+}
+
+/// Parses a slice of an exported Service of this cluster with a cluster IP.
+fn ready_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
+    let body = slice.slice_body().map_err(undecodable)?;
+    Ok(readiness(slice_owner(slice, &body)?, &body))
+}
+
+/// Reduces a slice to whether an address is ready.
+fn readiness(service: Text, body: &SliceBody<'_>) -> Object {
     let ready = body.endpoints.iter().flatten().map(is_ready);
     let ready = ready.reduce(|one, other| one || other);
-    Ok(Object::GatewaySlice(GatewaySlice { mirror, ready }))
+    Object::ReadySlice(ReadySlice { service, ready })
 }
 
 /// Returns the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.
@@ -319,13 +306,13 @@ fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<&'n str, Sk
     })
 }
 
-fn service_key(object: &KubeObject<'_>, service: &str) -> Result<ServiceKey, Skip> {
+pub(super) fn service_key(object: &KubeObject<'_>, service: &str) -> Result<ServiceKey, Skip> {
     let namespace = Namespace::interned(object.namespace()).map_err(bad_name)?;
     let service = ServiceName::interned(service).map_err(bad_name)?;
     Ok(ServiceKey { namespace, service })
 }
 
-fn cluster(service: &KubeObject<'_>) -> Result<ClusterName, Skip> {
+pub(super) fn cluster(service: &KubeObject<'_>) -> Result<ClusterName, Skip> {
     let cluster = service.label(key::CLUSTER_NAME).unwrap_or_default();
     ClusterName::interned(cluster).map_err(bad_name)
 }
@@ -335,6 +322,27 @@ fn bad_name(error: super::InvalidLabel) -> Skip {
 }
 
 // === Addresses, ports, annotations ===
+
+/// Reads the cluster IPs of a Service.
+pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<SmallVec<[IpAddr; 1]>, Skip> {
+    let ips = spec.addresses();
+    let mut addresses = SmallVec::with_capacity(ips.len());
+    for ip in ips {
+        addresses.push(usable_address(ip)?);
+    }
+    if addresses.is_empty() {
+        return Err(Skip::new(
+            SkipReason::BadAddress,
+            "spec.clusterIPs and spec.clusterIP contain no address",
+        ));
+    }
+    Ok(addresses)
+}
+
+/// Reads the ports of a Service.
+pub(super) fn ports(spec: &ServiceSpec<'_>) -> Ports {
+    Ports::interned(spec.ports.iter().flatten().filter_map(port))
+}
 
 /// Parses an address, and rejects addresses that clients cannot use.
 fn usable_address(text: &str) -> Result<IpAddr, Skip> {
@@ -375,7 +383,7 @@ fn port(port: &KubePort<'_>) -> Option<Port> {
     })
 }
 
-fn overrides(service: &KubeObject<'_>) -> Overrides {
+pub(super) fn overrides(service: &KubeObject<'_>) -> Overrides {
     let mut overrides = Overrides::default();
     if let Some(value) = service.annotation(key::TTL) {
         overrides.ttl = value.trim().parse().ok();
@@ -397,7 +405,7 @@ fn overrides(service: &KubeObject<'_>) -> Overrides {
 }
 
 /// Truncates a value of an annotation for reports. Annotations may have 256 KiB.
-fn shorten(value: &str) -> String {
+pub(super) fn shorten(value: &str) -> String {
     value.chars().take(40).collect()
 }
 

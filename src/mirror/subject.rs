@@ -1,6 +1,6 @@
 //! The subject of an object: the service or the Service that it belongs to.
 
-use super::{ClusterName, Object, ServiceKey, Text};
+use super::{Object, ServiceKey, Text};
 
 /// The subject of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,27 +21,13 @@ impl Object {
         match self {
             Self::HeadlessMirror(mirror) => Subject::Service(&mirror.service),
             Self::EndpointMirror(mirror) => Subject::Service(&mirror.service),
+            Self::ServiceMirror(mirror) => Subject::Service(&mirror.service),
+            Self::FederatedService(federated) => Subject::Service(&federated.service),
             Self::LocalService(local) => Subject::Service(&local.service),
-            Self::GatewaySlice(slice) => Subject::SliceOf(&slice.mirror),
+            Self::ReadySlice(slice) => Subject::SliceOf(&slice.service),
             Self::ListedHosts(listed) => Subject::SliceOf(&listed.mirror),
             Self::Slice(slice) => Subject::SliceOf(&slice.service),
-            Self::Skipped(skip) => match skip.other_kind() {
-                Some((service, _)) => Subject::Service(service),
-                None => Subject::Nothing,
-            },
-        }
-    }
-
-    /// Returns the cluster of a mirror, before aliases.
-    pub fn cluster(&self) -> Option<&ClusterName> {
-        match self {
-            Self::HeadlessMirror(mirror) => Some(&mirror.cluster),
-            Self::EndpointMirror(mirror) => Some(&mirror.cluster),
-            Self::Skipped(skip) => skip.other_kind().map(|(_, cluster)| cluster),
-            Self::LocalService(_)
-            | Self::GatewaySlice(_)
-            | Self::ListedHosts(_)
-            | Self::Slice(_) => None,
+            Self::Skipped(_) => Subject::Nothing,
         }
     }
 
@@ -58,8 +44,12 @@ impl Object {
                 let (hostname, cluster) = (&mirror.hostname, &mirror.cluster);
                 Some(format!("'{hostname}' of {service} in cluster '{cluster}'"))
             }
-            Self::LocalService(_)
-            | Self::GatewaySlice(_)
+            Self::ServiceMirror(mirror) => {
+                Some(format!("{service} in cluster '{}'", mirror.cluster))
+            }
+            Self::FederatedService(_)
+            | Self::LocalService(_)
+            | Self::ReadySlice(_)
             | Self::ListedHosts(_)
             | Self::Slice(_)
             | Self::Skipped(_) => None,

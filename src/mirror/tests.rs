@@ -48,7 +48,6 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
         "namespace-mismatch",
         "bad-name",
         "bad-address",
-        "not-headless",
         "excluded-cluster",
     ];
     assert_eq!(reasons, expected);
@@ -72,6 +71,8 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
         "mirror-slices",
         "local-slices",
         "foreign-slices",
+        "exported-services",
+        "exported-slices",
     ];
     assert_eq!(watches, expected);
 }

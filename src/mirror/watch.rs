@@ -1,4 +1,4 @@
-//! Defines the five watches: the selectors for the API server, and the same selection for a single object.
+//! Defines the watches: the selectors for the API server, and the same selection for a single object.
 //!
 //! The watches are disjoint, and the API server filters each of them. One list of requirements gives both the selector
 //! in requests and the predicate [`Watch::selects`]. The file source, the recordings, and the fallback for old API
@@ -20,10 +20,14 @@ pub mod key {
     pub const HEADLESS_MIRROR: &str = "mirror.linkerd.io/headless-mirror-svc-name";
     /// Fully qualified name of the remote Service or endpoint (annotation).
     pub const REMOTE_FQ_NAME: &str = "mirror.linkerd.io/remote-svc-fq-name";
-    /// `true` on a Service that is exported through a gateway.
+    /// Value of a Service that is exported: `true` (through a gateway) or `remote-discovery` (in a flat network).
     pub const EXPORTED: &str = "mirror.linkerd.io/exported";
-    /// Present on flat mirrors (label) and federated services (annotation).
+    /// Cluster of a flat mirror (label); members of a federated service in other clusters (annotation).
     pub const REMOTE_DISCOVERY: &str = "multicluster.linkerd.io/remote-discovery";
+    /// Name of the exported Service, on flat mirrors.
+    pub const REMOTE_SERVICE: &str = "multicluster.linkerd.io/remote-service";
+    /// Member of a federated service in this cluster (annotation).
+    pub const LOCAL_DISCOVERY: &str = "multicluster.linkerd.io/local-discovery";
     /// Present on slices of headless Services with a selector.
     pub const HEADLESS: &str = "service.kubernetes.io/headless";
     /// Name of the Service of a slice.
@@ -40,13 +44,15 @@ pub mod key {
     pub const GATEWAY_DOWN: &str = "global-dns/gateway-down";
 
     /// All labels and annotations.
-    pub const ALL: [&str; 13] = [
+    pub const ALL: [&str; 15] = [
         MIRRORED_SERVICE,
         CLUSTER_NAME,
         HEADLESS_MIRROR,
         REMOTE_FQ_NAME,
         EXPORTED,
         REMOTE_DISCOVERY,
+        REMOTE_SERVICE,
+        LOCAL_DISCOVERY,
         HEADLESS,
         SERVICE_NAME,
         MANAGED_BY,
@@ -91,6 +97,11 @@ pub enum Watch {
     /// Slices of headless Services without a selector, except those with endpoints of other clusters. They have no
     /// headless label. Neither the EndpointSlice controller of Kubernetes nor Linkerd manages them.
     ForeignSlices,
+    /// Exported Services of this cluster with a cluster IP.
+    ExportedServices,
+    /// Slices of exported Services with a cluster IP and a selector. Kubernetes copies the labels of a Service to its
+    /// slices.
+    ExportedSlices,
 }
 
 /// One term of a label selector.
@@ -107,12 +118,14 @@ use Requirement::{Absent, Differs, Equals, Exists};
 
 impl Watch {
     /// Every watch, in the order of their discriminants.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::MirrorServices,
         Self::LocalServices,
         Self::MirrorSlices,
         Self::LocalSlices,
         Self::ForeignSlices,
+        Self::ExportedServices,
+        Self::ExportedSlices,
     ];
 
     /// Returns the watch that selects `object`. At most one does.
@@ -125,8 +138,10 @@ impl Watch {
     /// Returns the kind of the watch's objects.
     pub fn kind(self) -> Kind {
         match self {
-            Self::MirrorServices | Self::LocalServices => Kind::Service,
-            Self::MirrorSlices | Self::LocalSlices | Self::ForeignSlices => Kind::EndpointSlice,
+            Self::MirrorServices | Self::LocalServices | Self::ExportedServices => Kind::Service,
+            Self::MirrorSlices | Self::LocalSlices | Self::ForeignSlices | Self::ExportedSlices => {
+                Kind::EndpointSlice
+            }
         }
     }
 
@@ -138,6 +153,8 @@ impl Watch {
             Self::MirrorSlices => "mirror-slices",
             Self::LocalSlices => "local-slices",
             Self::ForeignSlices => "foreign-slices",
+            Self::ExportedServices => "exported-services",
+            Self::ExportedSlices => "exported-slices",
         }
     }
 
@@ -161,6 +178,15 @@ impl Watch {
                 Differs(key::MANAGED_BY, controller::KUBERNETES),
                 Differs(key::MANAGED_BY, controller::CILIUM_MESH),
             ],
+            Self::ExportedServices => &[Exists(key::EXPORTED), Absent(key::MIRRORED_SERVICE)],
+            Self::ExportedSlices => &[
+                Exists(key::EXPORTED),
+                Absent(key::HEADLESS),
+                Absent(key::MIRRORED_SERVICE),
+                Absent(key::MCS_SERVICE),
+                Absent(key::SOURCE_CLUSTER),
+                Equals(key::MANAGED_BY, controller::KUBERNETES),
+            ],
         }
     }
 
@@ -178,9 +204,12 @@ impl Watch {
     pub fn field_selector(self) -> Option<&'static str> {
         match self {
             Self::LocalServices => Some("spec.clusterIP=None"),
-            Self::MirrorServices | Self::MirrorSlices | Self::LocalSlices | Self::ForeignSlices => {
-                None
-            }
+            Self::ExportedServices => Some("spec.clusterIP!=None"),
+            Self::MirrorServices
+            | Self::MirrorSlices
+            | Self::LocalSlices
+            | Self::ForeignSlices
+            | Self::ExportedSlices => None,
         }
     }
 
@@ -188,7 +217,20 @@ impl Watch {
     pub fn selects(self, object: &KubeObject<'_>) -> bool {
         let mut requirements = self.requirements().iter();
         requirements.all(|requirement| requirement.is_met_by(object))
-            && (self.field_selector().is_none() || object.is_headless())
+            && self.is_field_met_by(object)
+    }
+
+    /// Returns whether the watch's field selector matches `object`.
+    fn is_field_met_by(self, object: &KubeObject<'_>) -> bool {
+        match self {
+            Self::LocalServices => object.is_headless(),
+            Self::ExportedServices => !object.is_headless(),
+            Self::MirrorServices
+            | Self::MirrorSlices
+            | Self::LocalSlices
+            | Self::ForeignSlices
+            | Self::ExportedSlices => true,
+        }
     }
 }
 
@@ -274,6 +316,7 @@ mod tests {
     #[test]
     fn no_object_is_selected_by_two_watches() {
         let switches = [
+            key::EXPORTED,
             key::MIRRORED_SERVICE,
             key::HEADLESS_MIRROR,
             key::HEADLESS,
@@ -293,7 +336,8 @@ mod tests {
                     labels.insert((*name).to_owned(), json!(values[bits >> (2 * i + 1) & 1]));
                 }
             }
-            let object = json!({"metadata": {"labels": labels}, "spec": {"clusterIP": "None"}});
+            let address = ["None", "10.96.0.1"][bits & 1];
+            let object = json!({"metadata": {"labels": labels}, "spec": {"clusterIP": address}});
             let object = object.to_string();
             let object = KubeObject::read(&object);
             for kind in [Kind::Service, Kind::EndpointSlice] {

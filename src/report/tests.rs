@@ -38,17 +38,17 @@ fn report_as_text_has_all_sections() {
     let expected = "\
 generation 1, serial 1790000000, zones global.
 
-db.prod  ttl 5, owns its short name
+db.prod  headless, ttl 5, owns its short name
   CLUSTER  HOST  ADDRESSES              PORTS                                      STATE         OBJECT
   east     db-0  10.96.0.1 2001:db8::1  dns:53/udp dns-tcp:53 7000 sql:26257       answered      Service/prod/db-0-east
   east     db-1  10.96.0.2              dns:53/udp dns-tcp:53 7000 sql:26257       gateway-down  Service/prod/db-1-east
   hub      db-0  192.0.2.1              sql:26257                                  answered      EndpointSlice/prod/db-slice
   hub      db-1  192.0.2.2              sql:26257                                  not-ready     EndpointSlice/prod/db-slice
 
-idle.prod  ttl 5, owns its short name
+idle.prod  headless, ttl 5, owns its short name
   no endpoints
 
-down.shop  ttl 5, owns its short name
+down.shop  headless, ttl 5, owns its short name
   CLUSTER  HOST    ADDRESSES  PORTS                                 STATE        OBJECT
   east     down-0  10.96.0.3  dns:53/udp dns-tcp:53 7000 sql:26257  last-resort  Service/shop/down-0-east
 

@@ -5,7 +5,7 @@ use tracing::{debug, warn};
 use super::DEFAULT_CLUSTER_NAME;
 use crate::mirror::{ObjectRef, SkipReason};
 use crate::table::inputs::Dirty;
-use crate::table::{Conflict, Origin, Rules, Service, Table};
+use crate::table::{Conflict, Rules, Service, ServiceKind, Table};
 
 /// The log of skipped objects and conflicts. Each is logged once, when it appears.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ fn log_conflict(conflict: &Conflict) {
 /// Returns whether a service has endpoints of this cluster.
 fn is_local(service: &Service) -> bool {
     let mut endpoints = service.endpoints.iter();
-    endpoints.any(|endpoint| endpoint.origin == Origin::Local)
+    endpoints.any(|endpoint| endpoint.kind == ServiceKind::Local)
 }
 
 fn has_default_name(rules: &Rules) -> bool {
@@ -71,7 +71,7 @@ fn has_default_name(rules: &Rules) -> bool {
 /// Logs a skipped object: at debug level if it is normal to skip it, and as a warning otherwise.
 pub(super) fn log_skip(object: &ObjectRef, reason: SkipReason, detail: &str) {
     match reason {
-        SkipReason::NotHeadless | SkipReason::ExcludedCluster => {
+        SkipReason::ExcludedCluster => {
             debug!(%object, %reason, detail, "Skipped object");
         }
         SkipReason::Undecodable

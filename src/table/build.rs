@@ -3,15 +3,13 @@
 //! [`build`] rebuilds the services that changed and shares all others with the previous table. A build of all services
 //! gives the same table; a property test checks this.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::inputs::{Dirty, Inputs};
 use super::local::non_member_of;
 use super::members::build_service;
 use super::rules::Rules;
-use super::{Addresses, Service, Table, short};
+use super::{Service, Table, index, short};
 use crate::mirror::ServiceKey;
 
 /// The outcome of a build.
@@ -25,6 +23,7 @@ pub struct Built {
 
 /// Builds the table that follows `last` after the services in `dirty` changed.
 pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Built {
+    let dirty = &with_listing_services(last, dirty);
     let mut table = last.clone();
     table.skipped = inputs.skipped().clone();
     let mut is_changed = table.skipped != last.skipped;
@@ -37,8 +36,11 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
         }
         is_changed = true;
         if rules.has_reverse_zones {
-            update_address_index(&mut table.addresses, key, old, new.as_ref());
+            let (old, new) = (index::addresses(old), index::addresses(new.as_ref()));
+            index::update(&mut table.addresses, key, &old, &new);
         }
+        let (hosts, new_hosts) = (index::listed_hosts(old), index::listed_hosts(new.as_ref()));
+        index::update(&mut table.listed_hosts, key, &hosts, &new_hosts);
         replace_service(&mut table, key, new);
     }
     is_changed |= short::assign_owners(last, &mut table, dirty, rules);
@@ -59,55 +61,14 @@ fn update_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules
     true
 }
 
-/// Updates the index of addresses after a service changed.
-fn update_address_index(
-    addresses: &mut Addresses,
-    key: &ServiceKey,
-    old: Option<&Service>,
-    new: Option<&Service>,
-) {
-    let (old, new) = (addresses_of(old), addresses_of(new));
-    for removed in old.difference(&new) {
-        remove_address(addresses, removed, key);
-    }
-    for added in new.difference(&old) {
-        add_address(addresses, *added, key);
-    }
-}
-
-/// Returns the addresses of the endpoints of a service.
-fn addresses_of(service: Option<&Service>) -> BTreeSet<IpAddr> {
-    let endpoints = service.into_iter().flat_map(|service| &service.endpoints);
-    endpoints
-        .flat_map(|endpoint| &endpoint.addresses)
-        .map(|address| address.ip)
-        .collect()
-}
-
-/// Removes a service from an address. The set is changed in place: thousands of services may share one address, and a
-/// copy of the set for each of them would take too long.
-fn remove_address(addresses: &mut Addresses, address: &IpAddr, key: &ServiceKey) {
-    let Some(services) = addresses.get_mut(address) else {
-        return;
-    };
-    let services = Arc::make_mut(services);
-    services.remove(key);
-    if services.is_empty() {
-        addresses.remove_mut(address);
-    }
-}
-
-/// Adds a service to an address. The set is changed in place.
-fn add_address(addresses: &mut Addresses, address: IpAddr, key: &ServiceKey) {
-    match addresses.get_mut(&address) {
-        Some(services) => {
-            Arc::make_mut(services).insert(key.clone());
-        }
-        None => {
-            let services = BTreeSet::from([key.clone()]);
-            addresses.insert_mut(address, Arc::new(services));
-        }
-    }
+/// Adds the services that list a host with the name of a service that changed (rule M1b).
+fn with_listing_services(last: &Table, dirty: &Dirty) -> Dirty {
+    let listing = dirty.iter().filter_map(|key| {
+        let host = (key.namespace.clone(), key.service.text().clone());
+        last.listed_hosts.get(&host)
+    });
+    let listing = listing.flat_map(|services| services.iter().cloned());
+    dirty.iter().cloned().chain(listing).collect()
 }
 
 /// Replaces a service with its new version.

@@ -27,8 +27,8 @@ pub enum ConflictKind {
     Endpoint,
     /// The service or endpoint of a mirror changed: two Links write one object (rule M8).
     Identity,
-    /// A service is headless in one cluster but not in another.
-    Headless,
+    /// Clusters have a service in kinds that cannot be combined (rule K1).
+    Kind,
     /// A Service of this cluster is a member here but is not exported, so that other clusters do not have it.
     NotExported,
     /// Annotations of the members differ or are invalid.
@@ -45,7 +45,7 @@ impl ConflictKind {
         Self::ClusterName,
         Self::Endpoint,
         Self::Identity,
-        Self::Headless,
+        Self::Kind,
         Self::NotExported,
         Self::Annotation,
     ];
@@ -58,7 +58,7 @@ impl ConflictKind {
             Self::ClusterName => "cluster-name",
             Self::Endpoint => "endpoint",
             Self::Identity => "identity",
-            Self::Headless => "headless",
+            Self::Kind => "kind",
             Self::NotExported => "not-exported",
             Self::Annotation => "annotation",
         }

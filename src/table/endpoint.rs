@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
+use super::ServiceKind;
 use crate::mirror::{
     ClusterName, Hostname, Kind, Namespace, ObjectKey, ObjectName, ObjectRef, Ports,
 };
@@ -11,29 +12,23 @@ use crate::mirror::{
 /// An endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The cluster of the endpoint, label `C`.
-    pub cluster: ClusterName,
-    /// The name of the endpoint within its service and cluster, label `H`.
-    pub hostname: Hostname,
+    /// The cluster of the endpoint, label `C`. `None` for a federated service, which belongs to no single cluster.
+    pub cluster: Option<ClusterName>,
+    /// The name of the endpoint within its service and cluster, label `H`. `None` for a cluster IP of a whole Service.
+    pub hostname: Option<Hostname>,
     /// Its addresses, sorted, each once.
     pub addresses: SmallVec<[Address; 1]>,
     /// Its ports, sorted by number, name and protocol.
     pub ports: Ports,
-    /// Whether a gateway of the endpoint is up (rule M3). Local endpoints need no gateway and are always alive.
+    /// Whether connections can succeed: a gateway is up (rule M3), or a cluster IP has a ready endpoint. Pods of this
+    /// cluster are always alive.
     pub alive: bool,
-    /// The origin of the endpoint.
-    pub origin: Origin,
+    /// The kind of the objects that the endpoint comes from.
+    pub kind: ServiceKind,
+    /// Whether the endpoint is one of `S.N.Z`. The others have names of their cluster only (rule K1).
+    pub is_selected: bool,
     /// The source objects of the endpoint. They are in the namespace of its service.
     pub objects: SmallVec<[(Kind, ObjectName); 1]>,
-}
-
-/// The origin of an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
-    /// A pod of this cluster, with its own address.
-    Local,
-    /// An endpoint mirror, with a synthetic endpoint IP. Only meshed clients can use that address.
-    Mirror,
 }
 
 /// An address of an endpoint.
@@ -41,20 +36,18 @@ pub enum Origin {
 pub struct Address {
     /// IPv4 or IPv6.
     pub ip: IpAddr,
-    /// Whether an earlier endpoint has the same address. An RRset contains each record once (RFC 2181 section 5).
+    /// The names at which an earlier endpoint has the same address.
     pub duplicate: Duplicate,
 }
 
-/// Whether an earlier endpoint has the same address. Endpoints that are alive come before those with a gateway that is
-/// down, so that omitting the latter never loses an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duplicate {
-    /// No earlier endpoint has it.
-    None,
-    /// An earlier endpoint of another cluster has it.
-    OtherCluster,
-    /// An earlier endpoint of the same cluster has it.
-    SameCluster,
+/// The names at which an earlier endpoint has the same address. An RRset contains each record once (RFC 2181 section 5).
+/// Endpoints that are alive come first, so that the omission of the others never loses an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Duplicate {
+    /// The name of the service. Only selected endpoints count.
+    pub in_service: bool,
+    /// The name of the cluster.
+    pub in_cluster: bool,
 }
 
 // === impl Endpoint ===
@@ -72,9 +65,27 @@ impl Endpoint {
         })
     }
 
+    /// Returns the labels `H` and `C`. They are empty if the endpoint has none.
+    #[inline]
+    pub fn labels(&self) -> [&str; 2] {
+        [
+            self.hostname.as_ref().map_or("", Hostname::as_str),
+            self.cluster.as_ref().map_or("", ClusterName::as_str),
+        ]
+    }
+
     /// Returns whether another endpoint has the same cluster and hostname.
     pub fn is_host(&self, other: &Self) -> bool {
         self.cluster == other.cluster && self.hostname == other.hostname
+    }
+
+    /// Returns the name of the endpoint as the subject of a sentence.
+    pub(super) fn describe(&self) -> String {
+        match (&self.hostname, &self.cluster) {
+            (Some(hostname), Some(cluster)) => format!("'{hostname}' of cluster '{cluster}'"),
+            (_, Some(cluster)) => format!("the cluster IP of cluster '{cluster}'"),
+            (_, None) => "the federated service".to_owned(),
+        }
     }
 
     /// Returns whether the endpoint has a port with this name and protocol.

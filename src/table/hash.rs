@@ -130,8 +130,9 @@ impl Form {
     }
 
     fn endpoint(&mut self, endpoint: &Endpoint) {
-        self.text(endpoint.cluster.as_str());
-        self.text(endpoint.hostname.as_str());
+        let [hostname, cluster] = endpoint.labels();
+        self.text(cluster);
+        self.text(hostname);
         self.count(endpoint.addresses.len());
         for address in &endpoint.addresses {
             match address.ip {

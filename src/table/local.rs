@@ -26,12 +26,15 @@ pub(super) fn non_member_of(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
 pub(super) fn local_member<'i>(parts: &Parts<'i>, rules: &Rules) -> Option<&'i LocalService> {
     parts
         .local
-        .filter(|local| non_member(local, parts, rules).is_none())
+        .filter(|local| local.is_headless() && non_member(local, parts, rules).is_none())
 }
 
 /// Returns why a headless Service is not a member. Mirrors of excluded clusters count as well, because the exclusion of
 /// a cluster must not remove members of this cluster.
 fn non_member(local: &LocalService, parts: &Parts<'_>, rules: &Rules) -> Option<NonMember> {
+    if !local.is_headless() {
+        return None; // a Service with a cluster IP is watched only if it is exported
+    }
     let is_member = match rules.local_members {
         LocalMembers::Matching => parts.is_mirrored() || local.is_exported(),
         LocalMembers::Exported => local.is_exported(),

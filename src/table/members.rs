@@ -4,17 +4,19 @@ use std::collections::BTreeSet;
 
 use smallvec::smallvec;
 
+use super::cluster_ip;
 use super::inputs::Inputs;
+use super::kind::{Candidates, Chosen, federated_clusters};
 use super::local::{export_conflict, local_member};
 use super::merge::{Draft, Source, cluster_conflicts, distinct, merge_drafts};
 use super::missing::missing_hosts;
 use super::overrides::resolve;
 use super::parts::Parts;
 use super::rules::Rules;
-use super::{Conflict, ConflictKind, Endpoint, NameAddresses, Origin, Service};
+use super::{Conflict, ConflictKind, Endpoint, MissingHost, NameAddresses, Service, ServiceKind};
 use crate::mirror::{
     ClusterName, EndpointMirror, HeadlessMirror, Kind, LocalService, Object, ObjectKey, ObjectRef,
-    Overrides, ServiceKey, Skip, SkipReason, Slice, SliceEndpoint, Text,
+    Overrides, ServiceKey, ServiceMirror, Skip, SkipReason, Slice, SliceEndpoint, Text, Watch,
 };
 
 /// A headless mirror with its key and its cluster, after aliases.
@@ -22,11 +24,15 @@ type Mirror<'i> = (ClusterName, &'i ObjectKey, &'i HeadlessMirror);
 
 /// The members of a service and their endpoints.
 struct Members<'i> {
+    parts: &'i Parts<'i>,
     /// The headless mirrors of clusters that are not excluded.
     mirrors: Vec<Mirror<'i>>,
     /// The headless Service of this cluster, if it is a member.
     local: Option<&'i LocalService>,
-    drafts: Vec<Draft>,
+    /// The kind that answers, and the endpoints.
+    chosen: Chosen,
+    /// Hosts that a headless mirror lists and that have no mirror of their own.
+    missing: Vec<MissingHost>,
     /// Objects that were skipped.
     skipped: Vec<(ObjectRef, Skip)>,
 }
@@ -35,21 +41,27 @@ struct Members<'i> {
 pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Service> {
     let parts = Parts::collect(key, inputs);
     let members = Members::collect(key, &parts, inputs, rules)?;
-    let mut conflicts = members.conflicts(key, &parts, inputs, rules);
-    let is_known = !members.mirrors.is_empty() || members.local.is_some();
-    let (mirrors, overrides) = (sorted_refs(&members.mirrors), members.overrides());
-    let merged = merge_drafts(key, members.drafts, &mut conflicts);
+    let mut conflicts = members.conflicts(key, inputs, rules);
+    let (is_known, is_headless) = (members.is_known(), members.is_headless());
+    let (mirrors, overrides) = (sorted_refs(&members.mirrors), members.overrides(rules));
+    let Chosen { kind, drafts } = members.chosen;
+    let merged = merge_drafts(key, drafts, &mut conflicts);
     let (ttl, gateway_down) = resolve(key, &overrides, rules, &mut conflicts);
     Some(Service {
         key: key.clone(),
+        kind,
         ttl,
         gateway_down,
         name_addresses: NameAddresses::new(&merged.endpoints, gateway_down),
         endpoints: merged.endpoints,
         not_ready: merged.not_ready,
         is_known,
+        is_headless,
         mirrors,
-        missing: missing_hosts(key, &parts, inputs, rules),
+        federated: federated_clusters(&parts.federated_services(), rules)
+            .into_iter()
+            .collect(),
+        missing: members.missing.into(),
         skipped: members.skipped,
         conflicts,
     })
@@ -61,50 +73,87 @@ impl<'i> Members<'i> {
     /// Collects the members of a service. Returns `None` if no object belongs to it.
     fn collect(
         key: &ServiceKey,
-        parts: &Parts<'i>,
+        parts: &'i Parts<'i>,
         inputs: &Inputs,
         rules: &Rules,
     ) -> Option<Self> {
         let mut skipped = Vec::new();
         let mirrors = included_mirrors(parts, rules, &mut skipped);
-        let mut drafts = mirror_drafts(parts, key, inputs, rules, &mut skipped);
         let local = local_member(parts, rules);
+        let mut missing = missing_hosts(key, parts, inputs, rules);
+        let mut headless = mirror_drafts(parts, key, inputs, rules, &mut skipped);
+        headless.extend(adopt_hosts(&mut missing, inputs, rules));
+        let mut candidates = Candidates {
+            headless,
+            has_headless_mirror: !mirrors.is_empty(),
+            federated: cluster_ip::federated_drafts(parts),
+            mirrors: cluster_ip::mirror_drafts(parts, inputs, rules, &mut skipped),
+            local_service: parts
+                .local
+                .and_then(|local| cluster_ip::local_draft(key, local, inputs, rules)),
+            local_pods: Vec::new(),
+            is_local_exported: local.is_some_and(LocalService::is_exported),
+        };
         if local.is_some() {
-            drafts.extend(local_drafts(key, inputs, rules, &mut skipped));
+            candidates.local_pods = local_drafts(key, inputs, rules, &mut skipped);
         }
-        if mirrors.is_empty() && local.is_none() && skipped.is_empty() {
+        let mut chosen = candidates.choose();
+        if mirrors.is_empty() && local.is_none() && chosen.drafts.is_empty() && skipped.is_empty() {
             return None;
         }
-        drafts.retain(|draft| has_valid_length(key, &draft.endpoint, rules, &mut skipped));
+        chosen
+            .drafts
+            .retain(|draft| has_valid_length(key, &draft.endpoint, rules, &mut skipped));
         Some(Self {
+            parts,
             mirrors,
             local,
-            drafts,
+            chosen,
+            missing,
             skipped,
         })
     }
 
+    /// Returns whether the service is headless: it has a headless mirror or a headless member of this cluster.
+    fn is_headless(&self) -> bool {
+        !self.mirrors.is_empty() || self.local.is_some()
+    }
+
+    /// Returns whether a mirror or a member of this cluster exists.
+    fn is_known(&self) -> bool {
+        self.is_headless() || !self.chosen.drafts.is_empty()
+    }
+
     /// Lists the conflicts between the members, except those between single endpoints and between annotations.
-    fn conflicts(
-        &self,
-        key: &ServiceKey,
-        parts: &Parts<'_>,
-        inputs: &Inputs,
-        rules: &Rules,
-    ) -> Vec<Conflict> {
+    fn conflicts(&self, key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Vec<Conflict> {
         let mut conflicts: Vec<Conflict> = identity_conflicts(key, inputs).collect();
-        conflicts.extend(cluster_conflicts(key, &self.drafts));
-        conflicts.extend(kind_conflict(key, parts, rules, &self.mirrors));
+        conflicts.extend(cluster_conflicts(key, &self.chosen.drafts));
+        let federated = self.parts.federated_services();
+        conflicts.extend(self.chosen.kind_conflict(key, &federated, rules));
         let local = self.local;
         conflicts.extend(local.and_then(|local| export_conflict(key, local, rules)));
         conflicts
     }
 
     /// Returns the annotations of the members.
-    fn overrides(&self) -> Vec<&'i Overrides> {
-        let mirrors = self.mirrors.iter().map(|(_, _, mirror)| &mirror.overrides);
-        mirrors
-            .chain(self.local.map(|local| &local.overrides))
+    fn overrides(&self, rules: &Rules) -> Vec<&'i Overrides> {
+        let headless = self.mirrors.iter().map(|(_, _, mirror)| &mirror.overrides);
+        let is_included = |mirror: &&ServiceMirror| {
+            let cluster = rules.name_of(&mirror.cluster);
+            !rules.excluded_clusters.contains(&cluster)
+        };
+        let mirrors = self.parts.mirrors.iter().map(|(_, mirror)| *mirror);
+        let mirrors = mirrors.filter(is_included).map(|mirror| &mirror.overrides);
+        let federated = self.parts.federated.iter();
+        let federated = federated.map(|(_, federated)| &federated.overrides);
+        let local = self.parts.local.filter(|local| {
+            self.local.is_some() || (!local.is_headless() && local.is_exported_in_any_way())
+        });
+        let local = local.map(|local| &local.overrides);
+        headless
+            .chain(mirrors)
+            .chain(federated)
+            .chain(local)
             .collect()
     }
 }
@@ -118,10 +167,9 @@ fn included_mirrors<'i>(
     let mut mirrors = Vec::new();
     for (object, mirror) in &parts.headless {
         let cluster = rules.name_of(&mirror.cluster);
-        if rules.excluded_clusters.contains(&cluster) {
-            skipped.push((service_ref(object), excluded_skip(&cluster)));
-        } else {
-            mirrors.push((cluster, *object, *mirror));
+        match rules.exclusion(&cluster) {
+            Some(skip) => skipped.push((service_ref(object), skip)),
+            None => mirrors.push((cluster, *object, *mirror)),
         }
     }
     mirrors
@@ -150,8 +198,8 @@ fn mirror_drafts(
     let parents = parents(parts);
     for (object, mirror) in &parts.endpoints {
         let cluster = rules.name_of(&mirror.cluster);
-        let skip = if rules.excluded_clusters.contains(&cluster) {
-            excluded_skip(&cluster)
+        let skip = if let Some(skip) = rules.exclusion(&cluster) {
+            skip
         } else if !parents.contains(&(mirror.parent.clone(), &mirror.cluster)) {
             orphan_skip(key, mirror)
         } else {
@@ -172,6 +220,32 @@ fn parents<'i>(parts: &Parts<'i>) -> BTreeSet<(Text, &'i ClusterName)> {
         .collect()
 }
 
+/// Makes endpoints of the missing hosts that have an exported Service with a cluster IP of their own (rule M1b). Linkerd
+/// lists the address of that Service instead of making an endpoint mirror. These hosts are no longer missing.
+fn adopt_hosts(missing: &mut Vec<MissingHost>, inputs: &Inputs, rules: &Rules) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    let services = inputs.objects(Watch::MirrorServices);
+    missing.retain(|host| {
+        let object = services.get_key_value(&host.expected.key);
+        let Some((object, Object::ServiceMirror(mirror))) = object else {
+            return true;
+        };
+        let is_same = mirror.service.service.as_str() == host.hostname.as_str()
+            && rules.name_of(&mirror.cluster) == host.cluster
+            && host
+                .address
+                .is_some_and(|address| mirror.addresses.contains(&address));
+        if is_same {
+            let (cluster, hostname) = (host.cluster.clone(), Some(host.hostname.clone()));
+            drafts.push(cluster_ip::mirror_draft(
+                object, mirror, cluster, hostname, inputs,
+            ));
+        }
+        !is_same
+    });
+    drafts
+}
+
 /// Makes the draft of an endpoint mirror.
 fn draft_of_mirror(
     object: &ObjectKey,
@@ -181,12 +255,13 @@ fn draft_of_mirror(
 ) -> Draft {
     Draft {
         endpoint: Endpoint {
-            cluster,
-            hostname: mirror.hostname.clone(),
+            cluster: Some(cluster),
+            hostname: Some(mirror.hostname.clone()),
             addresses: distinct(mirror.addresses.iter().copied()),
             ports: mirror.ports.clone(),
             alive: is_alive(inputs, object),
-            origin: Origin::Mirror,
+            kind: ServiceKind::Headless,
+            is_selected: true,
             objects: smallvec![(Kind::Service, object.name.clone())],
         },
         source: Source::Link(mirror.cluster.clone()),
@@ -200,9 +275,11 @@ fn draft_of_mirror(
 fn is_alive(inputs: &Inputs, mirror: &ObjectKey) -> bool {
     let slices = inputs.slices_of(mirror);
     let gateways = slices.filter_map(|(_, slice)| match slice {
-        Object::GatewaySlice(slice) => slice.ready,
+        Object::ReadySlice(slice) => slice.ready,
         Object::HeadlessMirror(_)
         | Object::EndpointMirror(_)
+        | Object::ServiceMirror(_)
+        | Object::FederatedService(_)
         | Object::LocalService(_)
         | Object::ListedHosts(_)
         | Object::Slice(_)
@@ -242,12 +319,13 @@ fn draft_of_pod(
 ) -> Draft {
     Draft {
         endpoint: Endpoint {
-            cluster: cluster.clone(),
-            hostname: pod.hostname.clone(),
+            cluster: Some(cluster.clone()),
+            hostname: Some(pod.hostname.clone()),
             addresses: distinct([pod.address]),
             ports: slice.ports.clone(),
             alive: true,
-            origin: Origin::Local,
+            kind: ServiceKind::Local,
+            is_selected: true,
             objects: smallvec![(Kind::EndpointSlice, object.name.clone())],
         },
         source: Source::Local,
@@ -266,12 +344,10 @@ fn has_valid_length(
     rules: &Rules,
     skipped: &mut Vec<(ObjectRef, Skip)>,
 ) -> bool {
-    let labels = [
-        endpoint.hostname.as_str(),
-        endpoint.cluster.as_str(),
-        key.service.as_str(),
-        key.namespace.as_str(),
-    ];
+    let [hostname, cluster] = endpoint.labels();
+    let [service, namespace] = key.labels();
+    let mut labels = vec![hostname, cluster, service, namespace];
+    labels.retain(|label| !label.is_empty());
     let octets = labels.iter().map(|label| label.len() + 1).sum::<usize>() + rules.longest_zone;
     if octets <= 255 {
         return true;
@@ -297,32 +373,10 @@ fn identity_conflicts(key: &ServiceKey, inputs: &Inputs) -> impl Iterator<Item =
         })
 }
 
-/// Reports a service that is headless in one cluster but not in another.
-fn kind_conflict(
-    key: &ServiceKey,
-    parts: &Parts<'_>,
-    rules: &Rules,
-    mirrors: &[Mirror<'_>],
-) -> Option<Conflict> {
-    let others = parts.other_kinds.iter();
-    let others: BTreeSet<ClusterName> = others.map(|link| rules.name_of(link)).collect();
-    let headless: BTreeSet<&ClusterName> = mirrors.iter().map(|(cluster, ..)| cluster).collect();
-    let names = |clusters: Vec<&str>| clusters.join(", ");
-    (!others.is_empty() && !headless.is_empty()).then(|| Conflict {
-        kind: ConflictKind::Headless,
-        name: key.to_string(),
-        detail: format!(
-            "headless in {}, but not in {}",
-            names(headless.into_iter().map(ClusterName::as_str).collect()),
-            names(others.iter().map(ClusterName::as_str).collect()),
-        ),
-    })
-}
-
 // === Skipped objects ===
 
 /// Returns the reference to a Service.
-fn service_ref(key: &ObjectKey) -> ObjectRef {
+pub(super) fn service_ref(key: &ObjectKey) -> ObjectRef {
     ObjectRef {
         kind: Kind::Service,
         key: key.clone(),
@@ -342,12 +396,4 @@ fn orphan_skip(key: &ServiceKey, mirror: &EndpointMirror) -> Skip {
     let (parent, link) = (&mirror.parent, &mirror.cluster);
     let detail = format!("headless mirror '{parent}' of {key} in cluster '{link}' does not exist");
     Skip::new(SkipReason::NoParent, detail)
-}
-
-/// Returns the skip of an object of an excluded cluster.
-fn excluded_skip(cluster: &ClusterName) -> Skip {
-    Skip::new(
-        SkipReason::ExcludedCluster,
-        format!("cluster '{cluster}' is excluded by --exclude-cluster"),
-    )
 }

@@ -27,6 +27,8 @@ pub(super) enum Source {
     Local,
     /// A link.
     Link(ClusterName),
+    /// A federation of clusters.
+    Federation,
 }
 
 /// The merged endpoints of a service.
@@ -60,7 +62,7 @@ fn merge_by_name(
     drafts: Vec<Draft>,
     conflicts: &mut Vec<Conflict>,
 ) -> Vec<Endpoint> {
-    let mut merged: BTreeMap<(ClusterName, Hostname), Draft> = BTreeMap::new();
+    let mut merged: BTreeMap<(Option<ClusterName>, Option<Hostname>), Draft> = BTreeMap::new();
     for draft in drafts {
         let Endpoint {
             cluster, hostname, ..
@@ -97,7 +99,6 @@ fn is_one_pod(one: &Draft, other: &Draft) -> bool {
 
 /// Reports two endpoints that claim one name.
 fn endpoint_conflict(key: &ServiceKey, first: &Endpoint, other: &Endpoint) -> Conflict {
-    let (cluster, hostname) = (&first.cluster, &first.hostname);
     let claimants = [first, other].into_iter();
     let objects = claimants.flat_map(|endpoint| endpoint.object_refs(&key.namespace));
     let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
@@ -105,7 +106,8 @@ fn endpoint_conflict(key: &ServiceKey, first: &Endpoint, other: &Endpoint) -> Co
         kind: ConflictKind::Endpoint,
         name: key.to_string(),
         detail: format!(
-            "'{hostname}' of cluster '{cluster}' is claimed by {}; merged",
+            "{} is claimed by {}; merged",
+            first.describe(),
             objects.join(" and ")
         ),
     }
@@ -117,7 +119,7 @@ fn merge_into(one: &mut Endpoint, other: Endpoint) {
     one.addresses = distinct(addresses.map(|address| address.ip).collect::<Vec<_>>());
     one.ports = one.ports.union(&other.ports);
     one.alive |= other.alive;
-    one.origin = one.origin.min(other.origin);
+    one.is_selected |= other.is_selected;
     one.objects.extend(other.objects);
     one.objects.sort();
     one.objects.dedup();
@@ -136,19 +138,17 @@ fn without_ready(mut not_ready: Vec<Endpoint>, ready: &[Endpoint]) -> Vec<Endpoi
 /// Marks addresses that an earlier endpoint also has. Endpoints that are alive come first.
 fn mark_duplicates(endpoints: &mut [Endpoint]) {
     let mut in_service: BTreeSet<IpAddr> = BTreeSet::new();
-    let mut in_cluster: BTreeSet<(ClusterName, IpAddr)> = BTreeSet::new();
+    let mut in_cluster: BTreeSet<(Option<ClusterName>, IpAddr)> = BTreeSet::new();
     for alive in [true, false] {
         for endpoint in endpoints
             .iter_mut()
             .filter(|endpoint| endpoint.alive == alive)
         {
+            let is_selected = endpoint.is_selected;
             for address in &mut endpoint.addresses {
-                let new_in_cluster = in_cluster.insert((endpoint.cluster.clone(), address.ip));
-                let new_in_service = in_service.insert(address.ip);
-                address.duplicate = match (new_in_service, new_in_cluster) {
-                    (true, _) => Duplicate::None,
-                    (false, true) => Duplicate::OtherCluster,
-                    (false, false) => Duplicate::SameCluster,
+                address.duplicate = Duplicate {
+                    in_service: is_selected && !in_service.insert(address.ip),
+                    in_cluster: !in_cluster.insert((endpoint.cluster.clone(), address.ip)),
                 };
             }
         }
@@ -161,7 +161,7 @@ pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> SmallVec<[Addre
     ips.into_iter()
         .map(|ip| Address {
             ip,
-            duplicate: Duplicate::None,
+            duplicate: Duplicate::default(),
         })
         .collect()
 }
@@ -169,11 +169,13 @@ pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> SmallVec<[Addre
 /// Reports two sources of one cluster name (rule M6).
 pub(super) fn cluster_conflicts(key: &ServiceKey, drafts: &[Draft]) -> Vec<Conflict> {
     let mut sources: BTreeMap<&ClusterName, BTreeSet<&Source>> = BTreeMap::new();
-    for draft in drafts {
-        sources
-            .entry(&draft.endpoint.cluster)
-            .or_default()
-            .insert(&draft.source);
+    for Draft {
+        endpoint, source, ..
+    } in drafts
+    {
+        if let Some(cluster) = &endpoint.cluster {
+            sources.entry(cluster).or_default().insert(source);
+        }
     }
     let ambiguous = sources.into_iter().filter(|(_, sources)| sources.len() > 1);
     let conflict = |(cluster, sources): (&ClusterName, BTreeSet<&Source>)| Conflict {
@@ -199,6 +201,7 @@ impl Source {
         match self {
             Self::Local => "this cluster".to_owned(),
             Self::Link(link) => format!("link '{link}'"),
+            Self::Federation => "a federation".to_owned(),
         }
     }
 }

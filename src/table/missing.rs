@@ -34,10 +34,10 @@ pub(super) fn missing_hosts(
     parts: &Parts<'_>,
     inputs: &Inputs,
     rules: &Rules,
-) -> Box<[MissingHost]> {
+) -> Vec<MissingHost> {
     let mut listed = listed_names(parts, inputs, rules);
     if listed.is_empty() {
-        return Box::default();
+        return Vec::new();
     }
     let existing = parts.endpoints.iter();
     let existing = existing.map(|(_, e)| (e.parent.clone(), &e.cluster, &e.hostname));
@@ -89,8 +89,10 @@ fn listed_hosts<'i>(
             Object::ListedHosts(listed) => &listed.hosts[..],
             Object::HeadlessMirror(_)
             | Object::EndpointMirror(_)
+            | Object::ServiceMirror(_)
+            | Object::FederatedService(_)
             | Object::LocalService(_)
-            | Object::GatewaySlice(_)
+            | Object::ReadySlice(_)
             | Object::Slice(_)
             | Object::Skipped(_) => &[],
         })

@@ -2,7 +2,8 @@
 
 use super::inputs::Inputs;
 use crate::mirror::{
-    ClusterName, EndpointMirror, HeadlessMirror, LocalService, Object, ObjectKey, ServiceKey,
+    EndpointMirror, FederatedService, HeadlessMirror, LocalService, Object, ObjectKey, ServiceKey,
+    ServiceMirror,
 };
 
 /// The objects of one service by kind, except slices.
@@ -12,10 +13,12 @@ pub(super) struct Parts<'i> {
     pub(super) headless: Vec<(&'i ObjectKey, &'i HeadlessMirror)>,
     /// Endpoint mirrors (rule M1).
     pub(super) endpoints: Vec<(&'i ObjectKey, &'i EndpointMirror)>,
-    /// The headless Service of this cluster (rule M5).
+    /// Mirrors with a cluster IP.
+    pub(super) mirrors: Vec<(&'i ObjectKey, &'i ServiceMirror)>,
+    /// Federated services.
+    pub(super) federated: Vec<(&'i ObjectKey, &'i FederatedService)>,
+    /// The Service of this cluster (rule M5).
     pub(super) local: Option<&'i LocalService>,
-    /// Links that mirror the service, but not as a headless service.
-    pub(super) other_kinds: Vec<&'i ClusterName>,
 }
 
 // === impl Parts ===
@@ -29,11 +32,23 @@ impl<'i> Parts<'i> {
                 Object::HeadlessMirror(mirror) => parts.headless.push((key, mirror)),
                 Object::EndpointMirror(mirror) => parts.endpoints.push((key, mirror)),
                 Object::LocalService(local) => parts.local = Some(local),
-                Object::Skipped(_) => parts.other_kinds.extend(object.cluster()),
-                Object::GatewaySlice(_) | Object::ListedHosts(_) | Object::Slice(_) => {}
+                Object::ServiceMirror(mirror) => parts.mirrors.push((key, mirror)),
+                Object::FederatedService(federated) => parts.federated.push((key, federated)),
+                Object::ReadySlice(_)
+                | Object::ListedHosts(_)
+                | Object::Slice(_)
+                | Object::Skipped(_) => {}
             }
         }
         parts
+    }
+
+    /// Returns the federated services without their keys.
+    pub(super) fn federated_services(&self) -> Vec<&'i FederatedService> {
+        self.federated
+            .iter()
+            .map(|(_, federated)| *federated)
+            .collect()
     }
 
     /// Returns whether a headless mirror of the service exists.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::mirror::{ClusterName, GatewayDown, Namespace, ServiceName};
+use crate::mirror::{ClusterName, GatewayDown, Namespace, ServiceName, Skip, SkipReason};
 
 /// The flags that determine the members of services and the names that exist.
 #[derive(Clone, Debug)]
@@ -61,5 +61,12 @@ impl Rules {
     /// Returns the name of the cluster of a link, after aliases.
     pub fn name_of(&self, link: &ClusterName) -> ClusterName {
         self.cluster_aliases.get(link).unwrap_or(link).clone()
+    }
+
+    /// Returns the skip of an object of a cluster, if the cluster is excluded.
+    pub(super) fn exclusion(&self, cluster: &ClusterName) -> Option<Skip> {
+        let detail = || format!("cluster '{cluster}' is excluded by --exclude-cluster");
+        let is_excluded = self.excluded_clusters.contains(cluster);
+        is_excluded.then(|| Skip::new(SkipReason::ExcludedCluster, detail()))
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `--short-name S=N` | `N`, if it has the service; otherwise none |
 //! | `--default-namespace N` | `N`, if it has the service |
-//! | neither applies | the only namespace that has the service; none, if several have it |
+//! | neither applies | the only namespace that has a headless service of this name; none, if several have it |
 //!
 //! Short names never merge namespaces. Otherwise, the databases of two tenants would become one service. The owner
 //! depends only on the flags and on the namespaces that have the service, not on earlier states. Replicas therefore
@@ -25,8 +25,17 @@ use crate::mirror::{ClusterName, Namespace, ServiceKey, ServiceName};
 pub struct ShortName {
     /// The owner, or the reason for which there is none.
     pub owner: Result<Namespace, NoOwner>,
-    /// All namespaces that have the service, sorted.
+    /// The namespaces with a headless service of this name, sorted. They claim the name without a flag.
     pub claimants: Box<[Namespace]>,
+    /// The namespaces with a service of another kind, sorted. Only a flag assigns the name to one of them.
+    pub others: Box<[Namespace]>,
+}
+
+/// The namespaces that have a service of one name.
+#[derive(Default)]
+struct Namespaces {
+    headless: BTreeSet<Namespace>,
+    others: BTreeSet<Namespace>,
 }
 
 /// The reason for which a short name has no owner.
@@ -36,18 +45,43 @@ pub enum NoOwner {
     Off,
     /// `--short-name` assigns it to a namespace that does not have the service.
     Pinned(Namespace),
-    /// `--short-names pinned`, and no flag assigns it to a namespace that has the service.
+    /// No flag assigns it to a namespace that has the service, and it needs a flag: with `--short-names pinned`, or because
+    /// the service is not headless.
     Unpinned,
     /// Several namespaces have the service, and no flag assigns the name.
     Contested,
 }
 
+// === impl Namespaces ===
+
+impl Namespaces {
+    fn of(short: &Arc<ShortName>) -> Self {
+        Self {
+            headless: short.claimants.iter().cloned().collect(),
+            others: short.others.iter().cloned().collect(),
+        }
+    }
+
+    /// Updates the entry of one namespace.
+    fn update(&mut self, namespace: &Namespace, service: Option<&Service>) {
+        self.headless.remove(namespace);
+        self.others.remove(namespace);
+        if let Some(service) = service.filter(|service| service.is_known) {
+            let set = match service.is_headless {
+                true => &mut self.headless,
+                false => &mut self.others,
+            };
+            set.insert(namespace.clone());
+        }
+    }
+}
+
 /// Assigns the owners of the short names of services that changed. Returns whether an owner or a claimant changed.
 pub(super) fn assign_owners(last: &Table, table: &mut Table, dirty: &Dirty, rules: &Rules) -> bool {
     let mut is_changed = false;
-    for (name, claimants) in new_claimants(last, table, dirty) {
+    for (name, namespaces) in new_namespaces(last, table, dirty) {
         let old = last.short_name(name.as_str());
-        let new = short_name(name, claimants, rules);
+        let new = short_name(name, namespaces, rules);
         if old == new.as_ref() {
             continue;
         }
@@ -60,38 +94,28 @@ pub(super) fn assign_owners(last: &Table, table: &mut Table, dirty: &Dirty, rule
     is_changed
 }
 
-/// Returns the claimants in `table` of the short names of services that changed since `last`.
-fn new_claimants<'d>(
+/// Returns the namespaces in `table` that have the services that changed since `last`, by name.
+fn new_namespaces<'d>(
     last: &Table,
     table: &Table,
     dirty: &'d Dirty,
-) -> BTreeMap<&'d ServiceName, BTreeSet<Namespace>> {
-    let mut claimants = BTreeMap::new();
+) -> BTreeMap<&'d ServiceName, Namespaces> {
+    let mut names = BTreeMap::new();
     for key in dirty {
-        let previous = || {
-            let short = last.short_names.get(&key.service);
-            short.map_or_else(BTreeSet::new, |short| {
-                short.claimants.iter().cloned().collect()
-            })
-        };
-        let claimants = claimants.entry(&key.service).or_insert_with(previous);
+        let previous = || last.short_names.get(&key.service).map(Namespaces::of);
+        let namespaces = names
+            .entry(&key.service)
+            .or_insert_with(|| previous().unwrap_or_default());
         let service = table.service(key.namespace.as_str(), key.service.as_str());
-        if service.is_some_and(|service| service.is_known) {
-            claimants.insert(key.namespace.clone());
-        } else {
-            claimants.remove(&key.namespace);
-        }
+        namespaces.update(&key.namespace, service);
     }
-    claimants
+    names
 }
 
 /// Determines the owner of a short name. Returns `None` if no namespace has the service.
-fn short_name(
-    name: &ServiceName,
-    claimants: BTreeSet<Namespace>,
-    rules: &Rules,
-) -> Option<ShortName> {
-    let has = |namespace: &&Namespace| claimants.contains(*namespace);
+fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Option<ShortName> {
+    let Namespaces { headless, others } = &namespaces;
+    let has = |namespace: &&Namespace| headless.contains(*namespace) || others.contains(*namespace);
     let default = rules.default_namespace.as_ref().filter(has);
     let owner = match (rules.short_names, rules.pinned_names.get(name), default) {
         (ShortNames::Off, _, _) => Err(NoOwner::Off),
@@ -100,12 +124,13 @@ fn short_name(
         (_, Some(pin), _) => Err(NoOwner::Pinned(pin.clone())),
         (_, None, Some(default)) => Ok(default.clone()),
         (ShortNames::Pinned, None, None) => Err(NoOwner::Unpinned),
-        (ShortNames::On, None, None) if claimants.len() > 1 => Err(NoOwner::Contested),
-        (ShortNames::On, None, None) => Ok(claimants.first()?.clone()),
+        (ShortNames::On, None, None) if headless.len() > 1 => Err(NoOwner::Contested),
+        (ShortNames::On, None, None) => headless.first().cloned().ok_or(NoOwner::Unpinned),
     };
-    (!claimants.is_empty()).then(|| ShortName {
+    (!headless.is_empty() || !others.is_empty()).then(|| ShortName {
         owner,
-        claimants: claimants.into_iter().collect(),
+        claimants: namespaces.headless.into_iter().collect(),
+        others: namespaces.others.into_iter().collect(),
     })
 }
 

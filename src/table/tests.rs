@@ -483,7 +483,7 @@ fn conflict_kinds_have_the_names_in_metrics() {
         "cluster-name",
         "endpoint",
         "identity",
-        "headless",
+        "kind",
         "not-exported",
         "annotation",
     ];

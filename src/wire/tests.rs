@@ -517,7 +517,7 @@ fn first_host<'t>(
     };
     let mut first = None;
     let _ = order::visit_rows(view, *rtype, reply.order, reply.turn, |row| {
-        first = Some(row.endpoint.hostname.as_str());
+        first = Some(row.endpoint.labels()[0]);
         std::ops::ControlFlow::Break(())
     });
     first.unwrap()

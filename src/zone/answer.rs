@@ -210,10 +210,9 @@ impl<'t> View<'t> {
 
 /// Returns whether an earlier endpoint of this scope has the same address.
 fn is_duplicate(duplicate: Duplicate, scope: Scope) -> bool {
-    match (duplicate, scope) {
-        (Duplicate::None, _) | (_, Scope::Host) | (Duplicate::OtherCluster, Scope::Cluster) => {
-            false
-        }
-        (Duplicate::OtherCluster, Scope::Service) | (Duplicate::SameCluster, _) => true,
+    match scope {
+        Scope::Service => duplicate.in_service,
+        Scope::Cluster => duplicate.in_cluster,
+        Scope::Host => false,
     }
 }

@@ -171,12 +171,16 @@ pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
 /// Adds the names of a service at and below `base`.
 fn add_names(names: &mut BTreeSet<String>, service: &Service, base: &str) {
     for endpoint in &service.endpoints {
-        let (host, cluster) = (&endpoint.hostname, &endpoint.cluster);
-        for scope in [
-            base.to_owned(),
-            format!("{cluster}.{base}"),
-            format!("{host}.{cluster}.{base}"),
-        ] {
+        let mut scopes = Vec::new();
+        if endpoint.is_selected {
+            scopes.push(base.to_owned());
+        }
+        if let Some(cluster) = &endpoint.cluster {
+            scopes.push(format!("{cluster}.{base}"));
+            let host = endpoint.hostname.as_ref();
+            scopes.extend(host.map(|host| format!("{host}.{cluster}.{base}")));
+        }
+        for scope in scopes {
             let ports = endpoint
                 .ports
                 .iter()

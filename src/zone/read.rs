@@ -18,7 +18,7 @@ use super::name::Name;
 use super::reading::{MissingReason, Reading, Scope, Targets, View};
 use super::reverse::read_reverse;
 use super::{Zone, ZoneKind, Zones};
-use crate::mirror::Port;
+use crate::mirror::{ClusterName, Port};
 use crate::table::{Endpoint, Service, Table};
 
 /// Interprets a name.
@@ -108,7 +108,8 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
 fn hides_cluster(table: &Table, namespace: &str, endpoints: &[Endpoint]) -> bool {
     let mut rest = endpoints;
     while let Some(Endpoint { cluster, .. }) = rest.first() {
-        if table.service(namespace, cluster.as_str()).is_some() {
+        let label = cluster.as_ref().map(ClusterName::as_str);
+        if label.is_some_and(|label| table.service(namespace, label).is_some()) {
             return true;
         }
         rest = &rest[rest.partition_point(|endpoint| endpoint.cluster == *cluster)..];
@@ -168,8 +169,8 @@ fn look_up<'t>(
     }
     let port = match prefix {
         Prefix::None => None,
-        Prefix::Protocol(protocol) => return look_up_protocol(covered, protocol),
-        Prefix::Port(name, protocol) => match find_port(covered, name, protocol) {
+        Prefix::Protocol(protocol) => return look_up_protocol(scope, covered, protocol),
+        Prefix::Port(name, protocol) => match find_port(scope, covered, name, protocol) {
             Some(port) => Some(port),
             None => return Lookup::Missing(MissingReason::NoPort),
         },
@@ -221,9 +222,18 @@ fn covered_by<'t>(
     })
 }
 
+/// Returns the ports of the endpoints that a scope covers and that its name can return (rule K1).
+fn ports_of(scope: Scope, covered: &[Endpoint]) -> impl Iterator<Item = &Port> {
+    let is_included = move |endpoint: &&Endpoint| scope != Scope::Service || endpoint.is_selected;
+    covered
+        .iter()
+        .filter(is_included)
+        .flat_map(|endpoint| &endpoint.ports)
+}
+
 /// Looks up `_R.` before a name.
-fn look_up_protocol<'t>(covered: &[Endpoint], protocol: &str) -> Lookup<'t> {
-    let mut ports = covered.iter().flat_map(|endpoint| &endpoint.ports);
+fn look_up_protocol<'t>(scope: Scope, covered: &[Endpoint], protocol: &str) -> Lookup<'t> {
+    let mut ports = ports_of(scope, covered);
     match ports.any(|port| port.name.is_some() && port.protocol.label() == protocol) {
         true => Lookup::Empty,
         false => Lookup::Missing(MissingReason::NoPort),
@@ -231,9 +241,13 @@ fn look_up_protocol<'t>(covered: &[Endpoint], protocol: &str) -> Lookup<'t> {
 }
 
 /// Returns the port of `_P._R.` before a name.
-fn find_port<'t>(covered: &'t [Endpoint], name: &str, protocol: &str) -> Option<&'t Port> {
-    let mut ports = covered.iter().flat_map(|endpoint| &endpoint.ports);
-    ports.find(|port| port.is_named(name, protocol))
+fn find_port<'t>(
+    scope: Scope,
+    covered: &'t [Endpoint],
+    name: &str,
+    protocol: &str,
+) -> Option<&'t Port> {
+    ports_of(scope, covered).find(|port| port.is_named(name, protocol))
 }
 
 // === impl Prefix ===

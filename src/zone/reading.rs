@@ -35,7 +35,7 @@ pub struct View<'t> {
     pub service: &'t Service,
     /// The scope of the name within the service.
     pub scope: Scope,
-    /// The endpoints in that scope, whatever their ports and liveness.
+    /// The endpoints in that scope, whatever their ports, liveness and kind.
     pub covered: &'t [Endpoint],
     /// The port of a `_P._R.` name.
     pub port: Option<&'t Port>,
@@ -102,16 +102,18 @@ pub struct Pointers<'t> {
 // === impl View ===
 
 impl<'t> View<'t> {
-    /// Returns the endpoints of the answer, filtered by port and by rule M4.
+    /// Returns the endpoints of the answer, filtered by port and by rules M4 and K1.
     pub fn endpoints(&self) -> impl Iterator<Item = &'t Endpoint> + Clone + use<'t> {
         let (includes_down, port) = (self.includes_down, self.port);
+        let is_service = self.scope == Scope::Service;
         let has_port = move |endpoint: &Endpoint| match port {
             None => true,
             Some(port) => endpoint.ports.iter().any(|own| same_port(own, port)),
         };
         self.covered
             .iter()
-            .filter(move |e| (includes_down || e.alive) && has_port(e))
+            .filter(move |e| (includes_down || e.alive) && (!is_service || e.is_selected))
+            .filter(move |e| has_port(e))
     }
 
     /// Returns the precomputed A and AAAA rows, if the name is the service's own name.

@@ -120,7 +120,7 @@ pub struct RecordName<'a> {
 pub enum Labels<'a> {
     /// Fixed labels, in wire format.
     Fixed(&'static [u8]),
-    /// `H.C` of an endpoint.
+    /// `H.C` of an endpoint. A cluster IP has no `H`, and that of a federated service no `C` either (rule K2).
     Host(&'a Endpoint),
     /// `H.C.S.N` of an endpoint.
     HostOf(&'a Endpoint, &'a ServiceKey),
@@ -377,5 +377,5 @@ impl<'a> RecordName<'a> {
 /// Returns the labels `H.C` of an endpoint.
 #[inline]
 pub fn host_labels(endpoint: &Endpoint) -> [&str; 2] {
-    [endpoint.hostname.as_str(), endpoint.cluster.as_str()]
+    endpoint.labels()
 }

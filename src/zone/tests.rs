@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 mod edges;
+mod kinds;
 mod namespaces;
 mod order;
 

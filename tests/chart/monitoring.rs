@@ -169,12 +169,8 @@ fn contested_short_names_have_a_separate_alert_unless_ignored() -> Result<()> {
     ensure!(alerts[OWN].contains("kind=\"short-name\""), "{alerts:?}");
     ensure!(others(&alerts)? == "short-name", "{alerts:?}");
     for (ignored, kinds, has_own) in [
-        (json!(["headless"]), "short-name|headless", true),
-        (
-            json!(["headless", "short-name"]),
-            "short-name|headless",
-            false,
-        ),
+        (json!(["kind"]), "short-name|kind", true),
+        (json!(["kind", "short-name"]), "short-name|kind", false),
     ] {
         let values = json!({"prometheusRule": {"enabled": true, "ignoredConflicts": ignored}});
         let alerts = expressions(values)?;
@@ -257,7 +253,7 @@ fn expressions_with_unknown_names_are_rejected() -> Result<()> {
     for good in [
         "max(global_dns_services) != 0",
         "sum by (pod, type) (rate(global_dns_requests_total{proto=\"udp\",job=\"x\"}[5m])) > 0.5",
-        "global_dns_conflicts{kind!~\"headless|endpoint\"} > 0",
+        "global_dns_conflicts{kind!~\"kind|endpoint\"} > 0",
         "global_dns_conflicts{kind!~\"\"} > 0",
     ] {
         exported.check(good).with_context(|| good.to_owned())?;
@@ -276,8 +272,8 @@ fn expressions_with_unknown_names_are_rejected() -> Result<()> {
             "never 'SERVFAULT'",
         ),
         (
-            "global_dns_conflicts{kind!~\"headles|endpoint\"}",
-            "never 'headles'",
+            "global_dns_conflicts{kind!~\"kin|endpoint\"}",
+            "never 'kin'",
         ),
         ("sum by (cluster) (global_dns_services)", "no label cluster"),
         ("sum(global_dns_services", "parentheses"),

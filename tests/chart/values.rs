@@ -202,7 +202,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             "monitoring",
             with(
                 json!({"serviceMonitor": {"enabled": true, "labels": {"release": "prometheus"}},
-            "prometheusRule": {"enabled": true, "labels": {"release": "prometheus"}, "ignoredConflicts": ["headless", "not-exported"]},
+            "prometheusRule": {"enabled": true, "labels": {"release": "prometheus"}, "ignoredConflicts": ["kind", "not-exported"]},
             "dashboard": {"enabled": true, "annotations": {"grafana_folder": "DNS"}}}),
             ),
         ),

@@ -208,7 +208,7 @@ fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
     // `explain` reads a Service that no watch selects, with the permissions of `serve`.
     let mut explain = global_dns(&["explain", "plain.default.global", "--context", USER]);
     let text = process::run(explain.arg("--kubeconfig").arg(&cluster.kubeconfig)).stdout;
-    let note = "Service/default/plain of this cluster is not headless";
+    let note = "Service/default/plain of this cluster has a cluster IP, and is not exported";
     ensure!(text.contains(note), "explain printed: {text}");
     for object in [plain_service(), odd_service()] {
         cluster.delete(&object)?;

@@ -175,7 +175,7 @@ fn wait_for_watches(standin: &StandIn) -> Result<()> {
             .iter()
             .filter(|request| request.watch)
             .count();
-        ensure!(watches == 5, "{watches} watches are open");
+        ensure!(watches == 7, "{watches} watches are open");
         Ok(())
     })
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use support::dig::{check_nxdomain, dig};
+use support::dig::dig;
 use support::http::Page;
 use support::objects::{Manifest, local, mirror, with_cluster_ip};
 use support::observer::{Observation, Observer, addresses_of};
@@ -22,12 +22,14 @@ use crate::linked_clusters::{ANSWER_TIMEOUT, NGINX, PAUSE};
 /// Watches are retried with increasing delays.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The names of the watches.
-const WATCHES: [&str; 5] = [
+const WATCHES: [&str; 7] = [
     "mirror-services",
     "local-services",
     "mirror-slices",
     "local-slices",
     "foreign-slices",
+    "exported-services",
+    "exported-slices",
 ];
 const UNDECODABLE: &str = "global_dns_skipped_objects{reason=\"undecodable\"}";
 
@@ -105,7 +107,7 @@ fn check_refused_field_selector() -> Result<()> {
     let check = || {
         check_addresses(&server, NGINX, &ALL)?;
         check_addresses(&server, "redis.default.global", &["10.0.0.78"])?;
-        check_nxdomain(server.dns, "mysql.default.global")?;
+        check_addresses(&server, "mysql.default.global", &["10.96.7.7"])?;
         // The same objects as events.
         let observer = Observer::start(server.dns, "cache.default.global", PAUSE)?;
         for (name, cluster_ip, address) in [
@@ -116,7 +118,9 @@ fn check_refused_field_selector() -> Result<()> {
             objects.iter().for_each(|object| standin.put(object));
         }
         observer.wait_for(&Observation::addresses(&[&["10.0.0.81"]]), ANSWER_TIMEOUT)?;
-        check_nxdomain(server.dns, "queue.default.global")?;
+        eventually("the exported Service", ANSWER_TIMEOUT, || {
+            check_addresses(&server, "queue.default.global", &["10.96.7.8"])
+        })?;
         let requests = standin.requests();
         let with_field = requests
             .iter()

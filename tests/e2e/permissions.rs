@@ -69,6 +69,8 @@ fn check_missing_permission(cluster: &Cluster) -> Result<()> {
             "mirror-slices",
             "local-slices",
             "foreign-slices",
+            "exported-services",
+            "exported-slices",
         ] {
             ensure!(
                 text.contains(watch),

@@ -66,8 +66,16 @@ fn check_records(replay: &Replay, number: &str) -> usize {
     records.len()
 }
 
-/// Returns the valid addresses with their ports: cluster IPs of existing endpoint mirrors with the ports of the
-/// Service, and ready local endpoints with the ports of the slice.
+/// Returns whether the cluster IP of a Service may be in an answer: of a mirror, or of an exported Service.
+fn has_served_address(service: &Value) -> bool {
+    let labels = &service["metadata"]["labels"];
+    let is_mirror = labels["mirror.linkerd.io/mirrored-service"] == "true";
+    let is_exported = labels["mirror.linkerd.io/exported"].is_string();
+    (is_mirror || is_exported) && service["spec"]["clusterIP"] != "None"
+}
+
+/// Returns the valid addresses with their ports: cluster IPs with the ports of the Service, and ready local endpoints
+/// with the ports of the slice.
 fn allowed(replay: &Replay) -> BTreeMap<IpAddr, BTreeSet<u64>> {
     let numbers = |ports: &Value| {
         ports
@@ -81,7 +89,7 @@ fn allowed(replay: &Replay) -> BTreeMap<IpAddr, BTreeSet<u64>> {
     for ((kind, _), object) in &replay.objects {
         let labels = &object["metadata"]["labels"];
         match kind {
-            Kind::Service if labels["mirror.linkerd.io/headless-mirror-svc-name"].is_string() => {
+            Kind::Service if has_served_address(object) => {
                 for ip in object["spec"]["clusterIPs"].as_array().unwrap() {
                     let ip = ip.as_str().unwrap().parse().unwrap();
                     allowed.insert(ip, numbers(&object["spec"]["ports"]));

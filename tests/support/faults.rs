@@ -121,12 +121,12 @@ const NAME: &str = "nginx.default.global";
 const PAUSE: Duration = Duration::from_micros(200);
 /// Duration of a fault. It exceeds the silence limit of a watch.
 const FAULT_DURATION: Duration = Duration::from_secs(9);
-/// Maximum number of requests during a fault: five watches with growing backoff. The client must not overload a failing
+/// Maximum number of requests during a fault: seven watches with growing backoff. The client must not overload a failing
 /// API server.
-const MAX_REQUESTS: usize = 60;
+const MAX_REQUESTS: usize = 84;
 /// Maximum time to the correct answer after a fault. The server reads a token or a certificate again within a minute.
 const TIMEOUT: Duration = Duration::from_secs(100);
-const WATCHES: usize = 5;
+const WATCHES: usize = 7;
 /// Maximum time to the initial state. The server aborts a silent list after 30 s.
 const START_TIMEOUT: Duration = Duration::from_secs(45);
 

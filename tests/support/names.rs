@@ -6,7 +6,10 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 
-use crate::objects::{Gateway, Local, Manifest, Mirror, local, mirror, nameless_port};
+use crate::objects::{
+    ClusterIp, Gateway, Local, Manifest, Mirror, exported, federated, flat_mirror, gateway_mirror,
+    local, mirror, nameless_port,
+};
 use crate::reply::{Reply, sorted_texts};
 use crate::wire::{Transport, ask, resolve};
 
@@ -46,6 +49,8 @@ pub enum Sample {
     Local(Local),
     /// A mirror of a service of another cluster.
     Mirror(Mirror),
+    /// A Service with a cluster IP.
+    ClusterIp(ClusterIp),
 }
 
 /// Returns the objects of the cluster `hub`, which is linked to `east` and `west`.
@@ -108,6 +113,15 @@ pub fn services() -> Vec<Sample> {
             .all_ports(vec![nameless_port("TCP", 9000)])
             .endpoint("six-0", &["2001:db8::61"])
             .into(),
+        // Mirrors with cluster IPs, of which one has no ready endpoint.
+        gateway_mirror("prod", "pay", "east", "10.96.60.1").into(),
+        gateway_mirror("prod", "pay", "west", "10.96.60.2")
+            .without_ready_endpoint()
+            .into(),
+        exported("prod", "pay", "10.96.60.3").into(),
+        flat_mirror("prod", "api", "east", "10.96.61.1").into(),
+        flat_mirror("prod", "api", "west", "10.96.61.2").into(),
+        federated("prod", "site", "10.96.62.1", "site@east,site@west").into(),
         // A headless mirror without endpoints, in a namespace without other services.
         mirror("spare", "void", "west")
             .ports(&[("http", "TCP", 80)])
@@ -156,6 +170,7 @@ impl Sample {
         match self {
             Self::Local(local) => Manifest::from(local.clone()).0,
             Self::Mirror(mirror) => mirror.writes(),
+            Self::ClusterIp(service) => service.writes(),
         }
     }
 }
@@ -172,11 +187,18 @@ impl From<Mirror> for Sample {
     }
 }
 
+impl From<ClusterIp> for Sample {
+    fn from(service: ClusterIp) -> Self {
+        Self::ClusterIp(service)
+    }
+}
+
 impl From<Sample> for Manifest {
     fn from(sample: Sample) -> Self {
         match sample {
             Sample::Local(local) => local.into(),
             Sample::Mirror(mirror) => mirror.into(),
+            Sample::ClusterIp(service) => service.into(),
         }
     }
 }

@@ -3,11 +3,13 @@
 //! [`mirror()`] and [`local()`] build whole services. A builder converts into a [`Manifest`] with all objects of the
 //! service, and also returns single objects.
 
+mod cluster_ip;
 mod local;
 mod mirror;
 
 use serde_json::{Map, Value, json};
 
+pub use cluster_ip::{ClusterIp, exported, federated, flat_mirror, gateway_mirror};
 pub use local::{Local, local, members};
 pub use mirror::{Gateway, Mirror, mirror};
 

@@ -48,7 +48,7 @@ impl Recording {
         let names = files.filter_map(|file| Some(file.strip_suffix(".jsonl")?.to_owned()));
         let mut names: Vec<String> = names.collect();
         names.sort();
-        assert_eq!(names.len(), 17, "number of recordings");
+        assert_eq!(names.len(), 25, "number of recordings");
         names
     }
 

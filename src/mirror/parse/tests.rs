@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mirror::{Hostname, Ports};
+use crate::mirror::{Hostname, Ports, Route};
 
 fn object(watch: Watch, object: &Value) -> Object {
     parse_object(watch, &KubeObject::read(&object.to_string()))
@@ -27,8 +27,10 @@ fn reason(object: &Object) -> Option<SkipReason> {
         Object::Skipped(skip) => Some(skip.reason),
         Object::HeadlessMirror(_)
         | Object::EndpointMirror(_)
+        | Object::ServiceMirror(_)
+        | Object::FederatedService(_)
         | Object::LocalService(_)
-        | Object::GatewaySlice(_)
+        | Object::ReadySlice(_)
         | Object::ListedHosts(_)
         | Object::Slice(_) => None,
     }
@@ -183,28 +185,140 @@ fn undecodable_headless_service_is_selected_and_skipped() {
     assert_eq!(service("10.96.0.7"), None);
 }
 
+/// Parses a mirror `web-east` with further labels and annotations.
+fn service_mirror(name: &str, labels: Value, annotations: Value, ip: &str) -> Object {
+    let service = json!({
+        "metadata": {"namespace": "prod", "name": name, "labels": labels, "annotations": annotations},
+        "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]},
+    });
+    object(Watch::MirrorServices, &service)
+}
+
 #[test]
-fn mirrors_of_other_kinds_are_not_headless() {
-    let mirror = |labels: Value, ip: &str| {
-        let service = json!({
-            "metadata": {"namespace": "prod", "name": "web-east", "labels": labels,
-                "annotations": {key::REMOTE_FQ_NAME: "web.prod.svc.cluster.local"}},
-            "spec": {"clusterIP": ip, "clusterIPs": [ip]},
-        });
-        object(Watch::MirrorServices, &service)
+fn mirror_with_a_cluster_ip_has_a_route() {
+    let route = |labels: Value, ip: &str| {
+        let annotations = json!({key::REMOTE_FQ_NAME: "web.prod.svc.cluster.local"});
+        let object = service_mirror("web-east", labels, annotations, ip);
+        let Object::ServiceMirror(mirror) = object else {
+            return Err(reason(&object));
+        };
+        assert_eq!(mirror.service.to_string(), "prod/web");
+        assert_eq!(mirror.cluster.as_str(), "east");
+        assert_eq!(mirror.addresses[0].to_string(), ip);
+        assert_eq!(mirror.ports.iter().map(|port| port.number).max(), Some(80));
+        Ok(mirror.route)
     };
     let gateway = json!({key::CLUSTER_NAME: "east"});
-    let flat = json!({key::CLUSTER_NAME: "east", key::REMOTE_DISCOVERY: "east"});
+    assert_eq!(route(gateway.clone(), "10.96.0.1"), Ok(Route::Gateway));
+    let flat = json!({key::CLUSTER_NAME: "east", key::REMOTE_DISCOVERY: "east", key::REMOTE_SERVICE: "web"});
+    assert_eq!(route(flat, "10.96.0.1"), Ok(Route::Flat));
     assert_eq!(
-        reason(&mirror(gateway.clone(), "10.96.0.1")),
-        Some(SkipReason::NotHeadless)
+        route(gateway.clone(), ""),
+        Err(Some(SkipReason::BadAddress))
     );
-    assert_eq!(reason(&mirror(flat, "None")), Some(SkipReason::NotHeadless));
+    assert_eq!(route(gateway, "None"), Err(None)); // a headless mirror
     assert_eq!(
-        reason(&mirror(json!({}), "10.96.0.1")),
-        Some(SkipReason::NotHeadless)
+        route(json!({}), "10.96.0.1"),
+        Err(Some(SkipReason::BadName))
     );
-    assert_eq!(reason(&mirror(gateway, "None")), None);
+}
+
+/// If a mirror is exported again, Linkerd copies the labels of a flat mirror to its mirror.
+#[test]
+fn labels_of_a_flat_mirror_that_disagree_are_skipped() {
+    for (label, value) in [
+        (key::REMOTE_DISCOVERY, "west"),
+        (key::REMOTE_DISCOVERY, ""),
+        (key::REMOTE_SERVICE, "api"),
+        (key::REMOTE_SERVICE, "not a name"),
+    ] {
+        let mut labels = json!({key::CLUSTER_NAME: "east", key::REMOTE_DISCOVERY: "east", key::REMOTE_SERVICE: "web"});
+        labels[label] = json!(value);
+        let annotations = json!({key::REMOTE_FQ_NAME: "web.prod.svc.cluster.local"});
+        let object = service_mirror("web-east", labels, annotations, "10.96.0.1");
+        let Object::Skipped(skip) = &object else {
+            panic!("{label}={value}: {object:?}")
+        };
+        assert_eq!(skip.reason, SkipReason::BadName);
+        assert!(skip.detail.contains(label), "{}", skip.detail);
+        assert!(
+            skip.detail.contains(&format!("'{value}'")),
+            "{}",
+            skip.detail
+        );
+    }
+}
+
+#[test]
+fn federated_service_lists_its_members() {
+    let federated = |name: &str, annotations: Value| {
+        let labels = json!({key::MIRRORED_SERVICE: "true"});
+        let object = service_mirror(name, labels, annotations, "10.96.0.1");
+        let Object::FederatedService(service) = object else {
+            return Err(reason(&object));
+        };
+        let members = service.members.iter();
+        let members: Vec<String> = members
+            .map(|member| format!("{}@{}", member.service, member.cluster))
+            .collect();
+        let invalid = service.overrides.invalid.clone();
+        assert_eq!(service.service.to_string(), "prod/web");
+        Ok((members.join(","), service.has_local_member, invalid))
+    };
+    let remote = |list: &str| json!({key::REMOTE_DISCOVERY: list});
+    let valid = |list: &str, local| Ok((list.to_owned(), local, Vec::new()));
+    // The order of the annotation is arbitrary.
+    assert_eq!(
+        federated("web-federated", remote("web@west,web@east")),
+        valid("web@east,web@west", false)
+    );
+    assert_eq!(
+        federated("web-federated", json!({key::LOCAL_DISCOVERY: "web"})),
+        valid("", true)
+    );
+    // A service of another namespace is not a member.
+    let foreign = federated("web-federated", remote("web.bank@east,web@west")).unwrap();
+    assert_eq!(foreign.0, "web@west");
+    assert_eq!(
+        foreign.2,
+        [format!("{}=web.bank@east", key::REMOTE_DISCOVERY)]
+    );
+    assert_eq!(
+        federated("web", remote("web@east")),
+        Err(Some(SkipReason::BadName))
+    );
+    assert_eq!(
+        federated("-federated", remote("web@east")),
+        Err(Some(SkipReason::BadName))
+    );
+}
+
+#[test]
+fn exported_service_with_a_cluster_ip_is_local() {
+    let service = |export: &str, ip: &str| {
+        let service = json!({
+            "metadata": {"namespace": "prod", "name": "web", "labels": {key::EXPORTED: export}},
+            "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]},
+        });
+        let json = service.to_string();
+        select_and_parse(Kind::Service, &KubeObject::read(&json)).unwrap()
+    };
+    let (watch, object) = service("true", "10.96.0.1");
+    let Object::LocalService(local) = object else {
+        panic!("{object:?}")
+    };
+    assert_eq!(watch, Watch::ExportedServices);
+    assert!(!local.is_headless() && local.is_exported());
+    assert_eq!(local.ports.iter().next().map(|port| port.number), Some(80));
+    let (watch, object) = service("remote-discovery", "None");
+    let Object::LocalService(local) = object else {
+        panic!("{object:?}")
+    };
+    assert_eq!(watch, Watch::LocalServices);
+    assert!(local.is_headless() && !local.is_exported());
+    assert_eq!(local.ports.iter().count(), 0);
+    // A Service of type ExternalName has no cluster IP.
+    assert_eq!(reason(&service("true", "").1), Some(SkipReason::BadAddress));
 }
 
 #[test]
@@ -388,7 +502,7 @@ fn gateway_is_up_if_one_address_is_ready() {
             "addressType": "IPv4",
             "endpoints": endpoints,
         });
-        let Object::GatewaySlice(slice) = object(Watch::MirrorSlices, &slice) else {
+        let Object::ReadySlice(slice) = object(Watch::MirrorSlices, &slice) else {
             panic!()
         };
         slice.ready
@@ -447,26 +561,10 @@ fn slice_of_headless_mirror_is_parsed_to_listed_hosts() {
         (headless(), json!([]), None),
         (of_endpoint, json!([zero]), Some(false)),
     ] {
-        let mirror = intern("db-east");
-        let expected = Object::GatewaySlice(GatewaySlice { mirror, ready });
+        let service = intern("db-east");
+        let expected = Object::ReadySlice(ReadySlice { service, ready });
         assert_eq!(slice(labels, endpoints), expected);
     }
-}
-
-#[test]
-fn mirror_of_another_kind_has_service_and_cluster() {
-    let service = json!({
-        "metadata": {"namespace": "prod", "name": "db-east", "labels": {key::CLUSTER_NAME: "east"}},
-        "spec": {"clusterIP": "10.96.0.1"},
-    });
-    let Object::Skipped(skip) = object(Watch::MirrorServices, &service) else {
-        panic!()
-    };
-    let (service, cluster) = skip.other_kind().unwrap();
-    assert_eq!(
-        (service.to_string(), cluster.as_str()),
-        ("prod/db".to_owned(), "east")
-    );
 }
 
 #[test]

@@ -238,9 +238,10 @@ async fn list_that_removes_every_service_is_held_for_any_number() {
 /// The remaining mirrors have no endpoints.
 #[tokio::test(start_paused = true)]
 async fn services_without_endpoints_do_not_count_as_remaining() {
-    let mut flat = mirror("prod", "flat", "west");
-    flat["spec"]["clusterIP"] = "10.0.0.9".into();
-    let beside = [flat, mirror("prod", "empty", "west")];
+    let beside = [
+        mirror("prod", "empty", "west"),
+        mirror("prod", "void", "west"),
+    ];
     let running = TestLoop::with(Some(90), &[mirrors(3), beside.to_vec()].concat()).await;
     running.list(MIRRORS, &beside).await;
     running.wait_for_hold().await;
@@ -426,7 +427,11 @@ async fn services_that_lose_most_endpoints_count_as_removed() {
             Watch::LocalServices | Watch::LocalSlices => {
                 objects.iter().filter(is_own).cloned().collect()
             }
-            Watch::MirrorServices | Watch::MirrorSlices | Watch::ForeignSlices => vec![],
+            Watch::MirrorServices
+            | Watch::MirrorSlices
+            | Watch::ForeignSlices
+            | Watch::ExportedServices
+            | Watch::ExportedSlices => vec![],
         }
     };
     for watch in Watch::ALL {

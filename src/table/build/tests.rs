@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -349,9 +352,9 @@ fn service_that_is_headless_in_one_cluster_only_is_reported() {
         json!("10.96.7.7"),
     ));
     let expected = conflict(
-        "headless",
+        "kind",
         "prod/db",
-        "headless in east, west, but not in north",
+        "headless in east, west, but of another kind in north: omitted from the name of the service",
     );
     assert_eq!(conflicts(&table(&objects)), expected);
     // Without a headless mirror, there is no conflict.
@@ -500,7 +503,7 @@ fn mirror_with_changed_identity_moves_and_is_reported_until_it_is_deleted() {
     let names: Vec<String> = service
         .endpoints
         .iter()
-        .map(|e| format!("{}.{}", e.hostname, e.cluster))
+        .map(|e| e.labels().join("."))
         .collect();
     assert_eq!(names, ["db-0.west", "db-7.west"]);
     let detail = "was the mirror of 'db-0' of prod/db in cluster 'east', is now the mirror of 'db-7' of \

@@ -199,16 +199,21 @@ impl<'r> Room<'r> {
         self.put_label(one).put_label(other)
     }
 
+    /// Writes a label, unless it is empty: a cluster IP has no hostname.
     #[inline]
     fn put_label(self, label: &str) -> Self {
-        self.put(&[label.len() as u8]).put(label.as_bytes()) // at most 63
+        match label.len() {
+            0 => self,
+            length => self.put(&[length as u8]).put(label.as_bytes()), // at most 63
+        }
     }
 }
 
 /// Returns the length of a name with `end` as its suffix.
 #[inline]
 fn name_length(name: &RecordName<'_>, end: &[u8]) -> usize {
-    let length = |[one, other]: [&str; 2]| 2 + one.len() + other.len();
+    let label = |label: &str| label.len() + usize::from(!label.is_empty());
+    let length = |[one, other]: [&str; 2]| label(one) + label(other);
     let labels = match name.labels {
         Labels::Fixed(labels) => labels.len(),
         Labels::Host(endpoint) => length(host_labels(endpoint)),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::*;
-use crate::table::Origin;
+use crate::table::ServiceKind;
 use crate::testing::local;
 use crate::zone::order::{mix, visit_rows};
 
@@ -29,12 +29,12 @@ fn hosts(table: &Table, order: Order, turn: u32) -> Vec<String> {
     };
     let mut hosts = Vec::new();
     let flow = visit_rows(&view, RecordType::A, order, turn, |row| {
-        let origin = if row.endpoint.origin == Origin::Local {
+        let origin = if row.endpoint.kind == ServiceKind::Local {
             "local"
         } else {
             "remote"
         };
-        hosts.push(format!("{origin} {}", row.endpoint.hostname));
+        hosts.push(format!("{origin} {}", row.endpoint.labels()[0]));
         ControlFlow::Continue(())
     });
     assert!(flow.is_continue());

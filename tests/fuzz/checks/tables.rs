@@ -6,7 +6,7 @@ use global_dns::mirror::watch::key;
 use global_dns::mirror::{
     GatewayDown, Kind, Object, ObjectKey, ObjectRef, Skip, SkipReason, Watch,
 };
-use global_dns::table::{ConflictKind, Endpoint, Origin, Service, Table, build};
+use global_dns::table::{ConflictKind, Endpoint, Service, ServiceKind, Table, build};
 use global_dns::wire::Transport;
 use serde_json::Value;
 
@@ -106,7 +106,8 @@ fn canonical_names(services: &[Service]) -> Vec<String> {
     let names = with_endpoints.flat_map(|service| {
         let own = format!("{}.{}.global", service.key.service, service.key.namespace);
         let hosts = service.endpoints.iter();
-        let hosts = hosts.map(|e| format!("{}.{}.{own}", e.hostname, e.cluster));
+        let hosts = hosts.filter(|e| e.hostname.is_some());
+        let hosts = hosts.map(|e| format!("{}.{own}", e.labels().join(".")));
         let hosts: Vec<String> = hosts.collect();
         let clusters = service.clusters().map(|cluster| format!("{cluster}.{own}"));
         let clusters: Vec<String> = clusters.collect();
@@ -136,10 +137,14 @@ fn check_completeness(cluster: &Cluster) {
             };
             let is_in_table = match object {
                 Object::HeadlessMirror(_) => table.services().any(in_mirrors),
-                Object::EndpointMirror(_) => table.services().any(in_endpoints),
+                Object::EndpointMirror(_) | Object::ServiceMirror(_) => {
+                    table.services().any(in_endpoints)
+                }
                 Object::Skipped(_) => false,
-                Object::LocalService(_)
-                | Object::GatewaySlice(_)
+                // A federated service of a service with headless mirrors has no name (rule K1).
+                Object::FederatedService(_)
+                | Object::LocalService(_)
+                | Object::ReadySlice(_)
                 | Object::ListedHosts(_)
                 | Object::Slice(_) => continue,
             };
@@ -171,10 +176,15 @@ fn check_service(cluster: &Cluster, service: &Service, coverage: &mut Coverage) 
         "the hosts are not sorted or not unique: {hosts:?}"
     );
     for endpoint in &service.endpoints {
-        let (cluster_name, host) = (endpoint.cluster.as_str(), endpoint.hostname.as_str());
-        assert!(is_label(cluster_name) && is_label(host), "{endpoint:?}");
+        let [host, cluster_name] = endpoint.labels();
         let labels = [host, cluster_name, name, namespace];
-        let octets: usize = labels.iter().map(|label| label.len() + 1).sum();
+        let labels = labels.iter().filter(|label| !label.is_empty());
+        assert!(labels.clone().all(|label| is_label(label)), "{endpoint:?}");
+        assert!(
+            endpoint.cluster.is_some() || host.is_empty(),
+            "{endpoint:?}"
+        );
+        let octets: usize = labels.map(|label| label.len() + 1).sum();
         assert!(octets + rules.longest_zone <= 255, "{endpoint:?}");
         assert!(!endpoint.addresses.is_empty() && !endpoint.objects.is_empty());
         assert!(endpoint.ports.iter().all(|port| port.number > 0));
@@ -193,8 +203,9 @@ fn check_service(cluster: &Cluster, service: &Service, coverage: &mut Coverage) 
             );
         }
         coverage.endpoints += 1;
-        coverage.local += usize::from(endpoint.origin == Origin::Local);
+        coverage.local += usize::from(endpoint.kind == ServiceKind::Local);
     }
+    check_kind(service);
     let dead = service
         .endpoints
         .iter()
@@ -203,6 +214,44 @@ fn check_service(cluster: &Cluster, service: &Service, coverage: &mut Coverage) 
     let is_last = dead > 0 && dead == service.endpoints.len();
     coverage.last_resort += usize::from(is_last && service.gateway_down == GatewayDown::LastResort);
     coverage.omitted += usize::from(dead > 0 && !service.name_addresses.includes_down);
+}
+
+/// Asserts that the name of a service has endpoints of one kind, or of kinds that are united (rule K1).
+fn check_kind(service: &Service) {
+    let selected = service.endpoints.iter().filter(|e| e.is_selected);
+    let kinds: BTreeSet<ServiceKind> = selected.map(|endpoint| endpoint.kind).collect();
+    // An endpoint of a headless service can have an exported Service of its own (rule M1b).
+    let allowed: &[ServiceKind] = match service.kind {
+        ServiceKind::Headless => &[
+            ServiceKind::Headless,
+            ServiceKind::Gateway,
+            ServiceKind::Flat,
+            ServiceKind::Local,
+        ],
+        ServiceKind::Federated => &[ServiceKind::Federated],
+        ServiceKind::Gateway | ServiceKind::Flat | ServiceKind::Local => {
+            &[ServiceKind::Gateway, ServiceKind::Flat, ServiceKind::Local]
+        }
+    };
+    assert!(
+        kinds.iter().all(|kind| allowed.contains(kind)),
+        "{service:?}"
+    );
+    assert_eq!(
+        kinds.is_empty(),
+        service.endpoints.is_empty(),
+        "{service:?}"
+    );
+    if service.kind == ServiceKind::Headless {
+        let mut remote = service
+            .endpoints
+            .iter()
+            .filter(|e| e.is_selected && e.kind != ServiceKind::Local);
+        assert!(
+            remote.all(|endpoint| endpoint.hostname.is_some()),
+            "{service:?}"
+        );
+    }
 }
 
 /// Asserts that an endpoint meets the rules for members, according to the original objects.
@@ -218,22 +267,47 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
         cluster.watched.get(&(watch, key))
     };
     if object.kind == Kind::Service {
-        let mirror = object_of(Watch::MirrorServices, &object.key.name.text()).unwrap();
+        let exported = object_of(Watch::ExportedServices, &object.key.name.text());
+        let Some(mirror) = object_of(Watch::MirrorServices, &object.key.name.text()).or(exported)
+        else {
+            panic!("{object} was not watched")
+        };
         let link = label(mirror, key::CLUSTER_NAME);
-        assert_eq!(name_of(&link).as_ref(), Some(&endpoint.cluster), "{mirror}");
-        assert!(!rules.excluded_clusters.contains(&endpoint.cluster));
+        let cluster = endpoint.cluster.as_ref();
+        match endpoint.kind {
+            ServiceKind::Federated => {
+                let name = object.key.name.text();
+                assert_eq!(
+                    name.strip_suffix("-federated"),
+                    Some(service.key.service.as_str())
+                );
+                return assert_eq!(cluster, None, "{mirror}");
+            }
+            ServiceKind::Local => {
+                assert_eq!(*object.key.name.text(), *service.key.service.as_str());
+                assert!(label(mirror, key::EXPORTED).is_string(), "{mirror}");
+                return assert_eq!(cluster, Some(&rules.cluster_name));
+            }
+            ServiceKind::Headless | ServiceKind::Gateway | ServiceKind::Flat => {}
+        }
+        assert_eq!(name_of(&link).as_ref(), cluster, "{mirror}");
+        assert!(cluster.is_some_and(|cluster| !rules.excluded_clusters.contains(cluster)));
+        if endpoint.kind != ServiceKind::Headless {
+            return;
+        }
         let parent = label(mirror, key::HEADLESS_MIRROR);
         let parent = object_of(Watch::MirrorServices, parent.as_str().unwrap()).unwrap();
         assert_eq!(parent["spec"]["clusterIP"], "None", "{parent}");
         assert_eq!(label(parent, key::CLUSTER_NAME), link, "{parent}");
         if let Some(name) = mirror["metadata"]["annotations"][key::REMOTE_FQ_NAME].as_str() {
             let key = &service.key;
-            let own = format!("{}.{}.{}", endpoint.hostname, key.service, key.namespace);
+            let host = endpoint.labels()[0];
+            let own = format!("{host}.{}.{}", key.service, key.namespace);
             let is_own = name == own || name.starts_with(&format!("{own}."));
-            assert!(is_own, "{mirror} is in {key} as {}", endpoint.hostname);
+            assert!(is_own, "{mirror} is in {key} as {host}");
         }
     } else {
-        assert_eq!(endpoint.cluster, rules.cluster_name);
+        assert_eq!(endpoint.cluster.as_ref(), Some(&rules.cluster_name));
         let local = object_of(Watch::LocalServices, service.key.service.as_str()).unwrap();
         let is_exported = label(local, key::EXPORTED) == "true";
         // A mirror of an excluded cluster counts too.

@@ -25,6 +25,8 @@ fn before_the_first_table_own_names_are_servfail_and_readiness_fails() {
         "mirror-slices",
         "local-slices",
         "foreign-slices",
+        "exported-services",
+        "exported-slices",
     ] {
         let start = format!("{watch}: not listed yet");
         assert!(
@@ -72,7 +74,8 @@ fn queries_and_replies_are_counted_but_received_responses_are_not() {
         ("endpoints{cluster=\"east\",state=\"answered\"}", 2.0),
         ("endpoints{cluster=\"west\",state=\"last-resort\"}", 1.0),
         ("endpoints{cluster=\"hub\",state=\"not-ready\"}", 1.0),
-        ("services", 4.0),
+        ("services{kind=\"headless\"}", 4.0),
+        ("services{kind=\"flat\"}", 0.0),
         ("table_generation", 1.0),
     ] {
         assert_eq!(

@@ -77,6 +77,10 @@ fn each_printed_command_works() {
         "db-0.west.db.prod.global",
         "db-east.shop.global",
         "cache.prod.global",
+        "pay.shop.global",
+        "_http._tcp.pay.shop.global SRV",
+        "api.shop.global",
+        "web.shop.global",
     ];
     assert_eq!(questions, expected);
     assert_eq!(commands, ["explain", "table"]);
@@ -97,6 +101,10 @@ fn sample_has_a_service_in_three_clusters_and_special_cases() {
     assert_eq!(data("hub.db.prod.global. A"), set(&db[3..]));
     assert_eq!(data("db-east.shop.global. A"), set(["10.96.30.1"]));
     assert_eq!(data("cache.prod.global. A"), set(["10.96.40.1"]));
+    let pay = ["10.96.50.1", "10.96.50.2", "10.96.50.3"];
+    assert_eq!(data("pay.shop.global. A"), set(pay));
+    assert_eq!(data("api.shop.global. A"), set(["10.96.51.1"]));
+    assert_eq!(data("web.shop.global. A"), set(["10.96.52.1"]));
     let report = server.api("/api/v1/table");
     let endpoints = &report["services"][0]["endpoints"];
     assert_eq!(endpoints[0]["state"], "last-resort");

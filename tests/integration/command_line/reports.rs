@@ -143,7 +143,7 @@ fn explain_shows_why_a_local_service_is_not_a_member() {
         ),
         (
             "web.prod.global",
-            "kubectl expose service web --namespace prod",
+            "kubectl label service web --namespace prod mirror.linkerd.io/exported=true",
             false,
         ),
     ] {
@@ -253,15 +253,15 @@ fn table_prints_services_skipped_objects_and_conflicts_as_text() {
         .collect();
     let head = "CLUSTER HOST ADDRESSES PORTS STATE OBJECT";
     let expected = [
-        "db.prod ttl 7",
+        "db.prod headless, ttl 7",
         head,
         "east db-0 10.96.1.1 2001:db8::1 http:8080 sql:26257 answered Service/prod/db-0-east",
         "east db-1 10.96.1.2 http:8080 sql:26257 gateway-down Service/prod/db-1-east",
         "hub db-0 192.0.2.1 sql:26257 answered EndpointSlice/prod/db-ipv4",
-        "db.shop ttl 7",
+        "db.shop headless, ttl 7",
         head,
         "west db-0 10.96.2.1 sql:26257 answered Service/shop/db-0-west",
-        "idle.shop ttl 7, owns its short name",
+        "idle.shop headless, ttl 7, owns its short name",
         "no endpoints",
         "skipped objects: 1",
         "Service/prod/db-0-north bad-address '0.0.0.0' is not the address of a host",

@@ -63,26 +63,34 @@ fn steady_state_is_answered_with_the_five_live_endpoints() {
 }
 
 #[test]
-fn other_kinds_of_mirrors_are_recognized_and_do_not_join() {
+fn mirrors_of_every_kind_are_answered() {
     let server = examples();
     let report = server.api("/api/v1/table");
     let skipped = report["skipped"].as_array().unwrap();
-    let skipped: BTreeSet<(&str, &str)> = skipped
-        .iter()
-        .map(|s| (s["object"].as_str().unwrap(), s["reason"].as_str().unwrap()))
+    assert_eq!(skipped.len(), 0, "{skipped:?}");
+    let services = report["services"].as_array().unwrap().iter();
+    let services = services.filter(|service| service["namespace"] == "default");
+    let kinds: BTreeSet<(&str, &str)> = services
+        .map(|s| (s["service"].as_str().unwrap(), s["kind"].as_str().unwrap()))
         .collect();
-    let expected = ["api-west", "cache-west", "web-east", "web-federated"]
-        .map(|name| format!("Service/default/{name}"));
-    let expected: BTreeSet<(&str, &str)> = expected
-        .iter()
-        .map(|name| (name.as_str(), "not-headless"))
-        .collect();
-    assert_eq!(skipped, expected);
-    for name in ["api", "cache", "web", "web-federated", "web-east"] {
-        let asked = format!("{name}.default.global. A");
-        assert_eq!(server.outcome(&asked), "NXDOMAIN", "{asked}");
+    for kind in [
+        ("api", "flat"),
+        ("cache", "gateway"),
+        ("nginx", "headless"),
+        ("web", "federated"),
+    ] {
+        assert!(kinds.contains(&kind), "{kind:?} is not in {kinds:?}");
+    }
+    for service in ["api", "cache", "web"] {
+        let asked = format!("{service}.default.global. A");
+        assert!(server.outcome(&asked).starts_with("10."), "{asked}");
+        // Only a flag gives it a short name.
+        let short = format!("{service}.global. A");
+        assert_eq!(server.outcome(&short), "NXDOMAIN", "{short}");
     }
     for asked in [
+        "web-federated.default.global. A",
+        "web-east.default.global. A",
         "linkerd-multicluster.global. A",
         "probe-east.linkerd-multicluster.global. A",
     ] {
@@ -202,9 +210,12 @@ fn table_of_the_examples_has_exactly_the_expected_endpoints() {
     };
     let seen: Vec<String> = services.iter().map(row).collect();
     let expected = [
+        "default/api: west/ 10.43.40.3 answered",
+        "default/cache: west/ 10.43.40.2 answered",
         "default/nginx: east/nginx-set-0 10.43.12.10 answered, east/nginx-set-1 10.43.12.11 answered, \
          north/nginx-set-0 10.43.201.30 gateway-down, west/nginx-set-0 10.43.77.20 answered, \
          west/nginx-set-1 10.43.77.21 answered, west/nginx-set-2 10.43.77.22 answered",
+        "default/web: / 10.43.40.4 answered, east/ 10.43.40.1 other-kind",
         "variant-clobbered/nginx: east/nginx-set-0 10.43.93.1 answered",
         "variant-dual-stack/nginx: east/nginx-set-0 10.43.97.1+fd00:10:43::97:1 answered",
         "variant-endpoint-mirrors-first/nginx: east/nginx-set-0 10.43.90.1 answered",

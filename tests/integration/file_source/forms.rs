@@ -37,18 +37,18 @@ fn services_of_the_sample() -> Value {
         {"name": "redis", "protocol": "UDP", "port": 6379},
     ]);
     json!([
-        {"namespace": "prod", "service": "db", "ttl": 5, "owns_short_name": true, "endpoints": [
-            {"cluster": "east", "hostname": "db-0", "addresses": ["10.96.1.1", "2001:db8::1"], "ports": sql,
+        {"namespace": "prod", "service": "db", "kind": "headless", "ttl": 5, "owns_short_name": true, "endpoints": [
+            {"kind": "headless", "cluster": "east", "hostname": "db-0", "addresses": ["10.96.1.1", "2001:db8::1"], "ports": sql,
              "state": "answered", "object": "Service/prod/db-0-east"},
-            {"cluster": "east", "hostname": "db-1", "addresses": ["10.96.1.2"], "ports": sql,
+            {"kind": "headless", "cluster": "east", "hostname": "db-1", "addresses": ["10.96.1.2"], "ports": sql,
              "state": "answered", "object": "Service/prod/db-1-east"},
-            {"cluster": "hub", "hostname": "db-0", "addresses": ["192.0.2.1"], "ports": sql,
+            {"kind": "local", "cluster": "hub", "hostname": "db-0", "addresses": ["192.0.2.1"], "ports": sql,
              "state": "answered", "object": "EndpointSlice/prod/db-ipv4"},
-            {"cluster": "hub", "hostname": "db-1", "addresses": ["192.0.2.2"], "ports": sql,
+            {"kind": "local", "cluster": "hub", "hostname": "db-1", "addresses": ["192.0.2.2"], "ports": sql,
              "state": "not-ready", "object": "EndpointSlice/prod/db-ipv4"},
         ]},
-        {"namespace": "shop", "service": "cache", "ttl": 5, "owns_short_name": true, "endpoints": [
-            {"cluster": "west", "hostname": "cache-0", "addresses": ["10.96.2.1"], "ports": redis,
+        {"namespace": "shop", "service": "cache", "kind": "headless", "ttl": 5, "owns_short_name": true, "endpoints": [
+            {"kind": "headless", "cluster": "west", "hostname": "cache-0", "addresses": ["10.96.2.1"], "ports": redis,
              "state": "last-resort", "object": "Service/shop/cache-0-west"},
         ]},
     ])

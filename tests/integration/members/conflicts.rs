@@ -55,7 +55,7 @@ fn each_conflict_is_logged_once_counted_and_listed() {
         ("annotation", "prod/db"),
         ("cluster-name", "prod/db"),
         ("endpoint", "prod/db"),
-        ("headless", "prod/db"),
+        ("kind", "prod/db"),
         ("not-exported", "prod/db"),
         ("shadowed", "north.queue"),
         ("short-name", "db"),
@@ -83,8 +83,8 @@ fn each_conflict_is_logged_once_counted_and_listed() {
     server.log.wait(mark, "Published table"); // conflicts are logged before it
     assert_eq!(server.outcome("db-0.south.db.prod.global. A"), "10.96.8.1");
     let logged = logged_conflicts(&server);
-    // The new cluster changes the text of the conflict about headless services, so it is logged again.
-    let news = ("headless".to_owned(), "prod/db".to_owned());
+    // The new cluster changes the text of the conflict of kinds, so it is logged again.
+    let news = ("kind".to_owned(), "prod/db".to_owned());
     for conflict in &all {
         let times = if *conflict == news { 2 } else { 1 };
         assert_eq!(logged.get(conflict), Some(&times), "{conflict:?}");
@@ -112,7 +112,7 @@ fn explanation_lists_only_the_conflicts_of_its_service() {
             "annotation",
             "cluster-name",
             "endpoint",
-            "headless",
+            "kind",
             "not-exported",
             "short-name",
         ] {

@@ -121,7 +121,7 @@ fn exported_member_remains_without_remote_members() {
 }
 
 #[test]
-fn service_with_a_cluster_ip_never_joins() {
+fn service_with_a_cluster_ip_never_joins_a_headless_service() {
     let mut manifest = Manifest::from(local("prod", "db").exported().endpoint(
         Some("db-0"),
         "192.0.2.1",
@@ -134,10 +134,11 @@ fn service_with_a_cluster_ip_never_joins() {
         .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]));
     let server = Server::with_objects(with_mirror, &[]);
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
-    assert_eq!(
-        Server::with_objects(manifest, &[]).outcome("db.prod.global. A"),
-        "NXDOMAIN"
-    );
+    // The name of its cluster remains.
+    assert_eq!(server.outcome("local.db.prod.global. A"), "10.96.9.9");
+    let alone = Server::with_objects(manifest, &[]);
+    assert_eq!(alone.outcome("db.prod.global. A"), "10.96.9.9");
+    assert_eq!(alone.outcome("db-0.local.db.prod.global. A"), "NXDOMAIN");
 }
 
 #[test]

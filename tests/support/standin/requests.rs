@@ -255,7 +255,11 @@ impl ApiRequest {
                 .split(',')
                 .filter(|term| !term.is_empty())
                 .all(|term| matches_term(term, labels))
-            && (self.fields.is_empty() || object["spec"]["clusterIP"] == "None")
+            && match self.fields.as_str() {
+                "" => true,
+                "spec.clusterIP!=None" => object["spec"]["clusterIP"] != "None",
+                _ => object["spec"]["clusterIP"] == "None",
+            }
     }
 }
 

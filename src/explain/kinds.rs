@@ -1,0 +1,70 @@
+//! Notes about the kinds of a service's endpoints: the way of a connection to each.
+
+use std::collections::BTreeSet;
+
+use super::{Context, Observer};
+use crate::mirror::ClusterName;
+use crate::table::{Service, ServiceKind};
+
+/// Returns the notes about the services of a name.
+pub(super) fn service_notes(services: &[&Service], context: &Context<'_>) -> Vec<String> {
+    let mut notes: Vec<String> = services
+        .iter()
+        .flat_map(|service| kind_notes(service))
+        .collect();
+    let mut endpoints = services.iter().flat_map(|service| &service.endpoints);
+    if endpoints.any(|endpoint| endpoint.kind != ServiceKind::Local) {
+        notes.push(
+            "only meshed clients can use the addresses of other clusters' endpoints".to_owned(),
+        );
+    }
+    if let Observer::Command(_) = context.observer
+        && services.iter().any(|service| !service.mirrors.is_empty())
+    {
+        notes.push(
+            "only a running server can know whether two Links write one mirror (conflict identity): query it with --server"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+/// Returns a note for each kind of the endpoints of a service.
+fn kind_notes(service: &Service) -> impl Iterator<Item = String> {
+    let kinds = service.endpoints.iter().map(|endpoint| endpoint.kind);
+    let kinds: BTreeSet<ServiceKind> = kinds.collect();
+    kinds.into_iter().filter_map(|kind| {
+        let clusters = || clusters_of(service, kind);
+        Some(match kind {
+            ServiceKind::Gateway => format!(
+                "gateway: connections pass through the gateway of the cluster ({})",
+                clusters()
+            ),
+            ServiceKind::Flat => format!(
+                "flat: connections go directly to pods of the cluster ({}); Linkerd finds the pods, so that these \
+                 addresses are always alive here",
+                clusters()
+            ),
+            ServiceKind::Federated => format!(
+                "federated: Linkerd balances connections over the members in {}",
+                list(service.federated.iter())
+            ),
+            ServiceKind::Headless | ServiceKind::Local => return None,
+        })
+    })
+}
+
+/// Returns the clusters with endpoints of one kind.
+fn clusters_of(service: &Service, kind: ServiceKind) -> String {
+    let endpoints = service.endpoints.iter();
+    let endpoints = endpoints.filter(|endpoint| endpoint.kind == kind);
+    let clusters: BTreeSet<&ClusterName> = endpoints
+        .filter_map(|endpoint| endpoint.cluster.as_ref())
+        .collect();
+    list(clusters.into_iter())
+}
+
+fn list<'c>(clusters: impl Iterator<Item = &'c ClusterName>) -> String {
+    let names: Vec<&str> = clusters.map(ClusterName::as_str).collect();
+    names.join(", ")
+}

@@ -1,0 +1,86 @@
+//! Indexes of services, which each build updates.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rpds::RedBlackTreeMapSync;
+
+use super::{Service, ServiceKind};
+use crate::mirror::{Namespace, ServiceKey, Text};
+
+/// Services by a property of theirs.
+pub(super) type Index<K> = RedBlackTreeMapSync<K, Arc<BTreeSet<ServiceKey>>>;
+
+/// A host that a headless mirror lists and that has no endpoint mirror: its namespace and hostname. A Service of that name
+/// can stand for it (rule M1b).
+pub(super) type ListedHost = (Namespace, Text);
+
+/// Updates an index after the keys of a service changed.
+pub(super) fn update<K: Ord + Clone>(
+    index: &mut Index<K>,
+    service: &ServiceKey,
+    old: &BTreeSet<K>,
+    new: &BTreeSet<K>,
+) {
+    for removed in old.difference(new) {
+        remove(index, removed, service);
+    }
+    for added in new.difference(old) {
+        add(index, added, service);
+    }
+}
+
+/// Removes a service from a key. The set is changed in place: thousands of services may share one key, and a copy of the
+/// set for each of them would take too long.
+fn remove<K: Ord + Clone>(index: &mut Index<K>, key: &K, service: &ServiceKey) {
+    let Some(services) = index.get_mut(key) else {
+        return;
+    };
+    let services = Arc::make_mut(services);
+    services.remove(service);
+    if services.is_empty() {
+        index.remove_mut(key);
+    }
+}
+
+/// Adds a service to a key. The set is changed in place.
+fn add<K: Ord + Clone>(index: &mut Index<K>, key: &K, service: &ServiceKey) {
+    match index.get_mut(key) {
+        Some(services) => {
+            Arc::make_mut(services).insert(service.clone());
+        }
+        None => {
+            let services = BTreeSet::from([service.clone()]);
+            index.insert_mut(key.clone(), Arc::new(services));
+        }
+    }
+}
+
+/// Returns the addresses of the endpoints of a service.
+pub(super) fn addresses(service: Option<&Service>) -> BTreeSet<IpAddr> {
+    let endpoints = service.into_iter().flat_map(|service| &service.endpoints);
+    endpoints
+        .flat_map(|endpoint| &endpoint.addresses)
+        .map(|address| address.ip)
+        .collect()
+}
+
+/// Returns the hosts that headless mirrors of a service list and that have no endpoint mirror.
+pub(super) fn listed_hosts(service: Option<&Service>) -> BTreeSet<ListedHost> {
+    let Some(service) = service else {
+        return BTreeSet::new();
+    };
+    let namespace = &service.key.namespace;
+    let missing = service.missing.iter().map(|host| &host.hostname);
+    let endpoints = service.endpoints.iter();
+    let adopted = endpoints.filter(|endpoint| match endpoint.kind {
+        ServiceKind::Gateway | ServiceKind::Flat => true,
+        ServiceKind::Headless | ServiceKind::Federated | ServiceKind::Local => false,
+    });
+    let adopted = adopted.filter_map(|endpoint| endpoint.hostname.as_ref());
+    let names = missing.chain(adopted);
+    names
+        .map(|hostname| (namespace.clone(), hostname.text().clone()))
+        .collect()
+}

@@ -1,0 +1,296 @@
+//! Names of services of every kind, and the choice between kinds (rules K1 to K4 and M1b).
+
+use serde_json::Value;
+
+use super::*;
+use crate::table::{LocalMembers, Rules};
+use crate::testing::{
+    backends, exported, federated, flat_mirror, gateway, listing, local, service_mirror,
+};
+
+/// Returns the answers to names below `prod.global`, one for each `NAME TYPE`.
+fn answers(table: &Table, questions: &[&str]) -> Vec<String> {
+    let zones = zones(&["global"]);
+    let answer = |question: &&str| {
+        let (name, rtype) = question.split_once(' ').unwrap();
+        let rtype = match rtype {
+            "A" => RecordType::A,
+            "SRV" => RecordType::SRV,
+            other => panic!("{other}"),
+        };
+        ask(&zones, table, &format!("{name}.prod.global"), rtype)
+    };
+    questions.iter().map(answer).collect()
+}
+
+/// Returns a mirror through a gateway with its slice.
+fn through_gateway(cluster: &str, ip: &str, ready: bool) -> [Value; 2] {
+    let mirror = service_mirror("prod", "web", cluster, ip);
+    [
+        mirror,
+        backends("prod", &format!("web-{cluster}"), true, ready),
+    ]
+}
+
+fn conflicts_of(table: &Table) -> Vec<String> {
+    let conflicts = table.conflicts();
+    conflicts
+        .map(|conflict| {
+            format!(
+                "{} {}: {}",
+                conflict.kind.name(),
+                conflict.name,
+                conflict.detail
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn mirrors_with_cluster_ips_are_united_by_cluster() {
+    let mut objects = through_gateway("east", "10.96.0.1", true).to_vec();
+    objects.push(flat_mirror("prod", "web", "west", "10.96.0.2"));
+    objects.extend([
+        exported("prod", "web", "10.96.0.3"),
+        backends("prod", "web", false, true),
+    ]);
+    let table = table(&objects);
+    let questions = [
+        "web A",
+        "east.web A",
+        "hub.web A",
+        "north.web A",
+        "h.east.web A",
+        "_http._tcp.web SRV",
+        "_http._tcp.east.web SRV",
+        "web SRV",
+    ];
+    assert_eq!(
+        answers(&table, &questions),
+        [
+            "A 10.96.0.1, A 10.96.0.3, A 10.96.0.2",
+            "A 10.96.0.1",
+            "A 10.96.0.3",
+            "NXDOMAIN global.",
+            "NXDOMAIN global.",
+            "SRV 0 10 80 east.web.prod.global., SRV 0 10 80 hub.web.prod.global., SRV 0 10 80 west.web.prod.global.",
+            "SRV 0 10 80 east.web.prod.global.",
+            "SRV 0 10 80 east.web.prod.global., SRV 0 10 80 hub.web.prod.global., SRV 0 10 80 west.web.prod.global.",
+        ]
+    );
+    assert_eq!(conflicts_of(&table), Vec::<String>::new());
+}
+
+#[test]
+fn cluster_ip_without_ready_backend_is_omitted_if_another_has_one() {
+    let answer =
+        |objects: Vec<Value>| answers(&table(&objects), &["web A", "east.web A"]).join("; ");
+    let [east, up] = through_gateway("east", "10.96.0.1", true);
+    let [_, down] = through_gateway("east", "10.96.0.1", false);
+    let west = through_gateway("west", "10.96.0.2", true).to_vec();
+    let with = |objects: &[&Value]| {
+        let objects = objects.iter().map(|object| (*object).clone());
+        objects.chain(west.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        answer(with(&[&east, &up])),
+        "A 10.96.0.1, A 10.96.0.2; A 10.96.0.1"
+    );
+    assert_eq!(answer(with(&[&east, &down])), "A 10.96.0.2; A 10.96.0.1");
+    // No slice: the exported Service has no ready endpoint. For an endpoint mirror, it means that the gateway is up.
+    assert_eq!(answer(with(&[&east])), "A 10.96.0.2; A 10.96.0.1");
+    // The last resort.
+    assert_eq!(answer(vec![east]), "A 10.96.0.1; A 10.96.0.1");
+    // A flat mirror has no slice.
+    let flat = vec![flat_mirror("prod", "web", "east", "10.96.0.1")];
+    assert_eq!(
+        answer([flat, west].concat()),
+        "A 10.96.0.1, A 10.96.0.2; A 10.96.0.1"
+    );
+}
+
+#[test]
+fn federated_service_has_one_name_and_no_cluster() {
+    let mut objects = vec![federated("prod", "web", "10.96.0.9", "web@east,web@west")];
+    let questions = ["web A", "east.web A", "_http._tcp.web SRV"];
+    let target = "SRV 0 10 80 web.prod.global.";
+    assert_eq!(
+        answers(&table(&objects), &questions),
+        ["A 10.96.0.9", "NXDOMAIN global.", target]
+    );
+    // The mirror of a member keeps the name of its cluster. The federation includes the cluster, so nothing is omitted.
+    objects.extend(through_gateway("east", "10.96.0.1", true));
+    let both = table(&objects);
+    assert_eq!(
+        answers(&both, &questions),
+        ["A 10.96.0.9", "A 10.96.0.1", target]
+    );
+    assert_eq!(conflicts_of(&both), Vec::<String>::new());
+    // `north` is not a member.
+    objects.extend(through_gateway("north", "10.96.0.2", true));
+    let third = table(&objects);
+    assert_eq!(
+        answers(&third, &["web A", "north.web A"]),
+        ["A 10.96.0.9", "A 10.96.0.2"]
+    );
+    assert_eq!(
+        conflicts_of(&third),
+        [
+            "kind prod/web: federated in east, west, but of another kind in north: omitted from the name of the service"
+        ]
+    );
+}
+
+#[test]
+fn headless_service_hides_other_kinds_but_not_the_names_of_their_clusters() {
+    let headless = [
+        mirror("prod", "web", "east"),
+        endpoint("prod", "web", "east", "web-0", &["10.96.1.1"]),
+    ];
+    let mut objects = headless.to_vec();
+    objects.extend(through_gateway("west", "10.96.0.2", true));
+    objects.push(federated("prod", "web", "10.96.0.9", "web@north"));
+    let table_of = |objects: &[Value]| table(objects);
+    let questions = [
+        "web A",
+        "east.web A",
+        "west.web A",
+        "web-0.east.web A",
+        "_http._tcp.web SRV",
+    ];
+    assert_eq!(
+        answers(&table_of(&objects), &questions),
+        [
+            "A 10.96.1.1",
+            "A 10.96.1.1",
+            "A 10.96.0.2",
+            "A 10.96.1.1",
+            "NXDOMAIN global."
+        ]
+    );
+    assert_eq!(
+        conflicts_of(&table_of(&objects)),
+        [
+            "kind prod/web: headless in east, but of another kind in west: omitted from the name of the service"
+        ]
+    );
+    // Without its endpoint, the headless kind takes no part.
+    objects.remove(1);
+    assert_eq!(answers(&table_of(&objects), &["web A"]), ["A 10.96.0.9"]);
+}
+
+/// Headless mirroring is off by default. The mirrors of an exported headless Service then have cluster IPs.
+#[test]
+fn exported_headless_service_of_this_cluster_joins_mirrors_with_cluster_ips() {
+    let [mut service, slice] = local(
+        "prod",
+        "web",
+        &[("web-0", "10.0.0.1", true), ("web-1", "10.0.0.2", false)],
+    );
+    let mirrors = through_gateway("east", "10.96.0.1", true);
+    let answer = |service: &Value| {
+        let objects = [vec![service.clone(), slice.clone()], mirrors.to_vec()].concat();
+        answers(&table(&objects), &["web A", "hub.web A", "web-0.hub.web A"]).join("; ")
+    };
+    // A mirror with a cluster IP does not make a Service of this cluster a member.
+    assert_eq!(
+        answer(&service),
+        "A 10.96.0.1; NXDOMAIN global.; NXDOMAIN global."
+    );
+    service["metadata"]["labels"]["mirror.linkerd.io/exported"] = serde_json::json!("true");
+    assert_eq!(
+        answer(&service),
+        "A 10.96.0.1, A 10.0.0.1; A 10.0.0.1; A 10.0.0.1"
+    );
+}
+
+#[test]
+fn service_of_this_cluster_with_a_cluster_ip_joins_if_it_is_exported() {
+    let objects = [
+        exported("prod", "web", "10.96.0.3"),
+        backends("prod", "web", false, true),
+    ];
+    assert_eq!(
+        answers(&table(&objects), &["web A", "hub.web A"]),
+        ["A 10.96.0.3", "A 10.96.0.3"]
+    );
+    let off = Rules {
+        local_members: LocalMembers::Off,
+        ..rules()
+    };
+    assert_eq!(
+        answers(&table_by(&off, &objects), &["web A"]),
+        ["NXDOMAIN global."]
+    );
+}
+
+/// Rule M1b: a pod with an exported Service of its own. `db-0-west` is the mirror of that Service.
+#[test]
+fn listed_host_with_a_service_of_its_own_is_an_endpoint() {
+    let host = service_mirror("prod", "db-0", "west", "10.96.2.1");
+    let slice = backends("prod", "db-0-west", true, true);
+    let listed = [
+        mirror("prod", "db", "west"),
+        listing(
+            "prod",
+            "db-west",
+            &[("db-0", "10.96.2.1"), ("db-1", "10.96.2.2")],
+        ),
+        endpoint("prod", "db", "west", "db-1", &["10.96.2.2"]),
+    ];
+    let answer = |objects: &[Value]| {
+        answers(&table(objects), &["db A", "db-0.west.db A", "db-0 A"]).join("; ")
+    };
+    let all = [&listed[..], &[host.clone(), slice]].concat();
+    assert_eq!(
+        answer(&all),
+        "A 10.96.2.1, A 10.96.2.2; A 10.96.2.1; A 10.96.2.1"
+    );
+    // Its own slices decide about its liveness.
+    let down = backends("prod", "db-0-west", true, false);
+    let all = [
+        &listed[..],
+        &[host.clone(), down, gateway("prod", "db-1-west", true)],
+    ]
+    .concat();
+    assert_eq!(answer(&all), "A 10.96.2.2; A 10.96.2.1; A 10.96.2.1");
+    // The list has another address, so the Service is another one.
+    let other = service_mirror("prod", "db-0", "west", "10.96.2.9");
+    let all = [&listed[..], &[other]].concat();
+    assert_eq!(answer(&all), "A 10.96.2.2; NXDOMAIN global.; A 10.96.2.9");
+}
+
+#[test]
+fn service_that_is_not_headless_has_a_short_name_only_by_a_flag() {
+    let objects = through_gateway("east", "10.96.0.1", true);
+    let zones = zones(&["global"]);
+    let short = |rules: &Rules| {
+        ask(
+            &zones,
+            &table_by(rules, &objects),
+            "web.global",
+            RecordType::A,
+        )
+    };
+    assert_eq!(short(&rules()), "NXDOMAIN global.");
+    let pinned = Rules {
+        pinned_names: [("web".parse().unwrap(), "prod".parse().unwrap())].into(),
+        ..rules()
+    };
+    assert_eq!(short(&pinned), "A 10.96.0.1");
+    let default = Rules {
+        default_namespace: Some("prod".parse().unwrap()),
+        ..rules()
+    };
+    assert_eq!(short(&default), "A 10.96.0.1");
+    // It cannot take the short name of a headless service away.
+    let headless = [
+        mirror("shop", "web", "east"),
+        endpoint("shop", "web", "east", "web-0", &["10.96.1.1"]),
+    ];
+    let both = table(&[&objects[..], &headless].concat());
+    assert_eq!(
+        ask(&zones, &both, "web.global", RecordType::A),
+        "A 10.96.1.1"
+    );
+}
