@@ -1,4 +1,4 @@
-//! One DNS name for a headless service that runs in several Kubernetes clusters.
+//! One DNS name for a service that runs in several Kubernetes clusters.
 //!
 //! Linkerd mirrors a headless service of another cluster as `db-east`, `db-west`, … Each remote pod gets a synthetic
 //! cluster IP. global-dns watches these mirrors and keeps one table in memory. It is authoritative for `db.prod.global`
@@ -60,6 +60,9 @@
 //! | mirror | a Service that Linkerd creates in this cluster for a Service of a linked cluster |
 //! | headless mirror | the mirror of a headless Service: `db-east` for `db` in cluster `east` |
 //! | endpoint mirror | the mirror of one pod of a headless Service, with a cluster IP of its own: `db-0-east` |
+//! | service mirror | the mirror of a whole Service, with a cluster IP: `web-east`; through a gateway, or flat |
+//! | federated service | one Service for the members of several clusters: `web-federated` |
+//! | kind | the way in which a service reaches this cluster: `headless`, `gateway`, `flat`, `federated`, `local` |
 //! | gateway | the proxy of a linked cluster that receives the traffic to a mirror |
 //! | alive | state of an endpoint with a ready gateway (rule M3) |
 //! | member | a headless mirror or local Service that contributes endpoints to a service |
