@@ -92,7 +92,6 @@ pub struct HeadlessMirror {
     /// The exported Service.
     pub service: ServiceKey,
     /// Annotations of the exported Service.
-    #[serde(rename = "wishes")] // the key in saved snapshots
     pub overrides: Overrides,
 }
 
@@ -199,7 +198,6 @@ pub struct Overrides {
     /// `global-dns/gateway-down`.
     pub gateway_down: Option<GatewayDown>,
     /// Annotations of this server with an invalid value, as `name=value`.
-    #[serde(rename = "unreadable")] // the key in saved snapshots
     pub invalid: Vec<String>,
 }
 
@@ -223,7 +221,6 @@ pub struct Skip {
     /// One sentence that names the field and the value.
     pub detail: String,
     /// The mirrored service and its cluster, if the object is a mirror and both can be read.
-    #[serde(rename = "about")] // the key in saved snapshots
     pub mirror_of: Option<(ServiceKey, ClusterName)>,
 }
 

@@ -112,23 +112,16 @@ pub(crate) fn local(namespace: &str, service: &str, pods: &[(&str, &str, bool)])
     ]
 }
 
-/// Returns a mirror with a cluster IP, port http 80, and the gateway of its cluster.
+/// Returns the `spec` of a Service with a cluster IP and port http 80.
+fn cluster_ip(ip: &str) -> Value {
+    json!({"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]})
+}
+
+/// Returns a mirror with a cluster IP, through the gateway of its cluster.
 pub(crate) fn service_mirror(namespace: &str, service: &str, cluster: &str, ip: &str) -> Value {
-    json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": format!("{service}-{cluster}"),
-            "labels": {
-                "mirror.linkerd.io/mirrored-service": "true",
-                "mirror.linkerd.io/cluster-name": cluster,
-            },
-            "annotations": {
-                "mirror.linkerd.io/remote-svc-fq-name":
-                    format!("{service}.{namespace}.svc.cluster.local"),
-            },
-        },
-        "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]},
-    })
+    let mut mirror = mirror(namespace, service, cluster);
+    mirror["spec"] = cluster_ip(ip);
+    mirror
 }
 
 /// Returns a mirror with a cluster IP in a flat network.
@@ -149,7 +142,7 @@ pub(crate) fn federated(namespace: &str, service: &str, ip: &str, members: &str)
             "labels": {"mirror.linkerd.io/mirrored-service": "true"},
             "annotations": {"multicluster.linkerd.io/remote-discovery": members},
         },
-        "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]},
+        "spec": cluster_ip(ip),
     })
 }
 
@@ -161,7 +154,7 @@ pub(crate) fn exported(namespace: &str, service: &str, ip: &str) -> Value {
             "name": service,
             "labels": {"mirror.linkerd.io/exported": "true"},
         },
-        "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]},
+        "spec": cluster_ip(ip),
     })
 }
 

@@ -64,7 +64,8 @@ fn clusters_of(service: &Service, kind: ServiceKind) -> String {
     list(clusters.into_iter())
 }
 
-fn list<'c>(clusters: impl Iterator<Item = &'c ClusterName>) -> String {
+/// Lists names of clusters.
+pub(super) fn list<'c>(clusters: impl Iterator<Item = &'c ClusterName>) -> String {
     let names: Vec<&str> = clusters.map(ClusterName::as_str).collect();
     names.join(", ")
 }

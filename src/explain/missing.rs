@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::context::{Context, Observer};
-use crate::mirror::{ClusterName, Export, Namespace, ObjectRef, Port, ServiceKey, Watch};
+use super::kinds::list;
+use crate::mirror::{Export, Namespace, ObjectRef, Port, ServiceKey, Watch};
 use crate::table::{MissingHost, NoOwner, NonMember, Service, ServiceKind, Table};
 use crate::zone::MissingReason;
 
@@ -47,8 +48,7 @@ fn missing_endpoints(service: &Service, table: &Table) -> Vec<String> {
 
 /// Explains why a service has no endpoints in a cluster.
 fn missing_cluster(service: &Service, table: &Table) -> Vec<String> {
-    let clusters: Vec<&str> = service.clusters().map(ClusterName::as_str).collect();
-    let clusters = clusters.join(", ");
+    let clusters = list(service.clusters());
     let mut notes = vec![format!("{} has endpoints in: {clusters}", service.key)];
     notes.extend(missing_endpoints(service, table));
     notes

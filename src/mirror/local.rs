@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::object::ServiceSpec;
 use super::parse::{cluster_addresses, overrides, ports, service_key, undecodable};
 use super::watch::key;
 use super::{KubeObject, Overrides, Ports, ServiceKey, Skip, addresses};
@@ -18,12 +17,11 @@ pub struct LocalService {
     /// Label `mirror.linkerd.io/exported`.
     pub export: Export,
     /// `spec.clusterIPs`. Empty if the Service is headless.
-    #[serde(with = "addresses", default)]
+    #[serde(with = "addresses")]
     pub addresses: SmallVec<[IpAddr; 1]>,
     /// `spec.ports`: the ports of the cluster IP. Empty if the Service is headless, because its slices have the ports.
     pub ports: Ports,
     /// Annotations of the Service.
-    #[serde(rename = "wishes")] // the key in saved snapshots
     pub overrides: Overrides,
 }
 
@@ -45,24 +43,17 @@ impl LocalService {
     /// Parses a Service of this cluster.
     pub(super) fn parse(service: &KubeObject<'_>) -> Result<Self, Skip> {
         let spec = service.service_spec().map_err(undecodable)?;
-        let is_headless = service.is_headless();
+        let (addresses, ports) = match service.is_headless() {
+            true => (SmallVec::new(), Ports::interned([])),
+            false => (cluster_addresses(&spec)?, ports(&spec)),
+        };
         Ok(Self {
             service: service_key(service, service.name())?,
             export: Export::of(service),
-            addresses: match is_headless {
-                true => SmallVec::new(),
-                false => cluster_addresses(&spec)?,
-            },
-            ports: Self::ports(&spec, is_headless),
+            addresses,
+            ports,
             overrides: overrides(service),
         })
-    }
-
-    fn ports(spec: &ServiceSpec<'_>, is_headless: bool) -> Ports {
-        match is_headless {
-            true => Ports::interned([]),
-            false => ports(spec),
-        }
     }
 
     /// Returns whether the Service is headless.

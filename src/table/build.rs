@@ -3,6 +3,7 @@
 //! [`build`] rebuilds the services that changed and shares all others with the previous table. A build of all services
 //! gives the same table; a property test checks this.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::inputs::{Dirty, Inputs};
@@ -23,7 +24,7 @@ pub struct Built {
 
 /// Builds the table that follows `last` after the services in `dirty` changed.
 pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Built {
-    let dirty = &with_listing_services(last, dirty);
+    let dirty = &*with_listing_services(last, dirty);
     let mut table = last.clone();
     table.skipped = inputs.skipped().clone();
     let mut is_changed = table.skipped != last.skipped;
@@ -62,13 +63,18 @@ fn update_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules
 }
 
 /// Adds the services that list a host with the name of a service that changed (rule M1b).
-fn with_listing_services(last: &Table, dirty: &Dirty) -> Dirty {
+fn with_listing_services<'d>(last: &Table, dirty: &'d Dirty) -> Cow<'d, Dirty> {
     let listing = dirty.iter().filter_map(|key| {
         let host = (key.namespace.clone(), key.service.text().clone());
         last.listed_hosts.get(&host)
     });
-    let listing = listing.flat_map(|services| services.iter().cloned());
-    dirty.iter().cloned().chain(listing).collect()
+    let listing: Dirty = listing
+        .flat_map(|services| services.iter().cloned())
+        .collect();
+    match listing.is_subset(dirty) {
+        true => Cow::Borrowed(dirty),
+        false => Cow::Owned(dirty.union(&listing).cloned().collect()),
+    }
 }
 
 /// Replaces a service with its new version.

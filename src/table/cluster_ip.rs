@@ -1,17 +1,14 @@
 //! Endpoints with a cluster IP of their own: mirrors of whole Services, federated services, and Services of this cluster
 //! (kinds `gateway`, `flat`, `federated` and `local`).
 
-use smallvec::smallvec;
-
 use super::inputs::Inputs;
 use super::members::service_ref;
-use super::merge::{Draft, Source, distinct};
+use super::merge::{Draft, Source};
 use super::parts::Parts;
-use super::rules::{LocalMembers, Rules};
+use super::rules::Rules;
 use super::{Endpoint, ServiceKind};
 use crate::mirror::{
-    ClusterName, Hostname, Kind, LocalService, Object, ObjectKey, ObjectRef, Route, ServiceKey,
-    ServiceMirror, Skip,
+    ClusterName, Hostname, LocalService, Object, ObjectKey, ObjectRef, Route, ServiceMirror, Skip,
 };
 
 /// Collects the mirrors with a cluster IP. Those of excluded clusters are skipped.
@@ -46,71 +43,36 @@ pub(super) fn mirror_draft(
         // The mesh finds the pods itself.
         Route::Flat => (ServiceKind::Flat, true),
     };
-    Draft {
-        endpoint: Endpoint {
-            cluster: Some(cluster),
-            hostname,
-            addresses: distinct(mirror.addresses.iter().copied()),
-            ports: mirror.ports.clone(),
-            alive,
-            kind,
-            is_selected: true,
-            objects: smallvec![(Kind::Service, object.name.clone())],
-        },
-        source: Source::Link(mirror.cluster.clone()),
-        target: None,
-        ready: true,
-    }
+    let endpoint = Endpoint {
+        cluster: Some(cluster),
+        hostname,
+        alive,
+        ..Endpoint::of_service(object, kind, &mirror.addresses, &mirror.ports)
+    };
+    Draft::ready(endpoint, Source::Link(mirror.cluster.clone()))
 }
 
 /// Collects the federated services. There is at most one in practice, because its name follows from the service's.
 pub(super) fn federated_drafts(parts: &Parts<'_>) -> Vec<Draft> {
-    let draft = |(object, federated): &(&ObjectKey, &crate::mirror::FederatedService)| Draft {
-        endpoint: Endpoint {
-            cluster: None,
-            hostname: None,
-            addresses: distinct(federated.addresses.iter().copied()),
-            ports: federated.ports.clone(),
-            alive: true,
-            kind: ServiceKind::Federated,
-            is_selected: true,
-            objects: smallvec![(Kind::Service, object.name.clone())],
-        },
-        source: Source::Federation,
-        target: None,
-        ready: true,
-    };
-    parts.federated.iter().map(draft).collect()
+    let federated = parts.federated.iter();
+    let endpoints = federated.map(|(object, federated)| {
+        let (addresses, ports) = (&federated.addresses, &federated.ports);
+        Endpoint::of_service(object, ServiceKind::Federated, addresses, ports)
+    });
+    endpoints
+        .map(|endpoint| Draft::ready(endpoint, Source::Federation))
+        .collect()
 }
 
-/// Makes the draft of the Service of this cluster with a cluster IP, if it is a member: it is exported.
-pub(super) fn local_draft(
-    key: &ServiceKey,
-    local: &LocalService,
-    inputs: &Inputs,
-    rules: &Rules,
-) -> Option<Draft> {
-    let is_enabled = match rules.local_members {
-        LocalMembers::Matching | LocalMembers::Exported => true,
-        LocalMembers::Off => false,
+/// Makes the draft of the Service of this cluster with a cluster IP.
+pub(super) fn local_draft(local: &LocalService, inputs: &Inputs, rules: &Rules) -> Draft {
+    let object = ObjectKey::of_service(&local.service);
+    let endpoint = Endpoint {
+        cluster: Some(rules.cluster_name.clone()),
+        alive: has_ready_slice(inputs, &object),
+        ..Endpoint::of_service(&object, ServiceKind::Local, &local.addresses, &local.ports)
     };
-    let is_member = is_enabled && !local.is_headless() && local.is_exported_in_any_way();
-    let object = ObjectKey::of_service(key);
-    is_member.then(|| Draft {
-        endpoint: Endpoint {
-            cluster: Some(rules.cluster_name.clone()),
-            hostname: None,
-            addresses: distinct(local.addresses.iter().copied()),
-            ports: local.ports.clone(),
-            alive: has_ready_slice(inputs, &object),
-            kind: ServiceKind::Local,
-            is_selected: true,
-            objects: smallvec![(Kind::Service, object.name.clone())],
-        },
-        source: Source::Local,
-        target: None,
-        ready: true,
-    })
+    Draft::ready(endpoint, Source::Local)
 }
 
 /// Returns whether a slice of a Service has a ready address.

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::ServiceKind;
+use super::merge::distinct;
 use crate::mirror::{
     ClusterName, Hostname, Kind, Namespace, ObjectKey, ObjectName, ObjectRef, Ports,
 };
@@ -53,6 +54,25 @@ pub struct Duplicate {
 // === impl Endpoint ===
 
 impl Endpoint {
+    /// Makes the endpoint of the cluster IPs of a Service. It is selected and alive, and belongs to no cluster.
+    pub(super) fn of_service(
+        object: &ObjectKey,
+        kind: ServiceKind,
+        addresses: &[IpAddr],
+        ports: &Ports,
+    ) -> Self {
+        Self {
+            cluster: None,
+            hostname: None,
+            addresses: distinct(addresses.iter().copied()),
+            ports: ports.clone(),
+            alive: true,
+            kind,
+            is_selected: true,
+            objects: smallvec![(Kind::Service, object.name.clone())],
+        }
+    }
+
     /// Returns references to the source objects of an endpoint. `namespace` is that of its service.
     pub fn object_refs(&self, namespace: &Namespace) -> impl Iterator<Item = ObjectRef> {
         let namespace = namespace.text();

@@ -43,6 +43,13 @@ pub(super) fn hash_answers(table: &Table) -> u64 {
     parts.fold(0, u64::wrapping_add) >> EXCESS
 }
 
+/// The scope of a name. The name of a service covers only the selected endpoints.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Service,
+    Cluster,
+}
+
 fn hash_service(service: &Service) -> u64 {
     let mut form = Form::default();
     form.text("service");
@@ -64,19 +71,24 @@ fn hash_service(service: &Service) -> u64 {
 /// Returns the endpoints that owner names omit. It covers the names of the service and of its clusters, with and
 /// without each port. Endpoints are numbered across all these names.
 fn omitted(service: &Service) -> Vec<u32> {
-    if service.endpoints.iter().all(|endpoint| endpoint.alive) {
+    let mut endpoints = service.endpoints.iter();
+    if endpoints.all(|endpoint| endpoint.alive && endpoint.is_selected) {
         return Vec::new();
     }
     let clusters = service
         .clusters()
         .map(|cluster| service.in_cluster(cluster.as_str()));
+    let own = std::iter::once((Scope::Service, service.endpoints.as_slice()));
+    let clusters = clusters.map(|endpoints| (Scope::Cluster, endpoints));
     let (mut omitted, mut number) = (Vec::new(), 0);
-    for scope in std::iter::once(service.endpoints.as_slice()).chain(clusters) {
-        for covered in by_port(scope).values() {
+    for (scope, endpoints) in own.chain(clusters) {
+        let is_covered = |endpoint: &Endpoint| scope == Scope::Cluster || endpoint.is_selected;
+        for endpoints in by_port(endpoints).values() {
             let down = service.gateway_down;
-            let includes_down = down.includes_down(false, covered.iter().copied());
-            for endpoint in covered {
-                if !endpoint.alive && !includes_down {
+            let covered = endpoints.iter().copied().filter(|one| is_covered(one));
+            let includes_down = down.includes_down(false, covered);
+            for endpoint in endpoints {
+                if !is_covered(endpoint) || (!endpoint.alive && !includes_down) {
                     omitted.push(number);
                 }
                 number += 1;
@@ -161,7 +173,7 @@ mod tests {
 
     use super::omitted;
     use crate::table::Table;
-    use crate::testing::{endpoint, gateway, mirror, table};
+    use crate::testing::{endpoint, flat_mirror, gateway, local, mirror, table};
 
     fn shop() -> Vec<Value> {
         let mut host = endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]);
@@ -183,6 +195,25 @@ mod tests {
         // With a second claimant, no namespace owns the short name.
         objects.push(mirror("shop", "db", "east"));
         assert_eq!(table(&objects).answers_hash(), 6_439_144_540_262_087);
+    }
+
+    /// Replicas with these tables have the same endpoints, but their answers differ.
+    #[test]
+    fn selected_endpoints_change_the_hash() {
+        let [mut service, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
+        let mirrors = [
+            mirror("prod", "db", "east"),
+            flat_mirror("prod", "db", "west", "10.96.0.9"),
+        ];
+        let without_export = table(&[&mirrors[..], &[service.clone(), slice.clone()]].concat());
+        service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
+        let with_export = table(&[&mirrors[..], &[service, slice]].concat());
+        let counts = [&without_export, &with_export].map(|table| {
+            let service = table.service("prod", "db").unwrap();
+            (service.endpoints.len(), service.name_addresses.v4.len())
+        });
+        assert_eq!(counts, [(2, 1), (2, 2)]);
+        assert_ne!(without_export.answers_hash(), with_export.answers_hash());
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::merge::Draft;
+use super::parts::Parts;
 use super::rules::Rules;
 use super::{Conflict, ConflictKind};
-use crate::mirror::{ClusterName, FederatedService, ServiceKey};
+use crate::mirror::{ClusterName, ServiceKey};
 
 /// The way in which a service of the clusters reaches this cluster. The documentation of [`table`](super) describes
-/// each kind.
+/// each kind. Kinds that are united have the first of their kinds in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ServiceKind {
     /// Headless mirrors, with one endpoint for each remote pod.
@@ -24,8 +25,7 @@ pub enum ServiceKind {
     Local,
 }
 
-/// The drafts of one service, by kind.
-#[derive(Default)]
+/// The drafts of one service, by kind. All are [selected](super::Endpoint::is_selected).
 pub(super) struct Candidates {
     /// Endpoints of headless mirrors.
     pub(super) headless: Vec<Draft>,
@@ -86,46 +86,37 @@ impl fmt::Display for ServiceKind {
 impl Candidates {
     /// Chooses the kind that answers `S.N.Z`. A kind without endpoints is not considered (rule K1).
     pub(super) fn choose(self) -> Chosen {
-        let local: Vec<Draft> = self.local_service.into_iter().collect();
-        let (kind, selected, others) = if !self.headless.is_empty() {
-            let others = join([self.mirrors, local]);
-            (
-                ServiceKind::Headless,
-                join([self.headless, self.local_pods]),
-                others,
-            )
-        } else if !self.federated.is_empty() {
-            let others = join([self.mirrors, local, self.local_pods]);
-            (ServiceKind::Federated, self.federated, others)
-        } else if !self.mirrors.is_empty() || !local.is_empty() {
-            let mut selected = join([self.mirrors, local]);
-            let kind = selected.iter().map(|draft| draft.endpoint.kind).min();
+        let Self {
+            headless,
+            has_headless_mirror,
+            federated,
+            mut mirrors,
+            local_service,
+            local_pods,
+            is_local_exported,
+        } = self;
+        mirrors.extend(local_service);
+        let (kind, mut selected, others) = if !headless.is_empty() {
+            (ServiceKind::Headless, join(headless, local_pods), mirrors)
+        } else if !federated.is_empty() {
+            let others = join(mirrors, local_pods);
+            (ServiceKind::Federated, federated, others)
+        } else if let Some(kind) = mirrors.iter().map(|draft| draft.endpoint.kind).min() {
             // Headless mirroring is off by default. All other clusters then have mirrors with a cluster IP.
-            let others = match self.is_local_exported {
-                true => {
-                    selected.extend(self.local_pods);
-                    Vec::new()
-                }
-                false => self.local_pods,
-            };
-            (kind.unwrap_or(ServiceKind::Local), selected, others)
-        } else {
-            let kind = match self.has_headless_mirror {
-                true => ServiceKind::Headless,
-                false => ServiceKind::Local,
-            };
-            (kind, self.local_pods, Vec::new())
-        };
-        let mark = |is_selected| {
-            move |mut draft: Draft| {
-                draft.endpoint.is_selected = is_selected;
-                draft
+            match is_local_exported {
+                true => (kind, join(mirrors, local_pods), Vec::new()),
+                false => (kind, mirrors, local_pods),
             }
+        } else if has_headless_mirror {
+            (ServiceKind::Headless, local_pods, Vec::new())
+        } else {
+            (ServiceKind::Local, local_pods, Vec::new())
         };
-        let selected = selected.into_iter().map(mark(true));
-        let drafts = selected
-            .chain(others.into_iter().map(mark(false)))
-            .collect();
+        selected.extend(others.into_iter().map(|mut draft| {
+            draft.endpoint.is_selected = false;
+            draft
+        }));
+        let drafts = selected;
         Chosen { kind, drafts }
     }
 }
@@ -138,7 +129,7 @@ impl Chosen {
     pub(super) fn kind_conflict(
         &self,
         key: &ServiceKey,
-        federated: &[&FederatedService],
+        parts: &Parts<'_>,
         rules: &Rules,
     ) -> Option<Conflict> {
         let clusters = |is_selected: bool| -> BTreeSet<&ClusterName> {
@@ -150,7 +141,7 @@ impl Chosen {
         };
         let mut included: BTreeSet<ClusterName> = clusters(true).into_iter().cloned().collect();
         if self.kind == ServiceKind::Federated {
-            included.extend(federated_clusters(federated, rules));
+            included.extend(federated_clusters(parts, rules));
         }
         let mut omitted = clusters(false);
         omitted.retain(|cluster| !included.contains(*cluster));
@@ -167,22 +158,22 @@ impl Chosen {
     }
 }
 
-/// Joins lists of drafts.
-fn join<const N: usize>(lists: [Vec<Draft>; N]) -> Vec<Draft> {
-    lists.into_iter().flatten().collect()
+fn join(mut one: Vec<Draft>, mut other: Vec<Draft>) -> Vec<Draft> {
+    one.append(&mut other);
+    one
 }
 
 /// Returns the clusters of the members of federated services.
-pub(super) fn federated_clusters(
-    federated: &[&FederatedService],
-    rules: &Rules,
-) -> BTreeSet<ClusterName> {
-    let members = federated.iter().flat_map(|service| &service.members);
-    let mut clusters: BTreeSet<ClusterName> = members
-        .map(|member| rules.name_of(&member.cluster))
-        .collect();
-    if federated.iter().any(|service| service.has_local_member) {
-        clusters.insert(rules.cluster_name.clone());
+pub(super) fn federated_clusters(parts: &Parts<'_>, rules: &Rules) -> BTreeSet<ClusterName> {
+    let mut clusters = BTreeSet::new();
+    for (_, federated) in &parts.federated {
+        let members = federated.members.iter();
+        clusters.extend(members.map(|member| rules.name_of(&member.cluster)));
+        clusters.extend(
+            federated
+                .has_local_member
+                .then(|| rules.cluster_name.clone()),
+        );
     }
     clusters
 }

@@ -29,6 +29,16 @@ pub(super) fn local_member<'i>(parts: &Parts<'i>, rules: &Rules) -> Option<&'i L
         .filter(|local| local.is_headless() && non_member(local, parts, rules).is_none())
 }
 
+/// Returns the Service of this cluster with a cluster IP, if it is a member: it is exported.
+pub(super) fn cluster_ip_member<'i>(parts: &Parts<'i>, rules: &Rules) -> Option<&'i LocalService> {
+    let is_enabled = match rules.local_members {
+        LocalMembers::Matching | LocalMembers::Exported => true,
+        LocalMembers::Off => false,
+    };
+    let is_member = |local: &&LocalService| !local.is_headless() && local.is_exported_in_any_way();
+    parts.local.filter(is_member).filter(|_| is_enabled)
+}
+
 /// Returns why a headless Service is not a member. Mirrors of excluded clusters count as well, because the exclusion of
 /// a cluster must not remove members of this cluster.
 fn non_member(local: &LocalService, parts: &Parts<'_>, rules: &Rules) -> Option<NonMember> {

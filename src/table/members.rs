@@ -7,7 +7,7 @@ use smallvec::smallvec;
 use super::cluster_ip;
 use super::inputs::Inputs;
 use super::kind::{Candidates, Chosen, federated_clusters};
-use super::local::{export_conflict, local_member};
+use super::local::{cluster_ip_member, export_conflict, local_member};
 use super::merge::{Draft, Source, cluster_conflicts, distinct, merge_drafts};
 use super::missing::missing_hosts;
 use super::overrides::resolve;
@@ -58,9 +58,7 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
         is_known,
         is_headless,
         mirrors,
-        federated: federated_clusters(&parts.federated_services(), rules)
-            .into_iter()
-            .collect(),
+        federated: federated_clusters(&parts, rules).into_iter().collect(),
         missing: members.missing.into(),
         skipped: members.skipped,
         conflicts,
@@ -83,20 +81,19 @@ impl<'i> Members<'i> {
         let mut missing = missing_hosts(key, parts, inputs, rules);
         let mut headless = mirror_drafts(parts, key, inputs, rules, &mut skipped);
         headless.extend(adopt_hosts(&mut missing, inputs, rules));
-        let mut candidates = Candidates {
+        let local_service = cluster_ip_member(parts, rules);
+        let candidates = Candidates {
             headless,
             has_headless_mirror: !mirrors.is_empty(),
             federated: cluster_ip::federated_drafts(parts),
             mirrors: cluster_ip::mirror_drafts(parts, inputs, rules, &mut skipped),
-            local_service: parts
-                .local
-                .and_then(|local| cluster_ip::local_draft(key, local, inputs, rules)),
-            local_pods: Vec::new(),
+            local_service: local_service.map(|local| cluster_ip::local_draft(local, inputs, rules)),
+            local_pods: match local {
+                Some(_) => local_drafts(key, inputs, rules, &mut skipped),
+                None => Vec::new(),
+            },
             is_local_exported: local.is_some_and(LocalService::is_exported),
         };
-        if local.is_some() {
-            candidates.local_pods = local_drafts(key, inputs, rules, &mut skipped);
-        }
         let mut chosen = candidates.choose();
         if mirrors.is_empty() && local.is_none() && chosen.drafts.is_empty() && skipped.is_empty() {
             return None;
@@ -128,8 +125,7 @@ impl<'i> Members<'i> {
     fn conflicts(&self, key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Vec<Conflict> {
         let mut conflicts: Vec<Conflict> = identity_conflicts(key, inputs).collect();
         conflicts.extend(cluster_conflicts(key, &self.chosen.drafts));
-        let federated = self.parts.federated_services();
-        conflicts.extend(self.chosen.kind_conflict(key, &federated, rules));
+        conflicts.extend(self.chosen.kind_conflict(key, self.parts, rules));
         let local = self.local;
         conflicts.extend(local.and_then(|local| export_conflict(key, local, rules)));
         conflicts
@@ -146,9 +142,7 @@ impl<'i> Members<'i> {
         let mirrors = mirrors.filter(is_included).map(|mirror| &mirror.overrides);
         let federated = self.parts.federated.iter();
         let federated = federated.map(|(_, federated)| &federated.overrides);
-        let local = self.parts.local.filter(|local| {
-            self.local.is_some() || (!local.is_headless() && local.is_exported_in_any_way())
-        });
+        let local = self.local.or_else(|| cluster_ip_member(self.parts, rules));
         let local = local.map(|local| &local.overrides);
         headless
             .chain(mirrors)
@@ -253,21 +247,14 @@ fn draft_of_mirror(
     cluster: ClusterName,
     inputs: &Inputs,
 ) -> Draft {
-    Draft {
-        endpoint: Endpoint {
-            cluster: Some(cluster),
-            hostname: Some(mirror.hostname.clone()),
-            addresses: distinct(mirror.addresses.iter().copied()),
-            ports: mirror.ports.clone(),
-            alive: is_alive(inputs, object),
-            kind: ServiceKind::Headless,
-            is_selected: true,
-            objects: smallvec![(Kind::Service, object.name.clone())],
-        },
-        source: Source::Link(mirror.cluster.clone()),
-        target: None,
-        ready: true,
-    }
+    let (addresses, ports) = (&mirror.addresses, &mirror.ports);
+    let endpoint = Endpoint {
+        cluster: Some(cluster),
+        hostname: Some(mirror.hostname.clone()),
+        alive: is_alive(inputs, object),
+        ..Endpoint::of_service(object, ServiceKind::Headless, addresses, ports)
+    };
+    Draft::ready(endpoint, Source::Link(mirror.cluster.clone()))
 }
 
 /// Returns whether an endpoint mirror is alive (rule M3): one of its slices has a ready gateway address, or no slice
@@ -346,13 +333,13 @@ fn has_valid_length(
 ) -> bool {
     let [hostname, cluster] = endpoint.labels();
     let [service, namespace] = key.labels();
-    let mut labels = vec![hostname, cluster, service, namespace];
-    labels.retain(|label| !label.is_empty());
-    let octets = labels.iter().map(|label| label.len() + 1).sum::<usize>() + rules.longest_zone;
+    let labels = [hostname, cluster, service, namespace].into_iter();
+    let labels = labels.filter(|label| !label.is_empty());
+    let octets = labels.clone().map(|label| label.len() + 1).sum::<usize>() + rules.longest_zone;
     if octets <= 255 {
         return true;
     }
-    let name = labels.join(".");
+    let name = labels.collect::<Vec<_>>().join(".");
     let detail = format!("the name {name}.<zone> has {octets} octets; at most 255 are allowed");
     let skip = Skip::new(SkipReason::BadName, detail);
     let objects = endpoint.object_refs(&key.namespace);

@@ -193,6 +193,20 @@ pub(super) fn cluster_conflicts(key: &ServiceKey, drafts: &[Draft]) -> Vec<Confl
     ambiguous.map(conflict).collect()
 }
 
+// === impl Draft ===
+
+impl Draft {
+    /// Makes the draft of a ready endpoint that is not a pod of this cluster.
+    pub(super) fn ready(endpoint: Endpoint, source: Source) -> Self {
+        Self {
+            endpoint,
+            source,
+            target: None,
+            ready: true,
+        }
+    }
+}
+
 // === impl Source ===
 
 impl Source {

@@ -43,14 +43,6 @@ impl<'i> Parts<'i> {
         parts
     }
 
-    /// Returns the federated services without their keys.
-    pub(super) fn federated_services(&self) -> Vec<&'i FederatedService> {
-        self.federated
-            .iter()
-            .map(|(_, federated)| *federated)
-            .collect()
-    }
-
     /// Returns whether a headless mirror of the service exists.
     pub(super) fn is_mirrored(&self) -> bool {
         !self.headless.is_empty()

@@ -8,7 +8,8 @@ use crate::mirror::{ClusterName, GatewayDown, Namespace, ObjectKey, SkipReason, 
 use crate::table::inputs::Objects;
 use crate::table::{Conflict, Endpoint, LocalMembers, NoOwner, ShortNames};
 use crate::testing::{
-    endpoint, gateway, inputs, listing, local, mirror, parsed, rules, table, table_by,
+    backends, endpoint, exported, gateway, inputs, listing, local, mirror, parsed, rules,
+    service_mirror, table, table_by,
 };
 
 /// Returns the mirrors of service `prod/db` in clusters `east` and `west`.
@@ -746,5 +747,79 @@ fn unchanged_services_are_shared_with_the_previous_table() {
     assert_eq!(
         after.short_service("db-17").unwrap().endpoints[0].addresses[0].ip,
         IpAddr::from([10, 96, 0, 2])
+    );
+}
+
+/// Rule M1b. The service of the pod's own Service changes, and the headless service must follow.
+#[test]
+fn host_with_a_service_of_its_own_follows_that_service() {
+    let watch = Watch::MirrorServices;
+    let own = || service_mirror("prod", "db-0", "west", "10.96.2.1");
+    let listed = [("db-0", "10.96.2.1"), ("db-1", "10.96.2.2")];
+    let mut inputs = inputs(&[
+        mirror("prod", "db", "west"),
+        listing("prod", "db-west", &listed),
+        endpoint("prod", "db", "west", "db-1", &["10.96.2.2"]),
+    ]);
+    let rules = rules();
+    let mut table = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
+    let mut states = Vec::new();
+    let slice = |ready| backends("prod", "db-0-west", true, ready);
+    for (watch, object, exists) in [
+        (watch, own(), true),
+        (Watch::MirrorSlices, slice(true), true),
+        (Watch::MirrorSlices, slice(false), true),
+        (
+            watch,
+            service_mirror("prod", "db-0", "west", "10.96.2.9"),
+            true,
+        ),
+        (watch, own(), true),
+        (watch, own(), false),
+    ] {
+        let (key, object) = parsed(watch, &object);
+        let dirty = match exists {
+            true => inputs.apply(watch, key, object),
+            false => inputs.delete(watch, key),
+        };
+        table = build(&table, &inputs, &dirty, &rules).table;
+        let full = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
+        assert_eq!(table.service("prod", "db"), full.service("prod", "db"));
+        let service = table.service("prod", "db").unwrap();
+        let alive = service.endpoints.iter().filter(|endpoint| endpoint.alive);
+        states.push((
+            service.endpoints.len(),
+            alive.count(),
+            service.missing.len(),
+        ));
+    }
+    let expected = [
+        (2, 1, 0),
+        (2, 2, 0),
+        (2, 1, 0),
+        (1, 1, 1),
+        (2, 1, 0),
+        (1, 1, 1),
+    ];
+    assert_eq!(states, expected);
+}
+
+#[test]
+fn annotation_of_a_local_service_counts_only_if_it_is_a_member() {
+    let own = annotated(exported("prod", "web", "10.96.0.3"), "global-dns/ttl", "20");
+    let objects = [service_mirror("prod", "web", "east", "10.96.0.1"), own];
+    let ttl = |local_members| {
+        let rules = Rules {
+            local_members,
+            ..rules()
+        };
+        table_by(&rules, &objects)
+            .service("prod", "web")
+            .unwrap()
+            .ttl
+    };
+    assert_eq!(
+        [ttl(LocalMembers::Matching), ttl(LocalMembers::Off)],
+        [20, 5]
     );
 }

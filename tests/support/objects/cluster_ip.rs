@@ -36,23 +36,12 @@ pub fn gateway_mirror(namespace: &str, service: &str, cluster: &str, address: &s
 
 /// Starts a mirror of a Service in a flat network.
 pub fn flat_mirror(namespace: &str, service: &str, cluster: &str, address: &str) -> ClusterIp {
-    let labels = json!({
-        "mirror.linkerd.io/mirrored-service": "true",
-        "mirror.linkerd.io/cluster-name": cluster,
-        "multicluster.linkerd.io/remote-discovery": cluster,
-        "multicluster.linkerd.io/remote-service": service,
-    });
-    let annotations = fq_name(namespace, service);
-    ClusterIp {
-        service: object(
-            namespace,
-            &format!("{service}-{cluster}"),
-            &labels,
-            annotations,
-            address,
-        ),
-        slice: None,
-    }
+    let mut mirror = gateway_mirror(namespace, service, cluster, address);
+    let labels = &mut mirror.service["metadata"]["labels"];
+    labels["multicluster.linkerd.io/remote-discovery"] = json!(cluster);
+    labels["multicluster.linkerd.io/remote-service"] = json!(service);
+    mirror.slice = None;
+    mirror
 }
 
 /// Starts a federated service with members such as `web@east,web@west`.
