@@ -19,10 +19,11 @@ pub use host::{ApiHost, ApiHosts, InvalidHost};
 pub use metrics::Metrics;
 
 use crate::explain::{Context, Observer, explain};
-use crate::mirror::Namespace;
+use crate::mirror::{ClusterName, Namespace};
 use crate::report::Report;
 use crate::source::Feeds;
 use crate::table::publish::Reader;
+use crate::table::{Service, Table};
 use crate::zone::print::zone_file;
 use crate::zone::{Name, Zone, ZoneKind, ZoneName, Zones};
 
@@ -94,8 +95,23 @@ impl AdminState {
         let stale = format!("answering from a snapshot; its age is {age} s");
         let stale = now.is_stale.then_some(stale);
         let problems = expired.into_iter().chain(stale);
+        let awaited = now.table.iter().flat_map(awaited_clusters);
+        let problems = problems.chain(awaited);
         problems.chain(self.feeds.problems()).collect()
     }
+}
+
+/// Returns a sentence for each service whose name waits for expected clusters (rule K8).
+fn awaited_clusters(table: &Table) -> Vec<String> {
+    let services = table.sorted_services().into_iter();
+    let awaiting = services.filter(|service| !service.awaited().is_empty());
+    let sentence = |service: &Service| {
+        let clusters = service.awaited().iter().map(ClusterName::as_str);
+        let clusters: Vec<&str> = clusters.collect();
+        let (key, clusters) = (&service.key, clusters.join(", "));
+        format!("the name of {key} is not answered; it waits for clusters: {clusters}")
+    };
+    awaiting.map(sentence).collect()
 }
 
 async fn metrics(FromState(state): FromState<AdminState>) -> Response {

@@ -11,6 +11,7 @@
 pub mod dns;
 pub mod dns_client;
 mod documentation;
+mod failover;
 mod links;
 mod mirrors;
 mod names;
@@ -138,6 +139,10 @@ pub enum Check {
     SkippedObjects,
     /// Every answer fits into a message.
     AnswerSizes,
+    /// The first step of each failover order answers, and every step can.
+    FailoverOrders,
+    /// No name waits for expected clusters.
+    ExpectedClusters,
     /// The server answers.
     Server,
     /// The cluster's DNS forwards the zones to the server.
@@ -169,6 +174,7 @@ pub fn check(facts: &Facts) -> Diagnosis {
         permissions::check(&facts.api),
         mirrors::check(facts),
         names::check(facts),
+        failover::check(facts),
         dns::check(&facts.dns),
         versions::check(facts),
     ];
@@ -179,7 +185,7 @@ pub fn check(facts: &Facts) -> Diagnosis {
 
 impl Check {
     /// All checks, in the order of the report.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::ApiServer,
         Self::Permissions,
         Self::MorePermissions,
@@ -199,6 +205,8 @@ impl Check {
         Self::Conflicts,
         Self::SkippedObjects,
         Self::AnswerSizes,
+        Self::FailoverOrders,
+        Self::ExpectedClusters,
         Self::Server,
         Self::Forwarding,
         Self::Versions,
@@ -220,9 +228,12 @@ impl Check {
             | Self::LongNames
             | Self::OpaquePorts
             | Self::Gateways => Category::Mirrors,
-            Self::ShortNames | Self::Conflicts | Self::SkippedObjects | Self::AnswerSizes => {
-                Category::Names
-            }
+            Self::ShortNames
+            | Self::Conflicts
+            | Self::SkippedObjects
+            | Self::AnswerSizes
+            | Self::FailoverOrders
+            | Self::ExpectedClusters => Category::Names,
             Self::Server | Self::Forwarding => Category::Dns,
             Self::Versions => Category::Versions,
         }

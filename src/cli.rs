@@ -14,6 +14,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 mod access;
 mod check;
 mod encrypted;
+mod failover;
 mod help;
 mod model;
 mod values;
@@ -24,6 +25,7 @@ pub use encrypted::EncryptedArgs;
 pub use help::{HelpArgs, HelpOutput, Topic};
 pub use model::ModelArgs;
 
+pub use failover::DelayArgs;
 pub use values::{
     CheckOutput, ExplainOutput, GatewayDownArg, LocalMembersArg, LogFormatArg, OrderArg,
     ShortNamesArg, TableOutput,
@@ -128,7 +130,7 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_VERSION_BIND", value_name = "TEXT", value_parser = parse_text)]
     pub version_bind: Option<String>,
 
-    /// Approximate interval between relists; each relists one of the seven watches, in turn
+    /// Approximate interval between relists; each relists one of the eight watches, in turn
     #[arg(long, env = "GLOBAL_DNS_RELIST", value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
     pub relist: Duration,
 
@@ -160,6 +162,9 @@ pub struct ServeArgs {
     /// Time during which queries are still answered after SIGTERM or SIGINT
     #[arg(long, env = "GLOBAL_DNS_GRACE", value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub grace: Duration,
+
+    #[command(flatten)]
+    pub delays: DelayArgs,
 
     #[command(flatten)]
     pub log: LogArgs,
@@ -342,7 +347,7 @@ pub fn read() -> Cli {
     {
         help.exit();
     }
-    if let Err(problem) = cli.command.check_zones() {
+    if let Err(problem) = cli.command.check() {
         Cli::command()
             .error(ErrorKind::ValueValidation, problem)
             .exit();
@@ -353,15 +358,16 @@ pub fn read() -> Cli {
 // === Values of flags ===
 
 impl Command {
-    /// Returns an error if the zones cannot be served together.
-    fn check_zones(&self) -> Result<(), String> {
-        match self {
-            Self::Serve(args) => args.model.check_zones(),
-            Self::Explain(args) => args.view.model.check_zones(),
-            Self::Table(args) => args.view.model.check_zones(),
-            Self::Check(args) => args.model.check_zones(),
-            Self::Demo(_) | Self::Help(_) => Ok(()),
-        }
+    /// Returns an error if values of flags contradict each other.
+    fn check(&self) -> Result<(), String> {
+        let model = match self {
+            Self::Serve(args) => &args.model,
+            Self::Explain(args) => &args.view.model,
+            Self::Table(args) => &args.view.model,
+            Self::Check(args) => &args.model,
+            Self::Demo(_) | Self::Help(_) => return Ok(()),
+        };
+        model.check_zones().and_then(|()| model.check_failover())
     }
 }
 

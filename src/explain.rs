@@ -4,6 +4,7 @@
 //! answer. It adds the objects behind the answer. This module is pure.
 
 mod context;
+mod failover;
 mod kinds;
 mod missing;
 mod nearest;
@@ -123,6 +124,7 @@ fn exists(reading: &Reading<'_>) -> bool {
         | Reading::Version(_)
         | Reading::Empty(_)
         | Reading::Pointers(..)
+        | Reading::Awaiting(..)
         | Reading::View(..) => true,
     }
 }
@@ -151,6 +153,7 @@ fn reading_notes(
             let services = services_of_name(zones, table, name, reading);
             missing_notes(*reason, &labels, services.first().copied(), table, context)
         }
+        Reading::Awaiting(_, service) => endpoint_notes(service, table),
         Reading::Outside => {
             let served: Vec<&str> = zones.iter().map(|zone| zone.name.as_str()).collect();
             vec![format!("zones served here: {}", served.join(" "))]
@@ -208,6 +211,10 @@ fn describe_reading(reading: &Reading<'_>) -> String {
             "an empty non-terminal: names exist below it, and it has no records".to_owned()
         }
         Reading::Pointers(..) => "an address of endpoints".to_owned(),
+        Reading::Awaiting(_, service) => format!(
+            "service '{}' in namespace '{}', which waits for expected clusters",
+            service.key.service, service.key.namespace
+        ),
         Reading::View(_, view) => describe_view(view),
         Reading::Missing(_, reason) => match reason {
             MissingReason::NoForm => "not a valid form of name",
@@ -250,8 +257,16 @@ fn services_of_name<'t>(
     name: &Name,
     reading: &Reading<'t>,
 ) -> Vec<&'t Service> {
-    if let Reading::View(_, view) = reading {
-        return vec![view.service];
+    match reading {
+        Reading::View(_, view) => return vec![view.service],
+        Reading::Awaiting(_, service) => return vec![*service],
+        Reading::Outside
+        | Reading::Apex(_)
+        | Reading::NsHost(_)
+        | Reading::Version(_)
+        | Reading::Empty(_)
+        | Reading::Pointers(..)
+        | Reading::Missing(..) => {}
     }
     let labels = labels_below(zones, name);
     let canonical = match labels.as_slice() {

@@ -65,6 +65,9 @@
 //! | kind | the way in which a service reaches this cluster: `headless`, `gateway`, `flat`, `federated`, `local` |
 //! | gateway | the proxy of a linked cluster that receives the traffic to a mirror |
 //! | alive | state of an endpoint with a ready gateway (rule M3) |
+//! | failover order | the clusters that answer for a service, in steps: `local:east+west:*` (rule K5) |
+//! | standby | state of an endpoint of another step than the one that answers |
+//! | gate | the expected clusters of a service; its name fails until they have been seen (rule K8) |
 //! | member | a headless mirror or local Service that contributes endpoints to a service |
 //! | feed | one watch, of one namespace or of all; the unit that is listed, relisted and held |
 //! | generation | number of the table; it increases, with the SOA serial, when the table changes |

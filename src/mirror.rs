@@ -4,6 +4,7 @@
 //! and checks them once: a [`ServiceName`] is a DNS label, and an address is one that clients may use. This module
 //! depends neither on a Kubernetes client nor on a DNS library.
 
+mod failover_order;
 mod federated;
 mod interned;
 pub mod label;
@@ -11,6 +12,7 @@ mod local;
 mod object;
 mod object_name;
 pub mod parse;
+mod policy;
 mod service_mirror;
 mod subject;
 pub mod watch;
@@ -23,12 +25,14 @@ use serde::{Deserialize, Serialize};
 
 use smallvec::SmallVec;
 
+pub use failover_order::{FailoverOrder, InvalidOrder};
 pub use federated::{FederatedMember, FederatedService};
 pub use interned::{Ports, Text, intern};
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
 pub use local::{Export, LocalService};
 pub use object::KubeObject;
 pub use object_name::ObjectName;
+pub use policy::{Policy, expected_clusters};
 pub use service_mirror::{Route, ServiceMirror};
 pub use subject::Subject;
 pub use watch::{Kind, Watch};
@@ -93,6 +97,8 @@ pub struct HeadlessMirror {
     pub service: ServiceKey,
     /// Annotations of the exported Service.
     pub overrides: Overrides,
+    /// `metadata.creationTimestamp`, in Unix seconds.
+    pub created: Option<u32>,
 }
 
 /// A mirror Service that represents one remote endpoint and has its own cluster IP (rule M1).
@@ -199,6 +205,8 @@ pub struct Overrides {
     pub gateway_down: Option<GatewayDown>,
     /// Annotations of this server with an invalid value, as `name=value`.
     pub invalid: Vec<String>,
+    /// Annotations of a mirror that count on Services of this cluster only, as `name=value`.
+    pub ignored: Vec<String>,
 }
 
 /// The treatment of endpoints with a gateway that is down (rule M4).

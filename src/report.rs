@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::mirror::{GatewayDown, ObjectRef, Port, Protocol, ServiceKey, Skip, SkipReason};
+use crate::table::failover::{Failover, StepHealth, StepState, Timestamp};
 use crate::table::{Conflict, Endpoint, Published, Service, Table};
 use crate::zone::Zones;
 
@@ -48,8 +49,39 @@ pub struct ServiceReport {
     pub ttl: u32,
     /// Whether the service owns its short name.
     pub owns_short_name: bool,
+    /// Its failover order, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failover: Option<FailoverReport>,
+    /// The expected clusters that its name waits for. If there are any, the name is answered with SERVFAIL.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaited: Vec<String>,
     /// Its endpoints, including those that are omitted from answers.
     pub endpoints: Vec<EndpointReport>,
+}
+
+/// The report on the failover order of a service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FailoverReport {
+    /// The order, such as `local:east+west:*`.
+    pub order: String,
+    /// The setting that it comes from: `annotation`, `service-flag` or `default-flag`.
+    pub origin: String,
+    /// The step that answers, counted from one.
+    pub step: usize,
+    /// The steps, in order.
+    pub steps: Vec<StepReport>,
+}
+
+/// The report on a step of a failover order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// The clusters, as in the order.
+    pub clusters: String,
+    /// `alive`; `dead`: no endpoint is alive; `empty`: there is no endpoint.
+    pub state: String,
+    /// The time since which the step has been alive or not, if it is known (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
 }
 
 /// The report on one endpoint.
@@ -97,6 +129,8 @@ pub enum EndpointState {
     NotReady,
     /// The endpoint is returned for the name of its cluster only, because another kind answers `S.N.Z`.
     OtherKind,
+    /// The endpoint is returned for the name of its cluster only, because another step of the failover order answers.
+    Standby,
 }
 
 /// The report on one skipped object.
@@ -213,6 +247,8 @@ impl ServiceReport {
             kind: service.kind.to_string(),
             ttl: service.ttl,
             owns_short_name,
+            failover: service.failover.as_ref().map(FailoverReport::new),
+            awaited: service.awaited().iter().map(ToString::to_string).collect(),
             endpoints: EndpointState::of_service(service)
                 .map(|(e, state)| EndpointReport::new(&service.key, e, state))
                 .collect(),
@@ -234,6 +270,24 @@ impl ServiceReport {
             ..
         } = self;
         writeln!(text, "\n{service}.{namespace}  {kind}, ttl {ttl}{short}")?;
+        if let Some(FailoverReport {
+            order, step, steps, ..
+        }) = &self.failover
+        {
+            let clusters = steps.get(step - 1).map_or("", |step| &step.clusters);
+            let count = steps.len();
+            writeln!(
+                text,
+                "  failover order {order}: answering step {step} of {count}, {clusters}"
+            )?;
+        }
+        if !self.awaited.is_empty() {
+            writeln!(
+                text,
+                "  its name is not answered; it waits for clusters: {}",
+                self.awaited.join(", ")
+            )?;
+        }
         if self.endpoints.is_empty() {
             return writeln!(text, "  no endpoints");
         }
@@ -241,6 +295,26 @@ impl ServiceReport {
         let mut rows = vec![heading.map(str::to_owned)];
         rows.extend(self.endpoints.iter().map(EndpointReport::row));
         write_rows(text, &rows)
+    }
+}
+
+// === impl FailoverReport ===
+
+impl FailoverReport {
+    fn new(failover: &Failover) -> Self {
+        let state = &failover.state;
+        let steps = failover.health.iter().zip(&state.steps).enumerate();
+        let step = |(index, (health, step)): (usize, (&StepHealth, &StepState))| StepReport {
+            clusters: state.order.step_text(index),
+            state: health.name().to_owned(),
+            since: (step.since != Timestamp::UNKNOWN).then(|| step.since.to_text()),
+        };
+        Self {
+            order: state.order.to_string(),
+            origin: failover.origin.name().to_owned(),
+            step: state.answering + 1,
+            steps: steps.map(step).collect(),
+        }
     }
 }
 
@@ -336,6 +410,7 @@ impl EndpointState {
         let includes_down = service.name_addresses.includes_down;
         let includes = service.gateway_down == GatewayDown::Include;
         let state = move |endpoint: &Endpoint| match (endpoint.alive, includes_down) {
+            _ if endpoint.is_standby => Self::Standby,
             _ if !endpoint.is_selected => Self::OtherKind,
             (true, _) => Self::Answered,
             (false, true) if includes => Self::Answered,
@@ -362,6 +437,7 @@ impl EndpointState {
             Self::GatewayDown => "gateway-down",
             Self::NotReady => "not-ready",
             Self::OtherKind => "other-kind",
+            Self::Standby => "standby",
         }
     }
 }

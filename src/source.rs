@@ -12,6 +12,7 @@ pub mod file;
 mod guard;
 pub mod kube;
 mod snapshot;
+mod states;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
@@ -29,10 +30,14 @@ pub use guard::ShrinkGuard;
 use guard::{Guard, Shrinkage, UNCONFIRMED, Verdict};
 pub use snapshot::{SnapshotScope, Snapshots};
 
+use states::States;
+
 use crate::clock::unix_seconds;
 use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, ServiceKey, Watch};
+use crate::table::failover::Delays;
 use crate::table::inputs::{Dirty, Loss, Objects};
 use crate::table::publish::Reader;
+use crate::table::state::ServiceState;
 use crate::table::{Built, Inputs, Publisher, Rules, Table, build};
 
 /// A change that a source reports.
@@ -89,6 +94,8 @@ pub struct UpdateSettings {
     pub snapshot: Option<Snapshots>,
     /// The age at which the table expires; `None`: it never expires.
     pub max_stale: Option<Duration>,
+    /// The delays of failovers.
+    pub delays: Delays,
 }
 
 /// Runs a source and the update loop until the source ends. After a panic, restarts both after a pause. The last table
@@ -140,6 +147,7 @@ async fn run_update_loop(
         max_stale: settings.max_stale,
         feeds,
         log: ChangeLog::default(),
+        states: States::new(settings.delays, feeds),
     };
     update_loop.restore();
     update_loop.run(updates).await;
@@ -160,6 +168,7 @@ struct UpdateLoop<'p> {
     max_stale: Option<Duration>,
     feeds: &'p Feeds,
     log: ChangeLog,
+    states: States<'p>,
 }
 
 impl UpdateLoop<'_> {
@@ -169,9 +178,10 @@ impl UpdateLoop<'_> {
             let free = self.publisher.free_retired().then_some(FREE_RETIRED_AFTER);
             let save = self.save_if_due();
             let waits = free.into_iter().chain(save).chain(self.check_expiry());
+            let waits = waits.chain(self.states.next_wake());
             let wait = waits.min().unwrap_or(NO_TIMEOUT);
             match timeout(wait, updates.recv()).await {
-                Err(_) => {}
+                Err(_) => self.advance_states(),
                 Ok(None) => return,
                 Ok(Some(first)) => self.apply_queued(first, &mut updates),
             }
@@ -200,14 +210,23 @@ impl UpdateLoop<'_> {
         }
     }
 
+    /// Publishes the services whose state changes because a delay has ended.
+    fn advance_states(&mut self) {
+        let is_due = self.states.next_wake() == Some(Duration::ZERO);
+        if is_due && self.unlisted.is_empty() {
+            self.publish();
+        }
+    }
+
     /// Starts with the current table, or else with the snapshot of an earlier process. Lists are collected separately
     /// and replace it when they are complete.
     fn restore(&mut self) {
         if let Some(table) = &self.reader.load().table {
-            self.dirty = table
-                .services()
-                .map(|service| service.key.clone())
-                .collect();
+            for service in table.services() {
+                self.dirty.insert(service.key.clone());
+                self.inputs
+                    .set_state(&service.key, ServiceState::of(service));
+            }
             return;
         }
         let snapshot = self.snapshot.as_deref();
@@ -224,6 +243,9 @@ impl UpdateLoop<'_> {
             services = services.len(),
             "Serving a snapshot until all watches are listed"
         );
+        for (service, state) in restored.inputs.states() {
+            self.inputs.set_state(service, state.clone());
+        }
         self.dirty = services;
     }
 
@@ -375,11 +397,15 @@ impl UpdateLoop<'_> {
     }
 
     fn publish(&mut self) {
-        let dirty = std::mem::take(&mut self.dirty);
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.extend(self.states.take_due());
         let last = self.reader.load();
         let empty = Table::default();
         let last_table = last.table.as_ref().unwrap_or(&empty);
         let built: Built = build(last_table, &self.inputs, &dirty, self.rules);
+        let is_first = last.table.is_none() || last.is_stale;
+        let (inputs, rules) = (&mut self.inputs, self.rules);
+        let built = self.states.apply(built, inputs, &dirty, rules, is_first);
         self.log
             .log_new(last_table, &built.table, &dirty, self.rules);
         if last.is_stale {

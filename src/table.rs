@@ -46,12 +46,25 @@
 //! | K3 | Namespace, service and cluster follow M1. Labels of a flat mirror that disagree with them: the object is skipped. The name of a federated service is `metadata.name` without the suffix `-federated`. | `src/mirror/parse/tests.rs` |
 //! | K4 | An object may change its kind in place. A mirror may exist for some milliseconds before its slice. | `tests/recordings` (25, 28) |
 //!
+//! # Failover and expected clusters
+//!
+//! These rules apply to `S.N.Z` and its `_P._R.` forms, after K1. Names of a cluster or an endpoint are not affected.
+//!
+//! | rule | | tested in |
+//! |---|---|---|
+//! | K5 | A failover order has steps: a cluster, several joined by `+`, `local` (this cluster), or `*` (all clusters that no step names), such as `local:east+west:*`. The first step with an endpoint that is alive answers. If no step is alive, the step that answered last does; otherwise, the first one with endpoints. Steps never answer together. M4 applies within the step. An order does not apply to federated services. | `src/table/failover/tests.rs`, `src/zone/tests/failover.rs` |
+//! | K6 | The first setting decides: annotation `global-dns/failover` on the Service of this cluster with that name (headless, exported, or with label `global-dns/policy=true`), `--failover NAMESPACE/SERVICE=ORDER`, `--failover ORDER` (not for headless services, because it would split a database). Annotations of mirrors are ignored: Linkerd copies them to every cluster, and one cluster must not decide for the others. | `src/table/state/tests.rs` |
+//! | K7 | The step that answers is left when it has been dead for `--failover-delay`, or at once if it has no endpoint or at the start of the server. An earlier step answers again when it has been alive for `--failback-delay`. A new order takes effect at once. The state is saved in the snapshot. | `src/table/failover/tests.rs`, `src/source/states/tests.rs` |
+//! | K8 | If clusters are expected (annotation `global-dns/expected-clusters` on the Service of this cluster, or `--expected-clusters`), the name fails until each has had an endpoint here, alive or not, or has a mirror that is older than one hour. A federated service counts the clusters of its members. Once the name is answered, this rule no longer applies, also after a restart with a snapshot. | `src/table/gate/tests.rs`, `src/zone/tests/failover.rs` |
+//!
 //! `tests/recordings` replays events of Linkerd's mirror controller against all rules.
 
 pub mod build;
 mod cluster_ip;
 mod conflict;
 mod endpoint;
+pub mod failover;
+pub mod gate;
 mod hash;
 mod index;
 pub mod inputs;
@@ -66,6 +79,7 @@ pub mod publish;
 mod rules;
 pub mod shared;
 mod short;
+pub mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -80,6 +94,8 @@ use crate::mirror::{
 pub use build::{Built, build};
 pub use conflict::{Conflict, ConflictKind};
 pub use endpoint::{Address, Duplicate, Endpoint};
+use failover::{Failover, Order};
+use gate::Gate;
 use index::{Index, ListedHost};
 pub use inputs::Inputs;
 use inputs::Skipped;
@@ -111,8 +127,8 @@ pub struct Table {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct NamespaceTable {
     services: SharedMap<ServiceName, Arc<Service>>,
-    /// Number of services that have an endpoint. If it is not zero, names exist below the namespace's name (RFC 8020).
-    with_endpoints: usize,
+    /// Number of services that have names. If it is not zero, names exist below the namespace's name (RFC 8020).
+    with_names: usize,
 }
 
 /// The names that a list of conflicts concerns.
@@ -133,6 +149,12 @@ pub struct Service {
     pub key: ServiceKey,
     /// The kind that answers its own name (rule K1).
     pub kind: ServiceKind,
+    /// The failover order and the step that answers, if the service has an order (rule K5).
+    pub failover: Option<Failover>,
+    /// An order that does not apply, because the service is federated.
+    pub unused_order: Option<Box<Order>>,
+    /// The clusters that its name waits for, if clusters are expected (rule K8).
+    pub gate: Option<Gate>,
     /// TTL of the records, seconds.
     pub ttl: u32,
     /// The treatment of endpoints with a gateway that is down (rule M4).
@@ -159,6 +181,8 @@ pub struct Service {
     pub skipped: Vec<(ObjectRef, Skip)>,
     /// Conflicts between the members.
     pub conflicts: Vec<Conflict>,
+    /// Annotations of mirrors that are ignored, with the mirrors (rule K6).
+    pub ignored: Box<[String]>,
 }
 
 /// The addresses of a service's own name, `S.N.Z`: each once, in the order of the table.
@@ -188,7 +212,7 @@ impl Table {
     pub fn has_names_in(&self, namespace: &str) -> bool {
         self.namespaces
             .get(namespace)
-            .is_some_and(|namespace| namespace.with_endpoints > 0)
+            .is_some_and(|namespace| namespace.with_names > 0)
     }
 
     /// Returns the service that owns a short name.
@@ -351,6 +375,16 @@ impl Service {
             Ok(index) => &endpoints[index..=index],
             Err(_) => &[],
         }
+    }
+
+    /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.
+    pub fn awaited(&self) -> &[ClusterName] {
+        self.gate.as_ref().map_or(&[], |gate| &gate.awaited)
+    }
+
+    /// Returns whether names of the service exist, even if they fail.
+    fn has_names(&self) -> bool {
+        !self.endpoints.is_empty() || !self.awaited().is_empty()
     }
 
     /// Returns the clusters that have endpoints, sorted.

@@ -1,11 +1,9 @@
 //! Builders of objects and rules for unit tests. If a field is added, only this file changes.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde_json::{Value, json};
 
-use crate::mirror::{GatewayDown, Kind, KubeObject, Object, ObjectKey, Watch, parse};
-use crate::table::{Inputs, LocalMembers, Published, Publisher, Rules, ShortNames, Table, build};
+use crate::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
+use crate::table::{Inputs, Published, Publisher, Rules, Table, build};
 use crate::zone::{Zone, ZoneKind, Zones};
 
 /// Returns a headless mirror.
@@ -179,18 +177,8 @@ pub(crate) fn backends(namespace: &str, service: &str, is_mirror: bool, ready: b
 /// Returns the default rules, for cluster `hub` and zone `global.`
 pub(crate) fn rules() -> Rules {
     Rules {
-        cluster_name: "hub".parse().unwrap(),
-        cluster_aliases: BTreeMap::new(),
-        excluded_clusters: BTreeSet::new(),
-        ttl: 5,
-        ttl_max: 30,
-        gateway_down: GatewayDown::LastResort,
-        local_members: LocalMembers::Matching,
-        short_names: ShortNames::On,
-        pinned_names: BTreeMap::new(),
-        default_namespace: None,
-        longest_zone: 8,
         has_reverse_zones: true,
+        ..Rules::new("hub".parse().unwrap())
     }
 }
 

@@ -194,6 +194,8 @@ impl Metrics {
         let held = self.feeds.held_count() as f64;
         let help = "Panics of the source or the update loop; each is followed by a relist";
         page.counter("source_panics", help, self.feeds.panic_count())?;
+        let help = "Changes of the step of a failover order that answers for a service";
+        page.counter("failovers", help, self.feeds.failover_count())?;
         let help = "Watches with a list held by --shrink-guard; with --file, all watches or none";
         page.gauge("held_lists", help, held)
     }

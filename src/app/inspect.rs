@@ -21,6 +21,7 @@ use crate::mirror::ServiceKey;
 use crate::report::Report;
 use crate::source::{Feeds, ShrinkGuard, UpdateSettings, file, kube};
 use crate::table::Publisher;
+use crate::table::failover::Delays;
 use crate::table::publish::Reader;
 use crate::zone::Name;
 use crate::zone::print::zone_file;
@@ -169,6 +170,7 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
         shrink_guard: ShrinkGuard::new(None), // the first table has no predecessor to compare with
         snapshot: None,
         max_stale: None,
+        delays: Delays::default(),
     };
     source.spawn(&mut tasks, &feeds, publisher, settings)?;
     let deadline = Instant::now() + FIRST_TABLE_TIMEOUT;

@@ -103,6 +103,7 @@ fn update_settings(args: &ServeArgs, source: &Source) -> UpdateSettings {
         },
         snapshot: args.snapshot.clone().map(snapshots),
         max_stale: args.max_stale,
+        delays: args.delays.delays(),
     }
 }
 

@@ -137,7 +137,7 @@ fn missing_fact_is_yellow() {
         .0
         .iter()
         .filter(|one| one.sentence.ends_with(": not checked, there is no table"));
-    assert_eq!(not_checked.count(), 13);
+    assert_eq!(not_checked.count(), 15);
     assert!(diagnosis.is_success());
 }
 

@@ -1,7 +1,10 @@
 //! Flags of names and members. The server and the commands that read a table share them.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 
+use super::failover::{ExpectedClusters, FailoverSetting, orders, parse_expected, parse_failover};
 use super::values::{
     GatewayDownArg, LocalMembersArg, ShortNamesArg, parse_pair, parse_reverse_zone, parse_ttl,
 };
@@ -99,6 +102,14 @@ pub struct ModelArgs {
         default_value = "matching"
     )]
     pub local_members: LocalMembersArg,
+
+    /// Failover order, such as local:east+west:*: the first step with an endpoint that is alive answers; NAMESPACE/SERVICE=ORDER for one service, ORDER for all services that are not headless (repeatable)
+    #[arg(long, env = "GLOBAL_DNS_FAILOVER", value_name = "[NAMESPACE/SERVICE=]ORDER", value_delimiter = ',', value_parser = parse_failover)]
+    pub failover: Vec<FailoverSetting>,
+
+    /// Clusters that the name of a service waits for: until each has had an endpoint here, the name is answered with SERVFAIL (repeatable)
+    #[arg(long, env = "GLOBAL_DNS_EXPECTED_CLUSTERS", value_name = "NAMESPACE/SERVICE=CLUSTER+CLUSTER", value_delimiter = ',', value_parser = parse_expected)]
+    pub expected_clusters: Vec<ExpectedClusters>,
 }
 
 impl ModelArgs {
@@ -140,6 +151,19 @@ impl ModelArgs {
         Ok(())
     }
 
+    /// Returns an error if a failover order or the expected clusters of a service are given twice.
+    pub(super) fn check_failover(&self) -> Result<(), String> {
+        orders(&self.failover)?;
+        let mut services = BTreeSet::new();
+        let mut expected = self.expected_clusters.iter().map(|(service, _)| service);
+        match expected.find(|service| !services.insert(*service)) {
+            Some(service) => Err(format!(
+                "--expected-clusters has clusters for {service} twice: give all clusters in one value"
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the rules that the table is built by.
     pub fn rules(&self) -> Rules {
         let Self {
@@ -156,7 +180,11 @@ impl ModelArgs {
             short_names,
             gateway_down,
             local_members,
+            failover,
+            expected_clusters,
         } = self;
+        // The command line is checked before.
+        let (failover, service_failover) = orders(failover).unwrap_or_default();
         Rules {
             cluster_name: cluster_name.clone(),
             cluster_aliases: cluster_alias.iter().cloned().collect(),
@@ -174,6 +202,9 @@ impl ModelArgs {
                 .map(|zone| zone.wire().len())
                 .max()
                 .unwrap_or_default(),
+            failover,
+            service_failover,
+            expected_clusters: expected_clusters.iter().cloned().collect(),
             has_reverse_zones: !reverse_zone.is_empty(),
         }
     }

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use super::failover::failover_notes;
 use super::{Context, Observer};
 use crate::mirror::ClusterName;
 use crate::table::{Service, ServiceKind};
 
 /// Returns the notes about the services of a name.
 pub(super) fn service_notes(services: &[&Service], context: &Context<'_>) -> Vec<String> {
-    let mut notes: Vec<String> = services
-        .iter()
-        .flat_map(|service| kind_notes(service))
-        .collect();
+    let notes = services.iter();
+    let notes =
+        notes.flat_map(|service| kind_notes(service).chain(failover_notes(service, context)));
+    let mut notes: Vec<String> = notes.collect();
     let mut endpoints = services.iter().flat_map(|service| &service.endpoints);
     if endpoints.any(|endpoint| endpoint.kind != ServiceKind::Local) {
         notes.push(

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::object::ServiceSpec;
-use super::parse::{cluster_addresses, overrides, ports, service_key, shorten};
+use super::parse::{cluster_addresses, mirror_overrides, ports, service_key, shorten};
 use super::watch::key;
 use super::{
     ClusterName, KubeObject, Overrides, Ports, ServiceKey, ServiceName, Skip, SkipReason, addresses,
@@ -56,7 +56,7 @@ impl FederatedService {
             let detail = format!("a federated service, but '{name}' does not end in '{SUFFIX}'");
             return Err(Skip::new(SkipReason::BadName, detail));
         };
-        let mut overrides = overrides(service);
+        let mut overrides = mirror_overrides(service);
         let listed = service.annotation(key::REMOTE_DISCOVERY);
         Ok(Self {
             service: service_key(service, base)?,

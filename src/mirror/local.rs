@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 
 use super::parse::{cluster_addresses, overrides, ports, service_key, undecodable};
 use super::watch::key;
-use super::{KubeObject, Overrides, Ports, ServiceKey, Skip, addresses};
+use super::{KubeObject, Overrides, Policy, Ports, ServiceKey, Skip, addresses};
 
-/// A Service of this cluster: a headless one, or an exported one with a cluster IP.
+/// A Service of this cluster: a headless one, an exported one with a cluster IP, or one that only has a [`Policy`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalService {
     /// Its own namespace and name.
@@ -23,6 +23,8 @@ pub struct LocalService {
     pub ports: Ports,
     /// Annotations of the Service.
     pub overrides: Overrides,
+    /// Annotations that count on Services of this cluster only.
+    pub policy: Policy,
 }
 
 /// The value of label `mirror.linkerd.io/exported` on a Service of this cluster.
@@ -53,6 +55,7 @@ impl LocalService {
             addresses,
             ports,
             overrides: overrides(service),
+            policy: Policy::of(service),
         })
     }
 

@@ -52,6 +52,8 @@ struct Metadata<'j> {
     #[serde(borrow)]
     resource_version: Option<JsonText<'j>>,
     #[serde(borrow)]
+    creation_timestamp: Option<JsonText<'j>>,
+    #[serde(borrow)]
     labels: Option<Pairs<'j>>,
     #[serde(borrow)]
     annotations: Option<Pairs<'j>>,
@@ -223,6 +225,13 @@ impl<'j> KubeObject<'j> {
     /// Returns `metadata.resourceVersion`.
     pub fn resource_version(&self) -> Option<&str> {
         self.metadata()?.resource_version.as_deref()
+    }
+
+    /// Returns `metadata.creationTimestamp` in Unix seconds. Returns `None` if it is absent or invalid.
+    pub fn created(&self) -> Option<u32> {
+        let text = self.metadata()?.creation_timestamp.as_deref()?;
+        let time: jiff::Timestamp = text.parse().ok()?;
+        u32::try_from(time.as_second()).ok()
     }
 
     /// Returns the value of a label of [`key`].

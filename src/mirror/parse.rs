@@ -14,7 +14,7 @@ use super::object::{KubeEndpoint, KubePort, ServiceSpec, SliceBody};
 use super::watch::{Kind, Watch, key};
 use super::{
     ClusterName, EndpointMirror, FederatedService, GatewayDown, HeadlessMirror, Hostname,
-    KubeObject, ListedHost, ListedHosts, LocalService, Namespace, Object, Overrides, Port,
+    KubeObject, ListedHost, ListedHosts, LocalService, Namespace, Object, Overrides, Policy, Port,
     PortName, Ports, Protocol, ReadySlice, ServiceKey, ServiceMirror, ServiceName, Skip,
     SkipReason, Slice, SliceEndpoint, Text, intern,
 };
@@ -37,7 +37,7 @@ pub fn parse_object(watch: Watch, object: &KubeObject<'_>) -> Object {
             mirror_of: service_and_cluster(object),
             ..skip
         }),
-        Watch::LocalServices | Watch::ExportedServices => {
+        Watch::LocalServices | Watch::ExportedServices | Watch::PolicyServices => {
             LocalService::parse(object).map(|local| Object::LocalService(Box::new(local)))
         }
         Watch::MirrorSlices => mirror_slice(object),
@@ -74,7 +74,8 @@ fn mirror(service: &KubeObject<'_>) -> Result<Object, Skip> {
     Ok(Object::HeadlessMirror(Box::new(HeadlessMirror {
         service: mirrored_service(service, &cluster)?,
         cluster,
-        overrides: overrides(service),
+        overrides: mirror_overrides(service),
+        created: service.created(),
     })))
 }
 
@@ -383,6 +384,15 @@ fn port(port: &KubePort<'_>) -> Option<Port> {
     })
 }
 
+/// Reads the annotations of a mirror.
+pub(super) fn mirror_overrides(mirror: &KubeObject<'_>) -> Overrides {
+    Overrides {
+        ignored: Policy::ignored(mirror),
+        ..overrides(mirror)
+    }
+}
+
+/// Reads the annotations of an exported Service or its mirror.
 pub(super) fn overrides(service: &KubeObject<'_>) -> Overrides {
     let mut overrides = Overrides::default();
     if let Some(value) = service.annotation(key::TTL) {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::object::ServiceSpec;
-use super::parse::{cluster, cluster_addresses, mirrored_service, overrides, ports};
+use super::parse::{cluster, cluster_addresses, mirror_overrides, mirrored_service, ports};
 use super::watch::key;
 use super::{ClusterName, KubeObject, Overrides, Ports, ServiceKey, Skip, SkipReason, addresses};
 
@@ -26,6 +26,8 @@ pub struct ServiceMirror {
     pub ports: Ports,
     /// Annotations of the exported Service.
     pub overrides: Overrides,
+    /// `metadata.creationTimestamp`, in Unix seconds.
+    pub created: Option<u32>,
 }
 
 /// The way of a connection to a mirrored Service.
@@ -48,7 +50,8 @@ impl ServiceMirror {
             service: key,
             addresses: cluster_addresses(spec)?,
             ports: ports(spec),
-            overrides: overrides(service),
+            overrides: mirror_overrides(service),
+            created: service.created(),
             cluster,
         })
     }

@@ -73,6 +73,7 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
         "foreign-slices",
         "exported-services",
         "exported-slices",
+        "policy-services",
     ];
     assert_eq!(watches, expected);
 }

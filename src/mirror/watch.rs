@@ -42,9 +42,15 @@ pub mod key {
     pub const TTL: &str = "global-dns/ttl";
     /// Annotation of this server: treatment of endpoints with a gateway that is down.
     pub const GATEWAY_DOWN: &str = "global-dns/gateway-down";
+    /// Annotation of this server on a Service of this cluster: its failover order.
+    pub const FAILOVER: &str = "global-dns/failover";
+    /// Annotation of this server on a Service of this cluster: the clusters that its name waits for.
+    pub const EXPECTED_CLUSTERS: &str = "global-dns/expected-clusters";
+    /// `true` on a Service of this cluster that is read for its annotations only.
+    pub const POLICY: &str = "global-dns/policy";
 
     /// All labels and annotations.
-    pub const ALL: [&str; 15] = [
+    pub const ALL: [&str; 18] = [
         MIRRORED_SERVICE,
         CLUSTER_NAME,
         HEADLESS_MIRROR,
@@ -60,6 +66,9 @@ pub mod key {
         SOURCE_CLUSTER,
         TTL,
         GATEWAY_DOWN,
+        FAILOVER,
+        EXPECTED_CLUSTERS,
+        POLICY,
     ];
 }
 
@@ -102,6 +111,8 @@ pub enum Watch {
     /// Slices of exported Services with a cluster IP and a selector. Kubernetes copies the labels of a Service to its
     /// slices.
     ExportedSlices,
+    /// Services of this cluster with a cluster IP that are not exported and have label [`key::POLICY`].
+    PolicyServices,
 }
 
 /// One term of a label selector.
@@ -118,7 +129,7 @@ use Requirement::{Absent, Differs, Equals, Exists};
 
 impl Watch {
     /// Every watch, in the order of their discriminants.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::MirrorServices,
         Self::LocalServices,
         Self::MirrorSlices,
@@ -126,6 +137,7 @@ impl Watch {
         Self::ForeignSlices,
         Self::ExportedServices,
         Self::ExportedSlices,
+        Self::PolicyServices,
     ];
 
     /// Returns the watch that selects `object`. At most one does.
@@ -138,7 +150,10 @@ impl Watch {
     /// Returns the kind of the watch's objects.
     pub fn kind(self) -> Kind {
         match self {
-            Self::MirrorServices | Self::LocalServices | Self::ExportedServices => Kind::Service,
+            Self::MirrorServices
+            | Self::LocalServices
+            | Self::ExportedServices
+            | Self::PolicyServices => Kind::Service,
             Self::MirrorSlices | Self::LocalSlices | Self::ForeignSlices | Self::ExportedSlices => {
                 Kind::EndpointSlice
             }
@@ -155,6 +170,7 @@ impl Watch {
             Self::ForeignSlices => "foreign-slices",
             Self::ExportedServices => "exported-services",
             Self::ExportedSlices => "exported-slices",
+            Self::PolicyServices => "policy-services",
         }
     }
 
@@ -187,6 +203,11 @@ impl Watch {
                 Absent(key::SOURCE_CLUSTER),
                 Equals(key::MANAGED_BY, controller::KUBERNETES),
             ],
+            Self::PolicyServices => &[
+                Equals(key::POLICY, "true"),
+                Absent(key::EXPORTED),
+                Absent(key::MIRRORED_SERVICE),
+            ],
         }
     }
 
@@ -204,7 +225,7 @@ impl Watch {
     pub fn field_selector(self) -> Option<&'static str> {
         match self {
             Self::LocalServices => Some("spec.clusterIP=None"),
-            Self::ExportedServices => Some("spec.clusterIP!=None"),
+            Self::ExportedServices | Self::PolicyServices => Some("spec.clusterIP!=None"),
             Self::MirrorServices
             | Self::MirrorSlices
             | Self::LocalSlices
@@ -224,7 +245,7 @@ impl Watch {
     fn is_field_met_by(self, object: &KubeObject<'_>) -> bool {
         match self {
             Self::LocalServices => object.is_headless(),
-            Self::ExportedServices => !object.is_headless(),
+            Self::ExportedServices | Self::PolicyServices => !object.is_headless(),
             Self::MirrorServices
             | Self::MirrorSlices
             | Self::LocalSlices
@@ -317,6 +338,7 @@ mod tests {
     fn no_object_is_selected_by_two_watches() {
         let switches = [
             key::EXPORTED,
+            key::POLICY,
             key::MIRRORED_SERVICE,
             key::HEADLESS_MIRROR,
             key::HEADLESS,

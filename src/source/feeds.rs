@@ -36,6 +36,7 @@ struct State {
     started: Instant,
     feeds: BTreeMap<Feed, FeedState>,
     panics: u64,
+    failovers: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -74,6 +75,7 @@ impl Feeds {
             started: Instant::now(),
             feeds: feeds.collect(),
             panics: 0,
+            failovers: 0,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -203,6 +205,16 @@ impl Feeds {
     /// Returns how often the source or the update loop panicked and was restarted.
     pub fn panic_count(&self) -> u64 {
         self.state.lock().panics
+    }
+
+    /// Counts failovers: changes of the step that answers for a service.
+    pub(super) fn note_failovers(&self, count: usize) {
+        self.state.lock().failovers += count as u64;
+    }
+
+    /// Returns the number of failovers.
+    pub fn failover_count(&self) -> u64 {
+        self.state.lock().failovers
     }
 
     /// Returns the time since the last activity of the feed that has been inactive longest. A feed without activity

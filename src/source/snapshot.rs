@@ -22,11 +22,12 @@ use tracing::{info, warn};
 
 use crate::VERSION;
 use crate::clock::unix_seconds;
-use crate::mirror::{ClusterName, Namespace, Object, ObjectKey, Watch};
+use crate::mirror::{ClusterName, Namespace, Object, ObjectKey, ServiceKey, Watch};
 use crate::table::Inputs;
+use crate::table::state::ServiceState;
 
 /// The version of the file format. Files of other versions are ignored.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 /// The shortest time between two writes. A crash loses a few seconds of changes.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The interval between writes is at least this many times the duration of a write, which is expensive for large
@@ -93,6 +94,8 @@ struct Content<Objects> {
     /// The time when the objects were last confirmed, in Unix seconds.
     time: u64,
     objects: Vec<(Watch, Objects)>,
+    /// What earlier events decided for services.
+    states: Vec<(ServiceKey, ServiceState)>,
 }
 
 /// Why a snapshot cannot be used.
@@ -162,6 +165,9 @@ impl Snapshots {
         let mut inputs = Inputs::default();
         for (watch, objects) in content.objects {
             inputs.reset(watch, None, objects.into_iter().collect());
+        }
+        for (service, state) in content.states {
+            inputs.set_state(&service, state.validated());
         }
         Ok(RestoredSnapshot { inputs, age })
     }
@@ -260,6 +266,11 @@ fn write(path: &Path, of: SnapshotScope, time: u64, inputs: &Inputs) -> io::Resu
         of,
         time,
         objects: Watch::ALL.into_iter().map(list).collect(),
+        states: inputs
+            .states()
+            .iter()
+            .map(|(service, state)| (service.clone(), state.clone()))
+            .collect(),
     };
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");

@@ -26,6 +26,7 @@ async fn table_expires_until_its_source_is_active_again() {
         shrink_guard: ShrinkGuard::new(None),
         snapshot: None,
         max_stale: Some(max_stale),
+        delays: Delays::default(),
     };
     let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
     let note_activity = || {
@@ -90,6 +91,7 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
         shrink_guard: ShrinkGuard::new(Some(90)),
         snapshot: None,
         max_stale: None,
+        delays: Delays::default(),
     };
     let lists = |count: usize| {
         let mirrors = mirrors(count);

@@ -24,7 +24,7 @@ pub struct Built {
 
 /// Builds the table that follows `last` after the services in `dirty` changed.
 pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Built {
-    let dirty = &*with_listing_services(last, dirty);
+    let dirty = &*with_affected_services(last, dirty, rules);
     let mut table = last.clone();
     table.skipped = inputs.skipped().clone();
     let mut is_changed = table.skipped != last.skipped;
@@ -62,34 +62,39 @@ fn update_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules
     true
 }
 
-/// Adds the services that list a host with the name of a service that changed (rule M1b).
-fn with_listing_services<'d>(last: &Table, dirty: &'d Dirty) -> Cow<'d, Dirty> {
+/// Adds the services that list a host with the name of a service that changed (rule M1b), and the services that exist
+/// without an object, because a flag expects clusters (rule K8).
+fn with_affected_services<'d>(last: &Table, dirty: &'d Dirty, rules: &Rules) -> Cow<'d, Dirty> {
     let listing = dirty.iter().filter_map(|key| {
         let host = (key.namespace.clone(), key.service.text().clone());
         last.listed_hosts.get(&host)
     });
-    let listing: Dirty = listing
-        .flat_map(|services| services.iter().cloned())
-        .collect();
-    match listing.is_subset(dirty) {
+    let listing = listing.flat_map(|services| services.iter());
+    let expected = rules.expected_clusters.keys();
+    let is_new = |key: &&ServiceKey| {
+        last.service(key.namespace.as_str(), key.service.as_str())
+            .is_none()
+    };
+    let affected: Dirty = listing.chain(expected.filter(is_new)).cloned().collect();
+    match affected.is_subset(dirty) {
         true => Cow::Borrowed(dirty),
-        false => Cow::Owned(dirty.union(&listing).cloned().collect()),
+        false => Cow::Owned(dirty.union(&affected).cloned().collect()),
     }
 }
 
 /// Replaces a service with its new version.
 fn replace_service(table: &mut Table, key: &ServiceKey, service: Option<Service>) {
-    let has_endpoints = |service: &Service| usize::from(!service.endpoints.is_empty());
+    let has_names = |service: &Service| usize::from(service.has_names());
     // The namespace is removed first, so that it is copied once for each build and not for each of its services.
     let mut namespace = table.namespaces.remove(&key.namespace).unwrap_or_default();
     let namespace_table = Arc::make_mut(&mut namespace);
-    namespace_table.with_endpoints += service.as_ref().map_or(0, has_endpoints);
+    namespace_table.with_names += service.as_ref().map_or(0, has_names);
     let services = &mut namespace_table.services;
     let old = match service {
         Some(service) => services.insert(key.service.clone(), Arc::new(service)),
         None => services.remove(&key.service),
     };
-    namespace_table.with_endpoints -= old.map_or(0, |old| has_endpoints(&old));
+    namespace_table.with_names -= old.map_or(0, |old| has_names(&old));
     if !namespace_table.services.is_empty() {
         table.namespaces.insert(key.namespace.clone(), namespace);
     }

@@ -26,8 +26,10 @@ pub struct Endpoint {
     pub alive: bool,
     /// The kind of the objects that the endpoint comes from.
     pub kind: ServiceKind,
-    /// Whether the endpoint is one of `S.N.Z`. The others have names of their cluster only (rule K1).
+    /// Whether the endpoint is one of `S.N.Z`. The others have names of their cluster only (rules K1, K5).
     pub is_selected: bool,
+    /// Whether another step of the failover order answers `S.N.Z` (rule K5).
+    pub is_standby: bool,
     /// The source objects of the endpoint. They are in the namespace of its service.
     pub objects: SmallVec<[(Kind, ObjectName); 1]>,
 }
@@ -69,6 +71,7 @@ impl Endpoint {
             alive: true,
             kind,
             is_selected: true,
+            is_standby: false,
             objects: smallvec![(Kind::Service, object.name.clone())],
         }
     }
@@ -94,11 +97,6 @@ impl Endpoint {
         ]
     }
 
-    /// Returns whether another endpoint has the same cluster and hostname.
-    pub fn is_host(&self, other: &Self) -> bool {
-        self.cluster == other.cluster && self.hostname == other.hostname
-    }
-
     /// Returns the name of the endpoint as the subject of a sentence.
     pub(super) fn describe(&self) -> String {
         match (&self.hostname, &self.cluster) {
@@ -106,10 +104,5 @@ impl Endpoint {
             (_, Some(cluster)) => format!("the cluster IP of cluster '{cluster}'"),
             (_, None) => "the federated service".to_owned(),
         }
-    }
-
-    /// Returns whether the endpoint has a port with this name and protocol.
-    pub fn has_port(&self, name: &str, protocol: &str) -> bool {
-        self.ports.iter().any(|port| port.is_named(name, protocol))
     }
 }

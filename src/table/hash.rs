@@ -1,7 +1,8 @@
 //! Computes one number for all answers of a table. Operators compare replicas by it.
 //!
 //! The hash is a sum of SipHash-2-4 values: one for each service with endpoints, one for each short name with an owner,
-//! and one for each short name that a canonical name hides. A sum does not depend on the order. Each value is the hash
+//! one for each short name that a canonical name hides, and one for each
+//! service whose name waits for clusters. A sum does not depend on the order. Each value is the hash
 //! of a canonical form with a fixed key. In that form, numbers are in network byte order, and texts follow their
 //! length. Tables with the same answers therefore have the same hash in every process and in every build. The key is
 //! not secret, because the hash does not protect against forgery.
@@ -39,7 +40,11 @@ pub(super) fn hash_answers(table: &Table) -> u64 {
         };
         hidden.iter().map(|one| hash_texts(["hidden", &one.name]))
     });
-    let parts = services.chain(short_names).chain(hidden);
+    let awaiting = table
+        .services()
+        .filter(|service| !service.awaited().is_empty());
+    let awaiting = awaiting.map(|service| hash_texts(["awaiting", &service.key.to_string()]));
+    let parts = services.chain(short_names).chain(hidden).chain(awaiting);
     parts.fold(0, u64::wrapping_add) >> EXCESS
 }
 

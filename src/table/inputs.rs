@@ -13,6 +13,7 @@ use std::sync::Arc;
 pub use losses::Loss;
 
 use super::shared::SharedMap;
+use super::state::ServiceState;
 use crate::mirror::{Kind, Object, ObjectKey, ObjectName, ServiceKey, Skip, Subject, Text, Watch};
 
 /// Services that must be rebuilt.
@@ -30,6 +31,8 @@ const COMPACT_ABOVE: usize = 1000;
 /// The last known state of every object, with the indexes that a build needs.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
+    /// What earlier events decided, for each service with a failover order or expected clusters.
+    states: BTreeMap<ServiceKey, ServiceState>,
     watched: [WatchState; Watch::ALL.len()],
     /// Objects that the parser skipped.
     skipped: Skipped,
@@ -195,6 +198,24 @@ impl Inputs {
     /// Returns all objects of a watch.
     pub fn objects(&self, watch: Watch) -> &Objects {
         &self.watched[watch as usize].objects
+    }
+
+    /// Returns the state of a service.
+    pub fn state(&self, service: &ServiceKey) -> Option<&ServiceState> {
+        self.states.get(service)
+    }
+
+    /// Returns all states.
+    pub fn states(&self) -> &BTreeMap<ServiceKey, ServiceState> {
+        &self.states
+    }
+
+    /// Replaces the state of a service.
+    pub fn set_state(&mut self, service: &ServiceKey, state: ServiceState) {
+        match state.is_empty() {
+            true => self.states.remove(service),
+            false => self.states.insert(service.clone(), state),
+        };
     }
 
     /// Returns the objects that the parser skipped.

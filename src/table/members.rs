@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use smallvec::smallvec;
 
 use super::cluster_ip;
+use super::failover::{Failover, order_of};
+use super::gate::{Gate, expected_of};
 use super::inputs::Inputs;
 use super::kind::{Candidates, Chosen, federated_clusters};
 use super::local::{cluster_ip_member, export_conflict, local_member};
@@ -44,24 +46,38 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
     let mut conflicts = members.conflicts(key, inputs, rules);
     let (is_known, is_headless) = (members.is_known(), members.is_headless());
     let (mirrors, overrides) = (sorted_refs(&members.mirrors), members.overrides(rules));
-    let Chosen { kind, drafts } = members.chosen;
+    let ignored = members.ignored_annotations();
+    let Chosen { kind, mut drafts } = members.chosen;
+    let state = inputs.state(key).and_then(|state| state.failover.as_ref());
+    // A federated service has one address, to which no order applies.
+    let (order, unused_order) = match order_of(key, kind, &parts, rules) {
+        Some(order) if kind == ServiceKind::Federated => (None, Some(Box::new(order))),
+        order => (order, None),
+    };
+    let failover = order.map(|order| Failover::apply(order, &mut drafts, state, rules));
     let merged = merge_drafts(key, drafts, &mut conflicts);
     let (ttl, gateway_down) = resolve(key, &overrides, rules, &mut conflicts);
+    let gate = Gate::new(key, &parts, &merged.endpoints, inputs, rules);
+    let is_awaiting = gate.as_ref().is_some_and(Gate::is_closed);
     Some(Service {
         key: key.clone(),
         kind,
+        failover,
+        unused_order,
+        gate,
         ttl,
         gateway_down,
         name_addresses: NameAddresses::new(&merged.endpoints, gateway_down),
         endpoints: merged.endpoints,
         not_ready: merged.not_ready,
-        is_known,
+        is_known: is_known || is_awaiting,
         is_headless,
         mirrors,
         federated: federated_clusters(&parts, rules).into_iter().collect(),
         missing: members.missing.into(),
         skipped: members.skipped,
         conflicts,
+        ignored,
     })
 }
 
@@ -95,7 +111,8 @@ impl<'i> Members<'i> {
             is_local_exported: local.is_some_and(LocalService::is_exported),
         };
         let mut chosen = candidates.choose();
-        if mirrors.is_empty() && local.is_none() && chosen.drafts.is_empty() && skipped.is_empty() {
+        let is_empty = mirrors.is_empty() && local.is_none() && chosen.drafts.is_empty();
+        if is_empty && skipped.is_empty() && expected_of(key, parts, rules).is_none() {
             return None;
         }
         chosen
@@ -126,9 +143,38 @@ impl<'i> Members<'i> {
         let mut conflicts: Vec<Conflict> = identity_conflicts(key, inputs).collect();
         conflicts.extend(cluster_conflicts(key, &self.chosen.drafts));
         conflicts.extend(self.chosen.kind_conflict(key, self.parts, rules));
-        let local = self.local;
+        // A Service without pods contributes nothing. It may exist for its annotations only.
+        let mut drafts = self.chosen.drafts.iter();
+        let has_pods = drafts.any(|draft| draft.source == Source::Local);
+        let local = self.local.filter(|_| has_pods);
         conflicts.extend(local.and_then(|local| export_conflict(key, local, rules)));
+        let invalid = self
+            .parts
+            .local
+            .iter()
+            .flat_map(|local| &local.policy.invalid);
+        conflicts.extend(invalid.map(|annotation| Conflict {
+            kind: ConflictKind::Annotation,
+            name: key.to_string(),
+            detail: format!("annotation {annotation}"),
+        }));
         conflicts
+    }
+
+    /// Lists the annotations of mirrors that are ignored, with the mirrors.
+    fn ignored_annotations(&self) -> Box<[String]> {
+        let headless = self.parts.headless.iter();
+        let headless = headless.map(|(object, mirror)| (*object, &mirror.overrides));
+        let mirrors = self.parts.mirrors.iter();
+        let mirrors = mirrors.map(|(object, mirror)| (*object, &mirror.overrides));
+        let federated = self.parts.federated.iter();
+        let federated = federated.map(|(object, mirror)| (*object, &mirror.overrides));
+        let all = headless.chain(mirrors).chain(federated);
+        let ignored = all.flat_map(|(object, overrides)| {
+            let ignored = overrides.ignored.iter();
+            ignored.map(|annotation| format!("{annotation} of {}", service_ref(object)))
+        });
+        ignored.collect()
     }
 
     /// Returns the annotations of the members.
@@ -313,6 +359,7 @@ fn draft_of_pod(
             alive: true,
             kind: ServiceKind::Local,
             is_selected: true,
+            is_standby: false,
             objects: smallvec![(Kind::EndpointSlice, object.name.clone())],
         },
         source: Source::Local,

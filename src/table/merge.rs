@@ -120,6 +120,7 @@ fn merge_into(one: &mut Endpoint, other: Endpoint) {
     one.ports = one.ports.union(&other.ports);
     one.alive |= other.alive;
     one.is_selected |= other.is_selected;
+    one.is_standby |= other.is_standby;
     one.objects.extend(other.objects);
     one.objects.sort();
     one.objects.dedup();

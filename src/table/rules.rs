@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::mirror::{ClusterName, GatewayDown, Namespace, ServiceName, Skip, SkipReason};
+use crate::mirror::{
+    ClusterName, FailoverOrder, GatewayDown, Namespace, ServiceKey, ServiceName, Skip, SkipReason,
+};
 
 /// The flags that determine the members of services and the names that exist.
 #[derive(Clone, Debug)]
@@ -29,6 +31,12 @@ pub struct Rules {
     pub default_namespace: Option<Namespace>,
     /// Number of octets of the longest zone name in wire format. It limits the names below it (RFC 1035 section 2.3.4).
     pub longest_zone: usize,
+    /// `--failover ORDER`: the order of services that are not headless.
+    pub failover: Option<FailoverOrder>,
+    /// `--failover NAMESPACE/SERVICE=ORDER`.
+    pub service_failover: BTreeMap<ServiceKey, FailoverOrder>,
+    /// `--expected-clusters`: the clusters that the name of a service waits for (rule K8).
+    pub expected_clusters: BTreeMap<ServiceKey, Box<[ClusterName]>>,
     /// Whether `--reverse-zone` is given. Reverse zones need an index of addresses.
     pub has_reverse_zones: bool,
 }
@@ -58,6 +66,27 @@ pub enum ShortNames {
 // === impl Rules ===
 
 impl Rules {
+    /// Returns the rules of the default flags, for zones of up to eight octets, such as `global.`.
+    pub fn new(cluster_name: ClusterName) -> Self {
+        Self {
+            cluster_name,
+            cluster_aliases: BTreeMap::new(),
+            excluded_clusters: BTreeSet::new(),
+            ttl: 5,
+            ttl_max: 30,
+            gateway_down: GatewayDown::LastResort,
+            local_members: LocalMembers::Matching,
+            short_names: ShortNames::On,
+            pinned_names: BTreeMap::new(),
+            default_namespace: None,
+            longest_zone: b"\x06global\x00".len(),
+            failover: None,
+            service_failover: BTreeMap::new(),
+            expected_clusters: BTreeMap::new(),
+            has_reverse_zones: false,
+        }
+    }
+
     /// Returns the name of the cluster of a link, after aliases.
     pub fn name_of(&self, link: &ClusterName) -> ClusterName {
         self.cluster_aliases.get(link).unwrap_or(link).clone()

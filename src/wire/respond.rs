@@ -129,7 +129,7 @@ pub struct ReplyEdns<'t> {
 /// The Extended DNS Errors of this server (RFC 8914 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtendedError {
-    /// 14: there is no table yet.
+    /// 14: there is no table yet, or the name waits for expected clusters.
     NotReady,
     /// 18: `--allow` excludes the client.
     Prohibited,

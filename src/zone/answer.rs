@@ -29,7 +29,7 @@ pub enum Answer<'t> {
     NxDomain(&'t Zone),
     /// The name is in no zone of this server.
     Refused,
-    /// There is no table yet.
+    /// There is no table yet, or the name waits for expected clusters (rule K8).
     NotReady,
     /// The table is too old.
     Expired,
@@ -77,6 +77,7 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
     match reading {
         Reading::Outside => Answer::Refused, // no zone of this server
         Reading::Missing(zone, _) => Answer::NxDomain(zone), // RFC 2308 section 2.1
+        Reading::Awaiting(..) => Answer::NotReady,
         Reading::Empty(zone) => Answer::NoData(zone), // RFC 8020: names exist below
         Reading::Apex(zone) => match rtype {
             RecordType::SOA | RecordType::ANY => Answer::Soa(zone),

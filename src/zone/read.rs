@@ -83,6 +83,7 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
     };
     let canonical = match canonical {
         Lookup::View(view) => return Reading::View(zone, view),
+        Lookup::Awaiting(service) => return Reading::Awaiting(zone, service),
         Lookup::Empty => None,
         Lookup::Missing(reason) => Some(reason),
     };
@@ -92,12 +93,16 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
                 let targets = Targets::Canonical(tail(0));
                 Lookup::View(View { targets, ..view })
             }
-            lookup @ (Lookup::View(_) | Lookup::Empty | Lookup::Missing(_)) => lookup,
+            lookup @ (Lookup::View(_)
+            | Lookup::Awaiting(_)
+            | Lookup::Empty
+            | Lookup::Missing(_)) => lookup,
         },
         [] => Lookup::Missing(MissingReason::NoForm),
     };
     match (canonical, short) {
         (_, Lookup::View(view)) => Reading::View(zone, view),
+        (_, Lookup::Awaiting(service)) => Reading::Awaiting(zone, service),
         (None, _) | (_, Lookup::Empty) => Reading::Empty(zone),
         (Some(canonical), Lookup::Missing(short)) => Reading::Missing(zone, canonical.max(short)),
     }
@@ -130,6 +135,7 @@ enum Prefix<'n> {
 /// The result of a lookup in one service.
 enum Lookup<'t> {
     View(View<'t>),
+    Awaiting(&'t Service),
     Empty,
     Missing(MissingReason),
 }
@@ -162,6 +168,12 @@ fn look_up<'t>(
     let Some((scope, covered, reason)) = covered_by(service, scope) else {
         return Lookup::Missing(MissingReason::NoForm);
     };
+    if scope == Scope::Service && !service.awaited().is_empty() {
+        return match prefix {
+            Prefix::None | Prefix::Port(..) => Lookup::Awaiting(service),
+            Prefix::Protocol(_) => Lookup::Empty,
+        };
+    }
     match covered {
         [] if service.endpoints.is_empty() => return Lookup::Missing(MissingReason::NoEndpoint),
         [] => return Lookup::Missing(reason),

@@ -20,6 +20,8 @@ pub enum Reading<'t> {
     Version(&'t Zone),
     /// An empty non-terminal. It has no records, but names exist below it.
     Empty(&'t Zone),
+    /// The own name of a service that waits for expected clusters, or one of its ports (rule K8).
+    Awaiting(&'t Zone, &'t Service),
     /// A service or a part of it.
     View(&'t Zone, View<'t>),
     /// An address in a reverse zone.

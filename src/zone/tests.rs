@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 mod edges;
+mod failover;
 mod kinds;
 mod namespaces;
 mod order;
@@ -414,7 +415,7 @@ proptest! {
                     prop_assert!(exists && !owners.contains(&own), "{own} is not an empty non-terminal");
                 }
                 Reading::Missing(..) => prop_assert!(!exists, "{own} is in the zone file but has no answer"),
-                Reading::Pointers(..) | Reading::Outside => prop_assert!(false, "{own}"),
+                Reading::Pointers(..) | Reading::Awaiting(..) | Reading::Outside => prop_assert!(false, "{own}"),
             }
         }
     }

@@ -10,6 +10,7 @@
 //! - `owner_names`: the table of owner names, with objects that the API server accepted
 //! - `start_up`: the time from process start to readiness
 //! - `gateways_down`: all gateways are down; the last-resort rule
+//! - `failover_orders`: an annotation moves a name between clusters, and gateways go down behind a failover order
 //! - `outage`: the API server is killed or stops responding, and recovers, under queries
 //! - `shutdown`: SIGTERM, without a lost query
 //! - `outage`, second part: etcd is restored from a backup
@@ -47,6 +48,7 @@ mod check;
 mod coredns_comparison;
 mod empty_lists;
 mod failover;
+mod failover_orders;
 mod gateways_down;
 mod linked_clusters;
 mod local_members;
@@ -93,6 +95,7 @@ fn real_api_server() {
         owner_names::run(&mut steps, &cluster);
         start_up::run(&mut steps, &cluster);
         gateways_down::run(&mut steps, &cluster);
+        failover_orders::run(&mut steps, &cluster);
         outage::run(&mut steps, &mut cluster);
         shutdown::run(&mut steps, &cluster);
         outage::run_last(&mut steps, &mut cluster);

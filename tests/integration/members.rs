@@ -3,6 +3,7 @@
 mod bad_clusters;
 mod clusters;
 mod conflicts;
+mod failover_orders;
 mod gateways;
 mod local_members;
 mod short_names;

@@ -10,6 +10,7 @@
 )]
 
 mod expectations; // the answers of each recording, compared with the table that the end-to-end tests also use
+mod failover; // failover orders during recordings
 mod interleavings; // reordered events result in the same table if each watch keeps the order of each object
 mod invariants; // conditions that hold after every event of every recording
 mod replay; // a recording and the model of the server that replays it

@@ -2,11 +2,14 @@
 //! clocks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use global_dns::mirror::{GatewayDown, Kind, KubeObject, Object, ObjectKey, Watch, parse};
+use global_dns::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
+use global_dns::table::failover::{Delays, Timestamp};
 use global_dns::table::inputs::{Dirty, Objects};
 use global_dns::table::publish::Reader;
-use global_dns::table::{Inputs, LocalMembers, Publisher, Rules, ShortNames, Table, build};
+use global_dns::table::state::{Transition, advance};
+use global_dns::table::{Inputs, Publisher, Rules, Table, build};
 use global_dns::zone::{
     Answer, AnswerContext, Name, RecordType, Section, Zone, ZoneKind, Zones, answer, read,
 };
@@ -24,6 +27,8 @@ pub struct Event {
     pub service: Option<String>,
     /// `ADDED`, `MODIFIED`, `DELETED`.
     pub verb: &'static str,
+    /// The time of the event, in milliseconds since the start of the recording.
+    pub time: Timestamp,
 }
 
 /// A recording: the initial state and the events after it.
@@ -69,6 +74,7 @@ impl Event {
                 .as_str()
                 .map(str::to_owned),
             verb: recorded.action.word(),
+            time: Timestamp(recorded.time),
         })
     }
 
@@ -88,20 +94,7 @@ impl Event {
 
 /// Returns the rules of a server of cluster `hub` with default flags.
 pub fn hub_rules() -> Rules {
-    Rules {
-        cluster_name: "hub".parse().unwrap(),
-        cluster_aliases: BTreeMap::new(),
-        excluded_clusters: Default::default(),
-        ttl: 5,
-        ttl_max: 30,
-        gateway_down: GatewayDown::LastResort,
-        local_members: LocalMembers::Matching,
-        short_names: ShortNames::On,
-        pinned_names: BTreeMap::new(),
-        default_namespace: None,
-        longest_zone: 8,
-        has_reverse_zones: false,
-    }
+    Rules::new("hub".parse().unwrap())
 }
 
 /// Returns the zone `global.`.
@@ -124,6 +117,10 @@ pub struct Replay {
     pub objects: BTreeMap<(Kind, ObjectKey), Value>,
     pub inputs: Inputs,
     pub rules: Rules,
+    /// The delays of failovers. By default, those of the flags.
+    pub delays: Delays,
+    /// The changes of the answering step of each service with a failover order.
+    pub failovers: Vec<Transition>,
     zones: Zones,
     publisher: Publisher,
     pub reader: Reader,
@@ -144,6 +141,11 @@ impl Replay {
             objects: BTreeMap::new(),
             inputs: Inputs::default(),
             rules,
+            delays: Delays {
+                failover: Duration::from_secs(2),
+                failback: Duration::from_secs(30),
+            },
+            failovers: Vec::new(),
             zones: zones(),
             reader: publisher.reader(),
             publisher,
@@ -212,7 +214,14 @@ impl Replay {
             dirty,
             &self.rules,
         );
-        self.publisher.publish(built, 1_790_000_000);
+        let time = match self.at.checked_sub(1) {
+            Some(last) => self.recording.events[last].time,
+            None => Timestamp(0),
+        };
+        let (inputs, rules) = (&mut self.inputs, &self.rules);
+        let advanced = advance(built, inputs, dirty, rules, time, self.delays);
+        self.failovers.extend(advanced.transitions);
+        self.publisher.publish(advanced.built, 1_790_000_000);
     }
 
     /// Answers a question `NAME TYPE`. Returns sorted RDATA, `NODATA` or `NXDOMAIN`.

@@ -243,6 +243,7 @@ impl Cluster {
         })?;
         self.delete(&service)?;
         self.write(&Event {
+            time: 0,
             action: Action::Deleted,
             object: endpoints,
         })?;

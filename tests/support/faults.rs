@@ -121,7 +121,7 @@ const NAME: &str = "nginx.default.global";
 const PAUSE: Duration = Duration::from_micros(200);
 /// Duration of a fault. It exceeds the silence limit of a watch.
 const FAULT_DURATION: Duration = Duration::from_secs(9);
-/// Maximum number of requests during a fault: seven watches with growing backoff. The client must not overload a failing
+/// Maximum number of requests during a fault: eight watches with growing backoff. The client must not overload a failing
 /// API server.
 const MAX_REQUESTS: usize = 84;
 /// Maximum time to the correct answer after a fault. The server reads a token or a certificate again within a minute.

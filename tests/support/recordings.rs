@@ -23,6 +23,8 @@ pub struct Event {
     pub action: Action,
     /// The object at the time of the event.
     pub object: Value,
+    /// The time of the event, in milliseconds since the start of the recording.
+    pub time: u64,
 }
 
 /// The type of an event.
@@ -71,6 +73,7 @@ impl Recording {
             let event = Event {
                 action: Action::read(&line["type"])?,
                 object: line["object"].clone(),
+                time: (line["t"].as_f64().unwrap_or_default() * 1000.0) as u64,
             };
             if is_synced {
                 recording.events.push(event)
@@ -153,6 +156,7 @@ impl Event {
         Self {
             action: Action::Deleted,
             object: self.object.clone(),
+            time: self.time,
         }
     }
 

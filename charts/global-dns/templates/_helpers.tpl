@@ -238,6 +238,15 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- end }}
 - --gateway-down={{ $v.gatewayDown }}
 - --local-members={{ $v.localMembers | toString | replace "false" "off" }}
+{{- with $v.failover.default }}
+- --failover={{ . }}
+{{- end }}
+{{- range $service, $order := $v.failover.services }}
+- --failover={{ $service }}={{ $order }}
+{{- end }}
+{{- range $service, $clusters := $v.expectedClusters }}
+- --expected-clusters={{ $service }}={{ join "+" $clusters }}
+{{- end }}
 {{- end }}
 
 {{/* Flags of `serve` only. */}}
@@ -308,6 +317,8 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- end }}
 - --relist={{ $v.relist }}
 - --watch-timeout={{ $v.watchTimeout }}
+- --failover-delay={{ $v.failover.delay }}
+- --failback-delay={{ $v.failover.failbackDelay }}
 {{- if include "global-dns.hasSnapshot" . }}
 - --snapshot=/var/lib/global-dns/snapshot.json
 - --snapshot-max-age={{ $v.snapshot.maxAge }}

@@ -331,7 +331,7 @@ fn invalid_annotation_of_this_server_is_reported() {
     let good = Overrides {
         ttl: Some(10),
         gateway_down: Some(GatewayDown::Include),
-        invalid: Vec::new(),
+        ..Overrides::default()
     };
     assert_eq!(overrides_of("10", "include"), good);
     let bad = overrides_of("soon", &"x".repeat(200_000));

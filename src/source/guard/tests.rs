@@ -32,6 +32,7 @@ impl TestLoop {
             shrink_guard,
             snapshot: None,
             max_stale: None,
+            delays: Default::default(),
         };
         let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
         Self {
@@ -431,7 +432,8 @@ async fn services_that_lose_most_endpoints_count_as_removed() {
             | Watch::MirrorSlices
             | Watch::ForeignSlices
             | Watch::ExportedServices
-            | Watch::ExportedSlices => vec![],
+            | Watch::ExportedSlices
+            | Watch::PolicyServices => vec![],
         }
     };
     for watch in Watch::ALL {

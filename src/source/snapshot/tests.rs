@@ -192,6 +192,7 @@ fn start_loop(snapshots: Snapshots) -> TestLoop {
         shrink_guard: ShrinkGuard::new(Some(90)),
         snapshot: Some(snapshots),
         max_stale: None,
+        delays: Default::default(),
     };
     let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
     TestLoop {

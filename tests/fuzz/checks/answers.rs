@@ -149,7 +149,10 @@ fn is_canonical(table: &Table, name: &str) -> bool {
         [host, cluster] => service.at_host(cluster, host),
         _ => &[],
     };
-    let has_port = |e: &Endpoint| port.is_none_or(|(name, protocol)| e.has_port(name, protocol));
+    let has_port = |endpoint: &Endpoint| {
+        let mut ports = endpoint.ports.iter();
+        port.is_none_or(|(name, protocol)| ports.any(|port| port.is_named(name, protocol)))
+    };
     covered.iter().any(has_port)
 }
 

@@ -5,11 +5,9 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use global_dns::mirror::{GatewayDown, Watch};
+use global_dns::mirror::Watch;
 use global_dns::source::file::parse_texts;
-use global_dns::table::{
-    Inputs, LocalMembers, Published, Publisher, Rules, ShortNames, Table, build,
-};
+use global_dns::table::{Inputs, Published, Publisher, Rules, Table, build};
 use global_dns::wire::cookie::Cookie;
 use global_dns::wire::respond::PADDING_BLOCK;
 use global_dns::wire::{
@@ -68,18 +66,8 @@ static PUBLISHED: LazyLock<global_dns::table::publish::Reader> = LazyLock::new(|
 /// Returns the default rules, for a cluster with the name `hub`.
 pub fn rules() -> Rules {
     Rules {
-        cluster_name: "hub".parse().unwrap(),
-        cluster_aliases: Default::default(),
-        excluded_clusters: Default::default(),
-        ttl: 5,
-        ttl_max: 30,
-        gateway_down: GatewayDown::LastResort,
-        local_members: LocalMembers::Matching,
-        short_names: ShortNames::On,
-        pinned_names: Default::default(),
-        default_namespace: None,
-        longest_zone: b"\x06global\x00".len(),
         has_reverse_zones: true,
+        ..Rules::new("hub".parse().unwrap())
     }
 }
 

@@ -466,3 +466,70 @@ fn default_cluster_name_causes_a_warning_when_a_local_member_is_published() {
         assert_eq!(warning(&server), warns, "{flags:?}");
     }
 }
+
+/// Each value is refused with a sentence that names the part of it.
+#[test]
+fn invalid_failover_order_or_cluster_list_is_a_usage_error() {
+    for (flag, value, part) in [
+        ("--failover", "", "a failover order needs a step"),
+        (
+            "--failover",
+            "east::west",
+            "step 2 of the failover order is empty",
+        ),
+        (
+            "--failover",
+            "prod/db=East",
+            "'East' is not the name of a cluster",
+        ),
+        (
+            "--failover",
+            "prod/db=east:west:east",
+            "'east' is in the failover order twice",
+        ),
+        (
+            "--failover",
+            "db=east",
+            "'db' has no '/'; write NAMESPACE/SERVICE",
+        ),
+        (
+            "--failover",
+            "local:*,east:*",
+            "--failover has a default order twice",
+        ),
+        (
+            "--failover",
+            "prod/db=east,prod/db=west",
+            "--failover has an order for prod/db twice",
+        ),
+        ("--failover-delay", "soon", "soon"),
+        (
+            "--expected-clusters",
+            "prod/db",
+            "it has no '='; write NAMESPACE/SERVICE=CLUSTER+CLUSTER",
+        ),
+        (
+            "--expected-clusters",
+            "prod/db=",
+            "'' is not the name of a cluster",
+        ),
+        (
+            "--expected-clusters",
+            "prod/db=east+east",
+            "'east' is in the list twice",
+        ),
+        (
+            "--expected-clusters",
+            "prod/db=east,prod/db=west",
+            "--expected-clusters has clusters for prod/db twice",
+        ),
+    ] {
+        let ended = run_global_dns(&["serve", &format!("{flag}={value}")]);
+        assert_eq!(ended.code, Some(2), "{flag} {value}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(part),
+            "{flag} {value}: {}",
+            ended.stderr
+        );
+    }
+}

@@ -231,6 +231,7 @@ impl Cluster {
         let object = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"namespace": namespace, "name": name}});
         self.delete(&object("Service"))?;
         self.write(&Event {
+            time: 0,
             action: Action::Deleted,
             object: object("Endpoints"),
         })?;

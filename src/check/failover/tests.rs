@@ -1,0 +1,115 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::check::Health;
+use crate::testing::{
+    endpoint, federated, flat_mirror, gateway, local, mirror, rules, table, table_by,
+};
+
+/// Returns `prod/db` in east and west, and the Service of this cluster with an annotation.
+fn objects(key: &str, value: &str) -> Vec<Value> {
+    let mut objects = vec![own(key, value)];
+    for cluster in ["east", "west"] {
+        let address = format!("10.96.0.{}", objects.len());
+        objects.push(mirror("prod", "db", cluster));
+        objects.push(endpoint("prod", "db", cluster, "db-0", &[&address]));
+    }
+    objects
+}
+
+fn own(key: &str, value: &str) -> Value {
+    let [mut service, _] = local("prod", "db", &[]);
+    service["metadata"]["annotations"][key] = json!(value);
+    service
+}
+
+fn orders(objects: &[Value]) -> (Health, String) {
+    let finding = failover_orders(&table(objects), &[], &rules());
+    (finding.health, finding.sentence)
+}
+
+fn green(sentence: &str) -> (Health, String) {
+    (Health::Green, sentence.to_owned())
+}
+
+fn yellow(sentence: &str) -> (Health, String) {
+    (Health::Yellow, sentence.to_owned())
+}
+
+#[test]
+fn order_that_works_is_green() {
+    let sentence = "1 service answers from the first step of the failover order";
+    assert_eq!(
+        orders(&objects("global-dns/failover", "east:local:*")),
+        green(sentence)
+    );
+    assert_eq!(
+        orders(&objects("x", "y")),
+        green("no service has a failover order")
+    );
+}
+
+#[test]
+fn unknown_cluster_is_yellow_unless_it_has_a_link() {
+    let objects = objects("global-dns/failover", "east:mars");
+    let sentence = "prod/db: east:mars names the unknown cluster 'mars'";
+    assert_eq!(orders(&objects), yellow(sentence));
+    let link = Link {
+        cluster: "mars".to_owned(),
+        has_own_selector: false,
+        services: Vec::new(),
+    };
+    let finding = failover_orders(&table(&objects), &[link], &rules());
+    assert_eq!(finding.health, Health::Green);
+}
+
+#[test]
+fn service_that_does_not_answer_from_its_first_step_is_yellow() {
+    let mut objects = objects("global-dns/failover", "east:west");
+    objects.push(gateway("prod", "db-0-east", false));
+    assert_eq!(
+        orders(&objects),
+        yellow("prod/db answers from step 2 of east:west, west")
+    );
+}
+
+#[test]
+fn order_that_cannot_apply_is_yellow() {
+    let flat =
+        |cluster: &str| flat_mirror("prod", "db", cluster, &format!("10.96.0.{}", cluster.len()));
+    let order = own("global-dns/failover", "east:west");
+    assert_eq!(
+        orders(&[flat("east"), flat("west"), order.clone()]),
+        yellow(
+            "prod/db: east:west has steps after 'east', which is in a flat network and always alive"
+        )
+    );
+    let federation = federated("prod", "db", "10.96.0.9", "db@east,db@west");
+    assert_eq!(
+        orders(&[federation.clone(), order]),
+        yellow("prod/db: east:west does not apply to a federated service")
+    );
+    // A default order is not meant for each service.
+    let rules = Rules {
+        failover: Some("local:*".parse().unwrap()),
+        ..rules()
+    };
+    let finding = failover_orders(&table_by(&rules, &[federation]), &[], &rules);
+    assert_eq!(finding.health, Health::Green);
+}
+
+#[test]
+fn awaited_clusters_are_yellow() {
+    let judge = |clusters: &str| {
+        let finding = expected_clusters(&table(&objects("global-dns/expected-clusters", clusters)));
+        (finding.health, finding.sentence)
+    };
+    assert_eq!(
+        judge("east+west"),
+        green("no service waits for expected clusters")
+    );
+    assert_eq!(
+        judge("east+north+south"),
+        yellow("1 name is not answered: prod/db waits for north, south")
+    );
+}

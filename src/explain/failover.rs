@@ -1,0 +1,91 @@
+//! Notes about the failover order and the expected clusters of a service.
+
+use super::kinds::list;
+use super::{Context, Observer};
+use crate::table::Service;
+use crate::table::failover::{Failover, OrderOrigin, StepHealth, Timestamp};
+
+/// Returns the notes about the failover and the expected clusters of a service.
+pub(super) fn failover_notes(service: &Service, context: &Context<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(failover) = &service.failover {
+        notes.push(order_note(failover, context));
+        notes.extend(flat_note(failover));
+    }
+    if let Some((order, origin)) = service.unused_order.as_deref() {
+        notes.push(format!(
+            "the failover order {order} ({}) does not apply: a federated service has one address for all its clusters",
+            describe_origin(*origin)
+        ));
+    }
+    if let awaited @ [_, ..] = service.awaited() {
+        notes.push(format!(
+            "its name fails until every expected cluster has had an endpoint here; awaited: {} (annotation \
+             global-dns/expected-clusters or --expected-clusters)",
+            list(awaited.iter())
+        ));
+    }
+    notes.extend(service.ignored.iter().map(|annotation| {
+        format!("annotation {annotation} is ignored: only the Service of this cluster sets it")
+    }));
+    notes
+}
+
+/// Returns the order, the step that answers, and the state of the others.
+fn order_note(failover: &Failover, context: &Context<'_>) -> String {
+    let state = &failover.state;
+    let mut note = format!(
+        "failover order {} ({}): answering step {} of {}, {}",
+        state.order,
+        describe_origin(failover.origin),
+        state.answering + 1,
+        state.order.count(),
+        state.order.step_text(state.answering)
+    );
+    for (index, (health, step)) in failover.health.iter().zip(&state.steps).enumerate() {
+        let name = state.order.step_text(index);
+        let since = describe_time(step.since);
+        note += &match health {
+            StepHealth::Dead => format!("; {name} has been down{since}"),
+            StepHealth::Empty => format!("; {name} has had no endpoint{since}"),
+            StepHealth::Alive if index < state.answering => {
+                format!("; {name} has been up{since}, and answers again after --failback-delay")
+            }
+            StepHealth::Alive => continue,
+        };
+    }
+    if let Observer::Command(_) = context.observer {
+        note += "; only a running server knows which step answered before";
+    }
+    note
+}
+
+/// Returns the note that later steps are not reached, if a step in a flat network comes before them.
+fn flat_note(failover: &Failover) -> Option<String> {
+    let step = failover.flat_step()?;
+    Some(format!(
+        "step {} of the failover order ({}) is in a flat network, where the mesh finds the pods: it is always alive while \
+         its mirror exists, so later steps are not reached",
+        step + 1,
+        failover.state.order.step_text(step)
+    ))
+}
+
+/// Returns the setting that an order comes from.
+fn describe_origin(origin: OrderOrigin) -> &'static str {
+    match origin {
+        OrderOrigin::Annotation => "annotation global-dns/failover of the Service of this cluster",
+        OrderOrigin::ServiceFlag => "--failover for this service",
+        OrderOrigin::DefaultFlag => "--failover for all services that are not headless",
+    }
+}
+
+/// Returns ` since TIME`, or nothing if the time is unknown.
+fn describe_time(time: Timestamp) -> String {
+    let time = (time != Timestamp::UNKNOWN).then(|| time.to_text());
+    time.map(|time| format!(" since {time}"))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

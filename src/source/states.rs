@@ -1,0 +1,107 @@
+//! Advances the states of services (rules K7, K8): after each build, and again when a delay ends.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::info;
+
+use super::Feeds;
+use crate::clock::unix_milliseconds;
+use crate::mirror::ServiceKey;
+use crate::table::failover::{Delays, Timestamp};
+use crate::table::inputs::Dirty;
+use crate::table::state::{Transition, TransitionReason, advance};
+use crate::table::{Built, Inputs, Rules};
+
+/// The delays, and the services with a delay that has not ended.
+#[derive(Debug)]
+pub(super) struct States<'f> {
+    delays: Delays,
+    feeds: &'f Feeds,
+    wakes: BTreeMap<ServiceKey, Timestamp>,
+    /// The start of this clock: Unix milliseconds, and an instant that the system clock does not change.
+    start: (u64, Instant),
+}
+
+impl<'f> States<'f> {
+    /// Starts without any service.
+    pub(super) fn new(delays: Delays, feeds: &'f Feeds) -> Self {
+        Self {
+            delays,
+            feeds,
+            wakes: BTreeMap::new(),
+            start: (unix_milliseconds(), Instant::now()),
+        }
+    }
+
+    /// Advances the services that were built. The delay of a failover does not apply to the first complete table.
+    pub(super) fn apply(
+        &mut self,
+        built: Built,
+        inputs: &mut Inputs,
+        dirty: &Dirty,
+        rules: &Rules,
+        is_first: bool,
+    ) -> Built {
+        let delays = match is_first {
+            true => Delays {
+                failover: Duration::ZERO,
+                ..self.delays
+            },
+            false => self.delays,
+        };
+        let advanced = advance(built, inputs, dirty, rules, self.now(), delays);
+        for (service, wake) in advanced.wakes {
+            match wake {
+                Some(wake) => self.wakes.insert(service, wake),
+                None => self.wakes.remove(&service),
+            };
+        }
+        self.feeds.note_failovers(advanced.transitions.len());
+        advanced.transitions.iter().for_each(log_transition);
+        for service in &advanced.opened {
+            info!(%service, "All expected clusters have been seen; the name of the service is answered");
+        }
+        advanced.built
+    }
+
+    /// Returns the time until the next delay ends.
+    pub(super) fn next_wake(&self) -> Option<Duration> {
+        let first = self.wakes.values().min()?;
+        Some(Duration::from_millis(first.0.saturating_sub(self.now().0)))
+    }
+
+    /// Removes and returns the services with a delay that has ended.
+    pub(super) fn take_due(&mut self) -> Dirty {
+        let now = self.now();
+        let due = self.wakes.iter().filter(|(_, wake)| **wake <= now);
+        let due: Dirty = due.map(|(service, _)| service.clone()).collect();
+        self.wakes.retain(|_, wake| *wake > now);
+        due
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(self.start.0).after(self.start.1.elapsed())
+    }
+}
+
+/// Logs a change of the step that answers.
+fn log_transition(transition: &Transition) {
+    let Transition {
+        service,
+        from,
+        to,
+        reason,
+    } = transition;
+    let reason = match reason {
+        TransitionReason::Recovered => "an earlier step has an endpoint that is alive",
+        TransitionReason::Dead => "no endpoint of the step is alive",
+        TransitionReason::Empty => "the step has no endpoint",
+        TransitionReason::NewOrder => "the order has changed",
+    };
+    info!(%service, from, to, reason, "Failover");
+}
+
+#[cfg(test)]
+mod tests;

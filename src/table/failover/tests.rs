@@ -1,0 +1,189 @@
+use super::StepHealth::{Alive, Dead, Empty};
+use super::*;
+
+const DELAYS: Delays = Delays {
+    failover: Duration::from_millis(2_000),
+    failback: Duration::from_millis(30_000),
+};
+
+/// Returns an order. Its steps do not matter here.
+fn order() -> FailoverOrder {
+    "east:west:north".parse().unwrap()
+}
+
+/// Plays health values at times in milliseconds, and returns the step that answers after each.
+fn play(start: &[StepHealth], events: &[(u64, &[StepHealth])]) -> Vec<usize> {
+    let mut state = FailoverState::new(order(), start, Timestamp(0));
+    let mut answering = vec![state.answering];
+    for (time, health) in events {
+        state = state.next(&order(), health, Timestamp(*time), DELAYS).0;
+        answering.push(state.answering);
+    }
+    answering
+}
+
+#[test]
+fn first_step_that_is_alive_answers_at_the_start() {
+    for (health, step) in [
+        (&[Alive, Alive][..], 0),
+        (&[Dead, Alive], 1),
+        (&[Empty, Alive], 1),
+        (&[Dead, Dead], 0),
+        (&[Empty, Dead], 1),
+        (&[Empty, Empty], 0),
+    ] {
+        let state = FailoverState::new(order(), health, Timestamp(7));
+        assert_eq!(state.answering, step, "{health:?}");
+    }
+}
+
+#[test]
+fn step_is_left_after_the_failover_delay_and_preferred_after_the_failback_delay() {
+    let (up, down) = (&[Alive, Alive][..], &[Dead, Alive][..]);
+    let events = [
+        (1_000, down),
+        (2_999, down),
+        (3_000, down),
+        (10_000, up),
+        (39_999, up),
+        (40_000, up),
+    ];
+    assert_eq!(play(up, &events), [0, 0, 0, 1, 1, 1, 0]);
+    // A short outage changes nothing.
+    assert_eq!(play(up, &[(1_000, down), (2_500, up), (9_000, up)]), [0; 4]);
+    // An earlier step that is not alive for long enough starts anew.
+    let events = [
+        (0, down),
+        (2_000, down),
+        (3_000, up),
+        (20_000, down),
+        (21_000, up),
+        (40_000, up),
+        (51_000, up),
+    ];
+    assert_eq!(play(up, &events), [0, 0, 1, 1, 1, 1, 1, 0]);
+}
+
+#[test]
+fn step_without_endpoints_is_left_at_once() {
+    assert_eq!(play(&[Alive, Alive], &[(1, &[Empty, Alive])]), [0, 1]);
+    assert_eq!(play(&[Alive, Dead], &[(1, &[Empty, Dead])]), [0, 1]);
+    assert_eq!(play(&[Alive, Empty], &[(1, &[Empty, Empty])]), [0, 0]);
+}
+
+#[test]
+fn last_step_keeps_answering_if_no_step_is_alive() {
+    let dead = &[Dead, Dead, Dead][..];
+    let second = &[Dead, Alive, Dead][..];
+    assert_eq!(
+        play(second, &[(0, dead), (9_000, dead), (99_000, dead)]),
+        [1; 4]
+    );
+    // The first step that recovers answers, although another one answered last.
+    assert_eq!(
+        play(second, &[(0, dead), (9_000, &[Dead, Dead, Alive])]),
+        [1, 1, 2]
+    );
+    assert_eq!(
+        play(second, &[(0, dead), (9_000, &[Alive, Dead, Dead])]),
+        [1, 1, 0]
+    );
+}
+
+#[test]
+fn changed_order_takes_effect_at_once() {
+    let state = FailoverState::new(order(), &[Dead, Alive], Timestamp(0));
+    assert_eq!(state.answering, 1);
+    let other = "west:east".parse().unwrap();
+    let (next, _) = state.next(&other, &[Alive, Alive], Timestamp(1), DELAYS);
+    assert_eq!((next.answering, next.order), (0, other));
+}
+
+#[test]
+fn time_of_the_next_change_is_the_end_of_a_delay() {
+    let next = |state: &FailoverState, health: &[StepHealth], now: u64| {
+        let (state, wake) = state.next(&order(), health, Timestamp(now), DELAYS);
+        (state, wake.map(|wake| wake.0))
+    };
+    let state = FailoverState::new(order(), &[Alive, Alive], Timestamp(0));
+    let (state, wake) = next(&state, &[Dead, Alive], 1_000);
+    assert_eq!(wake, Some(3_000));
+    let (state, wake) = next(&state, &[Dead, Alive], 3_000);
+    assert_eq!((state.answering, wake), (1, None));
+    let (state, wake) = next(&state, &[Alive, Alive], 5_000);
+    assert_eq!(wake, Some(35_000));
+    let (state, wake) = next(&state, &[Alive, Alive], 35_000);
+    assert_eq!((state.answering, wake), (0, None));
+    // If no step is alive, waiting changes nothing.
+    assert_eq!(next(&state, &[Dead, Dead], 36_000).1, None);
+}
+
+/// Plays every sequence of events over three steps. An event sets the health of one step, or of none, after a pause that
+/// is shorter than both delays or as long as both. Returns the number of sequences.
+fn enumerate(depth: usize, values: &[StepHealth]) -> usize {
+    let start = [Alive, Alive, Alive];
+    let mut open = vec![(
+        FailoverState::new(order(), &start, Timestamp(0)),
+        start,
+        0,
+        depth,
+    )];
+    let mut count = 0;
+    while let Some((state, health, now, left)) = open.pop() {
+        if left == 0 {
+            count += 1;
+            continue;
+        }
+        let changes = (0..3).flat_map(|step| values.iter().map(move |new| (step, *new)));
+        let changes = changes.filter(|(step, new)| health[*step] != *new);
+        for (step, new) in changes.chain([(0, health[0])]) {
+            let mut health = health;
+            health[step] = new;
+            for pause in [500, 30_000] {
+                let now = now + pause;
+                let (next, wake) = state.next(&order(), &health, Timestamp(now), DELAYS);
+                check(&state, &next, health, wake, now);
+                open.push((next, health, now, left - 1));
+            }
+        }
+    }
+    count
+}
+
+#[test]
+fn every_sequence_of_six_events_keeps_the_promises() {
+    assert_eq!(enumerate(6, &[Alive, Dead]), 8_usize.pow(6));
+    assert_eq!(enumerate(4, &[Alive, Dead, Empty]), 14_usize.pow(4));
+}
+
+/// Checks one transition.
+fn check(
+    last: &FailoverState,
+    next: &FailoverState,
+    health: [StepHealth; 3],
+    wake: Option<Timestamp>,
+    now: u64,
+) {
+    let answering = next.answering;
+    let context = || format!("{last:?} -> {next:?} with {health:?} at {now}");
+    // The answer is never empty while a step has endpoints.
+    if health.iter().any(|health| *health != Empty) {
+        assert_ne!(health[answering], Empty, "{}", context());
+    }
+    if answering != last.answering {
+        let is_alive = health[answering] == Alive;
+        assert!(is_alive || !health.contains(&Alive), "{}", context());
+    }
+    // A later step answers only if no earlier one is alive.
+    if answering > last.answering {
+        assert!(!health[..answering].contains(&Alive), "{}", context());
+    }
+    // The same arguments give the same state, and without new events nothing changes before the announced time.
+    let until = wake.map_or(now + 1_000_000, |wake| wake.0 - 1);
+    let (later, _) = next.next(&order(), &health, Timestamp(until), DELAYS);
+    assert_eq!(&later, next, "{}", context());
+    if let Some(wake) = wake {
+        let (changed, _) = next.next(&order(), &health, wake, DELAYS);
+        assert_ne!(changed.answering, next.answering, "{}", context());
+    }
+}

@@ -1,0 +1,240 @@
+//! What earlier events decided for a service: the step of its failover order that answers (rule K7), and the clusters that
+//! it has seen (rule K8). A build reads the state as one of its inputs. [`advance`] computes the next state after a build.
+
+use serde::{Deserialize, Serialize};
+
+use super::failover::{Delays, FailoverState, StepHealth, Timestamp};
+use super::gate::GateState;
+use super::inputs::{Dirty, Inputs};
+use super::rules::Rules;
+use super::{Built, Service, build};
+use crate::mirror::ServiceKey;
+
+/// The state of a service that has a failover order or expected clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceState {
+    /// The state of its failover.
+    pub failover: Option<FailoverState>,
+    /// The clusters that it has seen.
+    pub gate: Option<GateState>,
+}
+
+/// A change of the step that answers for a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// The service.
+    pub service: ServiceKey,
+    /// The step that answered, as in the order.
+    pub from: String,
+    /// The step that answers now, as in the order.
+    pub to: String,
+    /// The reason.
+    pub reason: TransitionReason,
+}
+
+/// The reason for which another step answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransitionReason {
+    /// An earlier step is alive again.
+    Recovered,
+    /// The step has endpoints, but none that is alive.
+    Dead,
+    /// The step has no endpoint.
+    Empty,
+    /// The order has changed.
+    NewOrder,
+}
+
+/// A table whose services have their next states.
+#[derive(Debug)]
+pub struct Advanced {
+    /// The table.
+    pub built: Built,
+    /// The changes of steps.
+    pub transitions: Vec<Transition>,
+    /// The services whose gate has opened.
+    pub opened: Vec<ServiceKey>,
+    /// For each service, the time at which its state can change although nothing else happens.
+    pub wakes: Vec<(ServiceKey, Option<Timestamp>)>,
+    /// The services that need another build with their new state.
+    rebuild: Dirty,
+}
+
+/// The most builds for one change. The second one has the states that the first one led to, so the third one changes
+/// nothing.
+const MAX_BUILDS: usize = 2;
+
+/// Advances the states of the services that were built, and builds those with a new state again.
+pub fn advance(
+    built: Built,
+    inputs: &mut Inputs,
+    dirty: &Dirty,
+    rules: &Rules,
+    now: Timestamp,
+    delays: Delays,
+) -> Advanced {
+    let mut advanced = Advanced {
+        built,
+        transitions: Vec::new(),
+        opened: Vec::new(),
+        wakes: Vec::new(),
+        rebuild: Dirty::new(),
+    };
+    // A flag adds services that no object belongs to.
+    let expected = rules.expected_clusters.keys();
+    let mut services: Dirty = dirty.iter().chain(expected).cloned().collect();
+    for _ in 0..MAX_BUILDS {
+        advanced.advance_states(inputs, &services, now, delays);
+        services = std::mem::take(&mut advanced.rebuild);
+        if services.is_empty() {
+            break;
+        }
+        let next = build(&advanced.built.table, inputs, &services, rules);
+        advanced.built = Built {
+            is_changed: advanced.built.is_changed | next.is_changed,
+            table: next.table,
+        };
+    }
+    advanced
+}
+
+// === impl Advanced ===
+
+impl Advanced {
+    /// Advances the states of services.
+    fn advance_states(
+        &mut self,
+        inputs: &mut Inputs,
+        services: &Dirty,
+        now: Timestamp,
+        delays: Delays,
+    ) {
+        let table = self.built.table.clone();
+        for key in services {
+            let last = inputs.state(key).cloned().unwrap_or_default();
+            let state = match table.service(key.namespace.as_str(), key.service.as_str()) {
+                Some(service) => self.advance(service, &last, now, delays),
+                None => ServiceState::default(),
+            };
+            inputs.set_state(key, state);
+        }
+    }
+
+    /// Advances the state of one service.
+    fn advance(
+        &mut self,
+        service: &Service,
+        last: &ServiceState,
+        now: Timestamp,
+        delays: Delays,
+    ) -> ServiceState {
+        let (failover, failover_wake) = self.advance_failover(service, last, now, delays);
+        let (gate, gate_wake) = self.advance_gate(service, last, now);
+        let wake = failover_wake.into_iter().chain(gate_wake).min();
+        self.wakes.push((service.key.clone(), wake));
+        ServiceState { failover, gate }
+    }
+
+    fn advance_failover(
+        &mut self,
+        service: &Service,
+        last: &ServiceState,
+        now: Timestamp,
+        delays: Delays,
+    ) -> (Option<FailoverState>, Option<Timestamp>) {
+        let Some(failover) = &service.failover else {
+            return (None, None);
+        };
+        let (shown, health) = (&failover.state, &failover.health);
+        let (state, wake) = match &last.failover {
+            Some(last) => last.next(&shown.order, health, now, delays),
+            None => (FailoverState::new(shown.order.clone(), health, now), None),
+        };
+        if let Some(last) = &last.failover {
+            self.transitions
+                .extend(Transition::between(&service.key, last, &state, health));
+        }
+        if state != *shown {
+            self.rebuild.insert(service.key.clone());
+        }
+        (Some(state), wake)
+    }
+
+    fn advance_gate(
+        &mut self,
+        service: &Service,
+        last: &ServiceState,
+        now: Timestamp,
+    ) -> (Option<GateState>, Option<Timestamp>) {
+        let Some(gate) = &service.gate else {
+            return (None, None);
+        };
+        let last = last.gate.clone().unwrap_or_default();
+        let (state, wake) = last.next(gate, now);
+        if state.is_open() && !last.is_open() {
+            self.opened.push(service.key.clone());
+        }
+        if state.changes(gate) {
+            self.rebuild.insert(service.key.clone());
+        }
+        (Some(state), wake)
+    }
+}
+
+// === impl Transition ===
+
+impl Transition {
+    /// Returns the change from one state of a service to the next, if another step answers.
+    fn between(
+        service: &ServiceKey,
+        last: &FailoverState,
+        next: &FailoverState,
+        health: &[StepHealth],
+    ) -> Option<Self> {
+        let (from, to) = (
+            last.order.step_text(last.answering),
+            next.order.step_text(next.answering),
+        );
+        let reason = match health.get(last.answering) {
+            _ if last.order != next.order => TransitionReason::NewOrder,
+            Some(StepHealth::Dead) => TransitionReason::Dead,
+            Some(StepHealth::Empty) => TransitionReason::Empty,
+            Some(StepHealth::Alive) | None => TransitionReason::Recovered,
+        };
+        (from != to).then(|| Self {
+            service: service.clone(),
+            from,
+            to,
+            reason,
+        })
+    }
+}
+
+// === impl ServiceState ===
+
+impl ServiceState {
+    /// Returns the state that a table shows. It replaces a state that was lost in a panic.
+    pub fn of(service: &Service) -> Self {
+        Self {
+            failover: service
+                .failover
+                .as_ref()
+                .map(|failover| failover.state.clone()),
+            gate: service.gate.as_ref().map(|gate| gate.state()),
+        }
+    }
+
+    /// Returns whether no event has decided anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.failover.is_none() && self.gate.is_none()
+    }
+
+    /// Removes parts that contradict themselves. A snapshot is a file that anybody may have edited.
+    pub fn validated(mut self) -> Self {
+        self.failover = self.failover.filter(FailoverState::is_valid);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

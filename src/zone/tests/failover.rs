@@ -1,0 +1,141 @@
+//! The names that failover orders and expected clusters concern (rules K5 and K8).
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::mirror::{GatewayDown, expected_clusters};
+use crate::table::Rules;
+use crate::testing::{gateway, local};
+
+/// Returns `prod/db` in east and west, and the Service of this cluster with an annotation.
+fn objects(key: &str, value: &str) -> Vec<Value> {
+    let [mut service, _] = local("prod", "db", &[]);
+    service["metadata"]["annotations"][key] = json!(value);
+    vec![
+        service,
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        mirror("prod", "db", "west"),
+        endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]),
+    ]
+}
+
+/// Asserts the A record, or SRV record of a name with a port, of each name below `global`.
+fn check(table: &Table, cases: &[(&str, &str)]) {
+    let zones = zones(&["global"]);
+    for (name, expected) in cases {
+        let rtype = match name.starts_with('_') {
+            true => RecordType::SRV,
+            false => RecordType::A,
+        };
+        let answer = ask(&zones, table, &format!("{name}.global"), rtype);
+        assert_eq!(answer, *expected, "{name}");
+    }
+}
+
+#[test]
+fn order_concerns_the_name_of_the_service_and_its_ports() {
+    let table = table(&objects("global-dns/failover", "west:east"));
+    check(
+        &table,
+        &[
+            ("db.prod", "A 10.96.0.2"),
+            ("db", "A 10.96.0.2"),
+            (
+                "_sql._tcp.db.prod",
+                "SRV 0 10 26257 db-0.west.db.prod.global.",
+            ),
+            ("_sql._tcp.db", "SRV 0 10 26257 db-0.west.db.global."),
+            ("east.db.prod", "A 10.96.0.1"),
+            ("db-0.east.db.prod", "A 10.96.0.1"),
+            (
+                "_sql._tcp.east.db.prod",
+                "SRV 0 10 26257 db-0.east.db.prod.global.",
+            ),
+            ("east.db", "A 10.96.0.1"),
+        ],
+    );
+}
+
+#[test]
+fn gateway_rule_applies_within_the_step_that_answers() {
+    let mut objects = objects("global-dns/failover", "north:*");
+    objects.push(gateway("prod", "db-0-east", false));
+    check(&table(&objects), &[("db.prod", "A 10.96.0.2")]);
+    objects.push(gateway("prod", "db-0-west", false));
+    check(&table(&objects), &[("db.prod", "A 10.96.0.1, A 10.96.0.2")]);
+    let exclude = Rules {
+        gateway_down: GatewayDown::Exclude,
+        ..rules()
+    };
+    check(
+        &table_by(&exclude, &objects),
+        &[("db.prod", "NODATA global.")],
+    );
+}
+
+#[test]
+fn name_without_a_cluster_of_the_order_has_no_data() {
+    let table = table(&objects("global-dns/failover", "north"));
+    check(
+        &table,
+        &[
+            ("db.prod", "NODATA global."),
+            ("east.db.prod", "A 10.96.0.1"),
+        ],
+    );
+}
+
+#[test]
+fn name_that_waits_for_clusters_fails_and_the_others_are_answered() {
+    let table = table(&objects("global-dns/expected-clusters", "east+north"));
+    check(
+        &table,
+        &[
+            ("db.prod", "SERVFAIL"),
+            ("db", "SERVFAIL"),
+            ("_sql._tcp.db.prod", "SERVFAIL"),
+            ("_sql._tcp.db", "SERVFAIL"),
+            // The port may come with the cluster that is awaited.
+            ("_other._tcp.db.prod", "SERVFAIL"),
+            ("_tcp.db.prod", "NODATA global."),
+            ("prod", "NODATA global."),
+            ("east.db.prod", "A 10.96.0.1"),
+            ("db-0.west.db.prod", "A 10.96.0.2"),
+            (
+                "_sql._tcp.east.db.prod",
+                "SRV 0 10 26257 db-0.east.db.prod.global.",
+            ),
+            ("west.db", "A 10.96.0.2"),
+            ("north.db.prod", "NXDOMAIN global."),
+        ],
+    );
+}
+
+#[test]
+fn name_without_any_endpoint_fails_while_it_waits() {
+    let key = crate::testing::inputs(&objects("x", "y"))
+        .services()
+        .pop_first()
+        .unwrap();
+    let rules = Rules {
+        expected_clusters: [(key, expected_clusters("east").unwrap())].into(),
+        ..rules()
+    };
+    check(
+        &table_by(&rules, &[]),
+        &[
+            // The namespace's name is above it (RFC 8020).
+            ("prod", "NODATA global."),
+            ("east.db.prod", "NXDOMAIN global."),
+        ],
+    );
+}
+
+/// The hash compares replicas. One that waits and one that answers differ.
+#[test]
+fn awaited_cluster_changes_the_hash() {
+    let [waits, answers] = ["east+north", "east"]
+        .map(|clusters| table(&objects("global-dns/expected-clusters", clusters)).answers_hash());
+    assert_ne!(waits, answers);
+}

@@ -1,0 +1,278 @@
+//! A person moves a name between clusters with one annotation, and gateways go down behind a failover order.
+//!
+//! The annotation is written with the merge patch that `kubectl annotate` sends.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::latency::Latencies;
+use support::objects::{Gateway, federated, flat_mirror, gateway_mirror, local, mirror, namespace};
+use support::observer::{Observation, Observer};
+use support::output::print_line;
+use support::server::Server;
+use support::steps::Steps;
+use support::wait::eventually;
+
+use crate::linked_clusters::{ANSWER_TIMEOUT, PAUSE};
+
+const NAMESPACE: &str = "orders";
+const NAME: &str = "db.orders.global";
+const EAST: &[&str] = &["10.96.61.1", "10.96.61.2"];
+const WEST: &[&str] = &["10.96.62.1"];
+/// Times that the annotation moves the name.
+const MOVES: usize = 10;
+/// `--failover-delay` and `--failback-delay` of the server: longer than a reaction of the controllers, short for a test.
+const FAILOVER_DELAY: Duration = Duration::from_millis(1500);
+const FAILBACK_DELAY: Duration = Duration::from_millis(3000);
+
+pub fn run(steps: &mut Steps, cluster: &Cluster) {
+    steps.forget_failed_prerequisite();
+    let mut server = None;
+    steps.prerequisite("name_without_an_order_has_all_clusters", || {
+        write_objects(cluster)?;
+        let flags = ["--failover-delay", "1500ms", "--failback-delay", "3s"];
+        let started = Server::ready_of_cluster(&cluster.kubeconfig, &flags);
+        let all = Observation::addresses(&[EAST, WEST]);
+        started
+            .with_log(Observer::start(started.dns, NAME, PAUSE)?.wait_for(&all, ANSWER_TIMEOUT))?;
+        server = Some(started);
+        Ok(())
+    });
+    let mut step = |fact: &str, check: fn(&Cluster, &Server) -> Result<()>| {
+        let server = server.as_ref();
+        steps.prerequisite(fact, || {
+            let server = server.context("there is no server")?;
+            server.with_log(check(cluster, server))
+        });
+    };
+    step(
+        "annotation_moves_the_name_within_a_second",
+        check_annotation_moves_the_name,
+    );
+    step(
+        "dead_step_is_left_and_preferred_again",
+        check_gateway_of_headless_mirrors,
+    );
+    step(
+        "gateway_of_a_cluster_ip_mirror_is_left",
+        check_gateway_of_cluster_ip_mirror,
+    );
+    step(
+        "flat_and_federated_services_do_not_change",
+        check_flat_and_federated,
+    );
+    step("name_waits_for_expected_clusters", check_expected_clusters);
+}
+
+/// Returns the Service of this cluster that only decides. It has no selector, so it has no endpoint.
+fn own_service() -> Value {
+    local(NAMESPACE, "db").without_selector().service()
+}
+
+fn write_objects(cluster: &Cluster) -> Result<()> {
+    cluster.put(&namespace(NAMESPACE))?;
+    let east = mirror(NAMESPACE, "db", "east")
+        .endpoint("db-0", &EAST[..1])
+        .endpoint("db-1", &EAST[1..]);
+    let west = mirror(NAMESPACE, "db", "west").endpoint("db-0", WEST);
+    let mut writes = [east.writes(), west.writes(), vec![own_service()]].concat();
+    writes.extend(gateway_mirror(NAMESPACE, "pay", "east", "10.96.61.10").writes());
+    writes.extend(gateway_mirror(NAMESPACE, "pay", "west", "10.96.62.10").writes());
+    writes.extend(flat_mirror(NAMESPACE, "api", "east", "10.96.61.20").writes());
+    writes.extend(flat_mirror(NAMESPACE, "api", "west", "10.96.62.20").writes());
+    writes.extend(federated(NAMESPACE, "web", "10.96.61.30", "web@east,web@west").writes());
+    writes
+        .iter()
+        .try_for_each(|object| cluster.put(object).map(drop))
+}
+
+/// Returns the patch that `kubectl annotate --overwrite` sends.
+fn annotate(key: &str, value: Value) -> Value {
+    let mut annotations = json!({});
+    annotations[format!("global-dns/{key}")] = value;
+    json!({"metadata": {"annotations": annotations}})
+}
+
+fn check_annotation_moves_the_name(cluster: &Cluster, server: &Server) -> Result<()> {
+    let observer = Observer::start(server.dns, NAME, PAUSE)?;
+    let (east, west) = (
+        Observation::addresses(&[EAST]),
+        Observation::addresses(&[WEST]),
+    );
+    let mut figures = Latencies::default();
+    let mut slowest = Duration::ZERO;
+    for number in 0..MOVES {
+        let (order, expected) = match number % 2 {
+            0 => ("west:east", &west),
+            _ => ("east:west", &east),
+        };
+        let written = cluster.patch(&own_service(), &annotate("failover", json!(order)))?;
+        let answered = observer.wait_for(expected, ANSWER_TIMEOUT)?;
+        slowest = slowest.max(answered.saturating_duration_since(written.sent));
+        figures.add(written, answered);
+    }
+    figures.print("global-dns/failover annotated");
+    ensure!(
+        slowest < Duration::from_secs(1),
+        "the slowest move took {slowest:?}"
+    );
+    // Names of one cluster are not affected.
+    let leaf = Observer::start(server.dns, "west.db.orders.global", PAUSE)?;
+    leaf.wait_for(&west, ANSWER_TIMEOUT)?;
+    let text = explain(server, NAME)?;
+    ensure!(text.contains("answering step 1 of 2, east"), "{text}");
+    Ok(())
+}
+
+/// Returns the notes of the explanation of a name.
+fn explain(server: &Server, name: &str) -> Result<String> {
+    Ok(server.try_api(&format!("/api/v1/explain?name={name}"))?["notes"].to_string())
+}
+
+fn check_gateway_of_headless_mirrors(cluster: &Cluster, server: &Server) -> Result<()> {
+    let observer = Observer::start(server.dns, NAME, PAUSE)?;
+    let (east, west) = (
+        Observation::addresses(&[EAST]),
+        Observation::addresses(&[WEST]),
+    );
+    observer.wait_for(&east, ANSWER_TIMEOUT)?;
+    let set_gateway = |gateway| -> Result<Instant> {
+        let mirror = mirror(NAMESPACE, "db", "east")
+            .endpoint_behind(gateway, "db-0", &EAST[..1])
+            .endpoint_behind(gateway, "db-1", &EAST[1..]);
+        let endpoints = mirror.writes();
+        let mut last = Instant::now();
+        for object in endpoints
+            .iter()
+            .filter(|object| object["kind"] == "Endpoints")
+        {
+            last = cluster.put(object)?.sent;
+        }
+        Ok(last)
+    };
+    let down = set_gateway(Gateway::Down)?;
+    let answered = observer.wait_for(&west, ANSWER_TIMEOUT)?;
+    print_time(
+        "headless: gateway down to the next step",
+        answered - down,
+        FAILOVER_DELAY,
+    );
+    let text = explain(server, NAME)?;
+    ensure!(
+        text.contains("answering step 2 of 2, west; east has been down since 20"),
+        "{text}"
+    );
+    let up = set_gateway(Gateway::Up)?;
+    let answered = observer.wait_for(&east, ANSWER_TIMEOUT)?;
+    print_time(
+        "headless: gateway up to the first step",
+        answered - up,
+        FAILBACK_DELAY,
+    );
+    ensure!(
+        answered - up >= FAILBACK_DELAY,
+        "the first step came back too early"
+    );
+    // Primary and standby never answer together, and the name is never empty. One endpoint goes down before the other.
+    let one = Observation::addresses(&[&EAST[..1]]);
+    let other = Observation::addresses(&[&EAST[1..]]);
+    for run in observer.history() {
+        let answer = run.answer;
+        ensure!(
+            [&east, &west, &one, &other].contains(&&answer),
+            "the answer was {answer}"
+        );
+    }
+    ensure!(
+        server.metric("global_dns_failovers_total") >= 2.0,
+        "failovers are not counted"
+    );
+    Ok(())
+}
+
+/// Prints the time of a change, which includes a delay of the server.
+fn print_time(what: &str, time: Duration, delay: Duration) {
+    print_line(&format!(
+        "{what}: {time:.2?}, of which {delay:.1?} are the delay"
+    ));
+}
+
+fn check_gateway_of_cluster_ip_mirror(cluster: &Cluster, server: &Server) -> Result<()> {
+    // This Service has a cluster IP, is not exported, and is read for its annotations only.
+    let mut policy = local(NAMESPACE, "pay").without_selector().service();
+    policy["metadata"]["labels"] = json!({"global-dns/policy": "true"});
+    policy["metadata"]["annotations"] = json!({"global-dns/failover": "east:*"});
+    let spec = policy["spec"].as_object_mut().context("spec")?;
+    spec.remove("clusterIP");
+    spec.remove("clusterIPs");
+    cluster.put(&policy)?;
+    let observer = Observer::start(server.dns, "pay.orders.global", PAUSE)?;
+    let (east, west) = (
+        Observation::addresses(&[&["10.96.61.10"]]),
+        Observation::addresses(&[&["10.96.62.10"]]),
+    );
+    observer.wait_for(&east, ANSWER_TIMEOUT)?;
+    let down = gateway_mirror(NAMESPACE, "pay", "east", "10.96.61.10").without_ready_endpoint();
+    let endpoints = down.writes().pop().context("Endpoints")?;
+    let sent = cluster.put(&endpoints)?.sent;
+    let answered = observer.wait_for(&west, ANSWER_TIMEOUT)?;
+    print_time(
+        "gateway: gateway down to the next step",
+        answered - sent,
+        FAILOVER_DELAY,
+    );
+    Ok(())
+}
+
+fn check_flat_and_federated(_: &Cluster, server: &Server) -> Result<()> {
+    for (name, addresses) in [
+        ("api.orders.global", &["10.96.61.20", "10.96.62.20"][..]),
+        ("web.orders.global", &["10.96.61.30"]),
+    ] {
+        let observer = Observer::start(server.dns, name, PAUSE)?;
+        observer.wait_for(&Observation::addresses(&[addresses]), ANSWER_TIMEOUT)?;
+    }
+    Ok(())
+}
+
+fn check_expected_clusters(cluster: &Cluster, server: &Server) -> Result<()> {
+    let observer = Observer::start(server.dns, NAME, PAUSE)?;
+    cluster.patch(
+        &own_service(),
+        &annotate("expected-clusters", json!("east+north+west")),
+    )?;
+    observer.wait_for(&Observation::other("SERVFAIL"), ANSWER_TIMEOUT)?;
+    let ready = server.readyz()?;
+    ensure!(
+        ready.status == 200
+            && ready
+                .body
+                .contains("orders/db is not answered; it waits for clusters: north"),
+        "{}",
+        ready.body
+    );
+    let leaf = Observer::start(server.dns, "west.db.orders.global", PAUSE)?;
+    leaf.wait_for(&Observation::addresses(&[WEST]), ANSWER_TIMEOUT)?;
+    let north = mirror(NAMESPACE, "db", "north").endpoint("db-0", &["10.96.63.1"]);
+    for object in north.writes() {
+        cluster.put(&object)?;
+    }
+    observer.wait_for(&Observation::addresses(&[EAST]), ANSWER_TIMEOUT)?;
+    // The gate stays open when the cluster leaves again.
+    for object in north
+        .writes()
+        .iter()
+        .filter(|object| object["kind"] == "Service")
+    {
+        cluster.delete(object)?;
+    }
+    eventually("the mirrors of north are gone", ANSWER_TIMEOUT, || {
+        let table = server.try_api("/api/v1/table")?.to_string();
+        ensure!(!table.contains("db-0-north"), "they are in the table");
+        Ok(())
+    })?;
+    observer.wait_for(&Observation::addresses(&[EAST]), ANSWER_TIMEOUT)?;
+    Ok(())
+}
