@@ -38,6 +38,15 @@ debian_packages() { # PACKAGE…
         as_root=(sudo)
     fi
     echo "installing Debian packages: ${packages[*]}"
+    # Two layers may install packages at the same time.
+    mkdir -p -- "$cache" || return
+    (
+        flock 9
+        install_packages "${packages[@]}"
+    ) 9>"$cache/apt.lock" || fail "cannot install Debian packages: ${packages[*]}"
+}
+
+install_packages() { # PACKAGE…
     # Tests use the programs, not the services. Packages call policy-rc.d before they start or restart a service.
     # Services that the new packages enabled for the next boot are disabled.
     # shellcheck disable=SC2016 # the inner shell expands it
@@ -52,7 +61,7 @@ debian_packages() { # PACKAGE…
         apt-get install -q -y --no-install-recommends "$@" || exit
         [ ! -d /run/systemd/system ] ||
             dpkg -L "$@" | sed -n "s|.*/systemd/system/\([^/]*\.service\)$|\1|p" | xargs -r systemctl disable
-    ' sh "${packages[@]}" || fail "cannot install Debian packages: ${packages[*]}"
+    ' sh "$@"
 }
 
 # Collects programs, by default the servers of a cluster, in a directory of links. Exports the directory to the tests
