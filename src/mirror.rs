@@ -203,7 +203,7 @@ pub struct Overrides {
     pub ttl: Option<u32>,
     /// `global-dns/gateway-down`.
     pub gateway_down: Option<GatewayDown>,
-    /// Annotations of this server with an invalid value, as `name=value`.
+    /// Annotations with an invalid value, as `name=value` or with the problem.
     pub invalid: Vec<String>,
     /// Annotations of a mirror that count on Services of this cluster only, as `name=value`.
     pub ignored: Vec<String>,
@@ -235,7 +235,6 @@ pub struct Skip {
 /// Maximum number of characters in [`Skip::detail`]. An annotation of 200 KB must not fill memory, logs and reports.
 const MAX_DETAIL: usize = 400;
 
-/// The detail of a skipped flat mirror.
 /// The reasons for which objects are skipped (rule M9). The set is fixed, because reasons are values of a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

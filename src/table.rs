@@ -99,7 +99,7 @@ use gate::Gate;
 use index::{Index, ListedHost};
 pub use inputs::Inputs;
 use inputs::Skipped;
-pub use kind::ServiceKind;
+pub use kind::{ServiceKind, list_clusters};
 pub use local::NonMember;
 pub use missing::MissingHost;
 pub use publish::{Published, Publisher};

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::failover::failover_notes;
 use super::{Context, Observer};
 use crate::mirror::ClusterName;
+pub(super) use crate::table::list_clusters as list;
 use crate::table::{Service, ServiceKind};
 
 /// Returns the notes about the services of a name.
@@ -63,10 +64,4 @@ fn clusters_of(service: &Service, kind: ServiceKind) -> String {
         .filter_map(|endpoint| endpoint.cluster.as_ref())
         .collect();
     list(clusters.into_iter())
-}
-
-/// Lists names of clusters.
-pub(super) fn list<'c>(clusters: impl Iterator<Item = &'c ClusterName>) -> String {
-    let names: Vec<&str> = clusters.map(ClusterName::as_str).collect();
-    names.join(", ")
 }

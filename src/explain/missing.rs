@@ -94,8 +94,12 @@ fn missing_service(own: &[&str], table: &Table, context: &Context<'_>) -> Vec<St
 /// Explains why a short name has no owner. Returns `None` if it has one.
 fn short_name_note(name: &str, table: &Table) -> Option<String> {
     let short = table.short_name(name)?;
-    let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
-    let claimants = claimants.join(", ");
+    let names = |namespaces: BTreeSet<&Namespace>| -> String {
+        let names: Vec<&str> = namespaces.into_iter().map(Namespace::as_str).collect();
+        names.join(", ")
+    };
+    let claimants = names(short.claimants.iter().collect());
+    let having = names(short.claimants.iter().chain(&short.others).collect());
     Some(match short.owner.as_ref().err()? {
         NoOwner::Contested => format!(
             "namespaces {claimants} have a service '{name}', and no flag assigns the short name to one of them: query the \
@@ -103,13 +107,17 @@ fn short_name_note(name: &str, table: &Table) -> Option<String> {
         ),
         NoOwner::Pinned(namespace) => format!(
             "the short name '{name}' is pinned to namespace '{namespace}', which has no such service; namespaces that have it: \
-             {claimants}"
+             {having}"
+        ),
+        NoOwner::Unpinned if claimants.is_empty() => format!(
+            "only a headless service has a short name without a flag: query the name with its namespace, or pin it with \
+             --short-name {name}=NAMESPACE; namespaces that have it: {having}"
         ),
         NoOwner::Unpinned => format!(
             "--short-names is pinned, and no flag assigns the short name '{name}' to a namespace with such a service; \
-             namespaces that have it: {claimants}"
+             namespaces that have it: {having}"
         ),
-        NoOwner::Off => format!("short names are off; namespaces that have '{name}': {claimants}"),
+        NoOwner::Off => format!("short names are off; namespaces that have '{name}': {having}"),
     })
 }
 

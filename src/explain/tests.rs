@@ -5,7 +5,8 @@ use super::*;
 use crate::mirror::{Namespace, SkipReason};
 use crate::table::{LocalMembers, Rules, ShortNames};
 use crate::testing::{
-    endpoint, gateway, listing, local, mirror, published, rules, table, table_by, zones,
+    endpoint, flat_mirror, gateway, listing, local, mirror, published, rules, table, table_by,
+    zones,
 };
 use crate::zone::Zone;
 
@@ -472,6 +473,22 @@ fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
     let explained = explained(rules(), "db.prod.global");
     assert!(explained.exists);
     assert_eq!(explained.conflicts[0].kind, ConflictKind::ShortName);
+}
+
+/// Half of all namespaces have an `api`, so that only a flag gives it a short name.
+#[test]
+fn short_name_of_a_service_that_is_not_headless_needs_a_flag() {
+    let objects = [
+        flat_mirror("prod", "api", "east", "10.96.0.1"),
+        flat_mirror("shop", "api", "east", "10.96.0.2"),
+    ];
+    assert_eq!(
+        explained(&objects, "api.global").notes,
+        [
+            "only a headless service has a short name without a flag: query the name with its namespace, or pin it with \
+          --short-name api=NAMESPACE; namespaces that have it: prod, shop"
+        ]
+    );
 }
 
 #[test]

@@ -90,8 +90,20 @@ fn members(list: &str, overrides: &mut Overrides) -> Box<[FederatedMember]> {
             .push(format!("{}={item}", key::REMOTE_DISCOVERY));
     }
     members.sort();
+    overrides.invalid.extend(repeated_cluster(&members));
     members.dedup();
     members.into()
+}
+
+/// Describes the first cluster that a list of sorted members names twice.
+fn repeated_cluster(members: &[FederatedMember]) -> Option<String> {
+    let mut pairs = members.windows(2);
+    let pair = pairs.find(|pair| pair[0].cluster == pair[1].cluster)?;
+    let cluster = &pair[0].cluster;
+    Some(format!(
+        "{} with cluster '{cluster}' twice",
+        key::REMOTE_DISCOVERY
+    ))
 }
 
 /// Reads `SERVICE@CLUSTER`. A service of another namespace (`web.bank@east`) is not a DNS label, so it is invalid.

@@ -178,7 +178,9 @@ mod tests {
 
     use super::omitted;
     use crate::table::Table;
-    use crate::testing::{endpoint, flat_mirror, gateway, local, mirror, table};
+    use crate::testing::{
+        backends, endpoint, flat_mirror, gateway, local, mirror, service_mirror, table,
+    };
 
     fn shop() -> Vec<Value> {
         let mut host = endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]);
@@ -219,6 +221,25 @@ mod tests {
         });
         assert_eq!(counts, [(2, 1), (2, 2)]);
         assert_ne!(without_export.answers_hash(), with_export.answers_hash());
+    }
+
+    /// The name of a cluster covers endpoints that the name of the service does not.
+    #[test]
+    fn endpoint_that_no_name_of_the_service_covers_counts_for_its_cluster() {
+        let headless = [
+            mirror("prod", "db", "east"),
+            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        ];
+        let other = |alive| {
+            let mirror = service_mirror("prod", "db", "west", "10.96.0.9");
+            [mirror, backends("prod", "db-west", true, alive)]
+        };
+        let count = |alive| {
+            let table = table(&[&headless[..], &other(alive)].concat());
+            omitted(table.service("prod", "db").unwrap()).len()
+        };
+        // `S.N.Z` and its form for port `http` omit the other kind, whether it is alive or not. `C.S.N.Z` returns it.
+        assert_eq!((count(true), count(false)), (2, 2));
     }
 
     #[test]

@@ -134,7 +134,8 @@ impl Chosen {
     ) -> Option<Conflict> {
         let clusters = |is_selected: bool| -> BTreeSet<&ClusterName> {
             let drafts = self.drafts.iter();
-            let drafts = drafts.filter(|draft| draft.endpoint.is_selected == is_selected);
+            // An endpoint that is not ready is in no name.
+            let drafts = drafts.filter(|d| d.ready && d.endpoint.is_selected == is_selected);
             drafts
                 .filter_map(|draft| draft.endpoint.cluster.as_ref())
                 .collect()
@@ -145,14 +146,16 @@ impl Chosen {
         }
         let mut omitted = clusters(false);
         omitted.retain(|cluster| !included.contains(*cluster));
+        let chosen = match included.is_empty() {
+            true => self.kind.to_string(),
+            false => format!("{} in {}", self.kind, list_clusters(included.iter())),
+        };
         (!omitted.is_empty()).then(|| Conflict {
             kind: ConflictKind::Kind,
             name: key.to_string(),
             detail: format!(
-                "{} in {}, but of another kind in {}: omitted from the name of the service",
-                self.kind,
-                list(included.iter()),
-                list(omitted.into_iter()),
+                "{chosen}, but of another kind in {}: omitted from the name of the service",
+                list_clusters(omitted.into_iter()),
             ),
         })
     }
@@ -178,7 +181,14 @@ pub(super) fn federated_clusters(parts: &Parts<'_>, rules: &Rules) -> BTreeSet<C
     clusters
 }
 
-fn list<'c>(clusters: impl Iterator<Item = &'c ClusterName>) -> String {
+/// Maximum number of clusters in one sentence. An annotation of 200 KB may name thousands.
+const MAX_LISTED: usize = 30;
+
+/// Lists names of clusters in a sentence.
+pub fn list_clusters<'c>(clusters: impl Iterator<Item = &'c ClusterName>) -> String {
     let names: Vec<&str> = clusters.map(ClusterName::as_str).collect();
-    names.join(", ")
+    match names.get(MAX_LISTED..) {
+        None | Some([]) => names.join(", "),
+        Some(more) => format!("{} and {} more", names[..MAX_LISTED].join(", "), more.len()),
+    }
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mirror::{Object, ObjectKey, ObjectRef, Skip, Watch, watch::key};
+use crate::mirror::{Export, Object, ObjectKey, ObjectRef, Skip, SkipReason, Watch, watch::key};
 use crate::testing::{
     endpoint, gateway, inputs, listing, local, mirror, parsed, published, rules, table, table_by,
     zones,
@@ -564,4 +564,33 @@ fn entries_without_pod_are_one_endpoint_if_one_source_has_one_address_per_family
     assert_eq!(conflicts(&["192.0.2.1", "192.0.2.2"], None), 1);
     assert_eq!(conflicts(&["2001:db8::1", "2001:db8::2"], None), 1);
     assert_eq!(conflicts(&["192.0.2.1"], Some("2001:db8::1")), 1);
+}
+
+#[test]
+fn objects_that_are_not_used_are_recorded() {
+    let [own, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
+    let mut bad = mirror("prod", "cache", "east");
+    bad["metadata"]["annotations"] =
+        json!({"mirror.linkerd.io/remote-svc-fq-name": "cache.shop.svc"});
+    let all = table(&[own, slice, bad]);
+    let key = key_of("prod", "db");
+    assert_eq!(
+        all.non_member(&key),
+        Some(NonMember::NotExported(Export::No))
+    );
+    let object = ObjectKey::new("prod", "cache-east");
+    let skip = all.skip_of(Watch::MirrorServices, &object).unwrap();
+    assert_eq!(skip.reason, SkipReason::NamespaceMismatch);
+    assert_eq!(all.skip_of(Watch::LocalServices, &object), None);
+}
+
+/// The record changes no answer, but explanations read it.
+#[test]
+fn change_of_a_non_member_is_a_change_of_the_table() {
+    let [mut own, _] = local("prod", "db", &[]);
+    let first = table(&[own.clone()]);
+    own["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("remote-discovery");
+    let next = inputs(&[own]);
+    let built = build(&first, &next, &next.services(), &rules());
+    assert!(built.is_changed);
 }

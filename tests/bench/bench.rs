@@ -8,6 +8,7 @@
 //!   address and on every address
 //! - `memory`: 100,000 endpoint mirrors in a file: resident memory, time to ready; the size of the binary
 //! - `mirrors`: the same with one slice each on a real API server, also during relists
+//! - `kinds`: an A query for each kind of service; memory with 20,000 mirrors with a cluster IP
 //! - `tcp`: pipelined queries, and one query for each connection
 //! - `encrypted`: TLS and HTTPS with persistent and with new connections, compared with CoreDNS
 //! - `start`: time from start to ready on a real API server, and memory, compared with CoreDNS
@@ -38,6 +39,7 @@ mod encrypted;
 mod floor;
 mod flow;
 mod freshness;
+mod kinds;
 mod latency;
 mod load;
 mod memory;
@@ -85,6 +87,8 @@ enum Section {
     Udp,
     /// Resident memory with 100,000 endpoint mirrors, time to ready; size of the binary
     Memory,
+    /// CPU time of an A query for each kind of service; resident memory with 20,000 mirrors with a cluster IP
+    Kinds,
     /// Resident memory with 100,000 endpoint mirrors and slices on a real API server, also during relists
     Mirrors,
     /// Queries per second over TCP, pipelined and with one query for each connection: Knot and NSD
@@ -211,6 +215,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
         match section {
             Section::Udp => udp::measure(effort, &mut report)?,
             Section::Memory => memory::measure(effort, &mut report)?,
+            Section::Kinds => kinds::measure(effort, &mut report)?,
             Section::Mirrors => mirrors::measure(arguments.mirrors, effort, &mut report)?,
             Section::Tcp => tcp::measure(effort, &mut report)?,
             Section::Encrypted => encrypted::measure(effort, &mut report)?,

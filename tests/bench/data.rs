@@ -159,18 +159,42 @@ pub(crate) fn read_questions(file: &Path) -> Result<Vec<Question>> {
 ///
 /// If the file cannot be written.
 pub(crate) fn write_manifest(file: &Path, all: &[Services]) -> Result<usize> {
+    let mut objects = Objects::default();
+    write_file(file, |output| {
+        for services in all {
+            for index in 0..services.count {
+                objects.write_service(services, index, output)?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(objects.endpoints)
+}
+
+/// Writes objects in the same form.
+///
+/// # Errors
+///
+/// If the file cannot be written.
+pub(crate) fn write_list(file: &Path, all: Vec<Value>) -> Result<()> {
+    let mut objects = Objects::default();
+    write_file(file, |output| {
+        all.into_iter()
+            .try_for_each(|object| objects.write(object, output))
+    })
+}
+
+/// Writes a List whose items come from `write_items`.
+fn write_file(
+    file: &Path,
+    write_items: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
+) -> Result<()> {
     let context = || format!("writing {}", file.display());
     let mut output = BufWriter::new(File::create(file).with_context(context)?);
-    let mut objects = Objects::default();
     output.write_all(b"{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":[\n")?;
-    for services in all {
-        for index in 0..services.count {
-            objects.write_service(services, index, &mut output)?;
-        }
-    }
+    write_items(&mut output)?;
     output.write_all(b"\n]}\n")?;
-    output.flush().with_context(context)?;
-    Ok(objects.endpoints)
+    output.flush().with_context(context)
 }
 
 /// Reads the objects of a file written by [`write_manifest`].
@@ -187,6 +211,16 @@ pub(crate) fn read_objects(file: &Path) -> Result<Vec<Value>> {
 /// Returns the namespace of a service.
 pub(crate) fn namespace(index: usize) -> String {
     format!("ns{}", index % NAMESPACES)
+}
+
+/// Returns an address of the service range.
+///
+/// # Errors
+///
+/// If the number is too large.
+pub(crate) fn address(number: usize) -> Result<String> {
+    let [_, high, middle, low] = u32::try_from(FIRST + number)?.to_be_bytes();
+    Ok(format!("10.{}.{middle}.{low}", 96 + high))
 }
 
 /// Counters of the written objects.
@@ -211,8 +245,7 @@ impl Objects {
             self.write(mirror.service(), output)?;
             for endpoint in 0..services.endpoints {
                 self.endpoints += 1;
-                let [_, high, middle, low] = u32::try_from(FIRST + self.endpoints)?.to_be_bytes();
-                let address = format!("10.{}.{middle}.{low}", 96 + high);
+                let address = address(self.endpoints)?;
                 let host = format!("{service}-{endpoint}");
                 self.write(mirror.endpoint_mirror(&host, &[&address]), output)?;
                 self.write(mirror.slice(&host, true), output)?;

@@ -5,6 +5,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use support::cluster::Cluster;
 use support::process::Process;
+use support::watches::WATCHES;
 
 use crate::data::Services;
 use crate::memory::{resident, stable_memory};
@@ -22,8 +23,6 @@ const ALL: usize = 100_000;
 const RELIST: &str = "--relist=10s";
 /// Log level that prints a line for each list.
 const LOG_LEVEL: &str = "warn,global_dns::source=debug";
-/// Number of watches. Each is listed once before the peak is read.
-const WATCHES: usize = 5;
 
 /// Starts the server once for each round, on an API server with this number of endpoint mirrors.
 ///
@@ -61,7 +60,8 @@ pub(crate) fn measure(mirrors: usize, effort: Effort, report: &mut Report) -> Re
         let lists = |process: &Process| process.log().text().matches("Listed").count();
         let before = lists(&process);
         let began = Instant::now();
-        while lists(&process) < before + WATCHES {
+        // Each watch is listed once before the peak is read.
+        while lists(&process) < before + WATCHES.len() {
             ensure!(
                 began.elapsed().as_secs() < 300,
                 "not all watches were relisted in time"

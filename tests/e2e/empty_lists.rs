@@ -13,6 +13,7 @@ use support::server::Server;
 use support::standin::{Behavior, StandIn};
 use support::steps::Steps;
 use support::wait::eventually;
+use support::watches::WATCHES;
 
 use crate::linked_clusters::{ANSWER_TIMEOUT, PAUSE};
 
@@ -175,7 +176,7 @@ fn wait_for_watches(standin: &StandIn) -> Result<()> {
             .iter()
             .filter(|request| request.watch)
             .count();
-        ensure!(watches == 7, "{watches} watches are open");
+        ensure!(watches == WATCHES.len(), "{watches} watches are open");
         Ok(())
     })
 }

@@ -381,7 +381,7 @@ pub fn replay(cluster: &Cluster, server: &Server, recording: &str, figures: &str
 
 /// Writes the events in order, and waits at each checkpoint for its answers. Returns the times between an acknowledged
 /// write and the changed answer. The observed names must have exactly the answers of the history, in that order.
-fn write_and_observe(
+pub fn write_and_observe(
     cluster: &Cluster,
     server: &Server,
     writes: &[Event],
@@ -406,8 +406,8 @@ fn write_and_observe(
     let mut pending = history.checkpoints.iter().peekable();
     for event in writes {
         let written = cluster.write(event)?;
-        while let Some(checkpoint) = pending.next_if(|checkpoint| checkpoint.write == event.title())
-        {
+        // One event has one checkpoint: the next event may have the same title.
+        if let Some(checkpoint) = pending.next_if(|checkpoint| checkpoint.write == event.title()) {
             for case in &checkpoint.cases {
                 if !history.is_tracked(case) {
                     check_case(server, case)?;

@@ -25,6 +25,7 @@
 //!
 //! Scenarios with one API server each:
 //!
+//! - `kinds`: the recordings of services of all kinds
 //! - `streamed_lists`: with and without the feature gate `WatchList`
 //!
 //! Scenarios on the simulated API server of `support::standin`:
@@ -50,6 +51,7 @@ mod empty_lists;
 mod failover;
 mod failover_orders;
 mod gateways_down;
+mod kinds;
 mod linked_clusters;
 mod local_members;
 mod misbehaving_api_server;
@@ -122,6 +124,22 @@ fn separate_network_namespace() {
         }
         steps.finish();
     });
+}
+
+#[test]
+#[ignore = "needs a real API server"]
+fn services_of_all_kinds() {
+    let _lock = lock_suite();
+    let mut steps = Steps::new("services of all kinds");
+    let mut cluster = None;
+    steps.prerequisite("api_server_for_all_kinds_starts", || {
+        cluster = Some(Cluster::start()?);
+        Ok(())
+    });
+    if let Some(cluster) = &cluster {
+        kinds::run(&mut steps, cluster);
+    }
+    steps.finish();
 }
 
 #[test]

@@ -15,22 +15,13 @@ use support::server::Server;
 use support::standin::{ApiRequest, Behavior, RETRY_AFTER, StandIn};
 use support::steps::Steps;
 use support::wait::eventually;
+use support::watches::WATCHES;
 use support::wire::Transport;
 
 use crate::linked_clusters::{ANSWER_TIMEOUT, NGINX, PAUSE};
 
 /// Watches are retried with increasing delays.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
-/// The names of the watches.
-const WATCHES: [&str; 7] = [
-    "mirror-services",
-    "local-services",
-    "mirror-slices",
-    "local-slices",
-    "foreign-slices",
-    "exported-services",
-    "exported-slices",
-];
 const UNDECODABLE: &str = "global_dns_skipped_objects{reason=\"undecodable\"}";
 
 // nginx-set-0, -1, -2 of east, west and north in recording 02.

@@ -14,6 +14,7 @@ use support::output::print_line;
 use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
+use support::watches::WATCHES;
 use support::wire::Transport;
 
 use crate::linked_clusters::{
@@ -63,15 +64,7 @@ fn check_missing_permission(cluster: &Cluster) -> Result<()> {
     let mut server = Server::of_cluster(&cluster.kubeconfig, &["--context", "stranger"]);
     let refused = check_is_forbidden(&server).and_then(|()| {
         let text = server.readyz()?.body;
-        for watch in [
-            "mirror-services",
-            "local-services",
-            "mirror-slices",
-            "local-slices",
-            "foreign-slices",
-            "exported-services",
-            "exported-slices",
-        ] {
+        for watch in WATCHES {
             ensure!(
                 text.contains(watch),
                 "/readyz does not name {watch}: {text}"

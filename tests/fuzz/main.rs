@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use checks::requests::{self, Outcome};
-use checks::{answers, cluster, decoders, framing, manifest, memory, messages, raw};
+use checks::{answers, cluster, decoders, framing, manifest, memory, messages, raw, worlds};
 use global_dns::server::encrypted::request::DnsRequest;
 
 #[path = "checks.rs"]
@@ -61,6 +61,59 @@ fn request_corpus_passes() {
 #[test]
 fn object_corpus_passes() {
     replay("objects", cluster::check);
+}
+
+#[test]
+fn world_corpus_passes() {
+    replay("worlds", worlds::check);
+}
+
+/// Worlds of which nobody chose the events. A failure names the number of its world.
+#[test]
+fn generated_worlds_pass() {
+    let mut seen = worlds::Seen::default();
+    for number in 0..WORLDS {
+        let result = catch_unwind(|| worlds::check(&generated(number)));
+        let world = result.unwrap_or_else(|_| panic!("world {number} fails the checks"));
+        seen.kinds.extend(world.kinds);
+        seen.unions.extend(world.unions);
+        seen.has_adopted_host |= world.has_adopted_host;
+        seen.has_omitted_cluster |= world.has_omitted_cluster;
+        seen.has_changed_kind |= world.has_changed_kind;
+        seen.has_standby |= world.has_standby;
+        seen.has_awaited_cluster |= world.has_awaited_cluster;
+        seen.tables += world.tables;
+    }
+    assert_eq!(seen.kinds.len(), 5, "{seen:?}");
+    let rare = [
+        seen.has_adopted_host,
+        seen.has_omitted_cluster,
+        seen.has_changed_kind,
+        seen.has_standby,
+        seen.has_awaited_cluster,
+    ];
+    assert_eq!(rare, [true; 5], "{seen:?}");
+    for union in [["flat", "gateway"], ["gateway", "local"]] {
+        assert!(
+            seen.unions.contains(&union[..]),
+            "{union:?} is not in {seen:?}"
+        );
+    }
+    assert!(seen.tables > 10 * usize::from(WORLDS), "{}", seen.tables);
+}
+
+/// Number of generated worlds.
+const WORLDS: u16 = 64;
+
+/// Returns the choices of a world. They are the same in every run.
+fn generated(number: u16) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(number.into());
+    let mut choices: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(420).collect();
+    // The last one chooses failover orders, which hide other cases.
+    if number % 2 == 0 {
+        choices.push(0);
+    }
+    choices
 }
 
 #[test]
@@ -176,6 +229,32 @@ fn object_checks_cover_included_and_omitted_endpoints() {
             (0, 2),
             "{number}: {coverage:?}"
         );
+    }
+}
+
+#[test]
+fn world_checks_cover_every_kind_of_service() {
+    let seen = |name: &str| worlds::check(&input("worlds", name));
+    for kind in ["gateway", "flat", "federated", "local", "headless"] {
+        assert_eq!(seen(kind).kinds, BTreeSet::from([kind]), "{kind}");
+    }
+    let union = |name: &str| seen(name).unions.into_iter().max_by_key(Vec::len).unwrap();
+    assert_eq!(union("gateway-flat-local"), ["flat", "gateway", "local"]);
+    assert_eq!(union("exported-pods-join-mirrors"), ["gateway", "local"]);
+    assert_eq!(union("pods-join-headless-mirror"), ["headless", "local"]);
+    assert_eq!(union("own-service-of-a-pod"), ["gateway", "headless"]);
+    for name in ["own-service-of-a-pod", "own-service-of-a-pod-comes-late"] {
+        assert!(seen(name).has_adopted_host, "{name}");
+    }
+    for name in ["headless-and-gateway", "pods-not-exported-and-gateway"] {
+        assert!(seen(name).has_omitted_cluster, "{name}");
+    }
+    for name in [
+        "gateway-to-flat-and-back",
+        "headless-to-gateway-and-back",
+        "federated-leaves",
+    ] {
+        assert!(seen(name).has_changed_kind, "{name}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The endpoints of a name, the owner of a short name, and the zone of a name.
 
 mod bad_clusters;
+mod bad_kinds;
 mod clusters;
 mod conflicts;
 mod failover_orders;

@@ -183,6 +183,43 @@ fn r25_28_30_services_have_the_kind_of_their_objects() {
     }
 }
 
+/// Returns the clusters of the federated service after each event that changes them.
+fn federated_clusters(number: &str) -> Vec<String> {
+    let mut replay = Replay::of(number);
+    let mut history = Vec::new();
+    loop {
+        let now = replay.reader.load();
+        let web = now.table.as_ref().unwrap().service("default", "web");
+        let clusters = web.unwrap().federated.iter();
+        let clusters: Vec<&str> = clusters.map(|cluster| cluster.as_str()).collect();
+        history.push(clusters.join(" "));
+        drop(now);
+        if !replay.step() {
+            break;
+        }
+    }
+    history.dedup();
+    history
+}
+
+/// The answer is the same all the time, so only the members show that a cluster leaves and returns.
+#[test]
+fn r29_33_34_members_of_a_federation_are_those_of_its_annotations() {
+    let (all, without_west) = ("east north west", "east north");
+    assert_eq!(federated_clusters("29"), [all, without_west, all]);
+    assert_eq!(federated_clusters("33"), [all, "east west"]);
+    assert_eq!(
+        federated_clusters("34"),
+        [
+            "east",
+            "east hub",
+            "east hub west",
+            "east west",
+            "east hub west"
+        ]
+    );
+}
+
 #[test]
 fn r19_terminating_pod_is_first_not_ready_and_then_removed() {
     let mut replay = Replay::of("19");

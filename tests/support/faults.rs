@@ -16,6 +16,7 @@ use crate::server::Server;
 use crate::standin::{Access, Behavior, Rotation, StandIn};
 use crate::steps::Steps;
 use crate::wait::eventually;
+use crate::watches::WATCHES;
 
 /// The effects of a fault on a client that queries continuously.
 #[derive(Clone, Debug)]
@@ -121,12 +122,11 @@ const NAME: &str = "nginx.default.global";
 const PAUSE: Duration = Duration::from_micros(200);
 /// Duration of a fault. It exceeds the silence limit of a watch.
 const FAULT_DURATION: Duration = Duration::from_secs(9);
-/// Maximum number of requests during a fault: eight watches with growing backoff. The client must not overload a failing
+/// Maximum number of requests during a fault: every watch with growing backoff. The client must not overload a failing
 /// API server.
-const MAX_REQUESTS: usize = 84;
+const MAX_REQUESTS: usize = 12 * WATCHES.len();
 /// Maximum time to the correct answer after a fault. The server reads a token or a certificate again within a minute.
 const TIMEOUT: Duration = Duration::from_secs(100);
-const WATCHES: usize = 7;
 /// Maximum time to the initial state. The server aborts a silent list after 30 s.
 const START_TIMEOUT: Duration = Duration::from_secs(45);
 
@@ -199,7 +199,7 @@ impl Fault {
         eventually("every watch to be open", START_TIMEOUT, || {
             let requests = standin.requests();
             let watches = requests.iter().filter(|request| request.watch).count();
-            ensure!(watches >= WATCHES, "{watches} watches are open");
+            ensure!(watches >= WATCHES.len(), "{watches} watches are open");
             Ok(())
         })?;
         let mut correct = vec![before.clone(), with_extra.clone()];

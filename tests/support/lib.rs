@@ -9,7 +9,7 @@
 //! | objects | [`objects`], [`recordings`] |
 //! | tables | [`names`], the answers of owner names; [`expectations`], the answers of recordings |
 //! | environment | [`repository`](mod@repository), [`ports`], [`networks`] |
-//! | API servers | [`cluster`], a real one; [`standin`], a simulated one, with [`credentials`] and [`faults`] |
+//! | API servers | [`cluster`], a real one; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`watches`], those of the server |
 //! | long tests | [`steps`], [`observer`], [`dig`], [`latency`], [`output`], [`wait`], [`differences`] |
 
 #![allow(
@@ -55,4 +55,5 @@ pub mod standin;
 pub mod steps;
 pub mod tls;
 pub mod wait;
+pub mod watches;
 pub mod wire;

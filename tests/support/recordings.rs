@@ -101,6 +101,23 @@ impl Recording {
         })
     }
 
+    /// Reads the Services and slices of all members, also those of this cluster, in a form that can be written to an API
+    /// server. The controllers of Kubernetes change none of these slices.
+    pub fn read_member_writes(name: &str) -> Result<Self> {
+        let recording = Self::read(name)?;
+        let writes = |events: Vec<Event>| {
+            events
+                .into_iter()
+                .filter(|event| matches!(event.kind(), "Service" | "EndpointSlice"))
+                .map(|event| event.without_server_fields().without_controllers())
+                .collect()
+        };
+        Ok(Self {
+            state: writes(recording.state),
+            events: writes(recording.events),
+        })
+    }
+
     /// Returns the writes that create the mirrors of one cluster, in the order of the mirror controller: the headless
     /// mirror, then Service and Endpoints of each endpoint mirror, last the Endpoints of the headless mirror.
     pub fn writes_of_link(&self, cluster: &str) -> Vec<Event> {
@@ -146,8 +163,13 @@ impl Event {
         self.object["metadata"]["name"].as_str().unwrap_or_default()
     }
 
-    /// Returns the title of the event in the table of expectations: `ADDED Service nginx-set-4-east`.
+    /// Returns the title of the event in the table of expectations: `ADDED Service nginx-set-4-east`. A slice has the
+    /// title of the Endpoints of its Service.
     pub fn title(&self) -> String {
+        let service = &self.object["metadata"]["labels"]["kubernetes.io/service-name"];
+        if let ("EndpointSlice", Some(service)) = (self.kind(), service.as_str()) {
+            return format!("{} Endpoints {service}", self.action.word());
+        }
         format!("{} {} {}", self.action.word(), self.kind(), self.name())
     }
 
@@ -169,6 +191,21 @@ impl Event {
         let mirrored =
             self.object["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] == "true";
         mirrored && matches!(self.kind(), "Service" | "Endpoints")
+    }
+
+    /// Removes what makes a controller write slices: the selector of a Service, and the name of the controller that
+    /// derives slices from Endpoints.
+    fn without_controllers(mut self) -> Self {
+        if let Some(spec) = self.object["spec"].as_object_mut() {
+            spec.remove("selector");
+        }
+        let manager = "/metadata/labels/endpointslice.kubernetes.io~1managed-by";
+        if let Some(manager) = self.object.pointer_mut(manager)
+            && *manager == "endpointslicemirroring-controller.k8s.io"
+        {
+            *manager = "recording".into();
+        }
+        self
     }
 
     /// Removes the fields that an API server sets.

@@ -311,3 +311,23 @@ fn address_of_an_alive_endpoint_is_kept_if_another_endpoint_is_omitted() {
         assert_eq!(ask(&zones, &table, name, RecordType::A), expected, "{name}");
     }
 }
+
+/// A server of the parent zone alone must know that the names above its children exist.
+#[test]
+fn zone_file_delegates_the_nearest_child_zones_only() {
+    let zones = zones(&["global", "a.global", "b.a.global", "other.test"]);
+    let now = published(shop());
+    let delegations = |name: &str| -> Vec<String> {
+        let zone = zones
+            .iter()
+            .find(|zone| zone.name.as_str() == name)
+            .unwrap();
+        let text = print::zone_file(&zones, zone, &now);
+        let owner = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();
+        let servers = text.lines().filter(|line| line.contains("\tNS\t"));
+        servers.map(owner).collect()
+    };
+    assert_eq!(delegations("global."), ["global.", "a.global."]);
+    assert_eq!(delegations("a.global."), ["a.global.", "b.a.global."]);
+    assert_eq!(delegations("other.test."), ["other.test."]);
+}

@@ -204,6 +204,26 @@ fn exported_headless_service_of_this_cluster_joins_mirrors_with_cluster_ips() {
     );
 }
 
+/// Only a ready pod has a name that the name of the service can omit.
+#[test]
+fn pod_of_another_kind_is_a_conflict_only_if_it_is_ready() {
+    let conflicts = |ready: bool| {
+        let mut objects = local("prod", "web", &[("web-0", "10.0.0.1", ready)]).to_vec();
+        objects[0]["metadata"]["labels"]["mirror.linkerd.io/exported"] = "true".into();
+        objects.push(federated("prod", "web", "10.96.0.9", "web.shop@east"));
+        let mut conflicts = conflicts_of(&table(&objects));
+        conflicts.retain(|conflict| conflict.starts_with("kind "));
+        conflicts
+    };
+    assert_eq!(conflicts(false), [""; 0]);
+    assert_eq!(
+        conflicts(true),
+        [
+            "kind prod/web: federated, but of another kind in hub: omitted from the name of the service"
+        ]
+    );
+}
+
 #[test]
 fn service_of_this_cluster_with_a_cluster_ip_joins_if_it_is_exported() {
     let objects = [
@@ -292,5 +312,18 @@ fn service_that_is_not_headless_has_a_short_name_only_by_a_flag() {
     assert_eq!(
         ask(&zones, &both, "web.global", RecordType::A),
         "A 10.96.1.1"
+    );
+}
+
+#[test]
+fn exported_service_without_a_ready_endpoint_is_dead() {
+    let mut objects = through_gateway("east", "10.96.0.1", true).to_vec();
+    objects.extend([
+        exported("prod", "web", "10.96.0.3"),
+        backends("prod", "web", false, false),
+    ]);
+    assert_eq!(
+        answers(&table(&objects), &["web A", "hub.web A"]),
+        ["A 10.96.0.1", "A 10.96.0.3"]
     );
 }

@@ -1,9 +1,14 @@
 //! Simulates a cluster with objects that are created, changed and deleted, and the events of all watches.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use global_dns::mirror::{GatewayDown, Kind, KubeObject, Object, ObjectKey, Watch, parse};
+use global_dns::mirror::{
+    GatewayDown, Kind, KubeObject, Object, ObjectKey, ServiceKey, Watch, parse,
+};
+use global_dns::table::failover::{Delays, Timestamp};
 use global_dns::table::inputs::Dirty;
+use global_dns::table::state::advance;
 use global_dns::table::{Inputs, LocalMembers, Rules, ShortNames, Table, build};
 use serde_json::Value;
 
@@ -20,6 +25,10 @@ pub struct Cluster {
     /// The objects behind the inputs.
     pub watched: WatchedObjects,
     pub table: Table,
+    /// The time of the last build. Each build is later by [`PAUSE`].
+    now: Timestamp,
+    /// Services whose state can change at a time.
+    wakes: BTreeMap<ServiceKey, Timestamp>,
     /// Services that changed since the table was built.
     dirty: Dirty,
     /// The objects in the cluster.
@@ -45,6 +54,12 @@ pub struct Coverage {
 
 /// Maximum steps of one input. The time of the checks grows with the square of the number of objects.
 const STEPS: usize = 40;
+/// Time between two builds.
+const PAUSE: Duration = Duration::from_millis(1500);
+const DELAYS: Delays = Delays {
+    failover: Duration::from_secs(2),
+    failback: Duration::from_secs(4),
+};
 /// Maximum number of tables to check, besides the last one.
 const TABLES: usize = 2;
 
@@ -90,7 +105,8 @@ fn simulate(octets: &[u8]) -> (Cluster, Coverage) {
 // === impl Cluster ===
 
 impl Cluster {
-    fn new(choices: &mut Choices<'_>) -> Self {
+    /// Chooses the rules of an empty cluster.
+    pub fn new(choices: &mut Choices<'_>) -> Self {
         let (one, other) = (choices.octet(), choices.octet());
         let mut rules = Rules {
             gateway_down: [
@@ -133,6 +149,8 @@ impl Cluster {
             inputs: Inputs::default(),
             watched: WatchedObjects::new(),
             table: Table::default(),
+            now: Timestamp(1),
+            wakes: BTreeMap::new(),
             dirty: Dirty::new(),
             objects: BTreeMap::new(),
         }
@@ -176,7 +194,8 @@ impl Cluster {
         self.objects.keys().nth(choices.below(count)).cloned()
     }
 
-    fn apply_event(&mut self, watch: Watch, key: ObjectKey, object: Option<Value>) {
+    /// Applies an event of a watch: an object that it selects, or its deletion.
+    pub fn apply_event(&mut self, watch: Watch, key: ObjectKey, object: Option<Value>) {
         let watched = (watch, key.clone());
         let dirty = match object {
             Some(object) => {
@@ -230,9 +249,23 @@ impl Cluster {
     }
 
     /// Builds the next table. If it is reported as unchanged, its answers must be the same.
-    fn build(&mut self, coverage: &mut Coverage) {
-        let dirty = std::mem::take(&mut self.dirty);
+    pub fn build(&mut self, coverage: &mut Coverage) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        self.now = self.now.after(PAUSE);
+        let now = self.now;
+        let due = self.wakes.iter().filter(|(_, wake)| **wake <= now);
+        dirty.extend(due.map(|(service, _)| service.clone()));
+        self.wakes.retain(|_, wake| *wake > now);
         let built = build(&self.table, &self.inputs, &dirty, &self.rules);
+        let (inputs, rules) = (&mut self.inputs, &self.rules);
+        let advanced = advance(built, inputs, &dirty, rules, now, DELAYS);
+        for (service, wake) in advanced.wakes {
+            match wake {
+                Some(wake) => self.wakes.insert(service, wake),
+                None => self.wakes.remove(&service),
+            };
+        }
+        let built = advanced.built;
         if !built.is_changed {
             coverage.unchanged += 1;
             answers::check_same_answers(&self.table, &built.table);
@@ -250,6 +283,15 @@ impl Cluster {
             let own = own.map(|(key, object)| (key.clone(), object.clone()));
             inputs.reset(watch, None, own.collect());
         }
+        self.build_of(&inputs)
+    }
+
+    /// Builds a complete table from other inputs, with the states of this cluster.
+    pub fn build_of(&self, inputs: &Inputs) -> Table {
+        let mut inputs = inputs.clone();
+        for (service, state) in self.inputs.states() {
+            inputs.set_state(service, state.clone());
+        }
         build(&Table::default(), &inputs, &inputs.services(), &self.rules).table
     }
 
@@ -261,7 +303,7 @@ impl Cluster {
 }
 
 /// Parses an object of a watch.
-fn parse_watched(watch: Watch, object: &Value) -> Object {
+pub fn parse_watched(watch: Watch, object: &Value) -> Object {
     let text = object.to_string();
     let read = KubeObject::read(&text);
     let parsed = parse::parse_object(watch, &read);

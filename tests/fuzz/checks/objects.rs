@@ -249,7 +249,8 @@ fn addresses(choices: &mut Choices<'_>) -> Vec<&'static str> {
     }
 }
 
-fn ports(choices: &mut Choices<'_>) -> Value {
+/// Generates the ports of a Service or a slice.
+pub fn ports(choices: &mut Choices<'_>) -> Value {
     match choices.octet() % 8 {
         0 | 1 => json!([{"name": "sql", "port": 26257}]),
         2 => {
@@ -263,7 +264,8 @@ fn ports(choices: &mut Choices<'_>) -> Value {
     }
 }
 
-fn annotate(choices: &mut Choices<'_>, object: &mut Value) {
+/// Adds an annotation of this server to some objects.
+pub fn annotate(choices: &mut Choices<'_>, object: &mut Value) {
     if choices.rarely(4) {
         let annotation = choices.pick(&[key::TTL, key::GATEWAY_DOWN]);
         object["metadata"]["annotations"][annotation] = json!(choices.pick(ANNOTATIONS));

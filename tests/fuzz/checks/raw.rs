@@ -97,14 +97,21 @@ pub fn expected_watch(kind: Kind, object: &Value) -> Option<Watch> {
         Kind::Service if is_mirror => Some(Watch::MirrorServices),
         Kind::Service => {
             let is_headless = object["spec"]["clusterIP"].as_str() == Some("None");
-            (is_headless && !has_mirror_label).then_some(Watch::LocalServices)
+            match (is_headless, label(key::EXPORTED)) {
+                _ if has_mirror_label => None,
+                (true, _) => Some(Watch::LocalServices),
+                (false, exported) => exported.map(|_| Watch::ExportedServices),
+            }
         }
         Kind::EndpointSlice if is_mirror => Some(Watch::MirrorSlices),
         Kind::EndpointSlice if has_mirror_label || has_other_owner => None,
         Kind::EndpointSlice if label(key::HEADLESS).is_some() => Some(Watch::LocalSlices),
         Kind::EndpointSlice => {
             let is_managed = label(key::MANAGED_BY) == Some("endpointslice-controller.k8s.io");
-            (!is_managed).then_some(Watch::ForeignSlices)
+            match (is_managed, label(key::EXPORTED)) {
+                (false, _) => Some(Watch::ForeignSlices),
+                (true, exported) => exported.map(|_| Watch::ExportedSlices),
+            }
         }
     }
 }

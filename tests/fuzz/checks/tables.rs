@@ -29,7 +29,7 @@ pub fn check(cluster: &Cluster, coverage: &mut Coverage) {
 // === Full and separate builds ===
 
 /// Asserts that the incremental table equals a full build.
-fn check_incremental(cluster: &Cluster) {
+pub fn check_incremental(cluster: &Cluster) {
     let Cluster {
         inputs,
         rules,

@@ -3,6 +3,7 @@
 use support::http::get;
 use support::query::query;
 use support::server::Server;
+use support::watches::WATCHES;
 use support::wire::Transport;
 
 use super::{FLAGS, sample};
@@ -19,15 +20,7 @@ fn before_the_first_table_own_names_are_servfail_and_readiness_fails() {
     let mut lines = page.body.lines();
     assert_eq!(lines.next(), Some("no complete table yet"));
     let rest: Vec<&str> = lines.collect();
-    for watch in [
-        "mirror-services",
-        "local-services",
-        "mirror-slices",
-        "local-slices",
-        "foreign-slices",
-        "exported-services",
-        "exported-slices",
-    ] {
+    for watch in WATCHES {
         let start = format!("{watch}: not listed yet");
         assert!(
             rest.iter().any(|line| line.starts_with(&start)),

@@ -1,0 +1,299 @@
+//! Generates objects of all kinds of services together: each mirror in each form, federated services, Services of this
+//! cluster, and the slices of all of them. Names and addresses are chosen so that the objects meet.
+
+use global_dns::mirror::Kind;
+use global_dns::mirror::watch::{controller, key};
+use serde_json::{Value, json};
+
+use super::choices::Choices;
+use super::objects::{annotate, ports};
+
+/// The namespace `db` has the name of a service, so that its names hide short names.
+pub const NAMESPACES: &[&str] = &["prod", "shop", "db"];
+/// The service `east` has the name of a cluster. The service `db-0` has the name of a pod (rule M1b).
+pub const SERVICES: &[&str] = &["db", "web", "db-0", "east"];
+const CLUSTERS: &[&str] = &["east", "west", "hub"];
+const HOSTS: &[&str] = &["db-0", "db-1"];
+const GATEWAY: &str = "198.51.100.10";
+
+/// The names that an object is made from. The same octet gives the same names for each form.
+#[derive(Clone, Copy)]
+struct Identity {
+    namespace: &'static str,
+    service: &'static str,
+    cluster: &'static str,
+}
+
+/// Generates an object and its kind.
+pub fn object(choices: &mut Choices<'_>) -> (Kind, Value) {
+    let form = choices.octet();
+    let identity = Identity::choose(choices);
+    match form % 12 {
+        0 | 1 => (Kind::Service, mirror_in_a_form(choices, identity)),
+        2 => (Kind::Service, endpoint_mirror(choices, identity)),
+        3 => (Kind::Service, federated(choices, identity)),
+        4 | 5 => (Kind::Service, local(choices, identity)),
+        6 | 7 => (Kind::EndpointSlice, mirror_slice(choices, identity)),
+        8 => (Kind::EndpointSlice, endpoint_slice(choices, identity)),
+        9 => (Kind::EndpointSlice, host_list(choices, identity)),
+        _ => (Kind::EndpointSlice, local_slice(choices, identity)),
+    }
+}
+
+// === impl Identity ===
+
+impl Identity {
+    fn choose(choices: &mut Choices<'_>) -> Self {
+        let octet = usize::from(choices.octet());
+        // Most objects are in one namespace and of one service, so that they meet often.
+        Self {
+            cluster: CLUSTERS[[0, 0, 1, 2][octet % 4]],
+            service: SERVICES[[0, 0, 0, 2, 2, 1, 1, 3][octet / 4 % 8]],
+            namespace: NAMESPACES[[0, 0, 0, 0, 0, 1, 1, 2][octet / 32]],
+        }
+    }
+
+    fn mirror_name(self) -> String {
+        format!("{}-{}", self.service, self.cluster)
+    }
+
+    fn fq_name(self) -> String {
+        format!("{}.{}.svc.cluster.local", self.service, self.namespace)
+    }
+}
+
+// === Services ===
+
+/// Generates a mirror of a whole Service: headless, gateway or flat. All forms have one name and one address, so that
+/// the next one changes the kind in place.
+fn mirror_in_a_form(choices: &mut Choices<'_>, identity: Identity) -> Value {
+    let octet = choices.octet();
+    // Half of them are headless, because only these have endpoint mirrors.
+    let (form, forged) = ([0, 1, 2, 3, 0, 0][usize::from(octet % 6)], octet / 6 % 3);
+    let (namespace, name) = (identity.namespace, identity.mirror_name());
+    let mut object = json!({
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "labels": {key::MIRRORED_SERVICE: "true", key::CLUSTER_NAME: identity.cluster},
+            "annotations": {key::REMOTE_FQ_NAME: identity.fq_name()},
+        },
+        "spec": {"clusterIP": "None", "clusterIPs": ["None"]},
+    });
+    if form > 0 {
+        object["spec"] = spec(choices, namespace, &name);
+    }
+    let labels = &mut object["metadata"]["labels"];
+    match form {
+        2 => {
+            labels[key::REMOTE_DISCOVERY] = json!(identity.cluster);
+            labels[key::REMOTE_SERVICE] = json!(identity.service);
+        }
+        // A mirror that is exported again has the labels of the first mirror, or a forged label.
+        3 if forged == 0 => labels[key::REMOTE_DISCOVERY] = json!("elsewhere"),
+        3 if forged == 1 => labels[key::REMOTE_SERVICE] = json!("No_Name"),
+        _ => {}
+    }
+    annotate(choices, &mut object);
+    object
+}
+
+fn endpoint_mirror(choices: &mut Choices<'_>, identity: Identity) -> Value {
+    let host = choices.pick(HOSTS);
+    let (namespace, name) = (identity.namespace, format!("{host}-{}", identity.cluster));
+    json!({
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "labels": {
+                key::MIRRORED_SERVICE: "true",
+                key::CLUSTER_NAME: identity.cluster,
+                key::HEADLESS_MIRROR: identity.mirror_name(),
+            },
+            "annotations": {key::REMOTE_FQ_NAME: format!("{host}.{}", identity.fq_name())},
+        },
+        "spec": spec(choices, namespace, &name),
+    })
+}
+
+fn federated(choices: &mut Choices<'_>, identity: Identity) -> Value {
+    let octet = choices.octet();
+    let (namespace, service) = (identity.namespace, identity.service);
+    let name = format!("{service}-federated");
+    let mut object = json!({
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "labels": {key::MIRRORED_SERVICE: "true"},
+            "annotations": {},
+        },
+        "spec": spec(choices, namespace, &name),
+    });
+    let annotations = &mut object["metadata"]["annotations"];
+    if octet % 8 != 0 {
+        let members = [
+            format!("{service}@east"),
+            format!("{service}@west,{service}@east"),
+            format!("{service}@east,{service}@east"),
+            format!("{service}.shop@west"),
+            format!("No_Name@east,{service}@"),
+        ];
+        annotations[key::REMOTE_DISCOVERY] = json!(members[usize::from(octet) / 8 % members.len()]);
+    }
+    if octet % 2 == 0 {
+        annotations[key::LOCAL_DISCOVERY] = json!(service);
+    }
+    annotate(choices, &mut object);
+    object
+}
+
+/// Generates a Service of this cluster, headless or not, exported in each way.
+fn local(choices: &mut Choices<'_>, identity: Identity) -> Value {
+    let octet = choices.octet();
+    let (namespace, name) = (identity.namespace, identity.service);
+    let mut object = json!({
+        "metadata": {"namespace": namespace, "name": name, "labels": {}, "annotations": {}},
+        "spec": {"clusterIP": "None", "clusterIPs": ["None"]},
+    });
+    if octet % 3 > 0 {
+        object["spec"] = spec(choices, namespace, name);
+    }
+    let exports = [Some("true"), Some("remote-discovery"), None, Some("skip")];
+    if let Some(export) = exports[usize::from(octet / 3 % 4)] {
+        object["metadata"]["labels"][key::EXPORTED] = json!(export);
+    }
+    annotate(choices, &mut object);
+    object
+}
+
+/// Generates the part of a Service with a cluster IP. No other Service has its addresses, unless its name is the same.
+fn spec(choices: &mut Choices<'_>, namespace: &str, name: &str) -> Value {
+    let octet = choices.octet();
+    // A new Service of the same name may have another address.
+    let [v4, v6] = addresses(namespace, name, octet / 8 % 2);
+    let ips = match octet % 8 {
+        0..=4 => vec![v4],
+        5 | 6 => vec![v4, v6],
+        _ => vec![v6],
+    };
+    json!({"clusterIP": ips[0], "clusterIPs": ips, "ports": ports(choices)})
+}
+
+/// Returns the addresses of a Service.
+fn addresses(namespace: &str, name: &str, variant: u8) -> [String; 2] {
+    let number = |text: &str| {
+        let octets = text.bytes().map(u32::from);
+        octets.fold(7_u32, |sum, octet| sum.wrapping_mul(31).wrapping_add(octet))
+    };
+    let [_, a, b, c] = number(&format!("{namespace}/{name}/{variant}")).to_be_bytes();
+    [
+        format!("10.{a}.{b}.{c}"),
+        format!("2001:db8::{a:x}{b:02x}:{c:x}"),
+    ]
+}
+
+// === Slices ===
+
+/// Generates the slice of a mirror with a cluster IP: ready, not ready, or empty.
+fn mirror_slice(choices: &mut Choices<'_>, identity: Identity) -> Value {
+    let octet = choices.octet();
+    let name = identity.mirror_name();
+    let labels = json!({key::MIRRORED_SERVICE: "true", key::SERVICE_NAME: name});
+    slice(
+        identity,
+        &format!("{name}-{}", octet / 4 % 2),
+        labels,
+        gateway(octet),
+    )
+}
+
+/// Generates the slice of an endpoint mirror.
+fn endpoint_slice(choices: &mut Choices<'_>, identity: Identity) -> Value {
+    let (host, octet) = (choices.pick(HOSTS), choices.octet());
+    let name = format!("{host}-{}", identity.cluster);
+    let labels = json!({
+        key::MIRRORED_SERVICE: "true",
+        key::SERVICE_NAME: name,
+        key::HEADLESS_MIRROR: identity.mirror_name(),
+    });
+    slice(
+        identity,
+        &format!("{name}-{}", octet / 4 % 2),
+        labels,
+        gateway(octet),
+    )
+}
+
+/// Generates the slice of a headless mirror. It lists the addresses of the mirrors of its pods (rule M1b).
+fn host_list(choices: &mut Choices<'_>, identity: Identity) -> Value {
+    let octet = choices.octet();
+    let host = |host: &str, variant: u8| {
+        let name = format!("{host}-{}", identity.cluster);
+        let [ip, _] = addresses(identity.namespace, &name, variant);
+        json!({"addresses": [ip], "hostname": host, "conditions": {"ready": octet % 2 == 0}})
+    };
+    let hosts = match octet / 2 % 4 {
+        0 | 1 => json!([host("db-0", octet / 8 % 2)]),
+        2 => json!([host("db-1", 0), host("db-0", octet / 8 % 2)]),
+        _ => gateway(octet),
+    };
+    let name = identity.mirror_name();
+    let labels = json!({key::MIRRORED_SERVICE: "true", key::SERVICE_NAME: name});
+    slice(
+        identity,
+        &format!("{name}-{}", octet / 16 % 2),
+        labels,
+        hosts,
+    )
+}
+
+/// Generates a slice of a Service of this cluster: of the controller for a headless or an exported Service, or written by
+/// hand.
+fn local_slice(choices: &mut Choices<'_>, identity: Identity) -> Value {
+    let octet = choices.octet();
+    let name = identity.service;
+    let mut labels = json!({key::SERVICE_NAME: name});
+    match octet % 4 {
+        0 | 3 => labels[key::HEADLESS] = json!(""),
+        1 => labels[key::MANAGED_BY] = json!("somebody"),
+        _ => labels[key::EXPORTED] = json!("true"),
+    }
+    if octet % 4 != 1 {
+        labels[key::MANAGED_BY] = json!(controller::KUBERNETES);
+    }
+    let pod = |number: u8| {
+        let ready = octet / 8 % (number + 3) != 0;
+        json!({
+            "addresses": [format!("192.0.2.{}", octet / 64 * 16 + number)],
+            "hostname": HOSTS[usize::from(number) % 2],
+            "conditions": {"ready": ready},
+            "targetRef": {"uid": format!("{number}")},
+        })
+    };
+    let pods: Value = (0..=octet / 4 % 2).map(pod).collect();
+    let mut slice = slice(
+        identity,
+        &format!("{name}-{}", octet / 32 % 2),
+        labels,
+        pods,
+    );
+    slice["ports"] = ports(choices);
+    slice
+}
+
+/// Returns the endpoints of a mirror: the address of its gateway.
+fn gateway(octet: u8) -> Value {
+    match octet % 4 {
+        0 | 1 => json!([{"addresses": [GATEWAY], "conditions": {"ready": true}}]),
+        2 => json!([{"addresses": [GATEWAY], "conditions": {"ready": false}}]),
+        _ => json!([]),
+    }
+}
+
+fn slice(identity: Identity, name: &str, labels: Value, endpoints: Value) -> Value {
+    json!({
+        "metadata": {"namespace": identity.namespace, "name": name, "labels": labels},
+        "addressType": "IPv4",
+        "endpoints": endpoints,
+    })
+}
