@@ -110,7 +110,7 @@ fn generated(number: u16) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(number.into());
     let mut choices: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(420).collect();
     // The last one chooses failover orders, which hide other cases.
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         choices.push(0);
     }
     choices

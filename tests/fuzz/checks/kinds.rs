@@ -130,7 +130,7 @@ fn federated(choices: &mut Choices<'_>, identity: Identity) -> Value {
         "spec": spec(choices, namespace, &name),
     });
     let annotations = &mut object["metadata"]["annotations"];
-    if octet % 8 != 0 {
+    if !octet.is_multiple_of(8) {
         let members = [
             format!("{service}@east"),
             format!("{service}@west,{service}@east"),
@@ -140,7 +140,7 @@ fn federated(choices: &mut Choices<'_>, identity: Identity) -> Value {
         ];
         annotations[key::REMOTE_DISCOVERY] = json!(members[usize::from(octet) / 8 % members.len()]);
     }
-    if octet % 2 == 0 {
+    if octet.is_multiple_of(2) {
         annotations[key::LOCAL_DISCOVERY] = json!(service);
     }
     annotate(choices, &mut object);
@@ -155,7 +155,7 @@ fn local(choices: &mut Choices<'_>, identity: Identity) -> Value {
         "metadata": {"namespace": namespace, "name": name, "labels": {}, "annotations": {}},
         "spec": {"clusterIP": "None", "clusterIPs": ["None"]},
     });
-    if octet % 3 > 0 {
+    if !octet.is_multiple_of(3) {
         object["spec"] = spec(choices, namespace, name);
     }
     let exports = [Some("true"), Some("remote-discovery"), None, Some("skip")];
@@ -230,7 +230,7 @@ fn host_list(choices: &mut Choices<'_>, identity: Identity) -> Value {
     let host = |host: &str, variant: u8| {
         let name = format!("{host}-{}", identity.cluster);
         let [ip, _] = addresses(identity.namespace, &name, variant);
-        json!({"addresses": [ip], "hostname": host, "conditions": {"ready": octet % 2 == 0}})
+        json!({"addresses": [ip], "hostname": host, "conditions": {"ready": octet.is_multiple_of(2)}})
     };
     let hosts = match octet / 2 % 4 {
         0 | 1 => json!([host("db-0", octet / 8 % 2)]),
@@ -262,7 +262,7 @@ fn local_slice(choices: &mut Choices<'_>, identity: Identity) -> Value {
         labels[key::MANAGED_BY] = json!(controller::KUBERNETES);
     }
     let pod = |number: u8| {
-        let ready = octet / 8 % (number + 3) != 0;
+        let ready = !(octet / 8).is_multiple_of(number + 3);
         json!({
             "addresses": [format!("192.0.2.{}", octet / 64 * 16 + number)],
             "hostname": HOSTS[usize::from(number) % 2],
