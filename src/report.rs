@@ -129,7 +129,8 @@ pub enum EndpointState {
     NotReady,
     /// The endpoint is returned for the name of its cluster only, because another kind answers `S.N.Z`.
     OtherKind,
-    /// The endpoint is returned for the name of its cluster only, because another step of the failover order answers.
+    /// The endpoint is alive, and is returned for the name of its cluster only, because another step of the failover order
+    /// answers.
     Standby,
 }
 
@@ -410,7 +411,9 @@ impl EndpointState {
         let includes_down = service.name_addresses.includes_down;
         let includes = service.gateway_down == GatewayDown::Include;
         let state = move |endpoint: &Endpoint| match (endpoint.alive, includes_down) {
-            _ if endpoint.is_standby => Self::Standby,
+            (true, _) if endpoint.is_standby => Self::Standby,
+            // A standby that could not take over needs the same attention as any gateway that is down.
+            (false, _) if endpoint.is_standby => Self::GatewayDown,
             _ if !endpoint.is_selected => Self::OtherKind,
             (true, _) => Self::Answered,
             (false, true) if includes => Self::Answered,

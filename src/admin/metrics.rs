@@ -1,7 +1,11 @@
 //! All metrics.
 //!
 //! Counters are atomics that are incremented where the event happens. Gauges are computed for each scrape. Clients and
-//! clusters cannot choose the values of labels. The exception is the cluster name, which has few values.
+//! clusters cannot choose the values of labels. The exception is the cluster name, which has few values. Its label is
+//! `remote_cluster`, because `cluster` usually identifies the scraped cluster in a fleet, and labels of a series take
+//! precedence over external labels of Prometheus.
+
+mod process;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,8 +50,13 @@ impl Metrics {
     ///
     /// If formatting fails. Writing to a string does not fail.
     pub fn render(&self) -> Result<String, fmt::Error> {
-        let mut registry = Registry::with_prefix("global_dns");
-        registry.register_collector(Box::new(self.clone()));
+        let mut registry = Registry::default();
+        registry
+            .sub_registry_with_prefix("global_dns")
+            .register_collector(Box::new(self.clone()));
+        registry
+            .sub_registry_with_prefix("process")
+            .register_collector(Box::new(process::ProcessMetrics));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry)?;
         Ok(text)
@@ -245,7 +254,10 @@ impl Page<'_, '_> {
             }
         }
         let endpoints = endpoints.into_iter().map(|((cluster, state), count)| {
-            ([("cluster", cluster), ("state", state)], f64::from(count))
+            (
+                [("remote_cluster", cluster), ("state", state)],
+                f64::from(count),
+            )
         });
         self.gauges("endpoints", "Endpoints by cluster and state", endpoints)
     }

@@ -102,6 +102,11 @@ fn state_of_endpoint_follows_gateway_down_rule() {
     assert_eq!(state(LastResort, &objects), ["gateway-down", "answered"]);
     assert_eq!(state(Exclude, &objects), ["gateway-down", "answered"]);
     assert_eq!(state(Include, &objects), ["answered", "answered"]);
+    let [mut own, _] = local("prod", "db", &[]);
+    own["metadata"]["annotations"]["global-dns/failover"] = json!("west");
+    let with_order = [&objects[..], &[own]].concat();
+    // A standby that could not take over is reported like any gateway that is down.
+    assert_eq!(state(LastResort, &with_order), ["gateway-down", "standby"]);
     objects.push(gateway("prod", "db-1-east", false));
     assert_eq!(state(LastResort, &objects), ["last-resort", "last-resort"]);
     assert_eq!(state(Exclude, &objects), ["gateway-down", "gateway-down"]);

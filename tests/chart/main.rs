@@ -9,6 +9,11 @@
 //! - `objects`: checks that no API server does: the mesh, security, selectors, permissions
 //! - `listeners`: ports of the Service, the pod and the NetworkPolicy; Secrets of the encrypted listeners
 //! - `monitoring`: rules and dashboard use only metrics that the server exports
+//! - `dashboard`: the queries of the dashboard, and Grafana's rules for its JSON
+//! - `alerts`: every alert with written series in `promtool`
+//! - `live`: a real Prometheus fills every panel and fires the alerts
+//! - `incident`: the servers that it scrapes, in which everything happens that the dashboard shows
+//! - `prometheus`: starts and queries Prometheus
 //! - `admission`: each object and each template's pod in a real API server; invalid copies
 //! - `installation`: `helm install` and its notes
 //! - `permissions`: the server with the token of its service account
@@ -24,14 +29,19 @@
 )]
 
 mod admission;
+mod alerts;
+mod dashboard;
 mod flags;
 mod helm;
+mod incident;
 mod installation;
 mod lint;
 mod listeners;
+mod live;
 mod monitoring;
 mod objects;
 mod permissions;
+mod prometheus;
 mod values;
 
 use anyhow::Result;

@@ -10,15 +10,17 @@ use support::output::print_line;
 use support::repository::repository;
 use support::server::{Server, WaitUntil};
 
+use crate::dashboard::{Target, dashboard, targets};
 use crate::helm::template;
 use crate::values::with;
 
 /// Labels that the ServiceMonitor adds to each scrape.
 const SCRAPE_LABELS: [&str; 3] = ["job", "namespace", "pod"];
 /// Words of PromQL that the expressions use.
-const KEYWORDS: [&str; 14] = [
+const KEYWORDS: [&str; 15] = [
     "absent",
     "and",
+    "bool",
     "by",
     "changes",
     "count",
@@ -108,7 +110,7 @@ fn rules_and_dashboard_use_only_exported_metrics() -> Result<()> {
         let metric = format!("global_dns_{metric}");
         ensure!(used.contains(&metric), "no alert uses {metric}");
     }
-    let panels = check_dashboard(&exported, rendered.only("ConfigMap")?, &mut used)?;
+    let panels = check_dashboard(&exported, &dashboard(&rendered)?, &mut used)?;
     let unseen: Vec<&str> = exported
         .metrics()
         .filter(|metric| !used.contains(*metric))
@@ -183,13 +185,9 @@ fn contested_short_names_have_a_separate_alert_unless_ignored() -> Result<()> {
 /// Checks the dashboard and returns its number of panels.
 fn check_dashboard(
     exported: &Exported,
-    config_map: &Value,
+    dashboard: &Value,
     used: &mut BTreeSet<String>,
 ) -> Result<usize> {
-    let text = config_map["data"]["global-dns.json"]
-        .as_str()
-        .context("the ConfigMap has no dashboard")?;
-    let dashboard: Value = serde_json::from_str(text)?;
     let variables = dashboard["templating"]["list"]
         .as_array()
         .context("the dashboard has no variables")?;
@@ -197,34 +195,24 @@ fn check_dashboard(
         .iter()
         .filter_map(|variable| variable["name"].as_str())
         .collect();
-    let panels = dashboard["panels"]
-        .as_array()
-        .context("the dashboard has no panels")?;
-    let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64()).collect();
-    ensure!(ids.len() == panels.len(), "two panels have the same id");
-    for panel in panels {
-        let title = panel["title"].as_str().context("a panel without a title")?;
-        let targets = panel["targets"]
-            .as_array()
-            .context("a panel without queries")?;
-        ensure!(!targets.is_empty(), "panel {title} has no query");
-        for target in targets {
-            let expression = target["expr"]
-                .as_str()
-                .context("a query without an expression")?;
-            for variable in ["job", "namespace"] {
-                let is_chosen = expression.contains(&format!("{variable}=~\"${variable}\""));
-                ensure!(
-                    is_chosen && variables.contains(&variable),
-                    "panel {title} does not use ${variable}"
-                );
-            }
-            let expression = expression.replace("$__rate_interval", "5m");
-            let selectors = exported
-                .check(&expression)
-                .with_context(|| title.to_owned())?;
-            used.extend(selectors.into_iter().map(|selector| selector.metric));
+    let mut panels = BTreeSet::new();
+    for target in targets(dashboard)? {
+        let Target { panel, expression } = &target;
+        panels.insert(panel.clone());
+        for variable in ["cluster", "job", "namespace"] {
+            let is_chosen = expression.contains(&format!("{variable}=~\"${variable}\""));
+            ensure!(
+                is_chosen && variables.contains(&variable),
+                "panel {panel} does not use ${variable}"
+            );
         }
+        // External labels exist only outside of the Prometheus that scrapes.
+        let expression = expression
+            .replace("cluster=~\"$cluster\",", "")
+            .replace("by (cluster, ", "by (");
+        let checked = exported.check(&expression);
+        let selectors = checked.with_context(|| panel.clone())?;
+        used.extend(selectors.into_iter().map(|selector| selector.metric));
     }
     for variable in dashboard["templating"]["list"]
         .as_array()
@@ -276,6 +264,10 @@ fn expressions_with_unknown_names_are_rejected() -> Result<()> {
             "never 'kin'",
         ),
         ("sum by (cluster) (global_dns_services)", "no label cluster"),
+        (
+            "process_max_fds{kind=\"soft\"}",
+            "process_max_fds has no label kind",
+        ),
         ("sum(global_dns_services", "parentheses"),
         ("up == 0", "no metric of global-dns"),
         ("max(global_dns_services) > on() up", "unknown word 'on'"),
@@ -420,8 +412,9 @@ impl Exported {
 /// Returns the metrics of global-dns in an expression.
 fn selectors(expression: &str) -> Result<Vec<Selector>> {
     let mut found = Vec::new();
-    let starts = expression
-        .match_indices("global_dns_")
+    let starts = ["global_dns_", "process_"]
+        .into_iter()
+        .flat_map(|prefix| expression.match_indices(prefix))
         .map(|(start, _)| start);
     for start in starts {
         let rest = &expression[start..];

@@ -41,7 +41,7 @@ const EFFECTS: [&str; 16] = [
 /// Interning takes a lock. Only the module that parses objects may use it.
 const INTERNED: &str = "interned";
 /// Outside crates with the only modules that may use them.
-const CRATE_USERS: [(&str, &[&str]); 16] = [
+const CRATE_USERS: [(&str, &[&str]); 17] = [
     ("arc_swap", &["table/publish"]),
     ("arcstr", &["mirror/interned"]),
     ("clap", &["cli"]),
@@ -60,6 +60,7 @@ const CRATE_USERS: [(&str, &[&str]); 16] = [
         "nix",
         &["server/accept", "server/descriptors", "server/udp"],
     ),
+    ("procfs", &["admin/metrics"]),
     ("rustix", &["random", "server/bind"]),
     ("rustls", &["server/encrypted"]),
     // For tests only.

@@ -14,7 +14,7 @@ declare -A package_of=(
     [buildah]=buildah [debootstrap]=debootstrap [qemu-aarch64-static]=qemu-user-static [readelf]=binutils
     [unshare]=util-linux [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
     [kdig]=knot-dnsutils [curl]=curl [openssl]=openssl [dnsdist]=dnsdist [kresd]=knot-resolver [stubby]=stubby
-    [chromium]=chromium [certutil]=libnss3-tools
+    [chromium]=chromium [certutil]=libnss3-tools [prometheus]=prometheus [promtool]=prometheus
 )
 
 # Installs the Debian packages of those commands that are missing.

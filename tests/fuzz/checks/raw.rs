@@ -100,7 +100,10 @@ pub fn expected_watch(kind: Kind, object: &Value) -> Option<Watch> {
             match (is_headless, label(key::EXPORTED)) {
                 _ if has_mirror_label => None,
                 (true, _) => Some(Watch::LocalServices),
-                (false, exported) => exported.map(|_| Watch::ExportedServices),
+                (false, Some(_)) => Some(Watch::ExportedServices),
+                (false, None) => {
+                    (label(key::POLICY) == Some("true")).then_some(Watch::PolicyServices)
+                }
             }
         }
         Kind::EndpointSlice if is_mirror => Some(Watch::MirrorSlices),

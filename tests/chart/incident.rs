@@ -1,0 +1,221 @@
+//! Servers with a sample in which everything happens that the dashboard shows.
+//!
+//! | pod | state |
+//! |---|---|
+//! | `linked` | has services of all kinds, gateways that are down, conflicts and skipped objects; reaches every limit; holds lists |
+//! | `expired` | lost its API server longer ago than `--max-stale` |
+//! | `restored` | answers from a snapshot, because its API server is unreachable |
+//! | `empty` | has no table |
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use support::certificates::{Identity, issue};
+use support::names;
+use support::objects::{Manifest, exported, gateway_mirror, local, mirror};
+use support::query::query;
+use support::server::Server;
+use support::standin::{Behavior, StandIn};
+use support::wait::eventually;
+use support::wire::Transport;
+use tempfile::TempDir;
+
+const DAY: i64 = 24 * 60 * 60;
+/// Maximum time of each part of the incident.
+const WITHIN: Duration = Duration::from_secs(60);
+/// `--tcp-connections`.
+const LIMIT: usize = 8;
+/// Number of TCP connections. The alert needs more than one displaced connection per second in 5 minutes.
+const CONNECTIONS: usize = 500;
+/// Number of queries above the rate limit.
+const FLOOD: usize = 3_000;
+/// Number of queries to each server that answers SERVFAIL. The alert needs more than 1 % of all replies.
+const FAILING_QUERIES: usize = 200;
+
+/// The running servers, with their API servers.
+pub struct Incident {
+    linked: Server,
+    expired: Server,
+    restored: Server,
+    empty: Server,
+    /// The API server of `linked`.
+    api_server: StandIn,
+    /// The API server of `expired` and `restored`, which is unreachable.
+    _lost: StandIn,
+    /// Open connections to `linked`.
+    connections: Vec<TcpStream>,
+    /// The folder of the snapshots of `linked`.
+    snapshots: TempDir,
+    /// The folders of the certificate of `linked` and of the snapshots of `restored`.
+    _folders: [TempDir; 2],
+}
+
+// === impl Incident ===
+
+impl Incident {
+    /// Starts all servers. Nothing has happened yet, except that the API server of two servers is lost.
+    pub fn start() -> Result<Self> {
+        let api_server = StandIn::start(Behavior::Normal, &objects().0)?;
+        let (snapshots, certificates) = (tempfile::tempdir()?, tempfile::tempdir()?);
+        // Less than the 7 days of `prometheusRule.certificateDays`.
+        issue(-DAY, 3 * DAY).write(certificates.path());
+        let [certificate, key] = Identity::flags(certificates.path());
+        let snapshot = snapshot_flag(&snapshots);
+        let linked = Server::ready_of_cluster(
+            &api_server.kubeconfig,
+            &[
+                "--tls-listen=127.0.0.1:0",
+                &certificate,
+                &key,
+                &snapshot,
+                &format!("--tcp-connections={LIMIT}"),
+                "--trusted=192.0.2.0/24",
+                "--rate-limit=10",
+            ],
+        );
+
+        let lost = StandIn::start(Behavior::Normal, &objects().0)?;
+        let restored_snapshots = tempfile::tempdir()?;
+        let snapshot = snapshot_flag(&restored_snapshots);
+        let first = Server::ready_of_cluster(&lost.kubeconfig, &[&snapshot]);
+        let limits = ["--watch-timeout", "1s", "--max-stale=2s"];
+        let expired = Server::ready_of_cluster(&lost.kubeconfig, &limits);
+        eventually("a snapshot", WITHIN, || {
+            let mut files = fs::read_dir(restored_snapshots.path())?;
+            files.next().context("no file")??;
+            Ok(())
+        })?;
+        drop(first); // SIGKILL
+        lost.set_behavior(Behavior::Unreachable);
+        let restored = Server::ready_of_cluster(&lost.kubeconfig, &[&snapshot]);
+        Ok(Self {
+            linked,
+            expired,
+            restored,
+            empty: Server::without_table(closed_port()?, &[]),
+            api_server,
+            _lost: lost,
+            connections: Vec::new(),
+            snapshots,
+            _folders: [certificates, restored_snapshots],
+        })
+    }
+
+    /// Returns the pods with the addresses of their metrics.
+    pub fn pods(&self) -> [(&'static str, SocketAddr); 4] {
+        [
+            ("linked", self.linked.admin),
+            ("expired", self.expired.admin),
+            ("restored", self.restored.admin),
+            ("empty", self.empty.admin),
+        ]
+    }
+
+    /// Lets everything happen.
+    pub fn happen(&mut self) -> Result<()> {
+        self.ask()?;
+        self.exceed_limits()?;
+        // The gateway of the preferred cluster goes down. The next snapshot cannot be written.
+        fs::remove_dir_all(self.snapshots.path())?;
+        let down = gateway_mirror("prod", "bank", "east", EAST_BANK).without_ready_endpoint();
+        for object in &Manifest::from(down).0 {
+            self.api_server.put(object);
+        }
+        self.wait_for("global_dns_snapshot_write_failures_total", 1)?;
+        self.hold_lists()
+    }
+
+    /// Sends queries over UDP and TCP, and a message that gets no reply.
+    fn ask(&self) -> Result<()> {
+        for question in [
+            "db.prod.global. A",
+            "db.prod.global. SRV",
+            "nope.prod.global. A",
+        ] {
+            self.linked.ask(question, Transport::Tcp);
+        }
+        let mut response = query("db.prod.global. A");
+        response.0[2] |= 0x80;
+        self.linked.socket().send(&response.0)?;
+        for server in [&self.empty, &self.expired] {
+            eventually("SERVFAIL", WITHIN, || {
+                let outcome = server.outcome("db.prod.global. A");
+                ensure!(outcome == "SERVFAIL", "{outcome}");
+                Ok(())
+            })?;
+            for _ in 0..FAILING_QUERIES {
+                server.ask("db.prod.global. A", Transport::Udp);
+            }
+        }
+        Ok(())
+    }
+
+    /// Exceeds the rate limit and the limit of TCP connections.
+    fn exceed_limits(&mut self) -> Result<()> {
+        let (socket, query) = (self.linked.socket(), query("db.prod.global. A +edns"));
+        for _ in 0..FLOOD {
+            socket.send(&query.0)?;
+        }
+        // They stay open, so that only the server closes connections.
+        let connections = (0..CONNECTIONS).map(|_| self.linked.connect());
+        self.connections.extend(connections);
+        let displaced = "global_dns_tcp_connections_ended_total{reason=\"displaced\"}";
+        self.wait_for(displaced, CONNECTIONS - LIMIT)
+    }
+
+    /// Makes the API server return empty lists, then fail, so that no second list confirms or contradicts them.
+    fn hold_lists(&self) -> Result<()> {
+        self.api_server.set_behavior(Behavior::EmptyLists);
+        self.api_server.lose_history();
+        self.wait_for("global_dns_held_lists", 1)?;
+        self.api_server.set_behavior(Behavior::InternalErrors);
+        self.api_server.lose_history();
+        Ok(())
+    }
+
+    /// Waits until a metric of the pod `linked` has reached a value.
+    fn wait_for(&self, metric: &str, least: usize) -> Result<()> {
+        let result = eventually(metric, WITHIN, || {
+            let value = self.linked.try_metric(metric)?;
+            ensure!(value >= least as f64, "{metric} is {value}");
+            Ok(())
+        });
+        self.linked.with_log(result)
+    }
+}
+
+fn snapshot_flag(folder: &TempDir) -> String {
+    format!("--snapshot={}", folder.path().join("snapshot").display())
+}
+
+/// Returns an address that refuses connections.
+fn closed_port() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+// === Objects ===
+
+/// Address of the mirror of `prod/bank` in `east`.
+const EAST_BANK: &str = "10.96.70.1";
+
+/// Returns the sample of all kinds, with conflicts, a skipped object, and a service with a failover order.
+fn objects() -> Manifest {
+    // Namespace `prod` has the service, too: nobody owns the short name.
+    let contested = mirror("shop", "cache", "east").endpoint("cache-0", &["10.96.71.1"]);
+    // A member that is not exported.
+    let kept = local("prod", "slow").endpoint(Some("slow-9"), "192.0.2.90", true);
+    let orphan = mirror("prod", "lost", "east").endpoint_mirror("lost-0", &["10.96.72.1"]);
+    let mut bank = Manifest::from(exported("prod", "bank", "10.96.70.3"));
+    let own: &mut Value = &mut bank.0[0];
+    own["metadata"]["annotations"] = json!({"global-dns/failover": "east:west:*"});
+    names::sample()
+        .with(contested)
+        .with(kept)
+        .with(orphan)
+        .with(bank)
+        .with(gateway_mirror("prod", "bank", "east", EAST_BANK))
+        .with(gateway_mirror("prod", "bank", "west", "10.96.70.2"))
+}
