@@ -1,9 +1,12 @@
 //! Wiring of the commands: it opens sources, binds listeners, starts tasks and shuts down.
 
+mod corefile;
 mod diagnose;
 mod inspect;
+mod no_table;
 mod serve;
 mod source;
+mod variables;
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +20,7 @@ use serve::serve;
 use source::{Source, access};
 
 use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs};
-use crate::log::start_logging;
+use crate::log::{InvalidLogFilter, LogFilter, start_logging};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
 /// The built-in sample of `demo`.
@@ -63,6 +66,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => inspect::explain_name(*args).await,
         Command::Table(args) => inspect::print_table(*args).await,
         Command::Check(args) => diagnose::check(*args).await,
+        Command::Corefile(args) => corefile::print_corefile(*args).await,
         // `cli::read` has printed all other help.
         Command::Help(args) => {
             print(&args.flags())?;
@@ -87,12 +91,18 @@ fn zones(model: &ModelArgs, ns_addresses: &[IpAddr]) -> Zones {
     Zones::new(forward.chain(reverse).collect())
 }
 
+/// Starts the log of a command that ends, and prints warnings about environment variables.
 fn log_to_stderr(log: &LogArgs, default: &str) -> anyhow::Result<()> {
-    Ok(start_logging(level(log, default), log.log_format.into())?)
+    start_logging(&level(log, default)?, log.log_format.into());
+    variables::print_unknown();
+    Ok(())
 }
 
-fn level<'l>(log: &'l LogArgs, default: &'l str) -> &'l str {
-    log.log_level.as_deref().unwrap_or(default)
+fn level(log: &LogArgs, default: &str) -> Result<LogFilter, InvalidLogFilter> {
+    match &log.log_level {
+        Some(given) => Ok(given.clone()),
+        None => default.parse(),
+    }
 }
 
 // === demo ===

@@ -3,29 +3,35 @@
 //! Values leave this module typed and checked. Every flag has an environment variable: `GLOBAL_DNS_` and the name of the
 //! flag. Commas separate the items of lists. `README.md` in `cli/` is generated from the definitions here.
 
-use std::net::{IpAddr, SocketAddr};
+use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 mod access;
 mod check;
+mod corefile;
 mod encrypted;
+mod environment;
 mod failover;
 mod help;
 mod model;
+mod parse;
 mod values;
 
 pub use access::AccessArgs;
 pub use check::CheckArgs;
+pub use corefile::CorefileArgs;
 pub use encrypted::EncryptedArgs;
+pub use environment::{UnknownVariable, unknown_variables};
 pub use help::{HelpArgs, HelpOutput, Topic};
 pub use model::ModelArgs;
 
 pub use failover::DelayArgs;
+use parse::parse;
 pub use values::{
     CheckOutput, ExplainOutput, GatewayDownArg, LocalMembersArg, LogFormatArg, OrderArg,
     ShortNamesArg, TableOutput,
@@ -33,8 +39,9 @@ pub use values::{
 use values::{parse_duration, parse_shrink_guard, parse_text};
 
 use crate::admin::ApiHost;
+use crate::log::LogFilter;
 use crate::mirror::Namespace;
-use crate::server::Addresses;
+use crate::server::{Addresses, ListenAddress};
 use crate::source::ShrinkGuard;
 
 const STYLES: Styles = Styles::styled()
@@ -65,6 +72,8 @@ pub enum Command {
     Table(Box<TableArgs>),
     /// Diagnose an installation, with a hint for each problem
     Check(Box<CheckArgs>),
+    /// Print the setting that makes the DNS of a platform forward the zones to the server; writes nothing to the cluster
+    Corefile(Box<CorefileArgs>),
     /// Print this help, the help of a command, or a table of all flags of serve
     Help(HelpArgs),
 }
@@ -181,7 +190,7 @@ pub struct DemoArgs {
         value_name = "ADDRESS",
         default_value = "127.0.0.1:1053"
     )]
-    pub listen: SocketAddr,
+    pub listen: ListenAddress,
 
     /// HTTP address of /livez, /readyz and /metrics
     #[arg(
@@ -190,7 +199,7 @@ pub struct DemoArgs {
         value_name = "ADDRESS",
         default_value = "127.0.0.1:9153"
     )]
-    pub admin_listen: SocketAddr,
+    pub admin_listen: ListenAddress,
 
     /// HTTP address of /api/v1
     #[arg(
@@ -199,7 +208,7 @@ pub struct DemoArgs {
         value_name = "ADDRESS",
         default_value = "127.0.0.1:9154"
     )]
-    pub api_listen: SocketAddr,
+    pub api_listen: ListenAddress,
 
     #[command(flatten)]
     pub log: LogArgs,
@@ -282,13 +291,13 @@ pub struct SourceArgs {
 pub struct ListenArgs {
     /// DNS addresses. Empty: all addresses of both families, at port 5353.
     #[arg(
-        help = "DNS address for UDP and TCP (repeatable) [default: 0.0.0.0:5353 and [::]:5353]",
+        help = "DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: 0.0.0.0:5353 and [::]:5353]",
         long,
         env = "GLOBAL_DNS_LISTEN",
         value_name = "ADDRESS",
         value_delimiter = ','
     )]
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<ListenAddress>,
 
     /// Addresses of `/livez`, `/readyz` and `/metrics`. Empty: all addresses of both families, at port 9153.
     #[arg(
@@ -298,7 +307,7 @@ pub struct ListenArgs {
         value_name = "ADDRESS",
         value_delimiter = ','
     )]
-    pub admin_listen: Vec<SocketAddr>,
+    pub admin_listen: Vec<ListenAddress>,
 
     /// HTTP address of /api/v1, which shows all namespaces (repeatable)
     #[arg(
@@ -308,7 +317,7 @@ pub struct ListenArgs {
         value_delimiter = ',',
         default_value = "127.0.0.1:9154"
     )]
-    pub api_listen: Vec<SocketAddr>,
+    pub api_listen: Vec<ListenAddress>,
 
     /// Additional name or address that API requests may have as Host, for example that of an Ingress; localhost, loopback addresses and the address that received the request are always allowed (repeatable)
     #[arg(
@@ -326,7 +335,7 @@ pub struct ListenArgs {
 pub struct LogArgs {
     /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; error for explain, table and check]
     #[arg(long, env = "GLOBAL_DNS_LOG_LEVEL", value_name = "LEVEL")]
-    pub log_level: Option<String>,
+    pub log_level: Option<LogFilter>,
 
     /// Format of log lines
     #[arg(
@@ -341,16 +350,11 @@ pub struct LogArgs {
 /// Reads the command line. Ends the process with exit code 2 if the command line is invalid, and with exit code 0 after
 /// `help`, except for the table of flags.
 pub fn read() -> Cli {
-    let cli = Cli::parse();
+    let cli = parse(std::env::args_os().collect());
     if let Command::Help(args) = &cli.command
         && let Some(help) = args.clap_help()
     {
         help.exit();
-    }
-    if let Err(problem) = cli.command.check() {
-        Cli::command()
-            .error(ErrorKind::ValueValidation, problem)
-            .exit();
     }
     cli
 }
@@ -365,7 +369,7 @@ impl Command {
             Self::Explain(args) => &args.view.model,
             Self::Table(args) => &args.view.model,
             Self::Check(args) => &args.model,
-            Self::Demo(_) | Self::Help(_) => return Ok(()),
+            Self::Corefile(_) | Self::Demo(_) | Self::Help(_) => return Ok(()),
         };
         model.check_zones().and_then(|()| model.check_failover())
     }
@@ -388,7 +392,7 @@ impl ListenArgs {
     }
 }
 
-fn addresses_or_default(addresses: &[SocketAddr], port: u16) -> Addresses {
+fn addresses_or_default(addresses: &[ListenAddress], port: u16) -> Addresses {
     match addresses {
         [] => Addresses::EveryAt(port),
         given => Addresses::Given(given.to_vec()),
@@ -405,7 +409,9 @@ impl From<DemoArgs> for ServeArgs {
             log,
         } = demo;
         // The defaults of `serve`, and the values of its environment variables.
-        let Command::Serve(mut serve) = Cli::parse_from(["global-dns", "serve"]).command else {
+        let Command::Serve(mut serve) =
+            parse(["global-dns", "serve"].map(OsString::from).into()).command
+        else {
             unreachable!("the subcommand is named on the line above")
         };
         serve.listeners = ListenArgs {

@@ -23,6 +23,7 @@
 //! | [`source`] | sources of objects: the API server or YAML files; the update loop |
 //! | [`check`](mod@check) | diagnosis of an installation |
 //! | [`explain`](mod@explain) | explanation of an answer |
+//! | [`corefile`] | the settings that make the DNS of each platform forward the zones to the server |
 //! | [`report`] | the table as text and as JSON |
 //! | [`wire`] | parser of queries, response policy, writer of replies |
 //! | [`zone`] | grammar of owner names, choice of the answer, its records |
@@ -88,6 +89,7 @@ pub mod admin;
 pub mod app;
 pub mod check;
 pub mod cli;
+pub mod corefile;
 pub mod explain;
 pub mod log;
 pub mod mirror;

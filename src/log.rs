@@ -1,5 +1,6 @@
 //! Sets up logging and limits repeated messages. A failed write to the log never stops the program.
 
+mod filter;
 mod queue;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -11,9 +12,9 @@ use std::thread;
 
 use tracing::error;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 
+pub use filter::{InvalidLogFilter, LogFilter};
 pub use queue::LogGuard;
 
 use queue::LogQueue;
@@ -32,62 +33,26 @@ pub enum LogFormat {
 /// The reason why logging cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The level is not a valid filter.
-    #[error("invalid --log-level '{level}'")]
-    Level {
-        /// The given level.
-        level: String,
-        /// The reason.
-        #[source]
-        source: ParseError,
-    },
     /// The system has no thread for it.
     #[error("cannot start the log thread")]
     Thread(#[source] io::Error),
 }
 
-/// Starts logging to standard error for a command. Colors are used only on a terminal. `level` is a `tracing` filter. A
-/// line that cannot be written, because the reader is gone or the disk is full, is lost.
-///
-/// # Errors
-///
-/// If `level` is not a valid filter.
-pub fn start_logging(level: &str, format: LogFormat) -> Result<(), LogError> {
-    start(filter(level)?, format, io::stderr);
-    Ok(())
+/// Starts logging to standard error for a command. Colors are used only on a terminal. A line that cannot be written,
+/// because the reader is gone or the disk is full, is lost.
+pub fn start_logging(filter: &LogFilter, format: LogFormat) {
+    start(filter.with_noisy_crates(), format, io::stderr);
 }
 
 /// Starts logging to standard error for a server. In addition, a queue decouples the server from a slow reader.
 ///
 /// # Errors
 ///
-/// If `level` is not a valid filter, or the system has no thread.
-pub fn start_queued_logging(level: &str, format: LogFormat) -> Result<LogGuard, LogError> {
-    let filter = filter(level)?;
+/// If the system has no thread.
+pub fn start_queued_logging(filter: &LogFilter, format: LogFormat) -> Result<LogGuard, LogError> {
     let (queue, log) = LogQueue::start(io::stderr()).map_err(LogError::Thread)?;
-    start(filter, format, queue);
+    start(filter.with_noisy_crates(), format, queue);
     Ok(log)
-}
-
-fn filter(level: &str) -> Result<EnvFilter, LogError> {
-    // The client of kube logs every failed attempt of every watch as an error, but the watches report each failure
-    // once. hickory logs two lines for each query, and a warning for each malformed query.
-    let noisy_crates = [
-        "kube_client=off",
-        "hickory_server=error",
-        "hickory_proto=error",
-        "hickory_net=error",
-    ];
-    let noisy_crates = noisy_crates.iter().map(|directive| directive.parse());
-    let filter = EnvFilter::try_new(level).and_then(|filter| {
-        { noisy_crates }.try_fold(filter, |filter, directive| {
-            Ok(filter.add_directive(directive?))
-        })
-    });
-    filter.map_err(|source| LogError::Level {
-        level: level.to_owned(),
-        source,
-    })
 }
 
 fn start(

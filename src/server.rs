@@ -14,6 +14,7 @@ pub mod encrypted;
 mod file_change;
 pub mod framing;
 mod http;
+mod listen_address;
 mod rate_limit;
 mod tcp;
 mod udp;
@@ -37,6 +38,7 @@ pub use connections::Limits;
 pub use cookies::Cookies;
 pub use encrypted::{Certificate, Encrypted};
 pub use http::LocalAddress;
+pub use listen_address::ListenAddress;
 
 use connections::Connections;
 use counters::{CounterSet, Counters};

@@ -68,6 +68,9 @@ pub struct ZoneName {
 /// The reason for which a text is not a valid name of a zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidZone {
+    /// The empty text, as of an environment variable that is set but empty.
+    #[error("the name of a zone is empty; the default zone needs no value")]
+    Empty,
     /// The root zone, which contains all of DNS.
     #[error("the root zone cannot be served")]
     Root,
@@ -184,6 +187,9 @@ impl FromStr for ZoneName {
     type Err = InvalidZone;
 
     fn from_str(text: &str) -> Result<Self, InvalidZone> {
+        if text.is_empty() {
+            return Err(InvalidZone::Empty);
+        }
         let text = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         if text.is_empty() {
             return Err(InvalidZone::Root);

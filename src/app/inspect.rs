@@ -11,6 +11,7 @@ use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::rt::TokioExecutor;
 use tokio::task::JoinSet;
 
+use super::no_table::TableSource;
 use super::{Source, access, json, log_to_stderr, print, zones};
 use crate::admin::choose_zone;
 use crate::cli::{
@@ -172,12 +173,12 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
         max_stale: None,
         delays: Delays::default(),
     };
+    let origin = TableSource::of(&source);
     source.spawn(&mut tasks, &feeds, publisher, settings)?;
     let deadline = Instant::now() + FIRST_TABLE_TIMEOUT;
     while reader.load().table.is_none() {
-        let problems = feeds.failures();
-        if Instant::now() > deadline || !problems.is_empty() {
-            bail!("there is no complete table: {}", problems.join("; "));
+        if Instant::now() > deadline || !feeds.failures().is_empty() {
+            return Err(origin.no_table(&feeds, FIRST_TABLE_TIMEOUT));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::source::Source;
-use super::{level, zones};
+use super::{level, variables, zones};
 use crate::admin::{AdminState, ApiHosts, Metrics, admin_routes, api_routes};
 use crate::cli::{ListenArgs, ServeArgs};
 use crate::log::start_queued_logging;
@@ -29,10 +29,10 @@ use crate::wire::Settings;
 use crate::zone::Zones;
 
 /// The variable with the pod's addresses. The chart sets it from `status.podIPs`.
-const POD_IPS: &str = "GLOBAL_DNS_POD_IPS";
+pub(super) const POD_IPS: &str = "GLOBAL_DNS_POD_IPS";
 /// The variable with the node's addresses. The chart sets it from `status.hostIPs`, or from `status.hostIP` on versions
 /// of Kubernetes that may lack the former.
-const NODE_IPS: &str = "GLOBAL_DNS_NODE_IPS";
+pub(super) const NODE_IPS: &str = "GLOBAL_DNS_NODE_IPS";
 
 /// Serves until a signal arrives. Calls `ready` when every address is bound.
 pub(super) async fn serve(
@@ -40,7 +40,8 @@ pub(super) async fn serve(
     ready: impl FnOnce(&[SocketAddr]) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     // Dropped at the end, which writes the queued log lines.
-    let log = start_queued_logging(level(&args.log, "info"), args.log.log_format.into())?;
+    let log = start_queued_logging(&level(&args.log, "info")?, args.log.log_format.into())?;
+    variables::log_unknown();
     let mut signals = Signals::new()?;
     let mut resources = Resources::open(&args).await?;
     let bound = BoundListeners::bind(&args.listeners, resources.encrypted.take())?;
@@ -65,11 +66,6 @@ struct Resources {
 impl Resources {
     async fn open(args: &ServeArgs) -> anyhow::Result<Self> {
         let (watch_timeout, relist) = (args.watch_timeout, args.relist);
-        if args.max_stale.is_some_and(|most| most < 2 * watch_timeout) {
-            bail!(
-                "--max-stale must be at least twice --watch-timeout: a watch may be silent that long"
-            );
-        }
         let timing = kube::Timing {
             watch_timeout,
             relist,

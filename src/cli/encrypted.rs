@@ -1,11 +1,11 @@
 //! Flags of DNS over TLS, HTTPS and QUIC.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 
 use super::values::parse_https_path;
+use crate::server::ListenAddress;
 use crate::server::encrypted::Options;
 
 /// DNS over TLS, HTTPS and QUIC. The default, which `demo` uses, has no listener.
@@ -21,7 +21,7 @@ pub struct EncryptedArgs {
         value_delimiter = ',',
         requires_all = ["tls_cert", "tls_key"]
     )]
-    pub tls_listen: Vec<SocketAddr>,
+    pub tls_listen: Vec<ListenAddress>,
 
     /// Address for DNS over HTTPS, for example 0.0.0.0:8443 (repeatable) [default: none]
     #[arg(
@@ -31,7 +31,7 @@ pub struct EncryptedArgs {
         value_delimiter = ',',
         requires_all = ["tls_cert", "tls_key"]
     )]
-    pub https_listen: Vec<SocketAddr>,
+    pub https_listen: Vec<ListenAddress>,
 
     /// Address for DNS over QUIC, for example 0.0.0.0:5853 (repeatable). Experimental: handshakes run one after
     /// another, a connection carries at most 100 queries, replies are not padded, and connections are not limited
@@ -43,7 +43,7 @@ pub struct EncryptedArgs {
         value_delimiter = ',',
         requires_all = ["tls_cert", "tls_key"]
     )]
-    pub quic_listen: Vec<SocketAddr>,
+    pub quic_listen: Vec<ListenAddress>,
 
     /// PEM file of the certificate and its chain, as in tls.crt of a Secret; required by the encrypted listeners;
     /// reloaded when it changes

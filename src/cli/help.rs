@@ -42,6 +42,8 @@ pub enum Topic {
     Table,
     /// The diagnosis of an installation
     Check,
+    /// The setting of the cluster's DNS
+    Corefile,
     /// This command
     Help,
     /// The table of all flags of serve

@@ -16,6 +16,14 @@ use crate::zone::ZoneName;
 /// The default of `--zone`.
 const DEFAULT_ZONE: &str = "global";
 
+/// Returns the zones of `--zone`, or the default.
+pub(super) fn zones_or_default(given: &[ZoneName]) -> Vec<ZoneName> {
+    match given {
+        [] => vec![DEFAULT_ZONE.parse().expect("'global' is a valid name")],
+        given => given.to_vec(),
+    }
+}
+
 /// Names and members.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Names and members")]
@@ -115,10 +123,7 @@ pub struct ModelArgs {
 impl ModelArgs {
     /// Returns the zones to answer for.
     pub fn zones(&self) -> Vec<ZoneName> {
-        match self.zone.as_slice() {
-            [] => vec![DEFAULT_ZONE.parse().expect("'global' is a valid name")],
-            given => given.to_vec(),
-        }
+        zones_or_default(&self.zone)
     }
 
     /// Returns an error if the zones cannot be served together.

@@ -1,5 +1,5 @@
 use super::*;
-use clap::ValueEnum as _;
+use clap::{CommandFactory as _, ValueEnum as _};
 
 #[test]
 fn every_flag_has_help_and_an_environment_variable() {

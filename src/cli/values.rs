@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::log::LogFormat;
-use crate::mirror::GatewayDown;
+use crate::mirror::{GatewayDown, ServiceKey};
 use crate::source::ShrinkGuard;
 use crate::table::{LocalMembers, ShortNames};
 use crate::zone::reverse::range_of;
@@ -43,7 +43,7 @@ choice! {
 choice! {
     /// `--short-names`.
     ShortNamesArg for ShortNames {
-        On = "on" "Every service has a short name, unless several namespaces have the service" => ShortNames::On,
+        On = "on" "Every headless service has a short name, unless several namespaces have one of its name; other services as with pinned" => ShortNames::On,
         Pinned = "pinned" "Only the short names of --short-name and --default-namespace" => ShortNames::Pinned,
         Off = "off" "No short names" => ShortNames::Off,
     }
@@ -139,6 +139,35 @@ pub(super) fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
                 .to_owned(),
         ),
     }
+}
+
+/// Parses the name of a Service with its namespace.
+pub(super) fn parse_service(text: &str) -> Result<ServiceKey, String> {
+    let (namespace, service) = text
+        .split_once('/')
+        .ok_or("expected the namespace and the name of a Service, such as global-dns/global-dns")?;
+    Ok(ServiceKey {
+        namespace: namespace.parse().map_err(text_of)?,
+        service: service.parse().map_err(text_of)?,
+    })
+}
+
+fn text_of(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Parses the address of a Service. Pods cannot reach some addresses, and no Service has them.
+pub(super) fn parse_cluster_address(text: &str) -> Result<IpAddr, String> {
+    let address: IpAddr = text
+        .parse()
+        .map_err(|_| "expected an IP address without a port, such as 10.96.0.53".to_owned())?;
+    if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
+        return Err(
+            "no Service has this address; expected the cluster IP of the server's Service, such as 10.96.0.53"
+                .to_owned(),
+        );
+    }
+    Ok(address)
 }
 
 /// Parses the percentage of the services that one list can remove.

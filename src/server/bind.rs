@@ -2,7 +2,7 @@
 //! family.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 
 use rustix::net::sockopt::{
     Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
@@ -11,6 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 
+use super::listen_address::ListenAddress;
 use super::udp::request_local_addresses;
 
 /// Requested receive buffer of UDP in octets. It holds the datagrams that arrive while the server is busy or not
@@ -25,14 +26,14 @@ const TCP_BUFFER: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Addresses {
     /// Addresses from a flag. All of them must work.
-    Given(Vec<SocketAddr>),
+    Given(Vec<ListenAddress>),
     /// Default: the wildcard addresses of both families, at this port. One family may be missing.
     EveryAt(u16),
 }
 
 /// The error of a failed bind.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot bind the {listener} listener to {address}")]
+#[error("cannot bind the {listener} listener to {address} ({}): {source}{}", self.flag(), self.way_out())]
 pub struct BindError {
     /// Name of the listener: `dns`, `admin`, `api`, `tls`, `https`, `quic`.
     pub listener: &'static str,
@@ -55,7 +56,8 @@ pub struct DnsListener {
 // === Binding ===
 
 impl Addresses {
-    /// Binds each address with `bind`. A default address of an unsupported family is skipped and logged.
+    /// Binds each address with `bind`. If an entry stands for both families, an address of an unsupported family is
+    /// skipped and logged.
     fn bind<T>(
         &self,
         listener: &'static str,
@@ -66,27 +68,29 @@ impl Addresses {
             address,
             source,
         };
-        match self {
-            Self::Given(addresses) => addresses
-                .iter()
-                .map(|a| bind(*a).map_err(|e| failed(*a, e)))
-                .collect(),
-            Self::EveryAt(port) => {
-                let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
-                let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
-                let mut bound = Vec::new();
-                for address in [v4, v6] {
-                    match bind(address) {
-                        Ok(listener) => bound.push(listener),
-                        Err(error) if is_missing_family(&error) => {
-                            warn!(listener, %address, %error, "Skipped a default address of an unsupported family");
-                        }
-                        Err(error) => return Err(failed(address, error)),
+        let addresses = match self {
+            Self::Given(addresses) => addresses.clone(),
+            Self::EveryAt(port) => vec![ListenAddress::EveryAt(*port)],
+        };
+        let mut bound = Vec::new();
+        for given in addresses {
+            let mut missing = None;
+            let before = bound.len();
+            for address in given.addresses() {
+                match bind(address) {
+                    Ok(listener) => bound.push(listener),
+                    Err(error) if given.has_both_families() && is_missing_family(&error) => {
+                        warn!(listener, %address, %error, "Skipped an address of an unsupported family");
+                        missing = Some(failed(address, error));
                     }
+                    Err(error) => return Err(failed(address, error)),
                 }
-                Ok(bound)
+            }
+            if let Some(missing) = missing.filter(|_| bound.len() == before) {
+                return Err(missing);
             }
         }
+        Ok(bound)
     }
 
     /// Binds TCP listeners.
@@ -126,6 +130,41 @@ impl Addresses {
             info!(listener = "dns", %address, "Listening");
         }
         Ok(bound)
+    }
+}
+
+// === impl BindError ===
+
+impl BindError {
+    /// Returns the flag of the listener.
+    fn flag(&self) -> String {
+        match self.listener {
+            "dns" => "--listen".to_owned(),
+            other => format!("--{other}-listen"),
+        }
+    }
+
+    /// Returns what to do, if the cause shows it.
+    fn way_out(&self) -> String {
+        /// Ports below this one need a privilege by default.
+        const FIRST_FREE_PORT: u16 = 1024;
+        let (flag, kind) = (self.flag(), self.source.kind());
+        let is_privileged = self.address.port() < FIRST_FREE_PORT;
+        if kind == io::ErrorKind::AddrInUse {
+            format!(
+                "; another process, or another listener of this one, uses the port: stop it, or choose another port \
+                 with {flag}"
+            )
+        } else if kind == io::ErrorKind::PermissionDenied && is_privileged {
+            format!(
+                "; a port below {FIRST_FREE_PORT} needs root or the capability NET_BIND_SERVICE: choose a higher port \
+                 with {flag}, such as 5353"
+            )
+        } else if kind == io::ErrorKind::AddrNotAvailable {
+            "; no network interface of this host has this address".to_owned()
+        } else {
+            String::new()
+        }
     }
 }
 
@@ -217,6 +256,8 @@ fn dns(address: SocketAddr) -> io::Result<DnsListener> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use rustix::net::sockopt::{ip_mtu_discover, ipv6_mtu_discover};
 
     use super::*;
@@ -224,7 +265,8 @@ mod tests {
     /// RFC 9715 section 3.1.
     #[tokio::test]
     async fn udp_sockets_ignore_the_path_mtu() {
-        let loopback = Addresses::Given(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))]);
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let loopback = Addresses::Given(vec![loopback.into()]);
         for addresses in [loopback, Addresses::EveryAt(0)] {
             for listener in addresses.bind_dns().unwrap() {
                 let (udp, address) = (&listener.udp, listener.address);

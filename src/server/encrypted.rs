@@ -29,6 +29,7 @@ use super::Answerer;
 use super::accept::accept;
 use super::bind::{Addresses, BindError};
 use super::connections::{Connections, Slot};
+use super::listen_address::ListenAddress;
 use super::tcp::{self, Connection};
 use crate::wire::Transport;
 use client_ca::ClientCa;
@@ -39,11 +40,11 @@ use tls::{OVER_QUIC, OVER_TCP, handshake};
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Addresses of DNS over TLS.
-    pub tls: Vec<SocketAddr>,
+    pub tls: Vec<ListenAddress>,
     /// Addresses of DNS over HTTPS.
-    pub https: Vec<SocketAddr>,
+    pub https: Vec<ListenAddress>,
     /// Addresses of DNS over QUIC.
-    pub quic: Vec<SocketAddr>,
+    pub quic: Vec<ListenAddress>,
     /// Path of DNS over HTTPS.
     pub https_path: String,
     /// PEM file of the certificate chain.

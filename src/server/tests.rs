@@ -102,7 +102,7 @@ impl Running {
         let cookies = Arc::new(Cookies::open(None).unwrap());
         let answerers = Answerers::new(settings, cookies, reader, CounterSet::default(), None);
         let address = SocketAddr::from((address, 0));
-        let listeners = Addresses::Given(vec![address]).bind_dns().unwrap();
+        let listeners = Addresses::Given(vec![address.into()]).bind_dns().unwrap();
         let dns = listeners[0].address;
         let limits = Limits {
             total: 10,

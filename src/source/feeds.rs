@@ -261,6 +261,12 @@ impl Feeds {
         };
         self.state.lock().feeds.iter().flat_map(sentences).collect()
     }
+
+    /// Returns each current failure once, without the names of its feeds.
+    pub fn distinct_failures(&self) -> BTreeSet<String> {
+        let state = self.state.lock();
+        state.feeds.values().flat_map(FeedState::failures).collect()
+    }
 }
 
 // === impl FeedState ===

@@ -34,7 +34,7 @@ pub struct Timing {
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file cannot be read.
-    #[error("cannot read {}", .0.display())]
+    #[error("cannot read {}: {}{}", .0.display(), .1, way_out(.1))]
     Read(PathBuf, #[source] std::io::Error),
     /// The file is neither YAML nor JSON.
     #[error("{}:{line}:{column}: {reason}", .path.display())]
@@ -227,6 +227,14 @@ impl LastRead {
                 | FileError::Duplicate { .. },
             ) => Self::Unusable,
         }
+    }
+}
+
+/// Returns what to do after a failed read, if the cause shows it.
+fn way_out(error: &std::io::Error) -> &'static str {
+    match error.kind() == std::io::ErrorKind::IsADirectory {
+        true => "; name each of its files with --file",
+        false => "",
     }
 }
 

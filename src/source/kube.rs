@@ -1,6 +1,7 @@
 //! The source that watches an API server. All use of the `kube` client is in this module.
 
 mod client;
+mod credentials;
 mod failure;
 mod limiter;
 mod list;
@@ -22,6 +23,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tracing::{Instrument, info_span, warn};
 
+pub use credentials::Credentials;
+
+use credentials::kubeconfig_error;
 use requests::ApiServer;
 use watcher::Watcher;
 
@@ -43,7 +47,26 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Why no client could be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The kubeconfig cannot be read, or lacks the context.
+    /// The file of the kubeconfig cannot be read.
+    #[error("cannot read the kubeconfig {path}: {source}; set --kubeconfig to an existing file")]
+    Unreadable {
+        /// The path of the file, or a description of the default location.
+        path: String,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The kubeconfig lacks the context.
+    #[error("cannot use the kubeconfig {path}: {problem}; {contexts}; choose one with --context")]
+    Context {
+        /// The path of the file, or a description of the default location.
+        path: String,
+        /// What is missing.
+        problem: String,
+        /// A list of the contexts.
+        contexts: String,
+    },
+    /// The kubeconfig cannot be used.
     #[error("cannot read the kubeconfig {path}")]
     Kubeconfig {
         /// The path of the file, or a description of the default location.
@@ -53,7 +76,7 @@ pub enum ConnectError {
         source: Box<kube::config::KubeconfigError>,
     },
     /// Neither a kubeconfig nor the service account of a pod is available.
-    #[error("not running in a pod of a cluster; set --kubeconfig or --file")]
+    #[error("not running in a pod of a cluster ({0}); set --kubeconfig or --file")]
     NotInCluster(#[source] Box<kube::config::InClusterError>),
     /// The client cannot be created because of its certificates or credentials.
     #[error("cannot set up the Kubernetes client")]
@@ -80,6 +103,7 @@ pub enum Access {
 pub struct Cluster {
     config: Config,
     client: Client,
+    credentials: Credentials,
     timing: Timing,
 }
 
@@ -91,7 +115,7 @@ impl Cluster {
     /// If the kubeconfig, the service account, or a file that they name cannot be used.
     pub async fn open(access: Access, timing: Timing) -> Result<Self, ConnectError> {
         let is_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-        let mut config = match access {
+        let (mut config, credentials) = match access {
             Access::Auto if is_pod => Self::pod()?,
             Access::Pod => Self::pod()?,
             Access::Auto => Self::kubeconfig(None, None).await?,
@@ -105,6 +129,7 @@ impl Cluster {
         Ok(Self {
             config,
             client: client.map_err(|e| ConnectError::Client(Box::new(e)))?,
+            credentials,
             timing,
         })
     }
@@ -114,39 +139,39 @@ impl Cluster {
         self.config.cluster_url.to_string()
     }
 
-    fn pod() -> Result<Config, ConnectError> {
-        Config::incluster().map_err(|e| ConnectError::NotInCluster(Box::new(e)))
+    /// Returns the origin of the configuration.
+    pub fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    fn pod() -> Result<(Config, Credentials), ConnectError> {
+        let config = Config::incluster();
+        let config = config.map_err(|e| ConnectError::NotInCluster(Box::new(e)))?;
+        Ok((config, Credentials::Pod))
     }
 
     async fn kubeconfig(
         path: Option<PathBuf>,
         context: Option<String>,
-    ) -> Result<Config, ConnectError> {
-        let name = path
-            .as_ref()
-            .map_or("at its default location".to_owned(), |p| {
-                p.display().to_string()
-            });
-        let failed = |source| ConnectError::Kubeconfig {
-            path: name.clone(),
-            source: Box::new(source),
-        };
+    ) -> Result<(Config, Credentials), ConnectError> {
         let file = match &path {
             Some(path) => Kubeconfig::read_from(path),
             None => Kubeconfig::read(),
         };
+        let file = file.map_err(|error| kubeconfig_error(path.as_ref(), None, error))?;
         let options = KubeConfigOptions {
             context,
             ..KubeConfigOptions::default()
         };
-        let file = file.map_err(failed)?;
         let authority = certificate_authority(&file, options.context.as_ref());
-        let mut config = Config::from_custom_kubeconfig(file, &options)
-            .await
-            .map_err(failed)?;
+        let config = Config::from_custom_kubeconfig(file.clone(), &options).await;
+        let mut config =
+            config.map_err(|error| kubeconfig_error(path.as_ref(), Some(&file), error))?;
+        let context = options.context.or(file.current_context);
+        let context = context.unwrap_or_default();
         // The client reloads this file, because certificates rotate. In a pod it does so without this setting.
         config.root_cert_file = authority;
-        Ok(config)
+        Ok((config, Credentials::Kubeconfig { path, context }))
     }
 
     /// Watches every feed until the receiver of the updates is closed.

@@ -98,6 +98,14 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
         ),
         (with(json!({"listen": ["5353"]})), "at '/listen/0': '5353'"),
         (
+            with(json!({"log": {"level": "warning"}})),
+            "at '/log/level': 'warning'",
+        ),
+        (
+            with(json!({"log": {"level": "a b"}})),
+            "at '/log/level': 'a b'",
+        ),
+        (
             with(json!({"encrypted": {"tlsListen": ["0.0.0.0:5853"]}})),
             "encrypted.secretName is required",
         ),

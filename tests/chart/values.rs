@@ -30,7 +30,7 @@ pub fn every_flag() -> Map<String, Value> {
         "allow": ["10.0.0.0/8", "2001:db8::/32"], "trusted": ["10.244.0.0/16", "2001:db8::1"], "rateLimit": 50,
         "cookies": {"secretName": "global-dns-cookies", "secretKey": "secrets"},
         "serverId": "$(POD_NAME)", "versionBind": "a \"quoted\" text: {yes}",
-        "listen": ["0.0.0.0:1053", "[::]:1053"], "adminListen": ["0.0.0.0:8080"], "apiListen": ["[::1]:9154"],
+        "listen": ["0.0.0.0:1053", "[::]:1053"], "adminListen": [":8080"], "apiListen": ["localhost:9154"],
         "apiHosts": ["dns.example.com", "2001:db8::1"],
         "encrypted": {"secretName": "global-dns-tls", "clientCASecretName": "global-dns-clients",
             "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"], "quicListen": ["0.0.0.0:8853"],

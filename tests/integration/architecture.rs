@@ -10,13 +10,13 @@ use support::differences::assert_none;
 use support::repository::repository;
 
 /// The modules of `src`. Each module may use only modules that follow it.
-const MODULES: [&str; 15] = [
-    "app", "cli", "admin", "server", "source", "check", "explain", "report", "wire", "zone",
-    "table", "mirror", "log", "clock", "random",
+const MODULES: [&str; 16] = [
+    "app", "cli", "admin", "server", "source", "check", "explain", "corefile", "report", "wire",
+    "zone", "table", "mirror", "log", "clock", "random",
 ];
 /// Pure modules. Their functions depend only on their arguments, without clocks, I/O, locks or logs.
-const PURE: [&str; 7] = [
-    "check", "explain", "mirror", "report", "table", "wire", "zone",
+const PURE: [&str; 8] = [
+    "check", "corefile", "explain", "mirror", "report", "table", "wire", "zone",
 ];
 /// Exceptions: the queries of `global-dns check`, the pool of interned texts, the swap of tables.
 const IMPURE: [&str; 3] = ["check/dns_client", "mirror/interned", "table/publish"];

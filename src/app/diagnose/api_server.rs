@@ -33,7 +33,8 @@ async fn connect(source: &SourceArgs) -> Result<(kube::Cluster, String), String>
     let access = access(file, context, kube::Access::Auto);
     let cluster = kube::Cluster::open(access, ONE_SHOT_TIMING).await;
     let cluster = cluster.map_err(|error| error_chain(&error))?;
-    let version = cluster.version().await?;
+    let version = cluster.version().await;
+    let version = version.map_err(|why| format!("{}: {why}", cluster.credentials()))?;
     Ok((cluster, version))
 }
 

@@ -5,6 +5,8 @@
 //! the body of such a response, but not its headers. A layer therefore copies the header into the body, as the
 //! `retryAfterSeconds` of a Status. API servers use the same field after they have parsed a request.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Request, Response, StatusCode};
@@ -14,8 +16,10 @@ use kube::client::{Body, ClientBuilder};
 use kube::core::Status;
 use kube::core::response::StatusDetails;
 use kube::{Client, Config};
-use tower::util::AndThenLayer;
+use tower::util::{AndThenLayer, MapErrLayer};
 use tower::{BoxError, Service};
+
+use crate::log::error_chain;
 
 /// The largest body of an error response, in octets. Real ones are much smaller.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -31,7 +35,43 @@ const USER_AGENT_VALUE: &str = concat!("global-dns/", env!("CARGO_PKG_VERSION"))
 pub(super) fn client(mut config: Config) -> Result<Client, kube::Error> {
     let user_agent = HeaderValue::from_static(USER_AGENT_VALUE);
     config.headers.push((USER_AGENT, user_agent));
-    Ok(with_retry_after(ClientBuilder::try_from(config)?))
+    let url = config.cluster_url.to_string();
+    let url: Arc<str> = Arc::from(url.trim_end_matches('/'));
+    let name_server = move |error: BoxError| unreachable_at(&url, error);
+    let sender = ClientBuilder::try_from(config)?.with_layer(&MapErrLayer::new(name_server));
+    Ok(with_retry_after(sender))
+}
+
+/// No request reached the API server.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot reach {url}: {reason}")]
+struct Unreachable {
+    url: Arc<str>,
+    reason: String,
+}
+
+/// Adds the URL to the error of a request. Leaves errors of the client itself, such as unusable credentials, unchanged.
+fn unreachable_at(url: &Arc<str>, error: BoxError) -> BoxError {
+    if error.is::<kube::Error>() {
+        return error;
+    }
+    let reason = error_chain(error.as_ref());
+    // The HTTP client puts this before every reason.
+    let reason = reason
+        .strip_prefix("client error (Connect): ")
+        .unwrap_or(&reason);
+    Box::new(Unreachable {
+        url: Arc::clone(url),
+        reason: reason.to_owned(),
+    })
+}
+
+/// Returns the reason of a failed request.
+pub(super) fn error_text(error: &kube::Error) -> String {
+    let text = error_chain(error);
+    text.strip_prefix("ServiceError: ")
+        .unwrap_or(&text)
+        .to_owned()
 }
 
 /// Builds a client that supports `Retry-After`.

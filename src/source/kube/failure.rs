@@ -5,8 +5,8 @@ use std::time::Duration;
 use kube::core::Status;
 
 use super::super::backoff::{Backoff, LONGEST_PAUSE};
+use super::client::error_text;
 use super::list::ListError;
-use crate::log::error_chain;
 
 /// The first pause after a failed list. With [`LIST_GROWTH`] there are three lists in the first minute, and later less
 /// than one in five minutes.
@@ -165,8 +165,8 @@ impl From<kube::Error> for Failure {
             kube::Error::ReadEvents(_) | kube::Error::SerdeError(_)
         );
         match is_in_response {
-            true => Self::Broken(error_chain(&error)),
-            false => Self::Unreachable(error_chain(&error)),
+            true => Self::Broken(error_text(&error)),
+            false => Self::Unreachable(error_text(&error)),
         }
     }
 }

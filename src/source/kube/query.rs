@@ -16,8 +16,8 @@ use kube::core::Request;
 use kube::{Api, Resource};
 use tokio::time::timeout;
 
-use super::Cluster;
 use super::list::ListReader;
+use super::{Cluster, client};
 use crate::check::objects::LINKS_GROUP;
 use crate::check::permissions::Permission;
 use crate::log::error_chain;
@@ -123,6 +123,21 @@ impl Cluster {
         Ok(self.list(&path, params).await?.pop())
     }
 
+    /// Returns the object at a path as JSON, or `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// If the caller may not get it, or the request fails.
+    pub async fn object(&self, path: &str) -> Result<Option<String>, String> {
+        let request = http::Request::get(path).body(Vec::new());
+        let request = request.map_err(|error| error_chain(&error))?;
+        match timeout(REQUEST_TIMEOUT, self.client.request_text(request)).await {
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(None),
+            Ok(response) => response.map(Some).map_err(|error| error_text(&error)),
+            Err(_) => Err(timeout_text()),
+        }
+    }
+
     /// Returns whether a namespace exists.
     ///
     /// # Errors
@@ -183,5 +198,5 @@ fn error_text(error: &kube::Error) -> String {
             status.code, status.message
         );
     }
-    error_chain(error)
+    client::error_text(error)
 }

@@ -104,7 +104,9 @@ fn address_in_use_is_an_error_that_names_the_listener() {
         let ended =
             run_global_dns(&[&["serve"], &flags.each_ref().map(String::as_str)[..]].concat());
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-        let expected = format!("error: cannot bind the {listener} listener to {address}: ");
+        let expected = format!(
+            "error: cannot bind the {listener} listener to {address} (--{listener}-listen): "
+        );
         assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
     }
 }

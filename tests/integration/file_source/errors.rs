@@ -389,11 +389,3 @@ fn too_old_table_is_servfail_until_its_source_works_again() {
     // No new table was published.
     assert_eq!(server.generation_and_serial().0, 1);
 }
-
-#[test]
-fn max_stale_must_exceed_the_silence_of_a_healthy_watch() {
-    let command = [&SERVE[..], &["--max-stale=59s"]].concat();
-    let message = error_of(&command, &[("a.yaml", Some(&valid().text()))]);
-    let expected = "error: --max-stale must be at least twice --watch-timeout: a watch may be silent that long\n";
-    assert_eq!(message, expected);
-}

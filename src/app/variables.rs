@@ -1,0 +1,32 @@
+//! Warnings about environment variables that look like settings but are not.
+
+use std::io::Write as _;
+
+use tracing::warn;
+
+use super::serve::{NODE_IPS, POD_IPS};
+use crate::cli::unknown_variables;
+
+/// Logs each unknown variable, for a server.
+pub(super) fn log_unknown() {
+    for unknown in unknown_variables(&[POD_IPS, NODE_IPS]) {
+        warn!(
+            variable = unknown.name,
+            nearest = unknown.nearest,
+            "Ignored an unknown environment variable"
+        );
+    }
+}
+
+/// Prints each unknown variable to standard error, for a command whose log has only errors by default.
+pub(super) fn print_unknown() {
+    for unknown in unknown_variables(&[POD_IPS, NODE_IPS]) {
+        // The command works without the warning.
+        let _ = writeln!(
+            std::io::stderr(),
+            "warning: ignored the unknown environment variable {}; the nearest known one is {}",
+            unknown.name,
+            unknown.nearest
+        );
+    }
+}

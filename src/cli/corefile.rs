@@ -1,0 +1,95 @@
+//! The flags of `corefile`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum};
+
+use super::LogArgs;
+use super::model::zones_or_default;
+use super::values::{parse_cluster_address, parse_reverse_zone, parse_service};
+use crate::corefile::Platform;
+use crate::mirror::ServiceKey;
+use crate::zone::ZoneName;
+
+/// Flags of `corefile`.
+#[derive(Debug, Args)]
+#[expect(missing_docs, reason = "flattened groups take no help of their own")]
+pub struct CorefileArgs {
+    /// Platform, or the DNS server of the cluster
+    #[arg(long, env = "GLOBAL_DNS_PLATFORM", value_name = "PLATFORM")]
+    pub platform: Platform,
+
+    /// Zone to forward (repeatable) [default: global]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_ZONE",
+        value_name = "ZONE",
+        value_delimiter = ','
+    )]
+    pub zone: Vec<ZoneName>,
+
+    /// Reverse zone to forward, for example 96.10.in-addr.arpa (repeatable)
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_REVERSE_ZONE",
+        value_name = "ZONE",
+        value_delimiter = ',',
+        value_parser = parse_reverse_zone
+    )]
+    pub reverse_zone: Vec<ZoneName>,
+
+    /// Service of the server [default: the Service with the labels of the chart]
+    #[arg(long, env = "GLOBAL_DNS_SERVICE", value_name = "NAMESPACE/NAME", value_parser = parse_service, conflicts_with = "address")]
+    pub service: Option<ServiceKey>,
+
+    /// Cluster IP of the server; the cluster is not read then, unless --kubeconfig or --context is given [default: that of the Service]
+    #[arg(long, env = "GLOBAL_DNS_ADDRESS", value_name = "IP", value_parser = parse_cluster_address)]
+    pub address: Option<IpAddr>,
+
+    /// Address of the bind line, for nodelocaldns (repeatable) [default: as in the current Corefile of the cache]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_BIND",
+        value_name = "IP",
+        value_delimiter = ','
+    )]
+    pub bind: Vec<IpAddr>,
+
+    /// Kubeconfig to reach the API server with [default: the ServiceAccount of the pod; else the default of kubectl]
+    #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig [default: its current context]
+    #[arg(long, env = "GLOBAL_DNS_CONTEXT", value_name = "NAME")]
+    pub context: Option<String>,
+
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+impl CorefileArgs {
+    /// Returns the zones to forward, each once.
+    pub fn zones(&self) -> Vec<ZoneName> {
+        let mut zones = zones_or_default(&self.zone);
+        zones.extend(self.reverse_zone.iter().cloned());
+        let mut seen = Vec::new();
+        zones.retain(|zone| {
+            let is_new = !seen.contains(zone);
+            seen.extend(is_new.then(|| zone.clone()));
+            is_new
+        });
+        zones
+    }
+}
+
+impl ValueEnum for Platform {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()).help(self.description()))
+    }
+}

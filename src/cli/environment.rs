@@ -1,0 +1,227 @@
+//! The environment variables of flags: errors name the variable if it has the value, and unknown variables are found.
+
+use std::ffi::OsStr;
+
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use clap::{Arg, Command, CommandFactory as _};
+
+use super::Cli;
+
+/// The start of the names of all variables.
+const PREFIX: &str = "GLOBAL_DNS_";
+
+/// A variable that no flag reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownVariable {
+    /// Its name.
+    pub name: String,
+    /// The known variable with the most similar name.
+    pub nearest: String,
+}
+
+/// Returns the variables of the environment that begin like those of this program, but that it does not read. `others`
+/// are known variables without a flag. Variables that Kubernetes sets for Services are left out.
+pub fn unknown_variables(others: &[&str]) -> Vec<UnknownVariable> {
+    let mut known: Vec<String> = others.iter().map(|&name| name.to_owned()).collect();
+    known.extend(variables_of_flags());
+    let set = std::env::vars_os().map(|(name, value)| {
+        let text = |text: &OsStr| text.to_string_lossy().into_owned();
+        (text(&name), text(&value))
+    });
+    unknown(set, &known)
+}
+
+fn unknown(set: impl Iterator<Item = (String, String)>, known: &[String]) -> Vec<UnknownVariable> {
+    let is_unknown = |(name, value): &(String, String)| {
+        name.starts_with(PREFIX) && !known.contains(name) && !is_service_link(name, value)
+    };
+    let describe = |(name, _): (String, String)| {
+        let distance = |other: &&String| strsim::damerau_levenshtein(&name, other);
+        let nearest = known.iter().min_by_key(distance).cloned();
+        UnknownVariable {
+            nearest: nearest.unwrap_or_default(),
+            name,
+        }
+    };
+    let mut unknown: Vec<_> = set.filter(is_unknown).map(describe).collect();
+    unknown.sort_by(|one, other| one.name.cmp(&other.name));
+    unknown
+}
+
+/// Returns whether Kubernetes sets this variable in a Pod for a Service of its namespace. The Service may have any name
+/// that begins with `global-dns`.
+fn is_service_link(name: &str, value: &str) -> bool {
+    let ends = ["_SERVICE_HOST", "_SERVICE_PORT"];
+    let is_url = || {
+        ["tcp://", "udp://", "sctp://"]
+            .iter()
+            .any(|start| value.starts_with(start))
+    };
+    ends.iter().any(|end| name.ends_with(end))
+        || name.contains("_SERVICE_PORT_")
+        || (name.ends_with("_PORT") && is_url())
+        || is_link_of_port(name)
+}
+
+/// Returns whether a name ends in `_PORT_53_UDP`, or in this and `_ADDR`, `_PORT` or `_PROTO`.
+fn is_link_of_port(name: &str) -> bool {
+    let parts = ["_ADDR", "_PORT", "_PROTO"];
+    let base = parts
+        .iter()
+        .find_map(|part| name.strip_suffix(part))
+        .unwrap_or(name);
+    let mut protocols = ["_TCP", "_UDP", "_SCTP"].iter();
+    let Some(base) = protocols.find_map(|protocol| base.strip_suffix(protocol)) else {
+        return false;
+    };
+    let port = base.rsplit_once("_PORT_").map(|(_, port)| port);
+    port.is_some_and(|port| !port.is_empty() && port.bytes().all(|octet| octet.is_ascii_digit()))
+}
+
+/// Returns the variables of the flags of all commands.
+fn variables_of_flags() -> Vec<String> {
+    let cli = Cli::command();
+    let flags = cli.get_subcommands().flat_map(Command::get_arguments);
+    flags.filter_map(variable).collect()
+}
+
+fn variable(flag: &Arg) -> Option<String> {
+    Some(flag.get_env()?.to_str()?.to_owned())
+}
+
+// === Errors ===
+
+/// Adds the variable to an error about a flag whose value is from the environment.
+pub(super) fn name_variables(
+    mut error: Error,
+    arguments: &[String],
+    is_set: impl Fn(&str) -> bool,
+) -> Error {
+    let kinds = [
+        ErrorKind::ValueValidation,
+        ErrorKind::InvalidValue,
+        ErrorKind::ArgumentConflict,
+    ];
+    if !kinds.contains(&error.kind()) {
+        return error;
+    }
+    let rename = |flag: &String| match variable_of(flag, arguments, &is_set) {
+        Some(variable) => format!("{variable} ({flag})"),
+        None => flag.clone(),
+    };
+    for kind in [ContextKind::InvalidArg, ContextKind::PriorArg] {
+        let renamed = match error.get(kind) {
+            Some(ContextValue::String(flag)) => ContextValue::String(rename(flag)),
+            Some(ContextValue::Strings(flags)) => {
+                ContextValue::Strings(flags.iter().map(rename).collect())
+            }
+            _ => continue,
+        };
+        error.insert(kind, renamed);
+    }
+    error
+}
+
+/// Returns the variable that sets a flag of the command, such as `--ttl <SECONDS>`, unless the command line has the flag.
+fn variable_of(flag: &str, arguments: &[String], is_set: impl Fn(&str) -> bool) -> Option<String> {
+    let cli = Cli::command();
+    let mut words = arguments.iter();
+    let command = words.find_map(|word| cli.find_subcommand(word))?;
+    let name = flag.split([' ', '=']).next()?.strip_prefix("--")?;
+    let flag = command
+        .get_arguments()
+        .find(|flag| flag.get_long() == Some(name))?;
+    let is_long = |word: &str| {
+        word.strip_prefix("--")
+            .and_then(|word| word.split('=').next())
+            == Some(name)
+    };
+    let is_short = |word: &str| {
+        let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        letters.is_some_and(|letters| {
+            flag.get_short()
+                .is_some_and(|short| letters.starts_with(short))
+        })
+    };
+    let is_given = words.any(|word| is_long(word) || is_short(word));
+    variable(flag).filter(|variable| !is_given && is_set(variable))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn unknown_variable_has_the_nearest_known_one() {
+        let known = ["GLOBAL_DNS_TTL", "GLOBAL_DNS_ZONE"].map(str::to_owned);
+        let set = [
+            "GLOBAL_DNS_TLL",
+            "GLOBAL_DNS_ZONES",
+            "GLOBAL_DNS_TTL",
+            "TTL",
+        ];
+        let set = set
+            .into_iter()
+            .map(|name| (name.to_owned(), "7".to_owned()));
+        let found = unknown(set, &known).into_iter();
+        let found: Vec<_> = found.map(|one| (one.name, one.nearest)).collect();
+        let expected = [
+            ("GLOBAL_DNS_TLL", "GLOBAL_DNS_TTL"),
+            ("GLOBAL_DNS_ZONES", "GLOBAL_DNS_ZONE"),
+        ];
+        assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    }
+
+    /// The variables of Services `global-dns`, `global-dns-east` and `global-dns-metrics`.
+    #[test]
+    fn variables_of_services_are_known() {
+        for (name, value) in [
+            ("GLOBAL_DNS_SERVICE_HOST", "10.96.0.53"),
+            ("GLOBAL_DNS_SERVICE_PORT", "53"),
+            ("GLOBAL_DNS_SERVICE_PORT_DNS_TCP", "53"),
+            ("GLOBAL_DNS_PORT", "udp://10.96.0.53:53"),
+            ("GLOBAL_DNS_PORT_53_UDP", "udp://10.96.0.53:53"),
+            ("GLOBAL_DNS_PORT_53_UDP_ADDR", "10.96.0.53"),
+            ("GLOBAL_DNS_PORT_53_UDP_PORT", "53"),
+            ("GLOBAL_DNS_PORT_53_UDP_PROTO", "udp"),
+            ("GLOBAL_DNS_EAST_SERVICE_HOST", "10.96.0.54"),
+            ("GLOBAL_DNS_EAST_PORT", "tcp://10.96.0.54:53"),
+            ("GLOBAL_DNS_METRICS_PORT_9153_TCP_ADDR", "10.96.0.54"),
+        ] {
+            assert!(is_service_link(name, value), "{name}");
+        }
+        for (name, value) in [
+            ("GLOBAL_DNS_PORT", "53"),
+            ("GLOBAL_DNS_LISTEN_PORT", "53"),
+            ("GLOBAL_DNS_PORT_DNS_UDP", "53"),
+            ("GLOBAL_DNS_SERVICES", "x"),
+        ] {
+            assert!(!is_service_link(name, value), "{name}");
+        }
+    }
+
+    #[test]
+    fn error_names_the_variable_only_if_the_flag_is_not_given() {
+        let message = |arguments: &[&str]| {
+            let all = ["global-dns", "table"].iter().chain(arguments);
+            let all: Vec<String> = all.map(|&argument| argument.to_owned()).collect();
+            let error = Cli::try_parse_from(&all).unwrap_err();
+            name_variables(error, &all, |name| name == "GLOBAL_DNS_TTL").to_string()
+        };
+        let given = message(&["--ttl", "x"]);
+        assert!(given.contains("'x' for '--ttl <SECONDS>'"), "{given}");
+        let other = message(&["--ttl-max=x"]);
+        assert!(other.contains("'x' for '--ttl-max <SECONDS>'"), "{other}");
+        // Two commands have a flag of this name, with different variables.
+        for (command, variable) in [
+            ("check", "GLOBAL_DNS_DNS_SERVER"),
+            ("table", "GLOBAL_DNS_SERVER"),
+        ] {
+            let arguments = ["global-dns", command].map(str::to_owned);
+            let found = variable_of("--server <X>", &arguments, |_| true);
+            assert_eq!(found.as_deref(), Some(variable));
+        }
+    }
+}

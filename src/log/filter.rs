@@ -1,0 +1,116 @@
+//! `--log-level`: a level, or directives that set the levels of modules.
+//!
+//! `tracing` takes every other word for the name of a module. With `warning` or `a b`, it would log messages of modules of
+//! that name only, so there would be no log at all.
+
+use std::str::FromStr;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{Directive, LevelFilter};
+
+/// The crates whose messages are limited, whatever the level is. The client of kube logs every failed attempt of every
+/// watch as an error, but the watches report each failure once. hickory logs two lines for each query, and a warning for
+/// each malformed query.
+const NOISY_CRATES: [&str; 4] = [
+    "kube_client=off",
+    "hickory_server=error",
+    "hickory_proto=error",
+    "hickory_net=error",
+];
+
+/// A valid value of `--log-level`.
+#[derive(Clone, Debug)]
+pub struct LogFilter(EnvFilter);
+
+/// The reason for which a text is not a [`LogFilter`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{0}' is neither a level nor a directive; levels are error, warn, info, debug, trace and off; a directive is \
+     MODULE=LEVEL, such as global_dns::source=debug; commas separate them"
+)]
+pub struct InvalidLogFilter(String);
+
+// === impl LogFilter ===
+
+impl LogFilter {
+    /// Returns the filter with the limits of noisy crates.
+    pub(super) fn with_noisy_crates(&self) -> EnvFilter {
+        let directives = NOISY_CRATES.iter().filter_map(|text| text.parse().ok());
+        directives.fold(self.0.clone(), EnvFilter::add_directive)
+    }
+}
+
+impl FromStr for LogFilter {
+    type Err = InvalidLogFilter;
+
+    fn from_str(text: &str) -> Result<Self, InvalidLogFilter> {
+        let invalid = |part: &str| InvalidLogFilter(part.to_owned());
+        match text.split(',').find(|part| !is_directive(part)) {
+            Some(part) => Err(invalid(part)),
+            None => {
+                EnvFilter::try_new(text).map_or_else(|_| Err(invalid(text)), |all| Ok(Self(all)))
+            }
+        }
+    }
+}
+
+/// Returns whether a text is a level, or a directive: the name of a module, a span in brackets or both, `=`, and a level.
+fn is_directive(text: &str) -> bool {
+    let (selector, level) = match text.rsplit_once('=') {
+        Some((selector, level)) => (Some(selector), level),
+        None => (None, text),
+    };
+    // The parser takes an empty level for `error`.
+    let is_level = !level.is_empty() && level.parse::<LevelFilter>().is_ok();
+    is_level && selector.is_none_or(is_selector) && text.parse::<Directive>().is_ok()
+}
+
+/// Returns whether a text is the name of a module, a span in brackets or both.
+fn is_selector(text: &str) -> bool {
+    let (module, span) = text.split_at(text.find('[').unwrap_or(text.len()));
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_:-".contains(c);
+    !text.is_empty() && module.chars().all(is_part) && (span.is_empty() || span.ends_with(']'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_and_directives_are_valid() {
+        for good in [
+            "info",
+            "WARN",
+            "off",
+            "info,global_dns::source=debug",
+            "global_dns::source=debug",
+            "hickory-server=off,error",
+            "info,[watch]=debug",
+            "global_dns[watch{feed=local}]=trace",
+        ] {
+            assert!(good.parse::<LogFilter>().is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn other_words_are_refused_and_named() {
+        for (bad, part) in [
+            ("warning", "warning"),
+            ("a b", "a b"),
+            ("", ""),
+            ("info,", ""),
+            ("info, warn", " warn"),
+            ("info,=", "="),
+            ("=info", "=info"),
+            ("global_dns", "global_dns"),
+            ("global_dns=", "global_dns="),
+            ("global_dns=verbose", "global_dns=verbose"),
+            ("global dns=info", "global dns=info"),
+            ("[watch=info", "[watch=info"),
+            ("info;global_dns=debug", "info;global_dns=debug"),
+        ] {
+            let refused = bad.parse::<LogFilter>().map(|_| ()).unwrap_err();
+            assert_eq!(refused, InvalidLogFilter(part.to_owned()), "{bad}");
+        }
+    }
+}
