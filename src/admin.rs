@@ -1,7 +1,12 @@
-//! The HTTP endpoints: `/livez`, `/readyz` and `/metrics` for the cluster, `/api/v1/…` for inspecting the table.
+//! The HTTP endpoints: `/livez`, `/readyz` and `/metrics` for the cluster, `/api/v1/…` for inspecting the table,
+//! and the status page.
 
+mod events;
+mod gate;
 mod host;
 mod metrics;
+mod page;
+mod status;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +17,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use serde::Deserialize;
 
 pub use host::{ApiHost, ApiHosts, InvalidHost};
@@ -34,6 +39,8 @@ pub struct AdminState {
     pub reader: Reader,
     /// The zones that are served.
     pub zones: Arc<Zones>,
+    /// `--cluster-name`.
+    pub cluster_name: ClusterName,
     /// The namespaces of `--namespace`; empty: all.
     pub namespaces: Arc<[Namespace]>,
     /// The state of the feeds.
@@ -55,13 +62,17 @@ pub fn admin_routes(state: AdminState) -> Router {
         .with_state(state)
 }
 
-/// Returns the routes of `--api-listen`. They show every namespace. The `Host` of a request must be one of `hosts`.
+/// Returns the routes of `--api-listen`. They show every namespace. `Host` and `Origin` of a request must be of `hosts`.
 pub fn api_routes(state: AdminState, hosts: ApiHosts) -> Router {
     Router::new()
         .route("/api/v1/table", get(table))
         .route("/api/v1/conflicts", get(conflicts))
         .route("/api/v1/explain", get(explanation))
-        .layer(from_fn_with_state(hosts, host::check_host))
+        .route("/api/v1/status", get(status::status))
+        .route("/api/v1/events", get(events::events))
+        .layer(Extension(events::Streams::default()))
+        .merge(page::routes())
+        .layer(from_fn_with_state(hosts, gate::check_request))
         .with_state(state)
 }
 

@@ -319,7 +319,7 @@ pub struct ListenArgs {
     )]
     pub api_listen: Vec<ListenAddress>,
 
-    /// Additional name or address that API requests may have as Host, for example that of an Ingress; localhost, loopback addresses and the address that received the request are always allowed (repeatable)
+    /// Additional name or address that API requests may have as Host or Origin, for example that of an Ingress; localhost, loopback addresses and the address that received the request are always allowed (repeatable)
     #[arg(
         long,
         env = "GLOBAL_DNS_API_HOST",

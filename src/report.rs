@@ -1,5 +1,7 @@
 //! The report on the table, as text and JSON: the output of `global-dns table` and `/api/v1/table`.
 
+pub mod events;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::IpAddr;

@@ -18,6 +18,7 @@ mod listen_address;
 mod rate_limit;
 mod tcp;
 mod udp;
+mod write_timeout;
 
 use std::cell::{Cell, OnceCell};
 use std::io;
@@ -37,7 +38,7 @@ pub use bind::{Addresses, BindError, DnsListener};
 pub use connections::Limits;
 pub use cookies::Cookies;
 pub use encrypted::{Certificate, Encrypted};
-pub use http::LocalAddress;
+pub use http::{Lifetime, LocalAddress};
 pub use listen_address::ListenAddress;
 
 use connections::Connections;

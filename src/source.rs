@@ -7,6 +7,7 @@
 
 mod backoff;
 mod change_log;
+pub mod events;
 pub mod feeds;
 pub mod file;
 mod guard;
@@ -25,6 +26,7 @@ use tracing::{debug, error, info, warn};
 
 use backoff::Backoff;
 use change_log::{ChangeLog, log_skip};
+pub use events::Events;
 pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
 use guard::{Guard, Shrinkage, UNCONFIRMED, Verdict};
@@ -177,7 +179,9 @@ impl UpdateLoop<'_> {
             // Queries may still have used replaced tables when the last table was published. Free these later.
             let free = self.publisher.free_retired().then_some(FREE_RETIRED_AFTER);
             let save = self.save_if_due();
-            let waits = free.into_iter().chain(save).chain(self.check_expiry());
+            let flush = self.feeds.events().flush();
+            let waits = free.into_iter().chain(save).chain(flush);
+            let waits = waits.chain(self.check_expiry());
             let waits = waits.chain(self.states.next_wake());
             let wait = waits.min().unwrap_or(NO_TIMEOUT);
             match timeout(wait, updates.recv()).await {
@@ -237,6 +241,7 @@ impl UpdateLoop<'_> {
         let built = build(&Table::default(), &restored.inputs, &services, self.rules);
         self.feeds.note_restored(restored.age);
         let now = self.publisher.publish_stale(built, unix_seconds());
+        self.feeds.events().note_snapshot(&now, restored.age);
         warn!(
             age = ?restored.age,
             serial = now.serial,
@@ -268,6 +273,7 @@ impl UpdateLoop<'_> {
         if now.table.is_some() && now.is_expired != is_expired {
             drop(now);
             self.publisher.set_expired(is_expired);
+            self.feeds.events().note_expiry(&self.reader.load());
             match is_expired {
                 true => error!(?age, "Table is older than --max-stale; answering SERVFAIL"),
                 false => info!("Source is active again; answering from the table"),
@@ -406,8 +412,6 @@ impl UpdateLoop<'_> {
         let is_first = last.table.is_none() || last.is_stale;
         let (inputs, rules) = (&mut self.inputs, self.rules);
         let built = self.states.apply(built, inputs, &dirty, rules, is_first);
-        self.log
-            .log_new(last_table, &built.table, &dirty, self.rules);
         if last.is_stale {
             info!("All watches are listed; replaced the snapshot");
         }
@@ -417,6 +421,8 @@ impl UpdateLoop<'_> {
             snapshot.note_change();
         }
         let now = self.publisher.publish(built, unix_seconds());
+        let events = self.feeds.events();
+        self.log.note(&last, &now, &dirty, self.rules, events);
         if now.generation != last.generation {
             let (generation, serial) = (now.generation, now.serial);
             info!(

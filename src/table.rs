@@ -60,8 +60,10 @@
 //! `tests/recordings` replays events of Linkerd's mirror controller against all rules.
 
 pub mod build;
+pub mod change;
 mod cluster_ip;
 mod conflict;
+pub mod difference;
 mod endpoint;
 pub mod failover;
 pub mod gate;

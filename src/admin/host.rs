@@ -1,18 +1,16 @@
-//! The check of `Host` in requests to the API (RFC 9110 section 7.2).
+//! The hosts that requests to the API may name in `Host` (RFC 9110 section 7.2) and in `Origin`.
 //!
 //! A web page may resolve its own name to an address of this server (DNS rebinding). The browser then treats responses
 //! of the API as those of the page, and the page can read them. Such requests have the host of the page, so they are
 //! refused.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
 use axum::http::header::HOST;
-use axum::http::{StatusCode, Version};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::http::{self, Version};
 
 use crate::server::LocalAddress;
 
@@ -34,25 +32,13 @@ pub struct ApiHosts(Arc<[ApiHost]>);
 #[error("a host must be a name or an IP address, without a port")]
 pub struct InvalidHost;
 
-/// Why a request is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
+/// Why the host of a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
     /// It has no host, several, or an invalid one (RFC 9112 section 3.2).
     Malformed,
     /// Its host is not allowed (RFC 9110 section 15.5.20).
-    Misdirected,
-}
-
-/// Refuses requests with a host that is not allowed.
-pub(super) async fn check_host(
-    State(hosts): State<ApiHosts>,
-    request: Request,
-    next: Next,
-) -> Result<Response, Response> {
-    match hosts.judge(&request) {
-        Ok(()) => Ok(next.run(request).await),
-        Err(refusal) => Err(refusal.into_response()),
-    }
+    Misdirected(ApiHost),
 }
 
 // === impl ApiHosts ===
@@ -63,7 +49,8 @@ impl ApiHosts {
         Self(hosts.into())
     }
 
-    fn judge<B>(&self, request: &http::Request<B>) -> Result<(), Refusal> {
+    /// Checks the host that a request is for.
+    pub(super) fn judge<B>(&self, request: &http::Request<B>) -> Result<(), Refusal> {
         let mut headers = request.headers().get_all(HOST).iter();
         let header = headers.next();
         if headers.next().is_some() || (header.is_none() && request.version() >= Version::HTTP_11) {
@@ -80,12 +67,12 @@ impl ApiHosts {
         let local = request.extensions().get::<LocalAddress>();
         match self.is_allowed(&host, local) {
             true => Ok(()),
-            false => Err(Refusal::Misdirected),
+            false => Err(Refusal::Misdirected(host)),
         }
     }
 
     /// Returns whether a host is loopback, the local address of the connection, or one of `--api-host`.
-    fn is_allowed(&self, host: &ApiHost, local: Option<&LocalAddress>) -> bool {
+    pub(super) fn is_allowed(&self, host: &ApiHost, local: Option<&LocalAddress>) -> bool {
         let is_own = match host {
             ApiHost::Address(ip) => {
                 ip.is_loopback() || local.is_some_and(|local| local.0.to_canonical() == *ip)
@@ -97,7 +84,7 @@ impl ApiHosts {
 }
 
 /// Parses a host with an optional port (RFC 3986 section 3.2).
-fn host_of(text: &str) -> Option<ApiHost> {
+pub(super) fn host_of(text: &str) -> Option<ApiHost> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (address, port) = rest.split_once(']')?;
@@ -145,22 +132,12 @@ impl FromStr for ApiHost {
     }
 }
 
-// === impl Refusal ===
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        // The response does not repeat the host, which an attacker chooses.
-        let (status, sentence) = match self {
-            Self::Malformed => (
-                StatusCode::BAD_REQUEST,
-                "a request must have exactly one valid Host\n",
-            ),
-            Self::Misdirected => (
-                StatusCode::MISDIRECTED_REQUEST,
-                "this Host is not allowed; allow it with --api-host\n",
-            ),
-        };
-        (status, sentence).into_response()
+impl fmt::Display for ApiHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Name(name) => f.write_str(name),
+        }
     }
 }
 
@@ -168,12 +145,18 @@ impl IntoResponse for Refusal {
 mod tests {
     use super::*;
 
-    const ALLOWED: Result<(), Refusal> = Ok(());
-    const MALFORMED: Result<(), Refusal> = Err(Refusal::Malformed);
-    const MISDIRECTED: Result<(), Refusal> = Err(Refusal::Misdirected);
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Verdict {
+        Allowed,
+        Malformed,
+        Misdirected,
+    }
+    const ALLOWED: Verdict = Verdict::Allowed;
+    const MALFORMED: Verdict = Verdict::Malformed;
+    const MISDIRECTED: Verdict = Verdict::Misdirected;
 
     /// Judges a request to 192.0.2.7.
-    fn judge(version: Version, target: &str, hosts: &[&str]) -> Result<(), Refusal> {
+    fn judge(version: Version, target: &str, hosts: &[&str]) -> Verdict {
         let allowed = ["dns.example.com", "198.51.100.1", "2001:db8::1"];
         let allowed = allowed.map(|host| host.parse().unwrap());
         let mut request = http::Request::get(target)
@@ -182,10 +165,15 @@ mod tests {
         for host in hosts {
             request = request.header(HOST, *host);
         }
-        ApiHosts::new(allowed.to_vec()).judge(&request.body(()).unwrap())
+        let hosts = ApiHosts::new(allowed.to_vec());
+        match hosts.judge(&request.body(()).unwrap()) {
+            Ok(()) => ALLOWED,
+            Err(Refusal::Malformed) => MALFORMED,
+            Err(Refusal::Misdirected(_)) => MISDIRECTED,
+        }
     }
 
-    fn judge_host(host: &str) -> Result<(), Refusal> {
+    fn judge_host(host: &str) -> Verdict {
         judge(Version::HTTP_11, "/api/v1/table", &[host])
     }
 

@@ -191,6 +191,7 @@ impl Server {
         let state = AdminState {
             reader: reader.clone(),
             zones: Arc::new(zones.clone()),
+            cluster_name: args.model.cluster_name.clone(),
             namespaces: args.source.namespace.clone().into(),
             feeds: feeds.clone(),
             metrics,

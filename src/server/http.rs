@@ -1,10 +1,13 @@
 //! HTTP connections of the admin and API listeners. They must always answer the kubelet.
 //!
 //! A connection carries one request. If there are too many connections, the oldest is closed, first one from the same
-//! address. A probe takes milliseconds, so clients that hoard connections lose them.
+//! address. A probe takes milliseconds, so clients that hoard connections lose them. Streams of events may be closed in
+//! this way, too: their clients connect again.
 
+use std::future::pending;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::Router;
@@ -14,13 +17,14 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
 use super::accept::accept;
 use super::connections::{Connections, Limits, Slot};
+use super::write_timeout::WriteTimeout;
 
 /// Maximum number of connections of a listener. Few clients use it: probes, scrapes and people.
 const LIMITS: Limits = Limits {
@@ -33,10 +37,16 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_HEAD: usize = 16 * 1024;
 /// Maximum lifetime of a connection. Sending a large table over a slow line takes some of it.
 const MAX_LIFETIME: Duration = Duration::from_secs(60);
+/// Maximum time for which a client may receive nothing of a response.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The local address of a connection, as an extension of each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalAddress(pub IpAddr);
+
+/// The lifetime of a connection, as an extension of each request. A handler whose response does not end lifts the limit.
+#[derive(Clone, Debug, Default)]
+pub struct Lifetime(Arc<AtomicBool>);
 
 /// Serves `routes` until the process ends. If descriptors are exhausted, a connection of `fallback` is closed.
 pub(super) async fn serve(listener: TcpListener, routes: Router, fallback: Connections) {
@@ -67,19 +77,124 @@ async fn serve_connection(stream: TcpStream, slot: Slot, routes: Router) {
         .local_addr()
         .map(|local| LocalAddress(local.ip()))
         .ok();
+    let lifetime = Lifetime::default();
+    let of_request = lifetime.clone();
     let routes = routes.map_request(move |mut request: Request<Incoming>| {
+        let extensions = request.extensions_mut();
         if let Some(local) = local {
-            request.extensions_mut().insert(local);
+            extensions.insert(local);
         }
+        extensions.insert(of_request.clone());
         request
     });
-    let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+    let io = TokioIo::new(WriteTimeout::new(stream, WRITE_TIMEOUT));
     tokio::select! {
-        served = timeout(MAX_LIFETIME, served) => match served {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => debug!(%error, "An HTTP connection broke"),
-            Err(_) => debug!("An HTTP connection took too long"),
-        },
+        served = http.serve_connection(io, TowerToHyperService::new(routes)) => {
+            if let Err(error) = served {
+                debug!(%error, "An HTTP connection broke");
+            }
+        }
+        () = lifetime.end() => debug!("An HTTP connection took too long"),
         () = slot.displaced() => {}
+    }
+}
+
+// === impl Lifetime ===
+
+impl Lifetime {
+    /// Lifts the limit for a response that does not end. The limit on blocked writes still applies.
+    pub fn lift_limit(&self) {
+        self.0.store(true, Relaxed);
+    }
+
+    /// Waits until the limit is reached.
+    async fn end(&self) {
+        sleep(MAX_LIFETIME).await;
+        if self.0.load(Relaxed) {
+            pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    use axum::Extension;
+    use axum::body::{Body, Bytes};
+    use axum::routing::get;
+    use futures::stream::{self, Stream};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    /// Serves `/slow`, which lasts longer than a connection may, and `/endless`, which is as slow and lifts the limit,
+    /// and `/flood`, which sends as fast as the client reads.
+    fn routes() -> Router {
+        let ticks = || {
+            stream::unfold((), |()| async {
+                sleep(MAX_LIFETIME / 4).await;
+                Some((Ok::<_, Infallible>(Bytes::from_static(b".")), ()))
+            })
+        };
+        let flood = || stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from(vec![0; 64 * 1024])));
+        fn endless<S>(lifetime: &Lifetime, stream: S) -> Body
+        where
+            S: Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
+        {
+            lifetime.lift_limit();
+            Body::from_stream(stream)
+        }
+        Router::new()
+            .route(
+                "/slow",
+                get(move || async move { Body::from_stream(ticks()) }),
+            )
+            .route(
+                "/endless",
+                get(move |Extension(lifetime): Extension<Lifetime>| async move {
+                    endless(&lifetime, ticks())
+                }),
+            )
+            .route(
+                "/flood",
+                get(move |Extension(lifetime): Extension<Lifetime>| async move {
+                    endless(&lifetime, flood())
+                }),
+            )
+    }
+
+    async fn request(path: &str) -> TcpStream {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let fallback = Connections::new(LIMITS, Arc::default());
+        tokio::spawn(serve(listener, routes(), fallback));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream
+    }
+
+    /// Reads until the connection ends, for at most `limit`. Returns whether it ended.
+    async fn ends_within(stream: &mut TcpStream, limit: Duration) -> bool {
+        let mut octets = vec![0; 1024 * 1024];
+        let end = async {
+            // A connection that is cut may end with a reset.
+            while stream.read(&mut octets).await.is_ok_and(|count| count > 0) {}
+        };
+        tokio::time::timeout(limit, end).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_response_without_end_may_outlive_the_limit() {
+        assert!(ends_within(&mut request("/slow").await, 2 * MAX_LIFETIME).await);
+        assert!(!ends_within(&mut request("/endless").await, 10 * MAX_LIFETIME).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn client_that_does_not_read_is_dropped() {
+        let mut stream = request("/flood").await;
+        // The kernel's buffers are full after some megabytes. The client reads nothing until the server gives up.
+        sleep(WRITE_TIMEOUT + Duration::from_secs(2)).await;
+        assert!(ends_within(&mut stream, WRITE_TIMEOUT / 2).await);
     }
 }

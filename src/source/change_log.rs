@@ -1,11 +1,16 @@
-//! Log messages about skipped objects and conflicts.
+//! Log messages about skipped objects, conflicts and changes of answers.
 
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
-use super::DEFAULT_CLUSTER_NAME;
-use crate::mirror::{ObjectRef, SkipReason};
+use super::{DEFAULT_CLUSTER_NAME, Events};
+use crate::mirror::{ObjectRef, ServiceKey, SkipReason};
+use crate::table::change::{Change, ChangeKind, aggregate};
+use crate::table::difference::Difference;
 use crate::table::inputs::Dirty;
-use crate::table::{Conflict, Rules, Service, ServiceKind, Table};
+use crate::table::{Conflict, Published, Rules, Service, ServiceKind, Table};
+
+/// How many changes of one table are logged by themselves. More are merged: the log must not repeat a large list.
+const MAX_LOGGED_CHANGES: usize = 8;
 
 /// The log of skipped objects and conflicts. Each is logged once, when it appears.
 #[derive(Debug, Default)]
@@ -15,36 +20,62 @@ pub(super) struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// Logs the skipped objects and conflicts of the changed services that are in `next`, but not in `last`.
-    pub(super) fn log_new(&mut self, last: &Table, next: &Table, dirty: &Dirty, rules: &Rules) {
-        for conflict in next.new_conflicts(last) {
+    /// Logs the differences of a published table from the last one. Records the changes of answers as events.
+    pub(super) fn note(
+        &mut self,
+        last: &Published,
+        now: &Published,
+        dirty: &Dirty,
+        rules: &Rules,
+        events: &Events,
+    ) {
+        let Some(next) = &now.table else { return };
+        let own = &rules.cluster_name;
+        let difference = Difference::between(last.table.as_ref(), next, dirty, own);
+        self.log_new(&difference, next, dirty, rules);
+        events.note_published(last, now, difference.changes);
+    }
+
+    fn log_new(&mut self, difference: &Difference<'_>, next: &Table, dirty: &Dirty, rules: &Rules) {
+        for conflict in &difference.conflicts {
             log_conflict(conflict);
         }
-        for key in dirty {
-            let (namespace, service) = (key.namespace.as_str(), key.service.as_str());
-            let Some(new) = next.service(namespace, service) else {
-                continue;
-            };
-            log_changes(last.service(namespace, service), new);
-            if !self.warned_of_cluster_name && is_local(new) && has_default_name(rules) {
-                self.warned_of_cluster_name = true;
-                warn!(service = %key, "Local endpoints have the default cluster name '{DEFAULT_CLUSTER_NAME}', \
-                    which is the same in every cluster; set --cluster-name");
-            }
+        for (object, skip) in &difference.skips {
+            log_skip(object, skip.reason, &skip.detail);
+        }
+        for change in aggregate(difference.changes.clone(), MAX_LOGGED_CHANGES) {
+            log_change(&change);
+        }
+        if self.warned_of_cluster_name || !has_default_name(rules) {
+            return;
+        }
+        let find = |key: &&ServiceKey| next.service(key.namespace.as_str(), key.service.as_str());
+        if let Some(service) = dirty.iter().find(|key| find(key).is_some_and(is_local)) {
+            self.warned_of_cluster_name = true;
+            warn!(%service, "Local endpoints have the default cluster name '{DEFAULT_CLUSTER_NAME}', \
+                which is the same in every cluster; set --cluster-name");
         }
     }
 }
 
-/// Logs the skipped objects and conflicts that are in the new service, but not in the old one.
-fn log_changes(old: Option<&Service>, new: &Service) {
-    let (old_skips, old_conflicts) = old.map_or((&[][..], &[][..]), |old| {
-        (&old.skipped[..], &old.conflicts[..])
-    });
-    for (object, skip) in new.skipped.iter().filter(|skip| !old_skips.contains(skip)) {
-        log_skip(object, skip.reason, &skip.detail);
-    }
-    for conflict in new.conflicts.iter().filter(|c| !old_conflicts.contains(c)) {
-        log_conflict(conflict);
+/// Logs a change: at debug level if it concerns endpoints, which change with every restart of a pod.
+fn log_change(change: &Change) {
+    let (kind, text) = (change.kind.name(), &change.text);
+    match change.kind {
+        ChangeKind::EndpointAdded | ChangeKind::EndpointRemoved | ChangeKind::EndpointChanged => {
+            debug!(kind, "Changed: {text}");
+        }
+        ChangeKind::ClusterLinked
+        | ChangeKind::ClusterUnlinked
+        | ChangeKind::ServiceAdded
+        | ChangeKind::ServiceRemoved
+        | ChangeKind::GatewayDown
+        | ChangeKind::GatewayUp
+        | ChangeKind::ListHeld
+        | ChangeKind::ListAccepted
+        | ChangeKind::TableStale
+        | ChangeKind::Snapshot => info!(kind, "Changed: {text}"),
+        ChangeKind::Failover => {} // logged with its reason
     }
 }
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use super::Events;
 use crate::mirror::{Namespace, Watch};
 
 /// How many different messages about one outage are logged. Messages may differ in figures, so the number is bounded.
@@ -29,6 +30,8 @@ pub struct Feeds {
     state: Arc<Mutex<State>>,
     /// Feeds whose last list is held, and when to list each again.
     relists: watch::Sender<BTreeMap<Feed, Instant>>,
+    /// What the feeds changed in the answers.
+    events: Events,
 }
 
 #[derive(Debug)]
@@ -80,7 +83,13 @@ impl Feeds {
         Self {
             state: Arc::new(Mutex::new(state)),
             relists: watch::Sender::default(),
+            events: Events::default(),
         }
+    }
+
+    /// Returns the last changes of answers.
+    pub fn events(&self) -> &Events {
+        &self.events
     }
 
     /// Notes the age of a restored table. It is the age of every feed without activity.

@@ -24,6 +24,7 @@ use super::backoff::jittered;
 use super::{Feed, Feeds};
 use crate::mirror::ServiceKey;
 use crate::table::Table;
+use crate::table::change::{Change, ChangeKind};
 use crate::table::inputs::Loss;
 
 /// The smallest number of services to which the share applies. Fewer services may lose any share, but not all.
@@ -196,7 +197,8 @@ impl Guard {
     fn hold(&mut self, feeds: &[Feed], shrinkage: Shrinkage, due: Instant) {
         let Shrinkage { total, remaining } = shrinkage;
         for feed in feeds {
-            if !self.held.contains_key(feed) {
+            let is_new = !self.held.contains_key(feed);
+            if is_new {
                 self.held.insert(feed.clone(), due);
                 warn!(%feed, services = total, left = remaining, "Held a list that would remove most services; \
                     serving the last table until a second list confirms it");
@@ -204,6 +206,10 @@ impl Guard {
             let reason = format!(
                 "a list that would leave {remaining} of {total} services is held until a second list confirms it"
             );
+            if is_new {
+                let text = format!("{feed}: {reason}.");
+                self.record(ChangeKind::ListHeld, text);
+            }
             self.feeds.hold(feed, reason, self.held[feed]);
         }
     }
@@ -213,9 +219,19 @@ impl Guard {
         for feed in feeds {
             if self.held.remove(feed).is_some() {
                 info!(%feed, "{message}");
+                let outcome = match message == UNCONFIRMED {
+                    true => "was not confirmed; a later list is applied",
+                    false => "was confirmed and is applied",
+                };
+                let text = format!("{feed}: the held list {outcome}.");
+                self.record(ChangeKind::ListAccepted, text);
                 self.feeds.release(feed);
             }
         }
+    }
+
+    fn record(&self, kind: ChangeKind, text: String) {
+        self.feeds.events().record([Change::new(kind, text)]);
     }
 }
 

@@ -24,7 +24,8 @@ pub struct Built {
 
 /// Builds the table that follows `last` after the services in `dirty` changed.
 pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Built {
-    let dirty = &*with_affected_services(last, dirty, rules);
+    let dirty = &*with_listing_services(last, dirty);
+    let dirty = &*with_expected_services(last, dirty, rules);
     let mut table = last.clone();
     table.skipped = inputs.skipped().clone();
     let mut is_changed = table.skipped != last.skipped;
@@ -62,23 +63,30 @@ fn update_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules
     true
 }
 
-/// Adds the services that list a host with the name of a service that changed (rule M1b), and the services that exist
-/// without an object, because a flag expects clusters (rule K8).
-fn with_affected_services<'d>(last: &Table, dirty: &'d Dirty, rules: &Rules) -> Cow<'d, Dirty> {
+/// Adds the services that list a host with the name of a service that changed (rule M1b).
+pub(super) fn with_listing_services<'d>(last: &Table, dirty: &'d Dirty) -> Cow<'d, Dirty> {
     let listing = dirty.iter().filter_map(|key| {
         let host = (key.namespace.clone(), key.service.text().clone());
         last.listed_hosts.get(&host)
     });
-    let listing = listing.flat_map(|services| services.iter());
-    let expected = rules.expected_clusters.keys();
+    let listing = listing.flat_map(|services| services.iter().cloned());
+    with_all(dirty, listing.collect())
+}
+
+/// Adds the services that exist without an object, because a flag expects clusters (rule K8).
+fn with_expected_services<'d>(last: &Table, dirty: &'d Dirty, rules: &Rules) -> Cow<'d, Dirty> {
     let is_new = |key: &&ServiceKey| {
         last.service(key.namespace.as_str(), key.service.as_str())
             .is_none()
     };
-    let affected: Dirty = listing.chain(expected.filter(is_new)).cloned().collect();
-    match affected.is_subset(dirty) {
+    let expected = rules.expected_clusters.keys().filter(is_new);
+    with_all(dirty, expected.cloned().collect())
+}
+
+fn with_all(dirty: &Dirty, further: Dirty) -> Cow<'_, Dirty> {
+    match further.is_subset(dirty) {
         true => Cow::Borrowed(dirty),
-        false => Cow::Owned(dirty.union(&affected).cloned().collect()),
+        false => Cow::Owned(dirty.union(&further).cloned().collect()),
     }
 }
 

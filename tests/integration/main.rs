@@ -2,13 +2,14 @@
 //!
 //! Index:
 //!
+//! - `events`: `/api/v1/events` and `/api/v1/status`: changes of objects, streams and their clients
 //! - `file_source`: `--file`: input forms, errors at start and at run time, reloads, examples
 //! - `command_line`: usage, errors and exit codes, `explain`, `table`, `demo`, signals
 //! - `check`: output lines, JSON and exit codes, with files, with a running server, behind a forwarder
 //! - `architecture`: dependencies between modules and on outside crates, read from the source text
 //! - `answers`: order and sizes of answers, addresses of the name server, counters
 //! - `access`: `--allow`, and rate limits of untrusted clients
-//! - `api_host`: the `Host` headers that the API accepts
+//! - `api_host`: the `Host` and `Origin` headers that the API accepts, methods, headers of responses
 //! - `cookies`: DNS cookies: secrets in a file, replicas, restarts
 //! - `connections`: TCP: connection limits, slow clients, exhausted file descriptors
 //! - `encrypted`: DNS over TLS, HTTPS and QUIC: equal answers, server and client certificates, connections, limits
@@ -37,6 +38,7 @@ mod command_line;
 mod connections;
 mod cookies;
 mod encrypted;
+mod events;
 mod file_source;
 mod log;
 mod members;

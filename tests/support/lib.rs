@@ -5,7 +5,7 @@
 //! | subject | modules |
 //! |---|---|
 //! | messages | [`query`], [`reply`], [`codes`], [`wire`]; encrypted: [`tls`], [`https`], [`quic`], [`encrypted`], [`certificates`] |
-//! | processes | [`commands`], [`process`], [`log`], [`server`], [`http`], [`sockets`] |
+//! | processes | [`commands`], [`process`], [`log`], [`server`], [`http`], [`event_stream`], [`sockets`] |
 //! | objects | [`objects`], [`recordings`] |
 //! | tables | [`names`], the answers of owner names; [`expectations`], the answers of recordings |
 //! | environment | [`repository`](mod@repository), [`ports`], [`networks`] |
@@ -30,6 +30,7 @@ pub mod credentials;
 pub mod differences;
 pub mod dig;
 pub mod encrypted;
+pub mod event_stream;
 pub mod expectations;
 pub mod faults;
 pub mod http;

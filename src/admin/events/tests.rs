@@ -1,0 +1,211 @@
+use super::*;
+use crate::table::change::{Change, ChangeKind};
+use tokio::time::Instant;
+
+fn change(number: usize) -> Change {
+    Change::new(ChangeKind::ListHeld, format!("List {number} is held."))
+}
+
+fn last_id(events: &Events) -> u64 {
+    events.subscribe().borrow().id
+}
+
+/// Opens a stream, and reads its first message.
+async fn open(events: &Events, after: Option<u64>) -> (EventStream, String) {
+    let permit = Streams::default().open().unwrap();
+    let mut stream = EventStream::new(events.clone(), after, permit);
+    let first = stream.next().await;
+    (stream, first)
+}
+
+/// Returns type and ID of the events in a message.
+fn kinds(message: &str) -> Vec<(&str, u64)> {
+    let blocks = message
+        .split("\n\n")
+        .filter_map(|block| block.strip_prefix("id: "));
+    blocks
+        .map(|block| {
+            let (id, rest) = block.split_once("\nevent: ").unwrap();
+            let (kind, _) = rest.split_once("\ndata: ").unwrap();
+            (kind, id.parse().unwrap())
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn stream_starts_with_the_table_and_continues_with_changes() {
+    let events = Events::default();
+    events.record([change(1)]);
+    let known = last_id(&events);
+    let (mut stream, first) = open(&events, None).await;
+    let expected =
+        format!("retry: 1000\n\nid: {known}\nevent: table\ndata: {{\"generation\":0}}\n\n");
+    assert_eq!(first, expected);
+    events.record([change(2)]);
+    let message = stream.next().await;
+    let event = &events.all()[1];
+    let json = serde_json::to_string(event).unwrap();
+    let expected = format!("id: {}\nevent: change\ndata: {json}\n\n", known + 1);
+    assert_eq!(message, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stream_resumes_after_the_last_known_event() {
+    let events = Events::default();
+    let start = last_id(&events);
+    for number in 1..=3 {
+        events.record([change(number)]);
+    }
+    let (_, first) = open(&events, Some(start + 1)).await;
+    let expected = [
+        ("table", start + 1),
+        ("change", start + 2),
+        ("change", start + 3),
+    ];
+    assert_eq!(kinds(&first), expected);
+    // Also before the first event.
+    let (_, first) = open(&events, Some(start)).await;
+    assert_eq!(kinds(&first).len(), 4);
+    let (_, first) = open(&events, Some(start + 3)).await;
+    assert_eq!(kinds(&first), [("table", start + 3)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_position_is_reset() {
+    let events = Events::default();
+    events.record([change(1)]);
+    let last = last_id(&events);
+    // Another process, a larger number of this one, and a simple number.
+    for unknown in [last ^ (1 << 40), last + 1, 12, 0, u64::MAX] {
+        let (_, first) = open(&events, Some(unknown)).await;
+        assert_eq!(
+            kinds(&first),
+            [("reset", last), ("table", last)],
+            "{unknown}"
+        );
+        assert!(first.contains("event: reset\ndata: {}\n\n"), "{first}");
+    }
+}
+
+/// The ring does not wait for a client. What the client misses is a `reset`.
+#[tokio::test(start_paused = true)]
+async fn stream_that_falls_behind_the_ring_is_reset() {
+    let events = Events::default();
+    let (mut stream, _) = open(&events, None).await;
+    let record = async |count: usize| {
+        for number in 0..count {
+            events.record([change(number)]);
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    record(MAX_EVENTS).await;
+    // Nothing is lost yet. Long backlogs are sent in parts without waiting for another event.
+    let mut received = 0;
+    while received < MAX_EVENTS {
+        let before = Instant::now();
+        let message = stream.next().await;
+        assert!(before.elapsed() <= PAUSE);
+        let kinds = kinds(&message);
+        assert!(kinds.len() <= MAX_IN_MESSAGE);
+        assert!(kinds.iter().all(|(kind, _)| *kind == "change"), "{message}");
+        received += kinds.len();
+    }
+    record(MAX_EVENTS + 1).await;
+    let last = last_id(&events);
+    assert_eq!(kinds(&stream.next().await), [("reset", last)]);
+    record(1).await;
+    assert_eq!(kinds(&stream.next().await), [("change", last + 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_stream_gets_a_comment_every_15_seconds() {
+    let events = Events::default();
+    let (mut stream, _) = open(&events, None).await;
+    for _ in 0..3 {
+        let started = Instant::now();
+        let message = stream.next().await;
+        assert!(
+            message.starts_with(": ") && message.ends_with("\n\n"),
+            "{message}"
+        );
+        assert_eq!(started.elapsed(), KEEP_ALIVE + PAUSE);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn storm_of_changes_is_ten_messages_per_second() {
+    let events = Events::default();
+    let (mut stream, _) = open(&events, None).await;
+    let storm = async {
+        for number in 0..1000 {
+            events.record([change(number)]);
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let messages = async {
+        let end = Instant::now() + Duration::from_secs(1);
+        let mut count = 0;
+        while Instant::now() < end {
+            stream.next().await;
+            count += 1;
+        }
+        count
+    };
+    let ((), count) = tokio::join!(storm, messages);
+    assert!(count <= 10, "{count}");
+}
+
+#[test]
+fn number_of_streams_is_limited() {
+    let streams = Streams::default();
+    let mut open: Vec<_> = (0..MAX_STREAMS).map(|_| streams.open().unwrap()).collect();
+    assert!(streams.clone().open().is_none());
+    open.pop();
+    assert!(streams.open().is_some());
+}
+
+#[test]
+fn accept_header_chooses_the_stream() {
+    let accepts = |values: &[&'static str]| {
+        let values = values
+            .iter()
+            .map(|value| (ACCEPT, HeaderValue::from_static(value)));
+        accepts_stream(&values.collect())
+    };
+    for values in [
+        &["text/event-stream"][..],
+        &["Text/Event-Stream;q=0.9"],
+        &["application/json, text/event-stream"],
+        &["application/json", "text/event-stream"],
+    ] {
+        assert!(accepts(values), "{values:?}");
+    }
+    for values in [
+        &[][..],
+        &["*/*"],
+        &["text/*"],
+        &["application/json"],
+        &["text/event-streams"],
+    ] {
+        assert!(!accepts(values), "{values:?}");
+    }
+}
+
+#[test]
+fn last_event_id_is_newer_than_the_query_string() {
+    let known = |after: Option<&str>, header: Option<&'static str>| {
+        let query = EventsQuery {
+            after: after.map(str::to_owned),
+        };
+        let header = header.map(|id| (LAST_EVENT_ID, HeaderValue::from_static(id)));
+        last_known(&query, &header.into_iter().collect())
+    };
+    assert_eq!(known(None, None), Ok(None));
+    assert_eq!(known(Some("7"), None), Ok(Some(7)));
+    assert_eq!(known(Some("7"), Some("8")), Ok(Some(8)));
+    assert_eq!(known(Some(""), None), Ok(None));
+    for bad in ["x", "-1", "1.5", "18446744073709551616", "<script>"] {
+        let problem = format!("'{bad}' is not the ID of an event\n");
+        assert_eq!(known(Some(bad), None), Err(problem));
+    }
+}

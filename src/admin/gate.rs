@@ -1,0 +1,161 @@
+//! What every request to the API and the page must fulfil, and the headers of every response.
+//!
+//! A page on the Internet must not read the server through the browser of a user with a port-forward. The host of a
+//! request is checked ([`ApiHosts`]), against DNS rebinding. An `Origin` that is not this server's is refused, so that
+//! other sites cannot open connections, even if they could not read the response. Nothing is stored by caches.
+
+use axum::extract::{Request, State};
+use axum::http::header::{
+    ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::host::{ApiHosts, Refusal, host_of};
+use crate::server::LocalAddress;
+
+/// Not a constant of `http`. It keeps other sites from embedding responses.
+const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
+    HeaderName::from_static("cross-origin-resource-policy");
+
+/// How much of a header is repeated in the sentence about it.
+const MAX_SHOWN: usize = 100;
+
+/// Answers a request, or refuses it with one sentence.
+pub(super) async fn check_request(
+    State(hosts): State<ApiHosts>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut response = match refuse(&hosts, &request) {
+        None => next.run(request).await,
+        Some(refusal) => refusal,
+    };
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let policy = HeaderValue::from_static("same-origin");
+    headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, policy);
+    response
+}
+
+/// Returns the response to a request that is refused.
+fn refuse(hosts: &ApiHosts, request: &Request) -> Option<Response> {
+    if let Err(refusal) = hosts.judge(request) {
+        return Some(refusal.into_response());
+    }
+    if let Some(origin) = foreign_origin(hosts, request) {
+        let sentence = format!(
+            "Origin '{origin}' is not allowed: only pages of this server may read it; --api-host adds hosts\n"
+        );
+        return Some((StatusCode::FORBIDDEN, sentence).into_response());
+    }
+    if ![Method::GET, Method::HEAD].contains(request.method()) {
+        let allow = [(ALLOW, "GET, HEAD")];
+        let sentence = "the API is read-only: use GET or HEAD\n";
+        return Some((StatusCode::METHOD_NOT_ALLOWED, allow, sentence).into_response());
+    }
+    None
+}
+
+/// Returns the first `Origin` that is not a URL with an allowed host. Browsers omit the header when a page requests its
+/// own server, and programs never send it. `null` stands for an origin that the browser hides.
+fn foreign_origin<B>(hosts: &ApiHosts, request: &http::Request<B>) -> Option<String> {
+    let local = request.extensions().get::<LocalAddress>();
+    let is_foreign = |origin: &&HeaderValue| {
+        let text = origin.to_str().unwrap_or_default();
+        let authority = ["http://", "https://"]
+            .iter()
+            .find_map(|scheme| text.strip_prefix(scheme));
+        let host = authority.and_then(host_of);
+        !host.is_some_and(|host| hosts.is_allowed(&host, local))
+    };
+    let foreign = request.headers().get_all(ORIGIN).iter().find(is_foreign)?;
+    let shown = &foreign.as_bytes()[..foreign.len().min(MAX_SHOWN)];
+    Some(shown.escape_ascii().to_string())
+}
+
+// === impl Refusal ===
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Malformed => {
+                let sentence = "a request must have exactly one valid Host\n";
+                (StatusCode::BAD_REQUEST, sentence).into_response()
+            }
+            // The host was parsed, so that it has no characters with a meaning to a browser.
+            Self::Misdirected(host) => {
+                let sentence = format!(
+                    "Host '{host}' is not a name of this server; to allow it, start the server with --api-host {host}\n"
+                );
+                (StatusCode::MISDIRECTED_REQUEST, sentence).into_response()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the refused origin of a request to 192.0.2.7.
+    fn refused(origins: &[&str]) -> Option<String> {
+        let mut request = http::Request::get("/").extension(LocalAddress([192, 0, 2, 7].into()));
+        for origin in origins {
+            request = request.header(ORIGIN, *origin);
+        }
+        let hosts = ApiHosts::new(vec!["dns.example.com".parse().unwrap()]);
+        foreign_origin(&hosts, &request.body(()).unwrap())
+    }
+
+    #[test]
+    fn origins_of_this_server_are_allowed() {
+        for origin in [
+            "http://localhost:9154",
+            "http://localhost",
+            "http://127.0.0.1:19154",
+            "http://[::1]:9154",
+            "https://dns.example.com",
+            "http://dns.example.com:8080",
+            "http://192.0.2.7:9154",
+        ] {
+            assert_eq!(refused(&[origin]), None, "{origin}");
+        }
+        assert_eq!(refused(&[]), None);
+    }
+
+    #[test]
+    fn other_origins_are_refused() {
+        for origin in [
+            "null",
+            "",
+            "*",
+            "localhost:9154",
+            "http://",
+            "http://attacker.example",
+            "https://localhost.attacker.example",
+            "http://localhost:9154.attacker.example",
+            "http://localhost@attacker.example",
+            "http://192.0.2.8:9154",
+            "https://a.dns.example.com",
+            "file://localhost",
+            "chrome-extension://localhost",
+            "HTTP://localhost",
+            "http://localhost/",
+            "http://localhost http://attacker.example",
+        ] {
+            assert_eq!(refused(&[origin]).as_deref(), Some(origin), "{origin}");
+        }
+        let both = ["http://localhost", "http://attacker.example"];
+        assert_eq!(refused(&both).as_deref(), Some(both[1]));
+        // What is repeated is short and has no control characters.
+        let long = format!("http://{}.example/<\t\">", "a".repeat(20));
+        assert_eq!(
+            refused(&[&long]),
+            Some(format!("http://{}.example/<\\t\\\">", "a".repeat(20)))
+        );
+        assert_eq!(refused(&[&"a".repeat(5000)]).unwrap().len(), MAX_SHOWN);
+    }
+}

@@ -1,0 +1,98 @@
+//! Tests of the embedded files.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use axum::body::Body;
+use http::Request;
+use support::repository::repository;
+use tower::ServiceExt;
+
+use super::*;
+
+const FOLDER: &str = "src/admin/page";
+
+/// Octets that a browser loads at most. The page must stay small enough to review.
+const MAX_OCTETS: usize = 60 * 1024;
+
+/// Returns the paths of the files in the folder, without tests.
+fn files_of_folder() -> BTreeSet<String> {
+    let entries = fs::read_dir(repository(FOLDER)).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = names.filter(|name| name != "tests.rs");
+    let path = |name: String| match name.as_str() {
+        "index.html" => "/".to_owned(),
+        _ => format!("/page/{name}"),
+    };
+    names.map(path).collect()
+}
+
+async fn get_page(path: &str) -> http::Response<Body> {
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    routes::<()>().oneshot(request).await.unwrap()
+}
+
+#[test]
+fn all_files_of_the_folder_are_served_and_small() {
+    let served: BTreeSet<String> = FILES.iter().map(|file| file.path.to_owned()).collect();
+    assert_eq!(served, files_of_folder());
+    let octets: usize = FILES.iter().map(|file| file.content.len()).sum();
+    assert!(octets <= MAX_OCTETS, "{octets} octets");
+}
+
+#[tokio::test]
+async fn every_file_has_the_policy_and_its_media_type() {
+    for file in &FILES {
+        let response = get_page(file.path).await;
+        assert_eq!(response.status(), 200, "{}", file.path);
+        let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+        assert_eq!(header("content-type"), file.media_type);
+        assert_eq!(header("referrer-policy"), "no-referrer");
+        let policy = header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none';"), "{policy}");
+        for word in ["unsafe", "http", "data:", "*"] {
+            assert!(!policy.contains(word), "{word} in {policy}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_paths_and_methods_are_refused() {
+    for path in [
+        "/page/",
+        "/page/tests.rs",
+        "/page/../page.rs",
+        "/index.html",
+    ] {
+        assert_eq!(get_page(path).await.status(), 404, "{path}");
+    }
+    let request = Request::post("/").body(Body::empty()).unwrap();
+    assert_eq!(routes::<()>().oneshot(request).await.unwrap().status(), 405);
+}
+
+/// The policy blocks inline scripts and styles, so the page must not have any. The other calls turn texts into markup.
+#[test]
+fn files_have_no_inline_code_no_markup_from_texts_and_no_foreign_address() {
+    for file in &FILES {
+        let words = [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacent",
+            "document.write",
+            "eval(",
+            "new Function",
+            "<style",
+            " style=",
+            " onclick",
+            " onload",
+            " onerror=",
+            "javascript:",
+            "https://",
+        ];
+        for word in words {
+            assert!(!file.content.contains(word), "{word} in {}", file.path);
+        }
+        let foreign = file.content.replace("http://www.w3.org/2000/svg", "");
+        assert!(!foreign.contains("http://"), "{}", file.path);
+    }
+}

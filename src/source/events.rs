@@ -1,0 +1,253 @@
+//! The last changes of answers, for `/api/v1/events`.
+//!
+//! The update loop records, and every HTTP client reads at its own pace. Readers have a position, not a queue, so the
+//! update loop waits for none of them, and their number costs no memory. A reader that falls behind the ring learns that
+//! it has missed events.
+//!
+//! Changes that follow each other quickly are merged. Linking a cluster causes thousands of watch events; they must not
+//! displace everything else from the ring.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::clock::unix_seconds;
+use crate::random;
+use crate::report::events::Event;
+use crate::table::Published;
+use crate::table::change::{Change, ChangeKind, aggregate};
+
+/// Maximum number of events in the ring. With some 300 octets each, they use less than a megabyte.
+pub const MAX_EVENTS: usize = 1000;
+
+/// Changes within this time are merged if there are too many. A person does not notice the delay.
+const WINDOW: Duration = Duration::from_millis(500);
+
+/// How many changes of one window become events of their own. The ring then covers at least 10 s of a storm.
+const MAX_PER_WINDOW: usize = 50;
+
+/// Maximum number of changes that wait for the end of a window. Beyond it, they are merged earlier.
+const MAX_PENDING: usize = 20_000;
+
+/// The number of bits for the number of an event within its process. 2³³ events take five years at the highest rate.
+const NUMBER_BITS: u32 = 33;
+
+/// The number of bits that identify a process. Together with [`NUMBER_BITS`], an ID is less than 2⁵³.
+const EPOCH_BITS: u32 = 20;
+
+/// The last changes of answers. Clones share them.
+#[derive(Clone)]
+pub struct Events(Arc<Shared>);
+
+struct Shared {
+    ring: Mutex<Ring>,
+    latest: watch::Sender<Latest>,
+}
+
+/// What readers wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latest {
+    /// The ID of the last event. Before the first one, it has number 0.
+    pub id: u64,
+    /// The current table.
+    pub table: TableState,
+}
+
+/// The current table, as far as readers must reload it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableState {
+    /// The generation of the table; 0 before the first one.
+    pub generation: u64,
+    /// Whether the table comes from a snapshot.
+    pub is_stale: bool,
+    /// Whether the table is older than `--max-stale`.
+    pub is_expired: bool,
+}
+
+struct Ring {
+    /// The last events. Their IDs are consecutive.
+    events: VecDeque<Arc<Event>>,
+    /// The ID of the last event.
+    last_id: u64,
+    window: Window,
+}
+
+/// The changes of the last [`WINDOW`].
+#[derive(Default)]
+struct Window {
+    /// Its end. `None` before the first change.
+    end: Option<Instant>,
+    /// The number of events in it.
+    count: usize,
+    /// Changes for which there was no room. They become events at its end.
+    pending: Vec<Change>,
+}
+
+// === impl Events ===
+
+impl Events {
+    /// Records changes. They become events at once, or, if there are many, within half a second.
+    pub fn record(&self, changes: impl IntoIterator<Item = Change>) {
+        let mut ring = self.0.ring.lock();
+        let ready = ring
+            .window
+            .admit(changes.into_iter().collect(), Instant::now());
+        self.append(&mut ring, ready);
+    }
+
+    /// Makes events of the changes for which there was no room in a window that has ended. Returns when to call again.
+    pub(super) fn flush(&self) -> Option<Duration> {
+        let mut ring = self.0.ring.lock();
+        if ring.window.pending.is_empty() {
+            return None;
+        }
+        let now = Instant::now();
+        let ready = ring.window.admit(Vec::new(), now);
+        self.append(&mut ring, ready);
+        let is_waiting = !ring.window.pending.is_empty();
+        let end = ring.window.end.filter(|_| is_waiting);
+        end.map(|end| end.saturating_duration_since(now))
+    }
+
+    /// Records that a snapshot of an earlier process is served.
+    pub(super) fn note_snapshot(&self, now: &Published, age: Duration) {
+        let age = age.as_secs();
+        let text =
+            format!("A snapshot is served until all watches are listed; its age is {age} s.");
+        self.note_table(now);
+        self.record([Change::new(ChangeKind::Snapshot, text)]);
+    }
+
+    /// Records that the table expired, or that its source is active again.
+    pub(super) fn note_expiry(&self, now: &Published) {
+        let text = match now.is_expired {
+            true => "The table is older than --max-stale; queries get SERVFAIL.",
+            false => "The source is active again; queries are answered from the table.",
+        };
+        self.note_table(now);
+        self.record([Change::new(ChangeKind::TableStale, text.to_owned())]);
+    }
+
+    /// Records the changes of a published table.
+    pub(super) fn note_published(&self, last: &Published, now: &Published, changes: Vec<Change>) {
+        self.note_table(now);
+        let replaced = last.is_stale.then(|| {
+            let text = "All watches are listed; the table replaced the snapshot.";
+            Change::new(ChangeKind::Snapshot, text.to_owned())
+        });
+        self.record(replaced.into_iter().chain(changes));
+    }
+
+    /// Notes the current table, so that readers reload it.
+    fn note_table(&self, now: &Published) {
+        let table = TableState {
+            generation: now.generation,
+            is_stale: now.is_stale,
+            is_expired: now.is_expired,
+        };
+        self.0.latest.send_if_modified(|latest| {
+            let is_new = latest.table != table;
+            latest.table = table;
+            is_new
+        });
+    }
+
+    fn append(&self, ring: &mut Ring, changes: Vec<Change>) {
+        if changes.is_empty() {
+            return;
+        }
+        let seconds = i64::from(unix_seconds());
+        let time = jiff::Timestamp::from_second(seconds).unwrap_or_default();
+        for change in changes {
+            ring.last_id += 1;
+            let event = Event::new(ring.last_id, time.to_string(), change);
+            ring.events.push_back(Arc::new(event));
+        }
+        let surplus = ring.events.len().saturating_sub(MAX_EVENTS);
+        ring.events.drain(..surplus);
+        self.0.latest.send_modify(|latest| latest.id = ring.last_id);
+    }
+
+    /// Returns all events in the ring, the newest last.
+    pub fn all(&self) -> Vec<Arc<Event>> {
+        self.0.ring.lock().events.iter().cloned().collect()
+    }
+
+    /// Returns at most `max` events that follow an ID. Returns `None` if the ID is of another process, or if an event
+    /// that follows it is no longer in the ring.
+    pub fn after(&self, id: u64, max: usize) -> Option<Vec<Arc<Event>>> {
+        let ring = self.0.ring.lock();
+        let oldest = ring.last_id - ring.events.len() as u64; // the ID before the first event
+        if !(oldest..=ring.last_id).contains(&id) {
+            return None;
+        }
+        let known = usize::try_from(id - oldest).ok()?;
+        Some(ring.events.range(known..).take(max).cloned().collect())
+    }
+
+    /// Returns a receiver of the ID of the last event and of the state of the table.
+    pub fn subscribe(&self) -> watch::Receiver<Latest> {
+        self.0.latest.subscribe()
+    }
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        // The kernel does not refuse random numbers. The time also differs between processes.
+        let number = random::octets().map_or_else(|_| unix_seconds(), u32::from_ne_bytes);
+        let epoch = u64::from(number % (1 << EPOCH_BITS)).max(1);
+        let last_id = epoch << NUMBER_BITS;
+        let latest = Latest {
+            id: last_id,
+            ..Latest::default()
+        };
+        let ring = Ring {
+            events: VecDeque::new(),
+            last_id,
+            window: Window::default(),
+        };
+        Self(Arc::new(Shared {
+            ring: Mutex::new(ring),
+            latest: watch::Sender::new(latest),
+        }))
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Events")
+    }
+}
+
+// === impl Window ===
+
+impl Window {
+    /// Adds changes. Returns those that become events now, merged if there are too many for one window.
+    fn admit(&mut self, changes: Vec<Change>, now: Instant) -> Vec<Change> {
+        if self.end.is_none_or(|end| now >= end) && !(changes.is_empty() && self.pending.is_empty())
+        {
+            self.end = Some(now + WINDOW);
+            self.pending.extend(changes);
+            let ready = aggregate(std::mem::take(&mut self.pending), MAX_PER_WINDOW);
+            self.count = ready.len();
+            return ready;
+        }
+        if self.pending.is_empty() && self.count + changes.len() <= MAX_PER_WINDOW {
+            self.count += changes.len();
+            return changes;
+        }
+        self.pending.extend(changes);
+        if self.pending.len() > MAX_PENDING {
+            self.pending = aggregate(std::mem::take(&mut self.pending), MAX_PER_WINDOW);
+        }
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests;

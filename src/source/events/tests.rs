@@ -1,0 +1,126 @@
+use super::*;
+
+fn change(number: usize) -> Change {
+    Change::new(ChangeKind::ListHeld, format!("List {number} is held."))
+}
+
+fn linked(cluster: &str) -> Change {
+    Change {
+        cluster: Some(cluster.parse().unwrap()),
+        ..Change::new(ChangeKind::ClusterLinked, format!("{cluster}."))
+    }
+}
+
+fn texts(events: &[Arc<Event>]) -> Vec<String> {
+    events.iter().map(|event| event.text.clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn ring_keeps_the_last_events() {
+    let events = Events::default();
+    let first = events.subscribe().borrow().id;
+    assert_eq!(events.after(first, 10), Some(Vec::new()));
+    for number in 0..MAX_EVENTS + 5 {
+        events.record([change(number)]);
+        tokio::time::advance(WINDOW).await;
+    }
+    let all = events.all();
+    assert_eq!(all.len(), MAX_EVENTS);
+    assert_eq!(all[0].text, "List 5 is held.");
+    let last = events.subscribe().borrow().id;
+    assert_eq!(last, first + MAX_EVENTS as u64 + 5);
+    assert_eq!((all[0].id, all[MAX_EVENTS - 1].id), (first + 6, last));
+    // The oldest ID that loses nothing, and its neighbors.
+    assert_eq!(events.after(first + 5, 2), Some(all[..2].to_vec()));
+    assert_eq!(events.after(first + 4, 2), None);
+    assert_eq!(
+        events.after(last - 1, 2),
+        Some(all[MAX_EVENTS - 1..].to_vec())
+    );
+    assert_eq!(events.after(last, 2), Some(Vec::new()));
+    assert_eq!(events.after(last + 1, 2), None);
+}
+
+#[test]
+fn ids_differ_between_processes_and_are_exact_in_javascript() {
+    let epochs: std::collections::BTreeSet<u64> = (0..50)
+        .map(|_| {
+            let id = Events::default().subscribe().borrow().id;
+            assert!(id + (1 << NUMBER_BITS) <= 1 << 53);
+            assert_eq!(id % (1 << NUMBER_BITS), 0);
+            id >> NUMBER_BITS
+        })
+        .collect();
+    assert!(epochs.len() > 45, "{epochs:?}");
+    assert!(!epochs.contains(&0));
+    // An ID of another process is unknown, also if that process recorded more.
+    let (one, other) = (Events::default(), Events::default());
+    let id = other.subscribe().borrow().id;
+    if one.subscribe().borrow().id != id {
+        assert_eq!(one.after(id, 1), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn storm_of_changes_is_merged_and_loses_no_other_event() {
+    let events = Events::default();
+    events.record([linked("east")]);
+    // 100 s with 1,000 changes per second, in small steps like those of a watch.
+    for step in 0..20_000 {
+        events.record((0..5).map(change));
+        if step == 10_000 {
+            events.record([linked("west")]);
+        }
+        tokio::time::advance(Duration::from_millis(5)).await;
+        events.flush();
+    }
+    tokio::time::advance(WINDOW).await;
+    assert_eq!(events.flush(), None);
+    let all = events.all();
+    assert!(all.len() <= MAX_EVENTS);
+    // Each window begins with single changes. The rest of it is one event.
+    let counts = all.iter().filter_map(|event| {
+        let (count, _) = event.text.split_once(" lists are held.")?;
+        count.parse::<usize>().ok()
+    });
+    assert!(counts.max() > Some(400), "{:?}", texts(&all));
+}
+
+#[tokio::test(start_paused = true)]
+async fn single_change_is_an_event_at_once_and_a_merged_one_within_the_window() {
+    let events = Events::default();
+    events.record([change(1)]);
+    assert_eq!(texts(&events.all()), ["List 1 is held."]);
+    events.record((0..MAX_PER_WINDOW).map(change));
+    assert_eq!(events.all().len(), 1);
+    let wait = events.flush().unwrap();
+    assert!(wait <= WINDOW, "{wait:?}");
+    tokio::time::advance(wait).await;
+    assert_eq!(events.flush(), None);
+    assert_eq!(events.all().len(), 1 + MAX_PER_WINDOW);
+    // Ten thousand changes of one table do not wait.
+    tokio::time::advance(WINDOW).await;
+    events.record((0..10_000).map(change));
+    let all = events.all();
+    assert_eq!(all.last().unwrap().text, "10000 lists are held.");
+    assert_eq!(all.len(), 2 + MAX_PER_WINDOW);
+}
+
+#[test]
+fn readers_are_woken_once_for_a_table_and_for_events() {
+    let events = Events::default();
+    let mut latest = events.subscribe();
+    assert!(!latest.has_changed().unwrap());
+    let published = Published {
+        generation: 3,
+        ..Published::default()
+    };
+    events.note_table(&published);
+    assert_eq!(latest.borrow_and_update().table.generation, 3);
+    events.note_table(&published);
+    assert!(!latest.has_changed().unwrap());
+    events.record(Vec::new());
+    assert!(!latest.has_changed().unwrap());
+    events.record([change(1)]);
+    assert_eq!(latest.borrow_and_update().id, events.all()[0].id);
+}

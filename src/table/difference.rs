@@ -1,0 +1,297 @@
+//! The differences between two tables, for the log and for the events. It is a pure function.
+//!
+//! The cost depends on the services that changed. Only if one of them gained or lost a cluster are others searched for
+//! that cluster.
+
+use std::collections::BTreeSet;
+
+use super::build::with_listing_services;
+use super::change::{Change, ChangeKind};
+use super::inputs::Dirty;
+use super::{Conflict, Endpoint, Service, ServiceKind, Table};
+use crate::mirror::{ClusterName, ObjectRef, ServiceKey, Skip};
+
+/// The differences between a table and the one before it.
+#[derive(Debug, Default)]
+pub struct Difference<'t> {
+    /// Skipped objects that are new. Those that the parser skipped are not included.
+    pub skips: Vec<&'t (ObjectRef, Skip)>,
+    /// Conflicts that are new.
+    pub conflicts: Vec<&'t Conflict>,
+    /// The changes of services and endpoints. Empty for the first table.
+    pub changes: Vec<Change>,
+}
+
+/// Clusters that changed services gained and lost.
+#[derive(Default)]
+struct Clusters<'t> {
+    gained: BTreeSet<&'t ClusterName>,
+    lost: BTreeSet<&'t ClusterName>,
+}
+
+impl<'t> Difference<'t> {
+    /// Compares two tables that differ in the services of `dirty`, and in those that depend on them. Without a `last`
+    /// table, everything in `next` is new, so no changes are returned. `own` is the name of this cluster, which is
+    /// never linked.
+    pub fn between(
+        last: Option<&'t Table>,
+        next: &'t Table,
+        dirty: &Dirty,
+        own: &ClusterName,
+    ) -> Self {
+        let empty = Table::default();
+        let mut difference = Self {
+            conflicts: next.new_conflicts(last.unwrap_or(&empty)),
+            ..Self::default()
+        };
+        let Some(last) = last else {
+            for key in dirty {
+                difference.note_problems(None, find(next, key));
+            }
+            return difference;
+        };
+        let mut clusters = Clusters::default();
+        for key in &*with_listing_services(last, dirty) {
+            let (old, new) = (find(last, key), find(next, key));
+            if old
+                .zip(new)
+                .is_some_and(|(old, new)| std::ptr::eq(old, new))
+            {
+                continue; // shared by both tables
+            }
+            difference.note_problems(old, new);
+            clusters.note(old, new);
+            difference.note_changes(key, old, new);
+        }
+        let of_clusters = clusters.changes(last, next, own);
+        difference.changes.splice(..0, of_clusters);
+        difference
+    }
+
+    /// Notes the skipped objects and conflicts that are in the new service, but not in the old one.
+    fn note_problems(&mut self, old: Option<&Service>, new: Option<&'t Service>) {
+        let Some(new) = new else { return };
+        let (old_skips, old_conflicts) = old.map_or((&[][..], &[][..]), |old| {
+            (&old.skipped[..], &old.conflicts[..])
+        });
+        let skips = new.skipped.iter();
+        self.skips
+            .extend(skips.filter(|skip| !old_skips.contains(skip)));
+        let conflicts = new.conflicts.iter();
+        self.conflicts
+            .extend(conflicts.filter(|conflict| !old_conflicts.contains(conflict)));
+    }
+
+    fn note_changes(&mut self, key: &ServiceKey, old: Option<&Service>, new: Option<&Service>) {
+        let is_known = |service: &&Service| service.is_known;
+        match (old.filter(is_known), new.filter(is_known)) {
+            (None, None) => {}
+            (None, Some(new)) => self.changes.push(added(new)),
+            (Some(_), None) => {
+                let text = format!("Service {key} was removed.");
+                let change = Change::of_service(ChangeKind::ServiceRemoved, key, text);
+                self.changes.push(change);
+            }
+            (Some(old), Some(new)) => {
+                self.note_endpoints(old, new);
+                self.changes.extend(failover_change(old, new));
+            }
+        }
+    }
+
+    fn note_endpoints(&mut self, old: &Service, new: &Service) {
+        let gone = old
+            .endpoints
+            .iter()
+            .filter(|endpoint| twin(new, endpoint).is_none());
+        self.changes
+            .extend(gone.map(|endpoint| endpoint_removed(new, endpoint)));
+        for endpoint in &new.endpoints {
+            match twin(old, endpoint) {
+                None => self.changes.push(endpoint_added(new, endpoint)),
+                Some(before) => {
+                    let changes = endpoint_changes(new, before, endpoint);
+                    self.changes.extend(changes.into_iter().flatten());
+                }
+            }
+        }
+    }
+}
+
+/// Returns the change of the step that answers, if both versions of a service have a failover order.
+fn failover_change(old: &Service, new: &Service) -> Option<Change> {
+    let step = |service: &Service| {
+        let state = &service.failover.as_ref()?.state;
+        Some(state.order.step_text(state.answering))
+    };
+    let (from, to) = (step(old)?, step(new)?);
+    let text = format!(
+        "Step {to} of the failover order answers for {}, instead of {from}.",
+        new.key
+    );
+    (from != to).then(|| Change::of_service(ChangeKind::Failover, &new.key, text))
+}
+
+fn find<'t>(table: &'t Table, key: &ServiceKey) -> Option<&'t Service> {
+    table.service(key.namespace.as_str(), key.service.as_str())
+}
+
+/// Returns the endpoint of a service with the same cluster and hostname as another.
+fn twin<'s>(service: &'s Service, endpoint: &Endpoint) -> Option<&'s Endpoint> {
+    let place = service.endpoints.binary_search_by(|other| {
+        let cluster = other.cluster.cmp(&endpoint.cluster);
+        cluster.then_with(|| other.hostname.cmp(&endpoint.hostname))
+    });
+    place.ok().map(|place| &service.endpoints[place])
+}
+
+// === Clusters ===
+
+/// Returns the clusters that a service has mirrors, endpoints or members in. A cluster may occur several times.
+fn clusters_of(service: &Service) -> impl Iterator<Item = &ClusterName> {
+    let mirrors = service.mirrors.iter().map(|(cluster, _)| cluster);
+    mirrors.chain(service.clusters()).chain(&*service.federated)
+}
+
+fn has_cluster(table: &Table, cluster: &ClusterName) -> bool {
+    let mut services = table.services();
+    services.any(|service| clusters_of(service).any(|other| other == cluster))
+}
+
+impl<'t> Clusters<'t> {
+    fn note(&mut self, old: Option<&'t Service>, new: Option<&'t Service>) {
+        let set = |service: Option<&'t Service>| -> BTreeSet<&'t ClusterName> {
+            service.into_iter().flat_map(clusters_of).collect()
+        };
+        let (old, new) = (set(old), set(new));
+        self.gained.extend(new.difference(&old));
+        self.lost.extend(old.difference(&new));
+    }
+
+    /// Returns the clusters that one of the tables lacks.
+    fn changes(self, last: &Table, next: &Table, own: &ClusterName) -> Vec<Change> {
+        let change = |cluster: &ClusterName, kind, verb| Change {
+            cluster: Some(cluster.clone()),
+            ..Change::new(kind, format!("Cluster {cluster} was {verb}."))
+        };
+        let linked = self.gained.into_iter();
+        let linked = linked.filter(|cluster| *cluster != own && !has_cluster(last, cluster));
+        let linked = linked.map(|cluster| change(cluster, ChangeKind::ClusterLinked, "linked"));
+        let unlinked = self.lost.into_iter();
+        let unlinked = unlinked.filter(|cluster| *cluster != own && !has_cluster(next, cluster));
+        let unlinked =
+            unlinked.map(|cluster| change(cluster, ChangeKind::ClusterUnlinked, "unlinked"));
+        linked.chain(unlinked).collect()
+    }
+}
+
+// === Sentences ===
+
+fn added(service: &Service) -> Change {
+    let count = service.endpoints.len();
+    let clusters: Vec<&str> = service.clusters().map(ClusterName::as_str).collect();
+    let endpoints = match (count, clusters.as_slice()) {
+        (0, _) => "without endpoints".to_owned(),
+        (1, []) => "with 1 endpoint".to_owned(),
+        (1, clusters) => format!("with 1 endpoint in {}", clusters.join(", ")),
+        (_, []) => format!("with {count} endpoints"),
+        (_, clusters) => format!("with {count} endpoints in {}", clusters.join(", ")),
+    };
+    let text = format!("Service {} was added {endpoints}.", service.key);
+    Change::of_service(ChangeKind::ServiceAdded, &service.key, text)
+}
+
+fn endpoint_added(service: &Service, endpoint: &Endpoint) -> Change {
+    let text = format!(
+        "{} joined {}: {}.",
+        subject(endpoint),
+        service.key,
+        addresses(endpoint)
+    );
+    of_endpoint(ChangeKind::EndpointAdded, service, endpoint, text)
+}
+
+fn endpoint_removed(service: &Service, endpoint: &Endpoint) -> Change {
+    let is_it =
+        |other: &Endpoint| other.cluster == endpoint.cluster && other.hostname == endpoint.hostname;
+    let is_not_ready = service.not_ready.iter().any(is_it);
+    let reason = if is_not_ready {
+        " because it is not ready"
+    } else {
+        ""
+    };
+    let text = format!("{} left {}{reason}.", subject(endpoint), service.key);
+    of_endpoint(ChangeKind::EndpointRemoved, service, endpoint, text)
+}
+
+/// Returns the changes of an endpoint: of its addresses, and of its gateway.
+fn endpoint_changes(service: &Service, old: &Endpoint, new: &Endpoint) -> [Option<Change>; 2] {
+    let is_moved = !old
+        .addresses
+        .iter()
+        .map(|a| a.ip)
+        .eq(new.addresses.iter().map(|a| a.ip));
+    let moved = is_moved.then(|| {
+        let text = format!(
+            "{} in {} changed its address from {} to {}.",
+            subject(new),
+            service.key,
+            addresses(old),
+            addresses(new)
+        );
+        of_endpoint(ChangeKind::EndpointChanged, service, new, text)
+    });
+    let turned = (old.alive != new.alive).then(|| {
+        let kind = match new.alive {
+            true => ChangeKind::GatewayUp,
+            false => ChangeKind::GatewayDown,
+        };
+        of_endpoint(kind, service, new, liveness(service, new))
+    });
+    [moved, turned]
+}
+
+/// Returns the sentence for an endpoint with a gateway that went up or down.
+fn liveness(service: &Service, endpoint: &Endpoint) -> String {
+    let (key, subject) = (&service.key, subject(endpoint));
+    match (endpoint.kind, endpoint.alive) {
+        (ServiceKind::Headless, true) => {
+            format!("{subject} in {key} is up again: its gateway is ready.")
+        }
+        (ServiceKind::Headless, false) => {
+            format!("{subject} in {key} is down: its gateway is not ready.")
+        }
+        (ServiceKind::Gateway, false) => format!(
+            "{subject} in {key} is down: its gateway is not ready, or it has no ready endpoint."
+        ),
+        (_, true) => format!("{subject} in {key} is up again."),
+        (_, false) => format!("{subject} in {key} is down: it has no ready endpoint."),
+    }
+}
+
+/// Returns the name of an endpoint as the subject of a sentence.
+fn subject(endpoint: &Endpoint) -> String {
+    match (&endpoint.hostname, &endpoint.cluster) {
+        (Some(hostname), Some(cluster)) => format!("Endpoint {hostname} of cluster {cluster}"),
+        (Some(hostname), None) => format!("Endpoint {hostname}"),
+        (None, Some(cluster)) => format!("The cluster IP of cluster {cluster}"),
+        (None, None) => "The federated service".to_owned(),
+    }
+}
+
+fn addresses(endpoint: &Endpoint) -> String {
+    let addresses = endpoint.addresses.iter();
+    let addresses: Vec<String> = addresses.map(|address| address.ip.to_string()).collect();
+    addresses.join(", ")
+}
+
+fn of_endpoint(kind: ChangeKind, service: &Service, endpoint: &Endpoint, text: String) -> Change {
+    Change {
+        cluster: endpoint.cluster.clone(),
+        hostname: endpoint.hostname.clone(),
+        ..Change::of_service(kind, &service.key, text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

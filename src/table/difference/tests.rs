@@ -1,0 +1,344 @@
+use serde_json::Value;
+
+use super::*;
+use crate::table::change::ChangeKind::*;
+use crate::table::{Inputs, build};
+use crate::testing::{
+    backends, endpoint, exported, federated, flat_mirror, gateway, inputs, local, mirror, rules,
+    service_mirror, table,
+};
+
+/// Returns the changes between the tables of two sets of objects.
+fn changes(before: &[Value], after: &[Value]) -> Vec<Change> {
+    let (last, next) = (inputs(before), inputs(after));
+    changes_of_inputs(&last, &next, |all| all)
+}
+
+/// Returns the changes after only `select`ed services were rebuilt.
+fn changes_of_inputs(last: &Inputs, next: &Inputs, select: impl Fn(Dirty) -> Dirty) -> Vec<Change> {
+    let rules = rules();
+    let dirty: Dirty = last.services().union(&next.services()).cloned().collect();
+    let dirty = select(dirty);
+    let empty = Table::default();
+    let last = build(&empty, last, &last.services(), &rules).table;
+    let next = build(&last, next, &dirty, &rules).table;
+    Difference::between(Some(&last), &next, &dirty, &rules.cluster_name).changes
+}
+
+/// Writes a change as its kind, its subject and its sentence.
+fn lines(changes: &[Change]) -> Vec<String> {
+    let line = |change: &Change| {
+        let subject = [
+            change.namespace.as_ref().map(ToString::to_string),
+            change.service.as_ref().map(ToString::to_string),
+            change.cluster.as_ref().map(ToString::to_string),
+            change.hostname.as_ref().map(ToString::to_string),
+        ];
+        let subject = subject.map(|part| part.unwrap_or_else(|| "-".to_owned()));
+        format!(
+            "{} {}: {}",
+            change.kind.name(),
+            subject.join(" "),
+            change.text
+        )
+    };
+    changes.iter().map(line).collect()
+}
+
+#[track_caller]
+fn check(before: &[Value], after: &[Value], expected: &[&str]) {
+    assert_eq!(lines(&changes(before, after)), expected);
+}
+
+/// Service `db` with endpoint `db-0` of a cluster.
+fn db(cluster: &str, address: &str) -> [Value; 2] {
+    [
+        mirror("prod", "db", cluster),
+        endpoint("prod", "db", cluster, "db-0", &[address]),
+    ]
+}
+
+#[test]
+fn first_service_of_a_cluster_links_it_and_the_last_one_unlinks_it() {
+    let (east, west) = (db("east", "10.0.0.1"), db("west", "10.1.0.1"));
+    let both = [east.clone(), west.clone()].concat();
+    check(
+        &east,
+        &both,
+        &[
+            "cluster-linked - - west -: Cluster west was linked.",
+            "endpoint-added prod db west db-0: Endpoint db-0 of cluster west joined prod/db: 10.1.0.1.",
+        ],
+    );
+    check(
+        &both,
+        &east,
+        &[
+            "cluster-unlinked - - west -: Cluster west was unlinked.",
+            "endpoint-removed prod db west db-0: Endpoint db-0 of cluster west left prod/db.",
+        ],
+    );
+    // Another service keeps the cluster linked.
+    let other = [
+        mirror("shop", "cache", "west"),
+        endpoint("shop", "cache", "west", "cache-0", &["10.1.0.9"]),
+    ];
+    let kept = [&both[..], &other].concat();
+    let left = [&east[..], &other].concat();
+    let kinds: Vec<_> = changes(&kept, &left).iter().map(|c| c.kind).collect();
+    assert_eq!(kinds, [EndpointRemoved]);
+    // A mirror without endpoints is enough.
+    let empty = [east.to_vec(), vec![mirror("prod", "db", "west")]].concat();
+    let kinds: Vec<_> = changes(&east, &empty).iter().map(|c| c.kind).collect();
+    assert_eq!(kinds, [ClusterLinked]);
+    // A federated service names its clusters.
+    let web = [federated("prod", "web", "10.0.0.7", "web@north")];
+    let all = [&east[..], &web].concat();
+    assert_eq!(
+        lines(&changes(&east, &all)),
+        [
+            "cluster-linked - - north -: Cluster north was linked.",
+            "service-added prod web - -: Service prod/web was added with 1 endpoint.",
+        ]
+    );
+}
+
+#[test]
+fn this_cluster_is_never_linked() {
+    let east = db("east", "10.0.0.1");
+    let with_local = [
+        &east[..],
+        &local("prod", "db", &[("db-0", "10.9.0.1", true)]),
+    ]
+    .concat();
+    check(
+        &east,
+        &with_local,
+        &[
+            "endpoint-added prod db hub db-0: Endpoint db-0 of cluster hub joined prod/db: 10.9.0.1.",
+        ],
+    );
+}
+
+#[test]
+fn service_is_added_and_removed_with_its_endpoints_in_one_change() {
+    let east = db("east", "10.0.0.1");
+    let web = [
+        service_mirror("shop", "web", "east", "10.0.0.8"),
+        backends("shop", "web-east", true, true),
+    ];
+    let both = [&east[..], &web].concat();
+    check(
+        &east,
+        &both,
+        &["service-added shop web - -: Service shop/web was added with 1 endpoint in east."],
+    );
+    check(
+        &both,
+        &east,
+        &["service-removed shop web - -: Service shop/web was removed."],
+    );
+    let kinds: Vec<_> = changes(&east, &[]).iter().map(|c| c.kind).collect();
+    assert_eq!(kinds, [ClusterUnlinked, ServiceRemoved]);
+}
+
+#[test]
+fn endpoint_changes_its_address_and_its_gateway() {
+    let up = [
+        &db("east", "10.0.0.1")[..],
+        &[gateway("prod", "db-0-east", true)],
+    ]
+    .concat();
+    let moved = [
+        &db("east", "10.0.0.2")[..],
+        &[gateway("prod", "db-0-east", true)],
+    ]
+    .concat();
+    let down = [
+        &db("east", "10.0.0.1")[..],
+        &[gateway("prod", "db-0-east", false)],
+    ]
+    .concat();
+    check(
+        &up,
+        &moved,
+        &[
+            "endpoint-changed prod db east db-0: Endpoint db-0 of cluster east in prod/db changed its address from 10.0.0.1 to 10.0.0.2.",
+        ],
+    );
+    check(
+        &up,
+        &down,
+        &[
+            "gateway-down prod db east db-0: Endpoint db-0 of cluster east in prod/db is down: its gateway is not ready.",
+        ],
+    );
+    check(
+        &down,
+        &up,
+        &[
+            "gateway-up prod db east db-0: Endpoint db-0 of cluster east in prod/db is up again: its gateway is ready.",
+        ],
+    );
+    let kinds: Vec<_> = changes(&down, &moved).iter().map(|c| c.kind).collect();
+    assert_eq!(kinds, [EndpointChanged, GatewayUp]);
+    check(&up, &up, &[]);
+}
+
+#[test]
+fn cluster_ip_without_ready_endpoints_is_down() {
+    let web = |ready| {
+        [
+            service_mirror("prod", "web", "east", "10.0.0.8"),
+            backends("prod", "web-east", true, ready),
+        ]
+    };
+    check(
+        &web(true),
+        &web(false),
+        &[
+            "gateway-down prod web east -: The cluster IP of cluster east in prod/web is down: its gateway is not ready, or it has no ready endpoint.",
+        ],
+    );
+    let own = |ready| {
+        [
+            exported("prod", "web", "10.9.0.8"),
+            backends("prod", "web", false, ready),
+        ]
+    };
+    check(
+        &own(true),
+        &own(false),
+        &[
+            "gateway-down prod web hub -: The cluster IP of cluster hub in prod/web is down: it has no ready endpoint.",
+        ],
+    );
+    check(
+        &own(false),
+        &own(true),
+        &["gateway-up prod web hub -: The cluster IP of cluster hub in prod/web is up again."],
+    );
+    // A flat mirror replaces one through a gateway: the address changes, and it is always alive.
+    let flat = [flat_mirror("prod", "web", "east", "10.0.0.9")];
+    let kinds: Vec<_> = changes(&web(false), &flat).iter().map(|c| c.kind).collect();
+    assert_eq!(kinds, [EndpointChanged, GatewayUp]);
+}
+
+#[test]
+fn local_pod_that_is_not_ready_leaves() {
+    let pods = |ready| {
+        let own = local("prod", "db", &[("db-0", "10.9.0.1", ready)]);
+        [&db("east", "10.0.0.1")[..], &own].concat()
+    };
+    check(
+        &pods(true),
+        &pods(false),
+        &[
+            "endpoint-removed prod db hub db-0: Endpoint db-0 of cluster hub left prod/db because it is not ready.",
+        ],
+    );
+}
+
+#[test]
+fn first_table_has_no_changes_but_its_problems() {
+    let objects = [
+        endpoint("prod", "db", "east", "db-0", &["10.0.0.1"]), // no parent
+    ];
+    let next = table(&objects);
+    let dirty = inputs(&objects).services();
+    let own = rules().cluster_name;
+    let first = Difference::between(None, &next, &dirty, &own);
+    assert_eq!((first.changes.len(), first.skips.len()), (0, 1));
+    // The same problem is not new.
+    let second = Difference::between(Some(&next), &next, &dirty, &own);
+    assert_eq!((second.changes.len(), second.skips.len()), (0, 0));
+}
+
+/// A mirror that a headless mirror lists as a host is an endpoint of that service (rule M1b).
+#[test]
+fn service_that_depends_on_a_changed_one_is_compared() {
+    let listing = crate::testing::listing("prod", "db-west", &[("db-0", "10.1.0.1")]);
+    let before = [mirror("prod", "db", "west"), listing.clone()];
+    let after = [
+        mirror("prod", "db", "west"),
+        listing,
+        service_mirror("prod", "db-0", "west", "10.1.0.1"),
+        backends("prod", "db-0-west", true, true),
+    ];
+    let (last, next) = (inputs(&before), inputs(&after));
+    let only_changed = |dirty: Dirty| -> Dirty {
+        dirty
+            .into_iter()
+            .filter(|key| key.service.as_str() == "db-0")
+            .collect()
+    };
+    let changes = changes_of_inputs(&last, &next, only_changed);
+    let kinds: Vec<_> = changes
+        .iter()
+        .map(|c| (c.kind, c.service.as_ref().unwrap().as_str()))
+        .collect();
+    assert_eq!(kinds, [(EndpointAdded, "db"), (ServiceAdded, "db-0")]);
+}
+
+/// Prints the time of the comparison of large tables:
+/// `cargo test --lib difference -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+#[allow(clippy::print_stdout, reason = "a measurement")]
+fn measure_large_differences() {
+    let objects = |cluster: &str, services: usize, hosts: usize| -> Vec<Value> {
+        (0..services)
+            .flat_map(|service| {
+                let name = format!("db{service}");
+                let parent = mirror("prod", &name, cluster);
+                let hosts = (0..hosts).map(|host| {
+                    let host_name = format!("{name}-{host}");
+                    let ip = format!("10.{}.{}.{}", service / 250, service % 250, host);
+                    endpoint("prod", &name, cluster, &host_name, &[&ip])
+                });
+                std::iter::once(parent).chain(hosts).collect::<Vec<_>>()
+            })
+            .collect()
+    };
+    for (services, hosts) in [(1, 250), (40, 250), (10_000, 1), (3_333, 3)] {
+        let east = objects("east", services, 1);
+        let both = [&east[..], &objects("west", services, hosts)].concat();
+        let (last, next) = (inputs(&east), inputs(&both));
+        let (dirty, rules) = (next.services(), rules());
+        let last = build(&Table::default(), &last, &last.services(), &rules).table;
+        let started = std::time::Instant::now();
+        let next = build(&last, &next, &dirty, &rules).table;
+        let built = started.elapsed();
+        let started = std::time::Instant::now();
+        let difference = Difference::between(Some(&last), &next, &dirty, &rules.cluster_name);
+        let compared = started.elapsed();
+        let count = difference.changes.len();
+        let started = std::time::Instant::now();
+        let merged = crate::table::change::aggregate(difference.changes, 50).len();
+        let aggregated = started.elapsed();
+        println!(
+            "{services} services, {count} changes: build {built:?}, compare {compared:?}, \
+             merge to {merged} {aggregated:?}"
+        );
+    }
+}
+
+#[test]
+fn another_step_of_a_failover_order_is_a_change() {
+    let own = |order: &str| {
+        let [mut service, _] = local("prod", "db", &[]);
+        service["metadata"]["annotations"]["global-dns/failover"] = order.into();
+        [
+            &[service][..],
+            &db("east", "10.0.0.1"),
+            &db("west", "10.0.0.2"),
+        ]
+        .concat()
+    };
+    check(
+        &own("east:west"),
+        &own("west:east"),
+        &["failover prod db - -: Step west of the failover order answers for prod/db, instead of east."],
+    );
+    check(&own("east:west"), &own("east:*"), &[]);
+}

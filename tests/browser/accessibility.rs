@@ -1,0 +1,56 @@
+//! What axe finds in every view. `tests/run browser` installs axe; it is not part of this repository.
+
+use std::fs;
+
+use support::objects::objects;
+use support::server::Server;
+
+use crate::chromium::{Chromium, PHONE, WIDE, Window};
+use crate::{demo, open};
+
+/// The file `axe.min.js`.
+const AXE: &str = "GLOBAL_DNS_TEST_AXE";
+
+/// Fails if axe finds something in the current view.
+fn assert_accessible(chromium: &mut Chromium, view: &str) {
+    let path = std::env::var(AXE).expect("tests/run browser sets GLOBAL_DNS_TEST_AXE");
+    chromium.evaluate(&fs::read_to_string(path).unwrap());
+    let found = chromium.evaluate(
+        "axe.run(document, {resultTypes: ['violations', 'incomplete']}).then(({violations, passes}) => [passes.length, \
+         violations.map(({id, help, nodes}) => [id, help, nodes.map((node) => node.html + ' ' + node.failureSummary)])])",
+    );
+    let passed = found[0].as_u64().unwrap();
+    assert!(passed > 20, "{view}: axe checked only {passed} rules");
+    assert_eq!(found[1], serde_json::json!([]), "{view}: {:#}", found[1]);
+    println!("{view}: {passed} rules pass");
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn axe_finds_nothing() {
+    let server = demo();
+    for window in [
+        WIDE,
+        Window(1440, 900, "dark"),
+        PHONE,
+        Window(360, 740, "dark"),
+    ] {
+        for (route, expected) in [
+            ("", "#map tbody a"),
+            ("#/events", "#happened"),
+            ("#/name/db.prod.global", "#explanation .endpoints"),
+            ("#/name/nope.prod.global", "#explanation .NXDOMAIN"),
+        ] {
+            let mut chromium = open(&server, route, window);
+            chromium.wait_for(&format!("document.querySelector('{expected}')"));
+            assert_accessible(&mut chromium, &format!("{window:?} {route}"));
+        }
+    }
+    let server = Server::with_text(&objects().list(), &["--cluster-name=hub"]);
+    let mut chromium = open(&server, "", WIDE);
+    chromium.wait_for_text("#blank", "No services yet");
+    assert_accessible(&mut chromium, "empty");
+    drop(server);
+    chromium.wait_for_text("#state", "Disconnected");
+    assert_accessible(&mut chromium, "disconnected");
+}

@@ -1,0 +1,170 @@
+//! Markup in every text of the API, and in names that a link contains. The page and its policy are those of the server.
+
+use serde_json::{Value, json};
+use support::wait::wait_for;
+
+use crate::chromium::{Chromium, WIDE};
+use crate::{demo, open, url};
+
+const ATTACK: &str = "<img src=x onerror=\"window.attacked=1\"><script>window.attacked=1</script>";
+
+/// Puts the attack before every text of a document. Times are made by the server alone.
+fn poison(document: &mut Value) {
+    match document {
+        Value::String(text) => text.insert_str(0, ATTACK),
+        Value::Array(items) => items.iter_mut().for_each(poison),
+        Value::Object(fields) => {
+            let fields = fields.iter_mut().filter(|(name, _)| *name != "time");
+            fields.for_each(|(_, value)| poison(value));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn assert_no_markup(chromium: &mut Chromium) {
+    assert_eq!(chromium.evaluate("window.attacked ?? 'safe'"), "safe");
+    assert_eq!(
+        chromium.evaluate("document.querySelectorAll('img, iframe, script:not([src])').length"),
+        0
+    );
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn markup_in_every_field_of_the_api_is_shown_as_text() {
+    let server = demo();
+    let mut table = server.api("/api/v1/table");
+    // Fields that this sample does not have.
+    table["services"][0]["failover"] = json!({"order": "east:*", "origin": "annotation", "step": 1,
+        "steps": [{"clusters": "east", "state": "alive"}, {"clusters": "*", "state": "dead"}]});
+    table["services"][0]["awaited"] = json!(["north"]);
+    let mut status = server.api("/api/v1/status");
+    status["problems"] = json!(["a problem"]);
+    let mut explanation = server.api("/api/v1/explain?name=db.prod.global");
+    explanation["conflicts"] = json!([{"kind": "kind", "name": "prod/db", "detail": "a conflict"}]);
+    explanation["nearest"] = json!(["cache.prod.global."]);
+    explanation["notes"] = json!(["a note"]);
+    let mut event = json!({"id": 1, "time": "2026-01-01T00:00:00Z", "kind": "endpoint-added", "namespace": "prod",
+        "service": "db", "cluster": "east", "hostname": "db-0", "text": "a sentence"});
+    for document in [&mut table, &mut status, &mut explanation, &mut event] {
+        poison(document);
+    }
+    let events = json!({"schemaVersion": 1, "events": [event]});
+    let mut chromium = Chromium::start();
+    chromium.resize(WIDE);
+    chromium.substitute(Box::new(move |path| {
+        let document = match path {
+            "status" => &status,
+            "table" => &table,
+            "events" => &events,
+            _ if path.starts_with("explain") => &explanation,
+            // The stream sends one more event. Its end makes the page connect again.
+            _ => {
+                return Some((
+                    format!("event: change\ndata: {event}\n\n"),
+                    "text/event-stream",
+                ));
+            }
+        };
+        Some((document.to_string(), "application/json"))
+    }));
+    chromium.go(&url(&server, "#/name/db.prod.global"));
+    for (selector, text) in [
+        ("#cluster", "hub"),
+        ("#state", ""),
+        ("#zones", "global."),
+        ("#problems", "a problem"),
+        ("#map tbody", "db"),
+        ("#map thead", "east"),
+        ("#explanation", "10.96.10.1"),
+        ("#explanation", "a note"),
+        ("#explanation", "a conflict"),
+        ("#explanation", "Service/prod/db-0-east"),
+        ("#explanation", "cache.prod.global"),
+    ] {
+        chromium.wait_for_text(selector, &format!("{ATTACK}{text}"));
+    }
+    chromium.wait_for(&format!(
+        "document.querySelector('#events').textContent.includes({})",
+        json!(format!("{ATTACK}a sentence"))
+    ));
+    chromium.screenshot("attack-1440-light");
+    assert_no_markup(&mut chromium);
+    assert_eq!(chromium.complaints(), [""; 0]);
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn markup_in_a_link_is_shown_as_text() {
+    let server = demo();
+    for route in [
+        "#/name/",
+        "#/name/%3Cimg%20src=x%20onerror=%22window.attacked=1%22%3E",
+        "#/name/%",
+        "#//evil.example",
+        "#/events?<img src=x>",
+    ] {
+        let mut chromium = open(&server, route, WIDE);
+        chromium.wait_for_text("#map", "db.prod");
+        if route.contains("img%20src") {
+            chromium.wait_for_text("#name-title", "<img src=x");
+            chromium.wait_for_text("#explanation", "img");
+        }
+        assert_no_markup(&mut chromium);
+    }
+}
+
+/// The policy is the second line of defense. It must hold if the first one fails.
+#[test]
+#[ignore = "needs Chromium"]
+fn policy_stops_markup_scripts_and_requests_to_other_hosts() {
+    let server = demo();
+    let mut chromium = open(&server, "", WIDE);
+    for attempt in [
+        "document.body.innerHTML = '<img src=x onerror=window.attacked=1>'",
+        "document.body.insertAdjacentHTML('beforeend', '<b>')",
+        "eval('window.attacked = 1')",
+        "document.createElement('script').text = 'window.attacked = 1'",
+        "document.body.setAttribute('onclick', 'window.attacked = 1')",
+    ] {
+        let tried = chromium.evaluate(&format!(
+            "(() => {{ try {{ {attempt} }} catch (error) {{ return error.name }} }})()"
+        ));
+        assert!(
+            tried == "TypeError" || tried == "EvalError",
+            "{attempt}: {tried}"
+        );
+    }
+    let blocked = chromium.evaluate(
+        "new Promise((resolve) => { \
+         addEventListener('securitypolicyviolation', (event) => resolve(event.effectiveDirective)); \
+         fetch('http://192.0.2.1/').catch(() => undefined); })",
+    );
+    assert_eq!(blocked, "connect-src");
+    assert_eq!(chromium.evaluate("window.attacked ?? 'safe'"), "safe");
+    for (header, expected) in [
+        ("cache-control", "no-store"),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ] {
+        for path in ["", "page/main.js", "api/v1/table"] {
+            let header = chromium.evaluate(&format!(
+                "fetch('{path}').then((response) => response.headers.get('{header}'))"
+            ));
+            let is_missing = header == Value::Null && path.starts_with("api");
+            assert!(header == expected || is_missing, "{path}: {header}");
+        }
+    }
+    // Another page cannot show this one in a frame.
+    let mut other = Chromium::open("about:blank", WIDE);
+    let frame = url(&server, "");
+    other.evaluate(&format!(
+        "document.body.append(Object.assign(document.createElement('iframe'), {{src: '{frame}'}}))"
+    ));
+    wait_for("the refusal of the frame", || {
+        let tree = other.call("Page.getFrameTree", json!({}));
+        let child = &tree["frameTree"]["childFrames"][0]["frame"];
+        (child["unreachableUrl"] == frame).then_some(())
+    });
+}

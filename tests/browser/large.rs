@@ -1,0 +1,102 @@
+//! Ten thousand services: only the visible rows are in the document, and scrolling and filtering stay fluid.
+
+use serde_json::Value;
+use support::objects::{gateway_mirror, objects};
+use support::server::Server;
+
+use crate::chromium::WIDE;
+use crate::open;
+
+const SERVICES: usize = 10_000;
+
+/// The longest task may block the page for this many milliseconds. Chromium draws in software here, and other tests
+/// share the processors, so the limit is higher than the 50 ms that a reader notices.
+const LONGEST_TASK: f64 = 200.0;
+
+/// Runs `action` and returns the longest task, the median and the longest frame in milliseconds.
+const MEASURE: &str = "(async () => {
+    const tasks = [0];
+    const observer = new PerformanceObserver((list) => tasks.push(...list.getEntries().map((entry) => entry.duration)));
+    observer.observe({type: 'longtask'});
+    const frames = [];
+    let last = performance.now();
+    const frame = async () => {
+        await new Promise(requestAnimationFrame);
+        frames.push(performance.now() - last);
+        last = performance.now();
+    };
+    ACTION
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    tasks.push(...observer.takeRecords().map((entry) => entry.duration));
+    frames.sort((one, other) => one - other);
+    return [Math.max(...tasks), frames[frames.length >> 1], frames.at(-1)];
+})()";
+
+const SCROLL: &str = "const scroll = document.getElementById('scroll');
+    for (let step = 0; step < 150; step += 1) { scroll.scrollTop += step < 75 ? 120 : 3000; await frame(); }";
+
+const FILTER: &str = "const search = document.getElementById('search');
+    for (const text of ['s', 'se', 'service-1', 'service-12', 'service-123', 'x', '', 'team-7', '']) {
+        search.value = text; search.dispatchEvent(new Event('input')); await frame();
+    }
+    const state = document.getElementById('by-state');
+    for (const value of ['gateway-down', 'trouble', '']) {
+        state.value = value; state.dispatchEvent(new Event('input')); await frame();
+    }";
+
+#[test]
+#[ignore = "needs Chromium"]
+fn ten_thousand_services_scroll_and_filter_fluidly() {
+    let mut manifest = objects();
+    for number in 0..SERVICES {
+        let (namespace, name) = (
+            format!("team-{}", number / 200),
+            format!("service-{number}"),
+        );
+        let address = format!(
+            "10.{}.{}.{}",
+            100 + number / 62_500,
+            number / 250 % 250,
+            number % 250 + 1
+        );
+        let mirror = gateway_mirror(&namespace, &name, "east", &address);
+        let mirror = if number % 10 == 0 {
+            mirror.without_ready_endpoint()
+        } else {
+            mirror
+        };
+        manifest = manifest.with(mirror);
+    }
+    let server = Server::with_text(&manifest.list(), &["--cluster-name=hub", "--grace=0s"]);
+    let mut chromium = open(&server, "", WIDE);
+    chromium.wait_for_text("#count", "10,000");
+    let rows = "document.querySelectorAll('#map tbody tr').length";
+    for (what, action) in [("scroll", SCROLL), ("filter", FILTER)] {
+        let figures = chromium.evaluate(&MEASURE.replace("ACTION", action));
+        let figures: Vec<f64> = figures
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_f64)
+            .collect();
+        let [task, median, longest] = figures[..] else {
+            panic!("{figures:?}")
+        };
+        println!(
+            "{what}: longest task {task:.0} ms, frames {median:.1} ms (median) to {longest:.1} ms"
+        );
+        assert!(task < LONGEST_TASK, "{what}: a task took {task} ms");
+        assert!(chromium.evaluate(rows).as_u64().unwrap() < 100);
+    }
+    assert_eq!(
+        chromium.evaluate("Number(document.querySelector('#map').getAttribute('aria-rowcount'))"),
+        SERVICES + 1
+    );
+    // The last row is reached by one key, and its number is the number of the row in the whole table.
+    chromium.evaluate("document.getElementById('scroll').focus()");
+    chromium.press("End");
+    let last = "document.activeElement.closest('tr').getAttribute('aria-rowindex')";
+    assert_eq!(chromium.evaluate(last), (SERVICES + 1).to_string());
+    chromium.screenshot("large-1440-light");
+    chromium.assert_no_complaint();
+}

@@ -1,0 +1,52 @@
+//! The status page in Chromium, with the real server. Pictures of the page are kept in `target/page`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::wildcard_enum_match_arm,
+    unreachable_pub,
+    missing_docs,
+    reason = "tests"
+)]
+
+// Chromium and its DevTools protocol.
+mod chromium;
+// The map, its filters, and the explanation of a name, with mouse, keyboard and address bar.
+mod page;
+// States of the server: loading, empty, stale, expired, disconnected; changes without a reload; a restart.
+mod states;
+// Markup in every field of the API, and in names that a link contains.
+mod attack;
+// Ten thousand services.
+mod large;
+// What axe finds in every view.
+mod accessibility;
+// The picture of the README.
+mod picture;
+
+use std::fs;
+
+use support::repository::repository;
+use support::server::Server;
+
+use crate::chromium::{Chromium, Window};
+
+/// Serves the sample of `demo`.
+fn demo() -> Server {
+    let text = fs::read_to_string(repository("src/demo.yaml")).unwrap();
+    Server::with_text(&text, &["--cluster-name=hub", "--grace=0s"])
+}
+
+/// Returns the address of the page, with a route such as `#/events`.
+fn url(server: &Server, route: &str) -> String {
+    format!("http://{}/{route}", server.api)
+}
+
+/// Opens the page of a server and waits until it is up to date.
+fn open(server: &Server, route: &str, window: Window) -> Chromium {
+    let mut chromium = Chromium::open(&url(server, route), window);
+    chromium.wait_for_text("#state", "Ready");
+    chromium.wait_for("document.body.dataset.link === 'live'");
+    chromium
+}

@@ -1,0 +1,104 @@
+//! `/api/v1/status`: its fields, and a sentence for each problem.
+
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+use support::objects::{Gateway, objects};
+use support::server::Server;
+use support::wire::Transport;
+
+use super::{east, west};
+
+fn problems(status: &Value) -> Vec<&str> {
+    let problems = status["problems"].as_array().unwrap();
+    problems
+        .iter()
+        .map(|problem| problem.as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn status_of_a_healthy_server_has_every_field_and_no_problem() {
+    let flags = ["--cluster-name=hub", "--zone=global,other.example"];
+    let server = Server::with_objects(east(), &flags);
+    for _ in 0..5 {
+        server.ask("db.prod.global. A", Transport::Udp);
+    }
+    server.ask("db.prod.global. AAAA", Transport::Tcp);
+    let status = server.api("/api/v1/status");
+    let (generation, serial) = server.generation_and_serial();
+    let age = status["tableAgeSeconds"].as_f64().unwrap();
+    assert!((0.0..60.0).contains(&age), "{age}");
+    let expected = json!({
+        "schemaVersion": 1,
+        "version": env!("CARGO_PKG_VERSION"),
+        "cluster": "hub",
+        "zones": ["other.example.", "global."], // the longest first
+        "state": "ready",
+        "generation": generation,
+        "serial": serial,
+        "tableAgeSeconds": age,
+        "queries": server.sum("global_dns_requests_total{"),
+        "problems": [],
+    });
+    assert_eq!(status, expected);
+    assert_eq!(status["queries"], 6);
+}
+
+#[test]
+fn server_without_a_table_is_loading() {
+    // Accepts connections, but does not answer.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = Server::without_table(silent.local_addr().unwrap(), &["--cluster-name=hub"]);
+    let status = server.api("/api/v1/status");
+    assert_eq!(status["state"], "loading");
+    assert_eq!(
+        (&status["generation"], &status["serial"]),
+        (&Value::Null, &Value::Null)
+    );
+    let problems = problems(&status);
+    assert_eq!(
+        problems[0],
+        "there is no complete table yet: answering SERVFAIL"
+    );
+    // One sentence for each of the seven watches.
+    let unlisted = problems
+        .iter()
+        .filter(|text| text.contains("not listed yet"));
+    assert_eq!(unlisted.count(), 7, "{problems:?}");
+}
+
+#[test]
+fn each_problem_is_a_sentence() {
+    let mut stranger = west(Gateway::Down, "10.96.2.1").service();
+    stranger["metadata"]["name"] = json!("other-west");
+    stranger["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] =
+        json!("db.bank.svc.cluster.local");
+    let other = support::objects::mirror("shop", "db", "east").endpoint("db-0", &["10.96.4.1"]);
+    let manifest = objects()
+        .with(east())
+        .with(west(Gateway::Down, "10.96.2.1"))
+        .with(other)
+        .with(stranger);
+    let server = Server::with_objects(manifest, &[]);
+    let status = server.api("/api/v1/status");
+    assert_eq!(status["state"], "ready");
+    let problems = problems(&status);
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    assert_eq!(
+        problems[0],
+        "cluster west: 1 of 1 endpoints cannot be reached: its gateway is down"
+    );
+    assert!(
+        problems[1].starts_with("there is a conflict: short-name of db"),
+        "{problems:?}"
+    );
+    assert_eq!(
+        problems[2],
+        "an object is skipped: Service/prod/other-west: namespace-mismatch"
+    );
+    // A file that cannot be read.
+    server.write_invalid("just words\n");
+    let status = server.api("/api/v1/status");
+    assert!(status["problems"].as_array().unwrap().len() > 3, "{status}");
+}
