@@ -23,14 +23,14 @@ use serde::Deserialize;
 pub use host::{ApiHost, ApiHosts, InvalidHost};
 pub use metrics::Metrics;
 
-use crate::explain::{Context, Observer, explain};
+use crate::explain::{Context, Observer, Subject};
 use crate::mirror::{ClusterName, Namespace};
 use crate::report::Report;
 use crate::source::Feeds;
 use crate::table::publish::Reader;
 use crate::table::{Service, Table};
 use crate::zone::print::zone_file;
-use crate::zone::{Name, Zone, ZoneKind, ZoneName, Zones};
+use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
 /// The state that the handlers share.
 #[derive(Clone)]
@@ -189,7 +189,7 @@ async fn conflicts(FromState(state): FromState<AdminState>) -> Response {
 /// The query string of `/api/v1/explain`.
 #[derive(Deserialize)]
 struct ExplainQuery {
-    /// The name to explain.
+    /// The name or address to explain, as in the command `explain`.
     name: String,
 }
 
@@ -197,7 +197,8 @@ async fn explanation(
     FromState(state): FromState<AdminState>,
     Query(query): Query<ExplainQuery>,
 ) -> Response {
-    let Some(name) = Name::from_text(&query.name) else {
+    let now = state.reader.load();
+    let Some(subject) = Subject::parse(&state.zones, now.table.as_ref(), &query.name) else {
         let problem = format!("'{}' is not a domain name\n", query.name.escape_default());
         return (StatusCode::BAD_REQUEST, problem).into_response();
     };
@@ -205,7 +206,7 @@ async fn explanation(
         watched: &state.namespaces,
         observer: Observer::Server,
     };
-    match explain(&state.zones, &state.reader.load(), &context, &name) {
+    match subject.explain(&state.zones, &now, &context) {
         Some(explanation) => Json(explanation).into_response(),
         None => (StatusCode::SERVICE_UNAVAILABLE, "no complete table yet\n").into_response(),
     }

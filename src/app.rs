@@ -1,14 +1,17 @@
 //! Wiring of the commands: it opens sources, binds listeners, starts tasks and shuts down.
 
+mod api;
 mod corefile;
 mod diagnose;
+mod events;
 mod inspect;
 mod no_table;
+mod origin;
+mod screen;
 mod serve;
 mod source;
 mod variables;
 
-use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
@@ -65,8 +68,13 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo(*args).await,
         Command::Explain(args) => inspect::explain_name(*args).await,
         Command::Table(args) => inspect::print_table(*args).await,
+        Command::Events(args) => events::print_events(*args).await,
         Command::Check(args) => diagnose::check(*args).await,
         Command::Corefile(args) => corefile::print_corefile(*args).await,
+        Command::Completions(args) => {
+            print(&args.script())?;
+            Ok(ExitCode::SUCCESS)
+        }
         // `cli::read` has printed all other help.
         Command::Help(args) => {
             print(&args.flags())?;
@@ -165,16 +173,12 @@ fn json(value: &impl serde::Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
+/// Returns a value as YAML.
+fn yaml(value: &impl serde::Serialize) -> anyhow::Result<String> {
+    Ok(serde_saphyr::to_string(value)?)
+}
+
 /// Writes to standard output. Ignores a closed pipe, as with `| head`.
 fn print(text: &str) -> anyhow::Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        _ => Ok(()),
-    }
+    screen::write(text).map(|_| ())
 }

@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand};
 
 mod access;
 mod check;
+mod completions;
 mod corefile;
 mod encrypted;
 mod environment;
@@ -20,21 +21,25 @@ mod failover;
 mod help;
 mod model;
 mod parse;
+mod program;
 mod values;
+mod view;
 
 pub use access::AccessArgs;
 pub use check::CheckArgs;
+pub use completions::CompletionsArgs;
 pub use corefile::CorefileArgs;
 pub use encrypted::EncryptedArgs;
 pub use environment::{UnknownVariable, unknown_variables};
 pub use help::{HelpArgs, HelpOutput, Topic};
 pub use model::ModelArgs;
+pub use view::{EventsArgs, ExplainArgs, ServerArgs, TableArgs, ViewArgs};
 
 pub use failover::DelayArgs;
 use parse::parse;
 pub use values::{
-    CheckOutput, ExplainOutput, GatewayDownArg, LocalMembersArg, LogFormatArg, OrderArg,
-    ShortNamesArg, TableOutput,
+    CheckOutput, EventsOutput, ExplainOutput, GatewayDownArg, LocalMembersArg, LogFormatArg,
+    OrderArg, ShortNamesArg, TableOutput,
 };
 use values::{parse_duration, parse_shrink_guard, parse_text};
 
@@ -70,10 +75,14 @@ pub enum Command {
     Explain(Box<ExplainArgs>),
     /// Print the table: every endpoint, every skipped object, every conflict
     Table(Box<TableArgs>),
+    /// Print the last changes of the answers, as a running server recorded them
+    Events(Box<EventsArgs>),
     /// Diagnose an installation, with a hint for each problem
     Check(Box<CheckArgs>),
     /// Print the setting that makes the DNS of a platform forward the zones to the server; writes nothing to the cluster
     Corefile(Box<CorefileArgs>),
+    /// Print a script that completes commands and flags in a shell
+    Completions(CompletionsArgs),
     /// Print this help, the help of a command, or a table of all flags of serve
     Help(HelpArgs),
 }
@@ -214,57 +223,12 @@ pub struct DemoArgs {
     pub log: LogArgs,
 }
 
-/// Flags of `explain`.
-#[derive(Debug, Args)]
-#[expect(missing_docs, reason = "flattened groups take no help of their own")]
-pub struct ExplainArgs {
-    /// Name to explain, as in a dig command
-    pub name: String,
-
-    #[command(flatten)]
-    pub view: ViewArgs,
-
-    /// Format of the output
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    pub output: ExplainOutput,
-}
-
-/// Flags of `table`.
-#[derive(Debug, Args)]
-#[expect(missing_docs, reason = "flattened groups take no help of their own")]
-pub struct TableArgs {
-    #[command(flatten)]
-    pub view: ViewArgs,
-
-    /// Format of the output
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    pub output: TableOutput,
-}
-
-/// The server or the objects that `explain` and `table` read.
-#[derive(Debug, Args)]
-#[expect(missing_docs, reason = "flattened groups take no help of their own")]
-pub struct ViewArgs {
-    /// Read from a running server: the address of its --api-listen, for example http://127.0.0.1:9154
-    #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", conflicts_with_all = ["file", "kubeconfig", "context"])]
-    pub server: Option<http::Uri>,
-
-    #[command(flatten)]
-    pub source: SourceArgs,
-
-    #[command(flatten)]
-    pub model: ModelArgs,
-
-    #[command(flatten)]
-    pub log: LogArgs,
-}
-
 /// The source of objects.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Source")]
 pub struct SourceArgs {
-    /// Read Kubernetes objects from this YAML or JSON file instead of a cluster; serve reloads it when it changes (repeatable)
-    #[arg(long, env = "GLOBAL_DNS_FILE", value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["kubeconfig", "context"])]
+    /// Read Kubernetes objects from this YAML or JSON file instead of a cluster; serve reloads it when it changes; -: standard input (repeatable)
+    #[arg(short, long, env = "GLOBAL_DNS_FILE", value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["kubeconfig", "context"])]
     pub file: Vec<PathBuf>,
 
     /// Kubeconfig to reach the API server with [default: the ServiceAccount of the pod]
@@ -333,7 +297,7 @@ pub struct ListenArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
-    /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; error for explain, table and check]
+    /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; error for explain, table, events and check]
     #[arg(long, env = "GLOBAL_DNS_LOG_LEVEL", value_name = "LEVEL")]
     pub log_level: Option<LogFilter>,
 
@@ -369,7 +333,11 @@ impl Command {
             Self::Explain(args) => &args.view.model,
             Self::Table(args) => &args.view.model,
             Self::Check(args) => &args.model,
-            Self::Corefile(_) | Self::Demo(_) | Self::Help(_) => return Ok(()),
+            Self::Events(_)
+            | Self::Corefile(_)
+            | Self::Completions(_)
+            | Self::Demo(_)
+            | Self::Help(_) => return Ok(()),
         };
         model.check_zones().and_then(|()| model.check_failover())
     }

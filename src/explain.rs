@@ -8,6 +8,8 @@ mod failover;
 mod kinds;
 mod missing;
 mod nearest;
+mod subject;
+mod wide;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,9 +20,10 @@ pub use context::{Context, Observer, PlainService};
 use kinds::service_notes;
 use missing::{endpoint_notes, missing_notes};
 use nearest::nearest;
+pub use subject::{AnsweringName, Subject};
 
 use crate::mirror::{ObjectRef, ServiceKey, Skip};
-use crate::report::{EndpointReport, EndpointState, SkipReport, write_rows};
+use crate::report::{EndpointReport, EndpointState, SkipReport, TextForm, write_rows};
 use crate::table::{Conflict, ConflictKind, Published, Service, Table};
 use crate::zone::answer::answer_question;
 use crate::zone::{
@@ -39,6 +42,9 @@ pub struct Explanation {
     pub exists: bool,
     /// The answer for each record type.
     pub answers: Vec<AnswerReport>,
+    /// For an address: the names that return it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<AnsweringName>,
     /// All endpoints of the service, answered or not.
     pub endpoints: Vec<EndpointReport>,
     /// Skipped objects that concern the name.
@@ -101,6 +107,7 @@ pub fn explain(
         reading: describe_reading(&reading),
         exists,
         answers: RecordType::OF_SERVICES.map(answer).into(),
+        names: Vec::new(),
         endpoints: services
             .iter()
             .flat_map(|service| endpoint_reports(service))
@@ -388,15 +395,23 @@ fn skipped(table: &Table, services: &[&Service], zones: &Zones, name: &Name) -> 
 impl Explanation {
     /// Returns the explanation as text.
     pub fn to_text(&self) -> String {
+        self.to_text_of(TextForm::Narrow)
+    }
+
+    /// Returns it as text with the given columns.
+    pub fn to_text_of(&self, form: TextForm) -> String {
         let mut text = String::new();
         // Writing to a `String` cannot fail.
-        let _ = self.write(&mut text);
+        let _ = self.write(&mut text, form);
         text
     }
 
-    fn write(&self, text: &mut String) -> std::fmt::Result {
+    fn write(&self, text: &mut String, form: TextForm) -> std::fmt::Result {
         writeln!(text, "{}\n  is {}", self.name, self.reading)?;
-        writeln!(text, "\nanswers:")?;
+        self.write_names(text)?;
+        if !self.answers.is_empty() {
+            writeln!(text, "\nanswers:")?;
+        }
         for answer in &self.answers {
             let ttl = answer
                 .ttl
@@ -412,8 +427,7 @@ impl Explanation {
         }
         if !self.endpoints.is_empty() {
             writeln!(text, "\nendpoints of the service:")?;
-            let rows: Vec<_> = self.endpoints.iter().map(EndpointReport::row).collect();
-            write_rows(text, &rows)?;
+            self.write_endpoints(text, form)?;
         }
         if !self.skipped.is_empty() {
             writeln!(text, "\nskipped objects:")?;

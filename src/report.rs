@@ -1,6 +1,8 @@
 //! The report on the table, as text and JSON: the output of `global-dns table` and `/api/v1/table`.
 
 pub mod events;
+mod select;
+mod wide;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,6 +14,17 @@ use crate::mirror::{GatewayDown, ObjectRef, Port, Protocol, ServiceKey, Skip, Sk
 use crate::table::failover::{Failover, StepHealth, StepState, Timestamp};
 use crate::table::{Conflict, Endpoint, Published, Service, Table};
 use crate::zone::Zones;
+
+pub use select::Selection;
+
+/// The columns of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextForm {
+    /// The usual columns.
+    Narrow,
+    /// All columns.
+    Wide,
+}
 
 /// The report on the whole table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -174,13 +187,18 @@ impl Report {
 
     /// Returns the report as text.
     pub fn to_text(&self) -> String {
+        self.to_text_of(TextForm::Narrow)
+    }
+
+    /// Returns it as text with the given columns.
+    pub fn to_text_of(&self, form: TextForm) -> String {
         let mut text = String::new();
         // Writing to a `String` cannot fail.
-        let _ = self.write(&mut text);
+        let _ = self.write(&mut text, form);
         text
     }
 
-    fn write(&self, text: &mut String) -> std::fmt::Result {
+    fn write(&self, text: &mut String, form: TextForm) -> std::fmt::Result {
         writeln!(
             text,
             "generation {}, serial {}, zones {}",
@@ -197,8 +215,9 @@ impl Report {
         if self.stale {
             writeln!(text, "restored from a snapshot, not confirmed yet")?;
         }
-        for service in &self.services {
-            service.write(text)?;
+        match form {
+            TextForm::Narrow => self.services.iter().try_for_each(|one| one.write(text))?,
+            TextForm::Wide => self.write_wide(text)?,
         }
         writeln!(text, "\nskipped objects: {}", self.skipped.len())?;
         let skipped = self.skipped.iter().map(SkipReport::row);
@@ -294,8 +313,7 @@ impl ServiceReport {
         if self.endpoints.is_empty() {
             return writeln!(text, "  no endpoints");
         }
-        let heading = ["CLUSTER", "HOST", "ADDRESSES", "PORTS", "STATE", "OBJECT"];
-        let mut rows = vec![heading.map(str::to_owned)];
+        let mut rows = vec![EndpointReport::HEAD.map(str::to_owned)];
         rows.extend(self.endpoints.iter().map(EndpointReport::row));
         write_rows(text, &rows)
     }
@@ -346,6 +364,9 @@ impl SkipReport {
 // === impl EndpointReport ===
 
 impl EndpointReport {
+    /// The headings of [`Self::row`].
+    pub const HEAD: [&str; 6] = ["CLUSTER", "HOST", "ADDRESSES", "PORTS", "STATE", "OBJECT"];
+
     /// Makes the report on an endpoint of a service.
     pub fn new(service: &ServiceKey, endpoint: &Endpoint, state: EndpointState) -> Self {
         let objects = endpoint.object_refs(&service.namespace);

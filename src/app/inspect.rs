@@ -3,30 +3,29 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow, bail};
-use http::{Response, Uri};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
-use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::rt::TokioExecutor;
+use anyhow::{Context as _, bail};
+use http::Uri;
 use tokio::task::JoinSet;
 
+use super::api::Api;
 use super::no_table::TableSource;
-use super::{Source, access, json, log_to_stderr, print, zones};
-use crate::admin::choose_zone;
+use super::origin::{Origin, note};
+use super::screen::{Screen, harmless};
+use super::{Source, access, json, log_to_stderr, print, yaml, zones};
 use crate::cli::{
     ExplainArgs, ExplainOutput, ModelArgs, SourceArgs, TableArgs, TableOutput, ViewArgs,
 };
-use crate::explain::{Context, Explanation, Observer, PlainService, explain, service_of};
+use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
 use crate::mirror::ServiceKey;
-use crate::report::Report;
+use crate::report::{Selection, TextForm};
 use crate::source::{Feeds, ShrinkGuard, UpdateSettings, file, kube};
 use crate::table::Publisher;
 use crate::table::failover::Delays;
 use crate::table::publish::Reader;
-use crate::zone::Name;
-use crate::zone::print::zone_file;
+use crate::zone::Zones;
 
+/// The interval at which `table --watch` looks for a change.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// The exit code of `explain` for a name that does not exist.
 const NO_SUCH_NAME: u8 = 3;
 /// How long `table` and `explain` wait for a complete table of a cluster.
@@ -39,63 +38,86 @@ pub(super) const ONE_SHOT_TIMING: kube::Timing = kube::Timing {
 
 /// Prints the table of a running server, or of a source.
 pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
-    let TableArgs { view, output } = args;
-    log_to_stderr(&view.log, "error")?;
-    let text = match &view.server {
-        Some(server) => served_table(server, &view.model, output).await?,
-        None => read_table(&view, output).await?,
-    };
-    print(&text)?;
+    log_to_stderr(&args.view.log, "error")?;
+    let mut origin = Origin::find(&args.view).await?;
+    if args.watch {
+        return watch_table(&args, origin).await;
+    }
+    print(&table_text(&args, &mut origin).await?)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the output for the table of a running server.
-async fn served_table(
-    server: &Uri,
-    model: &ModelArgs,
-    output: TableOutput,
-) -> anyhow::Result<String> {
-    match output {
-        TableOutput::Text => Ok(report_of(server).await?.to_text()),
-        TableOutput::Json => json(&report_of(server).await?),
-        TableOutput::Zone => {
-            let zone = match model.zone.as_slice() {
-                [zone] => format!("&zone={zone}"),
-                _ => String::new(),
-            };
-            fetch(server, &format!("/api/v1/table?output=zone{zone}")).await
+/// Prints the table whenever it changes, until nobody reads the output.
+async fn watch_table(args: &TableArgs, mut origin: Origin) -> anyhow::Result<ExitCode> {
+    let mut screen = Screen::default();
+    let mut has_failed = false;
+    loop {
+        match table_text(args, &mut origin).await {
+            Ok(text) => {
+                has_failed = false;
+                if screen.show(text)?.is_break() {
+                    return Ok(ExitCode::SUCCESS);
+                }
+            }
+            Err(error) => {
+                if !has_failed {
+                    note(&format!("{error:#}; retrying"));
+                }
+                has_failed = true;
+                // The replica may be gone.
+                if let Ok(found) = Origin::find_again(&args.view).await {
+                    origin = found;
+                }
+            }
         }
+        tokio::time::sleep(WATCH_INTERVAL).await;
     }
 }
 
-/// Returns the output for the first table of a source.
-async fn read_table(view: &ViewArgs, output: TableOutput) -> anyhow::Result<String> {
-    let reader = first_table(&view.source, &view.model).await?;
-    let now = reader.load();
-    let zones = zones(&view.model, &[]);
-    match output {
-        TableOutput::Text => Ok(Report::new(&zones, &now).to_text()),
-        TableOutput::Json => json(&Report::new(&zones, &now)),
-        TableOutput::Zone => {
-            let zone = choose_zone(&zones, None).map_err(|problem| anyhow!(problem))?;
-            Ok(zone_file(&zones, zone, &now))
-        }
+/// Returns the table in the requested format.
+async fn table_text(args: &TableArgs, origin: &mut Origin) -> anyhow::Result<String> {
+    if args.output == TableOutput::Zone {
+        return Ok(harmless(&origin.zone_file(&args.view).await?));
+    }
+    let mut report = origin.report(&args.view).await?;
+    report.retain(&Selection {
+        namespaces: &args.view.source.namespace,
+        filters: &args.filter,
+    });
+    match args.output {
+        TableOutput::Text | TableOutput::Zone => Ok(harmless(&report.to_text())),
+        TableOutput::Wide => Ok(harmless(&report.to_text_of(TextForm::Wide))),
+        TableOutput::Json => json(&report),
+        TableOutput::Yaml => yaml(&report),
     }
 }
 
-/// Prints the explanation of a name, by a running server or by the table of a source.
+/// Prints the explanation of a name or an address, by a running server or by the table of a source.
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let ExplainArgs { name, view, output } = args;
     log_to_stderr(&view.log, "error")?;
-    let text = name;
-    let name = Name::from_text(&text).ok_or_else(|| anyhow!("'{text}' is not a domain name"))?;
-    let explanation = match &view.server {
-        Some(server) => served_explanation(server, &name).await?,
-        None => read_explanation(&view, &name).await?,
+    if Subject::parse(&Zones::new(Vec::new()), None, &name).is_none() {
+        bail!("'{name}' is not a domain name");
+    }
+    let namespaces = &view.source.namespace;
+    let question = match namespaces.as_slice() {
+        // As in kubectl: the name of a service and its namespace.
+        [namespace] if !name.contains(['.', '/', ':']) => format!("{namespace}/{name}"),
+        _ => name,
     };
+    let mut explanation = match Origin::find(&view).await? {
+        Origin::Server(mut api) => served_explanation(&mut api, &question).await?,
+        Origin::Objects(reader) => read_explanation(&view, &reader, &question).await?,
+    };
+    if !explanation.retain_namespaces(namespaces) {
+        let name = &explanation.name;
+        bail!("{name} belongs to a namespace that --namespace excludes");
+    }
     print(&match output {
-        ExplainOutput::Text => explanation.to_text(),
+        ExplainOutput::Text => harmless(&explanation.to_text()),
+        ExplainOutput::Wide => harmless(&explanation.to_text_of(TextForm::Wide)),
         ExplainOutput::Json => json(&explanation)?,
+        ExplainOutput::Yaml => yaml(&explanation)?,
     })?;
     Ok(if explanation.exists {
         ExitCode::SUCCESS
@@ -104,29 +126,35 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
     })
 }
 
-/// Requests the explanation of a name from a running server.
-async fn served_explanation(server: &Uri, name: &Name) -> anyhow::Result<Explanation> {
-    let query = query_value(&name.to_string());
-    let text = fetch(server, &format!("/api/v1/explain?name={query}")).await?;
-    serde_json::from_str(&text).with_context(|| format!("cannot parse the response of {server}"))
+/// Requests the explanation of a name or an address from a running server.
+async fn served_explanation(api: &mut Api, question: &str) -> anyhow::Result<Explanation> {
+    let query = query_value(question);
+    let text = api.get(&format!("/api/v1/explain?name={query}")).await?;
+    serde_json::from_str(&text).context("cannot parse the explanation of the server")
 }
 
-/// Explains a name by the first table of a source. If the name does not exist, also searches for a Service that no
-/// watch selects.
-async fn read_explanation(view: &ViewArgs, name: &Name) -> anyhow::Result<Explanation> {
-    let reader = first_table(&view.source, &view.model).await?;
+/// Explains a name or an address by the first table of a source. If the name does not exist, also searches for a Service
+/// that no watch selects.
+async fn read_explanation(
+    view: &ViewArgs,
+    reader: &Reader,
+    question: &str,
+) -> anyhow::Result<Explanation> {
     let zones = zones(&view.model, &[]);
+    let now = reader.load();
+    let subject = Subject::parse(&zones, now.table.as_ref(), question);
+    let subject = subject.with_context(|| format!("'{question}' is not a domain name"))?;
     let explain_with = |plain: Option<&PlainService>| {
         let context = Context {
             watched: &view.source.namespace,
             observer: Observer::Command(plain),
         };
-        let explanation = explain(&zones, &reader.load(), &context, name);
+        let explanation = subject.explain(&zones, &now, &context);
         explanation.context("there is no complete table")
     };
     let explanation = explain_with(None)?;
-    let unknown = service_of(&zones, name).filter(|_| !explanation.exists);
-    let plain = match unknown {
+    let unknown = subject.name().filter(|_| !explanation.exists);
+    let plain = match unknown.and_then(|name| service_of(&zones, name)) {
         Some(service) => plain_service(&view.source, &service).await,
         None => None,
     };
@@ -185,44 +213,9 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
     Ok(reader)
 }
 
-async fn report_of(server: &Uri) -> anyhow::Result<Report> {
-    let text = fetch(server, "/api/v1/table").await?;
-    serde_json::from_str(&text).with_context(|| format!("cannot parse the response of {server}"))
-}
-
 /// Requests a path from the API of a running server.
 pub(super) async fn fetch(server: &Uri, path: &str) -> anyhow::Result<String> {
-    if server.scheme_str() != Some("http") {
-        bail!("{server}: only http:// is supported; kubectl port-forward provides such an address");
-    }
-    let url = format!("{}{path}", server.to_string().trim_end_matches('/'));
-    let response = get(server, &url).await?;
-    let status = response.status();
-    let body = response
-        .into_body()
-        .collect()
-        .await
-        .with_context(|| format!("cannot read the response of {url}"))?;
-    let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
-    if !status.is_success() {
-        bail!("{url} returned {status}: {}", text.trim());
-    }
-    Ok(text)
-}
-
-/// Sends a request to a running server and waits for the head of the response.
-async fn get(server: &Uri, url: &str) -> anyhow::Result<Response<Incoming>> {
-    let client = HttpClient::builder(TokioExecutor::new()).build_http::<String>();
-    let request = client.get(
-        url.parse()
-            .with_context(|| format!("'{url}' is not a valid URL"))?,
-    );
-    let seconds = FIRST_TABLE_TIMEOUT.as_secs();
-    let timed_out = || anyhow!("no response from {server} within {seconds} s");
-    let response = tokio::time::timeout(FIRST_TABLE_TIMEOUT, request)
-        .await
-        .map_err(|_| timed_out())?;
-    response.with_context(|| format!("cannot request {url}"))
+    Api::at(server).get(path).await
 }
 
 /// Percent-encodes a value for the query of a URL (RFC 3986 section 2.1).

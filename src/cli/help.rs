@@ -1,8 +1,8 @@
 //! `help`: the help of the program and of its commands, and the table of the flags of `serve`.
 
-use clap::{Arg, Args, CommandFactory as _, Parser as _, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 
-use super::Cli;
+use super::program;
 
 /// The text above the table in Markdown. With the table, it is `src/cli/README.md`.
 const MARKDOWN_HEAD: &str = "\
@@ -40,10 +40,14 @@ pub enum Topic {
     Explain,
     /// The table that is served
     Table,
+    /// The last changes of the answers
+    Events,
     /// The diagnosis of an installation
     Check,
     /// The setting of the cluster's DNS
     Corefile,
+    /// The script that completes commands and flags in a shell
+    Completions,
     /// This command
     Help,
     /// The table of all flags of serve
@@ -71,7 +75,7 @@ impl HelpArgs {
         let mut arguments = vec!["global-dns".to_owned()];
         arguments.extend(topic.map(|value| value.get_name().to_owned()));
         arguments.push("--help".to_owned());
-        Cli::try_parse_from(arguments).err()
+        program::command().try_get_matches_from(arguments).err()
     }
 
     /// Returns all flags of `serve` in the requested format.
@@ -106,7 +110,7 @@ fn markdown_table() -> String {
 
 /// Returns a row for each flag of `serve`, in the order of the help. `quote` encloses the values of a flag.
 fn rows_of_serve(quote: &str) -> Vec<[String; 4]> {
-    let mut cli = Cli::command();
+    let mut cli = program::command();
     // Completes the arguments: without it, clap cannot print their value names.
     cli.build();
     let serve = cli.find_subcommand("serve");

@@ -2,24 +2,27 @@
 
 use std::ffi::OsString;
 
+use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser as _};
 
 use super::environment::name_variables;
-use super::{Cli, Command};
+use super::{Cli, Command, program};
 
 /// Parses arguments, and the environment variables of their command. Ends the process with exit code 2 if they are
 /// invalid.
 pub(super) fn parse(arguments: Vec<OsString>) -> Cli {
-    let cli = Cli::try_parse_from(&arguments).unwrap_or_else(|error| {
+    let matches = program::command().try_get_matches_from(&arguments);
+    let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = parsed.unwrap_or_else(|error| {
         let texts = arguments.iter().map(|text| text.to_string_lossy());
         let texts: Vec<String> = texts.map(Into::into).collect();
         let is_set = |variable: &str| std::env::var_os(variable).is_some();
         name_variables(error, &texts, is_set).exit()
     });
     let checked = cli.command.check();
-    if let Err(problem) = checked.and_then(|()| cli.command.check_max_stale()) {
-        Cli::command()
+    let checked = checked.and_then(|()| cli.command.check_max_stale());
+    if let Err(problem) = checked.and_then(|()| cli.command.check_view(&matches)) {
+        program::command()
             .error(ErrorKind::ValueValidation, problem)
             .exit();
     }

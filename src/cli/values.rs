@@ -77,8 +77,25 @@ choice! {
 pub enum ExplainOutput {
     /// Text
     Text,
+    /// Text with all columns
+    Wide,
     /// JSON
     Json,
+    /// YAML
+    Yaml,
+}
+
+/// `--output` of `events`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EventsOutput {
+    /// Text
+    Text,
+    /// Text with all columns
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
 }
 
 /// `--output` of `check`.
@@ -95,8 +112,12 @@ pub enum CheckOutput {
 pub enum TableOutput {
     /// Text
     Text,
+    /// One line for each endpoint, with all columns
+    Wide,
     /// JSON
     Json,
+    /// YAML
+    Yaml,
     /// Zone file (RFC 1035)
     Zone,
 }
@@ -168,6 +189,29 @@ pub(super) fn parse_cluster_address(text: &str) -> Result<IpAddr, String> {
         );
     }
     Ok(address)
+}
+
+/// Parses the address of a server's API: a URL, or a host with an optional port.
+pub(super) fn parse_server(text: &str) -> Result<http::Uri, String> {
+    /// The default port of `--api-listen`.
+    const PORT: u16 = 9154;
+    let expected =
+        || "expected a URL or HOST:PORT: http://127.0.0.1:9154, localhost:9154".to_owned();
+    let address = match text.parse::<IpAddr>() {
+        Ok(IpAddr::V6(ip)) => format!("[{ip}]"),
+        _ => text.to_owned(),
+    };
+    let uri: http::Uri = address.parse().map_err(|_| expected())?;
+    match (uri.scheme(), uri.authority()) {
+        (Some(_), Some(_)) => Ok(uri),
+        (None, Some(host)) if host.port().is_some() => {
+            format!("http://{host}").parse().map_err(|_| expected())
+        }
+        (None, Some(host)) => format!("http://{host}:{PORT}")
+            .parse()
+            .map_err(|_| expected()),
+        (_, None) => Err(expected()),
+    }
 }
 
 /// Parses the percentage of the services that one list can remove.
@@ -258,6 +302,25 @@ mod tests {
             "10.96.0.53:x",
         ] {
             assert!(parse_name_server(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn server_is_a_url_or_a_host_with_optional_port() {
+        for (text, url) in [
+            ("http://127.0.0.1:9154", "http://127.0.0.1:9154/"),
+            ("http://dns.example/global", "http://dns.example/global"),
+            ("127.0.0.1:19154", "http://127.0.0.1:19154/"),
+            ("localhost:9154", "http://localhost:9154/"),
+            ("localhost", "http://localhost:9154/"),
+            ("[::1]:80", "http://[::1]:80/"),
+            ("::1", "http://[::1]:9154/"),
+        ] {
+            let parsed = parse_server(text).map(|url| url.to_string());
+            assert_eq!(parsed.as_deref(), Ok(url), "{text}");
+        }
+        for bad in ["", "/api", "http://", "a b", "::1:"] {
+            assert!(parse_server(bad).is_err(), "{bad}");
         }
     }
 

@@ -9,7 +9,9 @@
 
 mod objects;
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::error::SendError;
@@ -35,7 +37,7 @@ pub struct Timing {
 pub enum FileError {
     /// The file cannot be read.
     #[error("cannot read {}: {}{}", .0.display(), .1, way_out(.1))]
-    Read(PathBuf, #[source] std::io::Error),
+    Read(PathBuf, #[source] io::Error),
     /// The file is neither YAML nor JSON.
     #[error("{}:{line}:{column}: {reason}", .path.display())]
     Syntax {
@@ -131,7 +133,7 @@ impl Files {
         let stamps = read_stamps(&paths);
         let mut texts = Vec::new();
         for path in &paths {
-            let text = std::fs::read_to_string(path);
+            let text = read_text(path);
             texts.push((
                 path.as_path(),
                 text.map_err(|e| FileError::Read(path.clone(), e))?,
@@ -231,21 +233,32 @@ impl LastRead {
 }
 
 /// Returns what to do after a failed read, if the cause shows it.
-fn way_out(error: &std::io::Error) -> &'static str {
-    match error.kind() == std::io::ErrorKind::IsADirectory {
+fn way_out(error: &io::Error) -> &'static str {
+    match error.kind() == io::ErrorKind::IsADirectory {
         true => "; name each of its files with --file",
         false => "",
     }
 }
 
+/// The path that means standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// Reads a file, or standard input. The latter can be read only once, so its text is kept.
+fn read_text(path: &Path) -> io::Result<String> {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    if path.as_os_str() != STANDARD_INPUT {
+        return std::fs::read_to_string(path);
+    }
+    if let Some(text) = TEXT.get() {
+        return Ok(text.clone());
+    }
+    let text = io::read_to_string(io::stdin())?;
+    Ok(TEXT.get_or_init(|| text).clone())
+}
+
 /// Reads the files twice, with a pause. Returns `None` if the reads differ.
 async fn read_settled(paths: &[PathBuf], settle: Duration) -> Option<Result<Lists, FileError>> {
-    let texts = || -> Vec<_> {
-        paths
-            .iter()
-            .map(|p| (p, std::fs::read_to_string(p)))
-            .collect()
-    };
+    let texts = || -> Vec<_> { paths.iter().map(|p| (p, read_text(p))).collect() };
     let first = texts();
     tokio::time::sleep(settle).await;
     let mut same = Vec::new();

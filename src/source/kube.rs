@@ -7,6 +7,7 @@ mod limiter;
 mod list;
 mod overlap;
 mod query;
+mod replica;
 mod requests;
 mod watcher;
 
@@ -24,6 +25,7 @@ use kube::{Client, Config};
 use tracing::{Instrument, info_span, warn};
 
 pub use credentials::Credentials;
+pub use replica::{Replica, ReplicaError, ReplicaStream, StreamError};
 
 use credentials::kubeconfig_error;
 use requests::ApiServer;

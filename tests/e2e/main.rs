@@ -6,6 +6,7 @@
 //! - `local_members`: a Node, Pods and a headless Service in this cluster
 //! - `permissions`: users that may list and watch, and one that may not
 //! - `check`: the command `check` without each permission, with and without Links, and through CoreDNS
+//! - `find`: commands find a replica and query it through the port-forward
 //! - `coredns_comparison`: names of local Services, as answered by CoreDNS and by global-dns
 //! - `owner_names`: the table of owner names, with objects that the API server accepted
 //! - `start_up`: the time from process start to readiness
@@ -50,6 +51,7 @@ mod coredns_comparison;
 mod empty_lists;
 mod failover;
 mod failover_orders;
+mod find;
 mod gateways_down;
 mod kinds;
 mod linked_clusters;
@@ -93,6 +95,7 @@ fn real_api_server() {
         local_members::run(&mut steps, &cluster);
         permissions::run(&mut steps, &cluster);
         check::run(&mut steps, &cluster);
+        find::run(&mut steps, &cluster);
         coredns_comparison::run(&mut steps, &cluster);
         owner_names::run(&mut steps, &cluster);
         start_up::run(&mut steps, &cluster);

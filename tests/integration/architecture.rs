@@ -41,10 +41,11 @@ const EFFECTS: [&str; 16] = [
 /// Interning takes a lock. Only the module that parses objects may use it.
 const INTERNED: &str = "interned";
 /// Outside crates with the only modules that may use them.
-const CRATE_USERS: [(&str, &[&str]); 17] = [
+const CRATE_USERS: [(&str, &[&str]); 18] = [
     ("arc_swap", &["table/publish"]),
     ("arcstr", &["mirror/interned"]),
     ("clap", &["cli"]),
+    ("clap_complete", &["cli"]),
     // Its numbers are predictable. Secrets and IDs come from the kernel (`src/random.rs`).
     ("fastrand", &["server", "source/backoff", "zone/order"]),
     ("foldhash", &["table/shared"]),

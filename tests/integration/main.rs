@@ -4,7 +4,7 @@
 //!
 //! - `events`: `/api/v1/events` and `/api/v1/status`: changes of objects, streams and their clients
 //! - `file_source`: `--file`: input forms, errors at start and at run time, reloads, examples
-//! - `command_line`: usage, errors and exit codes, `explain`, `table`, `demo`, signals
+//! - `command_line`: usage, errors and exit codes, `explain`, `table`, `events`, `demo`, signals; finding a replica; plug-ins
 //! - `check`: output lines, JSON and exit codes, with files, with a running server, behind a forwarder
 //! - `architecture`: dependencies between modules and on outside crates, read from the source text
 //! - `answers`: order and sizes of answers, addresses of the name server, counters

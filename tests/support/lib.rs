@@ -9,7 +9,7 @@
 //! | objects | [`objects`], [`recordings`] |
 //! | tables | [`names`], the answers of owner names; [`expectations`], the answers of recordings |
 //! | environment | [`repository`](mod@repository), [`ports`], [`networks`] |
-//! | API servers | [`cluster`], a real one; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`watches`], those of the server |
+//! | API servers | [`cluster`], a real one; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`kubelet`], which forwards ports for both; [`watches`], those of the server |
 //! | long tests | [`steps`], [`observer`], [`dig`], [`latency`], [`output`], [`wait`], [`differences`] |
 
 #![allow(
@@ -35,6 +35,7 @@ pub mod expectations;
 pub mod faults;
 pub mod http;
 pub mod https;
+pub mod kubelet;
 pub mod latency;
 pub mod log;
 pub mod names;

@@ -64,6 +64,24 @@ pub fn with_cluster_ip(mut service: Value, address: &str) -> Value {
     service
 }
 
+/// Returns a ready pod of the chart, on the node `node-0`. Its API listens on a port of loopback.
+pub fn replica(namespace: &str, name: &str, api_port: u16) -> Value {
+    let labels = json!({
+        "app.kubernetes.io/name": "global-dns", "app.kubernetes.io/instance": "dns",
+        "app.kubernetes.io/component": "server", "helm.sh/chart": "global-dns-0.1.0",
+    });
+    let container = json!({
+        "name": "global-dns", "image": "global-dns",
+        "args": ["serve", "--cluster-name=hub", format!("--api-listen=127.0.0.1:{api_port}")],
+    });
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name, "labels": labels},
+        "spec": {"nodeName": "node-0", "hostNetwork": true, "containers": [container]},
+        "status": pod_status("192.0.2.1", true),
+    })
+}
+
 /// Returns the status of a pod, as a kubelet reports it.
 pub fn pod_status(address: &str, is_ready: bool) -> Value {
     let ready = if is_ready { "True" } else { "False" };

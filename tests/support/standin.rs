@@ -1,11 +1,12 @@
-//! A simulated API server with configurable faults. It serves lists and watches of Services and EndpointSlices.
+//! A simulated API server with configurable faults. It serves lists and watches of Services and EndpointSlices, lists of
+//! Pods, and their port-forward.
 //!
 //! The server under test sees the behavior of a real API server: selectors, resource versions, items without a kind,
 //! watches that end after `timeoutSeconds`, no streamed lists as in Kubernetes 1.33. The stand-in records all requests.
 
 mod requests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -89,8 +90,10 @@ pub struct ApiRequest {
     pub streamed: bool,
     /// Whether it is limited to one object.
     pub probe: bool,
-    /// `services` or `endpointslices`.
+    /// `services`, `endpointslices` or `pods`.
     pub resource: String,
+    /// The namespace. Empty: all.
+    pub namespace: String,
     /// The label selector.
     pub labels: String,
     /// The field selector.
@@ -114,6 +117,8 @@ struct ServerState {
     requests: Vec<ApiRequest>,
     /// The required token.
     token: Option<String>,
+    /// The resources that the client may not use.
+    forbidden: BTreeSet<String>,
 }
 
 /// A backup of the objects and of the resource version, like a backup of etcd.
@@ -187,6 +192,7 @@ impl StandIn {
             unreachable_watchers: Vec::new(),
             requests: Vec::new(),
             token: credentials.as_ref().map(Credentials::token),
+            forbidden: BTreeSet::new(),
         };
         let state = Arc::new(Mutex::new(state));
         let router = Router::new()
@@ -220,6 +226,11 @@ impl StandIn {
             let unreachable_watchers = std::mem::take(&mut state.watchers);
             state.unreachable_watchers.extend(unreachable_watchers);
         }
+    }
+
+    /// Answers all requests for a resource, such as `pods` or `pods/portforward`, with 403.
+    pub fn forbid(&self, resource: &str) {
+        lock(&self.state).forbidden.insert(resource.to_owned());
     }
 
     /// Rotates the token or the certificates in their files, invalidates the old ones, and ends all watches.
@@ -353,10 +364,10 @@ impl ServerState {
             .filter(|object| self.behavior != Behavior::EmptyLists && request.selects(object))
             .map(without_kind)
             .collect();
-        let (version, kind) = if request.resource == "services" {
-            ("v1", "ServiceList")
-        } else {
-            ("discovery.k8s.io/v1", "EndpointSliceList")
+        let (version, kind) = match request.resource.as_str() {
+            "services" => ("v1", "ServiceList"),
+            "pods" => ("v1", "PodList"),
+            _ => ("discovery.k8s.io/v1", "EndpointSliceList"),
         };
         let metadata = json!({"resourceVersion": self.version.to_string()});
         json!({"apiVersion": version, "kind": kind, "metadata": metadata, "items": items})

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::FileError;
+use super::{FileError, read_text};
 use crate::mirror::{Kind, KubeObject, ObjectKey, ObjectRef, Watch, parse};
 use crate::table::inputs::Objects;
 
@@ -56,7 +56,7 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
 pub fn read_objects(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileError> {
     let mut objects = Vec::new();
     for path in paths {
-        let text = std::fs::read_to_string(path);
+        let text = read_text(path);
         let text = text.map_err(|error| FileError::Read(path.clone(), error))?;
         for (index, document) in documents(path, &text)?.iter().enumerate() {
             let visited = visit_objects(document, "", MAX_NESTED_LISTS, &mut |kind, json, _| {

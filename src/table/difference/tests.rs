@@ -338,7 +338,9 @@ fn another_step_of_a_failover_order_is_a_change() {
     check(
         &own("east:west"),
         &own("west:east"),
-        &["failover prod db - -: Step west of the failover order answers for prod/db, instead of east."],
+        &[
+            "failover prod db - -: Step west of the failover order answers for prod/db, instead of east.",
+        ],
     );
     check(&own("east:west"), &own("east:*"), &[]);
 }

@@ -101,9 +101,12 @@ fn explain_is_equal_offline_from_a_server_and_from_its_api() {
     for (name, _) in NAMES {
         let api = server.api(&format!("/api/v1/explain?name={name}"));
         for source in [offline(&server), format!("--server=http://{}", server.api)] {
-            let ended = run_global_dns(
-                &[&["explain", name, &source, "--output=json"][..], &FLAGS].concat(),
-            );
+            let model: &[&str] = match source.starts_with("--file") {
+                true => &FLAGS,
+                false => &[],
+            };
+            let ended =
+                run_global_dns(&[&["explain", name, &source, "--output=json"][..], model].concat());
             let mut explanation = json_of(&ended);
             let notes = explanation["notes"].as_array_mut().unwrap();
             // Except for facts that a file does not contain.
@@ -340,7 +343,7 @@ fn closed_pipe_is_not_an_error() {
         manifest = manifest.with(member);
     }
     let server = Server::with_objects(manifest, &[]);
-    for form in ["text", "json", "zone"] {
+    for form in ["text", "wide", "json", "yaml", "zone"] {
         let mut command = global_dns(&["table", &offline(&server), "--output", form]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

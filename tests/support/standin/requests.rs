@@ -5,15 +5,17 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::pending;
 use futures::{Stream, StreamExt as _, stream};
+use hyper::upgrade::OnUpgrade;
 use serde_json::{Value, json};
 
 use super::{ApiRequest, Behavior, RETRY_AFTER, Shared, lock};
+use crate::kubelet::forward;
 
 /// Time for which a list waits for a future resource version, as in a real API server.
 const FRESHNESS: Duration = Duration::from_secs(3);
@@ -24,7 +26,16 @@ pub(super) async fn serve(
     uri: Uri,
     headers: HeaderMap,
     Query(query): Query<HashMap<String, String>>,
+    upgrade: Option<Extension<OnUpgrade>>,
 ) -> Response {
+    if let (Some(Extension(upgrade)), Some(ports)) = (upgrade, query.get("ports"))
+        && uri.path().ends_with("/portforward")
+    {
+        return match lock(&shared).forbidden.contains("pods/portforward") {
+            true => forbid("pods/portforward"),
+            false => forward(&headers, upgrade, ports),
+        };
+    }
     let requires_credentials = lock(&shared).token.is_some();
     let mut response = answer(shared, &uri, &headers, &query).await;
     if requires_credentials {
@@ -65,6 +76,9 @@ async fn answer(
     }
     let mut state = lock(&shared);
     state.requests.push(request.clone());
+    if state.forbidden.contains(&request.resource) {
+        return forbid(&request.resource);
+    }
     if state
         .token
         .as_ref()
@@ -166,6 +180,11 @@ fn too_large_version(version: u64, current: u64) -> Response {
     (StatusCode::GATEWAY_TIMEOUT, axum::Json(status)).into_response()
 }
 
+fn forbid(resource: &str) -> Response {
+    let message = format!("{resource} is forbidden: User \"nobody\" has no permission");
+    refuse(403, "Forbidden", &message)
+}
+
 fn refuse(code: u16, reason: &str, message: &str) -> Response {
     let status = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
         "code": code, "reason": reason, "message": message});
@@ -218,10 +237,14 @@ fn json_body(octets: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> 
 
 impl ApiRequest {
     pub(super) fn read(path: &str, query: &HashMap<String, String>) -> Option<Self> {
-        let resource = match path {
-            "/api/v1/services" => "services",
-            "/apis/discovery.k8s.io/v1/endpointslices" => "endpointslices",
-            _ => return None,
+        let (resource, namespace) = match path {
+            "/api/v1/services" => ("services", ""),
+            "/api/v1/pods" => ("pods", ""),
+            "/apis/discovery.k8s.io/v1/endpointslices" => ("endpointslices", ""),
+            _ => {
+                let below = path.strip_prefix("/api/v1/namespaces/")?;
+                ("pods", below.strip_suffix("/pods")?)
+            }
         };
         let parameter = |name: &str| query.get(name).cloned().unwrap_or_default();
         let streamed = parameter("sendInitialEvents") == "true";
@@ -231,6 +254,7 @@ impl ApiRequest {
             streamed,
             probe: parameter("limit") == "1",
             resource: resource.to_owned(),
+            namespace: namespace.to_owned(),
             labels: parameter("labelSelector"),
             fields: parameter("fieldSelector"),
         })
@@ -243,13 +267,15 @@ impl ApiRequest {
     }
 
     pub(super) fn selects(&self, object: &Value) -> bool {
-        let kind = if self.resource == "services" {
-            "Service"
-        } else {
-            "EndpointSlice"
+        let kind = match self.resource.as_str() {
+            "services" => "Service",
+            "pods" => "Pod",
+            _ => "EndpointSlice",
         };
         let labels = &object["metadata"]["labels"];
+        let namespace = &object["metadata"]["namespace"];
         object["kind"] == kind
+            && (self.namespace.is_empty() || *namespace == *self.namespace)
             && self
                 .labels
                 .split(',')

@@ -1,0 +1,223 @@
+//! A client of the API of a running server, over TCP or through the port-forward of an API server.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use bytes::Bytes;
+use futures::FutureExt as _;
+use http::header::{ACCEPT, HOST};
+use http::{Request, Response, Uri};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::rt::{Read, Write};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::source::kube::{Cluster, Replica, ReplicaError};
+
+/// How long a response may take.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a found replica may take to show that it is alive. Others follow.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The API of a running server.
+pub(super) struct Api {
+    location: Location,
+    /// The connection of the last request, if it is still open.
+    connection: Option<Connection>,
+}
+
+/// How the API is reached.
+enum Location {
+    /// Directly.
+    Url(Uri),
+    /// Through the port-forward of an API server.
+    Replica(Box<Cluster>, Replica),
+}
+
+type Connection = SendRequest<Empty<Bytes>>;
+
+/// The media type to request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Accept {
+    /// Any.
+    Any,
+    /// Server-sent events.
+    EventStream,
+}
+
+// === impl Api ===
+
+impl Api {
+    /// Returns the API at a URL. Does not connect.
+    pub(super) fn at(url: &Uri) -> Self {
+        Self {
+            location: Location::Url(url.clone()),
+            connection: None,
+        }
+    }
+
+    /// Connects to the API of a replica, and checks that it responds.
+    pub(super) async fn of_replica(
+        cluster: Cluster,
+        replica: Replica,
+    ) -> Result<Self, (Cluster, ReplicaError)> {
+        let failed = |reason: String, cluster: &Cluster| ReplicaError::Failed {
+            action: format!("query pod {}/{}", replica.namespace, replica.pod),
+            url: cluster.address(),
+            reason,
+        };
+        let (stream, stream_error) = match cluster.connect(&replica).await {
+            Ok(connected) => connected,
+            Err(error) => return Err((cluster, error)),
+        };
+        let mut api = Self {
+            location: Location::Replica(Box::new(cluster), replica.clone()),
+            connection: None,
+        };
+        let probe = async {
+            let connection = open(TokioIo::new(stream)).await?;
+            // Any response will do: it shows that the server is alive.
+            let (connection, response) = api.exchange(connection, "/api/v1", Accept::Any).await?;
+            response.into_body().collect().await?;
+            anyhow::Ok(connection)
+        };
+        let reason = match timeout(PROBE_TIMEOUT, probe).await {
+            Ok(Ok(connection)) => {
+                api.connection = Some(connection);
+                return Ok(api);
+            }
+            Ok(Err(error)) => match stream_error.now_or_never().flatten() {
+                Some(reason) => reason.trim().to_owned(),
+                None => format!("{error:#}"),
+            },
+            Err(_) => format!("no response within {} s", PROBE_TIMEOUT.as_secs()),
+        };
+        let Location::Replica(cluster, _) = api.location else {
+            unreachable!("it was set above")
+        };
+        let error = failed(reason, &cluster);
+        Err((*cluster, error))
+    }
+
+    /// Requests a path, and returns the body of the response.
+    pub(super) async fn get(&mut self, path: &str) -> anyhow::Result<String> {
+        let what = self.describe(path);
+        let (connection, response) = self.request(path, Accept::Any).await?;
+        let text = text_of(response, &what).await?;
+        self.connection = Some(connection);
+        Ok(text)
+    }
+
+    /// Requests a path of events, and returns the body, which has no end.
+    pub(super) async fn stream(&mut self, path: &str) -> anyhow::Result<Incoming> {
+        let what = self.describe(path);
+        let (connection, response) = self.request(path, Accept::EventStream).await?;
+        if !response.status().is_success() {
+            text_of(response, &what).await?;
+            bail!("{what} did not return events");
+        }
+        self.connection = Some(connection);
+        Ok(response.into_body())
+    }
+
+    /// Sends a request and waits for the head of the response.
+    async fn request(
+        &mut self,
+        path: &str,
+        accept: Accept,
+    ) -> anyhow::Result<(Connection, Response<Incoming>)> {
+        let what = self.describe(path);
+        // A server closes an idle connection at any time, so a failure on one does not count.
+        if let Some(open) = self.connection.take()
+            && let Ok(Ok(done)) = timeout(RESPONSE_TIMEOUT, self.exchange(open, path, accept)).await
+        {
+            return Ok(done);
+        }
+        let exchange = async {
+            let connection = self.connect().await?;
+            self.exchange(connection, path, accept).await
+        };
+        let seconds = RESPONSE_TIMEOUT.as_secs();
+        let done = timeout(RESPONSE_TIMEOUT, exchange).await;
+        let done = done.map_err(|_| anyhow!("no response from {what} within {seconds} s"))?;
+        done.with_context(|| format!("cannot request {what}"))
+    }
+
+    /// Opens a connection.
+    async fn connect(&self) -> anyhow::Result<Connection> {
+        match &self.location {
+            Location::Url(url) => {
+                if url.scheme_str() != Some("http") {
+                    bail!(
+                        "only http:// is supported; kubectl port-forward provides such an address"
+                    );
+                }
+                let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
+                let port = url.port_u16().unwrap_or(80);
+                open(TokioIo::new(TcpStream::connect((host, port)).await?)).await
+            }
+            Location::Replica(cluster, replica) => {
+                let (stream, _) = cluster.connect(replica).await?;
+                open(TokioIo::new(stream)).await
+            }
+        }
+    }
+
+    /// Sends a request over a connection and waits for the head of the response.
+    async fn exchange(
+        &self,
+        mut connection: Connection,
+        path: &str,
+        accept: Accept,
+    ) -> anyhow::Result<(Connection, Response<Incoming>)> {
+        let (prefix, host) = match &self.location {
+            Location::Url(url) => (
+                url.path().trim_end_matches('/'),
+                url.authority().map_or("localhost", |host| host.as_str()),
+            ),
+            // The API refuses the name of the pod.
+            Location::Replica(..) => ("", "localhost"),
+        };
+        let mut request = Request::get(format!("{prefix}{path}")).header(HOST, host);
+        if accept == Accept::EventStream {
+            request = request.header(ACCEPT, "text/event-stream");
+        }
+        connection.ready().await?;
+        let response = connection.send_request(request.body(Empty::new())?).await?;
+        Ok((connection, response))
+    }
+
+    /// Returns a path of the API for messages.
+    fn describe(&self, path: &str) -> String {
+        match &self.location {
+            Location::Url(url) => format!("{}{path}", url.to_string().trim_end_matches('/')),
+            Location::Replica(_, replica) => {
+                format!("{path} of pod {}/{}", replica.namespace, replica.pod)
+            }
+        }
+    }
+}
+
+/// Starts HTTP/1.1 on a stream.
+async fn open<S: Read + Write + Send + Unpin + 'static>(stream: S) -> anyhow::Result<Connection> {
+    let (sender, connection) = handshake(stream).await?;
+    // Its errors are those of the requests.
+    tokio::spawn(async move { _ = connection.await });
+    Ok(sender)
+}
+
+/// Reads the body of a response. Fails if the status is not that of success.
+async fn text_of(response: Response<Incoming>, what: &str) -> anyhow::Result<String> {
+    let status = response.status();
+    let body = timeout(RESPONSE_TIMEOUT, response.into_body().collect()).await;
+    let body = body.map_err(|_| anyhow!("the response of {what} did not end"))?;
+    let body = body.with_context(|| format!("cannot read the response of {what}"))?;
+    let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+    match status.is_success() {
+        true => Ok(text),
+        false => bail!("{what} returned {status}: {}", text.trim()),
+    }
+}

@@ -1,0 +1,240 @@
+//! The flags of the commands that show the table: `explain`, `table` and `events`.
+
+use std::path::PathBuf;
+
+use clap::builder::BoolishValueParser;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args};
+
+use super::values::parse_server;
+use super::{Command, EventsOutput, ExplainOutput, LogArgs, ModelArgs, SourceArgs, TableOutput};
+use crate::mirror::Namespace;
+
+/// The section of the flags that only reading objects needs.
+const OBJECTS: &str = "Names and members, with --file or --direct";
+/// The section of the flags that name the server.
+const SERVER: &str = "Server";
+
+/// Flags of `explain`.
+#[derive(Debug, Args)]
+#[expect(missing_docs, reason = "flattened groups take no help of their own")]
+pub struct ExplainArgs {
+    /// Name to explain, as in a dig command; without a final dot, the zone may be missing: db.prod, prod/db; or an address: the names that return it
+    pub name: String,
+
+    /// Format of the output
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    pub output: ExplainOutput,
+
+    #[command(flatten)]
+    pub view: ViewArgs,
+}
+
+/// Flags of `table`.
+#[derive(Debug, Args)]
+#[expect(missing_docs, reason = "flattened groups take no help of their own")]
+pub struct TableArgs {
+    /// Show only services with this text in NAMESPACE/SERVICE or SERVICE.NAMESPACE (repeatable)
+    pub filter: Vec<String>,
+
+    /// Format of the output
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    pub output: TableOutput,
+
+    /// Print the table again when it changes
+    #[arg(short, long)]
+    pub watch: bool,
+
+    #[command(flatten)]
+    pub view: ViewArgs,
+}
+
+/// Flags of `events`.
+#[derive(Debug, Args)]
+#[expect(missing_docs, reason = "flattened groups take no help of their own")]
+pub struct EventsArgs {
+    /// Show only events of services with this text in NAMESPACE/SERVICE or SERVICE.NAMESPACE (repeatable)
+    pub filter: Vec<String>,
+
+    /// Format of the output
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    pub output: EventsOutput,
+
+    /// Print the events so far, then each event when it happens
+    #[arg(short, long)]
+    pub watch: bool,
+
+    /// Show only events of this namespace (repeatable) [default: all namespaces]
+    #[arg(
+        short,
+        long,
+        env = "GLOBAL_DNS_NAMESPACE",
+        value_name = "NAMESPACE",
+        value_delimiter = ','
+    )]
+    pub namespace: Vec<Namespace>,
+
+    #[command(flatten)]
+    pub server: ServerArgs,
+
+    /// Kubeconfig to find the server with [default: in a pod, its ServiceAccount; otherwise as kubectl]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_KUBECONFIG",
+        value_name = "FILE",
+        conflicts_with = "server",
+        help_heading = SERVER
+    )]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig [default: its current context]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_CONTEXT",
+        value_name = "NAME",
+        conflicts_with = "server",
+        help_heading = SERVER
+    )]
+    pub context: Option<String>,
+
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+/// The server to query.
+#[derive(Debug, Args)]
+#[command(next_help_heading = SERVER)]
+pub struct ServerArgs {
+    /// API of the server to query, its --api-listen: a URL or HOST:PORT [default: a ready replica, found by the labels of the chart, through the port-forward of the API server]
+    #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", value_parser = parse_server)]
+    pub server: Option<http::Uri>,
+
+    /// Namespace to search for a replica, which needs permissions only there [default: all namespaces]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_SERVER_NAMESPACE",
+        value_name = "NAMESPACE",
+        conflicts_with = "server"
+    )]
+    pub server_namespace: Option<Namespace>,
+}
+
+/// The server or the objects that `explain` and `table` read.
+#[derive(Debug, Args)]
+#[command(mut_args(in_view))]
+#[expect(missing_docs, reason = "flattened groups take no help of their own")]
+pub struct ViewArgs {
+    #[command(flatten)]
+    pub server: ServerArgs,
+
+    /// Read the objects from the API server instead of querying a replica
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_DIRECT",
+        value_parser = BoolishValueParser::new(),
+        conflicts_with_all = ["server", "server_namespace", "file"]
+    )]
+    pub direct: bool,
+
+    #[command(flatten)]
+    pub source: SourceArgs,
+
+    #[command(flatten)]
+    pub model: ModelArgs,
+
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+/// Changes the help of the flags that `explain` and `table` share with other commands.
+fn in_view(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "namespace" => arg.short('n').help_heading(None).help(
+            "Show only this namespace; with --file or --direct, read only its objects (repeatable) [default: all namespaces]",
+        ),
+        "file" => arg
+            .help_heading(SERVER)
+            .conflicts_with_all(["server", "server_namespace"])
+            .help("Read Kubernetes objects from this YAML or JSON file instead; -: standard input (repeatable)"),
+        "kubeconfig" => arg
+            .help_heading(SERVER)
+            .conflicts_with("server")
+            .help("Kubeconfig to reach the API server with [default: in a pod, its ServiceAccount; otherwise as kubectl]"),
+        "context" => arg.help_heading(SERVER).conflicts_with("server"),
+        "direct" => arg.help_heading(SERVER),
+        "zone" => arg.help_heading(OBJECTS).help(
+            "Zone to answer for (repeatable) [default: global]; with a server: the zone that --output zone prints",
+        ),
+        id if is_model(id) => arg.help_heading(OBJECTS),
+        _ => arg,
+    }
+}
+
+/// Returns whether a flag is one of [`ModelArgs`].
+fn is_model(id: &str) -> bool {
+    model_flags().any(|flag| flag == id)
+}
+
+fn model_flags() -> impl Iterator<Item = String> {
+    let command = ModelArgs::augment_args(clap::Command::new(""));
+    let flags: Vec<_> = command
+        .get_arguments()
+        .map(|flag| flag.get_id().to_string())
+        .collect();
+    flags.into_iter()
+}
+
+// === impl Command ===
+
+impl Command {
+    /// Returns an error for flags that have no effect: those that the queried server decides, and those that select
+    /// parts of a zone file.
+    pub(super) fn check_view(&self, matches: &ArgMatches) -> Result<(), String> {
+        let (view, selects_zone) = match self {
+            Self::Explain(args) => (&args.view, false),
+            Self::Table(args) => (&args.view, args.output == TableOutput::Zone),
+            Self::Serve(_)
+            | Self::Demo(_)
+            | Self::Events(_)
+            | Self::Check(_)
+            | Self::Corefile(_)
+            | Self::Completions(_)
+            | Self::Help(_) => return Ok(()),
+        };
+        let reads_objects = view.direct || !view.source.file.is_empty();
+        if let Self::Table(args) = self
+            && selects_zone
+            && !(args.filter.is_empty() && (reads_objects || view.source.namespace.is_empty()))
+        {
+            return Err("--output zone prints a whole zone; remove the filter".to_owned());
+        }
+        let matches = matches.subcommand().map(|(_, matches)| matches);
+        match matches.filter(|_| !reads_objects) {
+            Some(matches) => refuse_model_flags(matches, selects_zone),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns an error if a flag of [`ModelArgs`] is given.
+fn refuse_model_flags(matches: &ArgMatches, allows_zone: bool) -> Result<(), String> {
+    let refused = model_flags().filter(|flag| !(allows_zone && flag == "zone"));
+    let given = refused.filter_map(|flag| {
+        let source = matches.value_source(&flag)?;
+        if source == ValueSource::EnvVariable {
+            return Some(format!("GLOBAL_DNS_{}", flag.to_uppercase()));
+        }
+        let is_flag = source == ValueSource::CommandLine;
+        is_flag.then(|| format!("--{}", flag.replace('_', "-")))
+    });
+    let given: Vec<_> = given.collect();
+    let (is, them) = match given.len() {
+        0 => return Ok(()),
+        1 => ("is", "it"),
+        _ => ("are", "them"),
+    };
+    let given = given.join(", ");
+    Err(format!(
+        "{given} {is} decided by the server; remove {them}, or read the objects with --file or --direct"
+    ))
+}

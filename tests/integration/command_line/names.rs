@@ -1,0 +1,320 @@
+//! Names without a zone, addresses, filters, and the formats of the output.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use support::commands::global_dns;
+use support::objects::{Gateway, Manifest, mirror, objects};
+use support::process::{Process, ProcessOutput, run_global_dns};
+use support::server::Server;
+
+fn sample() -> Manifest {
+    objects()
+        .with(
+            mirror("prod", "db", "east")
+                .endpoint("db-0", &["10.96.1.1"])
+                .endpoint_behind(Gateway::Down, "db-1", &["10.96.1.2"]),
+        )
+        .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]))
+        .with(mirror("shop", "cart", "west").endpoint("cart-0", &["10.96.2.1", "2001:db8::1"]))
+        .with(mirror("shop", "bad", "west").endpoint("bad-0", &["0.0.0.0"]))
+}
+
+/// Runs a command with the server and with its file. Asserts that both print the same. The generation and the serial
+/// are facts of a process.
+fn by_both(server: &Server, arguments: &[&str]) -> ProcessOutput {
+    let file = format!("--file={}", server.file.display());
+    let by_file = run_global_dns(&[arguments, &[&file]].concat());
+    let by_server = run_global_dns(&[arguments, &[&format!("--server={}", server.api)]].concat());
+    let text = |ended: &ProcessOutput| {
+        let facts = |line: &&str| !line.contains("serial") && !line.contains("conflict identity");
+        let lines = ended.stdout.lines().filter(facts);
+        lines
+            .filter(|line| !line.is_empty())
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    assert_eq!(text(&by_server), text(&by_file), "{arguments:?}");
+    assert_eq!(by_server.code, by_file.code, "{arguments:?}");
+    by_server
+}
+
+fn json_of(ended: &ProcessOutput) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+#[test]
+fn zone_is_added_to_a_name_that_needs_one() {
+    let server = Server::with_objects(sample(), &[]);
+    for (arguments, name, code) in [
+        (&["db.prod"][..], "db.prod.global.", 0),
+        (&["prod/db"], "db.prod.global.", 0),
+        (&["db"], "db.global.", 0),
+        (&["db", "-n", "prod"], "db.prod.global.", 0),
+        (&["db-0.west.db.prod"], "db-0.west.db.prod.global.", 0),
+        (&["DB.Prod"], "db.prod.global.", 0),
+        (&["db.prod.global"], "db.prod.global.", 0),
+        (&["db.prod.global."], "db.prod.global.", 0),
+        // Not a name of the zone: a final dot, or more labels than a service has.
+        (&["db.prod."], "db.prod.", 3),
+        (&["www.example.org"], "www.example.org.", 3),
+        (&["prod/nope"], "nope.prod.global.", 3),
+        (&["nope.prod"], "nope.prod.global.", 3),
+    ] {
+        let ended = by_both(&server, &[&["explain"], arguments].concat());
+        let first = ended.stdout.lines().next();
+        assert_eq!(
+            (ended.code, first),
+            (Some(code), Some(name)),
+            "{arguments:?}"
+        );
+    }
+    let ended = run_global_dns(&["explain", "a/b/c..", &format!("--server={}", server.api)]);
+    let message = "error: 'a/b/c..' is not a domain name\n";
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), message));
+}
+
+#[test]
+fn address_is_explained_by_the_names_that_return_it() {
+    let server = Server::with_objects(sample(), &[]);
+    let names = |arguments: &[&str]| {
+        let ended = by_both(&server, &[&["explain", "-o", "json"], arguments].concat());
+        let explained = json_of(&ended);
+        let names = explained["names"].as_array().cloned().unwrap_or_default();
+        let names = names
+            .iter()
+            .map(|one| one["name"].as_str().unwrap().to_owned());
+        (ended.code, names.collect::<Vec<_>>(), explained)
+    };
+    let (code, both, explained) = names(&["10.96.2.1"]);
+    let of_db = [
+        "db-0.west.db.prod.global.",
+        "west.db.prod.global.",
+        "db.prod.global.",
+    ];
+    for name in of_db.iter().chain(&[
+        "cart.shop.global.",
+        "db.global.",
+        "cart-0.west.cart.global.",
+    ]) {
+        assert!(both.iter().any(|one| one == name), "{name}: {both:?}");
+    }
+    assert_eq!((code, both.len()), (Some(0), 12));
+    // Each of them does return it.
+    for name in &both {
+        let outcome = server.outcome(&format!("{name} A"));
+        assert!(outcome.contains("10.96.2.1"), "{name}: {outcome}");
+    }
+    assert_eq!(explained["endpoints"].as_array().unwrap().len(), 2);
+    let (_, shop, _) = names(&["10.96.2.1", "-n", "shop"]);
+    assert!(shop.iter().all(|name| name.contains("cart")), "{shop:?}");
+    assert_eq!(shop.len(), 6);
+    // Behind a gateway that is down: only the name of the endpoint itself.
+    let (code, down, _) = names(&["10.96.1.2"]);
+    assert_eq!(code, Some(0));
+    assert_eq!(down, ["db-1.east.db.prod.global.", "db-1.east.db.global."]);
+    let (_, ipv6, _) = names(&["2001:db8::1"]);
+    assert_eq!(ipv6.len(), 6);
+    let (code, none, explained) = names(&["192.0.2.9"]);
+    assert_eq!((code, none.len()), (Some(3), 0));
+    assert_eq!(explained["reading"], "not the address of an endpoint");
+    let text = by_both(&server, &["explain", "10.96.1.2"]).stdout;
+    for part in [
+        "10.96.1.2\n  is an address that 2 names return\n",
+        "  db-1.east.db.prod.global.\n",
+        "Service/prod/db-1-east",
+        "gateway-down",
+    ] {
+        assert!(text.contains(part), "{text} lacks {part}");
+    }
+    assert!(!text.contains("answers:"), "{text}");
+}
+
+#[test]
+fn namespace_and_filters_select_parts_of_the_table() {
+    let server = Server::with_objects(sample(), &[]);
+    let url = format!("--server={}", server.api);
+    let services = |arguments: &[&str]| {
+        let ended = run_global_dns(&[&["table", "-o", "json", &url], arguments].concat());
+        let table = json_of(&ended);
+        let names = table["services"].as_array().unwrap().iter();
+        let names = names.map(|one| one["service"].as_str().unwrap().to_owned());
+        (
+            names.collect::<Vec<_>>().join(" "),
+            table["skipped"].as_array().unwrap().len(),
+        )
+    };
+    for (arguments, expected) in [
+        (&[][..], ("db bad cart", 1)),
+        (&["-n", "prod"], ("db", 0)),
+        (&["-n", "shop"], ("bad cart", 1)),
+        (&["-n", "shop", "cart"], ("cart", 0)),
+        (&["-n", "prod", "cart"], ("", 0)),
+        (&["db"], ("db", 0)),
+        (&["prod/db"], ("db", 0)),
+        (&["cart.shop"], ("cart", 0)),
+        (&["db", "cart"], ("db cart", 0)),
+        (&["nope"], ("", 0)),
+    ] {
+        let (names, skipped) = services(arguments);
+        assert_eq!((names.as_str(), skipped), expected, "{arguments:?}");
+    }
+    let text = by_both(&server, &["table", "cart"]).stdout;
+    assert!(
+        text.contains("cart.shop") && !text.contains("db.prod"),
+        "{text}"
+    );
+    for (arguments, code) in [
+        (&["table", "db", "-o", "zone"][..], Some(2)),
+        (&["table", "-n", "prod", "-o", "zone"], Some(2)),
+        (&["explain", "cart.shop", "-n", "prod"], Some(1)),
+        (&["explain", "cart.shop", "-n", "shop"], Some(0)),
+    ] {
+        let ended = run_global_dns(&[arguments, &[&url]].concat());
+        assert_eq!(ended.code, code, "{arguments:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn yaml_and_json_contain_the_same() {
+    let server = Server::with_objects(sample(), &[]);
+    let url = format!("--server={}", server.api);
+    for arguments in [
+        &["table"][..],
+        &["explain", "db.prod"],
+        &["explain", "10.96.2.1"],
+    ] {
+        let output = |form: &str| run_global_dns(&[arguments, &[&url, "-o", form]].concat());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("output.yaml");
+        std::fs::write(&file, output("yaml").stdout).unwrap();
+        let script = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))";
+        let read = support::process::run(
+            support::commands::command("python3")
+                .args(["-c", script])
+                .arg(&file),
+        );
+        assert_eq!(json_of(&read), json_of(&output("json")), "{arguments:?}");
+    }
+}
+
+#[test]
+fn wide_output_has_all_columns_on_one_line() {
+    let server = Server::with_objects(sample(), &[]);
+    let text = by_both(&server, &["table", "-o", "wide"]).stdout;
+    let rows = text
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let rows: Vec<Vec<&str>> = rows
+        .skip_while(|row| row.first() != Some(&"NAMESPACE"))
+        .collect();
+    let head = [
+        "NAMESPACE",
+        "SERVICE",
+        "KIND",
+        "TTL",
+        "CLUSTER",
+        "HOST",
+        "ADDRESSES",
+        "PORTS",
+        "STATE",
+        "OBJECT",
+    ];
+    assert_eq!(rows[0], head);
+    let last = [
+        "shop",
+        "cart",
+        "headless",
+        "5",
+        "west",
+        "cart-0",
+        "10.96.2.1,2001:db8::1",
+        "sql:26257",
+        "answered",
+        "Service/shop/cart-0-west",
+    ];
+    assert_eq!(rows[5], last);
+    assert_eq!(rows[4][..5], ["shop", "bad", "headless", "5", "-"]);
+    let text = by_both(&server, &["explain", "db.prod", "-o", "wide"]).stdout;
+    assert!(text.contains("KIND      CLUSTER  HOST"), "{text}");
+}
+
+#[test]
+fn standard_input_is_read_as_a_file() {
+    for (arguments, expected) in [
+        (&["table", "-f", "-"][..], "10.96.1.1"),
+        (&["explain", "db.prod", "--file=-"], "10.96.1.1"),
+        // Also searches for a Service that is no mirror, in the same text.
+        (&["explain", "nope.prod", "-f", "-"], "NXDOMAIN"),
+    ] {
+        let mut command = global_dns(arguments);
+        command.stdin(Stdio::piped());
+        let mut process = Process::start_with_pipes("table", command).unwrap();
+        let (mut stdin, stdout) = process.pipes();
+        stdin.write_all(sample().text().as_bytes()).unwrap();
+        drop(stdin);
+        let text = std::io::read_to_string(stdout).unwrap();
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn watch_ends_silently_when_the_reader_is_gone() {
+    let server = Server::with_objects(sample(), &[]);
+    let url = format!("--server={}", server.api);
+    let command = global_dns(&["table", "--watch", &url]);
+    let mut process = Process::start_with_pipes("table --watch", command).unwrap();
+    let (_stdin, stdout) = process.pipes();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::with_capacity(1, stdout));
+    assert!(lines.next().unwrap().unwrap().starts_with("generation"));
+    drop(lines);
+    server.rewrite(&mirror_only().text());
+    assert_eq!(process.end().unwrap().code(), Some(0));
+    assert_eq!(process.log().text(), "");
+}
+
+fn mirror_only() -> Manifest {
+    mirror("prod", "other", "east")
+        .endpoint("other-0", &["10.96.1.7"])
+        .into()
+}
+
+#[test]
+fn server_is_a_url_or_a_host_and_port() {
+    let server = Server::with_objects(sample(), &[]);
+    let port = server.api.port();
+    for address in [
+        format!("http://127.0.0.1:{port}"),
+        format!("http://127.0.0.1:{port}/"),
+        format!("127.0.0.1:{port}"),
+        format!("localhost:{port}"),
+    ] {
+        let ended = run_global_dns(&["explain", "db.prod", "--server", &address]);
+        assert_eq!(
+            (ended.code, ended.stderr.as_str()),
+            (Some(0), ""),
+            "{address}"
+        );
+    }
+    for bad in ["/api", "http://", ""] {
+        let ended = run_global_dns(&["table", "--server", bad]);
+        assert_eq!(ended.code, Some(2), "{bad}");
+        assert!(
+            ended.stderr.contains("'--server <URL>'"),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn explanation_of_the_api_has_the_names_of_an_address() {
+    let server = Server::with_objects(sample(), &[]);
+    let explained = server.api("/api/v1/explain?name=10.96.1.1");
+    let first = json!({"name": "db-0.east.db.prod.global.", "namespace": "prod", "service": "db"});
+    assert_eq!(explained["names"][0], first);
+    let by_name = server.api("/api/v1/explain?name=db.prod.global");
+    assert_eq!(by_name.get("names"), None);
+    assert_eq!(server.api("/api/v1/explain?name=prod/db"), by_name);
+}

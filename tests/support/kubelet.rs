@@ -1,0 +1,153 @@
+//! The part of a kubelet that forwards ports, as `v4.channel.k8s.io` over a websocket. An API server passes the octets of
+//! the connection on, so the same code serves a simulated API server.
+//!
+//! A forwarded port is that port on loopback of this host, as for a pod with `hostNetwork`.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use anyhow::{Context as _, Result};
+use axum::Router;
+use axum::extract::{Extension, Query};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use futures::{SinkExt as _, StreamExt as _};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+
+use crate::credentials::Credentials;
+
+/// The subprotocol: the first octet of a message is its channel.
+const PROTOCOL: &str = "v4.channel.k8s.io";
+/// The channels of the first port.
+const DATA: u8 = 0;
+const ERROR: u8 = 1;
+
+/// A running kubelet.
+pub struct Kubelet {
+    address: SocketAddr,
+    // The drop ends all connections.
+    _runtime: Runtime,
+    _directory: TempDir,
+}
+
+// === impl Kubelet ===
+
+impl Kubelet {
+    /// Starts a kubelet on a free port of loopback, with a certificate of an unknown authority.
+    pub fn start() -> Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let address = listener.local_addr()?;
+        let directory = tempfile::tempdir()?;
+        let listener = Credentials::new(directory.path())?.listen(listener);
+        let router = Router::new().fallback(serve);
+        runtime.spawn(async move { axum::serve(listener, router).await });
+        Ok(Self {
+            address,
+            _runtime: runtime,
+            _directory: directory,
+        })
+    }
+
+    /// Returns the status of the Node, with which the API server finds this kubelet.
+    pub fn node_status(&self) -> Value {
+        let (ip, port) = (self.address.ip(), self.address.port());
+        json!({
+            "addresses": [{"type": "InternalIP", "address": ip}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+        })
+    }
+}
+
+async fn serve(
+    uri: Uri,
+    headers: HeaderMap,
+    Query(query): Query<HashMap<String, String>>,
+    upgrade: Option<Extension<OnUpgrade>>,
+) -> Response {
+    let port = query
+        .get("port")
+        .filter(|_| uri.path().starts_with("/portForward/"));
+    match (port, upgrade) {
+        (Some(port), Some(Extension(upgrade))) => forward(&headers, upgrade, port),
+        _ => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+/// Accepts a websocket and connects it with a port of loopback.
+pub(crate) fn forward(headers: &HeaderMap, upgrade: OnUpgrade, port: &str) -> Response {
+    let key = headers.get("sec-websocket-key");
+    let protocols = headers.get("sec-websocket-protocol");
+    let protocols = protocols
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let is_supported = protocols.split(", ").any(|one| one == PROTOCOL);
+    let (Some(key), Ok(port), true) = (key, port.parse::<u16>(), is_supported) else {
+        return StatusCode::BAD_REQUEST.into_response();
+    };
+    tokio::spawn(async move {
+        if let Err(error) = pump(upgrade, port).await {
+            eprintln!("port-forward of {port}: {error:#}");
+        }
+    });
+    let accept = derive_accept_key(key.as_bytes());
+    let head = [
+        ("connection", "Upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-protocol", PROTOCOL),
+        ("sec-websocket-accept", &accept),
+    ];
+    (StatusCode::SWITCHING_PROTOCOLS, head).into_response()
+}
+
+/// Copies octets in both directions until one side ends.
+async fn pump(upgrade: OnUpgrade, port: u16) -> Result<()> {
+    let stream = TokioIo::new(upgrade.await?);
+    let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, None).await;
+    for channel in [DATA, ERROR] {
+        let [low, high] = port.to_le_bytes();
+        socket.send(message(channel, &[low, high])).await?;
+    }
+    let mut pod = match TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
+        Ok(pod) => pod,
+        Err(error) => {
+            socket
+                .send(message(ERROR, error.to_string().as_bytes()))
+                .await?;
+            return socket.close(None).await.context("closing");
+        }
+    };
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        tokio::select! {
+            received = socket.next() => match received.transpose()? {
+                Some(Message::Binary(octets)) if octets.first() == Some(&DATA) => {
+                    pod.write_all(&octets[1..]).await?;
+                }
+                Some(Message::Close(_)) | None => return Ok(()),
+                Some(_) => {}
+            },
+            read = pod.read(&mut buffer) => match read? {
+                0 => return socket.close(None).await.context("closing"),
+                length => socket.send(message(DATA, &buffer[..length])).await?,
+            },
+        }
+    }
+}
+
+fn message(channel: u8, octets: &[u8]) -> Message {
+    Message::Binary(Bytes::from([&[channel], octets].concat()))
+}
