@@ -25,7 +25,7 @@ pub use metrics::Metrics;
 
 use crate::explain::{Context, Observer, Subject};
 use crate::mirror::{ClusterName, Namespace};
-use crate::report::Report;
+use crate::report::{ConflictList, Report};
 use crate::source::Feeds;
 use crate::table::publish::Reader;
 use crate::table::{Service, Table};
@@ -183,7 +183,7 @@ pub fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone
 }
 
 async fn conflicts(FromState(state): FromState<AdminState>) -> Response {
-    Json(Report::new(&state.zones, &state.reader.load()).conflicts).into_response()
+    Json(ConflictList::new(&state.reader.load())).into_response()
 }
 
 /// The query string of `/api/v1/explain`.

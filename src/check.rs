@@ -11,13 +11,17 @@
 pub mod dns;
 pub mod dns_client;
 mod documentation;
+pub mod end_to_end;
 mod failover;
+mod gateways;
 mod links;
 mod mirrors;
 mod names;
 pub mod objects;
 pub mod permissions;
 mod report;
+pub mod resolv_conf;
+mod root;
 mod versions;
 
 use serde::Serialize;
@@ -39,6 +43,8 @@ pub struct NotChecked {
     pub reason: String,
     /// What to do so that it can be checked.
     pub hint: String,
+    /// [`Basis::NotChecked`] or [`Basis::Consequence`].
+    pub basis: Basis,
 }
 
 /// The facts that the checks judge.
@@ -68,6 +74,8 @@ pub struct Facts {
     pub linkerd_versions: Fact<Vec<String>>,
     /// Replies of name servers, by zone.
     pub dns: dns::DnsFacts,
+    /// The way of one name from a program to an endpoint.
+    pub end_to_end: Fact<end_to_end::EndToEnd>,
 }
 
 /// The outcome of one check.
@@ -80,6 +88,17 @@ pub enum Health {
     Yellow,
     /// Wrong.
     Red,
+}
+
+/// The basis of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// Facts.
+    Facts,
+    /// Nothing: a flag, a permission or an object is missing.
+    NotChecked,
+    /// Nothing, because of the cause that another finding reports. The text does not repeat the cause.
+    Consequence,
 }
 
 /// A group of checks.
@@ -147,6 +166,14 @@ pub enum Check {
     Server,
     /// The cluster's DNS forwards the zones to the server.
     Forwarding,
+    /// The server answers one name.
+    DirectAnswer,
+    /// The cluster's DNS answers this name as the server does.
+    ClusterAnswer,
+    /// Programs that use `/etc/resolv.conf` get this answer.
+    Resolver,
+    /// The answered addresses accept connections.
+    Connections,
     /// Versions of global-dns, Kubernetes and Linkerd.
     Versions,
 }
@@ -162,6 +189,8 @@ pub struct Finding {
     pub sentence: String,
     /// One sentence: what to do. `None` if the finding is green.
     pub hint: Option<String>,
+    /// What the finding is based on.
+    pub basis: Basis,
 }
 
 /// All findings, in the order of the checks.
@@ -176,16 +205,17 @@ pub fn check(facts: &Facts) -> Diagnosis {
         names::check(facts),
         failover::check(facts),
         dns::check(&facts.dns),
+        end_to_end::check(&facts.end_to_end),
         versions::check(facts),
     ];
-    Diagnosis(parts.concat())
+    Diagnosis(root::one_red_line(parts.concat(), facts))
 }
 
 // === impl Check ===
 
 impl Check {
     /// All checks, in the order of the report.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 28] = [
         Self::ApiServer,
         Self::Permissions,
         Self::MorePermissions,
@@ -209,6 +239,10 @@ impl Check {
         Self::ExpectedClusters,
         Self::Server,
         Self::Forwarding,
+        Self::DirectAnswer,
+        Self::ClusterAnswer,
+        Self::Resolver,
+        Self::Connections,
         Self::Versions,
     ];
 
@@ -234,7 +268,12 @@ impl Check {
             | Self::AnswerSizes
             | Self::FailoverOrders
             | Self::ExpectedClusters => Category::Names,
-            Self::Server | Self::Forwarding => Category::Dns,
+            Self::Server
+            | Self::Forwarding
+            | Self::DirectAnswer
+            | Self::ClusterAnswer
+            | Self::Resolver
+            | Self::Connections => Category::Dns,
             Self::Versions => Category::Versions,
         }
     }
@@ -245,6 +284,7 @@ impl Check {
             health: Health::Green,
             sentence: sentence.into(),
             hint: None,
+            basis: Basis::Facts,
         }
     }
 
@@ -287,7 +327,10 @@ impl Check {
     /// Makes the finding that `subject` was not checked.
     fn not_checked(self, subject: &str, not_checked: &NotChecked) -> Finding {
         let sentence = format!("{subject}: not checked, {}", not_checked.reason);
-        self.yellow(sentence, not_checked.hint.clone())
+        Finding {
+            basis: not_checked.basis,
+            ..self.yellow(sentence, not_checked.hint.clone())
+        }
     }
 }
 
@@ -299,6 +342,15 @@ impl NotChecked {
         Self {
             reason: reason.into(),
             hint: hint.into(),
+            basis: Basis::NotChecked,
+        }
+    }
+
+    /// Creates a reason that another finding reports.
+    pub fn consequence(reason: impl Into<String>) -> Self {
+        Self {
+            basis: Basis::Consequence,
+            ..Self::new(reason, "fix the cause first, which another line reports")
         }
     }
 }

@@ -6,6 +6,7 @@
 mod context;
 mod failover;
 mod kinds;
+mod liveness;
 mod missing;
 mod nearest;
 mod subject;
@@ -18,12 +19,15 @@ use serde::{Deserialize, Serialize};
 
 pub use context::{Context, Observer, PlainService};
 use kinds::service_notes;
+use liveness::view_notes;
 use missing::{endpoint_notes, missing_notes};
 use nearest::nearest;
 pub use subject::{AnsweringName, Subject};
 
 use crate::mirror::{ObjectRef, ServiceKey, Skip};
-use crate::report::{EndpointReport, EndpointState, SkipReport, TextForm, write_rows};
+use crate::report::{
+    EndpointReport, EndpointState, RecordReport, SchemaVersion, SkipReport, TextForm, write_rows,
+};
 use crate::table::{Conflict, ConflictKind, Published, Service, Table};
 use crate::zone::answer::answer_question;
 use crate::zone::{
@@ -34,6 +38,9 @@ use crate::zone::{
 /// The explanation of a name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
+    /// Version of the document's format.
+    #[serde(rename = "schemaVersion")]
+    pub schema_version: SchemaVersion,
     /// The absolute name.
     pub name: String,
     /// The meaning of the name, in words.
@@ -66,8 +73,8 @@ pub struct AnswerReport {
     pub result: String,
     /// TTL of the records, or of the negative answer, in seconds.
     pub ttl: Option<u32>,
-    /// Type and data of each record, as in a zone file.
-    pub records: Vec<String>,
+    /// The records of the answer section.
+    pub records: Vec<RecordReport>,
 }
 
 /// Returns the service of a canonical name or of a name below it. The service need not exist.
@@ -103,6 +110,7 @@ pub fn explain(
     notes.extend(service_notes(&services, context));
     let answer = |rtype| answer_report(zones, published, name, rtype);
     Some(Explanation {
+        schema_version: SchemaVersion,
         name: name.to_string(),
         reading: describe_reading(&reading),
         exists,
@@ -201,7 +209,7 @@ fn answer_report(
         rtype: rtype.to_string(),
         result: result.to_owned(),
         ttl: records.first().map(|record| record.ttl),
-        records: answered.map(|record| record.data.to_string()).collect(),
+        records: answered.map(RecordReport::from).collect(),
     }
 }
 
@@ -294,24 +302,6 @@ fn labels_below<'n>(zones: &Zones, name: &'n Name) -> Vec<&'n str> {
     (0..name.count() - zone_labels)
         .filter_map(|index| name.label(index))
         .collect()
-}
-
-/// Returns the notes about a name that exists.
-fn view_notes(view: &View<'_>) -> Vec<String> {
-    let dead = view
-        .covered
-        .iter()
-        .filter(|endpoint| !endpoint.alive)
-        .count();
-    let counted = match dead {
-        1 => "the gateway of 1 endpoint is down".to_owned(),
-        dead => format!("the gateways of {dead} endpoints are down"),
-    };
-    match (dead, view.includes_down) {
-        (0, _) => Vec::new(),
-        (_, true) => vec![format!("{counted}; still answered")],
-        (_, false) => vec![format!("{counted}; omitted")],
-    }
 }
 
 /// Returns the conflicts of the services, of their short names, of their objects, and of the name itself.
@@ -419,10 +409,7 @@ impl Explanation {
                 .unwrap_or_default();
             writeln!(text, "  {:4}  {}{ttl}", answer.rtype, answer.result)?;
             for record in &answer.records {
-                let data = record
-                    .split_once('\t')
-                    .map_or(record.as_str(), |(_, data)| data);
-                writeln!(text, "        {data}")?;
+                writeln!(text, "        {}", record.data)?;
             }
         }
         if !self.endpoints.is_empty() {

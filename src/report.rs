@@ -1,6 +1,11 @@
 //! The report on the table, as text and JSON: the output of `global-dns table` and `/api/v1/table`.
+//!
+//! `README.md` in `report/` describes every JSON document, and `report/schema/` has a JSON Schema for each.
+
+mod document;
 
 pub mod events;
+mod failover;
 mod select;
 mod wide;
 
@@ -10,8 +15,10 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+pub use document::{ConflictList, RecordReport, SchemaVersion};
+pub use failover::{FailoverReport, StepReport};
+
 use crate::mirror::{GatewayDown, ObjectRef, Port, Protocol, ServiceKey, Skip, SkipReason};
-use crate::table::failover::{Failover, StepHealth, StepState, Timestamp};
 use crate::table::{Conflict, Endpoint, Published, Service, Table};
 use crate::zone::Zones;
 
@@ -29,6 +36,9 @@ pub enum TextForm {
 /// The report on the whole table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
+    /// Version of the document's format.
+    #[serde(rename = "schemaVersion")]
+    pub schema_version: SchemaVersion,
     /// Number of published tables that differ from the previous one.
     pub generation: u64,
     /// SOA serial.
@@ -72,31 +82,6 @@ pub struct ServiceReport {
     pub awaited: Vec<String>,
     /// Its endpoints, including those that are omitted from answers.
     pub endpoints: Vec<EndpointReport>,
-}
-
-/// The report on the failover order of a service.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FailoverReport {
-    /// The order, such as `local:east+west:*`.
-    pub order: String,
-    /// The setting that it comes from: `annotation`, `service-flag` or `default-flag`.
-    pub origin: String,
-    /// The step that answers, counted from one.
-    pub step: usize,
-    /// The steps, in order.
-    pub steps: Vec<StepReport>,
-}
-
-/// The report on a step of a failover order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StepReport {
-    /// The clusters, as in the order.
-    pub clusters: String,
-    /// `alive`; `dead`: no endpoint is alive; `empty`: there is no endpoint.
-    pub state: String,
-    /// The time since which the step has been alive or not, if it is known (RFC 3339).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
 }
 
 /// The report on one endpoint.
@@ -172,6 +157,7 @@ impl Report {
         skipped.sort_by(|(one, _), (other, _)| one.cmp(other));
         let conflicts: BTreeSet<_> = table.into_iter().flat_map(Table::conflicts).collect();
         Self {
+            schema_version: SchemaVersion,
             generation: published.generation,
             serial: published.serial,
             stale: published.is_stale,
@@ -316,26 +302,6 @@ impl ServiceReport {
         let mut rows = vec![EndpointReport::HEAD.map(str::to_owned)];
         rows.extend(self.endpoints.iter().map(EndpointReport::row));
         write_rows(text, &rows)
-    }
-}
-
-// === impl FailoverReport ===
-
-impl FailoverReport {
-    fn new(failover: &Failover) -> Self {
-        let state = &failover.state;
-        let steps = failover.health.iter().zip(&state.steps).enumerate();
-        let step = |(index, (health, step)): (usize, (&StepHealth, &StepState))| StepReport {
-            clusters: state.order.step_text(index),
-            state: health.name().to_owned(),
-            since: (step.since != Timestamp::UNKNOWN).then(|| step.since.to_text()),
-        };
-        Self {
-            order: state.order.to_string(),
-            origin: failover.origin.name().to_owned(),
-            step: state.answering + 1,
-            steps: steps.map(step).collect(),
-        }
     }
 }
 

@@ -25,7 +25,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
 use super::AdminState;
-use crate::report::events::{Event, EventsReport, SCHEMA_VERSION};
+use crate::report::SchemaVersion;
+use crate::report::events::{Event, EventsReport};
 use crate::server::Lifetime;
 use crate::source::Events;
 use crate::source::events::{Latest, MAX_EVENTS, TableState};
@@ -110,7 +111,7 @@ pub(super) async fn events(
 
 fn report(events: &[Arc<Event>]) -> EventsReport<&Event> {
     EventsReport {
-        schema_version: SCHEMA_VERSION,
+        schema_version: SchemaVersion,
         events: events.iter().map(AsRef::as_ref).collect(),
     }
 }

@@ -11,10 +11,8 @@ use super::AdminState;
 use crate::VERSION;
 use crate::clock::unix_seconds;
 use crate::mirror::SkipReason;
+use crate::report::SchemaVersion;
 use crate::table::{Published, ServiceKind, Table};
-
-/// The version of this JSON. It increases with incompatible changes.
-const SCHEMA_VERSION: u32 = 1;
 
 /// A certificate with less time is reported. It is the default of `prometheusRule.certificateDays` of the chart.
 const CERTIFICATE_DAYS: u64 = 7;
@@ -26,7 +24,7 @@ const DAY: u64 = 24 * 60 * 60;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
-    schema_version: u32,
+    schema_version: SchemaVersion,
     version: &'static str,
     /// `--cluster-name`.
     cluster: String,
@@ -63,7 +61,7 @@ pub(super) async fn status(FromState(state): FromState<AdminState>) -> Json<Stat
     let now = state.reader.load();
     let has_table = now.table.is_some();
     Json(Status {
-        schema_version: SCHEMA_VERSION,
+        schema_version: SchemaVersion,
         version: VERSION,
         cluster: state.cluster_name.to_string(),
         zones: state

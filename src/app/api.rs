@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use bytes::Bytes;
-use futures::FutureExt as _;
 use http::header::{ACCEPT, HOST};
 use http::{Request, Response, Uri};
 use http_body_util::{BodyExt as _, Empty};
@@ -21,6 +20,8 @@ use crate::source::kube::{Cluster, Replica, ReplicaError};
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a found replica may take to show that it is alive. Others follow.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the reason of the node for the end of a stream is awaited.
+const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The API of a running server.
 pub(super) struct Api {
@@ -89,9 +90,10 @@ impl Api {
                 api.connection = Some(connection);
                 return Ok(api);
             }
-            Ok(Err(error)) => match stream_error.now_or_never().flatten() {
-                Some(reason) => reason.trim().to_owned(),
-                None => format!("{error:#}"),
+            // The reason of the node may arrive after the end of the stream.
+            Ok(Err(error)) => match timeout(REASON_TIMEOUT, stream_error).await {
+                Ok(Some(reason)) => reason.trim().to_owned(),
+                Ok(None) | Err(_) => format!("{error:#}"),
             },
             Err(_) => format!("no response within {} s", PROBE_TIMEOUT.as_secs()),
         };

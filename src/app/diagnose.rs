@@ -1,24 +1,26 @@
 //! `check`: gathers facts from the API server or files, and from name servers, and prints the diagnosis.
 
 mod api_server;
+mod end_to_end;
 mod files;
 mod name_servers;
+mod wait;
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 
 use super::inspect::fetch;
 use super::{json, log_to_stderr, print, zones};
-use crate::check::dns::DnsFacts;
 use crate::check::objects::{Link, MirrorPorts, MirrorSlice};
 use crate::check::permissions::ApiServer;
 use crate::check::{Colors, Diagnosis, Fact, Facts, NotChecked, check as judge};
 use crate::cli::{CheckArgs, CheckOutput, ModelArgs, SourceArgs};
 use crate::log::error_chain;
 use crate::mirror::Namespace;
+use crate::report::ConflictList;
 use crate::table::publish::Reader;
 use crate::table::{Conflict, Table};
 use api_server::query_api_server;
@@ -39,39 +41,94 @@ struct SourceFacts {
 
 /// Runs the checks and prints the diagnosis. The exit code is 1 if a check is red.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
-    let CheckArgs {
-        explain,
-        server,
-        api: running,
-        resolver,
-        source,
-        model,
-        log,
-        output,
-    } = args;
-    if let Some(check) = explain {
+    if let Some(check) = args.explain {
         print(&check.documentation())?;
         return Ok(ExitCode::SUCCESS);
     }
-    log_to_stderr(&log, "error")?;
-    let facts = match source.file.is_empty() {
-        true => query_api_server(&source, &model).await,
-        false => read_files(&source, &model).await?,
+    log_to_stderr(&args.log, "error")?;
+    if args.server.is_some() {
+        print_to_stderr(
+            "warning: check --server is deprecated, use --dns; the next release removes it\n",
+        );
+    }
+    let diagnosis = match args.wait {
+        None => diagnose(&args).await?,
+        Some(limit) => wait::diagnose_until(&args, limit).await?,
     };
-    let server_conflicts = conflicts_of(running.as_ref()).await;
-    let dns = query_name_servers(server, resolver, &model, facts.table.as_ref().ok()).await;
-    let diagnosis = judge(&facts.with_servers(server_conflicts, dns, &model));
-    print_diagnosis(&diagnosis, output)?;
+    print_diagnosis(&diagnosis, args.output)?;
     Ok(match diagnosis.is_success() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
 }
 
+/// Gathers the facts and judges them.
+async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
+    let CheckArgs {
+        explain: _, // prints only a document
+        dns,
+        server,
+        name,
+        connect,
+        api: running,
+        resolver,
+        source,
+        model,
+        log: _,    // is set up once
+        wait: _,   // repeats this function
+        output: _, // formats its result
+    } = args;
+    let facts = match source.file.is_empty() {
+        true => query_api_server(source, model).await,
+        false => read_files(source, model).await?,
+    };
+    let server = dns.or(*server);
+    let resolver = name_servers::resolver(*resolver);
+    let zones = zones(model, &[]);
+    let request = end_to_end::Request {
+        server,
+        resolver: &resolver,
+        name: name.as_ref(),
+        connect: *connect,
+        zones: &zones,
+        table: facts.table.as_ref().map_err(NotChecked::clone),
+    };
+    let (server_conflicts, dns, end_to_end) = tokio::join!(
+        conflicts_of(running.as_ref()),
+        query_name_servers(server, &resolver, model, facts.table.as_ref().ok()),
+        request.query(),
+    );
+    let facts = Facts {
+        api: facts.api,
+        rules: model.rules(),
+        table: facts.table,
+        zones,
+        mirror_slices: facts.mirror_slices,
+        links: facts.links,
+        namespaces: facts.namespaces,
+        mirror_ports: facts.mirror_ports,
+        unwatched_objects: facts.unwatched_objects,
+        server_conflicts,
+        linkerd_versions: facts.linkerd_versions,
+        dns,
+        end_to_end,
+    };
+    Ok(judge(&facts))
+}
+
+/// Writes to standard error. Ignores a stream that cannot be written.
+fn print_to_stderr(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr
+        .write_all(text.as_bytes())
+        .and_then(|()| stderr.flush());
+}
+
 /// Prints a diagnosis in the requested format.
 fn print_diagnosis(diagnosis: &Diagnosis, output: CheckOutput) -> anyhow::Result<()> {
     print(&match output {
         CheckOutput::Text => diagnosis.to_text(colors()),
+        CheckOutput::Short => diagnosis.to_short_text(colors()),
         CheckOutput::Json => json(diagnosis)?,
     })
 }
@@ -82,33 +139,6 @@ fn colors() -> Colors {
     match std::io::stdout().is_terminal() && !is_disabled {
         true => Colors::Shown,
         false => Colors::Plain,
-    }
-}
-
-// === impl SourceFacts ===
-
-impl SourceFacts {
-    /// Adds the facts from DNS servers and flags.
-    fn with_servers(
-        self,
-        server_conflicts: Fact<Vec<Conflict>>,
-        dns: DnsFacts,
-        model: &ModelArgs,
-    ) -> Facts {
-        Facts {
-            api: self.api,
-            rules: model.rules(),
-            table: self.table,
-            zones: zones(model, &[]),
-            mirror_slices: self.mirror_slices,
-            links: self.links,
-            namespaces: self.namespaces,
-            mirror_ports: self.mirror_ports,
-            unwatched_objects: self.unwatched_objects,
-            server_conflicts,
-            linkerd_versions: self.linkerd_versions,
-            dns,
-        }
     }
 }
 
@@ -150,8 +180,9 @@ async fn conflicts_of(running: Option<&http::Uri>) -> Fact<Vec<Conflict>> {
     };
     let response = fetch(running, "/api/v1/conflicts").await;
     let conflicts = response.and_then(|text| {
-        serde_json::from_str(&text)
-            .with_context(|| format!("cannot parse the response of {running}"))
+        let list: ConflictList = serde_json::from_str(&text)
+            .with_context(|| format!("cannot parse the response of {running}"))?;
+        Ok(list.conflicts)
     });
     conflicts.map_err(|error| NotChecked::new(error_chain(error.as_ref()), HINT))
 }

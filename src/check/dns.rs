@@ -5,7 +5,7 @@
 //! Therefore the addresses of some services are compared too.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::{Check, Fact, Finding, NotChecked, list_some};
 use crate::table::Table;
@@ -15,7 +15,7 @@ use crate::zone::{RecordType, Zone, ZoneKind, ZoneName};
 /// The replies of all name servers.
 #[derive(Clone, Debug)]
 pub struct DnsFacts {
-    /// `--server`: the address of the server.
+    /// `--dns`: the address of the server.
     pub server: Option<SocketAddr>,
     /// The address of the cluster's DNS.
     pub resolver: Fact<SocketAddr>,
@@ -98,13 +98,13 @@ pub struct Soa {
 const SAMPLES: usize = 3;
 
 /// Hint for a server that does not answer.
-const CHECK_REACHABILITY: &str = "check the Pods at this address (/readyz names what is missing), and whether a NetworkPolicy \
+pub(super) const CHECK_REACHABILITY: &str = "check the Pods at this address (/readyz names what is missing), and whether a NetworkPolicy \
                                   or firewall blocks UDP or TCP";
 /// Hint for a server that refuses the zone.
 const SAME_ZONE: &str = "give check the same --zone as serve";
 /// Hint for a server that is not global-dns.
 const OTHER_SERVER: &str =
-    "give --server the address of the global-dns Service, not that of the cluster's DNS";
+    "give --dns the address of the global-dns Service, not that of the cluster's DNS";
 /// Hint for a resolver that forwards to another global-dns server.
 const OTHER_ANSWERS: &str = "the stanza forwards to another global-dns server, of another cluster or with other flags: compare \
                              its address with that of the Service";
@@ -133,16 +133,6 @@ pub fn samples(zone: &Zone, table: &Table) -> Vec<(String, RecordType)> {
     services.filter_map(question).take(SAMPLES).collect()
 }
 
-/// Returns the first name server of a `resolv.conf`.
-pub fn first_name_server(resolv_conf: &str) -> Option<SocketAddr> {
-    const PORT: u16 = 53;
-    let server = |line: &str| match line.split_whitespace().collect::<Vec<_>>().as_slice() {
-        ["nameserver", address, ..] => Some(SocketAddr::new(address.parse().ok()?, PORT)),
-        _ => None,
-    };
-    resolv_conf.lines().find_map(server)
-}
-
 pub(super) fn check(dns: &DnsFacts) -> Vec<Finding> {
     let of_zone = |zone: &ZoneFacts| {
         let server = dns.server.zip(zone.server.as_ref());
@@ -160,10 +150,11 @@ pub(super) fn check(dns: &DnsFacts) -> Vec<Finding> {
     dns.zones.iter().flat_map(of_zone).collect()
 }
 
-fn no_server() -> NotChecked {
+/// Returns the reason for which nothing is queried.
+pub fn no_server() -> NotChecked {
     NotChecked::new(
-        "--server is not given",
-        "give --server the address of the global-dns Service as IP or IP:PORT",
+        "--dns is not given",
+        "give --dns the address of the global-dns Service as IP or IP:PORT",
     )
 }
 
@@ -230,7 +221,7 @@ fn expect_ns(server: SocketAddr, zone: &ZoneName, result: &QueryResult) -> Resul
             "has no NS record ns.dns.{zone} for {zone}, but: {}",
             list_some(ns)
         ),
-        "give --server the address of the global-dns Service",
+        "give --dns the address of the global-dns Service",
     ))
 }
 
@@ -254,7 +245,7 @@ fn server_fault(server: SocketAddr, fault: String, hint: &str) -> Finding {
     Check::Server.red(format!("{server} {fault}"), hint)
 }
 
-fn is_of_global_dns(soa: &Soa, zone: &ZoneName) -> bool {
+pub(super) fn is_of_global_dns(soa: &Soa, zone: &ZoneName) -> bool {
     soa.names[0] == format!("ns.dns.{zone}")
 }
 
@@ -368,6 +359,24 @@ fn check_forwarded(
     Check::Forwarding.green(sentence)
 }
 
+// === impl Reply ===
+
+impl Reply {
+    /// Returns whether the answer section has records.
+    pub fn has_records(&self) -> bool {
+        !self.records.is_empty()
+    }
+
+    /// Returns the addresses of the answer section.
+    pub fn addresses(&self) -> BTreeSet<IpAddr> {
+        let data = self
+            .records
+            .iter()
+            .filter_map(|text| text.rsplit(' ').next());
+        data.filter_map(|data| data.parse().ok()).collect()
+    }
+}
+
 // === impl Sample ===
 
 impl Sample {
@@ -384,7 +393,7 @@ impl Sample {
 }
 
 /// Returns the name of a response code.
-fn rcode_name(rcode: Rcode) -> String {
+pub(super) fn rcode_name(rcode: Rcode) -> String {
     match rcode {
         Rcode::NOERROR => "NOERROR".to_owned(),
         Rcode::FORMERR => "FORMERR".to_owned(),

@@ -36,6 +36,10 @@ impl Check {
             Self::ExpectedClusters => "expected-clusters",
             Self::Server => "server",
             Self::Forwarding => "forwarding",
+            Self::DirectAnswer => "direct-answer",
+            Self::ClusterAnswer => "cluster-answer",
+            Self::Resolver => "resolver",
+            Self::Connections => "connections",
             Self::Versions => "versions",
         }
     }
@@ -66,6 +70,10 @@ impl Check {
             Self::ExpectedClusters => "Expected clusters",
             Self::Server => "Server",
             Self::Forwarding => "Forwarding",
+            Self::DirectAnswer => "Answer of the server",
+            Self::ClusterAnswer => "Answer of the cluster DNS",
+            Self::Resolver => "Resolver",
+            Self::Connections => "Connections",
             Self::Versions => "Versions",
         }
     }

@@ -17,7 +17,12 @@ const MISSING_HOSTS: &str = "these hosts are not answered; global-dns explain NA
                              name";
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    [check_mirroring(facts), check_each_mirror(facts)].concat()
+    [
+        check_mirroring(facts),
+        check_each_mirror(facts),
+        super::gateways::check(&facts.table, &facts.mirror_slices),
+    ]
+    .concat()
 }
 
 /// Checks mirroring as a whole, and the status of Links.
@@ -65,12 +70,11 @@ fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
         Check::OpaquePorts.judge_both("opaque ports", table, ports, |table, ports| {
             opaque_ports(table, ports)
         }),
-        Check::Gateways.judge("gateways", table, gateways),
     ]
 }
 
 /// Returns the endpoints that come from mirrors.
-fn mirror_endpoints(table: &Table) -> impl Iterator<Item = &Endpoint> {
+pub(super) fn mirror_endpoints(table: &Table) -> impl Iterator<Item = &Endpoint> {
     let endpoints = table.services().flat_map(|service| &service.endpoints);
     endpoints.filter(|endpoint| endpoint.kind != ServiceKind::Local)
 }
@@ -314,39 +318,4 @@ fn opaque_ports(table: &Table, ports: &[MirrorPorts]) -> Finding {
              this annotation; an annotation of any value ends this warning",
         ),
     }
-}
-
-/// Reports the clusters with a gateway that is down.
-fn gateways(table: &Table) -> Finding {
-    let clusters = count_endpoints(table);
-    let down = clusters.iter().filter(|(_, (dead, _))| *dead > 0);
-    let describe = |(cluster, (dead, all)): (&&ClusterName, &(usize, usize))| {
-        format!(
-            "cluster '{cluster}' ({dead} of {})",
-            count(*all, "endpoint")
-        )
-    };
-    let down: Vec<String> = down.map(describe).collect();
-    match (down.is_empty(), clusters.is_empty()) {
-        (true, true) => Check::Gateways.green("there are no gateways"),
-        (true, false) => Check::Gateways.green("no gateway is down"),
-        (false, _) => Check::Gateways.yellow(
-            format!("gateway down: {}", list_some(down)),
-            "check the gateway in the other cluster and the network to it (linkerd multicluster gateways); --gateway-down \
-             decides the answers meanwhile",
-        ),
-    }
-}
-
-/// Counts the endpoints of each cluster: those behind a gateway that is down, and all.
-fn count_endpoints(table: &Table) -> BTreeMap<&ClusterName, (usize, usize)> {
-    let mut clusters: BTreeMap<_, (usize, usize)> = BTreeMap::new();
-    for endpoint in mirror_endpoints(table) {
-        if let Some(cluster) = &endpoint.cluster {
-            let (dead, all) = clusters.entry(cluster).or_default();
-            *dead += usize::from(!endpoint.alive);
-            *all += 1;
-        }
-    }
-    clusters
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Check, Fact, Finding, NotChecked, list_some};
+use super::{Check, Fact, Finding, Health, NotChecked, list_some};
 use crate::mirror::Namespace;
 
 /// The API server.
@@ -119,9 +119,8 @@ pub(super) fn check(api: &Fact<ApiServer>) -> Vec<Finding> {
                 "in a pod, check the ServiceAccount's token and the NetworkPolicy; elsewhere, give --kubeconfig and \
                  --context",
             )];
-            findings.extend(permissions_not_checked(&NotChecked::new(
+            findings.extend(permissions_not_checked(&NotChecked::consequence(
                 "cannot reach the API server",
-                "see the line above",
             )));
             findings
         }
@@ -129,7 +128,7 @@ pub(super) fn check(api: &Fact<ApiServer>) -> Vec<Finding> {
             needed, not_needed, ..
         }) => {
             let mut findings = vec![Check::ApiServer.green("the API server answers")];
-            findings.extend(NEEDED.map(|permission| check_needed(permission, needed)));
+            findings.extend(check_all_needed(needed));
             findings.push(check_not_needed(not_needed));
             findings
         }
@@ -144,6 +143,24 @@ fn permissions_not_checked(reason: &NotChecked) -> [Finding; 2] {
     ]
 }
 
+/// Judges the needed permissions. Those that are missing are one finding, because they usually have one cause.
+fn check_all_needed(reviews: &[Review]) -> Vec<Finding> {
+    let findings = NEEDED.map(|permission| check_needed(permission, reviews));
+    let (red, mut others): (Vec<Finding>, Vec<Finding>) = findings
+        .into_iter()
+        .partition(|finding| finding.health == Health::Red);
+    let sentences: Vec<String> = red.into_iter().map(|finding| finding.sentence).collect();
+    if !sentences.is_empty() {
+        let missing = Check::Permissions.red(
+            sentences.join("; "),
+            "bind the role of the chart: list and watch on services and endpointslices, in all namespaces or in each \
+             namespace of --namespace",
+        );
+        others.insert(0, missing);
+    }
+    others
+}
+
 /// Judges one verb for one resource, in each namespace that needs it.
 fn check_needed((verb, group, resource): (&str, &str, &str), reviews: &[Review]) -> Finding {
     let is_of_permission = |review: &&Review| {
@@ -155,16 +172,16 @@ fn check_needed((verb, group, resource): (&str, &str, &str), reviews: &[Review])
     let missing = own.iter().copied().filter(|r| r.allowed == Ok(false));
     let missing: Vec<&Review> = missing.collect();
     if !missing.is_empty() {
-        return Check::Permissions.red(
-            format!("cannot {verb} {resource} {}", scope(&missing)),
-            "bind the role of the chart: list and watch on services and endpointslices, in all namespaces or in each \
-             namespace of --namespace",
-        );
+        let sentence = format!("cannot {verb} {resource} {}", scope(&missing));
+        return Check::Permissions.red(sentence, "");
     }
     match own.iter().find_map(|review| review.allowed.as_ref().err()) {
-        Some(why) => Check::Permissions.yellow(
-            format!("can {verb} {resource}: not checked, {why}"),
-            "the API server did not review this permission: authenticate to it",
+        Some(why) => Check::Permissions.not_checked(
+            &format!("can {verb} {resource}"),
+            &NotChecked::new(
+                why.as_str(),
+                "the API server did not review this permission: authenticate to it",
+            ),
         ),
         None => Check::Permissions.green(format!("can {verb} {resource} {}", scope(&own))),
     }
@@ -201,9 +218,12 @@ fn check_not_needed(reviews: &[Review]) -> Finding {
         );
     }
     match reviews.iter().find_map(|r| r.allowed.as_ref().err()) {
-        Some(why) => Check::MorePermissions.yellow(
-            format!("more permissions than needed: not checked, {why}"),
-            "the API server did not review these permissions: authenticate to it",
+        Some(why) => Check::MorePermissions.not_checked(
+            "more permissions than needed",
+            &NotChecked::new(
+                why.as_str(),
+                "the API server did not review these permissions: authenticate to it",
+            ),
         ),
         None => Check::MorePermissions
             .green("cannot change Services or EndpointSlices, read Secrets or start Pods"),

@@ -1,10 +1,12 @@
 //! The diagnosis as text and as JSON.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Category, Check, Diagnosis, Finding, Health};
+use super::{Basis, Category, Check, Diagnosis, Finding, Health};
+use crate::report::SchemaVersion;
 
 /// Whether the text has colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub enum Colors {
 /// The diagnosis as JSON.
 #[derive(Debug, Serialize)]
 struct Report<'c> {
+    #[serde(rename = "schemaVersion")]
+    schema_version: SchemaVersion,
     /// No finding is red.
     success: bool,
     green: usize,
@@ -44,7 +48,7 @@ impl Diagnosis {
         self.count(Health::Red) == 0
     }
 
-    fn count(&self, health: Health) -> usize {
+    pub(super) fn count(&self, health: Health) -> usize {
         self.0.iter().filter(|one| one.health == health).count()
     }
 
@@ -57,19 +61,43 @@ impl Diagnosis {
     }
 
     fn write(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
-        let mut last = None;
-        for finding in &self.0 {
-            let category = finding.check.category();
-            if last != Some(category) {
-                let title = category.title();
-                let line = "-".repeat(title.len());
-                let gap = if last.is_some() { "\n" } else { "" };
-                writeln!(text, "{gap}{title}\n{line}")?;
-                last = Some(category);
-            }
-            finding.write(text, colors)?;
+        let categories = self
+            .0
+            .chunk_by(|one, next| one.check.category() == next.check.category());
+        for (number, findings) in categories.enumerate() {
+            let title = findings[0].check.category().title();
+            let line = "-".repeat(title.len());
+            let gap = if number > 0 { "\n" } else { "" };
+            writeln!(text, "{gap}{title}\n{line}")?;
+            let own = findings
+                .iter()
+                .filter(|one| one.basis != Basis::Consequence);
+            own.into_iter()
+                .try_for_each(|finding| finding.write(text, colors))?;
+            write_consequences(findings, text, colors)?;
         }
         self.write_status(text, colors)
+    }
+
+    /// Returns one line for each finding that is not green. Consequences of another finding share a line.
+    pub fn to_short_text(&self, colors: Colors) -> String {
+        let mut text = String::new();
+        let findings = self.0.iter().filter(|one| one.health != Health::Green);
+        for finding in findings.filter(|one| one.basis != Basis::Consequence) {
+            let (sign, check) = (finding.health.sign(colors), finding.check.name());
+            // Writing to a `String` cannot fail.
+            let _ = writeln!(text, "{sign} {check}: {}", finding.sentence);
+        }
+        let _ = write_consequences(&self.0, &mut text, colors);
+        text
+    }
+
+    /// Returns the line of `--wait`: what is red, and the time that is left.
+    pub fn progress(&self, left: Duration) -> String {
+        let red = self.0.iter().filter(|one| one.health == Health::Red);
+        let mut red: Vec<&str> = red.map(|one| one.check.name()).collect();
+        red.dedup();
+        format!("waiting for {} ({} s left)", red.join(", "), left.as_secs())
     }
 
     /// Writes the last line: the overall result, and the number of findings of each color.
@@ -82,6 +110,24 @@ impl Diagnosis {
         };
         let (sign, counts) = (result.sign(colors), counts.join(", "));
         writeln!(text, "\nStatus: {sign} ({counts})")
+    }
+}
+
+/// Writes one line with the checks that another finding is the cause of.
+fn write_consequences(findings: &[Finding], text: &mut String, colors: Colors) -> std::fmt::Result {
+    let own = findings
+        .iter()
+        .filter(|one| one.basis == Basis::Consequence);
+    let mut names: Vec<&str> = own.map(|one| one.check.name()).collect();
+    names.dedup();
+    match names.is_empty() {
+        true => Ok(()),
+        false => writeln!(
+            text,
+            "{} not checked: {}",
+            Health::Yellow.sign(colors),
+            names.join(", ")
+        ),
     }
 }
 
@@ -99,6 +145,7 @@ impl Finding {
 impl Serialize for Diagnosis {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Report {
+            schema_version: SchemaVersion,
             success: self.is_success(),
             green: self.count(Health::Green),
             yellow: self.count(Health::Yellow),

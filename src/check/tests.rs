@@ -1,16 +1,22 @@
 //! Tests of each check, with and without the problem, and of the report.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::dns::DnsFacts;
+use super::dns::{DnsFacts, Reply};
+use super::end_to_end::{Connection, EndToEnd, Origin, Question, ResolverReply, Target};
 use super::objects::{Failure, LinkedService};
 use super::permissions::{Permission, Review, needed, not_needed};
 use super::*;
 use crate::mirror::Namespace;
 use crate::table::{Conflict, ConflictKind};
-use crate::testing::{endpoint, gateway, listing, local, mirror, rules, table_by, zones};
+use crate::testing::{
+    endpoint, gateway, listing, local, mirror, rules, service_mirror, table_by, zones,
+};
+use crate::wire::Rcode;
+use crate::zone::RecordType;
 
 /// Two clusters with a database each, without problems.
 fn healthy() -> Vec<Value> {
@@ -53,7 +59,7 @@ fn api(namespaces: &[Namespace]) -> ApiServer {
     }
 }
 
-fn facts(objects: &[Value]) -> Facts {
+pub(super) fn facts(objects: &[Value]) -> Facts {
     facts_by(rules(), objects)
 }
 
@@ -75,6 +81,46 @@ fn facts_by(rules: Rules, objects: &[Value]) -> Facts {
             resolver: Err(NotChecked::new("not queried", "query it")),
             zones: Vec::new(),
         },
+        end_to_end: Ok(way()),
+    }
+}
+
+/// One name that resolves and accepts connections.
+pub(super) fn way() -> EndToEnd {
+    let reply = || Reply {
+        rcode: Rcode::NOERROR,
+        authoritative: true,
+        soa: None,
+        records: BTreeSet::from(["db.prod.global. A 10.96.1.1".to_owned()]),
+    };
+    let no_name = || Reply {
+        rcode: Rcode::NXDOMAIN,
+        records: BTreeSet::new(),
+        ..reply()
+    };
+    let target = Target {
+        endpoint: "db-0 of cluster east".to_owned(),
+        address: "10.96.1.1:26257".parse().unwrap(),
+    };
+    EndToEnd {
+        question: Question {
+            name: "db.prod.global.".to_owned(),
+            rtype: RecordType::A,
+            origin: Origin::Table,
+        },
+        server: "10.96.0.53:53".parse().unwrap(),
+        direct: Ok(reply()),
+        resolvers: Ok(vec![ResolverReply {
+            server: "10.96.0.10:53".parse().unwrap(),
+            answer: Ok(reply()),
+            soa: Ok(no_name()),
+            zone: "global".parse().unwrap(),
+        }]),
+        searched: vec![("db.prod.global.cluster.local.".to_owned(), Ok(no_name()))],
+        connections: Some(Ok(vec![Connection {
+            target,
+            result: Ok(Duration::from_micros(1_200)),
+        }])),
     }
 }
 
@@ -131,6 +177,7 @@ fn only_findings_that_are_not_green_have_a_hint() {
 #[test]
 fn missing_fact_is_yellow() {
     let mut missing = facts(&healthy());
+    missing.api = Err(NotChecked::new("files are read", "omit --file"));
     missing.table = Err(NotChecked::new("there is no table", "make one"));
     let diagnosis = check(&missing);
     let not_checked = diagnosis
@@ -204,11 +251,9 @@ fn permissions_are_needed_in_each_watched_namespace() {
         .filter(|(health, _)| *health == Health::Red)
         .map(|(_, sentence)| sentence.as_str())
         .collect();
-    let expected = [
-        "cannot watch services in namespace shop",
-        "cannot watch endpointslices in namespace shop",
-    ];
-    assert_eq!(red, expected);
+    let expected =
+        "cannot watch services in namespace shop; cannot watch endpointslices in namespace shop";
+    assert_eq!(red, [expected]);
     // The same permission in all namespaces is more than needed.
     let sentence = "has more permissions than needed: list services in all namespaces, watch services in all namespaces";
     assert_eq!(findings(&facts, Check::MorePermissions), yellow(sentence));
@@ -626,6 +671,28 @@ fn gateways_that_are_down_are_yellow() {
     assert_eq!(found, green("no gateway is down"));
 }
 
+/// A slice without a ready address means that the gateway is down, and no slice that nothing is ready over there.
+#[test]
+fn gateway_that_is_down_differs_from_a_service_without_ready_endpoints() {
+    let mut objects = healthy();
+    objects.push(service_mirror("prod", "pay", "north", "10.96.3.1"));
+    objects.push(service_mirror("prod", "web", "south", "10.96.4.1"));
+    let mut facts = facts(&objects);
+    facts.mirror_slices = Ok(vec![MirrorSlice {
+        namespace: "prod".to_owned(),
+        service: "web-south".to_owned(),
+        without_hostname: Vec::new(),
+    }]);
+    let down = "gateway down: cluster 'south' (1 of 1 endpoint)";
+    let empty = "no endpoint is ready in the other cluster: Service/prod/pay-north";
+    let expected = [yellow(down), yellow(empty)].concat();
+    assert_eq!(findings(&facts, Check::Gateways), expected);
+    facts.mirror_slices = Err(NotChecked::new("403 Forbidden", "grant it"));
+    let sentence = "gateway down, or no endpoint is ready in the other cluster: Service/prod/pay-north, \
+                    Service/prod/web-south";
+    assert_eq!(findings(&facts, Check::Gateways), yellow(sentence));
+}
+
 // === Names ===
 
 #[test]
@@ -722,8 +789,8 @@ fn versions_are_reported() {
     assert_eq!(findings(&facts, Check::Versions), expected);
     facts.linkerd_versions = Ok(Vec::new());
     let last = findings(&facts, Check::Versions).pop().unwrap();
-    let sentence = "Linkerd: unknown version, because no gateway's probe Service has it";
-    assert_eq!(vec![last], green(sentence));
+    let sentence = "unknown version of Linkerd: no gateway's probe Service has it";
+    assert_eq!(vec![last], yellow(sentence));
 }
 
 #[test]
@@ -733,8 +800,6 @@ fn kubernetes_before_1_22_is_yellow() {
         ("v1.22.0", Health::Green),
         ("v1.33.4-gke.100", Health::Green),
         ("v1.31+", Health::Green),
-        ("v0.0.0-master", Health::Green), // built without a version
-        ("unknown", Health::Green),
     ] {
         let mut facts = facts(&healthy());
         facts.api = Ok(ApiServer::Reached {
@@ -744,6 +809,22 @@ fn kubernetes_before_1_22_is_yellow() {
         });
         let found = findings(&facts, Check::Versions);
         assert_eq!(found[1], (health, format!("Kubernetes {version}")));
+    }
+}
+
+#[test]
+fn unknown_version_of_kubernetes_is_yellow() {
+    // The first one was built without a version.
+    for version in ["v0.0.0-master", "unknown", ""] {
+        let mut facts = facts(&healthy());
+        facts.api = Ok(ApiServer::Reached {
+            version: version.to_owned(),
+            needed: Vec::new(),
+            not_needed: Vec::new(),
+        });
+        let found = findings(&facts, Check::Versions);
+        let sentence = format!("unknown version of Kubernetes: '{version}'");
+        assert_eq!(found[1], (Health::Yellow, sentence));
     }
 }
 
@@ -774,6 +855,103 @@ fn text_has_categories_hints_and_references() {
     }
 }
 
+/// The root of all problems is one red line. Its consequences have one line in each category, without hints.
+#[test]
+fn consequences_share_a_line_without_hint() {
+    let mut facts = facts(&healthy());
+    let reason = || NotChecked::consequence("cannot reach the API server");
+    facts.api = Ok(ApiServer::Unreachable("connection refused".to_owned()));
+    facts.table = Err(reason());
+    facts.links = Err(reason());
+    facts.mirror_slices = Err(reason());
+    let diagnosis = check(&facts);
+    assert_eq!(diagnosis.count(Health::Red), 1);
+    let text = diagnosis.to_text(Colors::Plain);
+    let start = format!(
+        "API server\n----------\n× cannot reach the API server: connection refused\n    in a pod, check the ServiceAccount's \
+         token and the NetworkPolicy; elsewhere, give --kubeconfig and --context\n    see {}\n\
+         ‼ not checked: permissions, more-permissions\n\nMirrors\n-------\n",
+        Check::ApiServer.reference()
+    );
+    assert!(text.starts_with(&start), "{text}");
+    let names = "‼ not checked: short-names, conflicts, skipped-objects, answer-sizes, failover-orders, \
+                 expected-clusters\n";
+    assert!(text.contains(names), "{text}");
+    assert_eq!(
+        text.matches(", cannot reach the API server").count(),
+        0,
+        "{text}"
+    );
+    let short = "× api-server: cannot reach the API server: connection refused\n\
+                 ‼ not checked: permissions, more-permissions, mirrors, headless-mirroring, orphaned-mirrors, link-status, \
+                 namespaces, endpoint-mirrors, clobbered-mirrors, long-names, opaque-ports, gateways, short-names, \
+                 conflicts, skipped-objects, answer-sizes, failover-orders, expected-clusters\n";
+    assert_eq!(diagnosis.to_short_text(Colors::Plain), short);
+}
+
+#[test]
+fn missing_permission_is_the_only_red_line() {
+    let mut facts = facts(&healthy());
+    facts.api = Ok(ApiServer::Reached {
+        version: "v1.33.4".to_owned(),
+        needed: reviews(needed(&[]), |_| Ok(false)),
+        not_needed: reviews(not_needed(&[]), |_| Ok(false)),
+    });
+    facts.table = Err(NotChecked::new("403 Forbidden", "grant it"));
+    let diagnosis = check(&facts);
+    let red = diagnosis.0.iter().filter(|one| one.health == Health::Red);
+    let red: Vec<&str> = red.map(|one| one.sentence.as_str()).collect();
+    let sentence = "cannot list services in all namespaces; cannot watch services in all namespaces; cannot list \
+                    endpointslices in all namespaces; cannot watch endpointslices in all namespaces";
+    assert_eq!(red, [sentence]);
+    let short = diagnosis.to_short_text(Colors::Plain);
+    assert_eq!(short.lines().count(), 2, "{short}");
+}
+
+#[test]
+fn objects_that_cannot_be_read_are_one_red_line() {
+    let mut facts = facts(&healthy());
+    facts.table = Err(NotChecked::new(
+        "the list of services ended early",
+        "try again",
+    ));
+    let found = findings(&facts, Check::ApiServer);
+    assert_eq!(
+        found,
+        red("cannot read the objects: the list of services ended early")
+    );
+    let diagnosis = check(&facts);
+    assert!(!diagnosis.is_success());
+    let short = diagnosis.to_short_text(Colors::Plain);
+    assert_eq!(short.lines().count(), 2, "{short}");
+    // Checks that need other facts than the objects are not consequences.
+    facts.server_conflicts = Err(NotChecked::new("--api is not set", "set it"));
+    let short = check(&facts).to_short_text(Colors::Plain);
+    assert!(
+        short.contains("‼ identity: mirrors written by two Links: not checked, --api is not set\n"),
+        "{short}"
+    );
+}
+
+#[test]
+fn progress_names_the_red_checks_and_the_time_that_is_left() {
+    let diagnosis = Diagnosis(vec![
+        Check::Server.red("a", "b"),
+        Check::Server.red("c", "d"),
+        Check::Conflicts.yellow("e", "f"),
+        Check::Connections.red("g", "h"),
+    ]);
+    let line = diagnosis.progress(Duration::from_millis(42_900));
+    assert_eq!(line, "waiting for server, connections (42 s left)");
+}
+
+#[test]
+fn schema_has_all_checks() {
+    let schema: Value = serde_json::from_str(include_str!("../report/schema/check.json")).unwrap();
+    let listed = &schema["$defs"]["finding"]["properties"]["check"]["enum"];
+    assert_eq!(*listed, json!(Check::ALL.map(Check::name)));
+}
+
 #[test]
 fn json_has_the_same_findings() {
     let diagnosis = Diagnosis(vec![
@@ -781,7 +959,7 @@ fn json_has_the_same_findings() {
         Check::MorePermissions.yellow("has more permissions", "bind less"),
     ]);
     let expected = json!({
-        "success": true, "green": 1, "yellow": 1, "red": 0,
+        "schemaVersion": 1, "success": true, "green": 1, "yellow": 1, "red": 0,
         "checks": [
             {"category": "api-server", "check": "api-server", "health": "green", "sentence": "it answers",
              "hint": null, "link": null},

@@ -15,12 +15,16 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings.push(match &facts.linkerd_versions {
         Ok(versions) => {
             let versions: BTreeSet<&String> = versions.iter().collect();
-            Check::Versions.green(match versions.is_empty() {
-                true => {
-                    "Linkerd: unknown version, because no gateway's probe Service has it".to_owned()
-                }
-                false => format!("Linkerd multicluster extension {}", list_some(versions)),
-            })
+            match versions.is_empty() {
+                true => Check::Versions.yellow(
+                    "unknown version of Linkerd: no gateway's probe Service has it",
+                    "link a cluster with a gateway; the version is in annotation linkerd.io/created-by of its probe Service",
+                ),
+                false => Check::Versions.green(format!(
+                    "Linkerd multicluster extension {}",
+                    list_some(versions)
+                )),
+            }
         }
         Err(reason) => Check::Versions.not_checked("version of Linkerd", reason),
     });
@@ -39,6 +43,11 @@ fn kubernetes(version: &str) -> Finding {
             "with this version, EndpointSlices may report ready although the gateway is down; update Kubernetes to 1.22 or \
              later",
         ),
-        _ => Check::Versions.green(sentence),
+        (Some(major), Some(_)) if major > 0 => Check::Versions.green(sentence),
+        _ => Check::Versions.yellow(
+            format!("unknown version of Kubernetes: '{version}'"),
+            "the API server was built without a version; with one before 1.22, EndpointSlices may report ready although \
+             the gateway is down",
+        ),
     }
 }

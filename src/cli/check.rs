@@ -1,13 +1,15 @@
 //! The flags of `check`.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 
-use super::values::{CheckOutput, parse_name_server};
+use super::values::{CheckOutput, parse_duration, parse_name, parse_name_server};
 use super::{LogArgs, ModelArgs, SourceArgs};
 use crate::check::Check;
+use crate::zone::Name;
 
 /// The meaning of the exit codes, for scripts.
 const EXIT_CODES: &str =
@@ -15,16 +17,28 @@ const EXIT_CODES: &str =
 
 /// Flags of `check`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = EXIT_CODES, group = ArgGroup::new("dns_address").multiple(true))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct CheckArgs {
     /// Print the documentation of this check, and check nothing
     #[arg(long, value_name = "NAME")]
     pub explain: Option<Check>,
 
-    /// DNS address of the server to query, for example the cluster IP of its Service [default port: 53]
-    #[arg(id = "dns_server", long = "server", env = "GLOBAL_DNS_DNS_SERVER", value_name = "IP[:PORT]", value_parser = parse_name_server)]
+    /// Address of the DNS Service of global-dns, usually its cluster IP; check queries it directly and through the cluster's DNS [default port: 53]
+    #[arg(long, env = "GLOBAL_DNS_DNS", value_name = "IP[:PORT]", value_parser = parse_name_server, group = "dns_address")]
+    pub dns: Option<SocketAddr>,
+
+    /// Former name of --dns
+    #[arg(id = "dns_server", long = "server", env = "GLOBAL_DNS_DNS_SERVER", value_name = "IP[:PORT]", value_parser = parse_name_server, group = "dns_address", hide = true)]
     pub server: Option<SocketAddr>,
+
+    /// Name to ask for from end to end: /etc/resolv.conf, the cluster's DNS, the server [default: the smallest service with an alive endpoint]
+    #[arg(long, env = "GLOBAL_DNS_NAME", value_name = "NAME", value_parser = parse_name, requires = "dns_address")]
+    pub name: Option<Name>,
+
+    /// Also connect to the answered addresses over TCP, and report the time for each; endpoints of other clusters accept only meshed clients, so run it in a Pod with Linkerd's proxy
+    #[arg(long, env = "GLOBAL_DNS_CONNECT", requires = "dns_address")]
+    pub connect: bool,
 
     /// Address of --api-listen of a running server, for example http://127.0.0.1:9154, for conflicts that only a running server detects
     #[arg(long, env = "GLOBAL_DNS_API", value_name = "URL")]
@@ -43,8 +57,12 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub log: LogArgs,
 
+    /// Repeat the checks until no line is red, for at most this time
+    #[arg(long, env = "GLOBAL_DNS_WAIT", value_name = "DURATION", value_parser = parse_duration)]
+    pub wait: Option<Duration>,
+
     /// Format of the output
-    #[arg(long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
     pub output: CheckOutput,
 }
 

@@ -115,8 +115,8 @@ pub struct ModelArgs {
     #[arg(long, env = "GLOBAL_DNS_FAILOVER", value_name = "[NAMESPACE/SERVICE=]ORDER", value_delimiter = ',', value_parser = parse_failover)]
     pub failover: Vec<FailoverSetting>,
 
-    /// Clusters that the name of a service waits for: until each has had an endpoint here, the name is answered with SERVFAIL (repeatable)
-    #[arg(long, env = "GLOBAL_DNS_EXPECTED_CLUSTERS", value_name = "NAMESPACE/SERVICE=CLUSTER+CLUSTER", value_delimiter = ',', value_parser = parse_expected)]
+    /// Clusters that the name of a service waits for, such as prod/db=east+west: until each has had an endpoint here, the name is answered with SERVFAIL (repeatable)
+    #[arg(long, env = "GLOBAL_DNS_EXPECTED_CLUSTERS", value_name = "NAMESPACE/SERVICE=CLUSTERS", value_delimiter = ',', value_parser = parse_expected)]
     pub expected_clusters: Vec<ExpectedClusters>,
 }
 

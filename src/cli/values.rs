@@ -103,6 +103,8 @@ pub enum EventsOutput {
 pub enum CheckOutput {
     /// Text
     Text,
+    /// Text with one line for each finding that is not green
+    Short,
     /// JSON
     Json,
 }
@@ -212,6 +214,12 @@ pub(super) fn parse_server(text: &str) -> Result<http::Uri, String> {
             .map_err(|_| expected()),
         (_, None) => Err(expected()),
     }
+}
+
+/// Parses a domain name.
+pub(super) fn parse_name(text: &str) -> Result<Name, String> {
+    Name::from_text(text)
+        .ok_or_else(|| "expected a domain name, for example db.prod.global".to_owned())
 }
 
 /// Parses the percentage of the services that one list can remove.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Context, Explanation, exists, explain};
 use crate::mirror::{Namespace, ServiceKey};
-use crate::report::{EndpointReport, EndpointState};
+use crate::report::{EndpointReport, EndpointState, SchemaVersion};
 use crate::table::{Published, Service, Table};
 use crate::zone::answer::{answer_question, rtype_of};
 use crate::zone::records::{AnswerContext, Data, Section};
@@ -111,6 +111,7 @@ fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Opt
             .to_owned()
     });
     Some(Explanation {
+        schema_version: SchemaVersion,
         name: address.to_string(),
         reading: describe_address(names.len(), endpoints.len()),
         exists: !names.is_empty(),

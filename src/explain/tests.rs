@@ -5,8 +5,8 @@ use super::*;
 use crate::mirror::{Namespace, SkipReason};
 use crate::table::{LocalMembers, Rules, ShortNames};
 use crate::testing::{
-    endpoint, flat_mirror, gateway, listing, local, mirror, published, rules, table, table_by,
-    zones,
+    backends, endpoint, exported, flat_mirror, gateway, listing, local, mirror, published, rules,
+    service_mirror, table, table_by, zones,
 };
 use crate::zone::Zone;
 
@@ -63,7 +63,13 @@ fn explanation_lists_each_endpoint_and_its_object() {
         (answers.rtype.as_str(), answers.result.as_str(), answers.ttl),
         ("A", "NOERROR", Some(5))
     );
-    assert_eq!(answers.records, ["A\t10.96.0.1", "A\t10.96.0.2"]);
+    let record = |data: &str| RecordReport {
+        name: "db.prod.global.".to_owned(),
+        rtype: "A".to_owned(),
+        ttl: 5,
+        data: data.to_owned(),
+    };
+    assert_eq!(answers.records, ["10.96.0.1", "10.96.0.2"].map(record));
     let objects: Vec<&str> = explained
         .endpoints
         .iter()
@@ -97,7 +103,9 @@ fn name_server_without_an_address_has_a_note_about_the_flag() {
     };
     assert!(note.contains("--ns-address"), "{note}");
     let with = explained(&["192.0.2.53".parse().unwrap()]);
-    assert_eq!(with.answers[0].records, ["A\t192.0.2.53"]);
+    let records = with.answers[0].records.iter();
+    let data: Vec<&str> = records.map(|record| record.data.as_str()).collect();
+    assert_eq!(data, ["192.0.2.53"]);
     assert!(with.notes.is_empty(), "{:?}", with.notes);
 }
 
@@ -530,3 +538,37 @@ fn identity_conflict_is_at_the_current_name_of_the_mirror() {
             .contains("two Links may write it")
     );
 }
+
+/// Endpoints of another port or of another kind are not part of the answer, whatever their gateways do.
+#[test]
+fn only_dead_endpoints_that_the_name_covers_are_counted() {
+    let mut objects = shop();
+    objects.push(service_mirror("prod", "db", "north", "10.96.5.1"));
+    let notes = |objects: &[Value], name: &str| {
+        let notes = explained(objects, name).notes.into_iter();
+        notes
+            .filter(|note| note.contains("gateway"))
+            .collect::<Vec<_>>()
+    };
+    // The mirror of the cluster `north` is of another kind than the name.
+    assert_eq!(notes(&objects, "db.prod.global"), [GATEWAY_KIND]);
+    let both = "1 endpoint is not alive: the gateway of the cluster is down, or the exported Service has no ready endpoint there \
+                (global-dns check tells which); still answered";
+    assert_eq!(
+        notes(&objects, "north.db.prod.global"),
+        [both, GATEWAY_KIND]
+    );
+    objects.push(gateway("prod", "db-0-east", false));
+    let omitted = "the gateway of 1 endpoint is down; omitted";
+    assert_eq!(notes(&objects, "db.prod.global"), [omitted, GATEWAY_KIND]);
+    let sole = [
+        exported("prod", "web", "10.96.6.1"),
+        service_mirror("prod", "web", "north", "10.96.5.2"),
+        backends("prod", "web-north", true, true),
+    ];
+    let local = "the Service of this cluster has no ready endpoint; omitted";
+    let notes = explained(&sole, "web.prod.global").notes;
+    assert_eq!(notes[0], local);
+}
+
+const GATEWAY_KIND: &str = "gateway: connections pass through the gateway of the cluster (north)";

@@ -2,17 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::SchemaVersion;
 use crate::table::change::{Change, ChangeKind};
-
-/// The version of this JSON. It increases with incompatible changes.
-pub const SCHEMA_VERSION: u32 = 1;
 
 /// The response of `/api/v1/events`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventsReport<E> {
-    /// [`SCHEMA_VERSION`].
-    pub schema_version: u32,
+    /// Version of the document's format.
+    pub schema_version: SchemaVersion,
     /// The events, the newest last.
     pub events: Vec<E>,
 }
@@ -87,7 +85,7 @@ mod tests {
         };
         let event = Event::new(2, time(), change);
         let report = EventsReport {
-            schema_version: SCHEMA_VERSION,
+            schema_version: SchemaVersion,
             events: vec![event],
         };
         let json = serde_json::to_value(&report).unwrap();

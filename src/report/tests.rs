@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::table::Rules;
+use crate::table::change::ChangeKind;
+use crate::table::{ConflictKind, Rules, ServiceKind};
 use crate::testing::{endpoint, gateway, local, mirror, published, rules, table, table_by, zones};
 
 /// Objects with an endpoint in every state.
@@ -111,4 +112,46 @@ fn state_of_endpoint_follows_gateway_down_rule() {
     assert_eq!(state(LastResort, &objects), ["last-resort", "last-resort"]);
     assert_eq!(state(Exclude, &objects), ["gateway-down", "gateway-down"]);
     assert_eq!(state(Include, &objects), ["answered", "answered"]);
+}
+
+/// The schemas list the values of each enumeration. Other schemas repeat the same parts.
+#[test]
+fn schema_has_all_values_of_the_enumerations() {
+    let schema: Value = serde_json::from_str(include_str!("schema/table.json")).unwrap();
+    let part = |name: &str| schema["$defs"][name].clone();
+    let states = [
+        EndpointState::Answered,
+        EndpointState::LastResort,
+        EndpointState::GatewayDown,
+        EndpointState::NotReady,
+        EndpointState::OtherKind,
+        EndpointState::Standby,
+    ];
+    let field = |name: &str, field: &str| part(name)["properties"][field]["enum"].clone();
+    for (listed, expected) in [
+        (
+            part("kind")["enum"].clone(),
+            ServiceKind::ALL.map(ServiceKind::name).to_vec(),
+        ),
+        (
+            field("endpoint", "state"),
+            states.map(EndpointState::name).to_vec(),
+        ),
+        (
+            field("skip", "reason"),
+            SkipReason::ALL.map(SkipReason::name).to_vec(),
+        ),
+        (
+            field("conflict", "kind"),
+            ConflictKind::ALL.map(ConflictKind::name).to_vec(),
+        ),
+    ] {
+        assert_eq!(listed, serde_json::json!(expected));
+    }
+    let events: Value = serde_json::from_str(include_str!("schema/events.json")).unwrap();
+    let kinds = ChangeKind::ALL.map(ChangeKind::name);
+    assert_eq!(
+        events["$defs"]["event"]["properties"]["kind"]["enum"],
+        json!(kinds)
+    );
 }

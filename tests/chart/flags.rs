@@ -203,7 +203,7 @@ fn helm_test_pod_has_the_flags_of_the_server() -> Result<()> {
         let server = rendered.arguments()?;
         for argument in &check[1..] {
             let is_the_address =
-                argument.starts_with("--server=$(") && argument.ends_with("_SERVICE_HOST)");
+                argument.starts_with("--dns=$(") && argument.ends_with("_SERVICE_HOST)");
             ensure!(
                 is_the_address || server.contains(argument),
                 "{name}: {argument}"

@@ -341,7 +341,7 @@ fn check_coredns_forwarding(cluster: &Cluster) -> Result<()> {
     let forwarder = Forwarder::with_server(cluster)?;
     let dns = forwarder.server.dns;
     let check = |resolver: SocketAddr| {
-        let flags = [format!("--server={dns}"), format!("--resolver={resolver}")];
+        let flags = [format!("--dns={dns}"), format!("--resolver={resolver}")];
         CheckRun::run_until(cluster, &flags, |run| {
             let served = run.sentences("green", "server");
             ensure!(served.len() == 1, "{run:#?}");

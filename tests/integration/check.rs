@@ -1,5 +1,6 @@
 //! `check`: output lines, JSON and exit codes, with files, with a running server, and behind a forwarder.
 
+mod end_to_end;
 mod explain;
 mod files;
 mod forwarder;

@@ -16,6 +16,7 @@
 //! - `log`: independence from the log output
 //! - `members`: the endpoints of a name: gateways, local members, clusters, TTLs, short names
 //! - `picture`: the picture of the README, compared with the output of the demo
+//! - `schemas`: JSON Schemas of all JSON documents
 //! - `udp`: source addresses of replies on a host with several addresses; forged ICMP messages
 //! - `zone_file`: the printed zone in Knot, NSD and BIND; comparison with a running Knot
 
@@ -43,5 +44,6 @@ mod file_source;
 mod log;
 mod members;
 mod picture;
+mod schemas;
 mod udp;
 mod zone_file;

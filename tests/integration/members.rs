@@ -30,7 +30,7 @@ fn check_outcomes(server: &Server, what: &str, cases: &[(&str, &str)]) {
 fn conflicts(server: &Server) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let report = server.api("/api/v1/conflicts");
-    let conflicts = report.as_array().unwrap().iter();
+    let conflicts = report["conflicts"].as_array().unwrap().iter();
     let mut conflicts: Vec<_> = conflicts
         .map(|conflict| {
             assert!(!text(&conflict["detail"]).is_empty());

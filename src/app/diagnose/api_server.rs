@@ -80,8 +80,8 @@ async fn read_table(source: &SourceArgs, model: &ModelArgs) -> Fact<Table> {
     match first_table(source, model).await {
         Ok(reader) => table_of(&reader),
         Err(error) => Err(NotChecked::new(
-            "there is no table",
-            format!("fix this first: {}", error_chain(error.as_ref())),
+            error_chain(error.as_ref()),
+            "check needs the same permissions as serve, and an API server that answers lists",
         )),
     }
 }
@@ -154,7 +154,7 @@ fn parse_links(links: Result<Option<Vec<String>>, String>) -> Fact<Vec<Link>> {
 
 /// Returns the facts if the API server is unreachable: none.
 fn unreachable(why: String) -> SourceFacts {
-    let reason = || NotChecked::new("cannot reach the API server", "see the first line above");
+    let reason = || NotChecked::consequence("cannot reach the API server");
     SourceFacts {
         api: Ok(ApiServer::Unreachable(why)),
         table: Err(reason()),

@@ -6,10 +6,9 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use crate::app::zones;
-use crate::check::dns::{
-    DnsFacts, ResolverReplies, Sample, ServerReplies, ZoneFacts, first_name_server, samples,
-};
+use crate::check::dns::{DnsFacts, ResolverReplies, Sample, ServerReplies, ZoneFacts, samples};
 use crate::check::dns_client::{Recursion, Transport, query};
+use crate::check::resolv_conf::ResolvConf;
 use crate::check::{Fact, NotChecked};
 use crate::cli::ModelArgs;
 use crate::table::Table;
@@ -18,16 +17,17 @@ use crate::zone::{RecordType, Zone};
 /// The file with the system's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// How long CoreDNS may cache an answer: `cache 5` of the recommended Corefile stanza, and one second.
-const CACHED: Duration = Duration::from_secs(6);
+pub(super) const CACHED: Duration = Duration::from_secs(6);
 
 /// Queries the server and the cluster's DNS about every zone.
 pub(super) async fn query_name_servers(
     server: Option<SocketAddr>,
-    resolver: Option<SocketAddr>,
+    resolver: &Fact<ResolvConf>,
     model: &ModelArgs,
     table: Option<&Table>,
 ) -> DnsFacts {
-    let resolver = resolver.map_or_else(system_resolver, Ok);
+    let first = resolver.as_ref().map(|conf| conf.servers[0]);
+    let resolver = first.map_err(NotChecked::clone);
     let served = zones(model, &[]);
     let queries = served
         .iter()
@@ -40,13 +40,22 @@ pub(super) async fn query_name_servers(
     }
 }
 
-/// Returns the first name server of the system.
-fn system_resolver() -> Fact<SocketAddr> {
+/// Returns the settings of the resolver: `--resolver` alone, or `/etc/resolv.conf`. There is at least one name server.
+pub(super) fn resolver(flag: Option<SocketAddr>) -> Fact<ResolvConf> {
     const HINT: &str = "set --resolver to the address of the cluster's DNS";
+    if let Some(server) = flag {
+        return Ok(ResolvConf::of_server(server));
+    }
     let text = std::fs::read_to_string(RESOLV_CONF)
         .map_err(|error| NotChecked::new(format!("cannot read {RESOLV_CONF}: {error}"), HINT))?;
-    first_name_server(&text)
-        .ok_or_else(|| NotChecked::new(format!("{RESOLV_CONF} has no name server"), HINT))
+    let conf = ResolvConf::parse(&text);
+    match conf.servers.is_empty() {
+        true => Err(NotChecked::new(
+            format!("{RESOLV_CONF} has no name server"),
+            HINT,
+        )),
+        false => Ok(conf),
+    }
 }
 
 /// Queries the server and the cluster's DNS about a zone. Sends no query without a server.

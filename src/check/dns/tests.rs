@@ -187,9 +187,9 @@ fn nothing_is_compared_without_a_server() {
     let mut dns = dns(direct(), None);
     dns.server = None;
     dns.zones[0].server = None;
-    let sentence = "server of global.: not checked, --server is not given";
+    let sentence = "server of global.: not checked, --dns is not given";
     assert_eq!(finding(&dns, 0), (Health::Yellow, sentence.to_owned()));
-    let sentence = "forwarding of global.: not checked, --server is not given";
+    let sentence = "forwarding of global.: not checked, --dns is not given";
     assert_eq!(finding(&dns, 1), (Health::Yellow, sentence.to_owned()));
 }
 
@@ -333,18 +333,4 @@ fn first_services_with_addresses_are_compared() {
     ];
     assert_eq!(questions(|kind| *kind == ZoneKind::Forward), expected);
     assert_eq!(questions(|kind| *kind != ZoneKind::Forward), []);
-}
-
-#[test]
-fn first_name_server_of_resolv_conf_is_used() {
-    let server = |text: &str| first_name_server(text).map(|server| server.to_string());
-    let text = "# nameserver 192.0.2.9\nsearch prod.svc.cluster.local\nnameserver 10.96.0.10\nnameserver 192.0.2.1\n";
-    assert_eq!(server(text).as_deref(), Some("10.96.0.10:53"));
-    assert_eq!(
-        server("nameserver\t2001:db8::10").as_deref(),
-        Some("[2001:db8::10]:53")
-    );
-    for text in ["", "search a.test\n", "nameserver\n", "nameserver here\n"] {
-        assert_eq!(server(text), None, "{text}");
-    }
 }

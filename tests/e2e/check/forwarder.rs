@@ -64,7 +64,7 @@ impl Forwarder {
     }
 
     pub fn server_flag(&self) -> String {
-        format!("--server={}", self.server.dns)
+        format!("--dns={}", self.server.dns)
     }
 
     pub fn api_flag(&self) -> String {

@@ -1,10 +1,12 @@
 //! `check` with files.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use support::commands::global_dns;
-use support::objects::{Gateway, Manifest, local, mirror, objects};
+use support::objects::{Gateway, Manifest, gateway_mirror, local, mirror, objects};
 use support::process::{run, run_global_dns};
 use support::repository::repository;
 use tempfile::TempDir;
@@ -142,11 +144,11 @@ fn files_of_a_healthy_cluster_have_no_red_line() {
         ),
         (
             "server",
-            "yellow: server of global.: not checked, --server is not given",
+            "yellow: server of global.: not checked, --dns is not given",
         ),
         (
             "forwarding",
-            "yellow: forwarding of global.: not checked, --server is not given",
+            "yellow: forwarding of global.: not checked, --dns is not given",
         ),
     ] {
         assert_eq!(finding(&checkup, check), expected);
@@ -505,7 +507,7 @@ fn help_lists_the_exit_codes() {
         "Exit codes: 0 ",
         "1 ",
         "2 wrong usage",
-        "--server <IP[:PORT]>",
+        "--dns <IP[:PORT]>",
         "--resolver <IP[:PORT]>",
     ] {
         assert!(help.contains(part), "{part}: {help}");
@@ -517,11 +519,11 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
     let (_folder, file) = file_of(&healthy().text());
     for (flags, parts) in [
         (
-            &["--server=http://127.0.0.1:9154"][..],
-            &["'http://127.0.0.1:9154'", "'--server <IP[:PORT]>'"][..],
+            &["--dns=http://127.0.0.1:9154"][..],
+            &["'http://127.0.0.1:9154'", "'--dns <IP[:PORT]>'"][..],
         ),
         (
-            &["--server=127.0.0.1:0"],
+            &["--dns=127.0.0.1:0"],
             &["'127.0.0.1:0'", "expected an IP address"],
         ),
         (
@@ -531,6 +533,13 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
         (&["--output=xml"], &["'xml'", "'--output <FORM>'", "json"]),
         (&["--zone=glo bal"], &["'glo bal'", "'--zone <ZONE>'"]),
         (&["--context=c"], &["'--file <FILE>'", "'--context <NAME>'"]),
+        (
+            &["--name=a..b", "--dns=127.0.0.1"],
+            &["'a..b'", "'--name <NAME>'"],
+        ),
+        (&["--name=db.prod.global"], &["--dns <IP[:PORT]>"]),
+        (&["--connect"], &["--dns <IP[:PORT]>"]),
+        (&["--wait=2"], &["'2'", "'--wait <DURATION>'"]),
         (&["--frob"], &["'--frob'"]),
     ] {
         let ended = run_global_dns(&[&["check", &file], flags].concat());
@@ -543,6 +552,83 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
             assert!(ended.stderr.contains(part), "{flags:?}: {}", ended.stderr);
         }
     }
+}
+
+/// Recording 26 has a slice without a ready address, and recording 27 no slice.
+#[test]
+fn the_two_causes_of_dead_endpoints_are_distinguished() {
+    let down = gateway_mirror("prod", "pay", "east", "10.96.3.1").without_ready_endpoint();
+    let mut empty = Manifest::from(gateway_mirror("prod", "web", "west", "10.96.3.2"));
+    empty.0.retain(|object| object["kind"] == "Service");
+    let manifest = healthy().with(down).with(empty);
+    let (checkup, code) = check_of(manifest.clone(), &[]);
+    let expected = [
+        "yellow: gateway down: cluster 'east' (1 of 2 endpoints)",
+        "yellow: no endpoint is ready in the other cluster: Service/prod/web-west",
+    ];
+    assert_eq!(findings(&checkup, "gateways"), expected);
+    assert_eq!(code, Some(0));
+    // An explanation does not have the slices, and names both causes.
+    let (_folder, file) = file_of(&manifest.text());
+    let explained = run_global_dns(&["explain", "web.prod.global", &file]).stdout;
+    let note = "note: 1 endpoint is not alive: the gateway of the cluster is down, or the exported Service has no ready \
+                endpoint there (global-dns check tells which); still answered\n";
+    assert!(explained.contains(note), "{explained}");
+}
+
+#[test]
+fn short_output_has_one_line_for_each_finding_that_is_not_green() {
+    let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
+    let (_folder, file) = file_of(&healthy().with(contested).text());
+    let (checkup, _) = checkup(&[&file]);
+    let checks = checkup["checks"].as_array().unwrap().iter();
+    let text = |one: &Value| {
+        let sign = if one["health"] == "red" { '×' } else { '‼' };
+        let [check, sentence] = ["check", "sentence"].map(|field| one[field].as_str().unwrap());
+        format!("{sign} {check}: {sentence}")
+    };
+    let expected: Vec<String> = checks
+        .filter(|one| one["health"] != "green")
+        .map(text)
+        .collect();
+    let short = run_global_dns(&["check", "-o", "short", &file]);
+    assert_eq!(short.code, Some(1));
+    assert_eq!(short.stdout.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn check_waits_until_no_line_is_red() {
+    let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
+    let (folder, file) = file_of(&healthy().with(contested).text());
+    // The time is over before the problem is.
+    let ended = run_global_dns(&["check", "-o", "short", "--wait=1s", &file]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), ""));
+    assert!(ended.stdout.contains("× short-names: "), "{}", ended.stdout);
+    let mut command = global_dns(&["check", "-o", "short", "--wait=1m", &file]);
+    command
+        .env("GLOBAL_DNS_LOG_LEVEL", "info")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // The first diagnosis reads the file.
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("Published table") {
+        line.clear();
+        assert_ne!(
+            log.read_line(&mut line).unwrap(),
+            0,
+            "no table was published"
+        );
+    }
+    assert_eq!(child.try_wait().unwrap(), None);
+    std::fs::write(folder.path().join("objects.yaml"), healthy().text()).unwrap();
+    let rest = std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+    let output = child.wait_with_output().unwrap();
+    rest.join().unwrap().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stdout}");
+    assert!(!stdout.contains('×') && stdout.contains('‼'), "{stdout}");
 }
 
 #[test]
@@ -586,6 +672,24 @@ fn unreachable_api_server_is_one_red_line() {
             found,
             "yellow: short names: not checked, cannot reach the API server"
         );
+        let short = run_global_dns(&["check", flag, "-o", "short"]);
+        let lines: Vec<&str> = short.stdout.lines().collect();
+        let starts = [
+            "× api-server: cannot reach the API server: ",
+            "‼ identity: mirrors written by two Links: not checked, ",
+            "‼ server: server of global.: not checked, --dns is not given",
+            "‼ forwarding: forwarding of global.: not checked, --dns is not given",
+            "‼ direct-answer: one name from end to end: not checked, --dns is not given",
+            "‼ not checked: permissions, more-permissions, mirrors, ",
+        ];
+        assert_eq!(
+            (short.code, lines.len()),
+            (Some(1), starts.len()),
+            "{lines:#?}"
+        );
+        for (line, start) in lines.iter().zip(starts) {
+            assert!(line.starts_with(start), "{line}");
+        }
     }
 }
 

@@ -24,7 +24,7 @@ fn server() -> Server {
 /// Runs `check` with the server's file, the server and a resolver.
 fn check_of(server: &Server, resolver: SocketAddr, flags: &[&str]) -> (Value, Option<i32>) {
     let file = format!("--file={}", server.file.display());
-    let direct = format!("--server={}", server.dns);
+    let direct = format!("--dns={}", server.dns);
     let resolver = format!("--resolver={resolver}");
     checkup(&[&[file.as_str(), &direct, &resolver], flags].concat())
 }
@@ -58,7 +58,7 @@ fn environment_variables_set_the_server_and_the_resolver() {
     let resolver = start(move |_, query| forward(upstream, query));
     let file = format!("--file={}", server.file.display());
     let mut command = global_dns(&["check", "--output=json", &file]);
-    command.env("GLOBAL_DNS_DNS_SERVER", upstream.to_string());
+    command.env("GLOBAL_DNS_DNS", upstream.to_string());
     command.env("GLOBAL_DNS_RESOLVER", resolver.to_string());
     // The server of `explain` and `table` is an HTTP server, not a name server.
     command.env("GLOBAL_DNS_SERVER", "http://127.0.0.1:9154");
@@ -227,7 +227,7 @@ fn unusable_server_is_red_and_is_not_compared_with_the_resolver() {
     let file = format!("--file={}", server.file.display());
     let resolver = format!("--resolver={}", server.dns);
     let check_at = |at: SocketAddr, flags: &[&str]| {
-        let direct = format!("--server={at}");
+        let direct = format!("--dns={at}");
         let (checkup, exit) = checkup(&[&[file.as_str(), &direct, &resolver], flags].concat());
         assert_eq!(exit, Some(1), "{checkup:#}");
         let found = finding(&checkup, "forwarding");
@@ -266,7 +266,7 @@ fn server_without_a_table_is_red() {
     let waiting = Server::start(folder, &[&flag], WaitUntil::Listening);
     let other = server();
     let file = format!("--file={}", other.file.display());
-    let (checkup, exit) = checkup(&[&file, &format!("--server={}", waiting.dns)]);
+    let (checkup, exit) = checkup(&[&file, &format!("--dns={}", waiting.dns)]);
     let dns = waiting.dns;
     let expected = format!("red: {dns} has no complete table of global. yet: SERVFAIL");
     assert_eq!(finding(&checkup, "server"), expected);

@@ -101,15 +101,16 @@ fn replica_is_found_in_the_named_namespace_only() {
 
 #[test]
 fn without_a_replica_the_objects_are_read_and_one_line_says_so() {
-    for (pods, reason) in [
-        (vec![], "no ready pod of global-dns in any namespace"),
+    for (pods, reasons) in [
+        (vec![], ["no ready pod of global-dns in any namespace"; 2]),
         (
             vec![replica("dns", "dns-0", free_port())],
-            "cannot query pod dns/dns-0 at http://",
+            ["cannot query pod dns/dns-0 at http://"; 2],
         ),
         (
             vec![replica("dns", "dns-0", free_port())],
-            "Connection refused",
+            // If the node closes the stream while the request is sent, its reason is lost.
+            ["Connection refused", "connection closed"],
         ),
     ] {
         let api_server = api_server(&pods);
@@ -119,7 +120,8 @@ fn without_a_replica_the_objects_are_read_and_one_line_says_so() {
             assert!(ended.stdout.contains("10.96.1.3"), "{}", ended.stdout);
             assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
             assert!(ended.stderr.starts_with("note: "), "{}", ended.stderr);
-            assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+            let has_reason = reasons.iter().any(|reason| ended.stderr.contains(reason));
+            assert!(has_reason, "{}", ended.stderr);
         }
     }
 }

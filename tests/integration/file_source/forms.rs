@@ -115,7 +115,7 @@ fn documents_lists_typed_lists_and_json_result_in_the_same_table() {
     for (form, text) in forms {
         let report = report(&table_of(&[&text]));
         let expected = json!({
-            "generation": 1, "serial": report["serial"], "stale": false, "expired": false, "zones": ["global."],
+            "schemaVersion": 1, "generation": 1, "serial": report["serial"], "stale": false, "expired": false, "zones": ["global."],
             "services": services_of_the_sample(), "skipped": [], "conflicts": [],
         });
         assert_eq!(report, expected, "{form}");

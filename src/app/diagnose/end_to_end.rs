@@ -1,0 +1,229 @@
+//! The facts for `check` about one name, from end to end: it is asked as programs on this machine ask it, and its
+//! addresses are connected to.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::name_servers::CACHED;
+use crate::check::dns::{QueryResult, no_server};
+use crate::check::dns_client::{Recursion, Transport, query};
+use crate::check::end_to_end::{
+    Connection, EndToEnd, Question, ResolverReply, Target, question_of, smallest, targets,
+};
+use crate::check::resolv_conf::ResolvConf;
+use crate::check::{Fact, NotChecked};
+use crate::table::Table;
+use crate::wire::Rcode;
+use crate::zone::{Name, RecordType, ZoneName, Zones};
+
+/// Timeout of one connection. A proxy in front of an unreachable gateway takes a few seconds to report it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection must stay open. Linkerd's proxy accepts each connection itself, and closes it when the
+/// endpoint refuses or does not answer.
+const OPEN_FOR: Duration = Duration::from_secs(1);
+/// Maximum number of connections, all at once.
+const MAX_CONNECTIONS: usize = 50;
+
+/// What to ask.
+pub(super) struct Request<'r> {
+    /// `--dns`.
+    pub(super) server: Option<SocketAddr>,
+    /// The settings of the resolver.
+    pub(super) resolver: &'r Fact<ResolvConf>,
+    /// `--name`.
+    pub(super) name: Option<&'r Name>,
+    /// `--connect`.
+    pub(super) connect: bool,
+    /// The zones of the flags.
+    pub(super) zones: &'r Zones,
+    /// The table of the source.
+    pub(super) table: Fact<&'r Table>,
+}
+
+// === impl Request ===
+
+impl Request<'_> {
+    /// Asks for one name. If an answer differs, asks again when caches have expired.
+    pub(super) async fn query(&self) -> Fact<EndToEnd> {
+        let server = self.server.ok_or_else(no_server)?;
+        let question = self.question()?;
+        let mut way = self.ask(server, &question).await;
+        if way.differs() {
+            tokio::time::sleep(CACHED).await;
+            way = self.ask(server, &question).await;
+        }
+        if self.connect {
+            way.connections = Some(self.connect(&way).await);
+        }
+        Ok(way)
+    }
+
+    /// Returns the question for `--name`, or for the smallest service.
+    fn question(&self) -> Fact<Question> {
+        const HINT: &str = "name one with --name";
+        if let Some(name) = self.name {
+            return Ok(question_of(
+                name,
+                self.zones,
+                self.table.as_ref().ok().copied(),
+            ));
+        }
+        let table = self.objects()?;
+        smallest(self.zones, table)
+            .ok_or_else(|| NotChecked::new("no service has an alive endpoint", HINT))
+    }
+
+    /// Returns the table. Another finding has the reason why there is none.
+    fn objects(&self) -> Fact<&Table> {
+        let table = self.table.as_ref().ok().copied();
+        table.ok_or_else(|| NotChecked::consequence("the objects cannot be read"))
+    }
+
+    /// Sends the question to all name servers, once.
+    async fn ask(&self, server: SocketAddr, question: &Question) -> EndToEnd {
+        let direct = query(
+            server,
+            Transport::Udp,
+            Recursion::None,
+            &question.name,
+            question.rtype,
+        );
+        let (direct, resolvers, searched) =
+            tokio::join!(direct, self.ask_resolvers(question), self.search(question));
+        EndToEnd {
+            question: question.clone(),
+            server,
+            direct,
+            resolvers,
+            searched,
+            connections: None,
+        }
+    }
+
+    /// Sends the question to each name server of the resolver.
+    async fn ask_resolvers(&self, question: &Question) -> Fact<Vec<ResolverReply>> {
+        let conf = self.resolver.as_ref().map_err(NotChecked::clone)?;
+        let zone = self.zone_of(&question.name)?;
+        let ask = async |server: SocketAddr| {
+            let ask = |name, rtype| resolve(server, name, rtype);
+            let (answer, soa) = tokio::join!(
+                ask(&question.name, question.rtype),
+                ask(zone.as_str(), RecordType::SOA)
+            );
+            ResolverReply {
+                server,
+                answer,
+                soa,
+                zone: zone.clone(),
+            }
+        };
+        Ok(join_all(conf.servers.iter().copied().map(ask)).await)
+    }
+
+    /// Returns the zone of a name, or the first one if it is in none.
+    fn zone_of(&self, name: &str) -> Fact<ZoneName> {
+        let name = Name::from_text(name);
+        let own = name.as_ref().and_then(|name| self.zones.find(name));
+        let zone = own.or_else(|| self.zones.iter().next());
+        zone.map(|zone| zone.name.clone())
+            .ok_or_else(|| NotChecked::new("there is no zone", "set --zone"))
+    }
+
+    /// Asks for the names of the search list, as a program does before it asks for the name itself.
+    async fn search(&self, question: &Question) -> Vec<(String, QueryResult)> {
+        let Ok(conf) = self.resolver else {
+            return Vec::new();
+        };
+        let names = conf.names_before(question.name.trim_end_matches('.'));
+        let ask = async |name: String| {
+            let reply = resolve_by_any(&conf.servers, &name, question.rtype).await;
+            (name, reply)
+        };
+        join_all(names.into_iter().map(ask)).await
+    }
+
+    /// Connects to the answered addresses.
+    async fn connect(&self, way: &EndToEnd) -> Fact<Vec<Connection>> {
+        let table = self.objects()?;
+        let answered = way.answered();
+        if answered.is_empty() {
+            return Err(NotChecked::consequence(
+                "the cluster's DNS answers no address",
+            ));
+        }
+        let name = Name::from_text(&way.question.name);
+        let mut targets = name.map_or_else(Vec::new, |name| {
+            targets(&name, &answered, self.zones, table)
+        });
+        if targets.is_empty() {
+            return Err(NotChecked::new(
+                "no endpoint with an answered address has a TCP port",
+                "name a service with TCP ports: --name",
+            ));
+        }
+        targets.truncate(MAX_CONNECTIONS);
+        Ok(join_all(targets.into_iter().map(connect)).await)
+    }
+}
+
+/// Asks a name server of the resolver.
+async fn resolve(server: SocketAddr, name: &str, rtype: RecordType) -> QueryResult {
+    query(server, Transport::Udp, Recursion::Desired, name, rtype).await
+}
+
+/// Asks the name servers in turn until one answers with or without the name, as resolvers do.
+async fn resolve_by_any(servers: &[SocketAddr], name: &str, rtype: RecordType) -> QueryResult {
+    let mut last = Err("there is no name server".to_owned());
+    for server in servers {
+        last = resolve(*server, name, rtype).await;
+        let is_final = |reply: &crate::check::dns::Reply| {
+            [Rcode::NOERROR, Rcode::NXDOMAIN].contains(&reply.rcode)
+        };
+        if last.as_ref().is_ok_and(is_final) {
+            break;
+        }
+    }
+    last
+}
+
+/// Connects to a target. The time does not include the wait for a proxy that closes the connection.
+async fn connect(target: Target) -> Connection {
+    let started = Instant::now();
+    let result = match timeout(CONNECT_TIMEOUT, TcpStream::connect(target.address)).await {
+        Ok(Ok(stream)) => {
+            let time = started.elapsed();
+            expect_open(stream).await.map(|()| time)
+        }
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!(
+            "no connection within {} s",
+            CONNECT_TIMEOUT.as_secs()
+        )),
+    };
+    Connection { target, result }
+}
+
+/// Waits until a new connection has stayed open for a while, or the server sends something.
+async fn expect_open(mut stream: TcpStream) -> Result<(), String> {
+    let closed = |how: &str| {
+        format!(
+            "the connection was accepted and then {how}, as a proxy does that cannot reach the endpoint"
+        )
+    };
+    let mut octet = [0];
+    match timeout(OPEN_FOR, stream.read(&mut octet)).await {
+        Err(_) | Ok(Ok(1..)) => Ok(()),
+        Ok(Ok(0)) => Err(closed("closed")),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => Err(closed("reset")),
+        Ok(Err(error)) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Resolvers and endpoints on loopback addresses.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::thread;
+
+use super::*;
+use crate::check::end_to_end::Origin;
+use crate::testing::zones;
+
+/// Starts a name server that returns NOERROR without records for names that end in `known`, and `other` for the rest.
+fn name_server(known: &'static str, other: u8) -> SocketAddr {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = socket.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut query = [0; 512];
+        while let Ok((length, client)) = socket.recv_from(&mut query) {
+            let mut reply = query[..length].to_vec();
+            let known = Name::from_text(known).unwrap();
+            let is_known = reply
+                .windows(known.wire().len())
+                .any(|part| part == known.wire());
+            reply[2] |= 0x80; // QR
+            reply[3] = reply[3] & 0xf0 | if is_known { 0 } else { other };
+            // The client may have closed its socket.
+            let _ = socket.send_to(&reply, client);
+        }
+    });
+    address
+}
+
+const SERVFAIL: u8 = 2;
+const NXDOMAIN: u8 = 3;
+
+#[tokio::test]
+async fn names_of_the_search_list_are_asked_at_the_next_server_if_the_first_fails() {
+    let conf = Ok(ResolvConf {
+        servers: vec![
+            name_server("here.test", SERVFAIL),
+            name_server("there.test", NXDOMAIN),
+        ],
+        search: ["here.test", "there.test", "nowhere.test"]
+            .map(str::to_owned)
+            .into(),
+        ndots: 5,
+    });
+    let zones = zones(&["global"]);
+    let request = Request {
+        server: None,
+        resolver: &conf,
+        name: None,
+        connect: false,
+        zones: &zones,
+        table: Err(NotChecked::consequence("not read")),
+    };
+    let question = Question {
+        name: "db.prod.global.".to_owned(),
+        rtype: RecordType::A,
+        origin: Origin::Flag,
+    };
+    let searched = request.search(&question).await;
+    let codes = searched.into_iter();
+    let codes: Vec<(String, Rcode)> = codes
+        .map(|(name, reply)| (name, reply.unwrap().rcode))
+        .collect();
+    let expected = [
+        ("db.prod.global.here.test.", Rcode::NOERROR),
+        ("db.prod.global.there.test.", Rcode::NOERROR),
+        ("db.prod.global.nowhere.test.", Rcode::NXDOMAIN),
+    ];
+    assert_eq!(
+        codes,
+        expected.map(|(name, rcode)| (name.to_owned(), rcode))
+    );
+    let replies = request.ask_resolvers(&question).await.unwrap();
+    let codes: Vec<Rcode> = replies
+        .iter()
+        .map(|one| one.answer.as_ref().unwrap().rcode)
+        .collect();
+    assert_eq!(codes, [Rcode::SERVFAIL, Rcode::NXDOMAIN]);
+    assert_eq!(request.query().await.unwrap_err(), no_server());
+}
+
+#[tokio::test]
+async fn connection_must_be_accepted_and_stay_open() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = Target {
+        endpoint: "db-0 of cluster east".to_owned(),
+        address: listener.local_addr().unwrap(),
+    };
+    // Linkerd's proxy accepts a connection before it knows whether the endpoint does.
+    let closes = tokio::spawn(async move { drop(listener.accept().await.unwrap()) });
+    let why = connect(target.clone()).await.result.unwrap_err();
+    assert!(
+        why.starts_with("the connection was accepted and then "),
+        "{why}"
+    );
+    closes.await.unwrap();
+    let why = connect(target.clone()).await.result.unwrap_err();
+    assert!(why.contains("refused"), "{why}");
+    let listener = tokio::net::TcpListener::bind(target.address).await.unwrap();
+    let time = connect(target).await.result.unwrap();
+    assert!(time < CONNECT_TIMEOUT);
+    drop(listener);
+}

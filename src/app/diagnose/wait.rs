@@ -1,0 +1,37 @@
+//! `check --wait`: repeats the checks until none is red.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::{diagnose, print_to_stderr};
+use crate::check::Diagnosis;
+use crate::cli::CheckArgs;
+
+/// The pause between two diagnoses. Each of them lists all objects.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Returns to the start of the line and clears it (ECMA-48: CR, EL).
+const CLEAR_LINE: &str = "\r\u{1b}[K";
+
+/// Repeats the diagnosis until no finding is red, or until the time is over. Returns the last complete one.
+pub(super) async fn diagnose_until(args: &CheckArgs, limit: Duration) -> anyhow::Result<Diagnosis> {
+    let is_terminal = std::io::stderr().is_terminal();
+    let end = Instant::now() + limit;
+    let mut last = diagnose(args).await?;
+    while !last.is_success() && Instant::now() + PAUSE < end {
+        if is_terminal {
+            let left = end.saturating_duration_since(Instant::now());
+            print_to_stderr(&format!("{CLEAR_LINE}{}", last.progress(left)));
+        }
+        sleep(PAUSE).await;
+        match timeout_at(end, diagnose(args)).await {
+            Ok(diagnosis) => last = diagnosis?,
+            Err(_) => break,
+        }
+    }
+    if is_terminal {
+        print_to_stderr(CLEAR_LINE);
+    }
+    Ok(last)
+}

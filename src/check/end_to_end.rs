@@ -1,0 +1,328 @@
+//! Checks of one name from end to end: the server's answer, the answer of the cluster's DNS, the rules of
+//! `/etc/resolv.conf`, and connections to the answered addresses. Each step has its own finding and its own reasons.
+
+mod question;
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use super::dns::{CHECK_REACHABILITY, QueryResult, Reply, is_of_global_dns, rcode_name};
+use super::{Check, Fact, Finding, NotChecked, list_some};
+use crate::wire::Rcode;
+use crate::zone::ZoneName;
+pub use question::{Origin, Question, Target, question_of, smallest, targets};
+
+/// The way of one name from a program on this machine to an endpoint.
+#[derive(Clone, Debug)]
+pub struct EndToEnd {
+    /// The question.
+    pub question: Question,
+    /// Address of the server.
+    pub server: SocketAddr,
+    /// The reply of the server.
+    pub direct: QueryResult,
+    /// The replies of each name server of the resolver.
+    pub resolvers: Fact<Vec<ResolverReply>>,
+    /// The names that a program asks for first, with the replies.
+    pub searched: Vec<(String, QueryResult)>,
+    /// Connections to the answered addresses; `None` without `--connect`.
+    pub connections: Option<Fact<Vec<Connection>>>,
+}
+
+/// The replies of one name server of the resolver.
+#[derive(Clone, Debug)]
+pub struct ResolverReply {
+    /// Its address.
+    pub server: SocketAddr,
+    /// The reply for the question.
+    pub answer: QueryResult,
+    /// The reply for the SOA record of the zone of the name.
+    pub soa: QueryResult,
+    /// That zone.
+    pub zone: ZoneName,
+}
+
+/// The attempt to connect to a target.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// The target.
+    pub target: Target,
+    /// The time that it took, or the reason of the failure.
+    pub result: Result<Duration, String>,
+}
+
+// === The findings ===
+
+pub(super) fn check(fact: &Fact<EndToEnd>) -> Vec<Finding> {
+    match fact {
+        Ok(way) => {
+            let mut findings = vec![direct_answer(way)];
+            findings.extend(cluster_answers(way));
+            findings.push(resolver(way));
+            findings.extend(connections(way));
+            findings
+        }
+        Err(reason) => vec![Check::DirectAnswer.not_checked("one name from end to end", reason)],
+    }
+}
+
+// === The server ===
+
+/// Judges the answer of the server.
+fn direct_answer(way: &EndToEnd) -> Finding {
+    const EXPLAIN: &str =
+        "global-dns explain NAME shows which endpoints the name has, and why others are omitted";
+    let (server, question) = (way.server, &way.question);
+    let red = |fault: &str, hint: &str| Check::DirectAnswer.red(format!("{server} {fault}"), hint);
+    let reply = match &way.direct {
+        Ok(reply) => reply,
+        Err(why) => {
+            return red(
+                &format!("does not answer {question}: {why}"),
+                CHECK_REACHABILITY,
+            );
+        }
+    };
+    match reply.rcode {
+        Rcode::NOERROR if reply.has_records() => Check::DirectAnswer.green(format!(
+            "{server} answers {question}: {}",
+            list_some(reply.addresses())
+        )),
+        Rcode::NOERROR => red(&format!("answers {question} without records"), EXPLAIN),
+        Rcode::NXDOMAIN => red(
+            &format!("answers NXDOMAIN for {question}: the server does not have this name"),
+            EXPLAIN,
+        ),
+        Rcode::SERVFAIL => red(
+            &format!(
+                "answers SERVFAIL for {question}: it has no complete table, or its table is too old"
+            ),
+            CHECK_REACHABILITY,
+        ),
+        Rcode::REFUSED => red(
+            &format!(
+                "answers REFUSED for {question}: the name is in none of its zones, or --allow excludes this machine"
+            ),
+            "use a name of a zone of --zone, and compare --allow of serve with the address of this machine",
+        ),
+        other => red(
+            &format!("answers {} for {question}", rcode_name(other)),
+            CHECK_REACHABILITY,
+        ),
+    }
+}
+
+impl EndToEnd {
+    /// Returns the reply of the server, if it has records.
+    fn expected(&self) -> Option<&Reply> {
+        let reply = self.direct.as_ref().ok();
+        reply.filter(|reply| reply.rcode == Rcode::NOERROR && reply.has_records())
+    }
+
+    /// Returns whether a name server of the resolver answers as the server does.
+    fn is_equal(&self, reply: &ResolverReply) -> bool {
+        match (self.expected(), &reply.answer) {
+            (Some(expected), Ok(answer)) => {
+                (answer.rcode, &answer.records) == (expected.rcode, &expected.records)
+            }
+            (None, _) | (_, Err(_)) => false,
+        }
+    }
+
+    /// Returns whether the answers should be asked for again, because a cache may have an older one.
+    pub fn differs(&self) -> bool {
+        let mut replies = self.resolvers.iter().flatten();
+        self.expected().is_some() && replies.any(|reply| !self.is_equal(reply))
+    }
+
+    /// Returns the addresses that the first name server of the resolver answers.
+    pub fn answered(&self) -> BTreeSet<IpAddr> {
+        let first = self.resolvers.as_ref().ok().and_then(|all| all.first());
+        let reply = first.and_then(|first| first.answer.as_ref().ok());
+        reply.map(Reply::addresses).unwrap_or_default()
+    }
+}
+
+// === The cluster's DNS ===
+
+/// Judges the answer of each name server of the resolver.
+fn cluster_answers(way: &EndToEnd) -> Vec<Finding> {
+    let subject = "answer of the cluster's DNS";
+    let replies = match (&way.resolvers, way.expected()) {
+        (Err(reason), _) => return vec![Check::ClusterAnswer.not_checked(subject, reason)],
+        (Ok(_), None) => {
+            let reason = NotChecked::consequence("the server does not answer the name");
+            return vec![Check::ClusterAnswer.not_checked(subject, &reason)];
+        }
+        (Ok(replies), Some(_)) => replies,
+    };
+    let finding = |(number, reply): (usize, &ResolverReply)| match way.is_equal(reply) {
+        true => Check::ClusterAnswer.green(format!(
+            "{} answers {} as the server does",
+            reply.server, way.question
+        )),
+        false => other_answer(way, reply, number == 0),
+    };
+    replies.iter().enumerate().map(finding).collect()
+}
+
+/// Judges a name server that answers something else than the server.
+fn other_answer(way: &EndToEnd, reply: &ResolverReply, is_first: bool) -> Finding {
+    let (cause, reason, hint) = cause_of(way, reply);
+    let server = reply.server;
+    let sentence = match is_first {
+        true => format!("{server} {reason}"),
+        false => format!("{server}, a further name server of /etc/resolv.conf, {reason}"),
+    };
+    // A missing stub zone is normal between the installation and the stanza. Programs use further name servers if the
+    // first one fails; musl uses all of them at once.
+    let is_red = is_first && (cause == Cause::Wrong || way.question.origin == Origin::Flag);
+    match is_red {
+        true => Check::ClusterAnswer.red(sentence, hint),
+        false => Check::ClusterAnswer.yellow(sentence, hint),
+    }
+}
+
+/// Why a name server does not answer as the server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The zone is not forwarded.
+    NotForwarded,
+    /// The zone is forwarded, but wrongly.
+    Wrong,
+}
+
+/// Returns the cause, the reason in words, and the hint.
+fn cause_of(way: &EndToEnd, reply: &ResolverReply) -> (Cause, String, &'static str) {
+    const ADD: &str = "add the stanza for the zone to the cluster's DNS: see coredns/";
+    const COMPARE: &str = "compare the address in the stanza with that of the Service, and query again when caches have expired";
+    let question = &way.question;
+    let is_forwarded = matches!(&reply.soa, Ok(soa) if soa.soa.as_ref().is_some_and(|soa| is_of_global_dns(soa, &reply.zone)));
+    let answer = match &reply.answer {
+        Ok(answer) => answer,
+        Err(why) => {
+            let reason = format!("does not answer {question}: {why}");
+            return (
+                Cause::Wrong,
+                reason,
+                "check the cluster's DNS and the network to it",
+            );
+        }
+    };
+    let code = rcode_name(answer.rcode);
+    match answer.rcode {
+        Rcode::NXDOMAIN | Rcode::REFUSED if !is_forwarded => (
+            Cause::NotForwarded,
+            format!("answers {code} for {question}: the stub zone is missing"),
+            ADD,
+        ),
+        Rcode::SERVFAIL if !is_forwarded => (
+            Cause::NotForwarded,
+            format!(
+                "answers SERVFAIL for {question}: no server answers at the address of its stub zone, or the zone is not \
+                 forwarded and the resolver cannot reach other servers"
+            ),
+            COMPARE,
+        ),
+        Rcode::NOERROR if answer.has_records() => (
+            Cause::Wrong,
+            format!(
+                "answers {question} with {}, not with the server's addresses: another server, or an older answer from a cache",
+                list_some(answer.addresses())
+            ),
+            COMPARE,
+        ),
+        Rcode::NOERROR if !is_forwarded => (
+            Cause::NotForwarded,
+            format!(
+                "answers {question} without records: another server has the zone; the stub zone is missing"
+            ),
+            ADD,
+        ),
+        _ => (
+            Cause::Wrong,
+            format!(
+                "forwards the zone, but answers {code} for {question}: another server, or an older answer from a cache"
+            ),
+            COMPARE,
+        ),
+    }
+}
+
+// === The resolver ===
+
+/// Judges the names of the search list, which programs ask for first.
+fn resolver(way: &EndToEnd) -> Finding {
+    const HINT: &str = "write the name with a final dot in the program's configuration, or correct the search domain";
+    let name = way.question.name.trim_end_matches('.');
+    let first = match &way.resolvers {
+        Ok(replies) => replies.first(),
+        Err(reason) => return Check::Resolver.not_checked("resolver", reason),
+    };
+    if !first.is_some_and(|first| way.is_equal(first)) {
+        let reason = NotChecked::consequence("the cluster's DNS does not answer the name");
+        return Check::Resolver.not_checked("resolver", &reason);
+    }
+    let mut failures = Vec::new();
+    for (searched, reply) in &way.searched {
+        match reply {
+            Ok(reply) if reply.rcode == Rcode::NOERROR && reply.has_records() => {
+                let addresses = list_some(reply.addresses());
+                return Check::Resolver.red(
+                    format!("{searched} has the addresses {addresses}: programs that ask for {name} get these first"),
+                    HINT,
+                );
+            }
+            Ok(reply) if [Rcode::NOERROR, Rcode::NXDOMAIN].contains(&reply.rcode) => {}
+            Ok(reply) => failures.push(format!("{searched}: {}", rcode_name(reply.rcode))),
+            Err(why) => failures.push(format!("{searched}: {why}")),
+        }
+    }
+    if !failures.is_empty() {
+        let failures = list_some(failures);
+        return Check::Resolver.yellow(
+            format!(
+                "names of the search list fail, and some programs (musl) stop there: {failures}"
+            ),
+            HINT,
+        );
+    }
+    Check::Resolver.green(match way.searched.len() {
+        0 => format!("programs ask for {name} as it is"),
+        searched => format!(
+            "programs find {name} with {} queries, the first {searched} for names of the search list (ndots); a final dot \
+             saves them",
+            searched + 1
+        ),
+    })
+}
+
+// === Connections ===
+
+/// Judges the connections, one finding for each.
+fn connections(way: &EndToEnd) -> Vec<Finding> {
+    match &way.connections {
+        None => Vec::new(),
+        Some(Err(reason)) => vec![Check::Connections.not_checked("connections", reason)],
+        Some(Ok(connections)) => connections.iter().map(connection).collect(),
+    }
+}
+
+fn connection(connection: &Connection) -> Finding {
+    let Target { endpoint, address } = &connection.target;
+    match &connection.result {
+        Ok(time) => Check::Connections.green(format!(
+            "connected to {address} ({endpoint}) in {:.1} ms",
+            time.as_secs_f64() * 1000.0
+        )),
+        Err(why) => Check::Connections.red(
+            format!("cannot connect to {address} ({endpoint}): {why}"),
+            "only meshed clients reach endpoints of other clusters: run check in a Pod with Linkerd's proxy, and check the \
+             gateway (linkerd multicluster gateways) and the pods in that cluster",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+use super::*;
+use crate::check::tests::way;
+use crate::check::{Basis, Health, check as check_all};
+use crate::testing::{endpoint, gateway, mirror, service_mirror, table, zones};
+use crate::zone::Name;
+
+fn code(rcode: Rcode) -> QueryResult {
+    Ok(Reply {
+        rcode,
+        authoritative: false,
+        soa: None,
+        records: BTreeSet::new(),
+    })
+}
+
+fn records(texts: &[&str]) -> QueryResult {
+    let mut reply = code(Rcode::NOERROR).unwrap();
+    reply.records = texts.iter().map(|text| (*text).to_owned()).collect();
+    Ok(reply)
+}
+
+/// Returns the findings of one check as `health: sentence`.
+fn findings(way: EndToEnd, of: Check) -> Vec<String> {
+    let findings = check(&Ok(way)).into_iter();
+    let own = findings.filter(|finding| finding.check == of);
+    own.map(|finding| match finding.health {
+        Health::Green => format!("green: {}", finding.sentence),
+        Health::Yellow => format!("yellow: {}", finding.sentence),
+        Health::Red => format!("red: {}", finding.sentence),
+    })
+    .collect()
+}
+
+fn with_answer(answer: QueryResult) -> EndToEnd {
+    let mut way = way();
+    way.resolvers.as_mut().unwrap()[0].answer = answer;
+    way
+}
+
+#[test]
+fn each_step_of_a_name_that_resolves_is_green() {
+    for (check, sentence) in [
+        (
+            Check::DirectAnswer,
+            "10.96.0.53:53 answers db.prod.global. A: 10.96.1.1",
+        ),
+        (
+            Check::ClusterAnswer,
+            "10.96.0.10:53 answers db.prod.global. A as the server does",
+        ),
+        (
+            Check::Resolver,
+            "programs find db.prod.global with 2 queries, the first 1 for names of the search list (ndots); a final dot \
+             saves them",
+        ),
+        (
+            Check::Connections,
+            "connected to 10.96.1.1:26257 (db-0 of cluster east) in 1.2 ms",
+        ),
+    ] {
+        assert_eq!(findings(way(), check), [format!("green: {sentence}")]);
+    }
+    let mut short = way();
+    short.searched.clear();
+    short.connections = None;
+    assert_eq!(
+        findings(short.clone(), Check::Resolver),
+        ["green: programs ask for db.prod.global as it is"]
+    );
+    assert_eq!(findings(short, Check::Connections), [""; 0]);
+}
+
+#[test]
+fn wrong_answer_of_the_server_is_red_and_the_other_steps_are_its_consequences() {
+    for (direct, fault) in [
+        (
+            code(Rcode::NXDOMAIN),
+            "answers NXDOMAIN for db.prod.global. A: the server does not have this name",
+        ),
+        (
+            code(Rcode::NOERROR),
+            "answers db.prod.global. A without records",
+        ),
+        (
+            code(Rcode::SERVFAIL),
+            "answers SERVFAIL for db.prod.global. A: it has no complete table, or its table is too old",
+        ),
+        (
+            code(Rcode::REFUSED),
+            "answers REFUSED for db.prod.global. A: the name is in none of its zones, or --allow excludes this machine",
+        ),
+        (
+            Err("no reply".to_owned()),
+            "does not answer db.prod.global. A: no reply",
+        ),
+    ] {
+        let way = EndToEnd { direct, ..way() };
+        let found = findings(way.clone(), Check::DirectAnswer);
+        assert_eq!(found, [format!("red: 10.96.0.53:53 {fault}")]);
+        let others = check(&Ok(way)).into_iter();
+        let others =
+            others.filter(|one| [Check::ClusterAnswer, Check::Resolver].contains(&one.check));
+        let bases: Vec<Basis> = others.map(|one| one.basis).collect();
+        assert_eq!(bases, [Basis::Consequence; 2]);
+    }
+}
+
+#[test]
+fn wrong_answer_of_the_clusters_dns_has_its_own_reason() {
+    let question = "db.prod.global. A";
+    for (answer, health, reason) in [
+        (
+            code(Rcode::NXDOMAIN),
+            "yellow",
+            format!("answers NXDOMAIN for {question}: the stub zone is missing"),
+        ),
+        (
+            code(Rcode::REFUSED),
+            "yellow",
+            format!("answers REFUSED for {question}: the stub zone is missing"),
+        ),
+        (
+            code(Rcode::NOERROR),
+            "yellow",
+            format!(
+                "answers {question} without records: another server has the zone; the stub zone is missing"
+            ),
+        ),
+        (
+            records(&["db.prod.global. A 10.97.1.1"]),
+            "red",
+            format!(
+                "answers {question} with 10.97.1.1, not with the server's addresses: another server, or an older answer \
+                 from a cache"
+            ),
+        ),
+        (
+            Err("no reply".to_owned()),
+            "red",
+            format!("does not answer {question}: no reply"),
+        ),
+    ] {
+        let way = with_answer(answer);
+        let found = findings(way.clone(), Check::ClusterAnswer);
+        assert_eq!(found, [format!("{health}: 10.96.0.10:53 {reason}")]);
+        assert!(way.differs());
+        // The user expects that a named name resolves.
+        let mut named = way;
+        named.question.origin = Origin::Flag;
+        let found = findings(named, Check::ClusterAnswer);
+        assert_eq!(found, [format!("red: 10.96.0.10:53 {reason}")]);
+    }
+    assert!(!way().differs());
+}
+
+#[test]
+fn forwarded_zone_without_the_name_is_red() {
+    let mut way = with_answer(code(Rcode::NXDOMAIN));
+    let mut soa = code(Rcode::NOERROR).unwrap();
+    soa.soa = Some(crate::check::dns::Soa {
+        names: ["ns.dns.global.", "hostmaster.global."].map(str::to_owned),
+        serial: 1,
+        timers: [1; 4],
+    });
+    way.resolvers.as_mut().unwrap()[0].soa = Ok(soa);
+    let sentence = "red: 10.96.0.10:53 forwards the zone, but answers NXDOMAIN for db.prod.global. A: another server, or an \
+                    older answer from a cache";
+    assert_eq!(findings(way, Check::ClusterAnswer), [sentence]);
+}
+
+#[test]
+fn further_name_server_without_the_zone_is_yellow() {
+    let mut way = way();
+    way.question.origin = Origin::Flag;
+    let mut further = way.resolvers.as_ref().unwrap()[0].clone();
+    further.server = "192.0.2.1:53".parse().unwrap();
+    further.answer = code(Rcode::NXDOMAIN);
+    way.resolvers.as_mut().unwrap().push(further);
+    let sentence = "yellow: 192.0.2.1:53, a further name server of /etc/resolv.conf, answers NXDOMAIN for db.prod.global. \
+                    A: the stub zone is missing";
+    assert_eq!(findings(way, Check::ClusterAnswer)[1], sentence);
+}
+
+#[test]
+fn search_list_that_has_the_name_is_red() {
+    let mut way = way();
+    let searched = "db.prod.global.example.com.";
+    way.searched
+        .push((searched.to_owned(), records(&["x A 192.0.2.7"])));
+    let sentence = "red: db.prod.global.example.com. has the addresses 192.0.2.7: programs that ask for db.prod.global get \
+                    these first";
+    assert_eq!(findings(way.clone(), Check::Resolver), [sentence]);
+    way.searched.pop();
+    way.searched
+        .push((searched.to_owned(), code(Rcode::SERVFAIL)));
+    let sentence = "yellow: names of the search list fail, and some programs (musl) stop there: db.prod.global.example.com.: \
+                    SERVFAIL";
+    assert_eq!(findings(way, Check::Resolver), [sentence]);
+}
+
+#[test]
+fn failed_connection_is_red() {
+    let mut way = way();
+    way.connections.as_mut().unwrap().as_mut().unwrap()[0].result = Err("timed out".to_owned());
+    let sentence = "red: cannot connect to 10.96.1.1:26257 (db-0 of cluster east): timed out";
+    assert_eq!(findings(way, Check::Connections), [sentence]);
+}
+
+#[test]
+fn service_with_the_fewest_endpoints_is_chosen_if_one_is_alive() {
+    let mut objects = vec![mirror("prod", "db", "east")];
+    for host in ["db-0", "db-1"] {
+        objects.push(endpoint(
+            "prod",
+            "db",
+            "east",
+            host,
+            &["10.96.1.1", "10.96.1.2"],
+        ));
+    }
+    objects.push(mirror("prod", "idle", "east"));
+    let choose = |objects: &[serde_json::Value]| {
+        let question = smallest(&zones(&["global"]), &table(objects));
+        question.map(|question| question.to_string())
+    };
+    assert_eq!(choose(&objects).as_deref(), Some("db.prod.global. A"));
+    // Nothing is ready there.
+    objects.push(service_mirror("prod", "web", "east", "10.96.2.1"));
+    assert_eq!(choose(&objects).as_deref(), Some("db.prod.global. A"));
+    objects.push(mirror("shop", "cache", "east"));
+    objects.push(endpoint("shop", "cache", "east", "c-0", &["2001:db8::1"]));
+    assert_eq!(choose(&objects).as_deref(), Some("cache.shop.global. AAAA"));
+    objects.push(gateway("shop", "c-0-east", false));
+    assert_eq!(choose(&objects).as_deref(), Some("db.prod.global. A"));
+    assert_eq!(choose(&[]), None);
+}
+
+#[test]
+fn targets_are_answered_addresses_with_the_tcp_ports_of_the_name() {
+    let objects = [
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.1.1"]),
+        endpoint("prod", "db", "east", "db-1", &["10.96.1.2"]),
+    ];
+    let targets_of = |name: &str| -> Vec<String> {
+        let answered = BTreeSet::from(["10.96.1.1".parse().unwrap()]);
+        let name = Name::from_text(name).unwrap();
+        let targets = targets(&name, &answered, &zones(&["global"]), &table(&objects));
+        let text = |target: Target| format!("{} {}", target.address, target.endpoint);
+        targets.into_iter().map(text).collect()
+    };
+    let at = |port: u16| format!("10.96.1.1:{port} db-0 of cluster east");
+    assert_eq!(targets_of("_sql._tcp.db.prod.global"), [at(26257)]);
+    // Port 53 is a port of UDP and of TCP.
+    assert_eq!(targets_of("db.prod.global"), [at(53), at(7000), at(26257)]);
+    assert_eq!(targets_of("nope.prod.global"), [""; 0]);
+}
+
+/// The server's own check has the reason.
+#[test]
+fn server_that_does_not_answer_is_red_once() {
+    let mut facts = crate::check::tests::facts(&[]);
+    let silent = || Err("no reply".to_owned());
+    facts.end_to_end = Ok(EndToEnd {
+        direct: silent(),
+        ..way()
+    });
+    let red = |facts: &crate::check::Facts| {
+        let diagnosis = check_all(facts).0.into_iter();
+        let red = diagnosis.filter(|one| one.health == Health::Red);
+        red.map(|one| one.check).collect::<Vec<_>>()
+    };
+    assert_eq!(red(&facts), [Check::DirectAnswer]);
+    facts.dns.server = Some("10.96.0.53:53".parse().unwrap());
+    facts.dns.zones = vec![crate::check::dns::ZoneFacts {
+        zone: "global".parse().unwrap(),
+        server: Some(crate::check::dns::ServerReplies {
+            udp: silent(),
+            tcp: silent(),
+            ns: silent(),
+        }),
+        resolver: None,
+    }];
+    assert_eq!(red(&facts), [Check::Server]);
+}

@@ -1,0 +1,106 @@
+//! Parts that all JSON documents share: the version of the format, and records.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::table::{Conflict, Published, Table};
+use crate::zone::Record;
+
+/// The version of the format of the JSON documents. It changes if a field is removed or gets another meaning. New
+/// fields do not change it.
+const VERSION: u32 = 1;
+
+/// The field `schemaVersion`, the first of each JSON document. A document of another version is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchemaVersion;
+
+/// The document of `/api/v1/conflicts`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConflictList {
+    /// Version of the document's format.
+    #[serde(rename = "schemaVersion")]
+    pub schema_version: SchemaVersion,
+    /// All conflicts, sorted, each once.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// One record of an answer. Joined with tabs and the class, its fields are a line of a zone file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordReport {
+    /// Owner name, with the final dot.
+    pub name: String,
+    /// Type: `A`, `AAAA`, `SRV`.
+    #[serde(rename = "type")]
+    pub rtype: String,
+    /// TTL, seconds.
+    pub ttl: u32,
+    /// Data, as in a zone file (RFC 1035 section 5.1).
+    pub data: String,
+}
+
+// === impl SchemaVersion ===
+
+impl Serialize for SchemaVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(VERSION)
+    }
+}
+
+impl<'de> Deserialize<'de> for SchemaVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match u32::deserialize(deserializer)? {
+            VERSION => Ok(Self),
+            other => Err(D::Error::custom(format!(
+                "schemaVersion is {other}, and this program reads {VERSION}; use the version of the server"
+            ))),
+        }
+    }
+}
+
+// === impl ConflictList ===
+
+impl ConflictList {
+    /// Lists the conflicts of the published table.
+    pub fn new(published: &Published) -> Self {
+        let conflicts = published.table.iter().flat_map(Table::conflicts);
+        let mut conflicts: Vec<Conflict> = conflicts.cloned().collect();
+        conflicts.sort();
+        conflicts.dedup();
+        Self {
+            schema_version: SchemaVersion,
+            conflicts,
+        }
+    }
+}
+
+// === impl RecordReport ===
+
+impl From<&Record<'_>> for RecordReport {
+    fn from(record: &Record<'_>) -> Self {
+        let text = record.data.to_string();
+        let (rtype, data) = text.split_once('\t').unwrap_or_default();
+        Self {
+            name: record.owner.to_string(),
+            rtype: rtype.to_owned(),
+            ttl: record.ttl,
+            data: data.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn document_of_another_version_is_refused_with_both_versions() {
+        let read = |text: &str| serde_json::from_str::<ConflictList>(text);
+        let current = read(r#"{"schemaVersion": 1, "conflicts": []}"#).unwrap();
+        let text = serde_json::to_string(&current).unwrap();
+        assert_eq!(text, r#"{"schemaVersion":1,"conflicts":[]}"#);
+        let error = read(r#"{"schemaVersion": 2, "conflicts": []}"#).unwrap_err();
+        let start = "schemaVersion is 2, and this program reads 1; use the version of the server";
+        assert!(error.to_string().starts_with(start), "{error}");
+        assert!(read(r#"{"conflicts": []}"#).is_err());
+    }
+}

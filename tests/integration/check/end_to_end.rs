@@ -1,0 +1,154 @@
+//! `check --dns`: one name from end to end, with a running server, a forwarder and listeners.
+
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+
+use serde_json::Value;
+use support::commands::global_dns;
+use support::objects::{Manifest, mirror, objects};
+use support::process::{run, run_global_dns};
+use support::server::Server;
+
+use super::forwarder::{NXDOMAIN, code, forward, start};
+use super::{checkup, finding, findings};
+
+/// Returns the address of this machine, because a loopback address is not that of an endpoint.
+fn own_address() -> IpAddr {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    // A UDP socket sends nothing when it connects.
+    socket
+        .connect("192.0.2.1:9")
+        .expect("a route to other machines");
+    socket.local_addr().unwrap().ip()
+}
+
+/// A service with one endpoint on this machine, and one with two.
+fn sample(port: u16) -> Manifest {
+    let own = own_address().to_string();
+    let small = mirror("prod", "web", "east").ports(&[("http", "TCP", port)]);
+    let large = mirror("prod", "db", "east")
+        .endpoint("db-0", &["10.96.1.1"])
+        .endpoint("db-1", &["10.96.1.2"]);
+    objects().with(large).with(small.endpoint("web-0", &[&own]))
+}
+
+fn check_of(server: &Server, resolver: SocketAddr, flags: &[&str]) -> (Value, Option<i32>) {
+    let file = format!("--file={}", server.file.display());
+    let dns = format!("--dns={}", server.dns);
+    let resolver = format!("--resolver={resolver}");
+    checkup(&[&[file.as_str(), &dns, &resolver], flags].concat())
+}
+
+#[test]
+fn smallest_service_is_asked_for_and_its_endpoint_is_connected_to() {
+    let listener = TcpListener::bind((own_address(), 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = Server::with_objects(sample(address.port()), &[]);
+    let (dns, upstream) = (server.dns, server.dns);
+    let resolver = start(move |_, query| forward(upstream, query));
+    let (checkup, exit) = check_of(&server, resolver, &["--connect"]);
+    assert_eq!(exit, Some(0), "{checkup:#}");
+    for (check, expected) in [
+        (
+            "direct-answer",
+            format!("green: {dns} answers web.prod.global. A: {}", address.ip()),
+        ),
+        (
+            "cluster-answer",
+            format!("green: {resolver} answers web.prod.global. A as the server does"),
+        ),
+        (
+            "resolver",
+            "green: programs ask for web.prod.global as it is".to_owned(),
+        ),
+    ] {
+        assert_eq!(finding(&checkup, check), expected);
+    }
+    let found = finding(&checkup, "connections");
+    let start = format!("green: connected to {address} (web-0 of cluster east) in ");
+    assert!(
+        found.starts_with(&start) && found.ends_with(" ms"),
+        "{found}"
+    );
+    // Without the flag, nothing is connected to.
+    let (checkup, _) = check_of(&server, resolver, &[]);
+    assert_eq!(findings(&checkup, "connections"), [""; 0]);
+    drop(listener);
+    let (checkup, exit) = check_of(&server, resolver, &["--connect"]);
+    assert_eq!(exit, Some(1));
+    let expected = format!(
+        "red: cannot connect to {address} (web-0 of cluster east): Connection refused (os error 111)"
+    );
+    assert_eq!(finding(&checkup, "connections"), expected);
+}
+
+#[test]
+fn missing_stub_zone_is_named_and_red_for_a_named_name() {
+    let server = Server::with_objects(sample(80), &[]);
+    let resolver = start(|_, query| code(query, NXDOMAIN));
+    for (flags, health, exit, name) in [
+        (&[][..], "yellow", 0, "web"),
+        (&["--name=db.prod.global"], "red", 1, "db"),
+    ] {
+        let (checkup, code) = check_of(&server, resolver, flags);
+        let expected = format!(
+            "{health}: {resolver} answers NXDOMAIN for {name}.prod.global. A: the stub zone is missing"
+        );
+        assert_eq!(finding(&checkup, "cluster-answer"), expected);
+        assert_eq!(code, Some(exit));
+        let expected = "yellow: resolver: not checked, the cluster's DNS does not answer the name";
+        assert_eq!(finding(&checkup, "resolver"), expected);
+    }
+}
+
+#[test]
+fn name_that_the_server_does_not_have_is_red() {
+    let server = Server::with_objects(sample(80), &[]);
+    let (dns, upstream) = (server.dns, server.dns);
+    let resolver = start(move |_, query| forward(upstream, query));
+    for (name, fault) in [
+        (
+            "nope.prod.global",
+            "answers NXDOMAIN for nope.prod.global. A: the server does not have this name",
+        ),
+        ("prod.global", "answers prod.global. A without records"),
+        (
+            "www.example.org",
+            "answers REFUSED for www.example.org. A: the name is in none of its zones, or --allow excludes this machine",
+        ),
+    ] {
+        let (checkup, exit) = check_of(&server, resolver, &[&format!("--name={name}")]);
+        assert_eq!(
+            finding(&checkup, "direct-answer"),
+            format!("red: {dns} {fault}")
+        );
+        assert_eq!(
+            (exit, &checkup["red"]),
+            (Some(1), &Value::from(1)),
+            "{checkup:#}"
+        );
+    }
+}
+
+#[test]
+fn former_name_of_the_flag_works_with_a_warning() {
+    let server = Server::with_objects(sample(80), &[]);
+    let (file, dns) = (
+        format!("--file={}", server.file.display()),
+        server.dns.to_string(),
+    );
+    let resolver = format!("--resolver={dns}");
+    let common = ["check", "-o", "json", file.as_str(), &resolver];
+    let by_flag = run_global_dns(&[&common[..], &["--server", &dns]].concat());
+    let mut by_variable = global_dns(&common);
+    let by_variable = run(by_variable.env("GLOBAL_DNS_DNS_SERVER", &dns));
+    for former in [by_flag, by_variable] {
+        let checkup = super::json_of(&former);
+        let found = finding(&checkup, "server");
+        assert!(found.starts_with("green: "), "{found}");
+        let warning =
+            "warning: check --server is deprecated, use --dns; the next release removes it\n";
+        assert_eq!(former.stderr, warning);
+    }
+    let current = run_global_dns(&[&common[..], &["--dns", &dns]].concat());
+    assert_eq!(current.stderr, "");
+}
