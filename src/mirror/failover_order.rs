@@ -244,6 +244,26 @@ mod tests {
     }
 
     #[test]
+    fn order_has_at_most_4096_octets() {
+        let names: Vec<String> = (0..64).map(|number| format!("{number:063}")).collect();
+        let text = names.join(":").replacen(':', ": ", 1);
+        assert_eq!((text.len(), order(&text).count()), (MAX_LENGTH, 64));
+        let longer = text.replacen(':', " :", 1);
+        assert!(longer.parse::<FailoverOrder>().is_err());
+    }
+
+    #[test]
+    fn order_is_a_text_in_json() {
+        let json = serde_json::to_string(&order("local:east+west:*")).unwrap();
+        assert_eq!(json, "\"local:east+west:*\"");
+        assert_eq!(
+            serde_json::from_str::<FailoverOrder>(&json).unwrap(),
+            order("local:east+west:*")
+        );
+        assert!(serde_json::from_str::<FailoverOrder>("\"east::\"").is_err());
+    }
+
+    #[test]
     fn each_cluster_has_one_step() {
         let local: ClusterName = "hub".parse().unwrap();
         let step =

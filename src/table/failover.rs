@@ -2,7 +2,7 @@
 //! health of the steps, and the time.
 //!
 //! The name of the service, and no name below it, returns the endpoints of one step of a
-//! [`FailoverOrder`](crate::mirror::FailoverOrder): the first step that has an endpoint that is alive. Delays keep it
+//! [`FailoverOrder`]: the first step that has an endpoint that is alive. Delays keep it
 //! from flapping.
 
 use std::time::Duration;
@@ -239,8 +239,9 @@ impl FailoverState {
             }
         }
         next.answering = next.choose(health, now, delays);
+        // Delays that have ended have taken effect, so this time is later than `now`.
         let wake = next.next_change(health, delays);
-        (next, wake.filter(|wake| *wake > now))
+        (next, wake)
     }
 
     /// Chooses the step that answers.

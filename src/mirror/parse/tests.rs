@@ -293,6 +293,22 @@ fn federated_service_lists_its_members() {
     );
 }
 
+/// Only the annotation makes it a federated service, and only the label a mirror of one cluster.
+#[test]
+fn mirror_without_a_cluster_and_without_members_is_skipped() {
+    let service = json!({
+        "metadata": {
+            "namespace": "prod",
+            "name": "web-federated",
+            "labels": {key::MIRRORED_SERVICE: "true"},
+        },
+        "spec": {"clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"], "ports": []},
+    });
+    let json = service.to_string();
+    let (_, object) = select_and_parse(Kind::Service, &KubeObject::read(&json)).unwrap();
+    assert!(reason(&object).is_some(), "{object:?}");
+}
+
 #[test]
 fn exported_service_with_a_cluster_ip_is_local() {
     let service = |export: &str, ip: &str| {

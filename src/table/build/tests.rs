@@ -823,3 +823,64 @@ fn annotation_of_a_local_service_counts_only_if_it_is_a_member() {
         [20, 5]
     );
 }
+
+#[test]
+fn annotation_of_an_excluded_cluster_does_not_count() {
+    let mirror = |cluster: &str, ip: &str, ttl: &str| {
+        annotated(
+            service_mirror("prod", "web", cluster, ip),
+            "global-dns/ttl",
+            ttl,
+        )
+    };
+    let objects = [
+        mirror("east", "10.96.0.1", "20"),
+        mirror("west", "10.96.0.2", "10"),
+    ];
+    let rules = Rules {
+        excluded_clusters: ["west".parse().unwrap()].into(),
+        ..rules()
+    };
+    let ttl = |rules| {
+        table_by(rules, &objects)
+            .service("prod", "web")
+            .unwrap()
+            .ttl
+    };
+    assert_eq!([ttl(&rules), ttl(&crate::testing::rules())], [20, 10]);
+}
+
+#[test]
+fn headless_mirrors_of_a_service_are_listed_with_their_clusters() {
+    let objects = ["west", "east"].map(|cluster| mirror("prod", "db", cluster));
+    let table = table(&objects);
+    let mirrors = table.service("prod", "db").unwrap().mirrors.iter();
+    let mirrors = mirrors.map(|(cluster, object)| format!("{cluster} {object}"));
+    assert_eq!(
+        mirrors.collect::<Vec<_>>(),
+        ["east Service/prod/db-east", "west Service/prod/db-west"]
+    );
+}
+
+/// A headless mirror without endpoints still makes the service headless.
+#[test]
+fn service_with_pods_of_this_cluster_only_is_headless_if_it_is_mirrored() {
+    let [mut own, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
+    own["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
+    let kind = |objects: &[Value]| table(objects).service("prod", "db").unwrap().kind;
+    let alone = [own.clone(), slice.clone()];
+    assert_eq!(kind(&alone), crate::table::ServiceKind::Local);
+    assert_eq!(
+        kind(&[own, slice, mirror("prod", "db", "east")]),
+        crate::table::ServiceKind::Headless
+    );
+}
+
+/// An endpoint mirror without its headless mirror is shown as skipped, but makes no service.
+#[test]
+fn service_of_skipped_objects_only_is_not_known() {
+    let orphan = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
+    let table = table(&[orphan]);
+    let service = table.service("prod", "db").unwrap();
+    assert_eq!((service.is_known, service.skipped.len()), (false, 1));
+}

@@ -187,3 +187,20 @@ fn check(
         assert_ne!(changed.answering, next.answering, "{}", context());
     }
 }
+
+#[test]
+fn values_have_the_names_in_reports() {
+    let health = [Alive, Dead, Empty].map(StepHealth::name);
+    assert_eq!(health, ["alive", "dead", "empty"]);
+    let origins = [
+        OrderOrigin::Annotation,
+        OrderOrigin::ServiceFlag,
+        OrderOrigin::DefaultFlag,
+    ];
+    assert_eq!(
+        origins.map(OrderOrigin::name),
+        ["annotation", "service-flag", "default-flag"]
+    );
+    let time = Timestamp(1_767_225_601_999);
+    assert_eq!(time.to_text(), "2026-01-01T00:00:01Z");
+}

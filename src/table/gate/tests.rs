@@ -1,7 +1,7 @@
 use super::*;
 use crate::mirror::expected_clusters;
 
-const HOUR: u64 = OLD_MIRROR;
+const HOUR: u64 = 3_600_000;
 
 fn names(text: &str) -> Box<[ClusterName]> {
     match text {
