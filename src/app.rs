@@ -2,6 +2,7 @@
 
 mod api;
 mod corefile;
+mod demo;
 mod diagnose;
 mod events;
 mod inspect;
@@ -12,50 +13,15 @@ mod serve;
 mod source;
 mod variables;
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::net::IpAddr;
 use std::process::ExitCode;
-
-use anyhow::Context as _;
-use tracing::warn;
 
 use serve::serve;
 use source::{Source, access};
 
-use crate::cli::{Cli, Command, DemoArgs, LogArgs, ModelArgs, ServeArgs};
+use crate::cli::{Cli, Command, LogArgs, ModelArgs};
 use crate::log::{InvalidLogFilter, LogFilter, start_logging};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
-
-/// The built-in sample of `demo`.
-const SAMPLE: &str = include_str!("demo.yaml");
-/// The queries that `demo` suggests, each group with a heading.
-const QUESTIONS: [(&str, &[&str]); 4] = [
-    (
-        "One service in three clusters, including this cluster:",
-        &["db.prod.global", "_sql._tcp.db.prod.global SRV"],
-    ),
-    (
-        "Its short name; the endpoints of one cluster; one endpoint:",
-        &[
-            "db.global",
-            "east.db.prod.global",
-            "db-0.west.db.prod.global",
-        ],
-    ),
-    (
-        "A service name with a dash; a service with all its gateways down, which still returns its endpoints:",
-        &["db-east.shop.global", "cache.prod.global"],
-    ),
-    (
-        "Services with cluster IPs: through gateways; in a flat network; federated:",
-        &[
-            "pay.shop.global",
-            "_http._tcp.pay.shop.global SRV",
-            "api.shop.global",
-            "web.shop.global",
-        ],
-    ),
-];
 
 /// Runs the command of the command line.
 ///
@@ -64,8 +30,8 @@ const QUESTIONS: [(&str, &[&str]); 4] = [
 /// If the command fails. The exit code is 1 then.
 pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
-        Command::Serve(args) => serve(*args, |_| Ok(())).await,
-        Command::Demo(args) => demo(*args).await,
+        Command::Serve(args) => serve(*args, |_| {}).await,
+        Command::Demo(args) => demo::demo(*args).await,
         Command::Explain(args) => inspect::explain_name(*args).await,
         Command::Table(args) => inspect::print_table(*args).await,
         Command::Events(args) => events::print_events(*args).await,
@@ -111,59 +77,6 @@ fn level(log: &LogArgs, default: &str) -> Result<LogFilter, InvalidLogFilter> {
         Some(given) => Ok(given.clone()),
         None => default.parse(),
     }
-}
-
-// === demo ===
-
-/// Runs `serve --file` with a copy of the built-in sample. The user may edit the copy.
-async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let folder = std::env::temp_dir().join(format!("global-dns-demo-{}", std::process::id()));
-    let sample = folder.join("demo.yaml");
-    let write = || -> std::io::Result<()> {
-        std::fs::create_dir_all(&folder)?;
-        std::fs::write(&sample, SAMPLE)
-    };
-    write().with_context(|| format!("cannot write the sample to {}", sample.display()))?;
-    let mut serve_args = ServeArgs::from(args);
-    serve_args.source.file = vec![sample.clone()];
-    serve_args.model.cluster_name = "hub"
-        .parse()
-        .context("the sample has an invalid cluster name")?;
-    let done = serve(serve_args, |bound| print_hints(bound, &sample)).await;
-    // If this fails, a small file remains, which is harmless.
-    let _ = std::fs::remove_dir_all(&folder);
-    done
-}
-
-/// Prints the commands to try with the demo.
-fn print_hints(bound: &[SocketAddr], sample: &Path) -> anyhow::Result<()> {
-    if let Some(address) = bound.first() {
-        // The server works without the hints.
-        print(&hints(*address, sample))
-            .unwrap_or_else(|error| warn!(%error, "Cannot print the hints"));
-    }
-    Ok(())
-}
-
-/// Returns the commands to try with a demo that listens on `address`.
-fn hints(address: SocketAddr, sample: &Path) -> String {
-    let (ip, port) = (address.ip(), address.port());
-    let command = |question: &&str| format!("  dig @{ip} -p {port} {question}\n");
-    let questions = QUESTIONS.iter().map(|(heading, questions)| {
-        let commands: String = questions.iter().map(command).collect();
-        format!("{heading}\n{commands}")
-    });
-    let program = std::env::args()
-        .next()
-        .unwrap_or_else(|| "global-dns".to_owned());
-    let sample = sample.display();
-    let source = format!("--cluster-name hub --file {sample}");
-    let commands = format!(
-        "The explanation of an answer; the whole table:\n  \
-         {program} explain db.prod.global {source}\n  {program} table {source}\n"
-    );
-    let end = format!("Edit {sample} and repeat a query. Ctrl-C stops the demo.\n\n");
-    format!("\n{}{commands}{end}", questions.collect::<String>())
 }
 
 // === Output ===

@@ -219,6 +219,10 @@ pub struct DemoArgs {
     )]
     pub api_listen: ListenAddress,
 
+    /// Change the sample in a loop, one scene after each DURATION: clusters are linked, pods restart, gateways fail
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "8s", value_parser = parse_duration)]
+    pub live: Option<Duration>,
+
     #[command(flatten)]
     pub log: LogArgs,
 }
@@ -374,6 +378,7 @@ impl From<DemoArgs> for ServeArgs {
             listen,
             admin_listen,
             api_listen,
+            live: _, // the caller plays the scenes
             log,
         } = demo;
         // The defaults of `serve`, and the values of its environment variables.

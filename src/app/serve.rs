@@ -23,7 +23,7 @@ use crate::server::{
     Answerers, Cookies, DnsListener, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors,
     ns_addresses,
 };
-use crate::source::{Feeds, SnapshotScope, Snapshots, UpdateSettings, kube};
+use crate::source::{Events, Feeds, SnapshotScope, Snapshots, UpdateSettings, kube};
 use crate::table::Publisher;
 use crate::wire::Settings;
 use crate::zone::Zones;
@@ -37,7 +37,7 @@ pub(super) const NODE_IPS: &str = "GLOBAL_DNS_NODE_IPS";
 /// Serves until a signal arrives. Calls `ready` when every address is bound.
 pub(super) async fn serve(
     args: ServeArgs,
-    ready: impl FnOnce(&[SocketAddr]) -> anyhow::Result<()>,
+    ready: impl FnOnce(&Started),
 ) -> anyhow::Result<ExitCode> {
     // Dropped at the end, which writes the queued log lines.
     let log = start_queued_logging(&level(&args.log, "info")?, args.log.log_format.into())?;
@@ -45,10 +45,24 @@ pub(super) async fn serve(
     let mut signals = Signals::new()?;
     let mut resources = Resources::open(&args).await?;
     let bound = BoundListeners::bind(&args.listeners, resources.encrypted.take())?;
-    let addresses = bound.addresses();
+    let (dns, api) = (bound.addresses(), bound.api_addresses());
     let server = Server::start(&args, resources, bound, log.lost())?;
-    ready(&addresses)?;
+    ready(&Started {
+        dns,
+        api,
+        events: server.events.clone(),
+    });
     server.run(&mut signals, args.grace).await
+}
+
+/// A server that has started.
+pub(super) struct Started {
+    /// The addresses of the DNS port.
+    pub(super) dns: Vec<SocketAddr>,
+    /// The addresses of the API and the status page.
+    pub(super) api: Vec<SocketAddr>,
+    /// The changes of answers.
+    pub(super) events: Events,
 }
 
 // === Resources ===
@@ -139,6 +153,12 @@ impl BoundListeners {
         self.dns.iter().map(|listener| listener.address).collect()
     }
 
+    /// Returns the addresses of the API.
+    fn api_addresses(&self) -> Vec<SocketAddr> {
+        let addresses = self.api.iter().map(TcpListener::local_addr);
+        addresses.filter_map(Result::ok).collect()
+    }
+
     /// Returns the limits of connections: those of the flags, or less if the system grants fewer file descriptors.
     fn limits(&self, args: &ServeArgs, udp_workers: usize) -> anyhow::Result<Limits> {
         let wanted = Limits {
@@ -161,6 +181,7 @@ struct Server {
     tasks: JoinSet<()>,
     /// Set when the process has received a signal to terminate.
     draining: Arc<AtomicBool>,
+    events: Events,
 }
 
 impl Server {
@@ -210,6 +231,7 @@ impl Server {
             listeners: listen(args, bound, &answerers, &state, &mut tasks)?,
             tasks,
             draining,
+            events: feeds.events().clone(),
         })
     }
 

@@ -75,7 +75,8 @@ fn log_change(change: &Change) {
         | ChangeKind::ListAccepted
         | ChangeKind::TableStale
         | ChangeKind::Snapshot => info!(kind, "Changed: {text}"),
-        ChangeKind::Failover => {} // logged with its reason
+        // Failovers are logged with their reason. Captions are printed.
+        ChangeKind::Failover | ChangeKind::Demo => {}
     }
 }
 

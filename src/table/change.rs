@@ -38,6 +38,8 @@ pub enum ChangeKind {
     TableStale,
     /// A snapshot of an earlier process is served, or is replaced.
     Snapshot,
+    /// A caption of `demo --live`.
+    Demo,
 }
 
 /// A change, or several of one kind.
@@ -135,7 +137,7 @@ fn merge(group: Vec<Change>) -> Option<Change> {
 
 impl ChangeKind {
     /// All kinds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::ClusterLinked,
         Self::ClusterUnlinked,
         Self::ServiceAdded,
@@ -150,6 +152,7 @@ impl ChangeKind {
         Self::ListAccepted,
         Self::TableStale,
         Self::Snapshot,
+        Self::Demo,
     ];
 
     /// Returns the kind's name in logs and in JSON.
@@ -169,6 +172,7 @@ impl ChangeKind {
             Self::ListAccepted => "list-accepted",
             Self::TableStale => "table-stale",
             Self::Snapshot => "snapshot",
+            Self::Demo => "demo",
         }
     }
 }
@@ -259,6 +263,7 @@ impl Change {
             ChangeKind::ListAccepted => format!("{count} lists were applied."),
             ChangeKind::TableStale => format!("The table expired or recovered {count} times."),
             ChangeKind::Snapshot => format!("A snapshot was served or replaced {count} times."),
+            ChangeKind::Demo => format!("{count} scenes of the demo began."),
         }
     }
 }

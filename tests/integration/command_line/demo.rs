@@ -13,6 +13,11 @@ use support::wire::Transport;
 
 /// Starts the demo on free ports. A file receives its output.
 fn demo() -> (Server, PathBuf) {
+    demo_with(&[])
+}
+
+/// Starts the demo with further flags.
+fn demo_with(flags: &[&str]) -> (Server, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let printed = folder.path().join("printed");
     let mut command = global_dns(&[
@@ -22,6 +27,7 @@ fn demo() -> (Server, PathBuf) {
         "--api-listen=127.0.0.1:0",
         "--log-format=json",
     ]);
+    command.args(flags);
     // The folder contains the demo's copy of the sample, so that the copy is removed even if the demo is killed.
     command.env("TMPDIR", folder.path());
     command.stdout(Stdio::from(File::create(&printed).unwrap()));
@@ -125,6 +131,44 @@ fn sample_can_be_changed_and_is_removed_with_the_demo() {
     server.signal("INT");
     assert_eq!(server.exit_code(), Some(0));
     assert!(!Path::new(&copy).exists(), "{copy}");
+}
+
+/// Each scene is long enough for a failover, which takes two seconds.
+#[test]
+fn live_demo_plays_its_scenes() {
+    let (mut server, printed) = demo_with(&["--live=3s"]);
+    let hub = "192.0.2.10 192.0.2.11";
+    let east = "10.96.10.1 10.96.10.2";
+    for (name, outcome) in [
+        ("db.prod.global. A", format!("{east} {hub}")),
+        ("db.prod.global. A", format!("{east} 10.96.20.1 {hub}")),
+        ("db.prod.global. A", format!("{east} 10.96.20.9 {hub}")),
+        ("db.prod.global. A", format!("10.96.20.9 {hub}")),
+        ("pay.shop.global. A", "10.96.50.2".to_owned()),
+        ("db.prod.global. A", format!("{east} 10.96.20.9")),
+        ("pay.shop.global. A", "10.96.50.1".to_owned()),
+    ] {
+        server.wait_for_outcome(name, &outcome);
+    }
+    let text = fs::read_to_string(&printed).unwrap();
+    let captions: Vec<&str> = text.lines().filter(|line| line.contains("/6  ")).collect();
+    assert!(captions.len() >= 6, "{text}");
+    assert!(
+        captions[0].starts_with("1/6  Only east is linked."),
+        "{text}"
+    );
+    let events = server.api("/api/v1/events").to_string();
+    for part in [
+        "\"kind\":\"demo\"",
+        "A pod restarts in west.",
+        "\"kind\":\"failover\"",
+    ] {
+        assert!(events.contains(part), "{part}: {events}");
+    }
+    let page = format!("The status page: http://{}/", server.api);
+    assert!(text.contains(&page), "{text}");
+    server.signal("INT");
+    assert_eq!(server.exit_code(), Some(0));
 }
 
 #[test]

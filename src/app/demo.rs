@@ -1,0 +1,116 @@
+//! `demo`: `serve --file` with a copy of the built-in sample, and the commands to try. With `--live`, the sample changes.
+
+mod story;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tracing::warn;
+
+use super::print;
+use super::serve::{Started, serve};
+use crate::cli::{DemoArgs, ServeArgs};
+
+/// The built-in sample of `demo`.
+const SAMPLE: &str = include_str!("../demo.yaml");
+/// The queries that `demo` suggests, each group with a heading.
+const QUESTIONS: [(&str, &[&str]); 4] = [
+    (
+        "One service in three clusters, including this cluster:",
+        &["db.prod.global", "_sql._tcp.db.prod.global SRV"],
+    ),
+    (
+        "Its short name; the endpoints of one cluster; one endpoint:",
+        &[
+            "db.global",
+            "east.db.prod.global",
+            "db-0.west.db.prod.global",
+        ],
+    ),
+    (
+        "A service name with a dash; a service with all its gateways down, which still returns its endpoints:",
+        &["db-east.shop.global", "cache.prod.global"],
+    ),
+    (
+        "Services with cluster IPs: through gateways; in a flat network; federated:",
+        &[
+            "pay.shop.global",
+            "_http._tcp.pay.shop.global SRV",
+            "api.shop.global",
+            "web.shop.global",
+        ],
+    ),
+];
+
+/// `--failback-delay` of a live demo. The default is longer than a scene.
+const LIVE_FAILBACK_DELAY: Duration = Duration::from_secs(3);
+
+/// Runs `serve --file` with a copy of the built-in sample. The user may edit the copy, or `--live` does.
+pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
+    let folder = std::env::temp_dir().join(format!("global-dns-demo-{}", std::process::id()));
+    let sample = folder.join("demo.yaml");
+    let write = || -> std::io::Result<()> {
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(&sample, SAMPLE)
+    };
+    write().with_context(|| format!("cannot write the sample to {}", sample.display()))?;
+    let live = args.live;
+    let mut serve_args = ServeArgs::from(args);
+    serve_args.source.file = vec![sample.clone()];
+    serve_args.model.cluster_name = "hub"
+        .parse()
+        .context("the sample has an invalid cluster name")?;
+    serve_args.grace = Duration::ZERO; // nobody depends on a demo
+    if live.is_some() {
+        serve_args.delays.failback_delay = LIVE_FAILBACK_DELAY;
+    }
+    let done = serve(serve_args, |started| {
+        print_hints(started, &sample, live.is_some());
+        if let Some(pause) = live {
+            tokio::spawn(story::play(sample.clone(), started.events.clone(), pause));
+        }
+    })
+    .await;
+    // If this fails, a small file remains, which is harmless.
+    let _ = std::fs::remove_dir_all(&folder);
+    done
+}
+
+/// Prints the commands to try with the demo.
+fn print_hints(started: &Started, sample: &Path, is_live: bool) {
+    if let Some(address) = started.dns.first() {
+        let api = started.api.first().copied();
+        // The server works without the hints.
+        print(&hints(*address, api, sample, is_live))
+            .unwrap_or_else(|error| warn!(%error, "Cannot print the hints"));
+    }
+}
+
+/// Returns the commands to try with a demo that listens on `address`.
+fn hints(address: SocketAddr, api: Option<SocketAddr>, sample: &Path, is_live: bool) -> String {
+    let (ip, port) = (address.ip(), address.port());
+    let command = |question: &&str| format!("  dig @{ip} -p {port} {question}\n");
+    let questions = QUESTIONS.iter().map(|(heading, questions)| {
+        let commands: String = questions.iter().map(command).collect();
+        format!("{heading}\n{commands}")
+    });
+    let program = std::env::args()
+        .next()
+        .unwrap_or_else(|| "global-dns".to_owned());
+    let sample = sample.display();
+    let source = format!("--cluster-name hub --file {sample}");
+    let commands = format!(
+        "The explanation of an answer; the whole table:\n  \
+         {program} explain db.prod.global {source}\n  {program} table {source}\n"
+    );
+    let page = api.map(|api| format!("The status page: http://{api}/\n"));
+    let end = match is_live {
+        true => "The sample changes in a loop. Ctrl-C stops the demo.\n\n".to_owned(),
+        false => format!("Edit {sample} and repeat a query. Ctrl-C stops the demo.\n\n"),
+    };
+    let questions: String = questions.collect();
+    format!("\n{questions}{commands}{}{end}", page.unwrap_or_default())
+}
