@@ -220,7 +220,7 @@ pub struct DemoArgs {
     pub api_listen: ListenAddress,
 
     /// Change the sample in a loop, one scene after each DURATION: clusters are linked, pods restart, gateways fail
-    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "8s", value_parser = parse_duration)]
+    #[arg(long, env = "GLOBAL_DNS_LIVE", value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "8s", value_parser = parse_duration)]
     pub live: Option<Duration>,
 
     #[command(flatten)]
