@@ -277,7 +277,8 @@ fn check_one_namespace(cluster: &Cluster) -> Result<()> {
         run.check_line(
             "red",
             "permissions",
-            "cannot watch endpointslices in namespace shop",
+            "cannot list services in namespace shop; cannot watch services in namespace shop; \
+             cannot list endpointslices in namespace shop; cannot watch endpointslices in namespace shop",
         )
     })?;
     ensure!(run.code == Some(1), "{run:#?}");
