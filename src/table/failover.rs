@@ -69,7 +69,7 @@ pub type Order = (FailoverOrder, OrderOrigin);
 /// The state of the failover of one service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailoverState {
-    /// The order that the state belongs to. If the order changes, the state starts anew.
+    /// The order that the state belongs to. If the order changes, a new state begins.
     pub order: FailoverOrder,
     /// The step that answers, counted from zero.
     pub answering: usize,

@@ -111,10 +111,19 @@ impl Advanced {
     ) {
         let table = self.built.table.clone();
         for key in services {
-            let last = inputs.state(key).cloned().unwrap_or_default();
-            let state = match table.service(key.namespace.as_str(), key.service.as_str()) {
-                Some(service) => self.advance(service, &last, now, delays),
-                None => ServiceState::default(),
+            let service = table.service(key.namespace.as_str(), key.service.as_str());
+            let service =
+                service.filter(|service| service.failover.is_some() || service.gate.is_some());
+            let last = inputs.state(key).cloned();
+            let state = match (service, last) {
+                (None, None) => continue, // most services
+                (Some(service), last) => {
+                    self.advance(service, &last.unwrap_or_default(), now, delays)
+                }
+                (None, Some(_)) => {
+                    self.wakes.push((key.clone(), None));
+                    ServiceState::default()
+                }
             };
             inputs.set_state(key, state);
         }

@@ -51,7 +51,7 @@ fn step_is_left_after_the_failover_delay_and_preferred_after_the_failback_delay(
     assert_eq!(play(up, &events), [0, 0, 0, 1, 1, 1, 0]);
     // A short outage changes nothing.
     assert_eq!(play(up, &[(1_000, down), (2_500, up), (9_000, up)]), [0; 4]);
-    // An earlier step that is not alive for long enough starts anew.
+    // If an earlier step dies before the end of its delay, the delay begins again.
     let events = [
         (0, down),
         (2_000, down),
