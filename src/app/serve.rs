@@ -18,6 +18,7 @@ use super::{level, variables, zones};
 use crate::admin::{AdminState, ApiHosts, Metrics, admin_routes, api_routes};
 use crate::cli::{ListenArgs, ServeArgs};
 use crate::log::start_queued_logging;
+use crate::mirror::Watch;
 use crate::server::counters::CounterSet;
 use crate::server::{
     Answerers, Cookies, DnsListener, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors,
@@ -102,6 +103,7 @@ fn update_settings(args: &ServeArgs, source: &Source) -> UpdateSettings {
             source: source.location(),
             cluster_name: args.model.cluster_name.clone(),
             namespaces: args.source.namespace.iter().cloned().collect(),
+            watches: Watch::enabled(args.model.mcs()).collect(),
         };
         Snapshots::new(path, args.snapshot_max_age, scope)
     };

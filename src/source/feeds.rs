@@ -102,6 +102,12 @@ impl Feeds {
         self.state.lock().feeds.keys().cloned().collect()
     }
 
+    /// Returns the watches of the feeds.
+    pub fn watches(&self) -> BTreeSet<Watch> {
+        let state = self.state.lock();
+        state.feeds.keys().map(|feed| feed.watch).collect()
+    }
+
     /// Notes activity on a feed, which clears the problem of its watch.
     pub fn note_activity(&self, feed: &Feed) {
         if let Some(state) = self.state.lock().feeds.get_mut(feed) {

@@ -3,7 +3,7 @@
 //! The file contains the reduced inputs, not the table. The table is built with the flags of the process that reads the
 //! file. A separate thread writes JSON to a temporary file, syncs it and renames it, so the file is always complete.
 //!
-//! A snapshot is used if it has the same program version, source, cluster name and namespaces, and is not too old. Its
+//! A snapshot is used if it has the same program version, source, cluster name, namespaces and watches, and is not too old. Its
 //! time is when its content was last confirmed, not when it last changed. A file that cannot be read or written causes
 //! one log message and no other failure.
 
@@ -45,6 +45,8 @@ pub struct SnapshotScope {
     pub cluster_name: ClusterName,
     /// `--namespace`; empty: all.
     pub namespaces: BTreeSet<Namespace>,
+    /// The watches. The objects of another watch would be missing, or would never change.
+    pub watches: BTreeSet<Watch>,
 }
 
 /// The reader and writer of the snapshot.
@@ -107,7 +109,7 @@ enum SnapshotError {
     Invalid(#[from] serde_json::Error),
     #[error("it has version {0}, format {1}; this program has version {version}, format {format}", version = VERSION, format = FORMAT)]
     Version(String, u32),
-    #[error("it belongs to source {}, cluster '{}', namespaces {:?}", .0.source, .0.cluster_name, .0.namespaces)]
+    #[error("it belongs to source {}, cluster '{}', namespaces {:?}, and has {} watches", .0.source, .0.cluster_name, .0.namespaces, .0.watches.len())]
     OtherScope(Box<SnapshotScope>),
     #[error("it is {0} s old, which is more than --snapshot-max-age")]
     TooOld(u64),

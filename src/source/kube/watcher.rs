@@ -38,7 +38,7 @@ use super::failure::{
 use super::overlap::Overlap;
 use super::position::{Position, Trust};
 use super::requests::{ApiServer, Requests, VersionedList};
-use crate::mirror::{KubeObject, Object, ObjectKey, Watch};
+use crate::mirror::{KubeObject, Object, ObjectKey};
 
 /// The time after `watch_timeout` when a watch that did not end counts as dead. A busy API server may need it.
 const WATCH_GRACE: Duration = Duration::from_secs(5);
@@ -195,13 +195,14 @@ impl Watcher {
 
     /// Returns the delay of the first relist. The watches take turns, one every `relist`.
     fn first_relist_delay(&self) -> Duration {
-        let turn = Watch::ALL.iter().position(|one| *one == self.feed.watch);
+        let watches = self.feeds.watches();
+        let turn = watches.iter().position(|one| *one == self.feed.watch);
         self.timing.relist * u32::try_from(turn.unwrap_or_default() + 1).unwrap_or(1)
     }
 
     /// Returns the time in which every watch is relisted once.
     fn relist_cycle(&self) -> Duration {
-        self.timing.relist * u32::try_from(Watch::ALL.len()).unwrap_or(1)
+        self.timing.relist * u32::try_from(self.feeds.watches().len()).unwrap_or(1)
     }
 
     /// Reports a failed list. Waits if only this feed is affected; otherwise the limiter waits.

@@ -16,6 +16,7 @@ fn scope() -> SnapshotScope {
         source: "https://192.0.2.1:6443/".to_owned(),
         cluster_name: "hub".parse().unwrap(),
         namespaces: BTreeSet::new(),
+        watches: Watch::enabled(Mcs::On).collect(),
     }
 }
 
@@ -100,6 +101,11 @@ fn unusable_snapshot_is_ignored_with_a_reason() {
         (
             changed(&|value| value["of"]["namespaces"] = json!(["prod"])),
             "it belongs to",
+        ),
+        (
+            // It was written without --mcs, so that it has no ServiceImports.
+            changed(&|value| value["of"]["watches"] = json!(["mirror-services"])),
+            "and has 1 watches",
         ),
         (
             changed(&|value| value["time"] = (now - 3700).into()),

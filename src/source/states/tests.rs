@@ -156,6 +156,7 @@ async fn snapshot_keeps_the_step_that_answers() {
             source: "test".to_owned(),
             cluster_name: "hub".parse().unwrap(),
             namespaces: Default::default(),
+            watches: Default::default(),
         };
         Snapshots::new(path.clone(), Duration::from_secs(3600), scope)
     };
