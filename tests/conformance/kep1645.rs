@@ -28,7 +28,12 @@ const CILIUM: [&str; 2] = ["cilium-headless", "cilium-clustersetip"];
 const SUBMARINER: [&str; 2] = ["submariner-headless", "submariner-clustersetip"];
 
 fn serve(fixtures: &[&str]) -> Server {
-    serve_text(&fixtures.iter().map(|name| fixture(name)).collect::<String>())
+    serve_text(
+        &fixtures
+            .iter()
+            .map(|name| fixture(name))
+            .collect::<String>(),
+    )
 }
 
 fn serve_text(text: &str) -> Server {
@@ -103,10 +108,22 @@ fn s2_2_the_zone_has_the_schema_version_of_the_specification() {
     check(
         &serve(&CILIUM),
         &[
-            case("the version", "dns-version.clusterset.local. TXT", dns_version),
+            case(
+                "the version",
+                "dns-version.clusterset.local. TXT",
+                dns_version,
+            ),
             case("no address", "dns-version.clusterset.local. A", nodata()),
-            case("no other name", "dns-versions.clusterset.local. TXT", nxdomain()),
-            case("only at the apex", "dns-version.prod.svc.clusterset.local. TXT", nxdomain()),
+            case(
+                "no other name",
+                "dns-versions.clusterset.local. TXT",
+                nxdomain(),
+            ),
+            case(
+                "only at the apex",
+                "dns-version.prod.svc.clusterset.local. TXT",
+                nxdomain(),
+            ),
         ],
     );
 }
@@ -161,7 +178,10 @@ fn s2_3_2_srv_of_a_service_with_a_clusterset_ip_targets_its_own_name() {
         &server,
         &[
             ("_http._tcp.web.prod SRV", web("_http._tcp.web.prod", &[80])),
-            ("_https._tcp.web.prod SRV", web("_https._tcp.web.prod", &[443])),
+            (
+                "_https._tcp.web.prod SRV",
+                web("_https._tcp.web.prod", &[443]),
+            ),
             ("web.prod SRV", web("web.prod", &[80, 443])),
             ("_http._udp.web.prod SRV", nxdomain()),
             ("_smtp._tcp.web.prod SRV", nxdomain()),
@@ -170,7 +190,12 @@ fn s2_3_2_srv_of_a_service_with_a_clusterset_ip_targets_its_own_name() {
             // The port is that of the import, not 16379, that of the pods.
             (
                 "_redis._tcp.cache.prod SRV",
-                is("_redis._tcp.cache.prod", &[6379], "cache.prod", &["10.96.40.8"]),
+                is(
+                    "_redis._tcp.cache.prod",
+                    &[6379],
+                    "cache.prod",
+                    &["10.96.40.8"],
+                ),
             ),
             // The only port has no name.
             ("web.dual SRV", is("web.dual", &[80], "web.dual", &both)),
@@ -222,7 +247,9 @@ fn s2_3_4_a_service_with_a_clusterset_ip_has_no_record_of_one_cluster() {
     ];
     for rtype in ["A", "AAAA", "SRV", "TXT"] {
         let questions: Vec<String> = names.iter().map(|name| format!("{name} {rtype}")).collect();
-        let questions = questions.iter().map(|question| (question.as_str(), nxdomain()));
+        let questions = questions
+            .iter()
+            .map(|question| (question.as_str(), nxdomain()));
         check_below_svc(&server, &questions.collect::<Vec<_>>());
     }
 }
@@ -248,7 +275,10 @@ fn s2_4_1_a_headless_service_resolves_to_the_ready_endpoints_of_all_clusters() {
             // In slice db-k5n7s, Submariner's annotation publishes an address that is not ready.
             (
                 "db.shop A",
-                answer(&addresses("db.shop", &["10.1.1.10", "10.2.1.10", "10.2.1.11"])),
+                answer(&addresses(
+                    "db.shop",
+                    &["10.1.1.10", "10.2.1.10", "10.2.1.11"],
+                )),
             ),
             // "If both `A` and `AAAA` records exist, they must program the same subset of IPs."
             ("db.dual A", answer(&addresses("db.dual", &dual_v4))),
@@ -288,7 +318,10 @@ fn s2_4_1_a_host_of_a_headless_service_resolves_to_its_address() {
             ("db-0.north.db.prod A", nxdomain()),
             ("fake-pod-10.west.db.prod A", nxdomain()),
             ("db-0.east.db.dual A", is("db-0.east.db.dual", "10.2.2.10")),
-            ("db-0.east.db.dual AAAA", is("db-0.east.db.dual", "fd00:2:2::10")),
+            (
+                "db-0.east.db.dual AAAA",
+                is("db-0.east.db.dual", "fd00:2:2::10"),
+            ),
             (
                 "10-3-2-20.west.db.dual A",
                 is("10-3-2-20.west.db.dual", "10.3.2.20"),
@@ -317,7 +350,10 @@ fn s2_4_1_a_headless_service_without_ready_endpoints_does_not_exist() {
             ("_sql._tcp.db.prod SRV", nxdomain()),
             ("db-0.east.db.prod A", nxdomain()),
             // The other services of the namespace.
-            ("web.prod A", answer(&addresses("web.prod", &["10.96.40.7"]))),
+            (
+                "web.prod A",
+                answer(&addresses("web.prod", &["10.96.40.7"])),
+            ),
         ],
     );
 }
@@ -335,7 +371,9 @@ fn s2_4_2_srv_of_a_headless_service_has_each_port_of_each_endpoint() {
     let server = serve(&CILIUM);
     let targets = |ports: &[u16]| {
         let all = ports.iter().flat_map(|port| {
-            DB.map(|(cluster, host, _)| format!("0 10 {port} {host}.{cluster}.db.prod.svc.clusterset.local."))
+            DB.map(|(cluster, host, _)| {
+                format!("0 10 {port} {host}.{cluster}.db.prod.svc.clusterset.local.")
+            })
         });
         set(all.collect::<Vec<_>>())
     };
@@ -375,7 +413,12 @@ fn s2_4_2_srv_of_a_headless_service_has_each_port_of_each_endpoint() {
 fn s2_4_2_unnamed_ports_have_no_name() {
     let server = serve(&["dual-stack"]);
     let reply = server.ask("db.dual.svc.clusterset.local. SRV", Transport::Tcp);
-    let hosts = ["db-0.east", "db-1.east", "10-3-2-20.west", "fd00-3-2--20.west"];
+    let hosts = [
+        "db-0.east",
+        "db-1.east",
+        "10-3-2-20.west",
+        "fd00-3-2--20.west",
+    ];
     let targets = hosts.map(|host| format!("0 10 26257 {host}.db.dual.svc.clusterset.local."));
     assert_eq!(reply.data_set(), set(targets));
     check_below_svc(
@@ -429,9 +472,16 @@ fn s2_4_4_a_headless_service_has_no_record_of_one_cluster() {
     let server = serve(&[&CILIUM[..], &SUBMARINER].concat());
     for rtype in ["A", "AAAA", "SRV", "TXT", "ANY"] {
         let question = |name: &str| format!("{name} {rtype}");
-        let names = ["hub.db.prod", "east.db.prod", "west.db.prod", "east.db.shop"];
-        let mut questions: Vec<(String, Expectation)> =
-            names.iter().map(|name| (question(name), nodata())).collect();
+        let names = [
+            "hub.db.prod",
+            "east.db.prod",
+            "west.db.prod",
+            "east.db.shop",
+        ];
+        let mut questions: Vec<(String, Expectation)> = names
+            .iter()
+            .map(|name| (question(name), nodata()))
+            .collect();
         // `north` has no endpoint.
         questions.push((question("north.db.prod"), nxdomain()));
         questions.push((question("_sql._tcp.east.db.prod"), nxdomain()));
@@ -460,7 +510,10 @@ fn addresses_of_each_cluster_are_answered_for_a_service_without_clusterset_ip() 
             ("web.shop AAAA", nodata()),
             ("_http._tcp.web.shop SRV", is("_http._tcp.web.shop", 80)),
             // Only one cluster has this port. The target has the addresses of all.
-            ("_metrics._tcp.web.shop SRV", is("_metrics._tcp.web.shop", 9090)),
+            (
+                "_metrics._tcp.web.shop SRV",
+                is("_metrics._tcp.web.shop", 9090),
+            ),
         ],
     );
 }
@@ -482,7 +535,9 @@ fn objects_of_the_implementations_have_no_names() {
         "submariner-k8s-broker",
     ];
     let questions = names.map(|name| format!("{name} A"));
-    let questions = questions.each_ref().map(|question| (question.as_str(), nxdomain()));
+    let questions = questions
+        .each_ref()
+        .map(|question| (question.as_str(), nxdomain()));
     check_below_svc(&server, &questions);
 }
 
@@ -505,7 +560,10 @@ fn other_names_do_not_exist() {
         ("east.db.prod.clusterset.local. A", nxdomain()),
         ("db-0.east.db.prod.clusterset.local. A", nxdomain()),
         ("db-0.db.prod.svc.clusterset.local. A", nxdomain()),
-        ("_sql._tcp.db-0.east.db.prod.svc.clusterset.local. SRV", nxdomain()),
+        (
+            "_sql._tcp.db-0.east.db.prod.svc.clusterset.local. SRV",
+            nxdomain(),
+        ),
         ("sql._tcp.db.prod.svc.clusterset.local. SRV", nxdomain()),
         ("_sql.tcp.db.prod.svc.clusterset.local. SRV", nxdomain()),
         ("x.db-0.east.db.prod.svc.clusterset.local. A", nxdomain()),
