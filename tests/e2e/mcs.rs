@@ -1,12 +1,14 @@
 //! The Multi-Cluster Services API: ServiceImports and slices of Cilium and Submariner on a real API server, the definition
-//! of ServiceImports that comes and goes, permissions, and mistakes in the objects.
+//! of ServiceImports that comes and goes, permissions, many endpoints, and mistakes in the objects.
 //!
 //! - `comparison`: the same names from CoreDNS with its option `multicluster`
 //! - `definition`: the definition is missing, appears, and is deleted while the server runs; permissions
+//! - `many`: 5,000 endpoints
 //! - `mistakes`: objects that contradict each other
 
 mod comparison;
 mod definition;
+mod many;
 mod mistakes;
 
 use std::fs;
@@ -48,6 +50,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     definition::run_before(steps, cluster);
     comparison::run(steps, cluster);
     mistakes::run(steps, cluster);
+    many::run(steps, cluster);
     definition::run_after(steps, cluster);
 }
 
