@@ -384,12 +384,13 @@ fn s2_4_2_srv_of_a_headless_service_has_each_port_of_each_endpoint() {
             addresses(&name, &[address]).trim_end().to_owned()
         })
         .collect();
-    for (name, ports, count) in [
-        ("_sql._tcp.db.prod", &[26257][..], 5),
+    let cases: [(&str, &[u16], usize); 3] = [
+        ("_sql._tcp.db.prod", &[26257], 5),
         // The port of the pods, which differs from that of the Service.
         ("_http._tcp.db.prod", &[8080], 5),
         ("db.prod", &[26257, 8080], 10),
-    ] {
+    ];
+    for (name, ports, count) in cases {
         let reply = server.ask(&format!("{name}.svc.clusterset.local. SRV"), Transport::Tcp);
         assert_eq!(reply.answers.len(), count, "{name}");
         assert_eq!(reply.data_set(), targets(ports), "{name}");

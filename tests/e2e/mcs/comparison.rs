@@ -107,7 +107,7 @@ const EXPLANATIONS: [Explanation; 11] = [
     (
         "a namespace without imported services does not exist; for CoreDNS each Namespace, `svc` and `pod` exist",
         |it| {
-            let is_above = matches!(it.labels(), [_, "svc"] | ["pod"]);
+            let is_above = matches!(it.labels()[..], [_, "svc"] | ["pod"]);
             is_above && it.is(&Outcome::NxDomain, &Outcome::NoData)
         },
     ),
@@ -121,7 +121,7 @@ const EXPLANATIONS: [Explanation; 11] = [
     ),
     (
         "`ns.dns` has the addresses of --ns-address; CoreDNS has its own",
-        |it| matches!(it.labels(), ["ns", "dns"] | ["dns"]),
+        |it| matches!(it.labels()[..], ["ns", "dns"] | ["dns"]),
     ),
     (
         "without a ClusterSet IP, Submariner's address of each cluster is answered; CoreDNS has only ips",
@@ -437,13 +437,14 @@ fn changes(name: &str) -> BTreeSet<String> {
     for at in 0..labels.len() {
         let (before, after) = (&labels[..at], &labels[at + 1..]);
         let label = labels[at];
+        let capitals = label.to_uppercase();
         add(&[before, after].concat());
         add(&[before, &[label, label], after].concat());
         add(&[before, &["nope"], after].concat());
-        add(&[before, &[&label.to_uppercase()], after].concat());
+        add(&[before, &[capitals.as_str()], after].concat());
         add(&[before, &[label.trim_start_matches('_')], after].concat());
         if let [next, rest @ ..] = after {
-            add(&[before, &[next, label], rest].concat());
+            add(&[before, &[*next, label], rest].concat());
         }
     }
     add(&[&["nope"], &labels[..]].concat());

@@ -42,25 +42,40 @@ const OTHERS: [&str; 12] = [
     "web.prod.global. A",
 ];
 
+/// The state before the mistakes.
+struct Before {
+    server: Server,
+    /// The outcomes of the questions about the fixtures.
+    answers: Vec<String>,
+    reports: Vec<[String; 3]>,
+}
+
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.forget_failed_prerequisite();
     let mut state = None;
-    steps.prerequisite("fixtures_are_answered_without_a_report", || {
+    steps.prerequisite("fixtures_are_answered_before_the_mistakes", || {
         write(cluster, &fixtures()?)?;
         let server = start_ready(cluster);
         let answers = server.with_log(answers_of_fixtures(&server))?;
-        state = Some((server, answers));
+        let reports = reports(&server.try_api("/api/v1/table")?)?;
+        state = Some(Before {
+            server,
+            answers,
+            reports,
+        });
         Ok(())
     });
     for mistake in mistakes() {
         let fact = format!("one_sentence_reports_{}", mistake.what.replace(' ', "_"));
         steps.step(&fact, || {
-            let (server, answers) = state.as_ref().context("no server")?;
-            let checked = check(cluster, server, answers, &mistake);
+            let before = state.as_ref().context("no server")?;
+            let checked = before.check(cluster, &mistake);
             erase(cluster, &mistake.objects)?;
+            let server = &before.server;
             server.with_log(checked)?;
             eventually("the end of the mistake", PROPAGATION, || {
-                ensure!(reports(&server.try_api("/api/v1/table")?)?.is_empty());
+                let reports = reports(&server.try_api("/api/v1/table")?)?;
+                ensure!(reports == before.reports, "the table has {reports:?}");
                 Ok(())
             })
         });
@@ -94,54 +109,51 @@ fn answers_of_fixtures(server: &Server) -> Result<Vec<String>> {
     })
 }
 
-fn check(cluster: &Cluster, server: &Server, answers: &[String], mistake: &Mistake) -> Result<()> {
-    let before = reports(&server.try_api("/api/v1/table")?)?;
-    let mark = server.log.mark();
-    write(cluster, &mistake.objects)?;
-    let expected = &mistake.reported;
-    let are_expected = |found: &[[String; 3]]| {
-        found.len() == expected.len()
-            && expected.iter().all(|[name, reason, detail]| {
-                let is_it = |one: &[String; 3]| {
-                    one[0] == *name && one[1] == *reason && one[2].contains(detail)
-                };
-                found.iter().any(is_it)
-            })
-    };
-    eventually("the reports", PROPAGATION, || {
-        let table = reports(&server.try_api("/api/v1/table")?)?;
-        let table: Vec<_> = table
-            .into_iter()
-            .filter(|one| !before.contains(one))
-            .collect();
-        ensure!(
-            are_expected(&table),
-            "the table has {table:?}, expected {expected:?}"
-        );
-        let page = format!(
-            "/api/v1/explain?name={}.svc.clusterset.local",
-            mistake.service
-        );
-        let explained = reports(&server.try_api(&page)?)?;
-        ensure!(
-            are_expected(&explained),
-            "explain has {explained:?}, expected {expected:?}"
-        );
-        let logged = logged(server, mark);
-        ensure!(
-            are_expected(&logged),
-            "the log has {logged:?}, expected {expected:?}"
-        );
-        let question = format!("{}.svc.clusterset.local. A", mistake.service);
-        let outcome = server.outcome(&question);
-        ensure!(outcome == mistake.answer, "{question} is {outcome}");
+// === impl Before ===
+
+impl Before {
+    /// Makes a mistake, and asserts what the server makes of it.
+    fn check(&self, cluster: &Cluster, mistake: &Mistake) -> Result<()> {
+        let server = &self.server;
+        let mark = server.log.mark();
+        write(cluster, &mistake.objects)?;
+        eventually("the reports", PROPAGATION, || {
+            let mut table = reports(&server.try_api("/api/v1/table")?)?;
+            table.retain(|one| !self.reports.contains(one));
+            mistake.assert_reported("the table", &table)?;
+            let page = format!(
+                "/api/v1/explain?name={}.svc.clusterset.local",
+                mistake.service
+            );
+            mistake.assert_reported("explain", &reports(&server.try_api(&page)?)?)?;
+            mistake.assert_reported("the log", &logged(server, mark))?;
+            let question = format!("{}.svc.clusterset.local. A", mistake.service);
+            let outcome = sorted(&server.outcome(&question));
+            ensure!(outcome == mistake.answer, "{question} is {outcome}");
+            Ok(())
+        })?;
+        let after = outcomes(server);
+        for (question, (before, after)) in OTHERS.iter().zip(self.answers.iter().zip(&after)) {
+            ensure!(before == after, "{question} was {before} and is {after}");
+        }
         Ok(())
-    })?;
-    let after = outcomes(server);
-    for (question, (before, after)) in OTHERS.iter().zip(answers.iter().zip(&after)) {
-        ensure!(before == after, "{question} was {before} and is {after}");
     }
-    Ok(())
+}
+
+// === impl Mistake ===
+
+impl Mistake {
+    /// Asserts that the expected sentences are reported, each once, and no others.
+    fn assert_reported(&self, by: &str, found: &[[String; 3]]) -> Result<()> {
+        let is_found = |[name, reason, detail]: &[&str; 3]| {
+            let is_it =
+                |one: &[String; 3]| one[0] == *name && one[1] == *reason && one[2].contains(detail);
+            found.iter().any(is_it)
+        };
+        let is_exact = found.len() == self.reported.len() && self.reported.iter().all(is_found);
+        ensure!(is_exact, "{by} has {found:?}, expected {:?}", self.reported);
+        Ok(())
+    }
 }
 
 /// Returns the skipped objects and the conflicts of a report, except the objects that Submariner keeps for its own use.
