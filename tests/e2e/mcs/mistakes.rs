@@ -126,7 +126,15 @@ impl Before {
                 mistake.service
             );
             mistake.assert_reported("explain", &reports(&server.try_api(&page)?)?)?;
-            mistake.assert_reported("the log", &logged(server, mark))?;
+            // Between two writes, an import has no slices yet, which is logged, too.
+            let mut logged = logged(server, mark);
+            logged.retain(|one| {
+                mistake
+                    .reported
+                    .iter()
+                    .any(|[name, reason, _]| one[..2] == [*name, *reason])
+            });
+            mistake.assert_reported("the log", &logged)?;
             let question = format!("{}.svc.clusterset.local. A", mistake.service);
             let outcome = sorted(&server.outcome(&question));
             ensure!(outcome == mistake.answer, "{question} is {outcome}");
