@@ -21,6 +21,7 @@ use source::{Source, access};
 
 use crate::cli::{Cli, Command, LogArgs, ModelArgs};
 use crate::log::{InvalidLogFilter, LogFilter, start_logging};
+use crate::table::Profile;
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
 /// Runs the command of the command line.
@@ -57,10 +58,13 @@ fn zones(model: &ModelArgs, ns_addresses: &[IpAddr]) -> Zones {
         ns_addresses: ns_addresses.to_vec(),
         kind,
     };
-    let names = model.zones();
-    let forward = names.iter().map(|name| zone(name, ZoneKind::Forward));
-    let first = names.first().cloned();
-    let reverse = model.reverse_zone.iter().zip(std::iter::repeat(first));
+    let given = model.zones();
+    let forward = given.iter().map(|given| match given.profile {
+        Profile::Global => zone(&given.name, ZoneKind::Forward),
+        Profile::ClusterSet => zone(&given.name, ZoneKind::ClusterSet),
+    });
+    let pointers = std::iter::repeat(model.zone_of_pointers());
+    let reverse = model.reverse_zone.iter().zip(pointers);
     let reverse = reverse.filter_map(|(name, first)| Some(zone(name, ZoneKind::Reverse(first?))));
     Zones::new(forward.chain(reverse).collect())
 }

@@ -14,6 +14,7 @@ mod documentation;
 pub mod end_to_end;
 mod failover;
 mod gateways;
+mod imports;
 mod links;
 mod mirrors;
 mod names;
@@ -26,7 +27,7 @@ mod versions;
 
 use serde::Serialize;
 
-use crate::mirror::Namespace;
+use crate::mirror::{Mcs, Namespace};
 use crate::table::{Conflict, Rules, Table};
 use crate::zone::Zones;
 use objects::{Link, MirrorPorts, MirrorSlice};
@@ -56,6 +57,8 @@ pub struct Facts {
     pub rules: Rules,
     /// The first complete table.
     pub table: Fact<Table>,
+    /// Whether ServiceImports are read.
+    pub mcs: Mcs,
     /// The zones.
     pub zones: Zones,
     /// Slices of headless mirrors. The table is not built from them.
@@ -150,6 +153,8 @@ pub enum Check {
     OpaquePorts,
     /// Gateways are up.
     Gateways,
+    /// ServiceImports are read, if they are wanted.
+    ServiceImports,
     /// Each short name has one owner.
     ShortNames,
     /// There are no other conflicts.
@@ -202,6 +207,7 @@ pub fn check(facts: &Facts) -> Diagnosis {
     let parts = [
         permissions::check(&facts.api),
         mirrors::check(facts),
+        imports::check(&facts.table, facts.mcs),
         names::check(facts),
         failover::check(facts),
         dns::check(&facts.dns),
@@ -215,7 +221,7 @@ pub fn check(facts: &Facts) -> Diagnosis {
 
 impl Check {
     /// All checks, in the order of the report.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::ApiServer,
         Self::Permissions,
         Self::MorePermissions,
@@ -231,6 +237,7 @@ impl Check {
         Self::LongNames,
         Self::OpaquePorts,
         Self::Gateways,
+        Self::ServiceImports,
         Self::ShortNames,
         Self::Conflicts,
         Self::SkippedObjects,
@@ -261,7 +268,8 @@ impl Check {
             | Self::MirrorLabels
             | Self::LongNames
             | Self::OpaquePorts
-            | Self::Gateways => Category::Mirrors,
+            | Self::Gateways
+            | Self::ServiceImports => Category::Mirrors,
             Self::ShortNames
             | Self::Conflicts
             | Self::SkippedObjects

@@ -39,7 +39,7 @@ pub use failover::DelayArgs;
 use parse::parse;
 pub use values::{
     CheckOutput, EventsOutput, ExplainOutput, GatewayDownArg, LocalMembersArg, LogFormatArg,
-    OrderArg, ShortNamesArg, TableOutput,
+    OrderArg, ShortNamesArg, TableOutput, ZoneArg, parse_zone,
 };
 use values::{parse_duration, parse_shrink_guard, parse_text};
 
@@ -148,7 +148,7 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_VERSION_BIND", value_name = "TEXT", value_parser = parse_text)]
     pub version_bind: Option<String>,
 
-    /// Approximate interval between relists; each relists one of the eight watches, in turn
+    /// Approximate interval between relists; each relists one of the watches, in turn
     #[arg(long, env = "GLOBAL_DNS_RELIST", value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
     pub relist: Duration,
 

@@ -6,6 +6,7 @@
 
 mod failover_order;
 mod federated;
+mod import;
 mod interned;
 pub mod label;
 mod local;
@@ -27,6 +28,7 @@ use smallvec::SmallVec;
 
 pub use failover_order::{FailoverOrder, InvalidOrder};
 pub use federated::{FederatedMember, FederatedService};
+pub use import::{ImportForm, ImportSlice, ServiceImport};
 pub use interned::{Ports, Text, intern};
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
 pub use local::{Export, LocalService};
@@ -35,7 +37,7 @@ pub use object_name::ObjectName;
 pub use policy::{Policy, expected_clusters};
 pub use service_mirror::{Route, ServiceMirror};
 pub use subject::Subject;
-pub use watch::{Kind, Watch};
+pub use watch::{Kind, Mcs, Watch};
 
 /// `metadata.namespace` and `metadata.name` of a Kubernetes object, unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -84,6 +86,10 @@ pub enum Object {
     ListedHosts(Box<ListedHosts>),
     /// An EndpointSlice of a headless Service of this cluster.
     Slice(Box<Slice>),
+    /// A service of the Multi-Cluster Services API.
+    ServiceImport(Box<ServiceImport>),
+    /// An EndpointSlice of a ServiceImport.
+    ImportSlice(Box<ImportSlice>),
     /// An object that cannot or must not be used (rule M9).
     Skipped(Arc<Skip>),
 }
@@ -241,8 +247,10 @@ const MAX_DETAIL: usize = 400;
 pub enum SkipReason {
     /// The object does not match the schema of its kind.
     Undecodable,
-    /// An endpoint mirror has no headless mirror of the same cluster and service (M2).
+    /// An endpoint mirror has no headless mirror of the same cluster and service (M2), or a slice has no ServiceImport.
     NoParent,
+    /// A ServiceImport has no EndpointSlice.
+    NoSlice,
     /// The annotation names another namespace than that of the object (M1).
     NamespaceMismatch,
     /// A name is not a DNS label or exceeds the limits of DNS.
@@ -251,6 +259,8 @@ pub enum SkipReason {
     BadAddress,
     /// `--exclude-cluster` names the cluster of the object.
     ExcludedCluster,
+    /// An implementation of the Multi-Cluster Services API keeps the object for its own use.
+    Internal,
 }
 
 /// Serializes addresses as a list.
@@ -373,24 +383,41 @@ impl Skip {
 
 impl SkipReason {
     /// All reasons. Metrics have a value for each, even if it is zero.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Undecodable,
         Self::NoParent,
+        Self::NoSlice,
         Self::NamespaceMismatch,
         Self::BadName,
         Self::BadAddress,
         Self::ExcludedCluster,
+        Self::Internal,
     ];
+
+    /// Returns whether somebody should look at the object. Otherwise it is intended that the object is skipped.
+    pub fn is_problem(self) -> bool {
+        match self {
+            Self::ExcludedCluster | Self::Internal => false,
+            Self::Undecodable
+            | Self::NoParent
+            | Self::NoSlice
+            | Self::NamespaceMismatch
+            | Self::BadName
+            | Self::BadAddress => true,
+        }
+    }
 
     /// Returns the reason's name in logs, metrics and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Undecodable => "undecodable",
             Self::NoParent => "no-parent",
+            Self::NoSlice => "no-slice",
             Self::NamespaceMismatch => "namespace-mismatch",
             Self::BadName => "bad-name",
             Self::BadAddress => "bad-address",
             Self::ExcludedCluster => "excluded-cluster",
+            Self::Internal => "internal",
         }
     }
 }

@@ -68,6 +68,8 @@ mod endpoint;
 pub mod failover;
 pub mod gate;
 mod hash;
+mod headless;
+mod import;
 mod index;
 pub mod inputs;
 mod kind;
@@ -101,7 +103,7 @@ use gate::Gate;
 use index::{Index, ListedHost};
 pub use inputs::Inputs;
 use inputs::Skipped;
-pub use kind::{ServiceKind, list_clusters};
+pub use kind::{Profile, ServiceKind, list_clusters};
 pub use local::NonMember;
 pub use missing::MissingHost;
 pub use publish::{Published, Publisher};
@@ -130,7 +132,16 @@ pub struct Table {
 struct NamespaceTable {
     services: SharedMap<ServiceName, Arc<Service>>,
     /// Number of services that have names. If it is not zero, names exist below the namespace's name (RFC 8020).
-    with_names: usize,
+    with_names: NameCounts,
+}
+
+/// Numbers of services that have names.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct NameCounts {
+    /// In zones with the names of this server.
+    global: usize,
+    /// In zones with the profile `mcs`.
+    cluster_set: usize,
 }
 
 /// The names that a list of conflicts concerns.
@@ -169,8 +180,10 @@ pub struct Service {
     pub not_ready: Vec<Endpoint>,
     /// The headless mirrors of the service, with their clusters.
     pub mirrors: Vec<(ClusterName, ObjectRef)>,
-    /// The clusters of a federated service, sorted.
+    /// The clusters of a federated service, or of a ServiceImport with one address for all clusters, sorted.
     pub federated: Box<[ClusterName]>,
+    /// The service as zones with the profile `mcs` answer it, if it differs (rule K9).
+    pub in_cluster_set: Option<Box<Service>>,
     /// Hosts that a headless mirror lists and that have no endpoint mirror.
     pub missing: Box<[MissingHost]>,
     /// Whether a mirror or a member of this cluster exists. A flag can assign a short name to such a service, even if it
@@ -210,11 +223,25 @@ impl Table {
             .map(AsRef::as_ref)
     }
 
+    /// Returns a service as zones with the profile `mcs` answer it (rule K9).
+    pub fn service_in_cluster_set(&self, namespace: &str, service: &str) -> Option<&Service> {
+        let service = self.service(namespace, service)?;
+        Some(service.in_cluster_set.as_deref().unwrap_or(service))
+    }
+
     /// Returns whether names exist below the name of a namespace. If so, it is an empty non-terminal (RFC 8020).
     pub fn has_names_in(&self, namespace: &str) -> bool {
-        self.namespaces
-            .get(namespace)
-            .is_some_and(|namespace| namespace.with_names > 0)
+        let namespace = self.namespaces.get(namespace);
+        namespace.is_some_and(|namespace| namespace.with_names.global > 0)
+    }
+
+    /// Returns whether zones with the profile `mcs` have names in a namespace, or in any.
+    pub fn has_cluster_set_names_in(&self, namespace: Option<&str>) -> bool {
+        let has_names = |namespace: &Arc<NamespaceTable>| namespace.with_names.cluster_set > 0;
+        match namespace {
+            Some(namespace) => self.namespaces.get(namespace).is_some_and(has_names),
+            None => self.namespaces.iter().any(|(_, one)| has_names(one)),
+        }
     }
 
     /// Returns the service that owns a short name.
@@ -387,6 +414,28 @@ impl Service {
     /// Returns whether names of the service exist, even if they fail.
     fn has_names(&self) -> bool {
         !self.endpoints.is_empty() || !self.awaited().is_empty()
+    }
+
+    /// Returns the same service without endpoints and failover.
+    fn without_endpoints(&self) -> Self {
+        Self {
+            kind: self.kind,
+            failover: None,
+            endpoints: Vec::new(),
+            not_ready: Vec::new(),
+            name_addresses: NameAddresses::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the service with the parts of another version of it that no profile changes.
+    fn with_common_parts_of(self, other: &Self) -> Self {
+        Self {
+            gate: other.gate.clone(),
+            skipped: other.skipped.clone(),
+            conflicts: other.conflicts.clone(),
+            ..self
+        }
     }
 
     /// Returns the clusters that have endpoints, sorted.

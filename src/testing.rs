@@ -174,6 +174,61 @@ pub(crate) fn backends(namespace: &str, service: &str, is_mirror: bool, ready: b
     slice
 }
 
+/// Returns a ServiceImport with port http 80, exported by clusters `east` and `west`.
+pub(crate) fn import(namespace: &str, service: &str, form: &str, ips: &[&str]) -> Value {
+    json!({
+        "metadata": {"namespace": namespace, "name": service},
+        "spec": {"type": form, "ips": ips, "ports": [{"name": "http", "port": 80}]},
+        "status": {"clusters": [{"cluster": "west"}, {"cluster": "east"}]},
+    })
+}
+
+/// Returns a slice of a ServiceImport with port sql 26257. An endpoint with an empty hostname has none.
+pub(crate) fn import_slice(
+    namespace: &str,
+    service: &str,
+    cluster: &str,
+    endpoints: &[(&str, &str)],
+) -> Value {
+    let endpoint = |(host, ip): &(&str, &str)| {
+        let mut endpoint = json!({"addresses": [ip], "conditions": {"ready": true}});
+        if !host.is_empty() {
+            endpoint["hostname"] = json!(host);
+        }
+        endpoint
+    };
+    json!({
+        "metadata": {
+            "namespace": namespace,
+            "name": format!("derived-{service}-{cluster}-7xk2p"),
+            "labels": {
+                "kubernetes.io/service-name": format!("derived-{service}"),
+                "multicluster.kubernetes.io/service-name": service,
+                "multicluster.kubernetes.io/source-cluster": cluster,
+            },
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": "sql", "port": 26257}],
+        "endpoints": endpoints.iter().map(endpoint).collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the slice of Submariner for a Service with a cluster IP in another cluster.
+pub(crate) fn submariner_slice(
+    namespace: &str,
+    service: &str,
+    cluster: &str,
+    ip: &str,
+    ready: bool,
+) -> Value {
+    let mut slice = import_slice(namespace, service, cluster, &[("", ip)]);
+    let labels = &mut slice["metadata"]["labels"];
+    labels["endpointslice.kubernetes.io/managed-by"] = json!("lighthouse-agent.submariner.io");
+    labels["lighthouse.submariner.io/sourceNamespace"] = json!(namespace);
+    slice["endpoints"][0]["conditions"]["ready"] = json!(ready);
+    slice
+}
+
 /// Returns the default rules, for cluster `hub` and zone `global.`
 pub(crate) fn rules() -> Rules {
     Rules {
@@ -186,16 +241,24 @@ pub(crate) fn rules() -> Rules {
 pub(crate) fn inputs(objects: &[Value]) -> Inputs {
     let mut inputs = Inputs::default();
     for object in objects {
-        let kind = if object["addressType"].is_null() {
-            Kind::Service
-        } else {
-            Kind::EndpointSlice
-        };
-        let watch = Watch::for_object(kind, &KubeObject::read(&object.to_string())).unwrap();
+        let json = object.to_string();
+        let watch = Watch::for_object(kind_of(object), &KubeObject::read(&json)).unwrap();
         let (key, object) = parsed(watch, object);
         inputs.apply(watch, key, object);
     }
     inputs
+}
+
+/// Returns the kind of an object.
+pub(crate) fn kind_of(object: &Value) -> Kind {
+    match (
+        object["addressType"].is_null(),
+        object["spec"]["type"].is_null(),
+    ) {
+        (false, _) => Kind::EndpointSlice,
+        (true, false) => Kind::ServiceImport,
+        (true, true) => Kind::Service,
+    }
 }
 
 /// Parses an object that has a name.
@@ -233,16 +296,18 @@ pub(crate) fn published(table: Table) -> Published {
     }
 }
 
-/// Returns zones with these names. Those below `arpa` are reverse zones with targets in `global.`
+/// Returns zones with these names. Those below `arpa` are reverse zones with targets in `global.` Those with `=mcs` have
+/// that profile.
 pub(crate) fn zones(names: &[&str]) -> Zones {
     let zone = |name: &&str| Zone {
-        name: name.parse().unwrap(),
+        name: name.trim_end_matches("=mcs").parse().unwrap(),
         ttl: 5,
         negative_ttl: 5,
         ns_addresses: vec!["192.0.2.53".parse().unwrap()],
-        kind: match name.ends_with(".arpa") {
-            true => ZoneKind::Reverse("global".parse().unwrap()),
-            false => ZoneKind::Forward,
+        kind: match *name {
+            name if name.ends_with(".arpa") => ZoneKind::Reverse("global".parse().unwrap()),
+            name if name.ends_with("=mcs") => ZoneKind::ClusterSet,
+            _ => ZoneKind::Forward,
         },
     };
     Zones::new(names.iter().map(zone).collect())

@@ -23,6 +23,15 @@
 //! | `ns.dns.Z` | the addresses of this server | | `tests/integration/answers` |
 //! | `dns-version.Z` | TXT | | `tests/integration/answers` |
 //!
+//! A zone with the profile `mcs` has the names of KEP-1645 instead (rule K9, `tests/conformance/mcs`):
+//!
+//! | name | A, AAAA | SRV |
+//! |---|---|---|
+//! | `S.N.svc.Z` | all endpoints | one for each endpoint with a hostname and port; one for each port of cluster IPs, with target `S.N.svc.Z` |
+//! | `H.C.S.N.svc.Z` | one endpoint | one for each of its ports |
+//! | `_P._R.S.N.svc.Z` | none | as `S.N.svc.Z`, for the port |
+//! | `C.S.N.svc.Z` | none | none: it is empty if there are endpoints with a hostname, and NXDOMAIN otherwise |
+//!
 //! - A name exists if it owns a record, or if an existing name is below it (RFC 8020). Every other name is NXDOMAIN
 //!   (`src/zone/tests.rs`).
 //! - A canonical name with records hides a short name, and the conflict is reported. An empty non-terminal, such as
@@ -35,6 +44,7 @@
 //! - The set of records is always complete. Only their order changes from answer to answer.
 
 pub mod answer;
+mod cluster_set;
 pub mod name;
 pub mod order;
 pub mod print;
@@ -102,6 +112,8 @@ pub struct Zone {
 pub enum ZoneKind {
     /// Names of services and endpoints.
     Forward,
+    /// Names of services and endpoints as the Multi-Cluster Services API defines them (profile `mcs`, rule K9).
+    ClusterSet,
     /// Names of addresses, with PTR records (RFC 1035 section 3.5, RFC 3596 section 2.5). The targets are in this zone.
     Reverse(ZoneName),
 }

@@ -10,7 +10,6 @@ use serde::Serialize;
 use super::AdminState;
 use crate::VERSION;
 use crate::clock::unix_seconds;
-use crate::mirror::SkipReason;
 use crate::report::SchemaVersion;
 use crate::table::{Published, ServiceKind, Table};
 
@@ -132,8 +131,7 @@ fn conflicts(table: &Table) -> Option<String> {
 
 /// Returns a sentence with the number of objects that should not have been skipped, and the first of them.
 fn skipped(table: &Table) -> Option<String> {
-    let is_problem = |reason| reason != SkipReason::ExcludedCluster;
-    let objects = || table.skipped().filter(|(_, skip)| is_problem(skip.reason));
+    let objects = || table.skipped().filter(|(_, skip)| skip.reason.is_problem());
     let count = objects().count();
     let (object, skip) = objects().min_by(|(one, _), (other, _)| one.cmp(other))?;
     let reason = skip.reason;

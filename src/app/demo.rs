@@ -12,12 +12,12 @@ use tracing::warn;
 
 use super::print;
 use super::serve::{Started, serve};
-use crate::cli::{DemoArgs, ServeArgs};
+use crate::cli::{DemoArgs, ServeArgs, parse_zone};
 
 /// The built-in sample of `demo`.
 const SAMPLE: &str = include_str!("../demo.yaml");
 /// The queries that `demo` suggests, each group with a heading.
-const QUESTIONS: [(&str, &[&str]); 4] = [
+const QUESTIONS: [(&str, &[&str]); 5] = [
     (
         "One service in three clusters, including this cluster:",
         &["db.prod.global", "_sql._tcp.db.prod.global SRV"],
@@ -43,7 +43,14 @@ const QUESTIONS: [(&str, &[&str]); 4] = [
             "web.shop.global",
         ],
     ),
+    (
+        "A service of the Multi-Cluster Services API, in both zones:",
+        &["cart.shop.global", "cart.shop.svc.clusterset.local"],
+    ),
 ];
+
+/// `--zone` of the demo, unless the environment has another value.
+const ZONES: &str = "global,clusterset.local=mcs";
 
 /// `--failback-delay` of a live demo. The default is longer than a scene.
 const LIVE_FAILBACK_DELAY: Duration = Duration::from_secs(3);
@@ -63,6 +70,12 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     serve_args.model.cluster_name = "hub"
         .parse()
         .context("the sample has an invalid cluster name")?;
+    serve_args.model.mcs = true;
+    if serve_args.model.zone.is_empty() {
+        let zones = ZONES.split(',').map(parse_zone);
+        let zones: Result<_, _> = zones.collect();
+        serve_args.model.zone = zones.map_err(anyhow::Error::msg)?;
+    }
     serve_args.grace = Duration::ZERO; // nobody depends on a demo
     if live.is_some() {
         serve_args.delays.failback_delay = LIVE_FAILBACK_DELAY;
@@ -101,7 +114,7 @@ fn hints(address: SocketAddr, api: Option<SocketAddr>, sample: &Path, is_live: b
         .next()
         .unwrap_or_else(|| "global-dns".to_owned());
     let sample = sample.display();
-    let source = format!("--cluster-name hub --file {sample}");
+    let source = format!("--cluster-name hub --mcs --zone {ZONES} --file {sample}");
     let commands = format!(
         "The explanation of an answer; the whole table:\n  \
          {program} explain db.prod.global {source}\n  {program} table {source}\n"

@@ -101,6 +101,7 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
     let facts = Facts {
         api: facts.api,
         rules: model.rules(),
+        mcs: model.mcs(),
         table: facts.table,
         zones,
         mirror_slices: facts.mirror_slices,

@@ -189,7 +189,7 @@ async fn plain_service(source: &SourceArgs, name: &ServiceKey) -> Option<PlainSe
 
 /// Runs a source until its first complete table.
 pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow::Result<Reader> {
-    let feeds = Feeds::new(&args.namespace);
+    let feeds = Feeds::new(&args.namespace, model.mcs());
     let publisher = Publisher::default();
     let reader = publisher.reader();
     let source = Source::open(args, ONE_SHOT_TIMING, kube::Access::Auto).await?;

@@ -70,7 +70,7 @@ impl Origin {
         match self {
             Self::Server(api) => {
                 let zone = match view.model.zone.as_slice() {
-                    [zone] => format!("&zone={zone}"),
+                    [zone] => format!("&zone={}", zone.name),
                     _ => String::new(),
                 };
                 let path = format!("/api/v1/table?output=zone{zone}");

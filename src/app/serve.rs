@@ -195,7 +195,7 @@ impl Server {
             &args.model,
             &ns_addresses(&args.ns_address, &bound.addresses()),
         );
-        let feeds = Feeds::new(&args.source.namespace);
+        let feeds = Feeds::new(&args.source.namespace, args.model.mcs());
         let publisher = Publisher::default();
         let (reader, counters) = (publisher.reader(), CounterSet::default());
         let expiry = bound.encrypted.as_ref().map(Encrypted::certificate_expiry);

@@ -63,7 +63,7 @@ fn problems(service: &Service, known: &BTreeSet<ClusterName>) -> Vec<String> {
     if let Some((order, origin)) = service.unused_order.as_deref() {
         return match origin {
             OrderOrigin::Annotation | OrderOrigin::ServiceFlag => vec![format!(
-                "{key}: {order} does not apply to a federated service"
+                "{key}: {order} does not apply to one address for all clusters"
             )],
             OrderOrigin::DefaultFlag => Vec::new(),
         };

@@ -66,7 +66,8 @@ impl Cause {
                 ServiceKind::Headless
                 | ServiceKind::Federated
                 | ServiceKind::Flat
-                | ServiceKind::Local,
+                | ServiceKind::Local
+                | ServiceKind::Import,
                 _,
             ) => return Self::Gateway,
         };
@@ -130,7 +131,7 @@ fn dead_endpoints<'t>(
     let mut found: BTreeMap<_, Dead> = BTreeMap::new();
     for service in table.services() {
         let endpoints = service.endpoints.iter();
-        let dead = endpoints.filter(|one| !one.alive && one.kind != ServiceKind::Local);
+        let dead = endpoints.filter(|one| !one.alive && one.kind.is_mirrored());
         for endpoint in dead {
             let Some(cluster) = &endpoint.cluster else {
                 continue; // a federated service is always alive

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::imports::count_imports;
 use super::objects::{Link, MirrorPorts, MirrorSlice};
 use super::{Check, Facts, Finding, count, links, list_some};
 use crate::mirror::{ClusterName, Hostname, ObjectRef, Text};
@@ -76,7 +77,7 @@ fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
 /// Returns the endpoints that come from mirrors.
 pub(super) fn mirror_endpoints(table: &Table) -> impl Iterator<Item = &Endpoint> {
     let endpoints = table.services().flat_map(|service| &service.endpoints);
-    endpoints.filter(|endpoint| endpoint.kind != ServiceKind::Local)
+    endpoints.filter(|endpoint| endpoint.kind.is_mirrored())
 }
 
 /// Returns all headless mirrors that are used, each with its cluster.
@@ -93,6 +94,10 @@ fn other_mirrors(table: &Table) -> usize {
 fn mirrors(table: &Table) -> Finding {
     let headless = headless_mirrors(table).count();
     let others = other_mirrors(table);
+    let (imports, _) = count_imports(table);
+    if headless + others == 0 && imports > 0 {
+        return Check::Mirrors.green("there are no mirrors; ServiceImports are used");
+    }
     if headless + others == 0 {
         return Check::Mirrors.yellow(
             "there are no mirrors",
@@ -125,6 +130,9 @@ fn headless_mirroring(table: &Table) -> Finding {
         .map(|c| format!("{} is {}", c.name, c.detail))
         .collect();
     match (headless_mirrors(table).next(), other_mirrors(table)) {
+        (None, 0) if count_imports(table).0 > 0 => {
+            Check::HeadlessMirroring.green("headless mirroring is not used")
+        }
         (None, 0) => Check::HeadlessMirroring.yellow(
             "headless mirroring: not checked, there are no mirrors",
             "link a cluster and export a headless Service there",

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::objects::Link;
 use super::{Check, Fact, Facts, Finding, count, list_some};
-use crate::mirror::SkipReason;
 use crate::table::{Conflict, ConflictKind, Table};
 use crate::wire::whole_answer;
 use crate::zone::{Name, RecordType, ZoneKind, Zones, answer, read};
@@ -134,15 +133,7 @@ fn has_own_check(kind: ConflictKind) -> bool {
 
 /// Judges skipped objects.
 fn skipped(table: &Table) -> Finding {
-    let is_problem = |reason: SkipReason| match reason {
-        SkipReason::ExcludedCluster => false, // intended
-        SkipReason::Undecodable
-        | SkipReason::NoParent
-        | SkipReason::NamespaceMismatch
-        | SkipReason::BadName
-        | SkipReason::BadAddress => true,
-    };
-    let problems = table.skipped().filter(|(_, skip)| is_problem(skip.reason));
+    let problems = table.skipped().filter(|(_, skip)| skip.reason.is_problem());
     let problems: BTreeSet<String> = problems
         .map(|(object, skip)| format!("{object} ({})", skip.reason))
         .collect();

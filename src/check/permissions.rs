@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Check, Fact, Finding, Health, NotChecked, list_some};
-use crate::mirror::Namespace;
+use crate::mirror::{Mcs, Namespace};
 
 /// The API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,7 @@ pub struct Review {
 
 const CORE: &str = "";
 const DISCOVERY: &str = "discovery.k8s.io";
+const MCS_GROUP: &str = "multicluster.x-k8s.io";
 
 /// Verbs, groups and resources that `serve` needs.
 const NEEDED: [(&str, &str, &str); 4] = [
@@ -72,9 +73,19 @@ const NOT_NEEDED: [(&str, &str, &str); 14] = [
     ("create", "apps", "deployments"),
 ];
 
+/// Verbs, groups and resources that `serve` needs with `--mcs`.
+const NEEDED_FOR_MCS: [(&str, &str, &str); 2] = [
+    ("list", MCS_GROUP, "serviceimports"),
+    ("watch", MCS_GROUP, "serviceimports"),
+];
+
 /// Returns the needed permissions: in each of `namespaces`, or in all namespaces if there are none.
-pub fn needed(namespaces: &[Namespace]) -> Vec<Permission> {
-    permissions(&NEEDED, namespaces)
+pub fn needed(namespaces: &[Namespace], mcs: Mcs) -> Vec<Permission> {
+    let mut needed = permissions(&NEEDED, namespaces);
+    if mcs == Mcs::On {
+        needed.extend(permissions(&NEEDED_FOR_MCS, namespaces));
+    }
+    needed
 }
 
 /// Returns the permissions that the caller should not have.
@@ -145,16 +156,21 @@ fn permissions_not_checked(reason: &NotChecked) -> [Finding; 2] {
 
 /// Judges the needed permissions. Those that are missing are one finding, because they usually have one cause.
 fn check_all_needed(reviews: &[Review]) -> Vec<Finding> {
-    let findings = NEEDED.map(|permission| check_needed(permission, reviews));
-    let (red, mut others): (Vec<Finding>, Vec<Finding>) = findings
-        .into_iter()
+    let is_reviewed = |(_, group, _): &&(&str, &str, &str)| {
+        let mut reviews = reviews.iter();
+        reviews.any(|review| review.permission.group == *group)
+    };
+    let for_mcs = NEEDED_FOR_MCS.iter().filter(is_reviewed);
+    let permissions = NEEDED.iter().chain(for_mcs);
+    let (red, mut others): (Vec<Finding>, Vec<Finding>) = permissions
+        .map(|permission| check_needed(*permission, reviews))
         .partition(|finding| finding.health == Health::Red);
     let sentences: Vec<String> = red.into_iter().map(|finding| finding.sentence).collect();
     if !sentences.is_empty() {
         let missing = Check::Permissions.red(
             sentences.join("; "),
-            "bind the role of the chart: list and watch on services and endpointslices, in all namespaces or in each \
-             namespace of --namespace",
+            "bind the role of the chart: list and watch on services and endpointslices, with --mcs also on serviceimports, \
+             in all namespaces or in each namespace of --namespace",
         );
         others.insert(0, missing);
     }

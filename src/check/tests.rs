@@ -10,7 +10,7 @@ use super::end_to_end::{Connection, EndToEnd, Origin, Question, ResolverReply, T
 use super::objects::{Failure, LinkedService};
 use super::permissions::{Permission, Review, needed, not_needed};
 use super::*;
-use crate::mirror::Namespace;
+use crate::mirror::{Mcs, Namespace};
 use crate::table::{Conflict, ConflictKind};
 use crate::testing::{
     endpoint, gateway, listing, local, mirror, rules, service_mirror, table_by, zones,
@@ -54,7 +54,7 @@ fn reviews(
 fn api(namespaces: &[Namespace]) -> ApiServer {
     ApiServer::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(namespaces), |_| Ok(true)),
+        needed: reviews(needed(namespaces, Mcs::Off), |_| Ok(true)),
         not_needed: reviews(not_needed(namespaces), |_| Ok(false)),
     }
 }
@@ -67,6 +67,7 @@ fn facts_by(rules: Rules, objects: &[Value]) -> Facts {
     Facts {
         api: Ok(api(&[])),
         table: Ok(table_by(&rules, objects)),
+        mcs: Mcs::Off,
         zones: zones(&["global", "96.10.in-addr.arpa"]),
         rules,
         mirror_slices: Ok(Vec::new()),
@@ -212,7 +213,7 @@ fn each_missing_permission_is_red() {
         let mut facts = facts(&healthy());
         facts.api = Ok(ApiServer::Reached {
             version: "v1.33.4".to_owned(),
-            needed: reviews(needed(&[]), |permission| {
+            needed: reviews(needed(&[], Mcs::Off), |permission| {
                 Ok((permission.verb, permission.resource) != (verb, resource))
             }),
             not_needed: Vec::new(),
@@ -234,7 +235,7 @@ fn permissions_are_needed_in_each_watched_namespace() {
     assert_eq!(all[0].1, "can list services in namespaces prod, shop");
     facts.api = Ok(ApiServer::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(&namespaces), |permission| {
+        needed: reviews(needed(&namespaces, Mcs::Off), |permission| {
             let is_shop = permission
                 .namespace
                 .as_ref()
@@ -264,7 +265,7 @@ fn permissions_beyond_the_needed_are_yellow() {
     let mut facts = facts(&healthy());
     facts.api = Ok(ApiServer::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(&[]), |_| Ok(true)),
+        needed: reviews(needed(&[], Mcs::Off), |_| Ok(true)),
         not_needed: reviews(not_needed(&[]), |permission| {
             Ok(permission.verb == "delete" || permission.resource == "secrets")
         }),
@@ -280,7 +281,7 @@ fn permissions_that_are_not_reviewed_are_yellow() {
     let mut facts = facts(&healthy());
     facts.api = Ok(ApiServer::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(&[]), |_| Err("403".to_owned())),
+        needed: reviews(needed(&[], Mcs::Off), |_| Err("403".to_owned())),
         not_needed: reviews(not_needed(&[]), |_| Err("403".to_owned())),
     });
     let found = findings(&facts, Check::Permissions);
@@ -894,7 +895,7 @@ fn missing_permission_is_the_only_red_line() {
     let mut facts = facts(&healthy());
     facts.api = Ok(ApiServer::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(&[]), |_| Ok(false)),
+        needed: reviews(needed(&[], Mcs::Off), |_| Ok(false)),
         not_needed: reviews(not_needed(&[]), |_| Ok(false)),
     });
     facts.table = Err(NotChecked::new("403 Forbidden", "grant it"));

@@ -8,7 +8,9 @@ use clap::{Args, ValueEnum};
 
 use super::LogArgs;
 use super::model::zones_or_default;
-use super::values::{parse_cluster_address, parse_reverse_zone, parse_service};
+use super::values::{
+    ZoneArg, parse_cluster_address, parse_reverse_zone, parse_service, parse_zone,
+};
 use crate::corefile::Platform;
 use crate::mirror::ServiceKey;
 use crate::zone::ZoneName;
@@ -21,14 +23,15 @@ pub struct CorefileArgs {
     #[arg(long, env = "GLOBAL_DNS_PLATFORM", value_name = "PLATFORM")]
     pub platform: Platform,
 
-    /// Zone to forward (repeatable) [default: global]
+    /// Zone to forward; a profile, as in clusterset.local=mcs, changes nothing here (repeatable) [default: global]
     #[arg(
         long,
         env = "GLOBAL_DNS_ZONE",
         value_name = "ZONE",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = parse_zone
     )]
-    pub zone: Vec<ZoneName>,
+    pub zone: Vec<ZoneArg>,
 
     /// Reverse zone to forward, for example 96.10.in-addr.arpa (repeatable)
     #[arg(
@@ -72,7 +75,8 @@ pub struct CorefileArgs {
 impl CorefileArgs {
     /// Returns the zones to forward, each once.
     pub fn zones(&self) -> Vec<ZoneName> {
-        let mut zones = zones_or_default(&self.zone);
+        let zones = zones_or_default(&self.zone).into_iter();
+        let mut zones: Vec<ZoneName> = zones.map(|zone| zone.name).collect();
         zones.extend(self.reverse_zone.iter().cloned());
         let mut seen = Vec::new();
         zones.retain(|zone| {

@@ -6,20 +6,24 @@ use clap::Args;
 
 use super::failover::{ExpectedClusters, FailoverSetting, orders, parse_expected, parse_failover};
 use super::values::{
-    GatewayDownArg, LocalMembersArg, ShortNamesArg, parse_pair, parse_reverse_zone, parse_ttl,
+    GatewayDownArg, LocalMembersArg, ShortNamesArg, ZoneArg, parse_pair, parse_reverse_zone,
+    parse_ttl, parse_zone,
 };
-use crate::mirror::{ClusterName, Namespace, ServiceName};
+use crate::mirror::{ClusterName, Mcs, Namespace, ServiceName};
 use crate::source::DEFAULT_CLUSTER_NAME;
-use crate::table::Rules;
+use crate::table::{Profile, Rules};
 use crate::zone::ZoneName;
 
 /// The default of `--zone`.
 const DEFAULT_ZONE: &str = "global";
 
 /// Returns the zones of `--zone`, or the default.
-pub(super) fn zones_or_default(given: &[ZoneName]) -> Vec<ZoneName> {
+pub(super) fn zones_or_default(given: &[ZoneArg]) -> Vec<ZoneArg> {
     match given {
-        [] => vec![DEFAULT_ZONE.parse().expect("'global' is a valid name")],
+        [] => vec![ZoneArg {
+            name: DEFAULT_ZONE.parse().expect("'global' is a valid name"),
+            profile: Profile::Global,
+        }],
         given => given.to_vec(),
     }
 }
@@ -28,14 +32,19 @@ pub(super) fn zones_or_default(given: &[ZoneName]) -> Vec<ZoneName> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Names and members")]
 pub struct ModelArgs {
-    /// Zone to answer for; the longest match decides (repeatable, each zone once) [default: global]
+    /// Zone to answer for; the longest match decides (repeatable, each zone once); clusterset.local=mcs: a zone with the names of the Multi-Cluster Services API [default: global]
     #[arg(
         long,
         env = "GLOBAL_DNS_ZONE",
-        value_name = "ZONE",
-        value_delimiter = ','
+        value_name = "ZONE[=mcs]",
+        value_delimiter = ',',
+        value_parser = parse_zone
     )]
-    pub zone: Vec<ZoneName>,
+    pub zone: Vec<ZoneArg>,
+
+    /// Read ServiceImports of the Multi-Cluster Services API (KEP-1645), as Cilium and Submariner write them
+    #[arg(long, env = "GLOBAL_DNS_MCS")]
+    pub mcs: bool,
 
     /// Reverse zone to answer for, for example 96.10.in-addr.arpa; PTR records name the first --zone (repeatable)
     #[arg(
@@ -121,14 +130,35 @@ pub struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// Returns the zones to answer for.
-    pub fn zones(&self) -> Vec<ZoneName> {
+    /// Returns the zones to answer for, except reverse zones.
+    pub fn zones(&self) -> Vec<ZoneArg> {
         zones_or_default(&self.zone)
+    }
+
+    /// Returns the zone of the names in reverse zones: the first one with the names of this server.
+    pub fn zone_of_pointers(&self) -> Option<ZoneName> {
+        let mut zones = self.zones().into_iter();
+        let zone = zones.find(|zone| zone.profile == Profile::Global)?;
+        Some(zone.name)
+    }
+
+    /// Returns whether ServiceImports are read.
+    pub fn mcs(&self) -> Mcs {
+        match self.mcs {
+            true => Mcs::On,
+            false => Mcs::Off,
+        }
     }
 
     /// Returns an error if the zones cannot be served together.
     pub(super) fn check_zones(&self) -> Result<(), String> {
-        let (forward, reverse) = (self.zones(), &self.reverse_zone);
+        let forward: Vec<ZoneName> = self.zones().into_iter().map(|zone| zone.name).collect();
+        let reverse = &self.reverse_zone;
+        if let (Some(zone), None) = (reverse.first(), self.zone_of_pointers()) {
+            return Err(format!(
+                "reverse zone {zone} needs names of this server: give a --zone without the profile mcs"
+            ));
+        }
         let mut seen = Vec::new();
         for zone in forward.iter().chain(reverse) {
             if forward.contains(zone) && reverse.contains(zone) {
@@ -173,6 +203,7 @@ impl ModelArgs {
     pub fn rules(&self) -> Rules {
         let Self {
             zone: _, // see `zones`
+            mcs: _,  // selects the watches
             reverse_zone,
             cluster_name,
             cluster_alias,
@@ -188,6 +219,7 @@ impl ModelArgs {
             failover,
             expected_clusters,
         } = self;
+        let zones = self.zones();
         // The command line is checked before.
         let (failover, service_failover) = orders(failover).unwrap_or_default();
         Rules {
@@ -201,16 +233,21 @@ impl ModelArgs {
             short_names: (*short_names).into(),
             pinned_names: short_name.iter().cloned().collect(),
             default_namespace: default_namespace.clone(),
-            longest_zone: self
-                .zones()
-                .iter()
-                .map(|zone| zone.wire().len())
-                .max()
-                .unwrap_or_default(),
+            longest_zone: zones.iter().map(longest_base).max().unwrap_or_default(),
             failover,
             service_failover,
             expected_clusters: expected_clusters.iter().cloned().collect(),
             has_reverse_zones: !reverse_zone.is_empty(),
+            has_cluster_sets: zones.iter().any(|zone| zone.profile == Profile::ClusterSet),
         }
+    }
+}
+
+/// Returns the number of octets after the label of the namespace in the names of a zone.
+fn longest_base(zone: &ZoneArg) -> usize {
+    let own = zone.name.wire().len();
+    match zone.profile {
+        Profile::Global => own,
+        Profile::ClusterSet => own + b"\x03svc".len(),
     }
 }

@@ -70,7 +70,7 @@ fn default_without_a_value_is_in_the_column_of_defaults() {
     }
     .flags();
     for (flag, default) in [
-        ("--zone <ZONE>", "global"),
+        ("--zone <ZONE[=mcs]>", "global"),
         ("--ttl <SECONDS>", "5"),
         ("--listen <ADDRESS>", "0.0.0.0:5353 and [::]:5353"),
         ("--reverse-zone <ZONE>", ""),

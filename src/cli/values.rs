@@ -1,5 +1,6 @@
 //! Values of flags: enumerations, pairs, durations, TTLs. Each error names the expected form.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use clap::ValueEnum;
 use crate::log::LogFormat;
 use crate::mirror::{GatewayDown, ServiceKey};
 use crate::source::ShrinkGuard;
-use crate::table::{LocalMembers, ShortNames};
+use crate::table::{LocalMembers, Profile, ShortNames};
 use crate::zone::reverse::range_of;
 use crate::zone::{Name, Order, ZoneName};
 
@@ -29,6 +30,46 @@ macro_rules! choice {
             }
         }
     };
+}
+
+/// A value of `--zone`: a zone, with its profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneArg {
+    /// Its apex.
+    pub name: ZoneName,
+    /// The names in it.
+    pub profile: Profile,
+}
+
+impl fmt::Display for ZoneArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.profile {
+            Profile::Global => write!(f, "{}", self.name),
+            Profile::ClusterSet => write!(f, "{}={MCS_PROFILE}", self.name),
+        }
+    }
+}
+
+/// The name of the profile of the Multi-Cluster Services API.
+const MCS_PROFILE: &str = "mcs";
+
+/// Parses `ZONE` or `ZONE=mcs`.
+///
+/// # Errors
+///
+/// If the name or the profile is invalid.
+pub fn parse_zone(text: &str) -> Result<ZoneArg, String> {
+    let (name, profile) = match text.split_once('=') {
+        None => (text, Profile::Global),
+        Some((name, MCS_PROFILE)) => (name, Profile::ClusterSet),
+        Some((_, other)) => {
+            return Err(format!(
+                "'{other}' is not a profile; the only one is {MCS_PROFILE}"
+            ));
+        }
+    };
+    let name: ZoneName = name.parse().map_err(|error| format!("{error}"))?;
+    Ok(ZoneArg { name, profile })
 }
 
 choice! {
@@ -126,8 +167,8 @@ pub enum TableOutput {
 
 pub(super) fn parse_pair<K, V>(text: &str) -> Result<(K, V), String>
 where
-    K: std::str::FromStr<Err: std::fmt::Display>,
-    V: std::str::FromStr<Err: std::fmt::Display>,
+    K: std::str::FromStr<Err: fmt::Display>,
+    V: std::str::FromStr<Err: fmt::Display>,
 {
     let (key, value) = text
         .split_once('=')
@@ -175,7 +216,7 @@ pub(super) fn parse_service(text: &str) -> Result<ServiceKey, String> {
     })
 }
 
-fn text_of(error: impl std::fmt::Display) -> String {
+fn text_of(error: impl fmt::Display) -> String {
     error.to_string()
 }
 

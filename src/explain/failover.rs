@@ -14,7 +14,7 @@ pub(super) fn failover_notes(service: &Service, context: &Context<'_>) -> Vec<St
     }
     if let Some((order, origin)) = service.unused_order.as_deref() {
         notes.push(format!(
-            "the failover order {order} ({}) does not apply: a federated service has one address for all its clusters",
+            "the failover order {order} ({}) does not apply: the service has one address for all its clusters",
             describe_origin(*origin)
         ));
     }

@@ -15,7 +15,7 @@ pub(super) fn service_notes(services: &[&Service], context: &Context<'_>) -> Vec
         notes.flat_map(|service| kind_notes(service).chain(failover_notes(service, context)));
     let mut notes: Vec<String> = notes.collect();
     let mut endpoints = services.iter().flat_map(|service| &service.endpoints);
-    if endpoints.any(|endpoint| endpoint.kind != ServiceKind::Local) {
+    if endpoints.any(|endpoint| endpoint.kind.is_mirrored()) {
         notes.push(
             "only meshed clients can use the addresses of other clusters' endpoints".to_owned(),
         );
@@ -49,6 +49,15 @@ fn kind_notes(service: &Service) -> impl Iterator<Item = String> {
             ),
             ServiceKind::Federated => format!(
                 "federated: Linkerd balances connections over the members in {}",
+                list(service.federated.iter())
+            ),
+            ServiceKind::Import if service.federated.is_empty() => format!(
+                "import: ServiceImport of the Multi-Cluster Services API; its slices have the addresses of {}",
+                clusters()
+            ),
+            ServiceKind::Import => format!(
+                "import: ServiceImport of the Multi-Cluster Services API; one address for {}, which its implementation \
+                 balances, so that it is always alive here",
                 list(service.federated.iter())
             ),
             ServiceKind::Headless | ServiceKind::Local => return None,

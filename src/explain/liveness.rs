@@ -22,7 +22,8 @@ pub(super) fn view_notes(view: &View<'_>) -> Vec<String> {
     };
     let pods = by_kind(|kind| kind == ServiceKind::Headless);
     let local = by_kind(|kind| kind == ServiceKind::Local);
-    let services = dead.len() - pods - local;
+    let imports = by_kind(|kind| kind == ServiceKind::Import);
+    let services = dead.len() - pods - local - imports;
     let pods = (pods > 0).then(|| match pods {
         1 => format!("the gateway of 1 endpoint is down; {result}"),
         _ => format!("the gateways of {pods} endpoints are down; {result}"),
@@ -39,5 +40,9 @@ pub(super) fn view_notes(view: &View<'_>) -> Vec<String> {
     });
     let local =
         (local > 0).then(|| format!("the Service of this cluster has no ready endpoint; {result}"));
-    pods.into_iter().chain(services).chain(local).collect()
+    let imports = (imports > 0).then(|| {
+        format!("{imports} of the exported Services in other clusters have no ready endpoint there; {result}")
+    });
+    let all = pods.into_iter().chain(services).chain(local);
+    all.chain(imports).collect()
 }

@@ -274,7 +274,8 @@ fn describe_occupant(host: &MissingHost, table: &Table) -> Option<String> {
             ServiceKind::Federated
             | ServiceKind::Gateway
             | ServiceKind::Flat
-            | ServiceKind::Local => format!("the mirror of {} at another address", service.key),
+            | ServiceKind::Local
+            | ServiceKind::Import => format!("the mirror of {} at another address", service.key),
         })
     };
     table.services().find_map(occupant)

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::object::{KubeEndpoint, KubePort, ServiceSpec, SliceBody};
+use super::object::{JsonText, KubeEndpoint, KubePort, ServiceSpec, SliceBody};
 use super::watch::{Kind, Watch, key};
 use super::{
     ClusterName, EndpointMirror, FederatedService, GatewayDown, HeadlessMirror, Hostname,
-    KubeObject, ListedHost, ListedHosts, LocalService, Namespace, Object, Overrides, Policy, Port,
-    PortName, Ports, Protocol, ReadySlice, ServiceKey, ServiceMirror, ServiceName, Skip,
-    SkipReason, Slice, SliceEndpoint, Text, intern,
+    ImportSlice, KubeObject, ListedHost, ListedHosts, LocalService, Namespace, Object, Overrides,
+    Policy, Port, PortName, Ports, Protocol, ReadySlice, ServiceImport, ServiceKey, ServiceMirror,
+    ServiceName, Skip, SkipReason, Slice, SliceEndpoint, Text, intern,
 };
 
 /// Returns the watch that selects an object, and the parsed object. Selectors cannot be evaluated on an object without
@@ -43,6 +43,12 @@ pub fn parse_object(watch: Watch, object: &KubeObject<'_>) -> Object {
         Watch::MirrorSlices => mirror_slice(object),
         Watch::LocalSlices | Watch::ForeignSlices => local_slice(object),
         Watch::ExportedSlices => ready_slice(object),
+        Watch::ServiceImports => {
+            ServiceImport::parse(object).map(|import| Object::ServiceImport(Box::new(import)))
+        }
+        Watch::ImportSlices => {
+            ImportSlice::parse(object).map(|slice| Object::ImportSlice(Box::new(slice)))
+        }
     };
     parsed.unwrap_or_else(skipped)
 }
@@ -146,7 +152,8 @@ fn endpoint_mirror(
 /// slices of headless mirrors list hosts, unless they were overwritten with gateway addresses.
 fn mirror_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
     let body = slice.slice_body().map_err(undecodable)?;
-    let mirror = slice_owner(slice, &body)?;
+    let mirror = slice_owner(slice)?;
+    has_addresses(&body)?;
     if slice.label(key::HEADLESS_MIRROR).is_none() {
         let hosts = listed_hosts(&body);
         if !hosts.is_empty() {
@@ -159,7 +166,8 @@ fn mirror_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
 /// Parses a slice of an exported Service of this cluster with a cluster IP.
 fn ready_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
     let body = slice.slice_body().map_err(undecodable)?;
-    Ok(readiness(slice_owner(slice, &body)?, &body))
+    has_addresses(&body)?;
+    Ok(readiness(slice_owner(slice)?, &body))
 }
 
 /// Reduces a slice to whether an address is ready.
@@ -184,7 +192,14 @@ fn listed_hosts(body: &SliceBody<'_>) -> Box<[ListedHost]> {
 
 fn local_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
     let body = slice.slice_body().map_err(undecodable)?;
-    let service = slice_owner(slice, &body)?;
+    let service = slice_owner(slice)?;
+    let slice = slice_with_endpoints(service, &body)?;
+    Ok(Object::Slice(Box::new(slice)))
+}
+
+/// Parses the endpoints and ports of a slice. `service` is the name of its Service or ServiceImport.
+pub(super) fn slice_with_endpoints(service: Text, body: &SliceBody<'_>) -> Result<Slice, Skip> {
+    has_addresses(body)?;
     let mut skips = SkipCounts::default();
     let mut endpoint = |e: &KubeEndpoint<'_>| {
         let first = e.addresses.iter().flatten().next();
@@ -207,12 +222,12 @@ fn local_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
     };
     let endpoints = body.endpoints.iter().flatten();
     let endpoints = endpoints.filter_map(&mut endpoint).collect();
-    Ok(Object::Slice(Box::new(Slice {
+    Ok(Slice {
         service,
         endpoints,
-        ports: Ports::interned(body.ports.iter().flatten().filter_map(port)),
+        ports: list_of_ports(body.ports.as_ref()),
         left_out: skips.into_skips(),
-    })))
+    })
 }
 
 /// One skip for each reason, with the number of further skips. A slice may have a thousand endpoints with the same
@@ -248,18 +263,23 @@ impl SkipCounts {
 }
 
 /// Returns the name of the Service that a slice belongs to.
-fn slice_owner(slice: &KubeObject<'_>, body: &SliceBody<'_>) -> Result<Text, Skip> {
+fn slice_owner(slice: &KubeObject<'_>) -> Result<Text, Skip> {
     let Some(service) = slice.label(key::SERVICE_NAME) else {
         let detail = format!("label {} is missing", key::SERVICE_NAME);
         return Err(Skip::new(SkipReason::BadName, detail));
     };
-    if body.address_type.as_deref() == Some("FQDN") {
-        return Err(Skip::new(
+    Ok(intern(service))
+}
+
+/// Rejects a slice of names instead of addresses.
+fn has_addresses(body: &SliceBody<'_>) -> Result<(), Skip> {
+    match body.address_type.as_deref() {
+        Some("FQDN") => Err(Skip::new(
             SkipReason::BadAddress,
             "addressType FQDN is not supported",
-        ));
+        )),
+        _ => Ok(()),
     }
-    Ok(intern(service))
 }
 
 /// Returns whether an endpoint is ready. If the condition is absent, it is.
@@ -326,11 +346,7 @@ fn bad_name(error: super::InvalidLabel) -> Skip {
 
 /// Reads the cluster IPs of a Service.
 pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<SmallVec<[IpAddr; 1]>, Skip> {
-    let ips = spec.addresses();
-    let mut addresses = SmallVec::with_capacity(ips.len());
-    for ip in ips {
-        addresses.push(usable_address(ip)?);
-    }
+    let addresses = usable_addresses(spec.addresses())?;
     if addresses.is_empty() {
         return Err(Skip::new(
             SkipReason::BadAddress,
@@ -340,9 +356,19 @@ pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<SmallVec<[IpAd
     Ok(addresses)
 }
 
+/// Parses addresses. Fails if clients cannot use one of them.
+pub(super) fn usable_addresses(ips: &[JsonText<'_>]) -> Result<SmallVec<[IpAddr; 1]>, Skip> {
+    ips.iter().map(|ip| usable_address(ip)).collect()
+}
+
 /// Reads the ports of a Service.
 pub(super) fn ports(spec: &ServiceSpec<'_>) -> Ports {
-    Ports::interned(spec.ports.iter().flatten().filter_map(port))
+    list_of_ports(spec.ports.as_ref())
+}
+
+/// Reads a list of ports.
+pub(super) fn list_of_ports(ports: Option<&Vec<KubePort<'_>>>) -> Ports {
+    Ports::interned(ports.into_iter().flatten().filter_map(port))
 }
 
 /// Parses an address, and rejects addresses that clients cannot use.

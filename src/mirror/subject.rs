@@ -5,7 +5,7 @@ use super::{Object, ServiceKey, Text};
 /// The subject of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject<'o> {
-    /// The object is a Service that belongs to this service.
+    /// The object is a Service, a ServiceImport or the slice of a ServiceImport, and belongs to this service.
     Service(&'o ServiceKey),
     /// The object is a slice of the Service with this name in the same namespace. It has the subject of that Service.
     SliceOf(&'o Text),
@@ -27,6 +27,8 @@ impl Object {
             Self::ReadySlice(slice) => Subject::SliceOf(&slice.service),
             Self::ListedHosts(listed) => Subject::SliceOf(&listed.mirror),
             Self::Slice(slice) => Subject::SliceOf(&slice.service),
+            Self::ServiceImport(import) => Subject::Service(&import.service),
+            Self::ImportSlice(slice) => Subject::Service(&slice.service),
             Self::Skipped(_) => Subject::Nothing,
         }
     }
@@ -52,6 +54,8 @@ impl Object {
             | Self::ReadySlice(_)
             | Self::ListedHosts(_)
             | Self::Slice(_)
+            | Self::ServiceImport(_)
+            | Self::ImportSlice(_)
             | Self::Skipped(_) => None,
         }
     }

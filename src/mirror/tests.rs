@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{endpoint, gateway, listing, local, mirror};
+use crate::testing::{endpoint, gateway, import, import_slice, kind_of, listing, local, mirror};
 
 /// `--snapshot` saves objects in this form.
 #[test]
@@ -16,12 +16,12 @@ fn objects_survive_a_snapshot() {
     ];
     let pods = [("db-0", "192.0.2.1", true), ("db_1", "192.0.2.2", false)];
     objects.extend(local("prod", "db", &pods));
+    objects.push(import("prod", "db", "Headless", &[]));
+    objects.push(import("prod", "web", "ClusterSetIP", &["10.96.7.1"]));
+    objects.push(import_slice("prod", "db", "east", &[("db-0", "192.0.2.3")]));
     objects.push(serde_json::json!({"metadata": {"name": "x", "labels": {"a": 7}}}));
     for object in objects {
-        let kind = match object["addressType"].is_null() {
-            true => Kind::Service,
-            false => Kind::EndpointSlice,
-        };
+        let kind = kind_of(&object);
         let json = object.to_string();
         let (watch, object) = parse::select_and_parse(kind, &KubeObject::read(&json)).unwrap();
         let saved = serde_json::to_string(&(watch, &object)).unwrap();
@@ -45,14 +45,16 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
     let expected = [
         "undecodable",
         "no-parent",
+        "no-slice",
         "namespace-mismatch",
         "bad-name",
         "bad-address",
         "excluded-cluster",
+        "internal",
     ];
     assert_eq!(reasons, expected);
     let key = ObjectKey::new("prod", "db-0-west");
-    let kinds = [Kind::Service, Kind::EndpointSlice];
+    let kinds = [Kind::Service, Kind::EndpointSlice, Kind::ServiceImport];
     let named = kinds.map(|kind| {
         ObjectRef {
             kind,
@@ -62,7 +64,11 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
     });
     assert_eq!(
         named,
-        ["Service/prod/db-0-west", "EndpointSlice/prod/db-0-west"]
+        [
+            "Service/prod/db-0-west",
+            "EndpointSlice/prod/db-0-west",
+            "ServiceImport/prod/db-0-west"
+        ]
     );
     let watches = Watch::ALL.map(|watch| watch.to_string());
     let expected = [
@@ -74,6 +80,8 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
         "exported-services",
         "exported-slices",
         "policy-services",
+        "service-imports",
+        "import-slices",
     ];
     assert_eq!(watches, expected);
 }

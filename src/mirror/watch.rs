@@ -38,6 +38,11 @@ pub mod key {
     pub const MCS_SERVICE: &str = "multicluster.kubernetes.io/service-name";
     /// Cluster of the endpoints in a slice of the Multi-Cluster Services API or of Cilium Cluster Mesh.
     pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
+    /// Namespace of the exported Service, on slices of Submariner. As label or annotation of a ServiceImport, it marks one
+    /// that Submariner keeps for its own use.
+    pub const SUBMARINER_NAMESPACE: &str = "lighthouse.submariner.io/sourceNamespace";
+    /// `true` on slices of Submariner for a Service with `publishNotReadyAddresses` (annotation).
+    pub const PUBLISH_NOT_READY: &str = "lighthouse.submariner.io/publish-not-ready-addresses";
     /// Annotation of this server: TTL of the service's records, in seconds.
     pub const TTL: &str = "global-dns/ttl";
     /// Annotation of this server: treatment of endpoints with a gateway that is down.
@@ -50,7 +55,7 @@ pub mod key {
     pub const POLICY: &str = "global-dns/policy";
 
     /// All labels and annotations.
-    pub const ALL: [&str; 18] = [
+    pub const ALL: [&str; 20] = [
         MIRRORED_SERVICE,
         CLUSTER_NAME,
         HEADLESS_MIRROR,
@@ -64,6 +69,8 @@ pub mod key {
         MANAGED_BY,
         MCS_SERVICE,
         SOURCE_CLUSTER,
+        SUBMARINER_NAMESPACE,
+        PUBLISH_NOT_READY,
         TTL,
         GATEWAY_DOWN,
         FAILOVER,
@@ -79,7 +86,15 @@ pub mod controller {
     /// The controller of Cilium Cluster Mesh. It writes endpoints of other clusters to slices of a Service of this
     /// cluster.
     pub const CILIUM_MESH: &str = "endpointslice-mesh-controller.cilium.io";
+    /// Submariner's implementation of the Multi-Cluster Services API.
+    pub const LIGHTHOUSE: &str = "lighthouse-agent.submariner.io";
 }
+
+/// The versions of the Multi-Cluster Services API that are read, the newest first. Their ServiceImports are the same.
+pub const IMPORT_VERSIONS: [&str; 2] = [
+    "multicluster.x-k8s.io/v1beta1",
+    "multicluster.x-k8s.io/v1alpha1",
+];
 
 /// The kinds of Kubernetes objects that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,6 +103,8 @@ pub enum Kind {
     Service,
     /// `discovery.k8s.io/v1 EndpointSlice`.
     EndpointSlice,
+    /// `multicluster.x-k8s.io ServiceImport` (KEP-1645).
+    ServiceImport,
 }
 
 /// A watch on the API server. Inputs are kept for each watch: if the labels of an object change, it leaves one watch
@@ -113,6 +130,20 @@ pub enum Watch {
     ExportedSlices,
     /// Services of this cluster with a cluster IP that are not exported and have label [`key::POLICY`].
     PolicyServices,
+    /// ServiceImports of the Multi-Cluster Services API (`--mcs`).
+    ServiceImports,
+    /// Slices of ServiceImports (`--mcs`).
+    ImportSlices,
+}
+
+/// Whether services of the Multi-Cluster Services API are read (`--mcs`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mcs {
+    /// Their objects are not watched.
+    #[default]
+    Off,
+    /// ServiceImports and their slices are watched.
+    On,
 }
 
 /// One term of a label selector.
@@ -129,7 +160,7 @@ use Requirement::{Absent, Differs, Equals, Exists};
 
 impl Watch {
     /// Every watch, in the order of their discriminants.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::MirrorServices,
         Self::LocalServices,
         Self::MirrorSlices,
@@ -138,7 +169,30 @@ impl Watch {
         Self::ExportedServices,
         Self::ExportedSlices,
         Self::PolicyServices,
+        Self::ServiceImports,
+        Self::ImportSlices,
     ];
+
+    /// Returns the watches that a server opens.
+    pub fn enabled(mcs: Mcs) -> impl Iterator<Item = Self> + Clone {
+        let all = Self::ALL.into_iter();
+        all.filter(move |watch| mcs == Mcs::On || !watch.needs_mcs())
+    }
+
+    /// Returns whether only a server with `--mcs` opens the watch.
+    pub fn needs_mcs(self) -> bool {
+        match self {
+            Self::ServiceImports | Self::ImportSlices => true,
+            Self::MirrorServices
+            | Self::LocalServices
+            | Self::MirrorSlices
+            | Self::LocalSlices
+            | Self::ForeignSlices
+            | Self::ExportedServices
+            | Self::ExportedSlices
+            | Self::PolicyServices => false,
+        }
+    }
 
     /// Returns the watch that selects `object`. At most one does.
     pub fn for_object(kind: Kind, object: &KubeObject<'_>) -> Option<Self> {
@@ -154,9 +208,12 @@ impl Watch {
             | Self::LocalServices
             | Self::ExportedServices
             | Self::PolicyServices => Kind::Service,
-            Self::MirrorSlices | Self::LocalSlices | Self::ForeignSlices | Self::ExportedSlices => {
-                Kind::EndpointSlice
-            }
+            Self::MirrorSlices
+            | Self::LocalSlices
+            | Self::ForeignSlices
+            | Self::ExportedSlices
+            | Self::ImportSlices => Kind::EndpointSlice,
+            Self::ServiceImports => Kind::ServiceImport,
         }
     }
 
@@ -171,13 +228,17 @@ impl Watch {
             Self::ExportedServices => "exported-services",
             Self::ExportedSlices => "exported-slices",
             Self::PolicyServices => "policy-services",
+            Self::ServiceImports => "service-imports",
+            Self::ImportSlices => "import-slices",
         }
     }
 
     fn requirements(self) -> &'static [Requirement] {
         match self {
             Self::MirrorServices => &[Equals(key::MIRRORED_SERVICE, "true")],
-            Self::LocalServices => &[Absent(key::MIRRORED_SERVICE)],
+            // An implementation of the Multi-Cluster Services API may make a Service for each ServiceImport (Cilium), with
+            // labels of the exported Service.
+            Self::LocalServices => &[Absent(key::MIRRORED_SERVICE), Absent(key::MCS_SERVICE)],
             Self::MirrorSlices => &[Equals(key::MIRRORED_SERVICE, "true")],
             Self::LocalSlices => &[
                 Exists(key::HEADLESS),
@@ -194,7 +255,11 @@ impl Watch {
                 Differs(key::MANAGED_BY, controller::KUBERNETES),
                 Differs(key::MANAGED_BY, controller::CILIUM_MESH),
             ],
-            Self::ExportedServices => &[Exists(key::EXPORTED), Absent(key::MIRRORED_SERVICE)],
+            Self::ExportedServices => &[
+                Exists(key::EXPORTED),
+                Absent(key::MIRRORED_SERVICE),
+                Absent(key::MCS_SERVICE),
+            ],
             Self::ExportedSlices => &[
                 Exists(key::EXPORTED),
                 Absent(key::HEADLESS),
@@ -207,7 +272,10 @@ impl Watch {
                 Equals(key::POLICY, "true"),
                 Absent(key::EXPORTED),
                 Absent(key::MIRRORED_SERVICE),
+                Absent(key::MCS_SERVICE),
             ],
+            Self::ServiceImports => &[],
+            Self::ImportSlices => &[Exists(key::MCS_SERVICE), Absent(key::MIRRORED_SERVICE)],
         }
     }
 
@@ -230,7 +298,9 @@ impl Watch {
             | Self::MirrorSlices
             | Self::LocalSlices
             | Self::ForeignSlices
-            | Self::ExportedSlices => None,
+            | Self::ExportedSlices
+            | Self::ServiceImports
+            | Self::ImportSlices => None,
         }
     }
 
@@ -250,7 +320,9 @@ impl Watch {
             | Self::MirrorSlices
             | Self::LocalSlices
             | Self::ForeignSlices
-            | Self::ExportedSlices => true,
+            | Self::ExportedSlices
+            | Self::ServiceImports
+            | Self::ImportSlices => true,
         }
     }
 }
@@ -292,86 +364,10 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Self::Service => "Service",
             Self::EndpointSlice => "EndpointSlice",
+            Self::ServiceImport => "ServiceImport",
         })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn watches_have_the_expected_selectors() {
-        assert_eq!(
-            Watch::MirrorServices.label_selector(),
-            "mirror.linkerd.io/mirrored-service=true"
-        );
-        assert_eq!(
-            Watch::LocalServices.label_selector(),
-            "!mirror.linkerd.io/mirrored-service"
-        );
-        assert_eq!(
-            Watch::LocalServices.field_selector(),
-            Some("spec.clusterIP=None")
-        );
-        assert_eq!(
-            Watch::MirrorSlices.label_selector(),
-            "mirror.linkerd.io/mirrored-service=true"
-        );
-        assert_eq!(
-            Watch::LocalSlices.label_selector(),
-            "service.kubernetes.io/headless,!mirror.linkerd.io/mirrored-service,\
-             !multicluster.kubernetes.io/service-name,!multicluster.kubernetes.io/source-cluster,\
-             endpointslice.kubernetes.io/managed-by!=endpointslice-mesh-controller.cilium.io"
-        );
-        assert_eq!(
-            Watch::ForeignSlices.label_selector(),
-            "!service.kubernetes.io/headless,!mirror.linkerd.io/mirrored-service,\
-             !multicluster.kubernetes.io/service-name,!multicluster.kubernetes.io/source-cluster,\
-             endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io,\
-             endpointslice.kubernetes.io/managed-by!=endpointslice-mesh-controller.cilium.io"
-        );
-    }
-
-    #[test]
-    fn no_object_is_selected_by_two_watches() {
-        let switches = [
-            key::EXPORTED,
-            key::POLICY,
-            key::MIRRORED_SERVICE,
-            key::HEADLESS_MIRROR,
-            key::HEADLESS,
-            key::MCS_SERVICE,
-            key::SOURCE_CLUSTER,
-        ]
-        .map(|k| (k, ["", "true"]));
-        let managers = (
-            key::MANAGED_BY,
-            [controller::KUBERNETES, controller::CILIUM_MESH],
-        );
-        let switches = [&switches[..], &[managers]].concat();
-        for bits in 0..1 << (2 * switches.len()) {
-            let mut labels = serde_json::Map::new();
-            for (i, (name, values)) in switches.iter().enumerate() {
-                if bits >> (2 * i) & 1 == 1 {
-                    labels.insert((*name).to_owned(), json!(values[bits >> (2 * i + 1) & 1]));
-                }
-            }
-            let address = ["None", "10.96.0.1"][bits & 1];
-            let object = json!({"metadata": {"labels": labels}, "spec": {"clusterIP": address}});
-            let object = object.to_string();
-            let object = KubeObject::read(&object);
-            for kind in [Kind::Service, Kind::EndpointSlice] {
-                let selected = Watch::ALL
-                    .into_iter()
-                    .filter(|w| w.kind() == kind && w.selects(&object))
-                    .count();
-                assert!(
-                    selected <= 1,
-                    "{object:?} is selected by {selected} watches"
-                );
-            }
-        }
-    }
-}
+mod tests;

@@ -102,14 +102,8 @@ fn has_default_name(rules: &Rules) -> bool {
 
 /// Logs a skipped object: at debug level if it is normal to skip it, and as a warning otherwise.
 pub(super) fn log_skip(object: &ObjectRef, reason: SkipReason, detail: &str) {
-    match reason {
-        SkipReason::ExcludedCluster => {
-            debug!(%object, %reason, detail, "Skipped object");
-        }
-        SkipReason::Undecodable
-        | SkipReason::NoParent
-        | SkipReason::NamespaceMismatch
-        | SkipReason::BadName
-        | SkipReason::BadAddress => warn!(%object, %reason, detail, "Skipped object"),
+    match reason.is_problem() {
+        true => warn!(%object, %reason, detail, "Skipped object"),
+        false => debug!(%object, %reason, detail, "Skipped object"),
     }
 }

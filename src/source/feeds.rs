@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::Events;
-use crate::mirror::{Namespace, Watch};
+use crate::mirror::{Mcs, Namespace, Watch};
 
 /// How many different messages about one outage are logged. Messages may differ in figures, so the number is bounded.
 const MAX_LOGGED: usize = 8;
@@ -59,7 +59,7 @@ struct FeedState {
 
 impl Feeds {
     /// Creates the state of every watch, of all namespaces or of each of `namespaces`.
-    pub fn new(namespaces: &[Namespace]) -> Self {
+    pub fn new(namespaces: &[Namespace], mcs: Mcs) -> Self {
         let scopes: Vec<Option<Namespace>> = match namespaces {
             [] => vec![None],
             some => some.iter().cloned().map(Some).collect(),
@@ -70,8 +70,7 @@ impl Feeds {
                 namespace: namespace.clone(),
             })
         };
-        let feeds = Watch::ALL
-            .into_iter()
+        let feeds = Watch::enabled(mcs)
             .flat_map(feed)
             .map(|feed| (feed, FeedState::default()));
         let state = State {
@@ -312,7 +311,7 @@ mod tests {
 
     #[test]
     fn alternating_failures_are_logged_once_each() {
-        let feeds = Feeds::new(&[]);
+        let feeds = Feeds::new(&[], Mcs::Off);
         let feed = feeds.all().pop_first().unwrap();
         let are_new = |problems: &[&str]| -> Vec<bool> {
             let problems = problems.iter();
@@ -334,7 +333,7 @@ mod tests {
 
     #[test]
     fn list_failure_is_reported_until_a_list_succeeds() {
-        let feeds = Feeds::new(&[]);
+        let feeds = Feeds::new(&[], Mcs::Off);
         let feed = feeds.all().pop_first().unwrap();
         let of_feed = || -> Vec<String> {
             let mut problems = feeds.problems();

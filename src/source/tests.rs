@@ -1,6 +1,7 @@
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::mirror::Mcs;
 use crate::testing::{endpoint, mirror, mirrors, parsed, rules};
 
 /// Starts an update loop. The test sends its updates.
@@ -17,7 +18,7 @@ pub(super) fn spawn_update_loop(
 
 #[tokio::test(start_paused = true)]
 async fn table_expires_until_its_source_is_active_again() {
-    let feeds = Feeds::new(&[]);
+    let feeds = Feeds::new(&[], Mcs::On);
     let publisher = Publisher::default();
     let reader = publisher.reader();
     let max_stale = Duration::from_secs(60);
@@ -83,7 +84,7 @@ async fn table_expires_until_its_source_is_active_again() {
 
 #[tokio::test(start_paused = true)]
 async fn source_restarts_after_a_panic_and_the_table_stays() {
-    let feeds = Feeds::new(&[]);
+    let feeds = Feeds::new(&[], Mcs::On);
     let publisher = Publisher::default();
     let reader = publisher.reader();
     let settings = UpdateSettings {

@@ -10,7 +10,7 @@ use super::inputs::{Dirty, Inputs};
 use super::local::non_member_of;
 use super::members::build_service;
 use super::rules::Rules;
-use super::{Service, Table, index, short};
+use super::{NameCounts, Service, Table, index, short};
 use crate::mirror::ServiceKey;
 
 /// The outcome of a build.
@@ -92,19 +92,46 @@ fn with_all(dirty: &Dirty, further: Dirty) -> Cow<'_, Dirty> {
 
 /// Replaces a service with its new version.
 fn replace_service(table: &mut Table, key: &ServiceKey, service: Option<Service>) {
-    let has_names = |service: &Service| usize::from(service.has_names());
     // The namespace is removed first, so that it is copied once for each build and not for each of its services.
     let mut namespace = table.namespaces.remove(&key.namespace).unwrap_or_default();
     let namespace_table = Arc::make_mut(&mut namespace);
-    namespace_table.with_names += service.as_ref().map_or(0, has_names);
+    namespace_table.with_names.add(service.as_ref());
     let services = &mut namespace_table.services;
     let old = match service {
         Some(service) => services.insert(key.service.clone(), Arc::new(service)),
         None => services.remove(&key.service),
     };
-    namespace_table.with_names -= old.map_or(0, |old| has_names(&old));
+    namespace_table.with_names.remove(old.as_deref());
     if !namespace_table.services.is_empty() {
         table.namespaces.insert(key.namespace.clone(), namespace);
+    }
+}
+
+// === impl NameCounts ===
+
+impl NameCounts {
+    fn add(&mut self, service: Option<&Service>) {
+        let [global, cluster_set] = Self::of(service);
+        self.global += global;
+        self.cluster_set += cluster_set;
+    }
+
+    fn remove(&mut self, service: Option<&Service>) {
+        let [global, cluster_set] = Self::of(service);
+        self.global -= global;
+        self.cluster_set -= cluster_set;
+    }
+
+    /// Returns the counts of one service.
+    fn of(service: Option<&Service>) -> [usize; 2] {
+        let Some(service) = service else {
+            return [0; 2];
+        };
+        let versions = [
+            service,
+            service.in_cluster_set.as_deref().unwrap_or(service),
+        ];
+        versions.map(|version| usize::from(version.has_names()))
     }
 }
 

@@ -87,6 +87,8 @@ fn has_ready_slice(inputs: &Inputs, service: &ObjectKey) -> bool {
         | Object::FederatedService(_)
         | Object::LocalService(_)
         | Object::ListedHosts(_)
+        | Object::ServiceImport(_)
+        | Object::ImportSlice(_)
         | Object::Skipped(_) => false,
     })
 }

@@ -275,7 +275,7 @@ fn subject(endpoint: &Endpoint) -> String {
         (Some(hostname), Some(cluster)) => format!("Endpoint {hostname} of cluster {cluster}"),
         (Some(hostname), None) => format!("Endpoint {hostname}"),
         (None, Some(cluster)) => format!("The cluster IP of cluster {cluster}"),
-        (None, None) => "The federated service".to_owned(),
+        (None, None) => "The address of all clusters".to_owned(),
     }
 }
 

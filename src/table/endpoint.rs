@@ -13,7 +13,8 @@ use crate::mirror::{
 /// An endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The cluster of the endpoint, label `C`. `None` for a federated service, which belongs to no single cluster.
+    /// The cluster of the endpoint, label `C`. `None` for an address that belongs to no single cluster: of a
+    /// federated service, or of a ServiceImport.
     pub cluster: Option<ClusterName>,
     /// The name of the endpoint within its service and cluster, label `H`. `None` for a cluster IP of a whole Service.
     pub hostname: Option<Hostname>,
@@ -102,7 +103,7 @@ impl Endpoint {
         match (&self.hostname, &self.cluster) {
             (Some(hostname), Some(cluster)) => format!("'{hostname}' of cluster '{cluster}'"),
             (_, Some(cluster)) => format!("the cluster IP of cluster '{cluster}'"),
-            (_, None) => "the federated service".to_owned(),
+            (_, None) => "the address of all clusters".to_owned(),
         }
     }
 }

@@ -171,7 +171,7 @@ impl Failover {
 /// Returns the order of a service: the first setting that exists (rule K6).
 pub(super) fn order_of(
     key: &ServiceKey,
-    kind: ServiceKind,
+    is_pods: bool,
     parts: &Parts<'_>,
     rules: &Rules,
 ) -> Option<Order> {
@@ -183,10 +183,7 @@ pub(super) fn order_of(
     };
     let default = || {
         // It would split a database.
-        let order = rules
-            .failover
-            .clone()
-            .filter(|_| kind != ServiceKind::Headless)?;
+        let order = rules.failover.clone().filter(|_| !is_pods)?;
         Some((order, OrderOrigin::DefaultFlag))
     };
     annotation.or_else(service).or_else(default)

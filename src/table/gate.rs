@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Endpoint;
 use super::failover::Timestamp;
 use super::inputs::Inputs;
-use super::kind::federated_clusters;
+use super::kind::{cluster_set, federated_clusters};
 use super::parts::Parts;
 use super::rules::Rules;
 use crate::mirror::{ClusterName, ServiceKey};
@@ -27,7 +27,7 @@ pub struct Gate {
     pub awaited: Box<[ClusterName]>,
     /// All expected clusters, sorted.
     expected: Box<[ClusterName]>,
-    /// The clusters that have an endpoint now, alive or not, or that a federated service names.
+    /// The clusters that have an endpoint now, alive or not, or that a federated service or a ServiceImport names.
     present: BTreeSet<ClusterName>,
     /// The clusters that have a mirror now, with the time at which the oldest was created.
     mirrored: BTreeMap<ClusterName, Timestamp>,
@@ -63,7 +63,10 @@ impl Gate {
         let clusters = clusters.filter_map(|endpoint| endpoint.cluster.clone());
         let mut gate = Self {
             awaited: Box::default(),
-            present: clusters.chain(federated_clusters(parts, rules)).collect(),
+            present: clusters
+                .chain(federated_clusters(parts, rules))
+                .chain(cluster_set(parts, rules))
+                .collect(),
             mirrored: mirrored(parts, rules),
             expected,
         };

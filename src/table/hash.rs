@@ -1,8 +1,8 @@
 //! Computes one number for all answers of a table. Operators compare replicas by it.
 //!
-//! The hash is a sum of SipHash-2-4 values: one for each service with endpoints, one for each short name with an owner,
-//! one for each short name that a canonical name hides, and one for each
-//! service whose name waits for clusters. A sum does not depend on the order. Each value is the hash
+//! The hash is a sum of SipHash-2-4 values: one for each service with endpoints, one for each service that zones with the
+//! profile `mcs` answer differently, one for each short name with an owner, one for each short name that a canonical name
+//! hides, and one for each service whose name waits for clusters. A sum does not depend on the order. Each value is the hash
 //! of a canonical form with a fixed key. In that form, numbers are in network byte order, and texts follow their
 //! length. Tables with the same answers therefore have the same hash in every process and in every build. The key is
 //! not secret, because the hash does not protect against forgery.
@@ -24,7 +24,10 @@ const EXCESS: u32 = u64::BITS - f64::MANTISSA_DIGITS;
 /// Returns the hash of all answers of a table.
 pub(super) fn hash_answers(table: &Table) -> u64 {
     let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
-    let services = table.services().filter(has_endpoints).map(hash_service);
+    let services = table.services().filter(has_endpoints);
+    let services = services.map(|service| hash_service("service", service));
+    let in_cluster_sets = table.services().filter_map(|s| s.in_cluster_set.as_deref());
+    let in_cluster_sets = in_cluster_sets.map(|service| hash_service("cluster set", service));
     let short_names = table.short_names.iter().filter_map(|(name, short)| {
         let owner = short.owner.as_ref().ok()?;
         let service = table.service(owner.as_str(), name.as_str());
@@ -44,6 +47,7 @@ pub(super) fn hash_answers(table: &Table) -> u64 {
         .services()
         .filter(|service| !service.awaited().is_empty());
     let awaiting = awaiting.map(|service| hash_texts(["awaiting", &service.key.to_string()]));
+    let services = services.chain(in_cluster_sets);
     let parts = services.chain(short_names).chain(hidden).chain(awaiting);
     parts.fold(0, u64::wrapping_add) >> EXCESS
 }
@@ -55,9 +59,10 @@ enum Scope {
     Cluster,
 }
 
-fn hash_service(service: &Service) -> u64 {
+/// Hashes one version of a service.
+fn hash_service(version: &str, service: &Service) -> u64 {
     let mut form = Form::default();
-    form.text("service");
+    form.text(version);
     form.text(service.key.namespace.as_str());
     form.text(service.key.service.as_str());
     form.number(service.ttl);

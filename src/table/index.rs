@@ -76,7 +76,10 @@ pub(super) fn listed_hosts(service: Option<&Service>) -> BTreeSet<ListedHost> {
     let endpoints = service.endpoints.iter();
     let adopted = endpoints.filter(|endpoint| match endpoint.kind {
         ServiceKind::Gateway | ServiceKind::Flat => true,
-        ServiceKind::Headless | ServiceKind::Federated | ServiceKind::Local => false,
+        ServiceKind::Headless
+        | ServiceKind::Federated
+        | ServiceKind::Local
+        | ServiceKind::Import => false,
     });
     let adopted = adopted.filter_map(|endpoint| endpoint.hostname.as_ref());
     let names = missing.chain(adopted);

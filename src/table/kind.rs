@@ -7,7 +7,7 @@ use super::merge::Draft;
 use super::parts::Parts;
 use super::rules::Rules;
 use super::{Conflict, ConflictKind};
-use crate::mirror::{ClusterName, ServiceKey};
+use crate::mirror::{ClusterName, ImportForm, ServiceKey};
 
 /// The way in which a service of the clusters reaches this cluster. The documentation of [`table`](super) describes
 /// each kind. Kinds that are united have the first of their kinds in this order.
@@ -23,6 +23,17 @@ pub enum ServiceKind {
     Flat,
     /// Services of this cluster.
     Local,
+    /// Services of the Multi-Cluster Services API.
+    Import,
+}
+
+/// The profile of a zone: its grammar, and the kind that comes first (rules K1, K9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// The names of this server, such as `S.N.Z`.
+    Global,
+    /// The names of the Multi-Cluster Services API (KEP-1645), such as `S.N.svc.Z`.
+    ClusterSet,
 }
 
 /// The drafts of one service, by kind. All are [selected](super::Endpoint::is_selected).
@@ -41,6 +52,8 @@ pub(super) struct Candidates {
     pub(super) local_pods: Vec<Draft>,
     /// The headless Service of this cluster is exported.
     pub(super) is_local_exported: bool,
+    /// Endpoints of the ServiceImport.
+    pub(super) imports: Vec<Draft>,
 }
 
 /// The chosen kind, with the drafts of all endpoints that have a name.
@@ -55,13 +68,23 @@ pub(super) struct Chosen {
 
 impl ServiceKind {
     /// All kinds, for metrics that include zeros.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Headless,
         Self::Federated,
         Self::Gateway,
         Self::Flat,
         Self::Local,
+        Self::Import,
     ];
+
+    /// Returns whether Linkerd mirrors the objects of the kind from other clusters. Only meshed clients can use their
+    /// addresses.
+    pub fn is_mirrored(self) -> bool {
+        match self {
+            Self::Headless | Self::Federated | Self::Gateway | Self::Flat => true,
+            Self::Local | Self::Import => false,
+        }
+    }
 
     /// Returns the name of the kind in reports and metrics.
     pub fn name(self) -> &'static str {
@@ -71,6 +94,7 @@ impl ServiceKind {
             Self::Gateway => "gateway",
             Self::Flat => "flat",
             Self::Local => "local",
+            Self::Import => "import",
         }
     }
 }
@@ -84,8 +108,33 @@ impl fmt::Display for ServiceKind {
 // === impl Candidates ===
 
 impl Candidates {
-    /// Chooses the kind that answers `S.N.Z`. A kind without endpoints is not considered (rule K1).
-    pub(super) fn choose(self) -> Chosen {
+    /// Chooses the kind that answers the name of the service. A kind without endpoints is not considered (rule K1).
+    pub(super) fn choose(mut self, profile: Profile) -> Chosen {
+        let imports = std::mem::take(&mut self.imports);
+        let has_endpoint = |drafts: &[Draft]| drafts.iter().any(|draft| draft.ready);
+        match profile {
+            Profile::Global => {
+                let others = self.choose_linked();
+                match has_endpoint(&others.drafts) || imports.is_empty() {
+                    true => others.with_other_clusters(imports),
+                    false => Chosen::import(imports).with_other_clusters(others.drafts),
+                }
+            }
+            // Other kinds than the chosen one have no names there (rule K9).
+            Profile::ClusterSet if has_endpoint(&imports) => Chosen::import(imports),
+            Profile::ClusterSet => {
+                if !self.is_local_exported {
+                    self.local_pods.clear();
+                }
+                let mut chosen = self.choose_linked();
+                chosen.drafts.retain(|draft| draft.endpoint.is_selected);
+                chosen
+            }
+        }
+    }
+
+    /// Chooses among the kinds of Linkerd and of this cluster.
+    fn choose_linked(self) -> Chosen {
         let Self {
             headless,
             has_headless_mirror,
@@ -94,6 +143,7 @@ impl Candidates {
             local_service,
             local_pods,
             is_local_exported,
+            imports: _, // see `choose`
         } = self;
         mirrors.extend(local_service);
         let (kind, mut selected, others) = if !headless.is_empty() {
@@ -124,6 +174,25 @@ impl Candidates {
 // === impl Chosen ===
 
 impl Chosen {
+    fn import(drafts: Vec<Draft>) -> Self {
+        let kind = ServiceKind::Import;
+        Self { kind, drafts }
+    }
+
+    /// Adds endpoints of other kinds in clusters that have none yet. A ServiceImport and mirrors may list the same pods.
+    /// They have names of their cluster only.
+    fn with_other_clusters(mut self, others: Vec<Draft>) -> Self {
+        let own = self.drafts.iter().map(|draft| &draft.endpoint.cluster);
+        let own: BTreeSet<Option<ClusterName>> = own.cloned().chain([None]).collect();
+        let others = others.into_iter();
+        let others = others.filter(|draft| !own.contains(&draft.endpoint.cluster));
+        self.drafts.extend(others.map(|mut draft| {
+            draft.endpoint.is_selected = false;
+            draft
+        }));
+        self
+    }
+
     /// Reports the clusters that `S.N.Z` omits because another kind answers it. A federated service includes the
     /// clusters of its annotations.
     pub(super) fn kind_conflict(
@@ -141,8 +210,13 @@ impl Chosen {
                 .collect()
         };
         let mut included: BTreeSet<ClusterName> = clusters(true).into_iter().cloned().collect();
-        if self.kind == ServiceKind::Federated {
-            included.extend(federated_clusters(parts, rules));
+        match self.kind {
+            ServiceKind::Federated => included.extend(federated_clusters(parts, rules)),
+            ServiceKind::Import => included.extend(cluster_set(parts, rules)),
+            ServiceKind::Headless
+            | ServiceKind::Gateway
+            | ServiceKind::Flat
+            | ServiceKind::Local => {}
         }
         let mut omitted = clusters(false);
         omitted.retain(|cluster| !included.contains(*cluster));
@@ -164,6 +238,17 @@ impl Chosen {
 fn join(mut one: Vec<Draft>, mut other: Vec<Draft>) -> Vec<Draft> {
     one.append(&mut other);
     one
+}
+
+/// Returns the clusters that export the service of a ServiceImport with one address for all of them.
+pub(super) fn cluster_set(parts: &Parts<'_>, rules: &Rules) -> BTreeSet<ClusterName> {
+    let import = parts.import.iter().map(|(_, import)| import);
+    let shared = import.filter(|import| match &import.form {
+        ImportForm::ClusterSetIp(addresses) => !addresses.is_empty(),
+        ImportForm::Headless => false,
+    });
+    let clusters = shared.flat_map(|import| &import.clusters);
+    clusters.map(|cluster| rules.name_of(cluster)).collect()
 }
 
 /// Returns the clusters of the members of federated services.

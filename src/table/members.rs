@@ -1,24 +1,25 @@
 //! Builds one service from the inputs: its members and their endpoints (rules M1–M6, M9).
 
-use std::collections::BTreeSet;
-
 use smallvec::smallvec;
 
-use super::cluster_ip;
 use super::failover::{Failover, order_of};
 use super::gate::{Gate, expected_of};
+use super::import::import_drafts;
 use super::inputs::Inputs;
-use super::kind::{Candidates, Chosen, federated_clusters};
+use super::kind::{Candidates, Chosen, Profile, cluster_set, federated_clusters};
 use super::local::{cluster_ip_member, export_conflict, local_member};
 use super::merge::{Draft, Source, cluster_conflicts, distinct, merge_drafts};
 use super::missing::missing_hosts;
 use super::overrides::resolve;
 use super::parts::Parts;
 use super::rules::Rules;
-use super::{Conflict, ConflictKind, Endpoint, MissingHost, NameAddresses, Service, ServiceKind};
+use super::{
+    Conflict, ConflictKind, Endpoint, MissingHost, NameAddresses, Service, ServiceKind, cluster_ip,
+    headless,
+};
 use crate::mirror::{
-    ClusterName, EndpointMirror, HeadlessMirror, Kind, LocalService, Object, ObjectKey, ObjectRef,
-    Overrides, ServiceKey, ServiceMirror, Skip, SkipReason, Slice, SliceEndpoint, Text, Watch,
+    ClusterName, HeadlessMirror, Kind, LocalService, Object, ObjectKey, ObjectRef, Overrides,
+    ServiceKey, ServiceMirror, Skip, SkipReason, Slice, SliceEndpoint,
 };
 
 /// A headless mirror with its key and its cluster, after aliases.
@@ -41,17 +42,32 @@ struct Members<'i> {
 
 /// Builds one service. Returns `None` if no object belongs to it.
 pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Service> {
+    let mut service = build_in(Profile::Global, key, inputs, rules)?;
+    if rules.has_cluster_sets {
+        let other = build_in(Profile::ClusterSet, key, inputs, rules);
+        let other = other.unwrap_or_else(|| service.without_endpoints());
+        let other = other.with_common_parts_of(&service);
+        service.in_cluster_set = (other != service).then(|| Box::new(other));
+    }
+    Some(service)
+}
+
+/// Builds one service as zones with a profile answer it.
+fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Service> {
     let parts = Parts::collect(key, inputs);
-    let members = Members::collect(key, &parts, inputs, rules)?;
+    let members = Members::collect(profile, key, &parts, inputs, rules)?;
     let mut conflicts = members.conflicts(key, inputs, rules);
     let (is_known, is_headless) = (members.is_known(), members.is_headless());
     let (mirrors, overrides) = (sorted_refs(&members.mirrors), members.overrides(rules));
     let ignored = members.ignored_annotations();
     let Chosen { kind, mut drafts } = members.chosen;
-    let state = inputs.state(key).and_then(|state| state.failover.as_ref());
-    // A federated service has one address, to which no order applies.
-    let (order, unused_order) = match order_of(key, kind, &parts, rules) {
-        Some(order) if kind == ServiceKind::Federated => (None, Some(Box::new(order))),
+    let state = inputs
+        .state(key)
+        .and_then(|state| state.failover_in(profile));
+    // No order applies to an address that belongs to no single cluster.
+    let is_shared = is_shared(&drafts);
+    let (order, unused_order) = match order_of(key, is_pods(kind, &drafts), &parts, rules) {
+        Some(order) if is_shared => (None, Some(Box::new(order))),
         order => (order, None),
     };
     let failover = order.map(|order| Failover::apply(order, &mut drafts, state, rules));
@@ -73,7 +89,8 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
         is_known: is_known || is_awaiting,
         is_headless,
         mirrors,
-        federated: federated_clusters(&parts, rules).into_iter().collect(),
+        federated: shared_clusters(kind, &parts, rules),
+        in_cluster_set: None,
         missing: members.missing.into(),
         skipped: members.skipped,
         conflicts,
@@ -81,11 +98,42 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
     })
 }
 
+/// Returns the clusters behind the addresses that belong to no single cluster.
+fn shared_clusters(kind: ServiceKind, parts: &Parts<'_>, rules: &Rules) -> Box<[ClusterName]> {
+    let clusters = match kind {
+        ServiceKind::Import => cluster_set(parts, rules),
+        ServiceKind::Headless
+        | ServiceKind::Federated
+        | ServiceKind::Gateway
+        | ServiceKind::Flat
+        | ServiceKind::Local => federated_clusters(parts, rules),
+    };
+    clusters.into_iter().collect()
+}
+
+/// Returns whether the name of a service returns addresses that belong to no single cluster.
+fn is_shared(drafts: &[Draft]) -> bool {
+    let mut selected = drafts.iter().filter(|draft| draft.endpoint.is_selected);
+    selected.any(|draft| draft.endpoint.cluster.is_none())
+}
+
+/// Returns whether the name of a service returns single pods, as that of a headless Service does.
+fn is_pods(kind: ServiceKind, drafts: &[Draft]) -> bool {
+    match kind {
+        ServiceKind::Headless => true,
+        ServiceKind::Import => drafts.iter().any(|draft| draft.endpoint.hostname.is_some()),
+        ServiceKind::Federated | ServiceKind::Gateway | ServiceKind::Flat | ServiceKind::Local => {
+            false
+        }
+    }
+}
+
 // === impl Members ===
 
 impl<'i> Members<'i> {
     /// Collects the members of a service. Returns `None` if no object belongs to it.
     fn collect(
+        profile: Profile,
         key: &ServiceKey,
         parts: &'i Parts<'i>,
         inputs: &Inputs,
@@ -95,8 +143,8 @@ impl<'i> Members<'i> {
         let mirrors = included_mirrors(parts, rules, &mut skipped);
         let local = local_member(parts, rules);
         let mut missing = missing_hosts(key, parts, inputs, rules);
-        let mut headless = mirror_drafts(parts, key, inputs, rules, &mut skipped);
-        headless.extend(adopt_hosts(&mut missing, inputs, rules));
+        let mut headless = headless::mirror_drafts(parts, key, inputs, rules, &mut skipped);
+        headless.extend(headless::adopt_hosts(&mut missing, inputs, rules));
         let local_service = cluster_ip_member(parts, rules);
         let candidates = Candidates {
             headless,
@@ -109,9 +157,13 @@ impl<'i> Members<'i> {
                 None => Vec::new(),
             },
             is_local_exported: local.is_some_and(LocalService::is_exported),
+            imports: import_drafts(key, parts, rules, &mut skipped),
         };
-        let mut chosen = candidates.choose();
-        let is_empty = mirrors.is_empty() && local.is_none() && chosen.drafts.is_empty();
+        let mut chosen = candidates.choose(profile);
+        let is_empty = mirrors.is_empty()
+            && local.is_none()
+            && chosen.drafts.is_empty()
+            && parts.import.is_none();
         if is_empty && skipped.is_empty() && expected_of(key, parts, rules).is_none() {
             return None;
         }
@@ -169,7 +221,9 @@ impl<'i> Members<'i> {
         let mirrors = mirrors.map(|(object, mirror)| (*object, &mirror.overrides));
         let federated = self.parts.federated.iter();
         let federated = federated.map(|(object, mirror)| (*object, &mirror.overrides));
-        let all = headless.chain(mirrors).chain(federated);
+        let import = self.parts.import.iter();
+        let import = import.map(|(object, import)| (*object, &import.overrides));
+        let all = headless.chain(mirrors).chain(federated).chain(import);
         let ignored = all.flat_map(|(object, overrides)| {
             let ignored = overrides.ignored.iter();
             ignored.map(|annotation| format!("{annotation} of {}", service_ref(object)))
@@ -190,10 +244,13 @@ impl<'i> Members<'i> {
         let federated = federated.map(|(_, federated)| &federated.overrides);
         let local = self.local.or_else(|| cluster_ip_member(self.parts, rules));
         let local = local.map(|local| &local.overrides);
+        let import = self.parts.import.iter();
+        let import = import.map(|(_, import)| &import.overrides);
         headless
             .chain(mirrors)
             .chain(federated)
             .chain(local)
+            .chain(import)
             .collect()
     }
 }
@@ -222,103 +279,6 @@ fn sorted_refs(mirrors: &[Mirror<'_>]) -> Vec<(ClusterName, ObjectRef)> {
     let mut refs: Vec<_> = refs.collect();
     refs.sort();
     refs
-}
-
-// === Endpoints of other clusters ===
-
-/// Collects the endpoints of other clusters (rules M1, M2, M3, M6).
-fn mirror_drafts(
-    parts: &Parts<'_>,
-    key: &ServiceKey,
-    inputs: &Inputs,
-    rules: &Rules,
-    skipped: &mut Vec<(ObjectRef, Skip)>,
-) -> Vec<Draft> {
-    let mut drafts = Vec::new();
-    let parents = parents(parts);
-    for (object, mirror) in &parts.endpoints {
-        let cluster = rules.name_of(&mirror.cluster);
-        let skip = if let Some(skip) = rules.exclusion(&cluster) {
-            skip
-        } else if !parents.contains(&(mirror.parent.clone(), &mirror.cluster)) {
-            orphan_skip(key, mirror)
-        } else {
-            drafts.push(draft_of_mirror(object, mirror, cluster, inputs));
-            continue;
-        };
-        skipped.push((service_ref(object), skip));
-    }
-    drafts
-}
-
-/// Returns the names and links of the headless mirrors. They are collected once, because a service may have thousands
-/// of endpoint mirrors, and the parent of each is looked up.
-fn parents<'i>(parts: &Parts<'i>) -> BTreeSet<(Text, &'i ClusterName)> {
-    let parents = parts.headless.iter();
-    parents
-        .map(|(name, parent)| (name.name.text(), &parent.cluster))
-        .collect()
-}
-
-/// Makes endpoints of the missing hosts that have an exported Service with a cluster IP of their own (rule M1b). Linkerd
-/// lists the address of that Service instead of making an endpoint mirror. These hosts are no longer missing.
-fn adopt_hosts(missing: &mut Vec<MissingHost>, inputs: &Inputs, rules: &Rules) -> Vec<Draft> {
-    let mut drafts = Vec::new();
-    let services = inputs.objects(Watch::MirrorServices);
-    missing.retain(|host| {
-        let object = services.get_key_value(&host.expected.key);
-        let Some((object, Object::ServiceMirror(mirror))) = object else {
-            return true;
-        };
-        let is_same = mirror.service.service.as_str() == host.hostname.as_str()
-            && rules.name_of(&mirror.cluster) == host.cluster
-            && host
-                .address
-                .is_some_and(|address| mirror.addresses.contains(&address));
-        if is_same {
-            let (cluster, hostname) = (host.cluster.clone(), Some(host.hostname.clone()));
-            drafts.push(cluster_ip::mirror_draft(
-                object, mirror, cluster, hostname, inputs,
-            ));
-        }
-        !is_same
-    });
-    drafts
-}
-
-/// Makes the draft of an endpoint mirror.
-fn draft_of_mirror(
-    object: &ObjectKey,
-    mirror: &EndpointMirror,
-    cluster: ClusterName,
-    inputs: &Inputs,
-) -> Draft {
-    let (addresses, ports) = (&mirror.addresses, &mirror.ports);
-    let endpoint = Endpoint {
-        cluster: Some(cluster),
-        hostname: Some(mirror.hostname.clone()),
-        alive: is_alive(inputs, object),
-        ..Endpoint::of_service(object, ServiceKind::Headless, addresses, ports)
-    };
-    Draft::ready(endpoint, Source::Link(mirror.cluster.clone()))
-}
-
-/// Returns whether an endpoint mirror is alive (rule M3): one of its slices has a ready gateway address, or no slice
-/// has an endpoint.
-fn is_alive(inputs: &Inputs, mirror: &ObjectKey) -> bool {
-    let slices = inputs.slices_of(mirror);
-    let gateways = slices.filter_map(|(_, slice)| match slice {
-        Object::ReadySlice(slice) => slice.ready,
-        Object::HeadlessMirror(_)
-        | Object::EndpointMirror(_)
-        | Object::ServiceMirror(_)
-        | Object::FederatedService(_)
-        | Object::LocalService(_)
-        | Object::ListedHosts(_)
-        | Object::Slice(_)
-        | Object::Skipped(_) => None,
-    });
-    gateways.reduce(|one, other| one || other).unwrap_or(true)
 }
 
 // === Endpoints of this cluster ===
@@ -418,16 +378,9 @@ pub(super) fn service_ref(key: &ObjectKey) -> ObjectRef {
 }
 
 /// Returns the reference to an EndpointSlice.
-fn slice_ref(key: &ObjectKey) -> ObjectRef {
+pub(super) fn slice_ref(key: &ObjectKey) -> ObjectRef {
     ObjectRef {
         kind: Kind::EndpointSlice,
         key: key.clone(),
     }
-}
-
-/// Returns the skip of an endpoint mirror without a parent (rule M2).
-fn orphan_skip(key: &ServiceKey, mirror: &EndpointMirror) -> Skip {
-    let (parent, link) = (&mirror.parent, &mirror.cluster);
-    let detail = format!("headless mirror '{parent}' of {key} in cluster '{link}' does not exist");
-    Skip::new(SkipReason::NoParent, detail)
 }

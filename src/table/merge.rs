@@ -27,7 +27,9 @@ pub(super) enum Source {
     Local,
     /// A link.
     Link(ClusterName),
-    /// A federation of clusters.
+    /// A slice of a ServiceImport, with its cluster.
+    Import(ClusterName),
+    /// All clusters of a federation or a cluster set.
     Federation,
 }
 
@@ -216,7 +218,8 @@ impl Source {
         match self {
             Self::Local => "this cluster".to_owned(),
             Self::Link(link) => format!("link '{link}'"),
-            Self::Federation => "a federation".to_owned(),
+            Self::Import(cluster) => format!("source cluster '{cluster}' of a ServiceImport"),
+            Self::Federation => "all clusters".to_owned(),
         }
     }
 }

@@ -94,6 +94,8 @@ fn listed_hosts<'i>(
             | Object::LocalService(_)
             | Object::ReadySlice(_)
             | Object::Slice(_)
+            | Object::ServiceImport(_)
+            | Object::ImportSlice(_)
             | Object::Skipped(_) => &[],
         })
 }

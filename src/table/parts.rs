@@ -2,11 +2,11 @@
 
 use super::inputs::Inputs;
 use crate::mirror::{
-    EndpointMirror, FederatedService, HeadlessMirror, LocalService, Object, ObjectKey, ServiceKey,
-    ServiceMirror,
+    EndpointMirror, FederatedService, HeadlessMirror, ImportSlice, LocalService, Object, ObjectKey,
+    ServiceImport, ServiceKey, ServiceMirror,
 };
 
-/// The objects of one service by kind, except slices.
+/// The objects of one service by kind, except slices of Services.
 #[derive(Debug, Default)]
 pub(super) struct Parts<'i> {
     /// Headless mirrors (rule M2).
@@ -19,6 +19,10 @@ pub(super) struct Parts<'i> {
     pub(super) federated: Vec<(&'i ObjectKey, &'i FederatedService)>,
     /// The Service of this cluster (rule M5).
     pub(super) local: Option<&'i LocalService>,
+    /// The ServiceImport.
+    pub(super) import: Option<(&'i ObjectKey, &'i ServiceImport)>,
+    /// Slices of the ServiceImport.
+    pub(super) import_slices: Vec<(&'i ObjectKey, &'i ImportSlice)>,
 }
 
 // === impl Parts ===
@@ -34,6 +38,8 @@ impl<'i> Parts<'i> {
                 Object::LocalService(local) => parts.local = Some(local),
                 Object::ServiceMirror(mirror) => parts.mirrors.push((key, mirror)),
                 Object::FederatedService(federated) => parts.federated.push((key, federated)),
+                Object::ServiceImport(import) => parts.import = Some((key, import)),
+                Object::ImportSlice(slice) => parts.import_slices.push((key, slice)),
                 Object::ReadySlice(_)
                 | Object::ListedHosts(_)
                 | Object::Slice(_)

@@ -39,6 +39,8 @@ pub struct Rules {
     pub expected_clusters: BTreeMap<ServiceKey, Box<[ClusterName]>>,
     /// Whether `--reverse-zone` is given. Reverse zones need an index of addresses.
     pub has_reverse_zones: bool,
+    /// Whether a zone has the profile `mcs`. Such zones may answer with another kind (rule K9).
+    pub has_cluster_sets: bool,
 }
 
 /// The headless Services of this cluster that are members (rule M5).
@@ -84,6 +86,7 @@ impl Rules {
             service_failover: BTreeMap::new(),
             expected_clusters: BTreeMap::new(),
             has_reverse_zones: false,
+            has_cluster_sets: false,
         }
     }
 

@@ -7,7 +7,7 @@ use super::failover::{Delays, FailoverState, StepHealth, Timestamp};
 use super::gate::GateState;
 use super::inputs::{Dirty, Inputs};
 use super::rules::Rules;
-use super::{Built, Service, build};
+use super::{Built, Profile, Service, build};
 use crate::mirror::ServiceKey;
 
 /// The state of a service that has a failover order or expected clusters.
@@ -15,6 +15,8 @@ use crate::mirror::ServiceKey;
 pub struct ServiceState {
     /// The state of its failover.
     pub failover: Option<FailoverState>,
+    /// The state of its failover in zones with the profile `mcs`, if it differs.
+    pub cluster_set_failover: Option<FailoverState>,
     /// The clusters that it has seen.
     pub gate: Option<GateState>,
 }
@@ -112,8 +114,7 @@ impl Advanced {
         let table = self.built.table.clone();
         for key in services {
             let service = table.service(key.namespace.as_str(), key.service.as_str());
-            let service =
-                service.filter(|service| service.failover.is_some() || service.gate.is_some());
+            let service = service.filter(|service| service.has_state());
             let last = inputs.state(key).cloned();
             let state = match (service, last) {
                 (None, None) => continue, // most services
@@ -137,17 +138,27 @@ impl Advanced {
         now: Timestamp,
         delays: Delays,
     ) -> ServiceState {
-        let (failover, failover_wake) = self.advance_failover(service, last, now, delays);
+        let global = last.failover_in(Profile::Global);
+        let (failover, wake) = self.advance_failover(service, global, now, delays);
+        let in_cluster_set = service.in_cluster_set.as_deref().map(|service| {
+            let last = last.failover_in(Profile::ClusterSet);
+            self.advance_failover(service, last, now, delays)
+        });
+        let (cluster_set_failover, other_wake) = in_cluster_set.unwrap_or_default();
         let (gate, gate_wake) = self.advance_gate(service, last, now);
-        let wake = failover_wake.into_iter().chain(gate_wake).min();
-        self.wakes.push((service.key.clone(), wake));
-        ServiceState { failover, gate }
+        let wakes = wake.into_iter().chain(other_wake).chain(gate_wake);
+        self.wakes.push((service.key.clone(), wakes.min()));
+        ServiceState {
+            failover,
+            cluster_set_failover,
+            gate,
+        }
     }
 
     fn advance_failover(
         &mut self,
         service: &Service,
-        last: &ServiceState,
+        last: Option<&FailoverState>,
         now: Timestamp,
         delays: Delays,
     ) -> (Option<FailoverState>, Option<Timestamp>) {
@@ -155,13 +166,15 @@ impl Advanced {
             return (None, None);
         };
         let (shown, health) = (&failover.state, &failover.health);
-        let (state, wake) = match &last.failover {
+        let (state, wake) = match last {
             Some(last) => last.next(&shown.order, health, now, delays),
             None => (FailoverState::new(shown.order.clone(), health, now), None),
         };
-        if let Some(last) = &last.failover {
-            self.transitions
-                .extend(Transition::between(&service.key, last, &state, health));
+        if let Some(last) = last {
+            let transition = Transition::between(&service.key, last, &state, health);
+            // Zones of both profiles have most of them in common.
+            let transition = transition.filter(|one| !self.transitions.contains(one));
+            self.transitions.extend(transition);
         }
         if state != *shown {
             self.rebuild.insert(service.key.clone());
@@ -221,26 +234,46 @@ impl Transition {
 
 // === impl ServiceState ===
 
+impl Service {
+    /// Returns whether earlier events decide a part of its answers.
+    fn has_state(&self) -> bool {
+        let other = self.in_cluster_set.as_deref();
+        self.failover.is_some()
+            || self.gate.is_some()
+            || other.is_some_and(|other| other.failover.is_some())
+    }
+}
+
 impl ServiceState {
     /// Returns the state that a table shows. It replaces a state that was lost in a panic.
     pub fn of(service: &Service) -> Self {
+        let failover = |service: &Service| Some(service.failover.as_ref()?.state.clone());
         Self {
-            failover: service
-                .failover
-                .as_ref()
-                .map(|failover| failover.state.clone()),
+            failover: failover(service),
+            cluster_set_failover: service.in_cluster_set.as_deref().and_then(failover),
             gate: service.gate.as_ref().map(|gate| gate.state()),
+        }
+    }
+
+    /// Returns the state of the failover in zones with a profile.
+    pub(super) fn failover_in(&self, profile: Profile) -> Option<&FailoverState> {
+        let global = self.failover.as_ref();
+        match profile {
+            Profile::Global => global,
+            Profile::ClusterSet => self.cluster_set_failover.as_ref().or(global),
         }
     }
 
     /// Returns whether no event has decided anything.
     pub(super) fn is_empty(&self) -> bool {
-        self.failover.is_none() && self.gate.is_none()
+        self.failover.is_none() && self.cluster_set_failover.is_none() && self.gate.is_none()
     }
 
     /// Removes parts that contradict themselves. A snapshot is a file that anybody may have edited.
     pub fn validated(mut self) -> Self {
         self.failover = self.failover.filter(FailoverState::is_valid);
+        let other = self.cluster_set_failover;
+        self.cluster_set_failover = other.filter(FailoverState::is_valid);
         self
     }
 }

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use super::reading::{Pointers, Reading, Scope, View, same_port};
 use super::{RecordType, Zone};
+use crate::mirror::Port;
 use crate::table::{Duplicate, Endpoint, Published};
 use crate::zone::{Name, Zones, read};
 
@@ -176,15 +177,20 @@ impl<'t> View<'t> {
     fn visit_ports(&self, visit: &mut impl FnMut(Row<'t>) -> ControlFlow<()>) -> ControlFlow<()> {
         self.endpoints().try_for_each(|endpoint| {
             let mut last = None;
+            // The endpoints before this one with the same target.
+            let earlier = self.shared_targets();
+            let earlier = earlier.take_while(|one| !std::ptr::eq(*one, endpoint));
+            let is_shared = self.is_shared_target(endpoint);
             for port in &endpoint.ports {
                 // Ports are sorted by number. Without `_P._R.`, two names of one number are one SRV record.
                 let is_row = match self.port {
                     Some(wanted) => same_port(port, wanted),
                     None => last != Some(port.number),
                 };
-                if is_row {
+                if is_row && !(is_shared && has_row(earlier.clone(), port, self.port)) {
                     let data = RowData::Srv(port.number);
-                    let is_first = last.is_none();
+                    let has_earlier = || earlier.clone().any(|one| !one.ports.is_empty());
+                    let is_first = last.is_none() && !(is_shared && has_earlier());
                     visit(Row {
                         endpoint,
                         data,
@@ -207,6 +213,20 @@ impl<'t> View<'t> {
         self.visit_rows(rtype, &mut |_| ControlFlow::Break(()))
             .is_break()
     }
+}
+
+/// Returns whether one of the endpoints has the SRV record of a port. `wanted` is the port of a `_P._R.` name.
+fn has_row<'t>(
+    mut endpoints: impl Iterator<Item = &'t Endpoint>,
+    port: &Port,
+    wanted: Option<&Port>,
+) -> bool {
+    endpoints.any(|endpoint| {
+        let mut ports = endpoint.ports.iter();
+        ports.any(|own| {
+            own.number == port.number && wanted.is_none_or(|wanted| same_port(own, wanted))
+        })
+    })
 }
 
 /// Returns whether an earlier endpoint of this scope has the same address.

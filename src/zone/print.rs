@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::name::write_labels;
 use super::records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section};
 use super::{Name, RecordType, Zone, ZoneKind, Zones, answer, read, reverse};
-use crate::table::{Published, Service, Table};
+use crate::table::{Endpoint, Published, Service, Table};
 
 /// Address of `ns.dns.Z` in a zone file, if the address of this server is unknown. It means the server that loads the
 /// file. Name servers reject a zone if its name server has no address.
@@ -46,12 +46,10 @@ pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
         file.write_records(child.name.as_str(), child, &[RecordType::NS]);
         file.write_records(&ns_host, child, &[RecordType::A, RecordType::AAAA]);
     }
-    if zone.kind == ZoneKind::Forward {
-        let owners = owner_names(zone, table).into_iter();
-        // The name of a service `ns` in namespace `dns` is the name server's, which is written above.
-        for owner in owners.filter(|owner| *owner != ns_host) {
-            file.write_records(&owner, zone, &RecordType::OF_SERVICES);
-        }
+    let owners = owner_names(zone, table);
+    // The name of a service `ns` in namespace `dns` is the name server's, which is written above.
+    for owner in owners.into_iter().filter(|owner| *owner != ns_host) {
+        file.write_records(&owner, zone, &RecordType::OF_SERVICES);
     }
     let ranges = reverse::range_of_zone(zone).into_iter();
     for address in ranges.flat_map(|range| table.addresses_in(range)) {
@@ -147,8 +145,16 @@ impl fmt::Display for RecordName<'_> {
 
 // === Names ===
 
-/// Returns the names that own records of services, canonical and short, sorted.
+/// Returns the names that own records of services, sorted.
 pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
+    match zone.kind {
+        ZoneKind::Forward => canonical_and_short_names(zone, table),
+        ZoneKind::ClusterSet => cluster_set_names(zone, table),
+        ZoneKind::Reverse(_) => BTreeSet::new(),
+    }
+}
+
+fn canonical_and_short_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for service in table
         .services()
@@ -168,6 +174,23 @@ pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
     names
 }
 
+fn cluster_set_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for service in table.services() {
+        let [service, namespace] = service.key.labels();
+        let base = format!("{service}.{namespace}.svc.{}", zone.name);
+        let service = table.service_in_cluster_set(namespace, service).into_iter();
+        for endpoint in service.flat_map(|service| &service.endpoints) {
+            if endpoint.is_selected {
+                add_with_ports(&mut names, endpoint, base.clone());
+            }
+            let host = endpoint.hostname.as_ref().zip(endpoint.cluster.as_ref());
+            names.extend(host.map(|(host, cluster)| format!("{host}.{cluster}.{base}")));
+        }
+    }
+    names
+}
+
 /// Adds the names of a service at and below `base`.
 fn add_names(names: &mut BTreeSet<String>, service: &Service, base: &str) {
     for endpoint in &service.endpoints {
@@ -181,14 +204,15 @@ fn add_names(names: &mut BTreeSet<String>, service: &Service, base: &str) {
             scopes.extend(host.map(|host| format!("{host}.{cluster}.{base}")));
         }
         for scope in scopes {
-            let ports = endpoint
-                .ports
-                .iter()
-                .filter_map(|port| Some((port.name.as_ref()?, port.protocol)));
-            names.extend(
-                ports.map(|(port, protocol)| format!("_{port}._{}.{scope}", protocol.label())),
-            );
-            names.insert(scope);
+            add_with_ports(names, endpoint, scope);
         }
     }
+}
+
+/// Adds a name of an endpoint, and the names of its ports.
+fn add_with_ports(names: &mut BTreeSet<String>, endpoint: &Endpoint, scope: String) {
+    let ports = endpoint.ports.iter();
+    let ports = ports.filter_map(|port| Some((port.name.as_ref()?, port.protocol)));
+    names.extend(ports.map(|(port, protocol)| format!("_{port}._{}.{scope}", protocol.label())));
+    names.insert(scope);
 }

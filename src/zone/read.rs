@@ -14,6 +14,7 @@
 //! belong to that service, whether they exist or not. Otherwise, a service with the name of namespace `N`, in a cluster
 //! with the name `S`, could answer for them. An empty non-terminal, such as `N.Z`, does not hide a short name.
 
+use super::cluster_set::read_cluster_set;
 use super::name::Name;
 use super::reading::{MissingReason, Reading, Scope, Targets, View};
 use super::reverse::read_reverse;
@@ -35,9 +36,9 @@ pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> 
 
 fn read_in<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
     let below = name.count() - count_zone_labels(zone);
-    let is_forward = zone.kind == ZoneKind::Forward;
     let is_own = below == 0 || name.label(below - 1) == Some("dns");
-    if !is_forward && !is_own {
+    let is_reverse = matches!(zone.kind, ZoneKind::Reverse(_));
+    if is_reverse && !is_own {
         return read_reverse(zone, table, name);
     }
     // The longest form is `_P._R.H.C.S.N`.
@@ -54,9 +55,10 @@ fn read_in<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
     match &labels[..below] {
         [] => Reading::Apex(zone),
         ["ns", "dns"] => Reading::NsHost(zone),
-        ["dns"] if !is_forward => Reading::Empty(zone),
-        _ if !is_forward => Reading::Missing(zone, MissingReason::NoForm),
+        ["dns"] if zone.kind != ZoneKind::Forward => Reading::Empty(zone),
+        _ if is_reverse => Reading::Missing(zone, MissingReason::NoForm),
         ["dns-version"] => Reading::Version(zone),
+        labels if zone.kind == ZoneKind::ClusterSet => read_cluster_set(zone, table, name, labels),
         labels => below_apex(zone, table, name, labels),
     }
 }
@@ -124,7 +126,7 @@ fn hides_cluster(table: &Table, namespace: &str, endpoints: &[Endpoint]) -> bool
 
 /// The labels of a port and a protocol before a name.
 #[derive(Clone, Copy)]
-enum Prefix<'n> {
+pub(super) enum Prefix<'n> {
     None,
     /// `_R.` alone. It is an empty non-terminal above the names of SRV records.
     Protocol(&'n str),
@@ -133,7 +135,7 @@ enum Prefix<'n> {
 }
 
 /// The result of a lookup in one service.
-enum Lookup<'t> {
+pub(super) enum Lookup<'t> {
     View(View<'t>),
     Awaiting(&'t Service),
     Empty,
@@ -156,7 +158,7 @@ fn look_up_short<'t>(
 }
 
 /// Looks up a name in a service. `scope` are the labels before the name of the service, `prefix` those before `scope`.
-fn look_up<'t>(
+pub(super) fn look_up<'t>(
     service: Option<&'t Service>,
     scope: &[&str],
     prefix: Prefix<'_>,
@@ -266,7 +268,7 @@ fn find_port<'t>(
 
 impl<'n> Prefix<'n> {
     /// Splits the labels with underscores from the others (RFC 2782).
-    fn split<'l>(labels: &'l [&'n str]) -> (Self, &'l [&'n str]) {
+    pub(super) fn split<'l>(labels: &'l [&'n str]) -> (Self, &'l [&'n str]) {
         let underscored = |label: &&'n str| label.strip_prefix('_');
         match (
             labels.first().and_then(underscored),
@@ -278,7 +280,7 @@ impl<'n> Prefix<'n> {
         }
     }
 
-    fn is_none(self) -> bool {
+    pub(super) fn is_none(self) -> bool {
         match self {
             Self::None => true,
             Self::Protocol(_) | Self::Port(..) => false,

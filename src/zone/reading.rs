@@ -56,6 +56,9 @@ pub enum Targets {
     /// The canonical form, because some of the short names belong to another service: `H.C.S.N.` and the zone. The zone
     /// starts at this octet of the question's name.
     Canonical(usize),
+    /// As [`Targets::SameFamily`], in a zone with the profile `mcs`: the target of a cluster IP is the name of the service
+    /// (rule K9).
+    ClusterSet(usize),
 }
 
 /// The scope of an owner name within a service.
@@ -116,6 +119,20 @@ impl<'t> View<'t> {
             .iter()
             .filter(move |e| (includes_down || e.alive) && (!is_service || e.is_selected))
             .filter(move |e| has_port(e))
+    }
+
+    /// Returns whether the target of an endpoint is the name of the service, which other endpoints share.
+    pub fn is_shared_target(&self, endpoint: &Endpoint) -> bool {
+        match self.targets {
+            Targets::SameFamily(_) | Targets::Canonical(_) => false,
+            Targets::ClusterSet(_) => endpoint.hostname.is_none(),
+        }
+    }
+
+    /// Returns the endpoints whose target is the name of the service.
+    pub fn shared_targets(&self) -> impl Iterator<Item = &'t Endpoint> + Clone {
+        self.endpoints()
+            .filter(|endpoint| self.is_shared_target(endpoint))
     }
 
     /// Returns the precomputed A and AAAA rows, if the name is the service's own name.

@@ -17,7 +17,9 @@ use crate::table::Endpoint;
 pub const SRV_WEIGHT: u16 = 10;
 
 /// Version of the Kubernetes DNS specification at `dns-version.Z`.
-const DNS_VERSION: &str = "1.1.0";
+const DNS_VERSION: &[u8] = b"1.1.0";
+/// Version of the DNS specification of KEP-1645 at `dns-version.Z`, section 2.2.
+const MCS_DNS_VERSION: &[u8] = b"1.0.0";
 
 /// REFRESH, RETRY and EXPIRE of the SOA record: two hours, half an hour, one day. There are no secondary servers that
 /// use them.
@@ -143,8 +145,11 @@ impl Answer<'_> {
             Self::Address(zone, rtype) => addresses_of(zone, *rtype)
                 .try_for_each(|ip| visit(Record::answer(context.question, zone.ttl, ip.into()))),
             Self::Text(zone) => {
-                let text = Data::Txt(DNS_VERSION.as_bytes());
-                visit(Record::answer(context.question, zone.ttl, text))
+                let text = match zone.kind {
+                    ZoneKind::ClusterSet => MCS_DNS_VERSION,
+                    ZoneKind::Forward | ZoneKind::Reverse(_) => DNS_VERSION,
+                };
+                visit(Record::answer(context.question, zone.ttl, Data::Txt(text)))
             }
             Self::Pointers(zone, pointers) => visit_pointers(zone, pointers, context, visit),
             Self::NoData(zone) | Self::NxDomain(zone) => {
@@ -204,14 +209,28 @@ fn visit_targets<'a>(
             return ControlFlow::Continue(());
         }
         let owner = RecordName::target(view, context.question, row.endpoint);
-        row.endpoint.addresses.iter().try_for_each(|own| {
+        let mut visit = |ip: IpAddr| {
             visit(Record {
                 section,
                 owner,
                 ttl,
-                data: own.ip.into(),
+                data: ip.into(),
             })
-        })
+        };
+        match view.is_shared_target(row.endpoint) {
+            false => row
+                .endpoint
+                .addresses
+                .iter()
+                .try_for_each(|own| visit(own.ip)),
+            true => {
+                let mut all = view.shared_targets().flat_map(|one| &one.addresses);
+                all.try_for_each(|own| match own.duplicate.in_service {
+                    true => ControlFlow::Continue(()),
+                    false => visit(own.ip),
+                })
+            }
+        }
     })
 }
 
@@ -355,6 +374,8 @@ impl<'a> RecordName<'a> {
         let (labels, at) = match view.targets {
             Targets::SameFamily(at) => (Labels::Host(endpoint), at),
             Targets::Canonical(at) => (Labels::HostOf(endpoint, &view.service.key), at),
+            Targets::ClusterSet(at) if view.is_shared_target(endpoint) => (Labels::Fixed(b""), at),
+            Targets::ClusterSet(at) => (Labels::Host(endpoint), at),
         };
         let rest = &question.wire()[at..];
         Self { labels, rest }

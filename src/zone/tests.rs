@@ -6,6 +6,7 @@ use serde_json::json;
 
 mod edges;
 mod failover;
+mod imports;
 mod kinds;
 mod namespaces;
 mod order;

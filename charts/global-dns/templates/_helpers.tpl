@@ -238,6 +238,9 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- end }}
 - --gateway-down={{ $v.gatewayDown }}
 - --local-members={{ $v.localMembers | toString | replace "false" "off" }}
+{{- if $v.mcs.enabled }}
+- --mcs
+{{- end }}
 {{- with $v.failover.default }}
 - --failover={{ . }}
 {{- end }}

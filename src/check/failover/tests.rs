@@ -87,7 +87,7 @@ fn order_that_cannot_apply_is_yellow() {
     let federation = federated("prod", "db", "10.96.0.9", "db@east,db@west");
     assert_eq!(
         orders(&[federation.clone(), order]),
-        yellow("prod/db: east:west does not apply to a federated service")
+        yellow("prod/db: east:west does not apply to one address for all clusters")
     );
     // A default order is not meant for each service.
     let rules = Rules {

@@ -65,8 +65,8 @@ fn order_that_does_not_apply_is_explained() {
     assert_eq!(
         notes_of(&table(&federation)),
         [
-            "the failover order east (annotation global-dns/failover of the Service of this cluster) does not apply: a \
-             federated service has one address for all its clusters"
+            "the failover order east (annotation global-dns/failover of the Service of this cluster) does not apply: the \
+             service has one address for all its clusters"
         ]
     );
     let rules = Rules {

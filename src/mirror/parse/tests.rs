@@ -32,7 +32,9 @@ fn reason(object: &Object) -> Option<SkipReason> {
         | Object::LocalService(_)
         | Object::ReadySlice(_)
         | Object::ListedHosts(_)
-        | Object::Slice(_) => None,
+        | Object::Slice(_)
+        | Object::ServiceImport(_)
+        | Object::ImportSlice(_) => None,
     }
 }
 

@@ -1,4 +1,5 @@
-//! The parser of YAML and JSON texts: it returns their `Service`s and `EndpointSlice`s, which may be in lists.
+//! The parser of YAML and JSON texts: it returns their `Service`s, `EndpointSlice`s and `ServiceImport`s, which may be in
+//! lists.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{FileError, read_text};
+use crate::mirror::watch::IMPORT_VERSIONS;
 use crate::mirror::{Kind, KubeObject, ObjectKey, ObjectRef, Watch, parse};
 use crate::table::inputs::Objects;
 
@@ -123,11 +125,15 @@ impl<'p> MergedObjects<'p> {
     }
 }
 
-/// Returns the kind of an object, if it is a Service or an EndpointSlice.
+/// Returns the kind of an object, if it is read.
 fn kind_of(kind: &str, object: &KubeObject<'_>) -> Option<Kind> {
     match (object.api_version(), kind) {
         (Some("v1") | None, "Service") => Some(Kind::Service),
         (Some("discovery.k8s.io/v1") | None, "EndpointSlice") => Some(Kind::EndpointSlice),
+        (Some(version), "ServiceImport") if IMPORT_VERSIONS.contains(&version) => {
+            Some(Kind::ServiceImport)
+        }
+        (None, "ServiceImport") => Some(Kind::ServiceImport),
         _ => None,
     }
 }
@@ -216,7 +222,7 @@ fn visit_objects(
     let inner = lists
         .checked_sub(1)
         .ok_or_else(|| format!("lists are nested more than {MAX_NESTED_LISTS} deep"))?;
-    let is_relevant = ["", "Service", "EndpointSlice"].contains(&of_items);
+    let is_relevant = ["", "Service", "EndpointSlice", "ServiceImport"].contains(&of_items);
     let items = match serde_json::from_str(json) {
         Ok(List { items }) => items.unwrap_or_default(),
         // A kind may end in `List` without being a list.

@@ -2,7 +2,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::mirror::{ObjectKey, Watch};
+use crate::mirror::{Mcs, ObjectKey, Watch};
 use crate::source::{Update, UpdateSettings, Updates, file, tests::spawn_update_loop};
 use crate::table::Publisher;
 use crate::table::inputs::Objects;
@@ -24,7 +24,7 @@ impl TestLoop {
 
     fn guarded(shrink_guard: ShrinkGuard, namespaces: &[&str]) -> Self {
         let namespaces: Vec<_> = namespaces.iter().map(|n| n.parse().unwrap()).collect();
-        let feeds = Feeds::new(&namespaces);
+        let feeds = Feeds::new(&namespaces, Mcs::On);
         let publisher = Publisher::default();
         let reader = publisher.reader();
         let settings = UpdateSettings {
@@ -433,7 +433,9 @@ async fn services_that_lose_most_endpoints_count_as_removed() {
             | Watch::ForeignSlices
             | Watch::ExportedServices
             | Watch::ExportedSlices
-            | Watch::PolicyServices => vec![],
+            | Watch::PolicyServices
+            | Watch::ServiceImports
+            | Watch::ImportSlices => vec![],
         }
     };
     for watch in Watch::ALL {

@@ -9,7 +9,6 @@ use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
 use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::api::{ListParams, PostParams};
 use kube::core::Request;
@@ -17,10 +16,12 @@ use kube::{Api, Resource};
 use tokio::time::timeout;
 
 use super::list::ListReader;
+use super::requests::url_path;
 use super::{Cluster, client};
 use crate::check::objects::LINKS_GROUP;
 use crate::check::permissions::Permission;
 use crate::log::error_chain;
+use crate::mirror::watch::IMPORT_VERSIONS;
 use crate::mirror::{Kind, Namespace, ServiceKey};
 
 /// How long one request may take.
@@ -95,10 +96,7 @@ impl Cluster {
         selector: &str,
         namespaces: &[Namespace],
     ) -> Result<Vec<String>, String> {
-        let path = |namespace: Option<&str>| match kind {
-            Kind::Service => Service::url_path(&(), namespace),
-            Kind::EndpointSlice => EndpointSlice::url_path(&(), namespace),
-        };
+        let path = |namespace: Option<&str>| url_path(kind, namespace, IMPORT_VERSIONS[0]);
         let paths = match namespaces {
             [] => vec![path(None)],
             some => some.iter().map(|one| path(Some(one.as_str()))).collect(),

@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, Stream, pin_mut};
@@ -32,6 +32,7 @@ use super::failure::{self, Failure};
 use super::limiter::ListLimiter;
 use super::list::{ListError, ListReader, MAX_OBJECT_OCTETS, MAX_OBJECTS};
 use crate::log::error_chain;
+use crate::mirror::watch::IMPORT_VERSIONS;
 use crate::mirror::{Kind, KubeObject, Object, ObjectKey, parse};
 use crate::table::inputs::Objects;
 
@@ -59,9 +60,11 @@ pub(super) struct ApiServer {
 pub(super) struct Requests {
     pub(super) server: Arc<ApiServer>,
     feed: Feed,
+    /// The version of ServiceImports that the API server has, as an index of [`IMPORT_VERSIONS`].
+    import_version: AtomicUsize,
 }
 
-/// A complete list and its resource version.
+/// A complete list and its resource version. The version is empty if the API server does not define the kind.
 pub(super) type VersionedList = (Objects, String);
 
 // === impl ApiServer ===
@@ -83,7 +86,11 @@ impl ApiServer {
 impl Requests {
     /// Creates the requests of a feed.
     pub(super) fn new(server: Arc<ApiServer>, feed: Feed) -> Self {
-        Self { server, feed }
+        Self {
+            server,
+            feed,
+            import_version: AtomicUsize::new(0),
+        }
     }
 
     /// Lists all objects of the feed.
@@ -92,8 +99,34 @@ impl Requests {
     ///
     /// If the list is not complete.
     pub(super) async fn list(&self) -> Result<VersionedList, Failure> {
+        if !self.is_optional() {
+            return self.list_version().await;
+        }
+        for version in 0..IMPORT_VERSIONS.len() {
+            self.import_version.store(version, Ordering::Relaxed);
+            match self.list_version().await {
+                Err(Failure::Refused(404, _)) => {}
+                other => return other,
+            }
+        }
+        Ok((Objects::new(), String::new()))
+    }
+
+    /// Returns whether an API server without the kind of the feed is complete: a CRD defines it.
+    pub(super) fn is_optional(&self) -> bool {
+        match self.feed.watch.kind() {
+            Kind::ServiceImport => true,
+            Kind::Service | Kind::EndpointSlice => false,
+        }
+    }
+
+    /// Lists all objects of the feed, in one version of their kind.
+    async fn list_version(&self) -> Result<VersionedList, Failure> {
         if self.server.supports_streamed_lists.load(Ordering::Relaxed) {
             match with_list_timeout(self.streamed_list()).await {
+                Err(failure @ Failure::Refused(404, _)) if self.is_optional() => {
+                    return Err(failure);
+                }
                 Err(failure) if failure.is_streaming_unsupported() => {
                     let reason = failure.to_string();
                     info!(
@@ -279,10 +312,21 @@ impl Requests {
 
     fn path(&self) -> Request {
         let namespace = self.feed.namespace.as_ref().map(|n| n.as_str());
-        Request::new(match self.feed.watch.kind() {
-            Kind::Service => Service::url_path(&(), namespace),
-            Kind::EndpointSlice => EndpointSlice::url_path(&(), namespace),
-        })
+        let version = self.import_version.load(Ordering::Relaxed);
+        let version = IMPORT_VERSIONS.get(version).copied().unwrap_or_default();
+        Request::new(url_path(self.feed.watch.kind(), namespace, version))
+    }
+}
+
+/// Returns the path of all objects of a kind, in one namespace or in all.
+pub(super) fn url_path(kind: Kind, namespace: Option<&str>, import_version: &str) -> String {
+    match (kind, namespace) {
+        (Kind::Service, namespace) => Service::url_path(&(), namespace),
+        (Kind::EndpointSlice, namespace) => EndpointSlice::url_path(&(), namespace),
+        (Kind::ServiceImport, None) => format!("/apis/{import_version}/serviceimports"),
+        (Kind::ServiceImport, Some(namespace)) => {
+            format!("/apis/{import_version}/namespaces/{namespace}/serviceimports")
+        }
     }
 }
 

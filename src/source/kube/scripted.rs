@@ -43,6 +43,8 @@ pub(super) enum Behavior {
     ListsWait,
     /// Lists of EndpointSlices get 403.
     SlicesDenied,
+    /// Requests for ServiceImports get 404, except those of this version.
+    ImportsUndefined(Option<&'static str>),
 }
 
 /// The support of streamed lists.
@@ -150,6 +152,11 @@ impl ScriptedServer {
         }
     }
 
+    /// Ends the open watches.
+    pub(super) fn end_watches(&self) {
+        self.state().watches.clear();
+    }
+
     /// Returns the requests since a time.
     pub(super) fn requests_since(&self, start: Instant) -> Vec<RecordedRequest> {
         let state = self.state();
@@ -202,13 +209,19 @@ impl ScriptedServer {
             Behavior::SlicesDenied if is_list && uri.path().contains("endpointslices") => {
                 return refuse(403, "forbidden");
             }
+            Behavior::ImportsUndefined(version) if uri.path().ends_with("/serviceimports") => {
+                if !version.is_some_and(|version| uri.path().contains(version)) {
+                    return refuse(404, "the server could not find the requested resource");
+                }
+            }
             Behavior::Normal
             | Behavior::ListsFail
             | Behavior::WatchesExpire
             | Behavior::WatchesExpireLater(_)
             | Behavior::WatchesEnd
             | Behavior::ListsWait
-            | Behavior::SlicesDenied => {}
+            | Behavior::SlicesDenied
+            | Behavior::ImportsUndefined(_) => {}
         }
         let items = self.state().items.get(&query.feed).cloned();
         let items = items.unwrap_or_default();

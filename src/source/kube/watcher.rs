@@ -43,6 +43,9 @@ use crate::mirror::{KubeObject, Object, ObjectKey, Watch};
 const WATCH_GRACE: Duration = Duration::from_secs(5);
 /// The shortest time between the starts of two watches. It prevents a busy loop if a proxy ends watches at once.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+/// How often to ask for a kind that the API server does not define. A failed request for it is cheap, and counts as
+/// activity of the feed.
+const UNDEFINED_POLL: Duration = Duration::from_secs(30);
 /// If no version has expired for this long, the next one that expires is relisted without a pause. It is longer than
 /// any pause.
 const CALM_PERIOD: Duration = Duration::from_secs(10 * 60);
@@ -99,10 +102,18 @@ impl Watcher {
         let mut pauses = Backoff::new(LIST_PAUSE, LIST_GROWTH);
         let mut last_gone: Option<Instant> = None;
         let mut relist_after = self.first_relist_delay();
+        let mut is_undefined = false;
         loop {
             let Some(version) = self.first_list().await else {
                 return;
             };
+            if version.is_empty() {
+                match self.wait_for_definition(&mut is_undefined).await {
+                    Ok(()) => continue,
+                    Err(_) => return,
+                }
+            }
+            is_undefined = false;
             let stopped = tokio::select! {
                 stopped = self.watch_repeatedly(version) => stopped,
                 stopped = self.relist_repeatedly(relist_after) => stopped,
@@ -139,6 +150,24 @@ impl Watcher {
                 }
                 Err(failure) => self.note_list_failure(&failure, &mut backoff).await,
             }
+        }
+    }
+
+    /// Waits until it is time to ask again for a kind that the API server does not define. Fails if the receiver of the
+    /// updates is closed.
+    async fn wait_for_definition(&self, is_undefined: &mut bool) -> Result<(), StopReason> {
+        if !std::mem::replace(is_undefined, true) {
+            info!(
+                "The API server does not define this kind; asking again every {UNDEFINED_POLL:?}"
+            );
+        }
+        tokio::select! {
+            () = sleep(jittered(UNDEFINED_POLL)) => Ok(()),
+            () = self.feeds.wait_for_relist(&self.feed) => {
+                self.feeds.clear_relist(&self.feed);
+                Ok(())
+            }
+            () = self.updates.closed() => Err(StopReason::Closed),
         }
     }
 
@@ -252,6 +281,10 @@ impl Watcher {
         let opening = self.requests.watch(&position.version, seconds);
         let events = match timeout(self.silence_limit(), opening).await {
             Ok(Ok(events)) => events,
+            // The CRD was removed, or no longer has the version.
+            Ok(Err(Failure::Refused(404, reason))) if self.requests.is_optional() => {
+                return StopReason::Gone(reason);
+            }
             Ok(Err(failure)) => return failure.into(),
             Err(_) => return Failure::Silent(self.silence_limit()).into(),
         };

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::mirror::{Kind, KubeObject};
+use crate::mirror::{Kind, KubeObject, Mcs};
 use crate::source::{
     Feed, Feeds, ShrinkGuard, Update, UpdateSettings, Updates, tests::spawn_update_loop,
 };
@@ -184,7 +184,7 @@ struct TestLoop {
 }
 
 fn start_loop(snapshots: Snapshots) -> TestLoop {
-    let feeds = Feeds::new(&[]);
+    let feeds = Feeds::new(&[], Mcs::On);
     let publisher = Publisher::default();
     let reader = publisher.reader();
     let settings = UpdateSettings {

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 use super::super::tests::spawn_update_loop;
 use super::super::{ShrinkGuard, SnapshotScope, Snapshots, Update, UpdateSettings, Updates};
 use super::*;
-use crate::mirror::Watch;
+use crate::mirror::{Mcs, Watch};
 use crate::table::Publisher;
 use crate::table::publish::Reader;
 use crate::testing::{endpoint, gateway, local, mirror, parsed, rules};
@@ -50,7 +50,7 @@ fn watch_of(object: &Value) -> Watch {
 
 impl Running {
     async fn start(snapshot: Option<Snapshots>, objects: &[Value]) -> Self {
-        let feeds = Feeds::new(&[]);
+        let feeds = Feeds::new(&[], Mcs::Off);
         let publisher = Publisher::default();
         let reader = publisher.reader();
         let settings = UpdateSettings {
@@ -190,7 +190,7 @@ async fn wait_for_file(path: &std::path::Path, text: &str) {
 /// The state is in the table that is published, so it survives a panic of the source.
 #[tokio::test(start_paused = true)]
 async fn panic_keeps_the_step_that_answers() {
-    let feeds = Feeds::new(&[]);
+    let feeds = Feeds::new(&[], Mcs::Off);
     let publisher = Publisher::default();
     let reader = publisher.reader();
     let settings = UpdateSettings {

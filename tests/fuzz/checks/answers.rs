@@ -75,16 +75,19 @@ pub fn check(table: &Table, coverage: &mut Coverage) {
 
 /// Returns the names of services and addresses that fit into a query. `_P._R.` may make a name too long.
 fn owner_names(table: &Table) -> Vec<String> {
-    let mut zones = SETTINGS.zones.iter();
-    let forward = zones.find(|zone| zone.kind == ZoneKind::Forward).unwrap();
+    let named = |kind: ZoneKind| {
+        let mut zones = SETTINGS.zones.iter();
+        let zone = zones.find(|zone| zone.kind == kind).unwrap();
+        print::owner_names(zone, table).into_iter().take(NAMES)
+    };
     let endpoints = table.services().flat_map(|service| &service.endpoints);
     let addresses = endpoints.flat_map(|endpoint| &endpoint.addresses);
     let reverse = addresses.map(|address| reverse::name_of(address.ip));
     let reverse: BTreeSet<String> = reverse
         .filter(|n| n.ends_with("10.in-addr.arpa."))
         .collect();
-    let forward = print::owner_names(forward, table).into_iter().take(NAMES);
-    let all = forward.chain(reverse);
+    let forward = named(ZoneKind::Forward);
+    let all = forward.chain(named(ZoneKind::ClusterSet)).chain(reverse);
     all.filter(|name| Name::from_text(name).is_some()).collect()
 }
 

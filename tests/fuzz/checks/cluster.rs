@@ -129,6 +129,7 @@ impl Cluster {
             ][usize::from(one / 16 % 4)],
             has_reverse_zones: one / 64 % 2 == 0,
             // The longer zone name leaves no room for the longest names.
+            has_cluster_sets: other / 32 % 2 == 1,
             longest_zone: if one / 128 == 0 { 8 } else { 120 },
             ..messages::rules()
         };

@@ -28,6 +28,11 @@ struct Identity {
 pub fn object(choices: &mut Choices<'_>) -> (Kind, Value) {
     let form = choices.octet();
     let identity = Identity::choose(choices);
+    match form {
+        240..=247 => return (Kind::ServiceImport, import(choices, identity)),
+        248.. => return (Kind::EndpointSlice, import_slice(choices, identity)),
+        _ => {}
+    }
     match form % 12 {
         0 | 1 => (Kind::Service, mirror_in_a_form(choices, identity)),
         2 => (Kind::Service, endpoint_mirror(choices, identity)),
@@ -38,6 +43,48 @@ pub fn object(choices: &mut Choices<'_>) -> (Kind, Value) {
         9 => (Kind::EndpointSlice, host_list(choices, identity)),
         _ => (Kind::EndpointSlice, local_slice(choices, identity)),
     }
+}
+
+/// Generates a ServiceImport.
+fn import(choices: &mut Choices<'_>, identity: Identity) -> Value {
+    let bits = choices.octet();
+    let form = ["Headless", "ClusterSetIP"][usize::from(bits % 2)];
+    let ips = [&[][..], &["10.96.7.1"], &["10.96.7.1", "2001:db8::7"]][usize::from(bits / 4 % 3)];
+    json!({
+        "apiVersion": "multicluster.x-k8s.io/v1alpha1",
+        "kind": "ServiceImport",
+        "metadata": {"namespace": identity.namespace, "name": identity.service},
+        "spec": {
+            "type": form,
+            "ips": ips,
+            "ports": ports(choices),
+        },
+        "status": {"clusters": [{"cluster": identity.cluster}]},
+    })
+}
+
+/// Generates a slice of a ServiceImport.
+fn import_slice(choices: &mut Choices<'_>, identity: Identity) -> Value {
+    let bits = choices.octet();
+    let host = HOSTS[usize::from(bits % 2)];
+    let address = format!("10.1.{}.{}", bits / 2 % 4, bits / 8 % 4);
+    let manager = ["lighthouse-agent.submariner.io", "other"][usize::from(bits / 32 % 2)];
+    json!({
+        "metadata": {
+            "namespace": identity.namespace,
+            "name": format!("derived-{}-{}-7xk2p", identity.service, identity.cluster),
+            "labels": {
+                key::MCS_SERVICE: identity.service,
+                key::SOURCE_CLUSTER: identity.cluster,
+                key::MANAGED_BY: manager,
+            },
+        },
+        "addressType": "IPv4",
+        "ports": ports(choices),
+        "endpoints": [
+            {"addresses": [address], "hostname": host, "conditions": {"ready": bits < 192}},
+        ],
+    })
 }
 
 // === impl Identity ===

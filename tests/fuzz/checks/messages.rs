@@ -40,6 +40,7 @@ pub static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
         zones: Zones::new(vec![
             zone("global", ZoneKind::Forward),
             zone("10.in-addr.arpa", ZoneKind::Reverse(forward)),
+            zone("set", ZoneKind::ClusterSet),
         ]),
         order: Order::Rotate,
         udp_max: UDP_MAX,

@@ -16,7 +16,7 @@ pub fn check(octets: &[u8]) {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         let text = value.to_string();
         read(&text);
-        for kind in [Kind::Service, Kind::EndpointSlice] {
+        for kind in [Kind::Service, Kind::EndpointSlice, Kind::ServiceImport] {
             check_selection(kind, &value, &text);
         }
     }
@@ -27,7 +27,7 @@ fn read(text: &str) {
     let limit = 64 * 1024 + 200 * text.len() as u64;
     holds_at_most(limit, "reading an object", || {
         let object = KubeObject::read(text);
-        for kind in [Kind::Service, Kind::EndpointSlice] {
+        for kind in [Kind::Service, Kind::EndpointSlice, Kind::ServiceImport] {
             if let Some((watch, found)) = parse::select_and_parse(kind, &object) {
                 assert_eq!(watch.kind(), kind);
                 check_kept(&found);
@@ -90,15 +90,15 @@ pub fn expected_watch(kind: Kind, object: &Value) -> Option<Watch> {
     let label = |key: &str| object["metadata"]["labels"][key].as_str();
     let is_mirror = label(key::MIRRORED_SERVICE) == Some("true");
     let has_mirror_label = label(key::MIRRORED_SERVICE).is_some();
-    let has_other_owner = label(key::MCS_SERVICE).is_some()
-        || label(key::SOURCE_CLUSTER).is_some()
+    let is_of_import = label(key::MCS_SERVICE).is_some();
+    let has_other_owner = label(key::SOURCE_CLUSTER).is_some()
         || label(key::MANAGED_BY) == Some("endpointslice-mesh-controller.cilium.io");
     match kind {
         Kind::Service if is_mirror => Some(Watch::MirrorServices),
         Kind::Service => {
             let is_headless = object["spec"]["clusterIP"].as_str() == Some("None");
             match (is_headless, label(key::EXPORTED)) {
-                _ if has_mirror_label => None,
+                _ if has_mirror_label || is_of_import => None,
                 (true, _) => Some(Watch::LocalServices),
                 (false, Some(_)) => Some(Watch::ExportedServices),
                 (false, None) => {
@@ -106,7 +106,9 @@ pub fn expected_watch(kind: Kind, object: &Value) -> Option<Watch> {
                 }
             }
         }
+        Kind::ServiceImport => Some(Watch::ServiceImports),
         Kind::EndpointSlice if is_mirror => Some(Watch::MirrorSlices),
+        Kind::EndpointSlice if is_of_import && !has_mirror_label => Some(Watch::ImportSlices),
         Kind::EndpointSlice if has_mirror_label || has_other_owner => None,
         Kind::EndpointSlice if label(key::HEADLESS).is_some() => Some(Watch::LocalSlices),
         Kind::EndpointSlice => {

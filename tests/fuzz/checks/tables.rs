@@ -141,8 +141,10 @@ fn check_completeness(cluster: &Cluster) {
                     table.services().any(in_endpoints)
                 }
                 Object::Skipped(_) => false,
-                // A federated service of a service with headless mirrors has no name (rule K1).
-                Object::FederatedService(_)
+                // A federated service or a ServiceImport of a service with headless mirrors has no name (rule K1).
+                Object::ServiceImport(_)
+                | Object::ImportSlice(_)
+                | Object::FederatedService(_)
                 | Object::LocalService(_)
                 | Object::ReadySlice(_)
                 | Object::ListedHosts(_)
@@ -229,6 +231,7 @@ fn check_kind(service: &Service) {
             ServiceKind::Local,
         ],
         ServiceKind::Federated => &[ServiceKind::Federated],
+        ServiceKind::Import => &[ServiceKind::Import],
         ServiceKind::Gateway | ServiceKind::Flat | ServiceKind::Local => {
             &[ServiceKind::Gateway, ServiceKind::Flat, ServiceKind::Local]
         }
@@ -289,6 +292,7 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
                 return assert_eq!(cluster, Some(&rules.cluster_name));
             }
             ServiceKind::Headless | ServiceKind::Gateway | ServiceKind::Flat => {}
+            ServiceKind::Import => panic!("{object} is no ServiceImport"),
         }
         assert_eq!(name_of(&link).as_ref(), cluster, "{mirror}");
         assert!(cluster.is_some_and(|cluster| !rules.excluded_clusters.contains(cluster)));

@@ -165,7 +165,8 @@ fn watch_prints_each_event_once_also_after_the_stream_has_ended() {
     wait(&mut process, "reconnecting");
     api.send(&change(&event(5, "endpoint-added", ["prod", "db"])));
     wait(&mut process, "sentence 5");
-    process.signal("INT").unwrap();
+    // A shell that starts the tests in the background makes them ignore SIGINT.
+    process.signal("TERM").unwrap();
     assert_eq!(process.end().unwrap().code(), None);
     let events = process.log().events();
     let ids = events.iter().filter_map(|event| event["id"].as_u64());

@@ -56,27 +56,27 @@ fn invalid_file_is_an_error_at_start() {
         (
             "empty",
             Some(""),
-            "error: a.yaml: contains no Service or EndpointSlice\n",
+            "error: a.yaml: contains no Service, EndpointSlice or ServiceImport\n",
         ),
         (
             "comments alone",
             Some("# nothing\n---\n"),
-            "error: a.yaml: contains no Service or EndpointSlice\n",
+            "error: a.yaml: contains no Service, EndpointSlice or ServiceImport\n",
         ),
         (
             "other kinds alone",
             Some("kind: Pod\nmetadata: {name: x}\n---\nkind: PodList\nitems: [{}]\n"),
-            "error: a.yaml: contains no Service or EndpointSlice\n",
+            "error: a.yaml: contains no Service, EndpointSlice or ServiceImport\n",
         ),
         (
             "another kind's list without items",
             Some("apiVersion: v1\nkind: PodList\nitems: []\n"),
-            "error: a.yaml: contains no Service or EndpointSlice\n",
+            "error: a.yaml: contains no Service, EndpointSlice or ServiceImport\n",
         ),
         (
             "no object at all",
             Some("just words\n"),
-            "error: a.yaml: contains no Service or EndpointSlice\n",
+            "error: a.yaml: contains no Service, EndpointSlice or ServiceImport\n",
         ),
     ];
     for (what, text, expected) in cases {
@@ -113,7 +113,7 @@ fn error_names_the_invalid_one_of_several_files() {
         (
             "b.yaml",
             "",
-            "error: b.yaml: contains no Service or EndpointSlice\n",
+            "error: b.yaml: contains no Service, EndpointSlice or ServiceImport\n",
         ),
         ("b.yaml", "{", "error: b.yaml:"),
     ] {

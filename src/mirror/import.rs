@@ -1,0 +1,164 @@
+//! Services of the Multi-Cluster Services API, KEP-1645 (kind `import`): ServiceImports and their EndpointSlices.
+//!
+//! An implementation of that API writes both, in the namespace of the exported Service and with its name. The slices
+//! have label `multicluster.kubernetes.io/service-name`, and the cluster of their endpoints in label
+//! `multicluster.kubernetes.io/source-cluster`.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::parse::{
+    list_of_ports, mirror_overrides, service_key, slice_with_endpoints, undecodable,
+    usable_addresses,
+};
+use super::watch::{controller, key};
+use super::{
+    ClusterName, KubeObject, Overrides, Ports, ServiceKey, Skip, SkipReason, Slice, addresses,
+};
+
+/// A ServiceImport: a service that at least one cluster exports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceImport {
+    /// Its own namespace and name, which are those of the exported Service.
+    pub service: ServiceKey,
+    /// The way to the endpoints.
+    pub form: ImportForm,
+    /// `ports`: the ports of the cluster IP.
+    pub ports: Ports,
+    /// `status.clusters`, sorted: the clusters that export the service, before aliases.
+    pub clusters: Box<[ClusterName]>,
+    /// Annotations of this server.
+    pub overrides: Overrides,
+    /// `metadata.creationTimestamp`, in Unix seconds.
+    pub created: Option<u32>,
+}
+
+/// The way to the endpoints of a ServiceImport.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImportForm {
+    /// `type: Headless`: the endpoints of its slices.
+    Headless,
+    /// `type: ClusterSetIP`: `ips`, one address of each family for all clusters. Submariner sets none by default: its
+    /// slices have the cluster IP of each cluster.
+    ClusterSetIp(#[serde(with = "addresses")] SmallVec<[IpAddr; 1]>),
+}
+
+/// An EndpointSlice of a ServiceImport.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportSlice {
+    /// Label `multicluster.kubernetes.io/service-name`, in the namespace of the slice.
+    pub service: ServiceKey,
+    /// Label `multicluster.kubernetes.io/source-cluster`, before aliases. `None` if it is absent or no name; the slice then
+    /// has no endpoints.
+    pub cluster: Option<ClusterName>,
+    /// Whether Submariner made the slice. For a Service with a cluster IP, that IP is its only endpoint.
+    pub is_from_submariner: bool,
+    /// Its endpoints and ports.
+    pub slice: Slice,
+}
+
+// === impl ServiceImport ===
+
+impl ServiceImport {
+    /// Parses a ServiceImport.
+    pub(super) fn parse(import: &KubeObject<'_>) -> Result<Self, Skip> {
+        is_for_clients(import, &[key::SUBMARINER_NAMESPACE, key::MCS_SERVICE])?;
+        let body = import.import_body().map_err(undecodable)?;
+        let spec = &body.spec;
+        let ips = usable_addresses(spec.ips.as_deref().unwrap_or_default())?;
+        let form = match spec.kind.as_deref() {
+            Some("Headless") => ImportForm::Headless,
+            Some("ClusterSetIP") => ImportForm::ClusterSetIp(ips),
+            other => {
+                let detail = format!(
+                    "type is '{}', neither ClusterSetIP nor Headless",
+                    other.unwrap_or_default()
+                );
+                return Err(Skip::new(SkipReason::Undecodable, detail));
+            }
+        };
+        let clusters = body
+            .clusters()
+            .filter_map(|name| ClusterName::interned(name).ok());
+        let mut clusters: Vec<ClusterName> = clusters.collect();
+        clusters.sort();
+        clusters.dedup();
+        Ok(Self {
+            service: service_key(import, import.name())?,
+            form,
+            ports: list_of_ports(spec.ports.as_ref()),
+            clusters: clusters.into(),
+            overrides: mirror_overrides(import),
+            created: import.created(),
+        })
+    }
+}
+
+impl ImportSlice {
+    /// Parses a slice of a ServiceImport. A slice whose cluster is unknown has no endpoints. Kubernetes marks the endpoints
+    /// of a Service with `publishNotReadyAddresses` as ready; Submariner has an annotation for slices of other controllers.
+    pub(super) fn parse(slice: &KubeObject<'_>) -> Result<Self, Skip> {
+        is_for_clients(slice, &[])?;
+        let body = slice.slice_body().map_err(undecodable)?;
+        let name = slice.label(key::MCS_SERVICE).unwrap_or_default();
+        let service = service_key(slice, name)?;
+        let mut slice_of_import = slice_with_endpoints(service.service.text().clone(), &body)?;
+        let label = slice.label(key::SOURCE_CLUSTER);
+        let cluster = label.and_then(|name| ClusterName::interned(name).ok());
+        if slice.annotation(key::PUBLISH_NOT_READY) == Some("true") {
+            let endpoints = slice_of_import.endpoints.iter_mut();
+            endpoints.for_each(|endpoint| endpoint.ready = true);
+        }
+        if cluster.is_none() {
+            slice_of_import.endpoints = Box::default();
+            slice_of_import.left_out = [bad_cluster(label)].into();
+        }
+        Ok(Self {
+            service,
+            cluster,
+            is_from_submariner: slice.label(key::MANAGED_BY) == Some(controller::LIGHTHOUSE),
+            slice: slice_of_import,
+        })
+    }
+}
+
+/// Returns the skip of a slice whose cluster is unknown.
+fn bad_cluster(label: Option<&str>) -> Skip {
+    let detail = match label {
+        None => format!("label {} is missing", key::SOURCE_CLUSTER),
+        Some(value) => format!(
+            "label {} is '{value}', which is not a DNS label",
+            key::SOURCE_CLUSTER
+        ),
+    };
+    Skip::new(SkipReason::BadName, detail)
+}
+
+/// Rejects the objects that an implementation keeps for its own use. Submariner has ServiceImports in a namespace of its
+/// own, one for each cluster or service, and copies of slices. A label or an annotation names the exported Service.
+fn is_for_clients(object: &KubeObject<'_>, internal: &[&str]) -> Result<(), Skip> {
+    let mark = |key: &&str| {
+        object
+            .label(key)
+            .or_else(|| object.annotation(key))
+            .is_some()
+    };
+    if let Some(key) = internal.iter().copied().find(mark) {
+        let detail = format!("{key} marks an object that Submariner keeps for its own use");
+        return Err(Skip::new(SkipReason::Internal, detail));
+    }
+    let own = object.namespace();
+    match object.label(key::SUBMARINER_NAMESPACE) {
+        Some(named) if named != own => Err(Skip::new(
+            SkipReason::Internal,
+            format!(
+                "label {} names namespace '{named}', but the object is in '{own}'",
+                key::SUBMARINER_NAMESPACE
+            ),
+        )),
+        Some(_) | None => Ok(()),
+    }
+}

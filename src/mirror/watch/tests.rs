@@ -1,0 +1,84 @@
+//! Tests of the selectors.
+
+use super::*;
+use serde_json::json;
+
+#[test]
+fn watches_have_the_expected_selectors() {
+    assert_eq!(
+        Watch::MirrorServices.label_selector(),
+        "mirror.linkerd.io/mirrored-service=true"
+    );
+    assert_eq!(
+        Watch::LocalServices.label_selector(),
+        "!mirror.linkerd.io/mirrored-service,!multicluster.kubernetes.io/service-name"
+    );
+    assert_eq!(
+        Watch::LocalServices.field_selector(),
+        Some("spec.clusterIP=None")
+    );
+    assert_eq!(
+        Watch::MirrorSlices.label_selector(),
+        "mirror.linkerd.io/mirrored-service=true"
+    );
+    assert_eq!(
+        Watch::LocalSlices.label_selector(),
+        "service.kubernetes.io/headless,!mirror.linkerd.io/mirrored-service,\
+         !multicluster.kubernetes.io/service-name,!multicluster.kubernetes.io/source-cluster,\
+         endpointslice.kubernetes.io/managed-by!=endpointslice-mesh-controller.cilium.io"
+    );
+    assert_eq!(
+        Watch::ImportSlices.label_selector(),
+        "multicluster.kubernetes.io/service-name,!mirror.linkerd.io/mirrored-service"
+    );
+    assert_eq!(Watch::ServiceImports.label_selector(), "");
+    assert_eq!(
+        Watch::ForeignSlices.label_selector(),
+        "!service.kubernetes.io/headless,!mirror.linkerd.io/mirrored-service,\
+         !multicluster.kubernetes.io/service-name,!multicluster.kubernetes.io/source-cluster,\
+         endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io,\
+         endpointslice.kubernetes.io/managed-by!=endpointslice-mesh-controller.cilium.io"
+    );
+}
+
+#[test]
+fn no_object_is_selected_by_two_watches() {
+    let switches = [
+        key::EXPORTED,
+        key::POLICY,
+        key::MIRRORED_SERVICE,
+        key::HEADLESS_MIRROR,
+        key::HEADLESS,
+        key::MCS_SERVICE,
+        key::SOURCE_CLUSTER,
+        key::SUBMARINER_NAMESPACE,
+    ]
+    .map(|k| (k, ["", "true"]));
+    let managers = (
+        key::MANAGED_BY,
+        [controller::KUBERNETES, controller::CILIUM_MESH],
+    );
+    let switches = [&switches[..], &[managers]].concat();
+    for bits in 0..1 << (2 * switches.len()) {
+        let mut labels = serde_json::Map::new();
+        for (i, (name, values)) in switches.iter().enumerate() {
+            if bits >> (2 * i) & 1 == 1 {
+                labels.insert((*name).to_owned(), json!(values[bits >> (2 * i + 1) & 1]));
+            }
+        }
+        let address = ["None", "10.96.0.1"][bits & 1];
+        let object = json!({"metadata": {"labels": labels}, "spec": {"clusterIP": address}});
+        let object = object.to_string();
+        let object = KubeObject::read(&object);
+        for kind in [Kind::Service, Kind::EndpointSlice, Kind::ServiceImport] {
+            let selected = Watch::ALL
+                .into_iter()
+                .filter(|w| w.kind() == kind && w.selects(&object))
+                .count();
+            assert!(
+                selected <= 1,
+                "{object:?} is selected by {selected} watches"
+            );
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Names of services of the Multi-Cluster Services API (kind `import`, rules K1 and K9).
+
+use serde_json::Value;
+
+use super::*;
+use crate::table::Rules;
+use crate::testing::{
+    backends, exported, federated, import, import_slice, local, service_mirror, submariner_slice,
+};
+
+fn rules_with_cluster_sets() -> Rules {
+    Rules {
+        has_cluster_sets: true,
+        ..rules()
+    }
+}
+
+/// Asserts the answers of `objects`. `global` and `set` stand for the two zones.
+fn assert_answers(objects: &[Value], expected: &[(&str, &str)]) {
+    let table = table_by(&rules_with_cluster_sets(), objects);
+    let zones = zones(&["global", "set=mcs"]);
+    for (question, expected) in expected {
+        let (name, rtype) = question.split_once(' ').unwrap();
+        let rtype = match rtype {
+            "A" => RecordType::A,
+            "AAAA" => RecordType::AAAA,
+            "SRV" => RecordType::SRV,
+            "TXT" => RecordType::TXT,
+            "SOA" => RecordType::SOA,
+            other => panic!("{other}"),
+        };
+        assert_eq!(ask(&zones, &table, name, rtype), *expected, "{question}");
+    }
+}
+
+fn headless() -> Vec<Value> {
+    let mut v6 = import_slice("prod", "db", "east", &[("db-0", "2001:db8::1")]);
+    v6["metadata"]["name"] = json!("derived-db-east-v6");
+    v6["addressType"] = json!("IPv6");
+    vec![
+        import("prod", "db", "Headless", &[]),
+        import_slice(
+            "prod",
+            "db",
+            "east",
+            &[("db-0", "10.1.0.1"), ("", "10.1.0.2")],
+        ),
+        v6,
+        import_slice("prod", "db", "west", &[("db-0", "10.2.0.1")]),
+    ]
+}
+
+#[test]
+fn headless_import_has_an_endpoint_for_each_entry_of_its_slices() {
+    let srv = |zone: &str| {
+        let target = |host: &str| format!("SRV 0 10 26257 {host}.db.prod.{zone}.");
+        let hosts = ["10-1-0-2.east", "db-0.east", "db-0.west"];
+        hosts.map(target).join(", ")
+    };
+    assert_answers(
+        &headless(),
+        &[
+            ("db.prod.global A", "A 10.1.0.2, A 10.1.0.1, A 10.2.0.1"),
+            ("db.prod.global AAAA", "AAAA 2001:db8::1"),
+            ("db.prod.global SRV", &srv("global")),
+            ("east.db.prod.global A", "A 10.1.0.2, A 10.1.0.1"),
+            ("db-0.west.db.prod.global A", "A 10.2.0.1"),
+            // Only headless mirrors and members of this cluster claim short names.
+            ("db.global A", "NXDOMAIN global."),
+            ("db.prod.svc.set A", "A 10.1.0.2, A 10.1.0.1, A 10.2.0.1"),
+            ("db.prod.svc.set SRV", &srv("svc.set")),
+            ("_sql._tcp.db.prod.svc.set SRV", &srv("svc.set")),
+            ("_sql._tcp.db.prod.svc.set A", "NODATA set."),
+            ("_tcp.db.prod.svc.set SRV", "NODATA set."),
+            ("_dns._udp.db.prod.svc.set SRV", "NXDOMAIN set."),
+            ("db-0.west.db.prod.svc.set A", "A 10.2.0.1"),
+            ("db-0.east.db.prod.svc.set AAAA", "AAAA 2001:db8::1"),
+            (
+                "db-0.west.db.prod.svc.set SRV",
+                "SRV 0 10 26257 db-0.west.db.prod.svc.set.",
+            ),
+            ("_sql._tcp.db-0.west.db.prod.svc.set SRV", "NXDOMAIN set."),
+            ("west.db.prod.svc.set A", "NODATA set."),
+            ("_sql._tcp.west.db.prod.svc.set SRV", "NXDOMAIN set."),
+            ("north.db.prod.svc.set A", "NXDOMAIN set."),
+            ("db-9.west.db.prod.svc.set A", "NXDOMAIN set."),
+            ("prod.svc.set A", "NODATA set."),
+            ("test.svc.set A", "NXDOMAIN set."),
+            ("svc.set A", "NODATA set."),
+            ("db.prod.set A", "NXDOMAIN set."),
+            ("prod.set A", "NXDOMAIN set."),
+            ("db.set A", "NXDOMAIN set."),
+            ("dns-version.set TXT", "TXT \"1.0.0\""),
+            ("dns-version.global TXT", "TXT \"1.1.0\""),
+            ("ns.dns.set A", "A 192.0.2.53"),
+            ("dns.set A", "NODATA set."),
+        ],
+    );
+}
+
+#[test]
+fn import_with_a_cluster_set_ip_has_one_address_and_no_name_below() {
+    let objects = [import(
+        "prod",
+        "web",
+        "ClusterSetIP",
+        &["10.96.7.1", "2001:db8::7"],
+    )];
+    assert_answers(
+        &objects,
+        &[
+            ("web.prod.global A", "A 10.96.7.1"),
+            ("web.prod.global AAAA", "AAAA 2001:db8::7"),
+            ("web.prod.global SRV", "SRV 0 10 80 web.prod.global."),
+            ("east.web.prod.global A", "NXDOMAIN global."),
+            ("web.prod.svc.set A", "A 10.96.7.1"),
+            ("web.prod.svc.set SRV", "SRV 0 10 80 web.prod.svc.set."),
+            (
+                "_http._tcp.web.prod.svc.set SRV",
+                "SRV 0 10 80 web.prod.svc.set.",
+            ),
+            ("east.web.prod.svc.set A", "NXDOMAIN set."),
+        ],
+    );
+}
+
+#[test]
+fn submariner_has_the_cluster_ip_of_each_cluster() {
+    let objects = [
+        import("prod", "web", "ClusterSetIP", &[]),
+        submariner_slice("prod", "web", "east", "10.96.1.1", true),
+        submariner_slice("prod", "web", "west", "10.96.2.1", true),
+        submariner_slice("prod", "web", "north", "10.96.3.1", false),
+    ];
+    assert_answers(
+        &objects,
+        &[
+            ("web.prod.global A", "A 10.96.1.1, A 10.96.2.1"),
+            ("north.web.prod.global A", "A 10.96.3.1"),
+            (
+                "web.prod.global SRV",
+                "SRV 0 10 26257 east.web.prod.global., SRV 0 10 26257 west.web.prod.global.",
+            ),
+            // The specification has no name for one cluster. Equal records occur once.
+            ("web.prod.svc.set A", "A 10.96.1.1, A 10.96.2.1"),
+            ("web.prod.svc.set SRV", "SRV 0 10 26257 web.prod.svc.set."),
+            (
+                "_sql._tcp.web.prod.svc.set SRV",
+                "SRV 0 10 26257 web.prod.svc.set.",
+            ),
+            ("east.web.prod.svc.set A", "NXDOMAIN set."),
+        ],
+    );
+}
+
+#[test]
+fn shared_srv_target_has_all_its_addresses_in_the_additional_section() {
+    let objects = [
+        import("prod", "web", "ClusterSetIP", &[]),
+        submariner_slice("prod", "web", "east", "10.96.1.1", true),
+        submariner_slice("prod", "web", "west", "10.96.2.1", true),
+    ];
+    let table = table_by(&rules_with_cluster_sets(), &objects);
+    let zones = zones(&["set=mcs"]);
+    let name = Name::from_text("web.prod.svc.set").unwrap();
+    for turn in 0..3 {
+        let answer = answer(read(&zones, &table, &name), RecordType::SRV);
+        let context = AnswerContext {
+            order: Order::Rotate,
+            turn,
+            ..AnswerContext::new(&name, 7)
+        };
+        let records = answer.records(context).into_iter();
+        let additional =
+            records.filter(|record| matches!(record.section, Section::Additional { .. }));
+        let texts: Vec<String> = additional
+            .map(|record| format!("{} {}", record.owner, record.data).replace('\t', " "))
+            .collect();
+        assert_eq!(
+            texts,
+            [
+                "web.prod.svc.set. A 10.96.1.1",
+                "web.prod.svc.set. A 10.96.2.1"
+            ]
+        );
+    }
+}
+
+#[test]
+fn import_comes_last_among_the_kinds_and_first_in_a_zone_of_the_api() {
+    let imports = [
+        import("prod", "web", "Headless", &[]),
+        import_slice("prod", "web", "east", &[("web-0", "10.1.0.1")]),
+        import_slice("prod", "web", "north", &[("web-0", "10.3.0.1")]),
+    ];
+    let mut objects = imports.to_vec();
+    objects.extend([
+        service_mirror("prod", "web", "east", "10.96.0.1"),
+        backends("prod", "web-east", true, true),
+    ]);
+    assert_answers(
+        &objects,
+        &[
+            ("web.prod.global A", "A 10.96.0.1"),
+            // The mirror stands for the cluster. An import in another cluster keeps the names of that cluster.
+            ("east.web.prod.global A", "A 10.96.0.1"),
+            ("web-0.east.web.prod.global A", "NXDOMAIN global."),
+            ("web-0.north.web.prod.global A", "A 10.3.0.1"),
+            ("web.prod.svc.set A", "A 10.1.0.1, A 10.3.0.1"),
+            ("web-0.east.web.prod.svc.set A", "A 10.1.0.1"),
+        ],
+    );
+    let table = table_by(&rules_with_cluster_sets(), &objects);
+    let conflicts: Vec<&str> = table.conflicts().map(|one| &*one.detail).collect();
+    assert_eq!(
+        conflicts,
+        ["gateway in east, but of another kind in north: omitted from the name of the service"]
+    );
+
+    // A kind without endpoints takes no part.
+    let idle = [import("prod", "web", "Headless", &[])];
+    let mirror = [
+        service_mirror("prod", "web", "east", "10.96.0.1"),
+        backends("prod", "web-east", true, true),
+    ];
+    assert_answers(
+        &[&idle[..], &mirror].concat(),
+        &[
+            ("web.prod.global A", "A 10.96.0.1"),
+            ("web.prod.svc.set A", "A 10.96.0.1"),
+        ],
+    );
+}
+
+#[test]
+fn services_of_linkerd_have_the_names_of_the_api() {
+    let mut objects = vec![
+        service_mirror("prod", "web", "east", "10.96.0.1"),
+        backends("prod", "web-east", true, true),
+        exported("prod", "web", "10.96.0.2"),
+        backends("prod", "web", false, true),
+    ];
+    // Members that are not exported do not join in a zone of the API.
+    objects.extend([
+        federated("prod", "api", "10.96.0.9", "api@east"),
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.4"]),
+    ]);
+    objects.extend(local("prod", "db", &[("db-0", "10.0.0.4", true)]));
+    assert_answers(
+        &objects,
+        &[
+            ("web.prod.svc.set A", "A 10.96.0.1, A 10.96.0.2"),
+            ("web.prod.svc.set SRV", "SRV 0 10 80 web.prod.svc.set."),
+            ("api.prod.svc.set A", "A 10.96.0.9"),
+            ("db.prod.global A", "A 10.96.0.4, A 10.0.0.4"),
+            ("db.prod.svc.set A", "A 10.96.0.4"),
+            ("db-0.east.db.prod.svc.set A", "A 10.96.0.4"),
+            ("db-0.hub.db.prod.svc.set A", "NXDOMAIN set."),
+        ],
+    );
+}
+
+#[test]
+fn endpoint_that_is_not_ready_is_no_endpoint() {
+    let mut objects = headless();
+    objects[1]["endpoints"][0]["conditions"]["ready"] = json!(false);
+    objects[3]["endpoints"][0]["conditions"]["ready"] = json!(false);
+    let mut published = objects.clone();
+    for slice in &mut published {
+        slice["metadata"]["annotations"] =
+            json!({"lighthouse.submariner.io/publish-not-ready-addresses": "true"});
+    }
+    assert_answers(
+        &objects,
+        &[
+            ("db.prod.svc.set A", "A 10.1.0.2"),
+            ("db-0.west.db.prod.svc.set A", "NXDOMAIN set."),
+        ],
+    );
+    let all = "A 10.1.0.2, A 10.1.0.1, A 10.2.0.1";
+    assert_answers(&published, &[("db.prod.svc.set A", all)]);
+}
+
+#[test]
+fn unusable_imports_and_slices_are_skipped_with_a_sentence() {
+    let mut bad_cluster = import_slice("prod", "db", "east", &[("db-0", "10.1.0.1")]);
+    let label = "multicluster.kubernetes.io/source-cluster";
+    bad_cluster["metadata"]["labels"][label] = json!("East_1");
+    let mut foreign = import("evil", "db", "ClusterSetIP", &["10.6.6.6"]);
+    foreign["metadata"]["labels"] = json!({"lighthouse.submariner.io/sourceNamespace": "prod"});
+    let mut copy = submariner_slice("broker", "db", "east", "10.6.6.7", true);
+    copy["metadata"]["labels"]["lighthouse.submariner.io/sourceNamespace"] = json!("prod");
+    let mut broker = import("broker", "db-prod", "ClusterSetIP", &["10.6.6.8"]);
+    broker["metadata"]["annotations"] = json!({"multicluster.kubernetes.io/service-name": "db"});
+    let mut kind = import("prod", "new", "Anycast", &[]);
+    kind["metadata"]["name"] = json!("new");
+    let objects = [
+        import("prod", "db", "Headless", &[]),
+        bad_cluster,
+        import_slice("prod", "lost", "east", &[("lost-0", "10.1.0.9")]),
+        import("prod", "idle", "Headless", &[]),
+        import("prod", "api", "ClusterSetIP", &[]),
+        import("prod", "web", "ClusterSetIP", &["127.0.0.1"]),
+        foreign,
+        copy,
+        broker,
+        kind,
+    ];
+    let table = table_by(&rules_with_cluster_sets(), &objects);
+    let mut skipped: Vec<String> = table
+        .skipped()
+        .map(|(object, skip)| format!("{object} {}: {}", skip.reason, skip.detail))
+        .collect();
+    skipped.sort();
+    assert_eq!(
+        skipped,
+        [
+            "EndpointSlice/broker/derived-db-east-7xk2p internal: label lighthouse.submariner.io/sourceNamespace names \
+             namespace 'prod', but the object is in 'broker'",
+            "EndpointSlice/prod/derived-db-east-7xk2p bad-name: label multicluster.kubernetes.io/source-cluster is \
+             'East_1', which is not a DNS label",
+            "EndpointSlice/prod/derived-lost-east-7xk2p no-parent: ServiceImport prod/lost does not exist or is skipped",
+            "ServiceImport/broker/db-prod internal: multicluster.kubernetes.io/service-name marks an object that \
+             Submariner keeps for its own use",
+            "ServiceImport/evil/db internal: lighthouse.submariner.io/sourceNamespace marks an object that Submariner \
+             keeps for its own use",
+            "ServiceImport/prod/api no-slice: type ClusterSetIP, but ips is empty and no EndpointSlice of Submariner \
+             exists",
+            "ServiceImport/prod/idle no-slice: type Headless, but no EndpointSlice of it exists",
+            "ServiceImport/prod/new undecodable: type is 'Anycast', neither ClusterSetIP nor Headless",
+            "ServiceImport/prod/web bad-address: '127.0.0.1' is a loopback address",
+        ]
+    );
+    let zones = zones(&["global", "set=mcs"]);
+    for service in [
+        "db.prod",
+        "lost.prod",
+        "idle.prod",
+        "api.prod",
+        "web.prod",
+        "db.evil",
+        "db.broker",
+    ] {
+        for zone in ["global", "svc.set"] {
+            let answer = ask(&zones, &table, &format!("{service}.{zone}"), RecordType::A);
+            assert!(answer.starts_with("NXDOMAIN"), "{service}.{zone}: {answer}");
+        }
+    }
+}
