@@ -174,29 +174,28 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
 
 fn compare(pair: &Pair) -> Result<()> {
     let sample = Sample::new(&fixtures()?)?;
-    let questions = questions(&sample);
-    // Names of records, for RFC 8020.
-    let names = questions.iter().map(|(name, _)| name);
-    let names: BTreeSet<&String> = names.collect();
-    let has_records = |name: &&&String| {
-        TYPES.iter().any(|rtype| {
-            matches!(
-                outcome(pair.global_dns.dns, name, rtype),
-                Ok(Outcome::Data(_))
-            )
-        })
-    };
-    let owners: BTreeSet<&String> = names.iter().filter(has_records).copied().collect();
+    let mut answers = Vec::new();
+    for (name, rtype) in questions(&sample) {
+        let ours = outcome(pair.global_dns.dns, &name, rtype)?;
+        let theirs = outcome(pair.coredns, &name, rtype)?;
+        answers.push((name, rtype, ours, theirs));
+    }
+    // The owners of records, for RFC 8020.
+    let owners = answers
+        .iter()
+        .filter(|(_, _, ours, _)| matches!(ours, Outcome::Data(_)));
+    let owners: BTreeSet<&str> = owners.map(|(name, ..)| name.as_str()).collect();
     let mut used = BTreeMap::new();
     let mut unexplained = Vec::new();
-    for (name, rtype) in &questions {
-        let has_names_below = owners
-            .iter()
-            .any(|owner| owner.ends_with(&format!(".{name}")));
-        match explain(pair, &sample, name, rtype, has_names_below)? {
-            None => {}
-            Some(Ok(reason)) => *used.entry(reason).or_insert(0) += 1,
-            Some(Err(difference)) => unexplained.push(difference),
+    for (name, rtype, ours, theirs) in &answers {
+        let is_own = name.is_empty() && ["SOA", "NS"].contains(rtype);
+        if ours == theirs || is_own {
+            continue;
+        }
+        let difference = Difference::new(&sample, &owners, name, rtype, ours, theirs);
+        match EXPLANATIONS.iter().find(|(_, is_it)| is_it(&difference)) {
+            Some((reason, _)) => *used.entry(*reason).or_insert(0) += 1,
+            None => unexplained.push(format!("{name} {rtype}: {ours:?}, in CoreDNS {theirs:?}")),
         }
     }
     let shown = &unexplained[..unexplained.len().min(40)];
@@ -212,52 +211,13 @@ fn compare(pair: &Pair) -> Result<()> {
             count.with_context(|| format!("no difference needs the explanation '{reason}'"))?;
         print_line(&format!("{count:5} questions: {reason}"));
     }
-    let same = questions.len() - used.values().sum::<usize>();
+    let same = answers.len() - used.values().sum::<usize>();
     print_line(&format!(
         "same answers as CoreDNS: {} of {} questions",
         with_separators(same),
-        with_separators(questions.len())
+        with_separators(answers.len())
     ));
     Ok(())
-}
-
-/// Compares the answers to a question. Returns the explanation of a difference, or the difference without one.
-fn explain(
-    pair: &Pair,
-    sample: &Sample,
-    name: &str,
-    rtype: &'static str,
-    has_names_below: bool,
-) -> Result<Option<Result<&'static str, String>>> {
-    let ours = outcome(pair.global_dns.dns, name, rtype)?;
-    let theirs = outcome(pair.coredns, name, rtype)?;
-    if ours == theirs || (name.is_empty() && ["SOA", "NS"].contains(&rtype)) {
-        return Ok(None);
-    }
-    let labels: Vec<String> = labels(name)
-        .iter()
-        .map(|label| label.to_lowercase())
-        .collect();
-    let service = labels
-        .len()
-        .checked_sub(3)
-        .map(|at| labels[at..at + 2].join("."));
-    let difference = Difference {
-        labels,
-        rtype,
-        global_dns: ours,
-        coredns: theirs,
-        has_names_below,
-        is_headless: service.is_some_and(|service| sample.headless.contains(&service)),
-    };
-    let found = EXPLANATIONS.iter().find(|(_, is_it)| is_it(&difference));
-    Ok(Some(match found {
-        Some((reason, _)) => Ok(reason),
-        None => Err(format!(
-            "{name} {rtype}: {:?}, in CoreDNS {:?}",
-            difference.global_dns, difference.coredns
-        )),
-    }))
 }
 
 fn outcome(server: SocketAddr, name: &str, rtype: &str) -> Result<Outcome> {
@@ -295,6 +255,31 @@ fn labels(name: &str) -> Vec<&str> {
 // === impl Difference ===
 
 impl Difference {
+    fn new(
+        sample: &Sample,
+        owners: &BTreeSet<&str>,
+        name: &str,
+        rtype: &'static str,
+        ours: &Outcome,
+        theirs: &Outcome,
+    ) -> Self {
+        let lower = name.to_lowercase();
+        let labels: Vec<String> = labels(&lower).into_iter().map(str::to_owned).collect();
+        let service = labels
+            .len()
+            .checked_sub(3)
+            .map(|at| labels[at..at + 2].join("."));
+        let is_above = |owner: &&str| owner.to_lowercase().ends_with(&format!(".{lower}"));
+        Self {
+            rtype,
+            global_dns: ours.clone(),
+            coredns: theirs.clone(),
+            has_names_below: labels.is_empty() || owners.iter().any(is_above),
+            is_headless: service.is_some_and(|service| sample.headless.contains(&service)),
+            labels,
+        }
+    }
+
     fn labels(&self) -> Vec<&str> {
         self.labels.iter().map(String::as_str).collect()
     }

@@ -54,7 +54,7 @@ pub fn run_before(steps: &mut Steps, cluster: &Cluster) {
         server.with_log(check_eventually(
             server,
             DB_SHOP,
-            "10.1.1.10, 10.2.1.10, 10.2.1.11",
+            "10.1.1.10 10.2.1.10 10.2.1.11",
         ))
     });
     steps.prerequisite(
@@ -69,7 +69,7 @@ pub fn run_before(steps: &mut Steps, cluster: &Cluster) {
             install_is_complete(cluster)?;
             write(cluster, &fixture("cilium-clustersetip")?)?;
             let checked = check_eventually(server, WEB_PROD, "10.96.40.7")
-                .and_then(|()| check_eventually(server, DB_SHOP, "10.1.1.10, 10.2.1.10, 10.2.1.11"))
+                .and_then(|()| check_eventually(server, DB_SHOP, "10.1.1.10 10.2.1.10 10.2.1.11"))
                 .and_then(|()| check_others(server));
             server.with_log(checked)?;
             // A fresh process finds both versions at once and reads one of them.
@@ -218,7 +218,7 @@ fn check_deleted_definition(cluster: &Cluster) -> Result<()> {
     install(cluster, &VERSIONS)?;
     write(cluster, &fixtures()?)?;
     let back = check_eventually(&server, WEB_PROD, "10.96.40.7")
-        .and_then(|()| check_eventually(&server, DB_SHOP, "10.1.1.10, 10.2.1.10, 10.2.1.11"))
+        .and_then(|()| check_eventually(&server, DB_SHOP, "10.1.1.10 10.2.1.10 10.2.1.11"))
         .and_then(|()| check_others(&server));
     server.with_log(back)
 }
