@@ -132,16 +132,7 @@ pub struct Table {
 struct NamespaceTable {
     services: SharedMap<ServiceName, Arc<Service>>,
     /// Number of services that have names. If it is not zero, names exist below the namespace's name (RFC 8020).
-    with_names: NameCounts,
-}
-
-/// Numbers of services that have names.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct NameCounts {
-    /// In zones with the names of this server.
-    global: usize,
-    /// In zones with the profile `mcs`.
-    cluster_set: usize,
+    with_names: build::NameCounts,
 }
 
 /// The names that a list of conflicts concerns.

@@ -23,7 +23,7 @@
 //! | `ns.dns.Z` | the addresses of this server | | `tests/integration/answers` |
 //! | `dns-version.Z` | TXT | | `tests/integration/answers` |
 //!
-//! A zone with the profile `mcs` has the names of KEP-1645 instead (rule K9, `tests/conformance/mcs`):
+//! A zone with the profile `mcs` has the names of KEP-1645 instead (rule K9, `tests/conformance/kep1645.rs`):
 //!
 //! | name | A, AAAA | SRV |
 //! |---|---|---|

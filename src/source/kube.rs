@@ -6,6 +6,7 @@ mod failure;
 mod limiter;
 mod list;
 mod overlap;
+mod position;
 mod query;
 mod replica;
 mod requests;

@@ -10,7 +10,7 @@ use super::inputs::{Dirty, Inputs};
 use super::local::non_member_of;
 use super::members::build_service;
 use super::rules::Rules;
-use super::{NameCounts, Service, Table, index, short};
+use super::{Service, Table, index, short};
 use crate::mirror::ServiceKey;
 
 /// The outcome of a build.
@@ -20,6 +20,15 @@ pub struct Built {
     pub table: Table,
     /// Whether the table differs from the previous one.
     pub is_changed: bool,
+}
+
+/// Numbers of services that have names.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct NameCounts {
+    /// In zones with the names of this server.
+    pub(super) global: usize,
+    /// In zones with the profile `mcs`.
+    pub(super) cluster_set: usize,
 }
 
 /// Builds the table that follows `last` after the services in `dirty` changed.

@@ -41,7 +41,7 @@ pub(super) fn import_drafts(
             };
             vec![Draft::ready(endpoint, Source::Federation)]
         }
-        form => {
+        form @ (ImportForm::ClusterSetIp(_) | ImportForm::Headless) => {
             let is_used =
                 |slice: &ImportSlice| slice.is_from_submariner || *form == ImportForm::Headless;
             let slices = parts.import_slices.iter();

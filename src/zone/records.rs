@@ -223,12 +223,12 @@ fn visit_targets<'a>(
                 .addresses
                 .iter()
                 .try_for_each(|own| visit(own.ip)),
+            // The target is the name of the service, whatever the port.
             true => {
-                let mut all = view.shared_targets().flat_map(|one| &one.addresses);
-                all.try_for_each(|own| match own.duplicate.in_service {
-                    true => ControlFlow::Continue(()),
-                    false => visit(own.ip),
-                })
+                let own = &view.service.name_addresses;
+                let v4 = own.v4.iter().copied().map(IpAddr::from);
+                let v6 = own.v6.iter().copied().map(IpAddr::from);
+                v4.chain(v6).try_for_each(visit)
             }
         }
     })

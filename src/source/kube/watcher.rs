@@ -36,6 +36,7 @@ use super::failure::{
     Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, StopReason, WATCH_PAUSE,
 };
 use super::overlap::Overlap;
+use super::position::{Position, Trust};
 use super::requests::{ApiServer, Requests, VersionedList};
 use crate::mirror::{KubeObject, Object, ObjectKey, Watch};
 
@@ -58,22 +59,6 @@ pub(super) struct Watcher {
     feeds: Feeds,
     updates: Updates,
     overlap: Mutex<Overlap>,
-}
-
-/// The position of a feed.
-struct Position {
-    /// The last version seen.
-    version: String,
-    trust: Trust,
-}
-
-/// Whether it is certain that the server has reached a version.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Trust {
-    /// The server has sent the version.
-    Certain,
-    /// The connection broke. The server behind it may have been replaced or restored from a backup.
-    Doubtful,
 }
 
 // === impl Watcher ===
@@ -156,13 +141,12 @@ impl Watcher {
     /// Waits until it is time to ask again for a kind that the API server does not define. Fails if the receiver of the
     /// updates is closed.
     async fn wait_for_definition(&self, is_undefined: &mut bool) -> Result<(), StopReason> {
+        let interval = self.timing.relist.min(UNDEFINED_POLL);
         if !std::mem::replace(is_undefined, true) {
-            info!(
-                "The API server does not define this kind; asking again every {UNDEFINED_POLL:?}"
-            );
+            info!("The API server does not define this kind; asking again every {interval:?}");
         }
         tokio::select! {
-            () = sleep(jittered(UNDEFINED_POLL)) => Ok(()),
+            () = sleep(jittered(interval)) => Ok(()),
             () = self.feeds.wait_for_relist(&self.feed) => {
                 self.feeds.clear_relist(&self.feed);
                 Ok(())
@@ -434,30 +418,6 @@ impl Watcher {
             .send(update)
             .await
             .map_err(|_| StopReason::Closed)
-    }
-}
-
-// === impl Position ===
-
-impl Position {
-    /// Starts at the version of a list.
-    fn new(version: String) -> Self {
-        Self {
-            version,
-            trust: Trust::Certain,
-        }
-    }
-
-    /// Advances to the version of an object.
-    fn advance_to(&mut self, object: &KubeObject<'_>) {
-        if let Some(seen) = object.resource_version() {
-            self.version.replace_range(.., seen);
-        }
-    }
-
-    /// Returns whether the server must confirm that it has reached the version.
-    fn is_doubtful(&self) -> bool {
-        self.trust == Trust::Doubtful
     }
 }
 

@@ -348,3 +348,31 @@ fn unusable_imports_and_slices_are_skipped_with_a_sentence() {
         }
     }
 }
+
+#[test]
+fn additional_section_has_all_addresses_of_a_target_that_one_cluster_has_the_port_of() {
+    let mut west = submariner_slice("prod", "web", "west", "10.96.2.1", true);
+    west["ports"] = json!([{"name": "metrics", "port": 9090}]);
+    let objects = [
+        import("prod", "web", "ClusterSetIP", &[]),
+        submariner_slice("prod", "web", "east", "10.96.1.1", true),
+        west,
+    ];
+    let table = table_by(&rules_with_cluster_sets(), &objects);
+    let zones = zones(&["set=mcs"]);
+    let name = Name::from_text("_metrics._tcp.web.prod.svc.set").unwrap();
+    let answer = answer(read(&zones, &table, &name), RecordType::SRV);
+    let records = answer.records(AnswerContext::new(&name, 7));
+    let texts: Vec<String> = records
+        .iter()
+        .map(|record| record.data.to_string().replace('\t', " "))
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "SRV 0 10 9090 web.prod.svc.set.",
+            "A 10.96.1.1",
+            "A 10.96.2.1"
+        ]
+    );
+}

@@ -29,8 +29,8 @@ pub fn object(choices: &mut Choices<'_>) -> (Kind, Value) {
     let form = choices.octet();
     let identity = Identity::choose(choices);
     match form {
-        240..=247 => return (Kind::ServiceImport, import(choices, identity)),
-        248.. => return (Kind::EndpointSlice, import_slice(choices, identity)),
+        248..=251 => return (Kind::ServiceImport, import(choices, identity)),
+        252.. => return (Kind::EndpointSlice, import_slice(choices, identity)),
         _ => {}
     }
     match form % 12 {

@@ -24,7 +24,7 @@ pub fn check_clusters(service: &Service, seen: &mut Seen) {
         clusters.map(|cluster| cluster.as_str()).collect()
     };
     let mut included = clusters(true);
-    if service.kind == ServiceKind::Federated {
+    if matches!(service.kind, ServiceKind::Federated | ServiceKind::Import) {
         included.extend(service.federated.iter().map(|cluster| cluster.as_str()));
     }
     let omitted: Vec<&str> = clusters(false).difference(&included).copied().collect();
@@ -47,6 +47,8 @@ enum Source {
     Federated,
     LocalService,
     Pod,
+    /// A ServiceImport or its slices.
+    Import,
 }
 
 /// Asserts that the addresses at the name of a service come from objects of kinds that rule K1 unites.
@@ -71,7 +73,7 @@ pub fn check_union(cluster: &Cluster, service: &Service, seen: &mut Seen) {
         local.is_some_and(|local| local["metadata"]["labels"][key::EXPORTED] == "true")
     };
     let has = |source| union.contains(&source);
-    if has(Source::Federated) {
+    if has(Source::Federated) || has(Source::Import) {
         assert_eq!(union.len(), 1, "{name}: {union:?}");
     }
     if has(Source::EndpointMirror) || has(Source::MirrorOfPod) {
@@ -97,6 +99,15 @@ pub fn check_union(cluster: &Cluster, service: &Service, seen: &mut Seen) {
 
 /// Finds the object of an address in the namespace of a service. Each Service has addresses of its own.
 fn source_of(cluster: &Cluster, service: &Service, address: &str) -> Option<Source> {
+    let is_of_import = |watch: Watch, object: &Value| match watch {
+        Watch::ServiceImports => object["spec"]["ips"].to_string().contains(address),
+        Watch::ImportSlices => object["endpoints"].to_string().contains(address),
+        _ => false,
+    };
+    let mut watched = cluster.watched.iter();
+    if watched.any(|((watch, _), object)| is_of_import(*watch, object)) {
+        return Some(Source::Import);
+    }
     let is_pod = address.starts_with("192.0.2.");
     let ip: IpAddr = address.parse().unwrap();
     let has_address = |object: &Value| {

@@ -531,7 +531,7 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
             &["'kube-dns'", "'--resolver <IP[:PORT]>'"],
         ),
         (&["--output=xml"], &["'xml'", "'--output <FORM>'", "json"]),
-        (&["--zone=glo bal"], &["'glo bal'", "'--zone <ZONE>'"]),
+        (&["--zone=glo bal"], &["'glo bal'", "'--zone <ZONE[=mcs]>'"]),
         (&["--context=c"], &["'--file <FILE>'", "'--context <NAME>'"]),
         (
             &["--name=a..b", "--dns=127.0.0.1"],

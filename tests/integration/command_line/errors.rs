@@ -70,11 +70,11 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
     let cases: &[(&[&str], &[&str])] = &[
         (
             &["--zone", "glo bal"],
-            &["'glo bal'", "'--zone <ZONE>'", "letters, digits"],
+            &["'glo bal'", "'--zone <ZONE[=mcs]>'", "letters, digits"],
         ),
-        (&["--zone", "."], &["'.'", "'--zone <ZONE>'", "root"]),
-        (&["--zone", ""], &["''", "'--zone <ZONE>'"]),
-        (&["--zone", "a..b"], &["'a..b'", "'--zone <ZONE>'"]),
+        (&["--zone", "."], &["'.'", "'--zone <ZONE[=mcs]>'", "root"]),
+        (&["--zone", ""], &["''", "'--zone <ZONE[=mcs]>'"]),
+        (&["--zone", "a..b"], &["'a..b'", "'--zone <ZONE[=mcs]>'"]),
         (
             &["--zone=global", "--zone=Global."],
             &["zone global. is given twice"],

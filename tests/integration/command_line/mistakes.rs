@@ -391,7 +391,7 @@ fn error_about_a_value_of_a_variable_names_the_variable() {
             "GLOBAL_DNS_ZONE",
             "",
             &["table", &file],
-            "'GLOBAL_DNS_ZONE (--zone <ZONE>)'",
+            "'GLOBAL_DNS_ZONE (--zone <ZONE[=mcs]>)'",
         ),
         (
             "GLOBAL_DNS_DNS_SERVER",
