@@ -81,7 +81,7 @@ struct Difference {
 /// A difference that is intended, and whether it is this one.
 type Explanation = (&'static str, fn(&Difference) -> bool);
 
-const EXPLANATIONS: [Explanation; 11] = [
+const EXPLANATIONS: [Explanation; 12] = [
     (
         "a name above existing names exists, without records (RFC 8020); for CoreDNS it does not exist",
         |it| it.is(&Outcome::NoData, &Outcome::NxDomain) && it.has_names_below,
@@ -145,9 +145,16 @@ const EXPLANATIONS: [Explanation; 11] = [
         },
     ),
     (
-        "a ClusterSet IP has no hosts, and without address no name; CoreDNS has hosts from slices, and NODATA",
+        "without an address, a service does not exist; for CoreDNS its import is enough",
+        |it| it.is_of("pending", "prod") && it.is(&Outcome::NxDomain, &Outcome::NoData),
+    ),
+    (
+        "a service with a ClusterSet IP has no names of hosts; in CoreDNS it has those of its slices",
         |it| {
-            !it.is_headless && it.global_dns == Outcome::NxDomain && it.coredns != Outcome::NxDomain
+            it.labels.len() == 5
+                && !it.labels[1].starts_with('_')
+                && !it.is_headless
+                && it.global_dns == Outcome::NxDomain
         },
     ),
 ];
