@@ -8,6 +8,7 @@ mod failover;
 mod kinds;
 mod liveness;
 mod missing;
+mod names;
 mod nearest;
 mod subject;
 mod wide;
@@ -20,7 +21,10 @@ use serde::{Deserialize, Serialize};
 pub use context::{Context, Observer, PlainService};
 use kinds::service_notes;
 use liveness::view_notes;
-use missing::{endpoint_notes, missing_notes};
+use missing::{
+    cluster_set_notes, {endpoint_notes, missing_notes},
+};
+use names::{labels_below, services_of_name};
 use nearest::nearest;
 pub use subject::{AnsweringName, Subject};
 
@@ -166,7 +170,11 @@ fn reading_notes(
         Reading::Missing(_, reason) => {
             let labels = labels_below(zones, name);
             let services = services_of_name(zones, table, name, reading);
-            missing_notes(*reason, &labels, services.first().copied(), table, context)
+            let service = services.first().copied();
+            match names::is_in_cluster_set(zones, name) {
+                true => cluster_set_notes(*reason, &labels, service, table, context),
+                false => missing_notes(*reason, &labels, service, table, context),
+            }
         }
         Reading::Awaiting(_, service) => endpoint_notes(service, table),
         Reading::Outside => {
@@ -263,45 +271,6 @@ fn describe_view(view: &View<'_>) -> String {
         "service '{}' in namespace '{}': {scope}{port}",
         key.service, key.namespace
     )
-}
-
-/// Returns the service of a name, or of the longest part of the name that exists.
-fn services_of_name<'t>(
-    zones: &Zones,
-    table: &'t Table,
-    name: &Name,
-    reading: &Reading<'t>,
-) -> Vec<&'t Service> {
-    match reading {
-        Reading::View(_, view) => return vec![view.service],
-        Reading::Awaiting(_, service) => return vec![*service],
-        Reading::Outside
-        | Reading::Apex(_)
-        | Reading::NsHost(_)
-        | Reading::Version(_)
-        | Reading::Empty(_)
-        | Reading::Pointers(..)
-        | Reading::Missing(..) => {}
-    }
-    let labels = labels_below(zones, name);
-    let canonical = match labels.as_slice() {
-        [.., service, namespace] => table.service(namespace, service),
-        _ => None,
-    };
-    let short = labels
-        .last()
-        .and_then(|service| table.short_service(service));
-    canonical.or(short).into_iter().collect()
-}
-
-/// Returns the labels of a name without those of its zone.
-fn labels_below<'n>(zones: &Zones, name: &'n Name) -> Vec<&'n str> {
-    let zone_labels = zones
-        .find(name)
-        .map_or(0, |zone| zone.name.as_str().matches('.').count());
-    (0..name.count() - zone_labels)
-        .filter_map(|index| name.label(index))
-        .collect()
 }
 
 /// Returns the conflicts of the services, of their short names, of their objects, and of the name itself.

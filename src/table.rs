@@ -37,14 +37,16 @@
 //! | `flat` | label `multicluster.linkerd.io/remote-discovery` | as `gateway` | always: the mesh finds the pods |
 //! | `federated` | a mirror without a cluster name, with annotation `multicluster.linkerd.io/remote-discovery` or `…/local-discovery` | one address, which belongs to no cluster | always |
 //! | `local` | M5; with a cluster IP, an exported Service | pods of a headless Service; `spec.clusterIPs` | one of its slices has a ready endpoint |
+//! | `import` | `--mcs`: a ServiceImport of the Multi-Cluster Services API (KEP-1645) and its EndpointSlices with label `multicluster.kubernetes.io/service-name` | type `Headless`: one for each ready endpoint of the slices, `H.C.S.N.Z`; type `ClusterSetIP`: `spec.ips`, which belong to no cluster; if there are none, the cluster IPs in the slices of Submariner, one for each cluster | always; a cluster IP of Submariner: if it is ready |
 //!
 //! | rule | | tested in |
 //! |---|---|---|
 //! | M1b | A pod with an exported Service of its own has no endpoint mirror. The headless mirror lists the address of that Service's mirror under the hostname of the pod. It is an endpoint with that hostname. | `src/zone/tests/kinds.rs` |
-//! | K1 | One kind answers `S.N.Z`: headless, if a headless mirror has an endpoint; otherwise federated; otherwise gateway, flat and local, united by cluster (with the pods of an exported headless Service of this cluster); otherwise the headless Service of this cluster. A cluster that is omitted in this way is a conflict, unless the federated service includes it. Its endpoints keep the names of their cluster. | `src/zone/tests/kinds.rs` |
+//! | K1 | One kind answers `S.N.Z`: headless, if a headless mirror has an endpoint; otherwise federated; otherwise gateway, flat and local, united by cluster (with the pods of an exported headless Service of this cluster); otherwise the headless Service of this cluster; otherwise a ServiceImport. A cluster that is omitted in this way is a conflict, unless the federated service includes it. Its endpoints keep the names of their cluster. | `src/zone/tests/kinds.rs` |
 //! | K2 | The target of an SRV record of a cluster IP is `C.S.N.Z`, and of a federated service `S.N.Z`. Its port is the one of `spec.ports`. | `src/zone/tests/kinds.rs` |
 //! | K3 | Namespace, service and cluster follow M1. Labels of a flat mirror that disagree with them: the object is skipped. The name of a federated service is `metadata.name` without the suffix `-federated`. | `src/mirror/parse/tests.rs` |
 //! | K4 | An object may change its kind in place. A mirror may exist for some milliseconds before its slice. | `tests/recordings` (25, 28) |
+//! | K9 | A zone with the profile `mcs` has the names of KEP-1645 and no others (see [`zone`](crate::zone)). A ServiceImport with endpoints answers there before all other kinds, which then have no names. Services of this cluster that are not exported do not join. The target of an SRV record of a cluster IP is the name of the service, and equal records occur once. | `src/zone/tests/imports.rs`, `tests/conformance/kep1645.rs` |
 //!
 //! # Failover and expected clusters
 //!
@@ -52,10 +54,10 @@
 //!
 //! | rule | | tested in |
 //! |---|---|---|
-//! | K5 | A failover order has steps: a cluster, several joined by `+`, `local` (this cluster), or `*` (all clusters that no step names), such as `local:east+west:*`. The first step with an endpoint that is alive answers. If no step is alive, the step that answered last does; otherwise, the first one with endpoints. Steps never answer together. M4 applies within the step. An order does not apply to federated services. | `src/table/failover/tests.rs`, `src/zone/tests/failover.rs` |
+//! | K5 | A failover order has steps: a cluster, several joined by `+`, `local` (this cluster), or `*` (all clusters that no step names), such as `local:east+west:*`. The first step with an endpoint that is alive answers. If no step is alive, the step that answered last does; otherwise, the first one with endpoints. Steps never answer together. M4 applies within the step. An order does not apply to an address that belongs to no single cluster: of a federated service, or of a ServiceImport. | `src/table/failover/tests.rs`, `src/zone/tests/failover.rs` |
 //! | K6 | The first setting decides: annotation `global-dns/failover` on the Service of this cluster with that name (headless, exported, or with label `global-dns/policy=true`), `--failover NAMESPACE/SERVICE=ORDER`, `--failover ORDER` (not for headless services, because it would split a database). Annotations of mirrors are ignored: Linkerd copies them to every cluster, and one cluster must not decide for the others. | `src/table/state/tests.rs` |
 //! | K7 | The step that answers is left when it has been dead for `--failover-delay`, or at once if it has no endpoint or at the start of the server. An earlier step answers again when it has been alive for `--failback-delay`. A new order takes effect at once. The state is saved in the snapshot. | `src/table/failover/tests.rs`, `src/source/states/tests.rs` |
-//! | K8 | If clusters are expected (annotation `global-dns/expected-clusters` on the Service of this cluster, or `--expected-clusters`), the name fails until each has had an endpoint here, alive or not, or has a mirror that is older than one hour. A federated service counts the clusters of its members. Once the name is answered, this rule no longer applies, also after a restart with a snapshot. | `src/table/gate/tests.rs`, `src/zone/tests/failover.rs` |
+//! | K8 | If clusters are expected (annotation `global-dns/expected-clusters` on the Service of this cluster, or `--expected-clusters`), the name fails until each has had an endpoint here, alive or not, or has a mirror that is older than one hour. A federated service counts the clusters of its members, and a ServiceImport with one address those of its status. Once the name is answered, this rule no longer applies, also after a restart with a snapshot. | `src/table/gate/tests.rs`, `src/zone/tests/failover.rs` |
 //!
 //! `tests/recordings` replays events of Linkerd's mirror controller against all rules.
 

@@ -39,6 +39,34 @@ pub(super) fn missing_notes(
     }
 }
 
+/// Returns the notes about what is missing in a zone with the profile `mcs`.
+pub(super) fn cluster_set_notes(
+    reason: MissingReason,
+    labels: &[&str],
+    service: Option<&Service>,
+    table: &Table,
+    context: &Context<'_>,
+) -> Vec<String> {
+    match (reason, labels, service) {
+        (MissingReason::NoForm, ..) => vec![
+            "valid names here are S.N.svc, H.C.S.N.svc and _P._R.S.N.svc; the specification (KEP-1645) has no name for \
+             one cluster, and no short names"
+                .to_owned(),
+        ],
+        (_, [.., service, namespace], None) => {
+            let mut notes = skipped_mirrors(namespace, service, table);
+            if notes.is_empty() {
+                notes.push(format!(
+                    "there is no ServiceImport and no mirror of {namespace}/{service}: check that a cluster exports it, \
+                     and that ServiceImports are read (--mcs)"
+                ));
+            }
+            notes
+        }
+        (reason, labels, service) => missing_notes(reason, labels, service, table, context),
+    }
+}
+
 /// Explains why a service has no endpoints.
 fn missing_endpoints(service: &Service, table: &Table) -> Vec<String> {
     let mut notes = endpoint_notes(service, table);

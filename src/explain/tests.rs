@@ -5,8 +5,8 @@ use super::*;
 use crate::mirror::{Namespace, SkipReason};
 use crate::table::{LocalMembers, Rules, ShortNames};
 use crate::testing::{
-    backends, endpoint, exported, flat_mirror, gateway, listing, local, mirror, published, rules,
-    service_mirror, table, table_by, zones,
+    backends, endpoint, exported, flat_mirror, gateway, import, import_slice, listing, local,
+    mirror, published, rules, service_mirror, table, table_by, zones,
 };
 use crate::zone::Zone;
 
@@ -572,3 +572,76 @@ fn only_dead_endpoints_that_the_name_covers_are_counted() {
 }
 
 const GATEWAY_KIND: &str = "gateway: connections pass through the gateway of the cluster (north)";
+
+#[test]
+fn name_of_the_multi_cluster_services_api_is_explained() {
+    let objects = [
+        import("prod", "db", "Headless", &[]),
+        import_slice("prod", "db", "east", &[("db-0", "10.1.0.1")]),
+        import("prod", "idle", "Headless", &[]),
+        import_slice("prod", "lost", "east", &[("lost-0", "10.1.0.2")]),
+    ];
+    let rules = Rules {
+        has_cluster_sets: true,
+        ..rules()
+    };
+    let now = published(table_by(&rules, &objects));
+    let zones = zones(&["global", "set=mcs"]);
+    let of = |name: &str| {
+        let name = Name::from_text(name).unwrap();
+        explain(&zones, &now, &SERVER, &name).unwrap()
+    };
+    let found = of("db.prod.svc.set");
+    assert!(found.exists);
+    assert_eq!(
+        found.endpoints[0].object,
+        "EndpointSlice/prod/derived-db-east-7xk2p"
+    );
+    assert_eq!(
+        found.notes,
+        [
+            "import: ServiceImport of the Multi-Cluster Services API; its slices have the addresses of east"
+        ]
+    );
+    for (name, note) in [
+        (
+            "db-0.west.db.prod.svc.set",
+            "prod/db has endpoints in: east",
+        ),
+        (
+            "west.db.prod.svc.set",
+            "valid names here are S.N.svc, H.C.S.N.svc and _P._R.S.N.svc; the specification (KEP-1645) has no name for one \
+             cluster, and no short names",
+        ),
+        (
+            "db.test.svc.set",
+            "there is no ServiceImport and no mirror of test/db: check that a cluster exports it, and that ServiceImports are \
+             read (--mcs)",
+        ),
+    ] {
+        let missing = of(name);
+        assert!(!missing.exists, "{name}");
+        assert!(
+            missing.notes.iter().any(|one| one == note),
+            "{name}: {:?}",
+            missing.notes
+        );
+    }
+    for (name, skipped) in [
+        (
+            "idle.prod.svc.set",
+            "type Headless, but no EndpointSlice of it exists",
+        ),
+        (
+            "idle.prod.global",
+            "type Headless, but no EndpointSlice of it exists",
+        ),
+        (
+            "lost.prod.svc.set",
+            "ServiceImport prod/lost does not exist or is skipped",
+        ),
+    ] {
+        let details: Vec<String> = of(name).skipped.into_iter().map(|one| one.detail).collect();
+        assert_eq!(details, [skipped], "{name}");
+    }
+}

@@ -2,7 +2,19 @@
 //!
 //! An implementation of that API writes both, in the namespace of the exported Service and with its name. The slices
 //! have label `multicluster.kubernetes.io/service-name`, and the cluster of their endpoints in label
-//! `multicluster.kubernetes.io/source-cluster`.
+//! `multicluster.kubernetes.io/source-cluster`. Versions v1alpha1 and v1beta1 have the same schema: `spec.type`,
+//! `spec.ips`, `spec.ports` and `status.clusters` (kubernetes-sigs/mcs-api, `pkg/apis/v1beta1/serviceimport.go`).
+//!
+//! | | Cilium | Submariner |
+//! |---|---|---|
+//! | source | cilium/cilium, `pkg/clustermesh/mcsapi` and `endpointslicesync` | submariner-io/lighthouse, `pkg/agent/controller` |
+//! | ServiceImport | labels and annotations of the oldest export; `spec.ips` are the cluster IPs of the Service `derived-…`, which has the label of the slices, too | no labels; `spec.ips` is empty, unless ClusterSet IPs are enabled |
+//! | slices of a headless service | for each cluster and family, at most 100 endpoints each; managed by `endpointslice-mesh-controller.cilium.io` (remote) or `endpointslice-local-mcsapi-controller.cilium.io` (this cluster, with endpoints that are not ready) | for each slice of the exported Service; managed by `lighthouse-agent.submariner.io`; annotation `lighthouse.submariner.io/publish-not-ready-addresses` |
+//! | slices of a service with a cluster IP | none of other clusters by default | one for each cluster and family: its cluster IP, ready if the Service has a ready endpoint |
+//! | objects for its own use | none | ServiceImports for each cluster, and objects of the broker, marked by `lighthouse.submariner.io/sourceNamespace` or `multicluster.kubernetes.io/service-name`; copies of slices, whose `sourceNamespace` is another namespace |
+//!
+//! The option `multicluster` of CoreDNS' plugin `kubernetes` reads the same objects (coredns/coredns,
+//! `plugin/kubernetes`): ServiceImports of v1alpha1, and slices by their two labels. GKE's own API group is not read.
 
 use std::net::IpAddr;
 

@@ -420,12 +420,16 @@ fn check_life_cycle(case: &str, rendered: &Rendered, pod: &Value) {
     }
 }
 
-/// Checks the roles: `list` and `watch` on two kinds for the pod's account; none without watches of this API server.
+/// Checks the roles: `list` and `watch` on two kinds for the pod's account, on three with `mcs.enabled`; none without
+/// watches of this API server.
 fn check_permissions(case: &str, rendered: &Rendered) {
-    let rules = json!([
-        {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]},
-        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
-    ]);
+    let mut rules = vec![
+        json!({"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}),
+        json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}),
+    ];
+    if rendered.arguments().unwrap().contains(&"--mcs".to_owned()) {
+        rules.push(json!({"apiGroups": ["multicluster.x-k8s.io"], "resources": ["serviceimports"], "verbs": ["list", "watch"]}));
+    }
     let roles = rendered
         .objects
         .iter()
@@ -439,7 +443,7 @@ fn check_permissions(case: &str, rendered: &Rendered) {
     assert_eq!(roles.len(), bindings.len(), "{case}");
     let pod = &rendered.workload().unwrap()["spec"]["template"]["spec"];
     for (role, binding) in roles.iter().zip(bindings) {
-        assert_eq!(role["rules"], rules, "{case}");
+        assert_eq!(role["rules"], Value::from(rules.clone()), "{case}");
         assert_eq!(
             binding["metadata"]["namespace"], role["metadata"]["namespace"],
             "{case}"

@@ -20,7 +20,7 @@ pub fn with(further: Value) -> Value {
 pub fn every_flag() -> Map<String, Value> {
     let values = json!({
         "clusterName": "hub", "image": {"repository": "registry.example.com/dns/global-dns"},
-        "zones": ["global.internal", "svc.example.com"],
+        "zones": ["global.internal", "svc.example.com", "clusterset.local=mcs"],
         "reverseZones": ["96.10.in-addr.arpa"], "clusterAliases": {"link-west": "west"}, "excludeClusters": ["old"],
         "ttl": 7, "ttlMax": 60, "negativeTtl": 9,
         "shortNames": {"which": "pinned", "defaultNamespace": "prod", "pinned": {"db": "prod", "cache": "shop"}},
@@ -40,9 +40,10 @@ pub fn every_flag() -> Map<String, Value> {
         "maxStale": "10m", "snapshot": {"enabled": true, "maxAge": "2h"}, "graceSeconds": 40,
         "log": {"level": "info,global_dns::source=debug", "format": "json"},
     });
-    let Value::Object(values) = values else {
+    let Value::Object(mut values) = values else {
         panic!("values are not an object")
     };
+    values.insert("mcs".to_owned(), json!({"enabled": true}));
     values
 }
 

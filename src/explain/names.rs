@@ -1,0 +1,59 @@
+//! The service that a name is about.
+
+use crate::table::{Service, Table};
+use crate::zone::{Name, Reading, ZoneKind, Zones};
+
+/// Returns the service of a name, or of the longest part of the name that exists.
+pub(super) fn services_of_name<'t>(
+    zones: &Zones,
+    table: &'t Table,
+    name: &Name,
+    reading: &Reading<'t>,
+) -> Vec<&'t Service> {
+    match reading {
+        Reading::View(_, view) => return vec![view.service],
+        Reading::Awaiting(_, service) => return vec![*service],
+        Reading::Outside
+        | Reading::Apex(_)
+        | Reading::NsHost(_)
+        | Reading::Version(_)
+        | Reading::Empty(_)
+        | Reading::Pointers(..)
+        | Reading::Missing(..) => {}
+    }
+    let labels = labels_below(zones, name);
+    let canonical = match labels.as_slice() {
+        [.., service, namespace] if is_in_cluster_set(zones, name) => {
+            return table
+                .service_in_cluster_set(namespace, service)
+                .into_iter()
+                .collect();
+        }
+        [.., service, namespace] => table.service(namespace, service),
+        _ => None,
+    };
+    let short = labels
+        .last()
+        .and_then(|service| table.short_service(service));
+    canonical.or(short).into_iter().collect()
+}
+
+/// Returns whether a name is in a zone with the profile `mcs`.
+pub(super) fn is_in_cluster_set(zones: &Zones, name: &Name) -> bool {
+    zones
+        .find(name)
+        .is_some_and(|zone| zone.kind == ZoneKind::ClusterSet)
+}
+
+/// Returns the labels of a name without those of its zone, and without `svc` in a zone with the profile `mcs`.
+pub(super) fn labels_below<'n>(zones: &Zones, name: &'n Name) -> Vec<&'n str> {
+    let zone_labels = zones
+        .find(name)
+        .map_or(0, |zone| zone.name.as_str().matches('.').count());
+    let labels = (0..name.count() - zone_labels).filter_map(|index| name.label(index));
+    let mut labels: Vec<&str> = labels.collect();
+    if is_in_cluster_set(zones, name) {
+        labels.pop_if(|last| *last == "svc");
+    }
+    labels
+}
