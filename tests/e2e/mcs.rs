@@ -140,14 +140,13 @@ fn is_import(object: &Value) -> bool {
 
 // === Servers ===
 
-/// Starts a server as a user of the kubeconfig, without waiting for readiness.
-fn start(cluster: &Cluster, user: &str) -> Server {
-    let flags = [&FLAGS[..], &["--context", user]].concat();
-    Server::of_cluster(&cluster.kubeconfig, &flags)
+/// Starts a server with additional flags, without waiting for readiness.
+fn start(cluster: &Cluster, further: &[&str]) -> Server {
+    Server::of_cluster(&cluster.kubeconfig, &[&FLAGS[..], further].concat())
 }
 
 fn start_ready(cluster: &Cluster) -> Server {
-    let server = start(cluster, "admin");
+    let server = start(cluster, &[]);
     server.wait_until_ready();
     server
 }

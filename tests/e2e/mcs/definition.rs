@@ -144,7 +144,7 @@ fn check_missing_permission(cluster: &Cluster) -> Result<()> {
     let (role, binding) = (role(false), binding());
     cluster.put(&role)?;
     cluster.put(&binding)?;
-    let server = start(cluster, "stranger");
+    let server = start(cluster, &["--context", "stranger"]);
     let named = eventually("/readyz to name the permission", GRANT_TIMEOUT, || {
         let Page { status, body } = server.readyz()?;
         let lines: Vec<&str> = body
