@@ -1,13 +1,11 @@
 //! Dry runs of each object and of each template's pod in a real API server, which must reject invalid copies.
 
-use std::env;
-use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
+use support::definitions::definition;
 use support::objects::namespace;
 use support::output::print_line;
 use support::steps::Steps;
@@ -41,12 +39,8 @@ fn prepare(cluster: &Cluster) -> Result<()> {
     for name in ["prod", "shop"] {
         cluster.put(&namespace(name))?;
     }
-    let folder = env::var_os("GLOBAL_DNS_TEST_CRDS").context(
-        "GLOBAL_DNS_TEST_CRDS is not set; use tests/run chart, which downloads the CRDs",
-    )?;
     for name in ["servicemonitors", "prometheusrules"] {
-        let file = PathBuf::from(&folder).join(format!("monitoring.coreos.com_{name}.yaml"));
-        let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let text = definition(&format!("monitoring.coreos.com_{name}"))?;
         let options = serde_saphyr::options! { budget: None };
         let definition: Value = serde_saphyr::from_str_with_options(&text, options)?;
         cluster.put(&definition)?;

@@ -26,6 +26,7 @@
 //! - `rfc9250`: QUIC
 //! - `rfc9619`: one question per query
 //! - `kubernetes_dns`: DNS-based service discovery in Kubernetes, version 1.1.0
+//! - `kep1645`: DNS of the Multi-Cluster Services API, version 1.0.0
 //! - `owner_names`: every name of the table in `support`; also RFC 8020 (existence), RFC 8482 (ANY) and RFC 9460 (SVCB
 //!   and HTTPS)
 //! - `zones`: several zones; also RFC 8020
@@ -43,6 +44,7 @@
 )]
 
 mod cases;
+mod kep1645;
 mod kubernetes_dns;
 mod owner_names;
 mod rfc1034_1035;

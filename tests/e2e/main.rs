@@ -28,6 +28,7 @@
 //!
 //! - `kinds`: the recordings of services of all kinds
 //! - `streamed_lists`: with and without the feature gate `WatchList`
+//! - `mcs`: ServiceImports and their slices, compared with CoreDNS; their definition, permissions and mistakes
 //!
 //! Scenarios on the simulated API server of `support::standin`:
 //!
@@ -56,6 +57,7 @@ mod gateways_down;
 mod kinds;
 mod linked_clusters;
 mod local_members;
+mod mcs;
 mod misbehaving_api_server;
 mod node;
 mod outage;
@@ -141,6 +143,22 @@ fn services_of_all_kinds() {
     });
     if let Some(cluster) = &cluster {
         kinds::run(&mut steps, cluster);
+    }
+    steps.finish();
+}
+
+#[test]
+#[ignore = "needs a real API server"]
+fn multi_cluster_services_api() {
+    let _lock = lock_suite();
+    let mut steps = Steps::new("Multi-Cluster Services API");
+    let mut cluster = None;
+    steps.prerequisite("api_server_for_imports_starts", || {
+        cluster = Some(Cluster::start_with(&[owner_names::FAMILIES.to_owned()])?);
+        Ok(())
+    });
+    if let Some(cluster) = &cluster {
+        mcs::run(&mut steps, cluster);
     }
     steps.finish();
 }

@@ -9,7 +9,7 @@
 //! | objects | [`objects`], [`recordings`] |
 //! | tables | [`names`], the answers of owner names; [`expectations`], the answers of recordings |
 //! | environment | [`repository`](mod@repository), [`ports`], [`networks`] |
-//! | API servers | [`cluster`], a real one; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`kubelet`], which forwards ports for both; [`watches`], those of the server |
+//! | API servers | [`cluster`], a real one, with the [`definitions`] of further resources; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`kubelet`], which forwards ports for both; [`watches`], those of the server |
 //! | long tests | [`steps`], [`observer`], [`dig`], [`latency`], [`output`], [`wait`], [`differences`] |
 
 #![allow(
@@ -27,6 +27,7 @@ pub mod cluster;
 pub mod codes;
 pub mod commands;
 pub mod credentials;
+pub mod definitions;
 pub mod differences;
 pub mod dig;
 pub mod encrypted;

@@ -98,10 +98,14 @@ e2e_tools() { # [PROGRAM…]
     done
 }
 
-# Installs the requirements of the chart tests: an API server, Helm, and the CRDs of the Prometheus Operator.
+# Installs the requirements of the chart tests: an API server, Helm, and CRDs.
 chart_tools() {
-    e2e_tools etcd kube-apiserver kube-controller-manager helm || return
-    cache_once crds "$(cat tests/tools/monitoring/go.{mod,sum} | digest)" install_crds || return
+    e2e_tools etcd kube-apiserver kube-controller-manager helm && crds
+}
+
+# Downloads the CRDs of the Prometheus Operator and of the Multi-Cluster Services API. Exports their directory to the tests.
+crds() {
+    cache_once crds "$(cat tests/tools/{monitoring,mcs}/go.{mod,sum} | digest)" install_crds || return
     export GLOBAL_DNS_TEST_CRDS=$cached
     echo "GLOBAL_DNS_TEST_CRDS=$GLOBAL_DNS_TEST_CRDS"
 }
@@ -118,11 +122,20 @@ helm_stamp() {
 
 # shellcheck disable=SC2317 # called by cache_once
 install_crds() { # DIRECTORY
-    local module=github.com/prometheus-operator/prometheus-operator folder
-    echo "downloading the CRDs of $module, as pinned in tests/tools/monitoring/go.mod"
-    folder=$(cd tests/tools/monitoring && GOFLAGS=-mod=readonly GOWORK=off go mod download -json "$module" |
-        sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [[ -n $folder ]] || return
-    install -m 644 -t "$1" "$folder"/example/prometheus-operator-crd/*_{servicemonitors,prometheusrules}.yaml
+    local folder
+    folder=$(module_folder monitoring github.com/prometheus-operator/prometheus-operator) || return
+    install -m 644 -t "$1" "$folder"/example/prometheus-operator-crd/*_{servicemonitors,prometheusrules}.yaml || return
+    folder=$(module_folder mcs sigs.k8s.io/mcs-api) || return
+    install -m 644 -t "$1" "$folder"/config/crd/*_serviceimports.yaml
+}
+
+# Downloads a Go module, as pinned in a folder of tests/tools, and prints its directory.
+# shellcheck disable=SC2317 # called by install_crds
+module_folder() { # FOLDER MODULE
+    local folder
+    echo "downloading the CRDs of $2, as pinned in tests/tools/$1/go.mod" >&2
+    folder=$(cd "tests/tools/$1" && GOFLAGS=-mod=readonly GOWORK=off go mod download -json "$2" |
+        sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [[ -n $folder ]] && echo "$folder"
 }
 
 # Builds a program of a Go module in tests/tools. The go.mod of the module pins the version.
