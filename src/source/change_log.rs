@@ -100,10 +100,17 @@ fn has_default_name(rules: &Rules) -> bool {
     rules.cluster_name.as_str() == DEFAULT_CLUSTER_NAME
 }
 
-/// Logs a skipped object: at debug level if it is normal to skip it, and as a warning otherwise.
+/// Logs a skipped object: as a warning, unless it is normal to skip it. A flag that excludes a cluster skips all its
+/// objects, so these lines have the level debug.
 pub(super) fn log_skip(object: &ObjectRef, reason: SkipReason, detail: &str) {
-    match reason.is_problem() {
-        true => warn!(%object, %reason, detail, "Skipped object"),
-        false => debug!(%object, %reason, detail, "Skipped object"),
+    match reason {
+        SkipReason::ExcludedCluster => debug!(%object, %reason, detail, "Skipped object"),
+        SkipReason::Internal => info!(%object, %reason, detail, "Skipped object"),
+        SkipReason::Undecodable
+        | SkipReason::NoParent
+        | SkipReason::NoSlice
+        | SkipReason::NamespaceMismatch
+        | SkipReason::BadName
+        | SkipReason::BadAddress => warn!(%object, %reason, detail, "Skipped object"),
     }
 }

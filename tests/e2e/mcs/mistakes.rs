@@ -10,13 +10,10 @@ use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
 
-use super::{erase, fixtures, start, write};
+use super::{erase, fixtures, start_ready, write};
 
 /// Time limit until the server has seen a write.
 const PROPAGATION: Duration = Duration::from_secs(20);
-
-/// Objects that Submariner keeps for its own use are normal, so that their lines have the level debug.
-const LOG_LEVEL: [&str; 2] = ["--log-level", "info,global_dns::source=debug"];
 
 /// A mistake, and what the server makes of it.
 struct Mistake {
@@ -58,8 +55,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     let mut state = None;
     steps.prerequisite("fixtures_are_answered_before_the_mistakes", || {
         write(cluster, &fixtures()?)?;
-        let server = start(cluster, &LOG_LEVEL);
-        server.wait_until_ready();
+        let server = start_ready(cluster);
         let answers = server.with_log(answers_of_fixtures(&server))?;
         let reports = reports(&server.try_api("/api/v1/table")?)?;
         state = Some(Before {
