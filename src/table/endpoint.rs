@@ -27,6 +27,8 @@ pub struct Endpoint {
     pub alive: bool,
     /// The kind of the objects that the endpoint comes from.
     pub kind: ServiceKind,
+    /// Whether it belongs to this cluster: a pod or a Service of it, or its part of a ServiceImport.
+    pub is_local: bool,
     /// Whether the endpoint is one of `S.N.Z`. The others have names of their cluster only (rules K1, K5).
     pub is_selected: bool,
     /// Whether another step of the failover order answers `S.N.Z` (rule K5).
@@ -71,6 +73,7 @@ impl Endpoint {
             ports: ports.clone(),
             alive: true,
             kind,
+            is_local: kind == ServiceKind::Local,
             is_selected: true,
             is_standby: false,
             objects: smallvec![(Kind::Service, object.name.clone())],

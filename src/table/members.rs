@@ -318,6 +318,7 @@ fn draft_of_pod(
             ports: slice.ports.clone(),
             alive: true,
             kind: ServiceKind::Local,
+            is_local: true,
             is_selected: true,
             is_standby: false,
             objects: smallvec![(Kind::EndpointSlice, object.name.clone())],

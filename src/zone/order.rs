@@ -5,7 +5,6 @@ use std::ops::{ControlFlow, Range};
 use smallvec::SmallVec;
 
 use super::{RecordType, Row, View};
-use crate::table::ServiceKind;
 
 /// The order of rows in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +42,7 @@ pub fn visit_rows<'t>(
     turn: u32,
     mut visit: impl FnMut(Row<'t>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let is_local = |row: &Row<'_>| row.endpoint.kind == ServiceKind::Local;
+    let is_local = |row: &Row<'_>| row.endpoint.is_local;
     match order {
         Order::Stable => view.visit_rows(rtype, &mut visit),
         Order::Rotate => rotate(view, rtype, turn, |_| true, &mut visit),

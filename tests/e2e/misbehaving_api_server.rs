@@ -122,10 +122,12 @@ fn check_refused_field_selector() -> Result<()> {
             "no request has the field selector: {requests:#?}"
         );
         ensure!(
-            requests
-                .iter()
-                .any(|request| request.watch
-                    && request.labels == "!mirror.linkerd.io/mirrored-service"),
+            requests.iter().any(|request| request.watch
+                && request.resource == "services"
+                && request.fields.is_empty()
+                && request
+                    .labels
+                    .starts_with("!mirror.linkerd.io/mirrored-service,")),
             "no watch has only the label selector: {requests:#?}"
         );
         print_line(&format!(

@@ -1,3 +1,5 @@
+mod imports;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -60,7 +62,10 @@ impl World {
 
     /// Returns the clusters that the name of the service returns.
     fn answer(&self) -> Vec<&str> {
-        let service = self.service();
+        Self::answer_of(self.service())
+    }
+
+    fn answer_of(service: &Service) -> Vec<&str> {
         let includes_down = service.name_addresses.includes_down;
         let is_returned = |e: &&Endpoint| e.is_selected && (e.alive || includes_down);
         let endpoints = service.endpoints.iter().filter(is_returned);
