@@ -409,18 +409,6 @@ impl Service {
         !self.endpoints.is_empty() || !self.awaited().is_empty()
     }
 
-    /// Returns the same service without endpoints and failover.
-    fn without_endpoints(&self) -> Self {
-        Self {
-            kind: self.kind,
-            failover: None,
-            endpoints: Vec::new(),
-            not_ready: Vec::new(),
-            name_addresses: NameAddresses::default(),
-            ..self.clone()
-        }
-    }
-
     /// Returns the service with the parts of another version of it that no profile changes.
     fn with_common_parts_of(self, other: &Self) -> Self {
         Self {

@@ -53,6 +53,13 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
         "internal",
     ];
     assert_eq!(reasons, expected);
+    let intended = SkipReason::ALL
+        .into_iter()
+        .filter(|reason| !reason.is_problem());
+    assert_eq!(
+        intended.collect::<Vec<_>>(),
+        [SkipReason::ExcludedCluster, SkipReason::Internal]
+    );
     let key = ObjectKey::new("prod", "db-0-west");
     let kinds = [Kind::Service, Kind::EndpointSlice, Kind::ServiceImport];
     let named = kinds.map(|kind| {

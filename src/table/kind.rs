@@ -108,6 +108,17 @@ impl fmt::Display for ServiceKind {
 // === impl Candidates ===
 
 impl Candidates {
+    /// Returns whether no object has an endpoint. Pods of this cluster belong to a Service that counts by itself.
+    pub(super) fn is_empty(&self) -> bool {
+        let services = [
+            &self.headless,
+            &self.federated,
+            &self.mirrors,
+            &self.imports,
+        ];
+        services.iter().all(|drafts| drafts.is_empty()) && self.local_service.is_none()
+    }
+
     /// Chooses the kind that answers the name of the service. A kind without endpoints is not considered (rule K1).
     pub(super) fn choose(mut self, profile: Profile) -> Chosen {
         let imports = std::mem::take(&mut self.imports);

@@ -44,8 +44,8 @@ struct Members<'i> {
 pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Service> {
     let mut service = build_in(Profile::Global, key, inputs, rules)?;
     if rules.has_cluster_sets {
-        let other = build_in(Profile::ClusterSet, key, inputs, rules);
-        let other = other.unwrap_or_else(|| service.without_endpoints());
+        // The objects decide whether a service exists, not the profile.
+        let other = build_in(Profile::ClusterSet, key, inputs, rules)?;
         let other = other.with_common_parts_of(&service);
         service.in_cluster_set = (other != service).then(|| Box::new(other));
     }
@@ -159,14 +159,14 @@ impl<'i> Members<'i> {
             is_local_exported: local.is_some_and(LocalService::is_exported),
             imports: import_drafts(key, parts, rules, &mut skipped),
         };
-        let mut chosen = candidates.choose(profile);
         let is_empty = mirrors.is_empty()
             && local.is_none()
-            && chosen.drafts.is_empty()
+            && candidates.is_empty()
             && parts.import.is_none();
         if is_empty && skipped.is_empty() && expected_of(key, parts, rules).is_none() {
             return None;
         }
+        let mut chosen = candidates.choose(profile);
         chosen
             .drafts
             .retain(|draft| has_valid_length(key, &draft.endpoint, rules, &mut skipped));

@@ -197,6 +197,7 @@ mod tests {
         const NOW: u32 = 1_790_000_000;
         let [one, two, three] = [1, 2, 3].map(|octet| CookieSecret([octet; 16]));
         let secrets = CookieSecrets::new(one, vec![two]);
+        assert_eq!(secrets.count(), 2);
         let client = *b"12345678";
         let address: IpAddr = "192.0.2.1".parse().unwrap();
         assert_eq!(

@@ -262,6 +262,34 @@ fn services_of_linkerd_have_the_names_of_the_api() {
 }
 
 #[test]
+fn pods_that_are_not_exported_have_no_name_of_the_api() {
+    let mut local = local("prod", "db", &[("db-0", "10.0.0.4", true)]);
+    let mirror = mirror("prod", "db", "east");
+    assert_answers(
+        &[&local[..], std::slice::from_ref(&mirror)].concat(),
+        &[
+            ("db.prod.global A", "A 10.0.0.4"),
+            ("db.prod.svc.set A", "NXDOMAIN set."),
+            ("prod.svc.set A", "NXDOMAIN set."),
+            ("svc.set A", "NXDOMAIN set."),
+        ],
+    );
+    // They open a name that waits for this cluster in both zones.
+    local[0]["metadata"]["annotations"] = json!({"global-dns/expected-clusters": "hub+east"});
+    let remote = [
+        mirror,
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.4"]),
+    ];
+    assert_answers(
+        &[&local[..], &remote].concat(),
+        &[
+            ("db.prod.global A", "A 10.96.0.4, A 10.0.0.4"),
+            ("db.prod.svc.set A", "A 10.96.0.4"),
+        ],
+    );
+}
+
+#[test]
 fn endpoint_that_is_not_ready_is_no_endpoint() {
     let mut objects = headless();
     objects[1]["endpoints"][0]["conditions"]["ready"] = json!(false);
