@@ -1,0 +1,36 @@
+//! Programs that print what they resolve: one JSON object per line, with the addresses of each view.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use support::process::Process;
+
+use crate::scenario::client::{Running, View};
+use crate::scenario::pod::Pod;
+
+/// One process for all views, or one for each view.
+pub struct Printed(pub Vec<Process>);
+
+// === impl Printed ===
+
+impl Running for Printed {
+    fn seen(&mut self, _pod: &Pod<'_>, view: &View) -> Result<BTreeSet<String>> {
+        let last = self.0.iter().filter_map(|process| {
+            let line = process.log().lines().pop()?;
+            let mut line: Value = serde_json::from_str(&line).ok()?;
+            line.get_mut(view.name).map(Value::take)
+        });
+        match last.last().context("no line yet")? {
+            Value::Array(addresses) => {
+                let texts = addresses.iter().filter_map(Value::as_str);
+                Ok(texts.map(str::to_owned).collect())
+            }
+            error => bail!("{error}"),
+        }
+    }
+
+    fn process(&mut self) -> Option<&mut Process> {
+        self.0.first_mut()
+    }
+}
