@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use support::process::Process;
 
@@ -21,13 +21,11 @@ impl Running for Printed {
             let mut line: Value = serde_json::from_str(&line).ok()?;
             line.get_mut(view.name).map(Value::take)
         });
-        match last.last().context("no line yet")? {
-            Value::Array(addresses) => {
-                let texts = addresses.iter().filter_map(Value::as_str);
-                Ok(texts.map(str::to_owned).collect())
-            }
-            error => bail!("{error}"),
-        }
+        let last = last.last().context("no line yet")?;
+        // Anything but a list is an error of the program.
+        let addresses = last.as_array().into_iter().flatten();
+        let texts = addresses.filter_map(Value::as_str);
+        Ok(texts.map(str::to_owned).collect())
     }
 
     fn process(&mut self) -> Option<&mut Process> {

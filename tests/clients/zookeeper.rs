@@ -1,0 +1,114 @@
+//! ZooKeeper: an ensemble of three members with a static list of names.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use support::commands::tool;
+use support::multicluster::Clusters;
+use support::multicluster::plan::{ALL, CLUSTERS, NORTH, Service, WEST};
+use support::process::{Process, run_checked};
+use support::repository::repository;
+
+use crate::database::{Alone, Database, Profile, configuration, data};
+
+pub struct Zookeeper;
+
+static SERVICES: [Service; 1] = [Service {
+    name: "zookeeper",
+    port_numbers: &[("client", 2181), ("quorum", 2888), ("election", 3888)],
+    first: 42,
+}];
+
+/// Folder with the libraries of Debian.
+const LIBRARIES: &str = "/usr/share/java/*";
+
+const NODE: &str = "/value";
+
+// === impl Zookeeper ===
+
+impl Database for Zookeeper {
+    fn profile(&self) -> Profile {
+        Profile {
+            name: "zookeeper",
+            title: "ZooKeeper",
+            services: &SERVICES,
+            setting: "`syncLimit` 5 s; new address: `networkaddress.cache.ttl=1`",
+            alone: Alone::Waits,
+        }
+    }
+
+    fn version(&self) -> Result<String> {
+        let package = run_checked(Command::new(tool("dpkg-query")?).args([
+            "--show",
+            "--showformat=${Version}",
+            "zookeeper",
+        ]))?;
+        Ok(package.split('-').next().unwrap_or_default().to_owned())
+    }
+
+    fn start(&self, clusters: &Clusters, cluster: usize) -> Result<Vec<Process>> {
+        let file = configuration(clusters, &SERVICES[0], cluster, "zookeeper/zoo.cfg")?;
+        let number = match cluster {
+            WEST => "1",
+            NORTH => "2",
+            _ => "3",
+        };
+        fs::write(data(clusters, cluster)?.join("myid"), number)?;
+        let mut command = java(clusters, cluster)?;
+        command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(file);
+        let name = format!("zookeeper-{}", CLUSTERS[cluster].name);
+        Ok(vec![Process::start(name, command)?])
+    }
+
+    fn members(&self, clusters: &Clusters, viewer: usize) -> Result<BTreeSet<usize>> {
+        let is_member = |&cluster: &usize| {
+            // Each member of the quorum serves clients, and only these.
+            let addresses = clusters.addresses(viewer, &SERVICES[0], &[cluster]);
+            let mut addresses = addresses.iter();
+            addresses.all(|address| srvr(clusters, viewer, address).is_ok())
+        };
+        Ok(ALL.into_iter().filter(is_member).collect())
+    }
+
+    fn write(&self, clusters: &Clusters, cluster: usize, value: &str) -> Result<()> {
+        // Fails if the node exists already.
+        let _ = shell(clusters, cluster, &["create", NODE, "new"]);
+        let text = shell(clusters, cluster, &["set", NODE, value])?;
+        ensure!(!text.contains("KeeperErrorCode"), "{text}");
+        Ok(())
+    }
+
+    fn read(&self, clusters: &Clusters, cluster: usize) -> Result<String> {
+        let text = shell(clusters, cluster, &["get", NODE])?;
+        let value = text.lines().rev().find(|line| !line.trim().is_empty());
+        Ok(value.context("no value")?.to_owned())
+    }
+}
+
+/// Builds a command that runs a class in a pod.
+fn java(clusters: &Clusters, cluster: usize) -> Result<Command> {
+    let mut command = clusters.pod_command(cluster, &tool("java")?)?;
+    let security = repository("tests/clients/java/java.security");
+    command.arg(format!("-Djava.security.properties={}", security.display()));
+    command.args(["-Xmx128m", "-cp", LIBRARIES]);
+    Ok(command)
+}
+
+/// Runs a command in the shell of ZooKeeper.
+fn shell(clusters: &Clusters, cluster: usize, words: &[&str]) -> Result<String> {
+    let mut command = java(clusters, cluster)?;
+    let server = format!("{}:2181", SERVICES[0].member(cluster, 0).pod_address());
+    command.args(["org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-timeout", "5000"]);
+    run_checked(command.args(["-server", &server]).args(words))
+}
+
+/// Asks a member for its role. Fails if it is not in a quorum.
+fn srvr(clusters: &Clusters, viewer: usize, address: &str) -> Result<String> {
+    let script = format!("exec 3<>/dev/tcp/{address}/2181 && echo srvr >&3 && cat <&3");
+    let mut command = clusters.pod_command(viewer, &tool("timeout")?)?;
+    let text = run_checked(command.args(["1", "bash", "-c", &script]))?;
+    ensure!(text.contains("Mode: "), "{text}");
+    Ok(text)
+}
