@@ -28,6 +28,7 @@ impl Database for Sentinel {
             services: &SERVICES,
             setting: "`down-after-milliseconds` 5 s; new address of the primary: `repl-timeout` 10 s",
             alone: Alone::Waits,
+            starts_with_two: true,
         }
     }
 

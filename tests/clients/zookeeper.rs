@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use support::commands::tool;
 use support::multicluster::Clusters;
-use support::multicluster::plan::{ALL, CLUSTERS, NORTH, Service, WEST};
+use support::multicluster::plan::{ALL, CLUSTERS, EAST, NORTH, Service};
 use support::process::{Process, run_checked};
 use support::repository::repository;
 
@@ -36,6 +36,7 @@ impl Database for Zookeeper {
             services: &SERVICES,
             setting: "`syncLimit` 5 s; new address: `networkaddress.cache.ttl=1`",
             alone: Alone::Waits,
+            starts_with_two: true,
         }
     }
 
@@ -51,8 +52,9 @@ impl Database for Zookeeper {
     fn start(&self, clusters: &Clusters, cluster: usize) -> Result<Vec<Process>> {
         let file = configuration(clusters, &SERVICES[0], cluster, "zookeeper/zoo.cfg")?;
         let number = match cluster {
-            WEST => "1",
-            NORTH => "2",
+            NORTH => "1",
+            EAST => "2",
+            // The member with the largest number leads.
             _ => "3",
         };
         fs::write(data(clusters, cluster)?.join("myid"), number)?;
