@@ -24,14 +24,17 @@ use support::steps::Steps;
 use support::wait::eventually;
 
 use bed::{Bed, Fault};
-use load::{Losses, Stream, ask};
+use load::{Losses, ask};
 use settings::{Setting, settings};
 use table::Row;
 
 /// Number of measured changes.
 const CHANGES: u8 = 6;
 
-/// Time for which a replica is silent until kube-proxy removes it.
+/// Number of measured faults of each kind.
+const FAULTS: u8 = 3;
+
+/// Time in which queries are counted after a fault. A silent replica is removed at its end.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// Time until kube-proxy removes a replica that has ended.
@@ -64,19 +67,13 @@ fn stanzas_of_coredns() {
         step("new_address_is_seen", &mut measure_changes);
         step("idle_name_is_answered", &mut measure_idle_name);
         step("replica_ends", &mut |bed, rows| {
-            let losses = measure_fault(bed, Fault::Ended, REMOVAL)?;
-            assign(rows, losses, |row| &mut row.ended);
-            Ok(())
+            measure_faults(bed, Fault::Ended, rows, |row| &mut row.ended)
         });
         step("replica_is_silent", &mut |bed, rows| {
-            let losses = measure_fault(bed, Fault::Silent, SILENCE)?;
-            assign(rows, losses, |row| &mut row.silent);
-            Ok(())
+            measure_faults(bed, Fault::Silent, rows, |row| &mut row.silent)
         });
         step("all_replicas_are_silent", &mut |bed, rows| {
-            let losses = measure_fault(bed, Fault::AllSilent, SILENCE)?;
-            assign(rows, losses, |row| &mut row.all_silent);
-            Ok(())
+            measure_faults(bed, Fault::AllSilent, rows, |row| &mut row.all_silent)
         });
         step("shipped_stanza_keeps_its_promises", &mut |_, rows| {
             check(rows)
@@ -84,12 +81,6 @@ fn stanzas_of_coredns() {
         step("table_is_written", &mut |_, rows| table::write(rows));
         steps.finish();
     });
-}
-
-fn assign(rows: &mut [Row], losses: Vec<Losses>, field: impl Fn(&mut Row) -> &mut Losses) {
-    for (row, losses) in rows.iter_mut().zip(losses) {
-        *field(row) = losses;
-    }
 }
 
 // === Measurements ===
@@ -150,24 +141,42 @@ fn measure_idle_name(bed: &mut Bed, rows: &mut [Row]) -> Result<()> {
     Ok(())
 }
 
-/// Measures the queries from a fault until kube-proxy has removed the replica.
-fn measure_fault(bed: &mut Bed, fault: Fault, until_removal: Duration) -> Result<Vec<Losses>> {
+/// Adds the lost and slow queries after several faults to a field of each row.
+fn measure_faults(
+    bed: &mut Bed,
+    fault: Fault,
+    rows: &mut [Row],
+    field: impl Fn(&mut Row) -> &mut Losses,
+) -> Result<()> {
+    for _ in 0..FAULTS {
+        let losses = measure_fault(bed, fault)?;
+        for (row, losses) in rows.iter_mut().zip(losses) {
+            field(row).add(losses);
+        }
+    }
+    Ok(())
+}
+
+/// Measures the queries after a fault.
+fn measure_fault(bed: &mut Bed, fault: Fault) -> Result<Vec<Losses>> {
     let streams = bed.streams(&bed::hosts())?;
     // Every name is in every cache, and half of the queries find it there.
     thread::sleep(Duration::from_secs(8));
     let began = Instant::now();
     bed.begin(fault)?;
+    let until_removal = match fault {
+        Fault::Ended => REMOVAL,
+        Fault::Silent | Fault::AllSilent => SILENCE,
+    };
     thread::sleep(until_removal);
     bed.remove(fault)?;
-    let removed = Instant::now();
+    thread::sleep(SILENCE - until_removal);
+    let counted = began..Instant::now();
     // Time for retries that have begun before.
     thread::sleep(Duration::from_secs(3));
     let losses = streams.into_iter().map(|stream| {
         let outcomes = stream.finish();
-        let during = outcomes
-            .iter()
-            .filter(|one| one.sent >= began && one.sent < removed);
-        Losses::of(during)
+        Losses::of(outcomes.iter().filter(|one| counted.contains(&one.sent)))
     });
     let losses: Vec<Losses> = losses.collect();
     bed.end(fault)?;
@@ -183,9 +192,10 @@ fn check(rows: &[Row]) -> Result<()> {
         let mut rows = rows.iter();
         rows.find(|row| row.kind == setting).context("no such row")
     };
-    let (none, shipped, stale) = (
+    let (none, shipped, services, stale) = (
         find(Setting::NoCache)?,
         find(Setting::Shipped)?,
+        find(Setting::Services)?,
         find(Setting::Stale)?,
     );
     let second = Duration::from_secs(1);
@@ -195,6 +205,11 @@ fn check(rows: &[Row]) -> Result<()> {
         "more than a TTL: {shipped:?}"
     );
     ensure!(shipped.longest_change() > second, "no cache: {shipped:?}");
+    ensure!(
+        services.longest_change() < 2 * second,
+        "more than a second: {services:?}"
+    );
+    ensure!(services.all_silent.failed == 0 && !services.is_idle_name_stale);
     ensure!(!shipped.is_idle_name_stale && stale.is_idle_name_stale);
     ensure!(shipped.all_silent.failed > 0 && stale.all_silent.failed == 0);
     print_line(&format!("stanzas: {} settings measured", rows.len()));

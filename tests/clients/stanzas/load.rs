@@ -51,6 +51,12 @@ pub struct Losses {
 // === impl Losses ===
 
 impl Losses {
+    pub fn add(&mut self, other: Self) {
+        self.queries += other.queries;
+        self.failed += other.failed;
+        self.slow += other.slow;
+    }
+
     pub fn of<'o>(outcomes: impl Iterator<Item = &'o Outcome>) -> Self {
         let mut losses = Self::default();
         for outcome in outcomes {

@@ -1,13 +1,21 @@
 //! The table of the measurements.
 
+use std::env;
 use std::fmt::Write as _;
+use std::fs;
 use std::time::Duration;
 
 use anyhow::Result;
 use support::output::print_line;
+use support::repository::repository;
+
+use crate::scenario::outcome::folder;
 
 use super::load::Losses;
 use super::settings::{Setting, Stanza};
+
+const BEGIN: &str = "<!-- table: tests/clients/table writes it -->\n";
+const END: &str = "<!-- end of the table -->\n";
 
 /// The measurements of a stanza.
 #[derive(Clone, Debug)]
@@ -74,10 +82,10 @@ fn shares(losses: &Losses) -> String {
     }
 }
 
-/// Prints the table.
+/// Writes the table to `target/clients/stanzas.md`, and prints it.
 pub fn write(rows: &[Row]) -> Result<()> {
     let mut text = String::from(
-        "| setting | old address until | idle name | same first address | replica ends | replica is silent | all are silent |\n\
+        "| setting | old address for | idle name | same first address | a replica ends | a replica is silent | all are silent |\n\
          |---|---|---|---|---|---|---|\n",
     );
     for row in rows {
@@ -86,5 +94,22 @@ pub fn write(rows: &[Row]) -> Result<()> {
     for line in text.lines() {
         print_line(line);
     }
+    let file = folder().join("stanzas.md");
+    fs::create_dir_all(folder())?;
+    fs::write(file, text)?;
     Ok(())
+}
+
+/// `tests/clients/table` runs this test.
+#[test]
+#[ignore = "needs results of the stanzas"]
+fn recipes_have_the_table_of_the_last_run() {
+    let table = fs::read_to_string(folder().join("stanzas.md")).unwrap();
+    if env::var_os("GLOBAL_DNS_WRITE_TABLE").is_some() {
+        let file = repository("coredns/README.md");
+        let text = fs::read_to_string(&file).unwrap();
+        let (before, rest) = text.split_once(BEGIN).expect("the begin of the table");
+        let (_, after) = rest.split_once(END).expect("the end of the table");
+        fs::write(&file, format!("{before}{BEGIN}\n{table}\n{END}{after}")).unwrap();
+    }
 }
