@@ -44,7 +44,10 @@ impl Client for Go {
         let program = pod.directory().join("golookup");
         if !program.exists() {
             let mut build = Command::new(tool("go")?);
-            build.args(["build", "-trimpath", "-o"]).arg(&program).arg(".");
+            build
+                .args(["build", "-trimpath", "-o"])
+                .arg(&program)
+                .arg(".");
             build.env("GOWORK", "off").env("CGO_ENABLED", "0");
             run_checked(build.current_dir(repository("tests/tools/golookup")))?;
         }
@@ -61,7 +64,9 @@ impl Lookup {
         command.arg(format!("{CLUSTER_DNS}:53")).args(questions);
         let found: Value = serde_json::from_str(&run_checked(&mut command)?)?;
         let answers = found["answers"].as_array().context("no answers")?;
-        let records = answers.iter().flat_map(|answer| answer["records"].as_array());
+        let records = answers
+            .iter()
+            .flat_map(|answer| answer["records"].as_array());
         let records = records.flatten().filter_map(Value::as_str);
         Ok(records.map(str::to_owned).collect())
     }

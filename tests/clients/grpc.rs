@@ -38,9 +38,8 @@ pub fn views(interval: &'static str) -> Vec<View> {
 
 /// Returns the targets of both views.
 pub fn targets(service: &Service) -> Vec<String> {
-    let target = |(_, port): &(&str, u16)| {
-        format!("dns:///{}.{NAMESPACE}.global:{port}", service.name)
-    };
+    let target =
+        |(_, port): &(&str, u16)| format!("dns:///{}.{NAMESPACE}.global:{port}", service.name);
     service.port_numbers[1..].iter().map(target).collect()
 }
 

@@ -82,7 +82,12 @@ fn addresses(state: &str) -> Result<BTreeSet<String>> {
     let mut lines = state.lines().skip(1);
     let names = lines.next().context("no heading")?;
     let names: Vec<&str> = names.split_whitespace().skip(1).collect();
-    let column = |name: &str| names.iter().position(|each| *each == name).context("no column");
+    let column = |name: &str| {
+        names
+            .iter()
+            .position(|each| *each == name)
+            .context("no column")
+    };
     let (address, operational, administrative) = (
         column("srv_addr")?,
         column("srv_op_state")?,

@@ -31,7 +31,10 @@ const ADDRESSES_PER_BATCH: usize = 10;
 
 impl Client for Nginx {
     fn profile(&self) -> Profile {
-        let views = vec![View::addresses("variable", "`resolver … valid=`, else the TTL")];
+        let views = vec![View::addresses(
+            "variable",
+            "`resolver … valid=`, else the TTL",
+        )];
         Profile::new("nginx", "nginx", views)
     }
 
@@ -55,7 +58,10 @@ impl Client for Nginx {
     fn prove_further(&self, pod: &Pod<'_>) -> Result<()> {
         let cases = [
             ("server web.prod.global:8080;", None),
-            ("server nope.prod.global:8080;", Some("host not found in upstream")),
+            (
+                "server nope.prod.global:8080;",
+                Some("host not found in upstream"),
+            ),
             (
                 "zone web 64k; server web.prod.global:8080 resolve;",
                 Some("invalid parameter \"resolve\""),
@@ -78,7 +84,10 @@ impl Client for Nginx {
             let ended = run(command.arg("-t").arg("-c").arg(file));
             let output = ended.output();
             ensure!(ended.is_success() == error.is_none(), "{server} {output}");
-            ensure!(output.contains(error.unwrap_or_default()), "{server} {output}");
+            ensure!(
+                output.contains(error.unwrap_or_default()),
+                "{server} {output}"
+            );
         }
         Ok(())
     }
@@ -117,7 +126,9 @@ fn upstreams() -> Result<Vec<String>> {
     write!(stream, "GET / HTTP/1.0\r\nHost: web\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
-    let header = text.lines().find_map(|line| line.strip_prefix("X-Upstream: "));
+    let header = text
+        .lines()
+        .find_map(|line| line.strip_prefix("X-Upstream: "));
     let tried = header.unwrap_or_default().split(", ");
     let tried = tried.filter_map(|address| address.trim().rsplit_once(':'));
     Ok(tried.map(|(address, _)| address.to_owned()).collect())

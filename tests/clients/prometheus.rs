@@ -62,7 +62,9 @@ impl Client for Prometheus {
 impl Running for Started {
     fn seen(&mut self, _: &Pod<'_>, view: &View) -> Result<BTreeSet<String>> {
         let page = targets()?;
-        let active = page["data"]["activeTargets"].as_array().context("no targets")?;
+        let active = page["data"]["activeTargets"]
+            .as_array()
+            .context("no targets")?;
         let job = if view.prefix.is_empty() { "a" } else { "srv" };
         let used = active
             .iter()
@@ -70,7 +72,9 @@ impl Running for Started {
         let mut addresses = BTreeSet::new();
         for target in used {
             let address = target["discoveredLabels"]["__address__"].as_str();
-            let (host, _) = address.and_then(|text| text.rsplit_once(':')).context("no port")?;
+            let (host, _) = address
+                .and_then(|text| text.rsplit_once(':'))
+                .context("no port")?;
             match view.prefix {
                 "" => addresses.extend([host.to_owned()]),
                 _ => addresses.extend(resolve(host)?),

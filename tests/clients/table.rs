@@ -41,7 +41,10 @@ fn with_table(text: &str, table: &str) -> String {
 /// Returns both tables: the times, and the limits.
 fn table(outcomes: &[Outcome]) -> String {
     let titles = Event::ALL.map(Event::title).join(" | ");
-    let mut text = format!("| program | {titles} | setting |\n|---|{}---|\n", "---|".repeat(6));
+    let mut text = format!(
+        "| program | {titles} | setting |\n|---|{}---|\n",
+        "---|".repeat(6)
+    );
     for (outcome, view) in views(outcomes) {
         let times = Event::ALL.map(|event| time(view.events.get(&event)));
         let (name, setting) = (name(outcome, view), &view.setting);
@@ -72,15 +75,19 @@ fn table(outcomes: &[Outcome]) -> String {
 }
 
 fn views(outcomes: &[Outcome]) -> impl Iterator<Item = (&Outcome, &ViewOutcome)> {
-    let of_program = |outcome| (outcome, &outcome.views);
-    let programs = outcomes.iter().map(of_program);
-    programs.flat_map(|(outcome, views): (&Outcome, _)| {
-        views.iter().map(move |view| (outcome, view))
+    outcomes.iter().flat_map(|outcome| {
+        let views = outcome.views.iter();
+        views.map(move |view| (outcome, view))
     })
 }
 
 fn name(outcome: &Outcome, view: &ViewOutcome) -> String {
-    let Outcome { program, title, version, .. } = outcome;
+    let Outcome {
+        program,
+        title,
+        version,
+        ..
+    } = outcome;
     format!("[{title}]({program}/README.md) {version}, {}", view.view)
 }
 
@@ -105,7 +112,11 @@ fn questions(view: &ViewOutcome) -> String {
         return String::new();
     };
     let types: Vec<&str> = habits.types.iter().map(String::as_str).collect();
-    let mut text = types.join(if habits.asks_both_families { " and " } else { ", " });
+    let mut text = types.join(if habits.asks_both_families {
+        " and "
+    } else {
+        ", "
+    });
     text += &match habits.edns {
         Some(size) => format!("; EDNS {size}"),
         None => "; no EDNS".to_owned(),

@@ -332,9 +332,7 @@ impl Clusters {
             services: &self.services,
             members: &self.members,
             is_linked: ALL.map(|cluster| {
-                cluster != viewer
-                    && self.linked.contains(&cluster)
-                    && self.linked.contains(&viewer)
+                cluster != viewer && self.linked.contains(&cluster) && self.linked.contains(&viewer)
             }),
             failover: self.failover.as_ref().filter(|_| viewer == EAST),
             is_down: ALL.map(|cluster| self.is_gateway_down(viewer, cluster)),

@@ -107,7 +107,10 @@ impl Outcome {
             .with_context(|| format!("{}: run the programs first", folder.display()))?;
         for entry in entries {
             let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "json") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "json")
+            {
                 let text = fs::read_to_string(&path)?;
                 let outcome = serde_json::from_str(&text);
                 outcomes.push(outcome.with_context(|| path.display().to_string())?);

@@ -59,8 +59,7 @@ impl Pod<'_> {
         replacements: &[(&str, &str)],
     ) -> Result<PathBuf> {
         let source = repository("tests/clients").join(file);
-        let mut text =
-            fs::read_to_string(&source).with_context(|| source.display().to_string())?;
+        let mut text = fs::read_to_string(&source).with_context(|| source.display().to_string())?;
         let name = format!("{}.{NAMESPACE}.global", service.name);
         let all = [&[("web.prod.global", name.as_str())], replacements].concat();
         for (old, new) in all {

@@ -108,7 +108,10 @@ impl<'c> Scenario<'c> {
             (0..views.len()).partition(|&index| views[index].blindness(event).is_some());
         let seen = self.wait_until_seen(&others, began, self.profile.patience)?;
         for (index, seconds) in seen {
-            self.report(views[index].name, &format!("{}: {seconds:.1} s", event.title()));
+            self.report(
+                views[index].name,
+                &format!("{}: {seconds:.1} s", event.title()),
+            );
             self.note(index, event, Reaction::Seen(seconds));
         }
         for index in blind {
@@ -221,9 +224,8 @@ impl<'c> Scenario<'c> {
     /// Counts how many of many endpoints the program uses, with and without TCP.
     pub fn measure_many(&mut self) -> Result<()> {
         let many = self.profile.many.context("no Service with many pods")?;
-        let pods = (0..MANY_PODS / 2).flat_map(|ordinal| {
-            [WEST, NORTH].map(|cluster| many.member(cluster, ordinal))
-        });
+        let pods = (0..MANY_PODS / 2)
+            .flat_map(|ordinal| [WEST, NORTH].map(|cluster| many.member(cluster, ordinal)));
         self.clusters.add(&pods.collect::<Vec<_>>())?;
         self.clusters.write_objects()?;
         self.expected = self.clusters.addresses(EAST, many, &[WEST, NORTH]);
@@ -240,7 +242,11 @@ impl<'c> Scenario<'c> {
             }
         }
         let [with_tcp, without_tcp] = counts;
-        let views = self.outcome.views.iter_mut().zip(with_tcp.iter().zip(&without_tcp));
+        let views = self
+            .outcome
+            .views
+            .iter_mut()
+            .zip(with_tcp.iter().zip(&without_tcp));
         for (view, (with, without)) in views {
             (view.many, view.many_without_tcp) = (Some(*with), Some(*without));
         }

@@ -74,14 +74,19 @@ impl Scenario<'_> {
                 let seen = self.look(view).unwrap_or_default();
                 ensure!(seen.is_empty(), "{}: {seen:?} without records", view.name);
             }
-            let is_asked = names.iter().all(|name| !self.recorder.questions(mark, name).is_empty());
+            let is_asked = names
+                .iter()
+                .all(|name| !self.recorder.questions(mark, name).is_empty());
             if is_asked {
                 let asked_at: &mut Instant = asked_at.get_or_insert_with(Instant::now);
                 if asked_at.elapsed() > FAULT_AT_START {
                     break Start::Runs;
                 }
             }
-            ensure!(Instant::now() < deadline, "the program does not ask for {names:?}");
+            ensure!(
+                Instant::now() < deadline,
+                "the program does not ask for {names:?}"
+            );
             thread::sleep(PAUSE);
         };
         self.recorder.set_fault(None);
@@ -122,7 +127,10 @@ impl Scenario<'_> {
 
     /// Returns the addresses that the program uses.
     pub(super) fn look(&mut self, view: &View) -> Result<BTreeSet<String>> {
-        let running = self.running.as_mut().context("the program is not started")?;
+        let running = self
+            .running
+            .as_mut()
+            .context("the program is not started")?;
         let pod = Pod {
             clusters: &self.clusters,
         };
@@ -147,7 +155,11 @@ impl Scenario<'_> {
                 }
             }
             let seconds = began.elapsed().as_secs_f64();
-            seen.extend(last.iter().filter(|each| each.1.is_none()).map(|each| (each.0, seconds)));
+            seen.extend(
+                last.iter()
+                    .filter(|each| each.1.is_none())
+                    .map(|each| (each.0, seconds)),
+            );
             if seen.len() == views.len() {
                 return Ok(seen);
             }
@@ -178,7 +190,11 @@ impl Scenario<'_> {
             let (server, patience) = (GLOBAL_DNS_POD.parse()?, Duration::from_secs(2));
             let reply = try_ask(server, &query(&question), Transport::Tcp, patience)?;
             let found = reply.data_set();
-            ensure!(found == self.expected, "it is {found:?}, expected {:?}", self.expected);
+            ensure!(
+                found == self.expected,
+                "it is {found:?}, expected {:?}",
+                self.expected
+            );
             Ok(())
         })
     }
