@@ -9,7 +9,6 @@ use anyhow::{Context, Result};
 use support::commands::tool;
 use support::multicluster::Clusters;
 use support::multicluster::plan::{EAST, NAMESPACE, Service};
-use support::process::Process;
 use support::repository::repository;
 
 /// The pod in `east` in which a program runs, and the pods of the other clusters.
@@ -41,13 +40,6 @@ impl Pod<'_> {
     /// Builds a command in a pod of another cluster.
     pub fn command_in(&self, cluster: usize, program: &str) -> Result<Command> {
         self.clusters.pod_command(cluster, &tool(program)?)
-    }
-
-    /// Starts a program in the pod.
-    pub fn start(&self, program: &str, arguments: &[&str]) -> Result<Process> {
-        let mut command = self.command(program)?;
-        command.args(arguments);
-        Process::start(program, command)
     }
 
     /// Copies a file of `tests/clients` to the pod, with the name of a Service instead of `web.prod.global` and with

@@ -176,10 +176,11 @@ impl<'c> Scenario<'c> {
         self.recorder.set_fault(Some(fault));
         while began.elapsed() < FAULT && kept.len() < views.len() {
             for (index, view) in views.iter().enumerate() {
+                let is_empty = self.look(view).is_ok_and(|seen| seen.is_empty());
                 let seconds = began.elapsed().as_secs_f64();
                 if self.has_ended() {
                     kept.entry(index).or_insert(Keeping::Ends);
-                } else if self.look(view).is_ok_and(|seen| seen.is_empty()) {
+                } else if is_empty {
                     kept.entry(index).or_insert(Keeping::Drops(seconds));
                 }
             }
