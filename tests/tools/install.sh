@@ -15,6 +15,7 @@ declare -A package_of=(
     [unshare]=util-linux [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
     [kdig]=knot-dnsutils [curl]=curl [openssl]=openssl [dnsdist]=dnsdist [kresd]=knot-resolver [stubby]=stubby
     [chromium]=chromium [certutil]=libnss3-tools [prometheus]=prometheus [promtool]=prometheus
+    [haproxy]=haproxy [nginx]=nginx
 )
 
 # Installs the Debian packages of those commands that are missing.
@@ -83,6 +84,7 @@ e2e_tools() { # [PROGRAM…]
                 kube-*) go_tool "$name" kubernetes "k8s.io/kubernetes/cmd/$name" "$stamp" && path=$cached/$name ;;
                 coredns) go_tool "$name" coredns . "" && path=$cached/$name ;;
                 helm) go_tool "$name" helm helm.sh/helm/v3/cmd/helm "$(helm_stamp)" && path=$cached/$name ;;
+                grpc_go) go_tool "$name" ../clients/grpc_go . "" && path=$cached/$name ;;
                 nats-server) go_tool "$name" nats github.com/nats-io/nats-server/v2 "" && path=$cached/$name ;;
             esac || return
         fi
