@@ -21,7 +21,7 @@ use crate::scenario::client::Event;
 use crate::scenario::outcome::{Outcome, Reaction, Start, ViewOutcome};
 
 /// A database with one member in each cluster.
-pub trait Database {
+pub trait Database: Sync {
     fn profile(&self) -> Profile;
 
     fn version(&self) -> Result<String>;
@@ -124,7 +124,9 @@ pub fn prove(database: &dyn Database) {
                 scenario.with_logs(result)
             });
         };
-        step("members_start_before_any_cluster_is_linked", &mut Scenario::start_alone);
+        step("members_start_before_any_cluster_is_linked", &mut |scenario| {
+            scenario.start_alone()
+        });
         for event in Event::ALL {
             step(event.fact(), &mut |scenario| {
                 scenario.measure(event).context(event.title())

@@ -5,7 +5,7 @@ use support::commands::{command, tool};
 use support::multicluster::plan::Service;
 use support::process::run_checked;
 
-use crate::printed::Printed;
+use crate::printed::{Printed, start};
 use crate::scenario::client::{Client, Profile, Running, View};
 use crate::scenario::pod::Pod;
 
@@ -38,8 +38,8 @@ impl Client for Java {
         let properties = support::repository::repository("tests/clients/java/java.security");
         let properties = format!("-Djava.security.properties={}", properties.display());
         Ok(Box::new(Printed(vec![
-            pod.start("java", &[&program, defaults])?,
-            pod.start("java", &[&properties, &program, file])?,
+            start(pod, "java", &[&program, defaults])?,
+            start(pod, "java", &[&properties, &program, file])?,
         ])))
     }
 }

@@ -9,6 +9,9 @@
 //! Index:
 //!
 //! - `scenario`: starts three linked clusters and a program in `east`, applies the events, and measures
+//! - `database`: the same events with a database that has a member in each cluster
+//! - `printed`: programs that print what they resolve
+//! - `stanzas`: what the settings of CoreDNS do
 //! - `table`: the table of the README
 //! - all others: programs
 
@@ -22,17 +25,30 @@
     reason = "tests"
 )]
 
+mod database;
 mod envoy;
+mod etcd;
 mod go;
 mod grpc;
 mod grpc_go;
 mod grpc_python;
 mod haproxy;
+mod java;
+mod musl;
 mod nginx;
+mod node;
+mod postgresql;
+mod printed;
 mod prometheus;
+mod pymongo;
+mod rabbitmq;
+mod redis_cluster;
 mod scenario;
+mod sentinel;
+mod stanzas;
 mod table;
 mod unbound;
+mod zookeeper;
 
 use crate::scenario::prove;
 
@@ -82,4 +98,64 @@ fn prometheus() {
 #[ignore = "needs a real API server, root and Unbound"]
 fn unbound() {
     prove(&unbound::Unbound);
+}
+
+#[test]
+#[ignore = "needs a real API server, root and etcd"]
+fn etcd() {
+    database::prove(&etcd::Etcd);
+}
+
+#[test]
+#[ignore = "needs a real API server, root and Java"]
+fn java() {
+    prove(&java::Java);
+}
+
+#[test]
+#[ignore = "needs a real API server, root and musl"]
+fn musl() {
+    prove(&musl::Musl);
+}
+
+#[test]
+#[ignore = "needs a real API server, root and Node.js"]
+fn node() {
+    prove(&node::Node);
+}
+
+#[test]
+#[ignore = "needs a real API server, root and PostgreSQL and Patroni"]
+fn postgresql() {
+    database::prove(&postgresql::Postgresql);
+}
+
+#[test]
+#[ignore = "needs a real API server, root and Python"]
+fn pymongo() {
+    prove(&pymongo::Pymongo);
+}
+
+#[test]
+#[ignore = "needs a real API server, root and RabbitMQ"]
+fn rabbitmq() {
+    database::prove(&rabbitmq::Rabbitmq);
+}
+
+#[test]
+#[ignore = "needs a real API server, root and Redis"]
+fn sentinel() {
+    database::prove(&sentinel::Sentinel);
+}
+
+#[test]
+#[ignore = "needs a real API server, root and ZooKeeper"]
+fn zookeeper() {
+    database::prove(&zookeeper::Zookeeper);
+}
+
+#[test]
+#[ignore = "needs a real API server, root and Redis"]
+fn redis_cluster() {
+    redis_cluster::prove();
 }

@@ -4,12 +4,14 @@ use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use support::commands::{command, tool};
 use support::multicluster::plan::{EAST, Service};
 use support::process::{Process, run_checked};
+use support::wait::{TIMEOUT, eventually};
 
 use crate::printed::Printed;
+use crate::scenario::MANY;
 use crate::scenario::client::{Client, Profile, Running, View};
 use crate::scenario::pod::Pod;
 
@@ -17,6 +19,9 @@ pub struct Musl;
 
 /// The library of Debian 12, and that of Debian 13.
 const VIEWS: [&str; 2] = ["1.2.3", "1.2.5"];
+
+/// The number of addresses that each one returns at most: what fits into 512 octets, and the size of its list.
+const LIMITS: [usize; 2] = [29, 48];
 
 const LOADER: &str = "ld-musl-x86_64.so.1";
 
@@ -38,7 +43,7 @@ impl Client for Musl {
             Ok(version.context(text.clone())?.to_owned())
         };
         let versions = [version(old_loader())?, version(new_loader()?)?];
-        anyhow::ensure!(versions == VIEWS, "{versions:?}");
+        ensure!(versions == VIEWS, "{versions:?}");
         Ok(versions.join(", "))
     }
 
@@ -57,6 +62,19 @@ impl Client for Musl {
             start(old_loader(), VIEWS[0])?,
             start(new_loader()?, VIEWS[1])?,
         ])))
+    }
+
+    /// Proves how many of 60 addresses each version takes.
+    fn prove_further(&self, pod: &Pod<'_>) -> Result<()> {
+        let mut running = self.start(pod, &MANY)?;
+        for (view, limit) in self.profile().views.iter().zip(LIMITS) {
+            eventually("the addresses", TIMEOUT, || {
+                let seen = running.seen(pod, view)?.len();
+                ensure!(seen == limit, "{} has {seen}, expected {limit}", view.name);
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 }
 

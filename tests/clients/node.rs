@@ -5,7 +5,7 @@ use support::commands::{command, tool};
 use support::multicluster::plan::Service;
 use support::process::run_checked;
 
-use crate::printed::Printed;
+use crate::printed::{Printed, start};
 use crate::scenario::client::{Client, Profile, Running, View};
 use crate::scenario::pod::Pod;
 
@@ -31,7 +31,7 @@ impl Client for Node {
 
     fn start(&self, pod: &Pod<'_>, service: &'static Service) -> Result<Box<dyn Running>> {
         let file = pod.configuration("node/client.mjs", service, &[])?;
-        let process = pod.start("node", &[&file.display().to_string()])?;
+        let process = start(pod, "node", &[&file.display().to_string()])?;
         Ok(Box::new(Printed(vec![process])))
     }
 }

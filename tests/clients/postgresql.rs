@@ -23,12 +23,12 @@ static SERVICES: [Service; 2] = [
     Service {
         name: "postgresql",
         port_numbers: &[("postgresql", 5432), ("patroni", 8008)],
-        first: 50,
+        first: 48,
     },
     Service {
         name: "etcd",
         port_numbers: &[("etcd-server-ssl", 2380), ("etcd-client", 2379)],
-        first: 52,
+        first: 56,
     },
 ];
 

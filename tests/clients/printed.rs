@@ -32,3 +32,10 @@ impl Running for Printed {
         self.0.first_mut()
     }
 }
+
+/// Starts a program in the pod.
+pub fn start(pod: &Pod<'_>, program: &str, arguments: &[&str]) -> Result<Process> {
+    let mut command = pod.command(program)?;
+    command.args(arguments);
+    Process::start(program, command)
+}

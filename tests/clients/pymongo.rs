@@ -1,7 +1,5 @@
 //! MongoDB's driver for Python: `mongodb+srv`.
 
-use std::env;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,7 +9,7 @@ use support::process::{Process, run_checked};
 
 use crate::printed::Printed;
 use crate::scenario::client::{Client, Profile, Running, View};
-use crate::scenario::pod::Pod;
+use crate::scenario::pod::{Pod, python};
 
 pub struct Pymongo;
 
@@ -44,20 +42,14 @@ impl Client for Pymongo {
 
     fn version(&self) -> Result<String> {
         let print = "import pymongo; print(pymongo.version)";
-        let version = run_checked(command(python()).args(["-c", print]))?;
+        let version = run_checked(command(python()?).args(["-c", print]))?;
         Ok(version.trim().to_owned())
     }
 
     fn start(&self, pod: &Pod<'_>, service: &'static Service) -> Result<Box<dyn Running>> {
         let file = pod.configuration("pymongo/client.py", service, &[])?;
-        let mut command = pod.clusters.pod_command(EAST, &python())?;
+        let mut command = pod.clusters.pod_command(EAST, &python()?)?;
         command.arg("-I").arg(file);
         Ok(Box::new(Printed(vec![Process::start("pymongo", command)?])))
     }
-}
-
-/// Returns the Python interpreter that `tests/run clients` prepares.
-fn python() -> PathBuf {
-    let program = env::var_os("GLOBAL_DNS_TEST_PYTHON");
-    program.map_or_else(|| PathBuf::from("python3"), PathBuf::from)
 }

@@ -17,7 +17,7 @@ use crate::database::name_of;
 static SERVICE: Service = Service {
     name: "redis",
     port_numbers: &[("redis", 6379), ("bus", 16379)],
-    first: 54,
+    first: 58,
 };
 
 /// The nodes try to connect once a second, and give up a handshake after `cluster-node-timeout`.

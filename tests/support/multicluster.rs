@@ -51,6 +51,8 @@ pub struct Clusters {
     linked: BTreeSet<usize>,
     /// The cluster that is disconnected.
     disconnected: Option<usize>,
+    /// The expected clusters of a Service, in every cluster.
+    expected: Option<(&'static Service, &'static str)>,
     /// The failover order of a Service in `east`.
     failover: Option<(&'static Service, String)>,
     api: Cluster,
@@ -92,6 +94,7 @@ impl Clusters {
             members: Vec::new(),
             linked: linked.iter().copied().collect(),
             disconnected: None,
+            expected: None,
             failover: None,
             api: Cluster::start()?,
             processes: Vec::new(),
@@ -334,6 +337,7 @@ impl Clusters {
             is_linked: ALL.map(|cluster| {
                 cluster != viewer && self.linked.contains(&cluster) && self.linked.contains(&viewer)
             }),
+            expected: self.expected,
             failover: self.failover.as_ref().filter(|_| viewer == EAST),
             is_down: ALL.map(|cluster| self.is_gateway_down(viewer, cluster)),
         }

@@ -122,7 +122,7 @@ impl Outcome {
 }
 
 /// Returns the folder of the files: `target/clients`.
-fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| repository("target"));
     target.join("clients")

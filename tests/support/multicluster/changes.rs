@@ -62,6 +62,16 @@ impl Clusters {
         self.write_objects()
     }
 
+    /// Sets the expected clusters of a Service by an annotation of the Service in every cluster.
+    pub fn expect_clusters(
+        &mut self,
+        service: &'static Service,
+        names: &'static str,
+    ) -> Result<()> {
+        self.expected = Some((service, names));
+        self.write_objects()
+    }
+
     /// Disconnects a cluster from the network. Gateway probes in all clusters detect it.
     pub fn cut(&mut self, cluster: usize) -> Result<()> {
         self.bridge

@@ -16,6 +16,8 @@ pub(super) struct View<'v> {
     /// For each cluster, whether it is linked to the viewing cluster.
     pub(super) is_linked: [bool; CLUSTERS.len()],
     pub(super) is_down: [bool; CLUSTERS.len()],
+    /// The expected clusters of a Service.
+    pub(super) expected: Option<(&'static Service, &'static str)>,
     /// The failover order of a Service.
     pub(super) failover: Option<&'v (&'static Service, String)>,
 }
@@ -80,6 +82,12 @@ impl View<'_> {
         let local = local(NAMESPACE, service.name).exported();
         let local = match self.failover {
             Some((of, order)) if *of == service => local.annotation("global-dns/failover", order),
+            _ => local,
+        };
+        let local = match self.expected {
+            Some((of, names)) if of == service => {
+                local.annotation("global-dns/expected-clusters", names)
+            }
             _ => local,
         };
         own.fold(local.ports(&service.ports()), |local, member| {
