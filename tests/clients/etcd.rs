@@ -7,10 +7,11 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use support::commands::{command, find, tool};
-use support::multicluster::Clusters;
-use support::multicluster::plan::{ALL, CLUSTERS, EAST, Member, NORTH, Service};
+use support::multicluster::{Clusters, TIMEOUT};
+use support::multicluster::plan::{ALL, CLUSTER_DNS, CLUSTERS, EAST, Member, NORTH, Service};
 use support::output::print_line;
 use support::process::{Process, run, run_checked};
+use support::wait::eventually;
 
 use crate::database::{Alone, Database, Profile, Scenario, cluster_of, configuration, data};
 
@@ -45,7 +46,17 @@ impl Database for Etcd {
     }
 
     fn prepare(&self, clusters: &mut Clusters) -> Result<()> {
-        clusters.expect_clusters(&SERVICES[0], "east+west+north")
+        clusters.expect_clusters(&SERVICES[0], "east+west+north")?;
+        for cluster in ALL {
+            let server = format!("@{CLUSTER_DNS}");
+            let arguments = [&server, "+tries=1", "etcd.prod.global", "SRV"];
+            eventually("the annotation", TIMEOUT, || {
+                let text = clusters.network(cluster).run("dig", &arguments)?;
+                ensure!(text.contains("status: SERVFAIL"), "{text}");
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     fn start(&self, clusters: &Clusters, cluster: usize) -> Result<Vec<Process>> {
@@ -74,6 +85,9 @@ impl Database for Etcd {
     }
 
     fn further(&self, scenario: &mut Scenario<'_>) -> Result<()> {
+        // Discovery needs all members.
+        scenario.clusters.set_failover(&SERVICES[0], "*")?;
+        scenario.clusters.check_answer(EAST, &SERVICES[0], &ALL)?;
         replace_member(scenario)?;
         add_learner(scenario)
     }
@@ -87,8 +101,14 @@ fn replace_member(scenario: &mut Scenario<'_>) -> Result<()> {
     let folder = data(&scenario.clusters, NORTH)?;
     fs::remove_dir_all(folder.join("etcd"))?;
     let old = id_of(&scenario.clusters, EAST, member)?;
-    etcdctl(&scenario.clusters, EAST, &["member", "remove", &old])?;
-    add_member(&scenario.clusters, member, &[])?;
+    scenario.wait_until(began, |scenario| {
+        // It fails during an election, and if an earlier attempt was late.
+        let _ = etcdctl(&scenario.clusters, EAST, &["member", "remove", &old]);
+        let left = id_of(&scenario.clusters, EAST, member);
+        ensure!(left.is_err(), "it is still a member");
+        list(&scenario.clusters, EAST).map(drop)
+    })?;
+    add_member(scenario, member, &[])?;
     let file = folder.join("etcd.yml");
     let text = fs::read_to_string(&file)?;
     fs::write(file, text.replace("cluster-state: new", "cluster-state: existing"))?;
@@ -108,7 +128,8 @@ fn add_learner(scenario: &mut Scenario<'_>) -> Result<()> {
     let member = SERVICES[0].member(EAST, 1);
     scenario.clusters.add(&[member])?;
     scenario.clusters.write_objects()?;
-    add_member(&scenario.clusters, member, &["--learner"])?;
+    scenario.clusters.check_answer(EAST, &SERVICES[0], &ALL)?;
+    add_member(scenario, member, &["--learner"])?;
     let folder = data(&scenario.clusters, EAST)?;
     let text = fs::read_to_string(folder.join("etcd.yml"))?;
     let first = SERVICES[0].member(EAST, 0);
@@ -121,11 +142,13 @@ fn add_learner(scenario: &mut Scenario<'_>) -> Result<()> {
     fs::write(&file, text)?;
     let mut start = scenario.clusters.pod_command(EAST, &program()?)?;
     start.arg("--config-file").arg(file);
-    scenario.running[EAST].push(Process::start("etcd-learner", start)?);
+    let mut learner = Process::start("etcd-learner", start)?;
     let id = id_of(&scenario.clusters, EAST, member)?;
     scenario.wait_until(began, |scenario| {
         etcdctl(&scenario.clusters, EAST, &["member", "promote", &id]).map(drop)
-    })?;
+    })
+    .with_context(|| learner.log_tail())?;
+    learner.check()?;
     let voters = list(&scenario.clusters, EAST)?;
     let voters = voters.iter().filter(|member| member["isLearner"] != true);
     ensure!(voters.count() == 4, "not four voters");
@@ -134,11 +157,16 @@ fn add_learner(scenario: &mut Scenario<'_>) -> Result<()> {
     scenario.check_data(EAST, "four", &ALL)
 }
 
-fn add_member(clusters: &Clusters, member: Member, flags: &[&str]) -> Result<()> {
+fn add_member(scenario: &mut Scenario<'_>, member: Member, flags: &[&str]) -> Result<()> {
     let name = member.global_name();
     let url = format!("--peer-urls=https://{name}:2380");
     let words = [&["member", "add", &name, &url], flags].concat();
-    etcdctl(clusters, EAST, &words).map(drop)
+    scenario.wait_until(Instant::now(), |scenario| {
+        // It fails during an election, and if an earlier attempt was late.
+        let _ = etcdctl(&scenario.clusters, EAST, &words);
+        id_of(&scenario.clusters, EAST, member).map(drop)
+    })?;
+    Ok(())
 }
 
 /// Returns the clusters with healthy members, as the member of a cluster lists them.
@@ -216,5 +244,5 @@ fn control(
 
 /// Returns the program of the tested release, which is newer than the one of the API server.
 pub fn program() -> Result<std::path::PathBuf> {
-    find("etcd-3.6").context("etcd 3.6 is not installed; run tests/run clients to install it")
+    find("etcd_3_6").context("etcd 3.6 is not installed; run tests/run clients to install it")
 }

@@ -21,8 +21,8 @@ static SERVICES: [Service; 1] = [Service {
     first: 42,
 }];
 
-/// Folder with the libraries of Debian.
-const LIBRARIES: &str = "/usr/share/java/*";
+/// The class path of Debian's package.
+const CLASS_PATH: &str = "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar";
 
 const NODE: &str = "/value";
 
@@ -94,7 +94,7 @@ fn java(clusters: &Clusters, cluster: usize) -> Result<Command> {
     let mut command = clusters.pod_command(cluster, &tool("java")?)?;
     let security = repository("tests/clients/java/java.security");
     command.arg(format!("-Djava.security.properties={}", security.display()));
-    command.args(["-Xmx128m", "-cp", LIBRARIES]);
+    command.args(["-Xmx128m", "-Dzookeeper.root.logger=INFO,CONSOLE", "-cp", CLASS_PATH]);
     Ok(command)
 }
 

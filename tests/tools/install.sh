@@ -79,7 +79,7 @@ e2e_tools() { # [PROGRAM…]
         else
             [[ -z ${KUBEBUILDER_ASSETS:-} ]] || echo "KUBEBUILDER_ASSETS has no $name"
             case $name in
-                etcd-3.6) go_tool etcd-3.6 etcd-3.6 go.etcd.io/etcd/server/v3 "" && path=$cached/etcd-3.6 ;;
+                etcd_3_6) go_tool etcd_3_6 etcd_3_6 go.etcd.io/etcd/server/v3 "" && path=$cached/etcd_3_6 ;;
                 etcd) go_tool etcd etcd go.etcd.io/etcd/server/v3 "" && path=$cached/etcd ;;
                 kube-*) go_tool "$name" kubernetes "k8s.io/kubernetes/cmd/$name" "$stamp" && path=$cached/$name ;;
                 coredns) go_tool "$name" coredns . "" && path=$cached/$name ;;
