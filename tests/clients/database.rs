@@ -290,7 +290,7 @@ impl<'d> Scenario<'d> {
             }
             thread::sleep(PAUSE);
         }
-        Ok(Reaction::Blind("waits for all expected clusters".to_owned()))
+        Ok(Reaction::Blind("waits for the third cluster".to_owned()))
     }
 
     /// Asserts that all members stay connected.

@@ -50,7 +50,8 @@ impl Database for Postgresql {
             services: &SERVICES,
             setting: "Patroni's `ttl` 20 s; new address: `wal_receiver_timeout` 10 s",
             alone: Alone::Waits,
-            starts_with_two: true,
+            // etcd decides its version when it has reached all members. Patroni waits for that.
+            starts_with_two: false,
         }
     }
 

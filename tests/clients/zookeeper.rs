@@ -11,7 +11,7 @@ use support::multicluster::plan::{ALL, CLUSTERS, EAST, NORTH, Service};
 use support::process::{Process, run_checked};
 use support::repository::repository;
 
-use crate::database::{Alone, Database, Profile, configuration, data};
+use crate::database::{Alone, Database, Profile, configuration, data, name_of};
 
 pub struct Zookeeper;
 
@@ -51,6 +51,9 @@ impl Database for Zookeeper {
 
     fn start(&self, clusters: &Clusters, cluster: usize) -> Result<Vec<Process>> {
         let file = configuration(clusters, &SERVICES[0], cluster, "zookeeper/zoo.cfg")?;
+        let own = name_of(&SERVICES[0], cluster);
+        let text = fs::read_to_string(&file)?;
+        fs::write(&file, text.replace(&own, "0.0.0.0"))?;
         let number = match cluster {
             NORTH => "1",
             EAST => "2",
