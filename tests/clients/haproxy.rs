@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use support::commands::tool;
 use support::multicluster::plan::Service;
 use support::process::{Process, run_tool};
 
@@ -20,6 +20,8 @@ struct Started {
     socket: PathBuf,
 }
 
+/// Maximum time of a reply.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// State of a server that is up.
 const RUNNING: &str = "2";
 /// Bit of the administrative state of a server without an address.
@@ -33,7 +35,7 @@ impl Client for Haproxy {
         let views = vec![
             View::addresses("A", setting),
             View::srv("SRV", "_http._tcp.", setting),
-            View::srv("SRV over TCP", "_http._tcp.", setting),
+            View::srv("SRV over TCP", "_grpc._tcp.", setting),
         ];
         Profile::new("haproxy", "HAProxy", views)
     }
@@ -49,7 +51,7 @@ impl Client for Haproxy {
         let path = socket.display().to_string();
         let replacements = [("/run/haproxy/admin.sock", path.as_str())];
         let file = pod.configuration("haproxy/haproxy.cfg", service, &replacements)?;
-        let mut command = pod.clusters.pod_command(0, &tool("haproxy")?)?;
+        let mut command = pod.command("haproxy")?;
         command.arg("-db").arg("-f").arg(file);
         let process = Process::start("haproxy", command)?;
         Ok(Box::new(Started { process, socket }))
@@ -60,12 +62,13 @@ impl Client for Haproxy {
 
 impl Running for Started {
     fn seen(&mut self, _: &Pod<'_>, view: &View) -> Result<BTreeSet<String>> {
-        let backend = match view.name {
-            "A" => "web_a",
-            "SRV" => "web_srv",
-            _ => "web_srv_tcp",
+        let backend = match view.prefix {
+            "" => "web_a",
+            "_http._tcp." => "web_srv",
+            _ => "grpc",
         };
         let mut stream = UnixStream::connect(&self.socket)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         writeln!(stream, "show servers state {backend}")?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;

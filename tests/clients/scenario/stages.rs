@@ -62,6 +62,11 @@ impl<'c> Scenario<'c> {
             client.start_server(&pod, cluster)
         };
         let servers = [start_server(WEST)?, start_server(NORTH)?];
+        // Programs of the client replace the HTTP servers at all ports but the first.
+        let ports = match &servers {
+            [None, None] => service.port_numbers,
+            _ => &service.port_numbers[..1],
+        };
         let outcome = Outcome {
             program: profile.name.to_owned(),
             title: profile.title.to_owned(),
@@ -74,7 +79,7 @@ impl<'c> Scenario<'c> {
             running: None,
             started: Instant::now(),
             servers,
-            backends: Backends::start(&clusters, service)?,
+            backends: Backends::start(&clusters, ports)?,
             recorder,
             clusters,
             mark: 0,
