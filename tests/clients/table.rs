@@ -94,7 +94,9 @@ fn name(outcome: &Outcome, view: &ViewOutcome) -> String {
 fn time(reaction: Option<&Reaction>) -> String {
     match reaction {
         None => String::new(),
+        Some(Reaction::Unaffected) => "–".to_owned(),
         Some(Reaction::Seen(seconds)) => format!("{seconds:.1} s"),
+        Some(Reaction::Sometimes(reason)) => format!("not always: {reason}"),
         Some(Reaction::Blind(reason)) => format!("not seen: {reason}"),
     }
 }
