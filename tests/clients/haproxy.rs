@@ -80,7 +80,7 @@ impl Running for Started {
     }
 }
 
-/// Returns the addresses of the servers that get requests.
+/// Returns the addresses of the servers. Fails if the health check of one fails.
 fn addresses(state: &str) -> Result<BTreeSet<String>> {
     let mut lines = state.lines().skip(1);
     let names = lines.next().context("no heading")?;
@@ -101,7 +101,8 @@ fn addresses(state: &str) -> Result<BTreeSet<String>> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         ensure!(fields.len() == names.len(), "{line}");
         let is_resolved = fields[administrative].parse::<u32>()? & UNRESOLVED == 0;
-        if is_resolved && fields[operational] == RUNNING && fields[address] != "-" {
+        if is_resolved && fields[address] != "-" {
+            ensure!(fields[operational] == RUNNING, "not up: {line}");
             addresses.insert(fields[address].to_owned());
         }
     }

@@ -187,6 +187,19 @@ impl Recorder {
             .collect()
     }
 
+    /// Waits until the last question is older than a duration.
+    pub fn wait_since_last_question(&self, duration: Duration) {
+        loop {
+            let state = self.state.lock().unwrap();
+            let last = state.questions.last().map(|question| question.at.elapsed());
+            drop(state);
+            match last.and_then(|elapsed| duration.checked_sub(elapsed)) {
+                Some(remaining) => thread::sleep(remaining),
+                None => return,
+            }
+        }
+    }
+
     /// Returns what the program asked for a name after `mark`.
     pub fn habits(&self, mark: usize, name: &str) -> Habits {
         Habits::of(&self.questions(mark, name))

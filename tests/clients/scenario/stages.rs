@@ -20,6 +20,8 @@ use super::recorder::{Fault, Recorder};
 
 /// Duration of a fault of DNS while a program runs. It is longer than the caches and retries of most programs.
 const FAULT: Duration = Duration::from_secs(20);
+/// Time for which CoreDNS keeps an answer, and some more.
+const CACHE: Duration = Duration::from_millis(5500);
 /// Time after which an event that a program does not see counts as not seen.
 const BLIND: Duration = Duration::from_secs(45);
 /// Pause between two looks at the program.
@@ -124,6 +126,10 @@ impl<'c> Scenario<'c> {
                 &format!("{}: {reaction:?}", event.title()),
             );
             self.note(index, event, reaction);
+        }
+        if event == Event::FirstCluster {
+            // Some programs ask more often while the name does not exist.
+            self.mark = self.recorder.mark();
         }
         for (index, view) in views.iter().enumerate() {
             let reaction = match view.sight(event) {
@@ -261,6 +267,8 @@ impl<'c> Scenario<'c> {
         let mut counts = [vec![], vec![]];
         for (counts, fault) in counts.iter_mut().zip([None, Some(Fault::WithoutTcp)]) {
             self.running = None;
+            // CoreDNS must not have an answer that it received over TCP.
+            self.recorder.wait_since_last_question(CACHE);
             self.recorder.set_fault(fault);
             self.mark = self.recorder.mark();
             self.start_program(many)?;
