@@ -18,9 +18,9 @@ pub struct Client {
 }
 
 const REASON: &str = "asks again only after the end of a connection";
-const BLIND: &[(Event, &str)] = &[(Event::SecondCluster, REASON), (Event::Failover, REASON)];
-/// It still tries the old address if it did not ask since the loss.
-const UNCERTAIN: &[(Event, &str)] = &[(Event::GatewayUp, REASON)];
+const BLIND: &[(Event, &str)] = &[(Event::SecondCluster, REASON)];
+/// A question that the minimum interval delayed may follow the loss of a gateway, up to 30 s later.
+const UNCERTAIN: &[(Event, &str)] = &[(Event::GatewayUp, REASON), (Event::Failover, REASON)];
 
 /// Returns the two ways to use the name: servers with and without a maximum age of connections.
 pub fn views(interval: &'static str) -> Vec<View> {

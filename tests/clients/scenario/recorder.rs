@@ -187,6 +187,11 @@ impl Recorder {
             .collect()
     }
 
+    /// Returns whether the program asked for a name after `mark`.
+    pub fn has_question(&self, mark: usize, name: &str) -> bool {
+        !self.questions(mark, name).is_empty()
+    }
+
     /// Waits until the last question is older than a duration.
     pub fn wait_since_last_question(&self, duration: Duration) {
         loop {

@@ -217,13 +217,19 @@ impl<'c> Scenario<'c> {
             thread::sleep(PAUSE);
         }
         self.recorder.set_fault(None);
+        let lifted = self.recorder.mark();
         let has_ended = self.has_ended();
         for (index, view) in views.iter().enumerate() {
-            let asked = self.recorder.questions(mark, &self.question_name(view));
+            let name = self.question_name(view);
+            let asks = self.recorder.has_question(mark, &name);
+            if asks {
+                // The program may count the time since the last answer with records.
+                self.wait_for_question(lifted, &name)?;
+            }
             let keeping = match lost.get(&index) {
                 _ if has_ended => Keeping::Ends,
                 Some(seconds) => Keeping::Drops(*seconds),
-                None if asked.is_empty() => Keeping::DoesNotAsk,
+                None if !asks => Keeping::DoesNotAsk,
                 None => Keeping::Keeps,
             };
             self.report(view.name, &format!("{}: {keeping:?}", fault.fact()));
