@@ -16,6 +16,7 @@ use support::codes::type_name;
 use support::multicluster::plan::{CLUSTER_DNS, EAST, GLOBAL_DNS};
 use support::multicluster::{Clusters, GLOBAL_DNS_POD};
 use support::reply::Reply;
+use support::reply::rtype::{A, AAAA};
 use support::wire::{Transport, exchange, frame, read_framed};
 
 use super::client::Server;
@@ -305,7 +306,8 @@ fn asks_both_families(questions: &[Question]) -> bool {
         let mut others = questions.iter();
         others.any(|other| {
             let distance = other.at.max(question.at) - other.at.min(question.at);
-            other.rtype != question.rtype && distance < ONE_LOOKUP
+            let types = [question.rtype, other.rtype];
+            matches!(types, [A, AAAA] | [AAAA, A]) && distance < ONE_LOOKUP
         })
     };
     let partners = questions.iter().filter(has_partner).count();
