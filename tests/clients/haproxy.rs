@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use support::multicluster::plan::Service;
-use support::process::{Process, run_tool};
+use support::process::{Process, run, run_tool};
 
+use crate::scenario::WEB;
 use crate::scenario::client::{Client, Profile, Running, View};
 use crate::scenario::pod::Pod;
 
@@ -55,6 +56,27 @@ impl Client for Haproxy {
         command.arg("-db").arg("-f").arg(file);
         let process = Process::start("haproxy", command)?;
         Ok(Box::new(Started { process, socket }))
+    }
+
+    /// A name that does not exist, with and without `init-addr none`.
+    fn prove_further(&self, pod: &Pod<'_>) -> Result<()> {
+        let missing = ("web.prod.global", "nope.prod.global");
+        let cases = [
+            (vec![missing], None),
+            (
+                vec![missing, (" init-addr none", "")],
+                Some("could not resolve address 'nope.prod.global'"),
+            ),
+        ];
+        for (replacements, error) in cases {
+            let file = pod.configuration("haproxy/haproxy.cfg", &WEB, &replacements)?;
+            let mut command = pod.command("haproxy")?;
+            let ended = run(command.arg("-c").arg("-f").arg(file));
+            let output = ended.output();
+            ensure!(ended.is_success() == error.is_none(), "{output}");
+            ensure!(output.contains(error.unwrap_or_default()), "{output}");
+        }
+        Ok(())
     }
 }
 
