@@ -42,8 +42,9 @@ impl Client for Envoy {
 
     fn version(&self) -> Result<String> {
         let output = run_checked(command(program()?).arg("--version"))?;
-        // envoy  version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL
-        let version = output.split('/').nth(1);
+        // PATH  version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL
+        let (_, build) = output.split_once("version: ").context("no version")?;
+        let version = build.split('/').nth(1);
         Ok(version.context("no version")?.to_owned())
     }
 

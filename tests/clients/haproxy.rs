@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use support::commands::tool;
 use support::multicluster::plan::Service;
-use support::process::{Process, run_tool};
+use support::process::{Process, run, run_tool};
 
+use crate::scenario::WEB;
 use crate::scenario::client::{Client, Profile, Running, View};
 use crate::scenario::pod::Pod;
 
@@ -20,6 +21,8 @@ struct Started {
     socket: PathBuf,
 }
 
+/// Maximum time of a reply.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// State of a server that is up.
 const RUNNING: &str = "2";
 /// Bit of the administrative state of a server without an address.
@@ -33,7 +36,7 @@ impl Client for Haproxy {
         let views = vec![
             View::addresses("A", setting),
             View::srv("SRV", "_http._tcp.", setting),
-            View::srv("SRV over TCP", "_http._tcp.", setting),
+            View::srv("SRV over TCP", "_grpc._tcp.", setting),
         ];
         Profile::new("haproxy", "HAProxy", views)
     }
@@ -49,10 +52,31 @@ impl Client for Haproxy {
         let path = socket.display().to_string();
         let replacements = [("/run/haproxy/admin.sock", path.as_str())];
         let file = pod.configuration("haproxy/haproxy.cfg", service, &replacements)?;
-        let mut command = pod.clusters.pod_command(0, &tool("haproxy")?)?;
+        let mut command = pod.command("haproxy")?;
         command.arg("-db").arg("-f").arg(file);
         let process = Process::start("haproxy", command)?;
         Ok(Box::new(Started { process, socket }))
+    }
+
+    /// A name that does not exist, with and without `init-addr none`.
+    fn prove_further(&self, pod: &Pod<'_>) -> Result<()> {
+        let missing = ("web.prod.global", "nope.prod.global");
+        let cases = [
+            (vec![missing], None),
+            (
+                vec![missing, (" init-addr none", "")],
+                Some("could not resolve address 'nope.prod.global'"),
+            ),
+        ];
+        for (replacements, error) in cases {
+            let file = pod.configuration("haproxy/haproxy.cfg", &WEB, &replacements)?;
+            let mut command = pod.command("haproxy")?;
+            let ended = run(command.arg("-c").arg("-f").arg(file));
+            let output = ended.output();
+            ensure!(ended.is_success() == error.is_none(), "{output}");
+            ensure!(output.contains(error.unwrap_or_default()), "{output}");
+        }
+        Ok(())
     }
 }
 
@@ -60,12 +84,13 @@ impl Client for Haproxy {
 
 impl Running for Started {
     fn seen(&mut self, _: &Pod<'_>, view: &View) -> Result<BTreeSet<String>> {
-        let backend = match view.name {
-            "A" => "web_a",
-            "SRV" => "web_srv",
-            _ => "web_srv_tcp",
+        let backend = match view.prefix {
+            "" => "web_a",
+            "_http._tcp." => "web_srv",
+            _ => "grpc",
         };
         let mut stream = UnixStream::connect(&self.socket)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         writeln!(stream, "show servers state {backend}")?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
@@ -77,7 +102,7 @@ impl Running for Started {
     }
 }
 
-/// Returns the addresses of the servers that get requests.
+/// Returns the addresses of the servers. Fails if the health check of one fails.
 fn addresses(state: &str) -> Result<BTreeSet<String>> {
     let mut lines = state.lines().skip(1);
     let names = lines.next().context("no heading")?;
@@ -98,7 +123,8 @@ fn addresses(state: &str) -> Result<BTreeSet<String>> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         ensure!(fields.len() == names.len(), "{line}");
         let is_resolved = fields[administrative].parse::<u32>()? & UNRESOLVED == 0;
-        if is_resolved && fields[operational] == RUNNING && fields[address] != "-" {
+        if is_resolved && fields[address] != "-" {
+            ensure!(fields[operational] == RUNNING, "not up: {line}");
             addresses.insert(fields[address].to_owned());
         }
     }

@@ -1,11 +1,11 @@
-//! Prometheus: `dns_sd_configs` with A and with SRV records. Counts targets with a successful scrape.
+//! Prometheus: `dns_sd_configs` with A and with SRV records. All targets must have a successful scrape.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use support::multicluster::GLOBAL_DNS_POD;
 use support::multicluster::plan::Service;
@@ -66,11 +66,12 @@ impl Running for Started {
             .as_array()
             .context("no targets")?;
         let job = if view.prefix.is_empty() { "a" } else { "srv" };
-        let used = active
+        let own = active
             .iter()
-            .filter(|target| target["labels"]["job"] == job && target["health"] == "up");
+            .filter(|target| target["labels"]["job"] == job);
         let mut addresses = BTreeSet::new();
-        for target in used {
+        for target in own {
+            ensure!(target["health"] == "up", "not up: {target}");
             let address = target["discoveredLabels"]["__address__"].as_str();
             let (host, _) = address
                 .and_then(|text| text.rsplit_once(':'))

@@ -77,7 +77,9 @@ pub fn prove(client: &(dyn Client + Sync)) {
             });
         }
         if profile.many.is_some() {
-            step("uses_many_endpoints", &mut |scenario| scenario.measure_many());
+            step("uses_many_endpoints", &mut |scenario| {
+                scenario.measure_many()
+            });
         }
         step("further_statements_are_true", &mut |scenario| {
             scenario.prove_further()

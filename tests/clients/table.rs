@@ -11,6 +11,8 @@ use crate::scenario::client::Event;
 use crate::scenario::outcome::{Keeping, Outcome, Reaction, Start, ViewOutcome};
 use crate::scenario::recorder::Fault;
 
+/// A program that asks more often than this has no cache: the scenario uses it all the time.
+const CACHED: f64 = 0.5;
 const README: &str = "tests/clients/README.md";
 const BEGIN: &str = "<!-- table: tests/clients/table writes it -->\n";
 const END: &str = "<!-- end of the table -->\n";
@@ -94,7 +96,9 @@ fn name(outcome: &Outcome, view: &ViewOutcome) -> String {
 fn time(reaction: Option<&Reaction>) -> String {
     match reaction {
         None => String::new(),
+        Some(Reaction::Unaffected) => "–".to_owned(),
         Some(Reaction::Seen(seconds)) => format!("{seconds:.1} s"),
+        Some(Reaction::Sometimes(reason)) => format!("not always: {reason}"),
         Some(Reaction::Blind(reason)) => format!("not seen: {reason}"),
     }
 }
@@ -130,8 +134,11 @@ fn questions(view: &ViewOutcome) -> String {
 }
 
 fn period(view: &ViewOutcome) -> String {
-    let period = view.habits.as_ref().and_then(|habits| habits.period);
-    period.map_or_else(|| "once".to_owned(), |seconds| format!("{seconds:.1} s"))
+    match view.habits.as_ref().and_then(|habits| habits.period) {
+        None => "once".to_owned(),
+        Some(seconds) if seconds < CACHED => "each use".to_owned(),
+        Some(seconds) => format!("{seconds:.0} s"),
+    }
 }
 
 fn start(start: Option<&Start>) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use support::multicluster::plan::{NAMESPACE, Service};
 use support::process::{Process, run_tool};
 use support::query::query;
@@ -22,7 +22,7 @@ struct Started {
 /// Its address in the configuration.
 const ADDRESS: &str = "127.0.0.1:5300";
 /// Maximum time of an answer. Unbound retries for longer if its server fails.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 // === impl Unbound ===
 
@@ -65,7 +65,7 @@ impl Started {
     fn ask(&self, name: &str, rtype: &str) -> Result<BTreeSet<String>> {
         let question = query(&format!("{name} {rtype} +rd"));
         let reply = try_ask(ADDRESS.parse()?, &question, Transport::Tcp, PATIENCE)?;
-        ensure!(matches!(reply.rcode, 0 | 3), "{}", reply.status());
+        // SERVFAIL has no records, too.
         Ok(reply.data_set())
     }
 }

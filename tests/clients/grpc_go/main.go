@@ -1,7 +1,7 @@
 // Client and server of gRPC for the tests.
 //
 //	grpc_go serve CLUSTER             serves the health service at both ports
-//	grpc_go call TARGET…              calls it at each target, and prints the servers as JSON, one line per round
+//	grpc_go call TARGET…              calls it at each target, and prints the results as JSON, one line per round
 package main
 
 import (
@@ -22,6 +22,14 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 )
+
+// result is what happened to the calls of a round.
+type result struct {
+	// Pods are the pods that replied, each one once.
+	Pods []string `json:"pods"`
+	// Failed is the number of calls without a reply.
+	Failed int `json:"failed"`
+}
 
 // dial opens a channel as a user would: `dial("dns:///web.prod.global:50051")`.
 func dial(target string) (*grpc.ClientConn, error) {
@@ -79,7 +87,7 @@ func call(targets []string) {
 	for i, target := range targets {
 		channels[i] = healthpb.NewHealthClient(must(dial(target)))
 	}
-	servers := make([][]string, len(targets))
+	results := make([]result, len(targets))
 	for {
 		var group sync.WaitGroup
 		for i, channel := range channels {
@@ -87,34 +95,36 @@ func call(targets []string) {
 			go func() {
 				defer group.Done()
 				// Enough calls for one more server than in the round before.
-				servers[i] = round(channel, 2*len(servers[i])+4)
+				results[i] = round(channel, 2*len(results[i].Pods)+4)
 			}()
 		}
 		group.Wait()
-		if err := json.NewEncoder(os.Stdout).Encode(servers); err != nil {
+		if err := json.NewEncoder(os.Stdout).Encode(results); err != nil {
 			panic(err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 }
 
-// round makes concurrent calls. It returns the pods that replied, each one once.
-func round(channel healthpb.HealthClient, calls int) []string {
+// round makes concurrent calls.
+func round(channel healthpb.HealthClient, calls int) result {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	var group sync.WaitGroup
 	var lock sync.Mutex
-	found := map[string]bool{}
+	found, failed := map[string]bool{}, 0
 	for range calls {
 		group.Add(1)
 		go func() {
 			defer group.Done()
 			var header metadata.MD
-			if _, err := channel.Check(ctx, &healthpb.HealthCheckRequest{}, grpc.Header(&header)); err != nil {
-				return
-			}
+			_, err := channel.Check(ctx, &healthpb.HealthCheckRequest{}, grpc.Header(&header))
 			lock.Lock()
 			defer lock.Unlock()
+			if err != nil {
+				failed++
+				return
+			}
 			for _, pod := range header.Get("pod") {
 				found[pod] = true
 			}
@@ -126,7 +136,7 @@ func round(channel healthpb.HealthClient, calls int) []string {
 		pods = append(pods, pod)
 	}
 	sort.Strings(pods)
-	return pods
+	return result{pods, failed}
 }
 
 func must[T any](value T, err error) T {

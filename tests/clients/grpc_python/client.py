@@ -1,4 +1,4 @@
-"""Client of gRPC for the tests: calls the health service at each target, and prints the servers as JSON lines."""
+"""Client of gRPC for the tests: calls the health service at each target, and prints the results as JSON lines."""
 
 import json
 import sys
@@ -25,24 +25,24 @@ def dial(target):
 
 
 def call_round(check, calls):
-    """Makes concurrent calls. Returns the pods that replied, each one once."""
-    pods = set()
+    """Makes concurrent calls. Returns the pods that replied, each one once, and the number of calls that failed."""
+    pods, failed = set(), 0
     for call in [check.future(b"", timeout=1) for _ in range(calls)]:
         try:
             call.result()
             pods.update(value for key, value in call.initial_metadata() if key == "pod")
         except grpc.RpcError:
-            pass
-    return sorted(pods)
+            failed += 1
+    return {"pods": sorted(pods), "failed": failed}
 
 
 def main():
     checks = [dial(target).unary_unary("/grpc.health.v1.Health/Check") for target in sys.argv[1:]]
-    servers = [[] for _ in checks]
+    results = [{"pods": []} for _ in checks]
     while True:
         # Enough calls for one more server than in the round before.
-        servers = [call_round(check, 2 * len(last) + 4) for check, last in zip(checks, servers)]
-        print(json.dumps(servers), flush=True)
+        results = [call_round(check, 2 * len(last["pods"]) + 4) for check, last in zip(checks, results)]
+        print(json.dumps(results), flush=True)
         time.sleep(0.1)
 
 

@@ -7,12 +7,12 @@ use std::thread;
 
 use anyhow::Result;
 use support::multicluster::Clusters;
-use support::multicluster::plan::{CLUSTERS, Member, NORTH, Service, WEST};
+use support::multicluster::plan::{CLUSTERS, Member, NORTH, WEST};
 
 /// Open connections: the cluster and the address of the pod, and the stream.
 type Connections = Arc<Mutex<Vec<(usize, IpAddr, TcpStream)>>>;
 
-/// One listener in each cluster. It serves all pods, because every pod address is local there.
+/// One listener for each cluster and port. It serves all pods, because every pod address is local there.
 pub struct Backends {
     connections: Connections,
 }
@@ -20,12 +20,14 @@ pub struct Backends {
 // === impl Backends ===
 
 impl Backends {
-    /// Starts the servers at the first port of a Service.
-    pub fn start(clusters: &Clusters, service: &Service) -> Result<Self> {
+    /// Starts the servers at these ports.
+    pub fn start(clusters: &Clusters, ports: &[(&str, u16)]) -> Result<Self> {
         let connections = Connections::default();
-        let (_, port) = service.port_numbers[0];
-        for cluster in [WEST, NORTH] {
-            let bind = || TcpListener::bind(("0.0.0.0", port));
+        for (cluster, (_, port)) in [WEST, NORTH].into_iter().flat_map(|cluster| {
+            let ports = ports.iter();
+            ports.map(move |port| (cluster, port))
+        }) {
+            let bind = || TcpListener::bind(("0.0.0.0", *port));
             let listener = clusters.network(cluster).enter(bind)??;
             let connections = Arc::clone(&connections);
             // It ends with the process of the tests.

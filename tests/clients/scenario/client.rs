@@ -80,6 +80,18 @@ pub struct View {
     pub setting: &'static str,
     /// Events that the program does not see, each with the reason.
     pub blind: &'static [(Event, &'static str)],
+    /// Events that the program sees or not, depending on the moment, each with the reason.
+    pub uncertain: &'static [(Event, &'static str)],
+}
+
+/// Whether a program sees an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    Sees,
+    /// It depends on the moment; the reason.
+    Sometimes(&'static str),
+    /// Never; the reason.
+    Blind(&'static str),
 }
 
 /// How many of the addresses a program uses.
@@ -129,6 +141,7 @@ impl View {
             uses: Uses::All,
             setting,
             blind: &[],
+            uncertain: &[],
         }
     }
 
@@ -140,10 +153,18 @@ impl View {
         }
     }
 
-    /// Returns the reason why the program does not see an event.
-    pub fn blindness(&self, event: Event) -> Option<&'static str> {
-        let found = self.blind.iter().find(|(blind, _)| *blind == event);
-        found.map(|(_, reason)| *reason)
+    /// Returns whether the program sees an event.
+    pub fn sight(&self, event: Event) -> Sight {
+        let reason = |events: &[(Event, &'static str)]| {
+            let found = events.iter().find(|(each, _)| *each == event);
+            found.map(|(_, reason)| *reason)
+        };
+        let (blind, uncertain) = (reason(self.blind), reason(self.uncertain));
+        match (blind, uncertain) {
+            (Some(reason), _) => Sight::Blind(reason),
+            (None, Some(reason)) => Sight::Sometimes(reason),
+            (None, None) => Sight::Sees,
+        }
     }
 }
 

@@ -47,6 +47,10 @@ pub struct ViewOutcome {
 pub enum Reaction {
     /// Seconds after the change until it uses the new addresses.
     Seen(f64),
+    /// It uses one address, which is still valid.
+    Unaffected,
+    /// It depends on the moment whether it sees the change; the reason.
+    Sometimes(String),
     /// It does not see the change; the reason.
     Blind(String),
 }

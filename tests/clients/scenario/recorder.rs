@@ -16,6 +16,7 @@ use support::codes::type_name;
 use support::multicluster::plan::{CLUSTER_DNS, EAST, GLOBAL_DNS};
 use support::multicluster::{Clusters, GLOBAL_DNS_POD};
 use support::reply::Reply;
+use support::reply::rtype::{A, AAAA};
 use support::wire::{Transport, exchange, frame, read_framed};
 
 use super::client::Server;
@@ -187,6 +188,24 @@ impl Recorder {
             .collect()
     }
 
+    /// Returns whether the program asked for a name after `mark`.
+    pub fn has_question(&self, mark: usize, name: &str) -> bool {
+        !self.questions(mark, name).is_empty()
+    }
+
+    /// Waits until the last question is older than a duration.
+    pub fn wait_since_last_question(&self, duration: Duration) {
+        loop {
+            let state = self.state.lock().unwrap();
+            let last = state.questions.last().map(|question| question.at.elapsed());
+            drop(state);
+            match last.and_then(|elapsed| duration.checked_sub(elapsed)) {
+                Some(remaining) => thread::sleep(remaining),
+                None => return,
+            }
+        }
+    }
+
     /// Returns what the program asked for a name after `mark`.
     pub fn habits(&self, mark: usize, name: &str) -> Habits {
         Habits::of(&self.questions(mark, name))
@@ -287,7 +306,8 @@ fn asks_both_families(questions: &[Question]) -> bool {
         let mut others = questions.iter();
         others.any(|other| {
             let distance = other.at.max(question.at) - other.at.min(question.at);
-            other.rtype != question.rtype && distance < ONE_LOOKUP
+            let types = [question.rtype, other.rtype];
+            matches!(types, [A, AAAA] | [AAAA, A]) && distance < ONE_LOOKUP
         })
     };
     let partners = questions.iter().filter(has_partner).count();

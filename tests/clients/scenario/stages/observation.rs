@@ -76,7 +76,7 @@ impl Scenario<'_> {
             }
             let is_asked = names
                 .iter()
-                .all(|name| !self.recorder.questions(mark, name).is_empty());
+                .all(|name| self.recorder.has_question(mark, name));
             if is_asked {
                 let asked_at: &mut Instant = asked_at.get_or_insert_with(Instant::now);
                 if asked_at.elapsed() > FAULT_AT_START {
@@ -174,6 +174,25 @@ impl Scenario<'_> {
             self.restart_if_ended(self.profile.service)?;
             thread::sleep(PAUSE);
         }
+    }
+
+    /// Waits until the program asks for a name after `mark`. Some programs ask only when they are used.
+    pub(super) fn wait_for_question(&mut self, mark: usize, name: &str) -> Result<()> {
+        let views = self.profile.views.clone();
+        let began = Instant::now();
+        while !self.recorder.has_question(mark, name) {
+            ensure!(
+                began.elapsed() < self.profile.patience,
+                "no question for {name}"
+            );
+            for view in &views {
+                // It may have no addresses yet.
+                let _ = self.look(view);
+            }
+            self.restart_if_ended(self.profile.service)?;
+            thread::sleep(PAUSE);
+        }
+        Ok(())
     }
 
     pub(super) fn is_expected(&self, view: &View, found: &BTreeSet<String>) -> bool {
