@@ -277,7 +277,7 @@ impl<'d> Scenario<'d> {
             scenario.database.lead(&scenario.clusters, cluster)?;
             scenario.check_members(&ALL)
         })?;
-        Ok(())
+        self.check_data(cluster, "leads", &ALL)
     }
 
     /// Asserts that two members wait for the third one.

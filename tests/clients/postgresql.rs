@@ -103,7 +103,9 @@ impl Database for Postgresql {
             return Ok(());
         }
         let request = serde_json::json!({"leader": leader, "candidate": target}).to_string();
-        let text = rest(clusters, EAST, &["--data", &request], "switchover")?;
+        // It answers when the switchover has ended. A second request could be executed later.
+        let flags = ["--data", &request, "--max-time", "120"];
+        let text = rest(clusters, EAST, &flags, "switchover")?;
         bail!("{text}")
     }
 

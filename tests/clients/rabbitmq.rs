@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::commands::tool;
 use support::multicluster::Clusters;
 use support::multicluster::plan::{CLUSTERS, EAST, Service};
@@ -26,8 +26,8 @@ static SERVICES: [Service; 1] = [Service {
 /// The folder of the scripts that run without a change of the user.
 const SCRIPTS: &str = "/usr/lib/rabbitmq/bin";
 
-/// The name of the global parameter with the value.
-const PARAMETER: &str = "value";
+/// A global parameter, which all nodes have.
+const PARAMETER: &str = "global-parameters/value";
 
 // === impl Rabbitmq ===
 
@@ -74,26 +74,35 @@ impl Database for Rabbitmq {
     }
 
     fn members(&self, clusters: &Clusters, viewer: usize) -> Result<BTreeSet<usize>> {
-        let text = rabbitmqctl(clusters, viewer, &["cluster_status", "--formatter", "json"])?;
-        let status: Value = serde_json::from_str(&text).with_context(|| text.clone())?;
-        let running = status["running_nodes"].as_array().context("no list of nodes")?;
-        let running = running.iter().filter_map(Value::as_str);
-        Ok(running.filter_map(|node| cluster_of(&SERVICES[0], node)).collect())
+        let nodes = request(clusters, viewer, "nodes", None)?;
+        let nodes = nodes.as_array().context("no list of nodes")?.iter();
+        let running = nodes.filter(|node| node["running"] == true);
+        let names = running.filter_map(|node| node["name"].as_str());
+        Ok(names.filter_map(|name| cluster_of(&SERVICES[0], name)).collect())
     }
 
     fn write(&self, clusters: &Clusters, cluster: usize, value: &str) -> Result<()> {
-        let value = Value::from(value).to_string();
-        rabbitmqctl(clusters, cluster, &["set_global_parameter", PARAMETER, &value]).map(drop)
+        let body = json!({"name": "value", "value": value});
+        request(clusters, cluster, PARAMETER, Some(&body)).map(drop)
     }
 
     fn read(&self, clusters: &Clusters, cluster: usize) -> Result<String> {
-        let words = ["list_global_parameters", "--formatter", "json"];
-        let text = rabbitmqctl(clusters, cluster, &words)?;
-        let list: Value = serde_json::from_str(&text).with_context(|| text.clone())?;
-        let mut list = list.as_array().into_iter().flatten();
-        let found = list.find(|parameter| parameter["name"] == PARAMETER);
-        let value = found.context("no parameter")?["value"].to_string();
-        Ok(value.replace(['"', '\\'], ""))
+        let found = request(clusters, cluster, PARAMETER, None)?;
+        Ok(found["value"].as_str().context("no value")?.to_owned())
+    }
+}
+
+/// Sends a request to the API of the node in a cluster: PUT with a body, GET without.
+fn request(clusters: &Clusters, cluster: usize, path: &str, body: Option<&Value>) -> Result<Value> {
+    let mut curl = clusters.pod_command(cluster, &tool("curl")?)?;
+    curl.args(["--silent", "--show-error", "--fail", "--max-time", "5", "--user", "guest:guest"]);
+    if let Some(body) = body {
+        curl.args(["--request", "PUT", "--data", &body.to_string()]);
+    }
+    let text = run_checked(curl.arg(format!("http://127.0.0.1:15672/api/{path}")))?;
+    match text.trim() {
+        "" => Ok(Value::Null),
+        text => serde_json::from_str(text).with_context(|| text.to_owned()),
     }
 }
 
@@ -104,7 +113,7 @@ fn script(clusters: &Clusters, cluster: usize, name: &str) -> Result<Command> {
     let configured = configuration(clusters, service, cluster, "rabbitmq/rabbitmq.conf")?;
     let environment = configuration(clusters, service, cluster, "rabbitmq/rabbitmq-env.conf")?;
     let plugins = folder.join("enabled_plugins");
-    fs::write(&plugins, "[].\n")?;
+    fs::write(&plugins, "[rabbitmq_management].\n")?;
     let program = Path::new(SCRIPTS).join(name);
     ensure!(program.exists(), "{program:?} does not exist; run tests/run clients to install it");
     let mut command = clusters.pod_command(cluster, &program)?;
@@ -123,6 +132,6 @@ fn script(clusters: &Clusters, cluster: usize, name: &str) -> Result<Command> {
 fn rabbitmqctl(clusters: &Clusters, cluster: usize, words: &[&str]) -> Result<String> {
     let mut command = script(clusters, cluster, "rabbitmqctl")?;
     let node = format!("rabbit@{}", name_of(&SERVICES[0], cluster));
-    command.args(["--quiet", "--longnames", "--timeout", "10", "--node", &node]);
+    command.args(["--quiet", "--longnames", "--node", &node]);
     run_checked(command.args(words))
 }
