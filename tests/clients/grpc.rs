@@ -1,12 +1,13 @@
 //! What the clients of gRPC share: the servers, and the output of the clients.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use support::multicluster::plan::{CLUSTERS, EAST, NAMESPACE, Service};
 use support::process::Process;
 
-use crate::scenario::client::{Event, Running, View};
+use crate::scenario::client::{Event, Profile, Running, View};
 use crate::scenario::pod::Pod;
 
 /// The Go program `tests/clients/grpc_go`.
@@ -23,12 +24,12 @@ const BLIND: &[(Event, &str)] = &[(Event::SecondCluster, REASON)];
 const UNCERTAIN: &[(Event, &str)] = &[(Event::GatewayUp, REASON), (Event::Failover, REASON)];
 
 /// Returns the two ways to use the name: servers with and without a maximum age of connections.
-pub fn views(interval: &'static str) -> Vec<View> {
+fn views(interval: &'static str) -> Vec<View> {
     vec![
         View {
             blind: BLIND,
             uncertain: UNCERTAIN,
-            ..View::addresses("round_robin", "keepalive")
+            ..View::addresses("round_robin", "none; a lost gateway: keepalive `Timeout`")
         },
         View::addresses("round_robin, servers with MaxConnectionAge", interval),
     ]
@@ -39,6 +40,15 @@ pub fn targets(service: &Service) -> Vec<String> {
     let target =
         |(_, port): &(&str, u16)| format!("dns:///{}.{NAMESPACE}.global:{port}", service.name);
     service.port_numbers[1..].iter().map(target).collect()
+}
+
+/// Returns the profile of a client.
+pub fn profile(name: &'static str, title: &'static str, interval: &'static str) -> Profile {
+    Profile {
+        // Clients ask at most every 30 s.
+        fault: Duration::from_secs(45),
+        ..Profile::new(name, title, views(interval))
+    }
 }
 
 /// Starts the servers of a cluster.

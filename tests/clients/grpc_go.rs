@@ -15,8 +15,8 @@ pub struct GrpcGo;
 
 impl Client for GrpcGo {
     fn profile(&self) -> Profile {
-        let views = grpc::views("`MaxConnectionAge`, at least 30 s");
-        Profile::new("grpc_go", "gRPC for Go", views)
+        let interval = "`MaxConnectionAge`, at least 30 s";
+        grpc::profile("grpc_go", "gRPC for Go", interval)
     }
 
     fn version(&self) -> Result<String> {

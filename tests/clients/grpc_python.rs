@@ -16,10 +16,8 @@ pub struct GrpcPython;
 
 impl Client for GrpcPython {
     fn profile(&self) -> Profile {
-        let views = grpc::views(
-            "`MaxConnectionAge`, at least `grpc.dns_min_time_between_resolutions_ms` (30 s)",
-        );
-        Profile::new("grpc_python", "gRPC C core", views)
+        let interval = "`MaxConnectionAge`, at least `grpc.dns_min_time_between_resolutions_ms`";
+        grpc::profile("grpc_python", "gRPC C core", interval)
     }
 
     fn version(&self) -> Result<String> {

@@ -58,6 +58,9 @@ pub struct Profile {
     pub views: Vec<View>,
     /// How long a change may take. A program with a long cache needs more.
     pub patience: Duration,
+    /// Duration of a fault of DNS while the program runs. It is longer than its caches and the pauses between its
+    /// questions.
+    pub fault: Duration,
 }
 
 /// The DNS server that the program queries.
@@ -126,6 +129,7 @@ impl Profile {
             server: Server::ClusterDns,
             views,
             patience: Duration::from_secs(120),
+            fault: Duration::from_secs(20),
         }
     }
 }

@@ -242,10 +242,11 @@ fn forward_stream(
 ) -> io::Result<()> {
     loop {
         let query = read_framed(&mut stream)?;
-        let reply = reply_to(&query, Transport::Tcp, upstream, state)?;
+        // CoreDNS must not see the question, because it would cache the complete answer.
         if state.lock().unwrap().fault == Some(Fault::WithoutTcp) {
             return Ok(());
         }
+        let reply = reply_to(&query, Transport::Tcp, upstream, state)?;
         stream.write_all(&frame(&reply))?;
     }
 }

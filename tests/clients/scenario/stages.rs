@@ -18,8 +18,6 @@ use super::outcome::{Keeping, Outcome, Reaction, Start, ViewOutcome};
 use super::pod::Pod;
 use super::recorder::{Fault, Recorder};
 
-/// Duration of a fault of DNS while a program runs. It is longer than the caches and retries of most programs.
-const FAULT: Duration = Duration::from_secs(20);
 /// Time for which CoreDNS keeps an answer, and some more.
 const CACHE: Duration = Duration::from_millis(5500);
 /// Time after which an event that a program does not see counts as not seen.
@@ -205,7 +203,7 @@ impl<'c> Scenario<'c> {
         // For each view without addresses, since when.
         let mut lost: BTreeMap<usize, f64> = BTreeMap::new();
         self.recorder.set_fault(Some(fault));
-        while began.elapsed() < FAULT && !self.has_ended() {
+        while began.elapsed() < self.profile.fault && !self.has_ended() {
             for (index, view) in views.iter().enumerate() {
                 let has_some = self.look(view).is_ok_and(|seen| !seen.is_empty());
                 if has_some {
