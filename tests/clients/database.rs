@@ -1,21 +1,24 @@
 //! The scenario of databases: one member in each cluster, and the time until the members see each event.
 //!
-//! It has the events of the other scenario. A member that ends is started again, as by a kubelet.
+//! It has the events of the other scenario. A member that ends is started again, as by a kubelet. `files` has the names
+//! and files of a member.
+
+mod files;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use serde::{Deserialize, Serialize};
 use support::multicluster::Clusters;
-use support::multicluster::plan::{ALL, CLUSTERS, EAST, NAMESPACE, NORTH, Service, WEST};
+use support::multicluster::plan::{ALL, CLUSTERS, EAST, NORTH, Service, WEST};
 use support::networks::in_new_network;
 use support::output::print_line;
 use support::process::Process;
-use support::repository::repository;
 use support::steps::Steps;
+
+pub use files::{cluster_of, configuration, data, name_of};
 
 use crate::scenario::client::Event;
 use crate::scenario::outcome::{Outcome, Reaction, Start, ViewOutcome};
@@ -77,7 +80,8 @@ pub struct Profile {
 }
 
 /// What the members do before any cluster is linked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Alone {
     /// They accept no writes.
     Waits,
@@ -124,9 +128,10 @@ pub fn prove(database: &dyn Database) {
                 scenario.with_logs(result)
             });
         };
-        step("members_start_before_any_cluster_is_linked", &mut |scenario| {
-            scenario.start_alone()
-        });
+        step(
+            "members_start_before_any_cluster_is_linked",
+            &mut |scenario| scenario.start_alone(),
+        );
         for event in Event::ALL {
             step(event.fact(), &mut |scenario| {
                 scenario.measure(event).context(event.title())
@@ -136,7 +141,9 @@ pub fn prove(database: &dyn Database) {
             let database = scenario.database;
             database.further(scenario)
         });
-        step("results_are_written", &mut |scenario| scenario.outcome.write().map(drop));
+        step("results_are_written", &mut |scenario| {
+            scenario.outcome.write().map(drop)
+        });
         steps.finish();
     });
 }
@@ -162,6 +169,7 @@ impl<'d> Scenario<'d> {
                 program: profile.name.to_owned(),
                 title: profile.title.to_owned(),
                 version: database.version()?,
+                alone: Some(profile.alone),
                 views: vec![view],
                 ..Outcome::default()
             },
@@ -195,7 +203,10 @@ impl<'d> Scenario<'d> {
             }
         }
         let start = last_words.map_or(Start::Runs, Start::Ends);
-        self.report(&format!("without links: {start:?}, {:?}", self.profile.alone));
+        self.report(&format!(
+            "without links: {start:?}, {:?}",
+            self.profile.alone
+        ));
         self.outcome.without_clusters = Some(start);
         Ok(())
     }
@@ -246,7 +257,9 @@ impl<'d> Scenario<'d> {
                 self.clusters.cut(WEST)?;
                 let reaction = self.wait_until(began, |scenario| {
                     scenario.check_members(&[EAST, NORTH])?;
-                    scenario.database.write(&scenario.clusters, NORTH, "without-west")
+                    scenario
+                        .database
+                        .write(&scenario.clusters, NORTH, "without-west")
                 })?;
                 self.check_data(EAST, "still-without-west", &[EAST, NORTH])?;
                 reaction
@@ -340,7 +353,10 @@ impl<'d> Scenario<'d> {
     pub fn check_members(&self, clusters: &[usize]) -> Result<()> {
         let expected: BTreeSet<usize> = clusters.iter().copied().collect();
         let found = self.database.members(&self.clusters, EAST)?;
-        ensure!(found == expected, "the members are {found:?}, expected {expected:?}");
+        ensure!(
+            found == expected,
+            "the members are {found:?}, expected {expected:?}"
+        );
         Ok(())
     }
 
@@ -407,47 +423,4 @@ impl<'d> Scenario<'d> {
     fn report(&self, text: &str) {
         print_line(&format!("{}: {text}", self.profile.title));
     }
-}
-
-/// Returns the global name of the member in a cluster.
-pub fn name_of(service: &'static Service, cluster: usize) -> String {
-    service.member(cluster, 0).global_name()
-}
-
-/// Returns the cluster of a global name of a member.
-pub fn cluster_of(service: &Service, name: &str) -> Option<usize> {
-    ALL.into_iter().find(|&cluster| {
-        let site = CLUSTERS[cluster].name;
-        name.ends_with(&format!(".{site}.{}.{NAMESPACE}.global", service.name))
-    })
-}
-
-/// Copies a file of `tests/clients` for the member of a cluster. Replaces `SELF` by its global name, `ADDRESS` by the
-/// address of its pod, and `DATA` by its directory. A copy that the program may have changed is kept.
-pub fn configuration(
-    clusters: &Clusters,
-    service: &'static Service,
-    cluster: usize,
-    file: &str,
-) -> Result<PathBuf> {
-    let folder = data(clusters, cluster)?;
-    let source = repository("tests/clients").join(file);
-    let target = folder.join(Path::new(file).file_name().context("not a file")?);
-    if !target.exists() {
-        let text = fs::read_to_string(&source).with_context(|| source.display().to_string())?;
-        let member = service.member(cluster, 0);
-        let text = text
-            .replace("SELF", &member.global_name())
-            .replace("ADDRESS", &member.pod_address())
-            .replace("DATA", &folder.display().to_string());
-        fs::write(&target, text)?;
-    }
-    Ok(target)
-}
-
-/// Returns the directory of the member of a cluster.
-pub fn data(clusters: &Clusters, cluster: usize) -> Result<PathBuf> {
-    let folder = clusters.directory().join(CLUSTERS[cluster].name);
-    fs::create_dir_all(&folder)?;
-    Ok(folder)
 }

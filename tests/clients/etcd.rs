@@ -7,8 +7,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use support::commands::{command, find, tool};
-use support::multicluster::{Clusters, TIMEOUT};
 use support::multicluster::plan::{ALL, CLUSTER_DNS, CLUSTERS, EAST, Member, NORTH, Service};
+use support::multicluster::{Clusters, TIMEOUT};
 use support::output::print_line;
 use support::process::{Process, run, run_checked};
 use support::wait::eventually;
@@ -41,7 +41,9 @@ impl Database for Etcd {
 
     fn version(&self) -> Result<String> {
         let text = run_checked(command(program()?).arg("--version"))?;
-        let version = text.lines().find_map(|line| line.strip_prefix("etcd Version: "));
+        let version = text
+            .lines()
+            .find_map(|line| line.strip_prefix("etcd Version: "));
         Ok(version.context("no version")?.to_owned())
     }
 
@@ -111,14 +113,19 @@ fn replace_member(scenario: &mut Scenario<'_>) -> Result<()> {
     add_member(scenario, member, &[])?;
     let file = folder.join("etcd.yml");
     let text = fs::read_to_string(&file)?;
-    fs::write(file, text.replace("cluster-state: new", "cluster-state: existing"))?;
+    fs::write(
+        file,
+        text.replace("cluster-state: new", "cluster-state: existing"),
+    )?;
     scenario.start_member(NORTH)?;
     scenario.wait_until(began, |scenario| scenario.check_members(&ALL))?;
     let new = id_of(&scenario.clusters, EAST, member)?;
     ensure!(new != old, "the member still has the ID {old}");
     scenario.check_data(NORTH, "replaced", &ALL)?;
     let seconds = began.elapsed().as_secs_f64();
-    print_line(&format!("etcd: a member without data was replaced in {seconds:.1} s"));
+    print_line(&format!(
+        "etcd: a member without data was replaced in {seconds:.1} s"
+    ));
     Ok(())
 }
 
@@ -144,16 +151,19 @@ fn add_learner(scenario: &mut Scenario<'_>) -> Result<()> {
     start.arg("--config-file").arg(file);
     let mut learner = Process::start("etcd-learner", start)?;
     let id = id_of(&scenario.clusters, EAST, member)?;
-    scenario.wait_until(began, |scenario| {
-        etcdctl(&scenario.clusters, EAST, &["member", "promote", &id]).map(drop)
-    })
-    .with_context(|| learner.log_tail())?;
+    scenario
+        .wait_until(began, |scenario| {
+            etcdctl(&scenario.clusters, EAST, &["member", "promote", &id]).map(drop)
+        })
+        .with_context(|| learner.log_tail())?;
     learner.check()?;
     let voters = list(&scenario.clusters, EAST)?;
     let voters = voters.iter().filter(|member| member["isLearner"] != true);
     ensure!(voters.count() == 4, "not four voters");
     let seconds = began.elapsed().as_secs_f64();
-    print_line(&format!("etcd: a learner was promoted after {seconds:.1} s"));
+    print_line(&format!(
+        "etcd: a learner was promoted after {seconds:.1} s"
+    ));
     scenario.check_data(EAST, "four", &ALL)
 }
 
@@ -196,9 +206,13 @@ pub fn lead(clusters: &Clusters, cluster: usize, service: &'static Service) -> R
     let mut all = all.as_array().context("no list")?.iter();
     let name = service.member(cluster, 0).global_name();
     let is_of = |url: &Value| url.as_str().is_some_and(|url| url.contains(&name));
-    let target = all.find(|each| is_of(&each["Endpoint"])).context("no such member")?;
+    let target = all
+        .find(|each| is_of(&each["Endpoint"]))
+        .context("no such member")?;
     let (id, leader) = (
-        target["Status"]["header"]["member_id"].as_u64().context("no ID")?,
+        target["Status"]["header"]["member_id"]
+            .as_u64()
+            .context("no ID")?,
         target["Status"]["leader"].as_u64().context("no leader")?,
     );
     if id == leader {
@@ -206,7 +220,8 @@ pub fn lead(clusters: &Clusters, cluster: usize, service: &'static Service) -> R
     }
     // Only the leader can move the leadership.
     let mut transfer = control(clusters, EAST, service)?;
-    let endpoints = ALL.map(|cluster| format!("http://{}:2379", service.member(cluster, 0).global_name()));
+    let endpoints =
+        ALL.map(|cluster| format!("http://{}:2379", service.member(cluster, 0).global_name()));
     transfer.env("ETCDCTL_ENDPOINTS", endpoints.join(","));
     run_checked(transfer.args(["move-leader", &format!("{id:x}")])).map(drop)
 }
@@ -237,7 +252,9 @@ fn control(
 ) -> Result<std::process::Command> {
     let address = service.member(cluster, 0).pod_address();
     let mut command = clusters.pod_command(cluster, &tool("etcdctl")?)?;
-    command.env("ETCDCTL_API", "3").env("ETCDCTL_ENDPOINTS", format!("http://{address}:2379"));
+    command
+        .env("ETCDCTL_API", "3")
+        .env("ETCDCTL_ENDPOINTS", format!("http://{address}:2379"));
     command.args(["--command-timeout=2s", "--dial-timeout=1s"]);
     Ok(command)
 }

@@ -37,7 +37,9 @@ impl Client for Musl {
     fn version(&self) -> Result<String> {
         let version = |loader: PathBuf| -> Result<String> {
             // Without a program, it prints its version and fails.
-            let output = command(&loader).output().with_context(|| loader.display().to_string())?;
+            let output = command(&loader)
+                .output()
+                .with_context(|| loader.display().to_string())?;
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
             let version = text.lines().find_map(|line| line.strip_prefix("Version "));
             Ok(version.context(text.clone())?.to_owned())

@@ -26,7 +26,8 @@ impl Client for Node {
 
     fn version(&self) -> Result<String> {
         let versions = "`${process.version}, c-ares ${process.versions.ares}`";
-        run_checked(command(tool("node")?).args(["--print", versions]))
+        let text = run_checked(command(tool("node")?).args(["--print", versions]))?;
+        Ok(text.trim().to_owned())
     }
 
     fn start(&self, pod: &Pod<'_>, service: &'static Service) -> Result<Box<dyn Running>> {

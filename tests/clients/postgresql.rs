@@ -14,7 +14,9 @@ use support::output::print_line;
 use support::process::{Process, run, run_checked};
 use support::repository::repository;
 
-use crate::database::{Alone, Database, Profile, Scenario, cluster_of, configuration, data, name_of};
+use crate::database::{
+    Alone, Database, Profile, Scenario, cluster_of, configuration, data, name_of,
+};
 use crate::etcd;
 
 pub struct Postgresql;
@@ -56,7 +58,8 @@ impl Database for Postgresql {
     }
 
     fn version(&self) -> Result<String> {
-        let server = run_checked(Command::new("/usr/lib/postgresql/15/bin/postgres").arg("--version"))?;
+        let server =
+            run_checked(Command::new("/usr/lib/postgresql/15/bin/postgres").arg("--version"))?;
         let patroni = run_checked(command(tool("patroni")?).arg("--version"))?;
         let server = server.split_whitespace().nth(2).unwrap_or_default();
         Ok(format!("{server}, {}", patroni.trim()))
@@ -77,7 +80,15 @@ impl Database for Postgresql {
         }
         run_checked(command(tool("chown")?).arg(USER).arg(&folder))?;
         let mut patroni = clusters.pod_command(cluster, &tool("setpriv")?)?;
-        patroni.args(["--reuid", USER, "--regid", USER, "--clear-groups", "--pdeathsig", "KILL"]);
+        patroni.args([
+            "--reuid",
+            USER,
+            "--regid",
+            USER,
+            "--clear-groups",
+            "--pdeathsig",
+            "KILL",
+        ]);
         patroni.args(["--", "patroni"]).arg(file);
         let patroni = Process::start(format!("patroni-{site}"), patroni)?;
         Ok(vec![patroni.with_children(), etcd])
@@ -91,14 +102,18 @@ impl Database for Postgresql {
         };
         let up = list.iter().filter(is_up);
         let names = up.filter_map(|member| member["name"].as_str());
-        Ok(names.filter_map(|name| cluster_of(&SERVICES[0], name)).collect())
+        Ok(names
+            .filter_map(|name| cluster_of(&SERVICES[0], name))
+            .collect())
     }
 
     fn lead(&self, clusters: &Clusters, cluster: usize) -> Result<()> {
         let target = name_of(&SERVICES[0], cluster);
         let list = members(clusters, EAST)?;
         let leader = list.iter().find(|member| member["role"] == "leader");
-        let leader = leader.context("no leader")?["name"].as_str().context("no name")?;
+        let leader = leader.context("no leader")?["name"]
+            .as_str()
+            .context("no name")?;
         if leader == target {
             return Ok(());
         }
@@ -120,7 +135,12 @@ impl Database for Postgresql {
     fn read(&self, clusters: &Clusters, cluster: usize) -> Result<String> {
         let address = SERVICES[0].member(cluster, 0).pod_address();
         let target = format!("host={address} user=postgres dbname=postgres connect_timeout=2");
-        let text = psql(clusters, cluster, &target, "SELECT value FROM facts WHERE id = 1")?;
+        let text = psql(
+            clusters,
+            cluster,
+            &target,
+            "SELECT value FROM facts WHERE id = 1",
+        )?;
         Ok(text.trim().to_owned())
     }
 
@@ -145,7 +165,10 @@ impl Database for Postgresql {
                 refused += 1;
             }
         }
-        ensure!(refused > 0, "libpq tries all addresses now; change the README");
+        ensure!(
+            refused > 0,
+            "libpq tries all addresses now; change the README"
+        );
         print_line(&format!(
             "libpq: {refused} of {ATTEMPTS} connections to one name found only a standby"
         ));
@@ -157,7 +180,10 @@ impl Database for Postgresql {
 fn members(clusters: &Clusters, viewer: usize) -> Result<Vec<Value>> {
     let text = rest(clusters, viewer, &[], "cluster")?;
     let cluster: Value = serde_json::from_str(&text).with_context(|| text.clone())?;
-    Ok(cluster["members"].as_array().context("no list of members")?.clone())
+    Ok(cluster["members"]
+        .as_array()
+        .context("no list of members")?
+        .clone())
 }
 
 /// Sends a request to Patroni in a cluster.
@@ -172,7 +198,10 @@ fn rest(clusters: &Clusters, cluster: usize, flags: &[&str], path: &str) -> Resu
 fn psql(clusters: &Clusters, cluster: usize, target: &str, statement: &str) -> Result<String> {
     let mut command = clusters.pod_command(cluster, &tool("psql")?)?;
     command.env("PGPASSWORD", PASSWORD);
-    command.env("PGSERVICEFILE", repository("tests/clients/postgresql/pg_service.conf"));
+    command.env(
+        "PGSERVICEFILE",
+        repository("tests/clients/postgresql/pg_service.conf"),
+    );
     command.args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"]);
     let ended = run(command.args(["--command", statement, target]));
     ensure!(ended.is_success(), "psql {target}: {}", ended.stderr);

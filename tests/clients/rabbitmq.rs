@@ -26,6 +26,9 @@ static SERVICES: [Service; 1] = [Service {
 /// The folder of the scripts that run without a change of the user.
 const SCRIPTS: &str = "/usr/lib/rabbitmq/bin";
 
+/// The secret that the nodes share.
+const COOKIE: &str = "cookie";
+
 /// A global parameter, which all nodes have.
 const PARAMETER: &str = "global-parameters/value";
 
@@ -54,7 +57,7 @@ impl Database for Rabbitmq {
         let site = CLUSTERS[cluster].name;
         let cookie = clusters.directory().join(".erlang.cookie");
         if !cookie.exists() {
-            fs::write(&cookie, "cookie")?;
+            fs::write(&cookie, COOKIE)?;
             fs::set_permissions(&cookie, Permissions::from_mode(0o400))?;
         }
         // The nodes of one network use this process. Otherwise the first node starts it, and it stays.
@@ -67,18 +70,27 @@ impl Database for Rabbitmq {
 
     fn join(&self, clusters: &Clusters, cluster: usize) -> Result<()> {
         let first = format!("rabbit@{}", name_of(&SERVICES[0], EAST));
-        for words in [&["stop_app"][..], &["reset"], &["join_cluster", &first], &["start_app"]] {
+        for words in [
+            &["stop_app"][..],
+            &["reset"],
+            &["join_cluster", &first],
+            &["start_app"],
+        ] {
             rabbitmqctl(clusters, cluster, words)?;
         }
         Ok(())
     }
 
     fn members(&self, clusters: &Clusters, viewer: usize) -> Result<BTreeSet<usize>> {
-        let nodes = request(clusters, viewer, "nodes", None)?;
-        let nodes = nodes.as_array().context("no list of nodes")?.iter();
-        let running = nodes.filter(|node| node["running"] == true);
-        let names = running.filter_map(|node| node["name"].as_str());
-        Ok(names.filter_map(|name| cluster_of(&SERVICES[0], name)).collect())
+        let node = format!("rabbit@{}", name_of(&SERVICES[0], viewer));
+        // The HTTP API asks every other node first, which takes long if one is lost.
+        let mut call = clusters.pod_command(viewer, &tool("timeout")?)?;
+        call.args(["5", "erl_call", "-c", COOKIE, "-n", &node]);
+        let text = run_checked(call.args(["-a", "rabbit_mnesia cluster_nodes [running]"]))?;
+        let names = text.split('\'');
+        Ok(names
+            .filter_map(|name| cluster_of(&SERVICES[0], name))
+            .collect())
     }
 
     fn write(&self, clusters: &Clusters, cluster: usize, value: &str) -> Result<()> {
@@ -95,7 +107,15 @@ impl Database for Rabbitmq {
 /// Sends a request to the API of the node in a cluster: PUT with a body, GET without.
 fn request(clusters: &Clusters, cluster: usize, path: &str, body: Option<&Value>) -> Result<Value> {
     let mut curl = clusters.pod_command(cluster, &tool("curl")?)?;
-    curl.args(["--silent", "--show-error", "--fail", "--max-time", "5", "--user", "guest:guest"]);
+    curl.args([
+        "--silent",
+        "--show-error",
+        "--fail",
+        "--max-time",
+        "5",
+        "--user",
+        "guest:guest",
+    ]);
     if let Some(body) = body {
         curl.args(["--request", "PUT", "--data", &body.to_string()]);
     }
@@ -115,7 +135,10 @@ fn script(clusters: &Clusters, cluster: usize, name: &str) -> Result<Command> {
     let plugins = folder.join("enabled_plugins");
     fs::write(&plugins, "[rabbitmq_management].\n")?;
     let program = Path::new(SCRIPTS).join(name);
-    ensure!(program.exists(), "{program:?} does not exist; run tests/run clients to install it");
+    ensure!(
+        program.exists(),
+        "{program:?} does not exist; run tests/run clients to install it"
+    );
     let mut command = clusters.pod_command(cluster, &program)?;
     command
         // The folder of the cookie: the same one for all.

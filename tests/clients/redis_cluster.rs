@@ -62,7 +62,12 @@ fn start() -> Result<(Vec<Process>, Clusters)> {
         let file = format!("nodes-{}.conf", CLUSTERS[cluster].name);
         command.args(["--cluster-enabled", "yes", "--protected-mode", "no"]);
         command.arg("--dir").arg(clusters.directory());
-        command.args(["--cluster-config-file", &file, "--cluster-node-timeout", "5000"]);
+        command.args([
+            "--cluster-config-file",
+            &file,
+            "--cluster-node-timeout",
+            "5000",
+        ]);
         command.args(["--cluster-announce-hostname", &name_of(&SERVICE, cluster)]);
         Process::start(format!("redis-{}", CLUSTERS[cluster].name), command)
     };
@@ -107,9 +112,15 @@ fn meet_by_address(clusters: &Clusters) -> Result<()> {
     }
     for cluster in [WEST, NORTH] {
         let words = redis(clusters, cluster, &["set", "key", "value"])?;
-        ensure!(words.trim() == "CLUSTERDOWN Hash slot not served", "{words}");
+        ensure!(
+            words.trim() == "CLUSTERDOWN Hash slot not served",
+            "{words}"
+        );
         let site = CLUSTERS[cluster].name;
-        print_line(&format!("Redis Cluster: {site} knows one node: {}", words.trim()));
+        print_line(&format!(
+            "Redis Cluster: {site} knows one node: {}",
+            words.trim()
+        ));
     }
     Ok(())
 }

@@ -34,7 +34,9 @@ impl Database for Sentinel {
 
     fn version(&self) -> Result<String> {
         let text = run_checked(command(tool("redis-server")?).arg("--version"))?;
-        let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="));
+        let version = text
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix("v="));
         Ok(version.context("no version")?.to_owned())
     }
 
@@ -62,7 +64,9 @@ impl Database for Sentinel {
     fn members(&self, clusters: &Clusters, viewer: usize) -> Result<BTreeSet<usize>> {
         let is_up = |instance: &BTreeMap<String, String>| {
             let flags = instance.get("flags").map_or("down", String::as_str);
-            let link = instance.get("master-link-status").map_or("ok", String::as_str);
+            let link = instance
+                .get("master-link-status")
+                .map_or("ok", String::as_str);
             !flags.contains("down") && !flags.contains("disconnected") && link == "ok"
         };
         let mut all = instances(clusters, viewer, "master")?;
@@ -83,13 +87,19 @@ impl Database for Sentinel {
 
     fn read(&self, clusters: &Clusters, cluster: usize) -> Result<String> {
         let address = SERVICES[0].member(cluster, 0).pod_address();
-        Ok(redis(clusters, cluster, &address, &["get", "value"])?.trim().to_owned())
+        Ok(redis(clusters, cluster, &address, &["get", "value"])?
+            .trim()
+            .to_owned())
     }
 }
 
 fn redis(clusters: &Clusters, cluster: usize, host: &str, words: &[&str]) -> Result<String> {
     let mut command = clusters.pod_command(cluster, &tool("timeout")?)?;
-    run_checked(command.args(["3", "redis-cli", "-h", host, "-p", "6379"]).args(words))
+    run_checked(
+        command
+            .args(["3", "redis-cli", "-h", host, "-p", "6379"])
+            .args(words),
+    )
 }
 
 /// Returns the fields of each instance, as the Sentinel of a cluster knows them.
@@ -100,7 +110,17 @@ fn instances(
 ) -> Result<Vec<BTreeMap<String, String>>> {
     let address = SERVICES[0].member(cluster, 0).pod_address();
     let mut command = clusters.pod_command(cluster, &tool("timeout")?)?;
-    command.args(["3", "redis-cli", "-h", &address, "-p", "26379", "sentinel", kind, "main"]);
+    command.args([
+        "3",
+        "redis-cli",
+        "-h",
+        &address,
+        "-p",
+        "26379",
+        "sentinel",
+        kind,
+        "main",
+    ]);
     let text = run_checked(&mut command)?;
     let mut found: Vec<BTreeMap<String, String>> = Vec::new();
     // Names and values in turn.

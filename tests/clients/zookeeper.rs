@@ -21,6 +21,9 @@ static SERVICES: [Service; 1] = [Service {
     first: 42,
 }];
 
+/// Milliseconds until a member repeats its vote, at most. The default is 60 s.
+const VOTE: &str = "-Dzookeeper.fastleader.maxNotificationInterval=5000";
+
 /// The class path of Debian's package.
 const CLASS_PATH: &str = "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar";
 
@@ -34,7 +37,7 @@ impl Database for Zookeeper {
             name: "zookeeper",
             title: "ZooKeeper",
             services: &SERVICES,
-            setting: "`syncLimit` 5 s; new address: `networkaddress.cache.ttl=1`",
+            setting: "`syncLimit` 5 s, `maxNotificationInterval` 5 s, `networkaddress.cache.ttl` 1 s",
             alone: Alone::Waits,
             starts_with_two: true,
         }
@@ -62,7 +65,9 @@ impl Database for Zookeeper {
         };
         fs::write(data(clusters, cluster)?.join("myid"), number)?;
         let mut command = java(clusters, cluster)?;
-        command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(file);
+        command
+            .args([VOTE, "org.apache.zookeeper.server.quorum.QuorumPeerMain"])
+            .arg(file);
         let name = format!("zookeeper-{}", CLUSTERS[cluster].name);
         Ok(vec![Process::start(name, command)?])
     }
@@ -97,7 +102,12 @@ fn java(clusters: &Clusters, cluster: usize) -> Result<Command> {
     let mut command = clusters.pod_command(cluster, &tool("java")?)?;
     let security = repository("tests/clients/java/java.security");
     command.arg(format!("-Djava.security.properties={}", security.display()));
-    command.args(["-Xmx128m", "-Dzookeeper.root.logger=INFO,CONSOLE", "-cp", CLASS_PATH]);
+    command.args([
+        "-Xmx128m",
+        "-Dzookeeper.root.logger=INFO,CONSOLE",
+        "-cp",
+        CLASS_PATH,
+    ]);
     Ok(command)
 }
 
@@ -105,7 +115,12 @@ fn java(clusters: &Clusters, cluster: usize) -> Result<Command> {
 fn shell(clusters: &Clusters, cluster: usize, words: &[&str]) -> Result<String> {
     let mut command = java(clusters, cluster)?;
     let server = format!("{}:2181", SERVICES[0].member(cluster, 0).pod_address());
-    command.args(["org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-timeout", "5000"]);
+    command.args([
+        "org.apache.zookeeper.ZooKeeperMain",
+        "-waitforconnection",
+        "-timeout",
+        "5000",
+    ]);
     run_checked(command.args(["-server", &server]).args(words))
 }
 

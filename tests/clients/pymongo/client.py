@@ -10,11 +10,17 @@ import pymongo
 client = pymongo.MongoClient("mongodb+srv://web.prod.global/?tls=false")
 
 
+known = {}
+
+
 def addresses(host):
+    """The addresses of a server of the driver. While DNS fails, the last ones."""
     try:
-        return {found[4][0] for found in socket.getaddrinfo(host, None, socket.AF_INET)}
+        found = socket.getaddrinfo(host, None, socket.AF_INET)
+        known[host] = {each[4][0] for each in found}
     except socket.gaierror:
-        return set()
+        pass
+    return known.get(host, set())
 
 
 while True:

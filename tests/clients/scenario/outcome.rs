@@ -11,6 +11,7 @@ use support::repository::repository;
 
 use super::client::{Event, View};
 use super::recorder::{Fault, Habits};
+use crate::database::Alone;
 
 /// The results of a program.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -20,6 +21,9 @@ pub struct Outcome {
     pub version: String,
     /// What the program does before any cluster is linked.
     pub without_clusters: Option<Start>,
+    /// What the members of a database do before any cluster is linked.
+    #[serde(default)]
+    pub alone: Option<Alone>,
     /// How often the scenario had to start it again.
     pub restarts: usize,
     pub views: Vec<ViewOutcome>,

@@ -82,7 +82,9 @@ impl Bed {
         let ports = (0..stanzas.len()).map(port);
         Ok(Self {
             _coredns: Process::start("coredns", coredns)?,
-            servers: ports.map(|port| SocketAddr::from(([10, 96, 0, 10], port))).collect(),
+            servers: ports
+                .map(|port| SocketAddr::from(([10, 96, 0, 10], port)))
+                .collect(),
             network,
             replicas,
             octets,
@@ -111,7 +113,9 @@ impl Bed {
     /// Starts a stream of queries for names to each stanza.
     pub fn streams(&self, names: &[String]) -> Result<Vec<Stream>> {
         let servers = self.servers.iter();
-        servers.map(|server| Stream::start(*server, names)).collect()
+        servers
+            .map(|server| Stream::start(*server, names))
+            .collect()
     }
 
     /// Changes an address of the busy name. Returns the new address as soon as both replicas answer it.
@@ -211,7 +215,10 @@ fn route(network: &Network, replicas: &[&str]) -> Result<()> {
 
 fn start_replica(network: &Network, folder: &TempDir, address: &str) -> Result<Process> {
     let mut serve = network.command(&binary(), &Files::default())?;
-    serve.arg("serve").arg("--file").arg(folder.path().join("objects.yaml"));
+    serve
+        .arg("serve")
+        .arg("--file")
+        .arg(folder.path().join("objects.yaml"));
     serve.args([
         &format!("--listen={address}:53"),
         &format!("--tls-listen={address}:853"),

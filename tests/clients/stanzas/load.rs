@@ -195,5 +195,7 @@ fn query_for(name: &str) -> Packet {
 fn addresses(reply: &Reply) -> Vec<Ipv4Addr> {
     let answers = reply.answers.iter();
     let addresses = answers.filter(|record| record.rtype == rtype::A);
-    addresses.map(|record| record.data.parse().unwrap()).collect()
+    addresses
+        .map(|record| record.data.parse().unwrap())
+        .collect()
 }

@@ -39,27 +39,48 @@ pub fn settings() -> Result<Vec<Stanza>> {
     let pair = |options: &str| format!("cache 5\nforward . {PAIR} {{\n{options}\n}}");
     let cached = |cache: &str| format!("{cache}\n{forward}");
     let one = |options: &str| format!("cache 5\n{forward} {{\n{options}\n}}");
-    let tls = format!("cache 5\nforward . tls://{SERVICE} {{\ntls CA\ntls_servername localhost\n}}");
+    let tls =
+        format!("cache 5\nforward . tls://{SERVICE} {{\ntls CA\ntls_servername localhost\n}}");
     let other = |text, body| (Setting::Other, text, body);
     let short = "cache {\nsuccess 9984 1 1\ndenial 9984 1 1\nservfail 1s\n}";
     let list = [
         (Setting::NoCache, "no `cache`", forward.clone()),
-        (Setting::Shipped, "**[Corefile](Corefile)**: `cache 5`", body_of("coredns/Corefile")?),
+        (
+            Setting::Shipped,
+            "**[Corefile](Corefile)**: `cache 5`",
+            body_of("coredns/Corefile")?,
+        ),
         (
             Setting::Services,
             "**[Corefile.services](Corefile.services)**",
             body_of("coredns/Corefile.services")?,
         ),
-        other("`success 9984 1 1`, `denial 9984 1 1`, `servfail 1s`", cached(short)),
+        other(
+            "`success 9984 1 1`, `denial 9984 1 1`, `servfail 1s`",
+            cached(short),
+        ),
         other("`prefetch 2`", cached("cache 5 {\nprefetch 2\n}")),
-        (Setting::Stale, "`serve_stale`", cached("cache 5 {\nserve_stale\n}")),
-        other("`serve_stale 1h verify`", cached("cache 5 {\nserve_stale 1h verify\n}")),
+        (
+            Setting::Stale,
+            "`serve_stale`",
+            cached("cache 5 {\nserve_stale\n}"),
+        ),
+        other(
+            "`serve_stale 1h verify`",
+            cached("cache 5 {\nserve_stale 1h verify\n}"),
+        ),
         other(
             "`serve_stale 1m verify 200ms`",
             cached("cache 5 {\nserve_stale 1m verify 200ms\n}"),
         ),
-        other("`loadbalance`", format!("loadbalance\n{}", cached("cache 5"))),
-        other("`health_check 100ms`, `max_fails 1`", one("health_check 100ms\nmax_fails 1")),
+        other(
+            "`loadbalance`",
+            format!("loadbalance\n{}", cached("cache 5")),
+        ),
+        other(
+            "`health_check 100ms`, `max_fails 1`",
+            one("health_check 100ms\nmax_fails 1"),
+        ),
         other("`read_timeout 300ms`", one("read_timeout 300ms")),
         other("`force_tcp`", one("force_tcp")),
         other("`forward . tls://IP`", tls),

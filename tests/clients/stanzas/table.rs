@@ -54,7 +54,11 @@ impl Row {
     }
 
     fn text(&self) -> String {
-        let idle = if self.is_idle_name_stale { "**old**" } else { "new" };
+        let idle = if self.is_idle_name_stale {
+            "**old**"
+        } else {
+            "new"
+        };
         format!(
             "| {} | {:.1} s | {idle} | {} % | {} | {} | {} |",
             self.setting,
