@@ -33,7 +33,7 @@ impl Database for Etcd {
             name: "etcd",
             title: "etcd",
             services: &SERVICES,
-            setting: "`election-timeout` 1 s",
+            setting: "`election-timeout` 1 s; new address: keepalive of TCP, fixed",
             alone: Alone::Waits,
             starts_with_two: false,
         }

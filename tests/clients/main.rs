@@ -3,7 +3,7 @@
 //!
 //! Each program has a module and a directory of the same name. The directory has the configuration that a user would
 //! copy, and a README with the name to use, the setting that decides how fast a change is seen, and what does not work.
-//! Each test writes its results to `target/clients/PROGRAM.json`; `tests/clients/table` makes the table of
+//! Each test writes its results to `target/clients/PROGRAM.json`; `tests/clients/table` makes the tables of
 //! `tests/clients/README.md` from these files.
 //!
 //! Index:
@@ -12,7 +12,7 @@
 //! - `database`: the same events with a database that has a member in each cluster
 //! - `printed`: programs that print what they resolve
 //! - `stanzas`: what the settings of CoreDNS do
-//! - `table`: the table of the README
+//! - `table`: the tables of the README
 //! - all others: programs
 
 #![allow(

@@ -18,6 +18,7 @@ use crate::database::{
     Alone, Database, Profile, Scenario, cluster_of, configuration, data, name_of,
 };
 use crate::etcd;
+use crate::scenario::pod::python;
 
 pub struct Postgresql;
 
@@ -60,7 +61,7 @@ impl Database for Postgresql {
     fn version(&self) -> Result<String> {
         let server =
             run_checked(Command::new("/usr/lib/postgresql/15/bin/postgres").arg("--version"))?;
-        let patroni = run_checked(command(tool("patroni")?).arg("--version"))?;
+        let patroni = run_checked(command(python()?).args(["-m", "patroni", "--version"]))?;
         let server = server.split_whitespace().nth(2).unwrap_or_default();
         Ok(format!("{server}, {}", patroni.trim()))
     }
@@ -80,16 +81,14 @@ impl Database for Postgresql {
         }
         run_checked(command(tool("chown")?).arg(USER).arg(&folder))?;
         let mut patroni = clusters.pod_command(cluster, &tool("setpriv")?)?;
+        patroni.args(["--reuid", USER, "--regid", USER, "--clear-groups"]);
+        // Python may be in the home directory of root.
         patroni.args([
-            "--reuid",
-            USER,
-            "--regid",
-            USER,
-            "--clear-groups",
-            "--pdeathsig",
-            "KILL",
+            "--inh-caps=+dac_read_search",
+            "--ambient-caps=+dac_read_search",
         ]);
-        patroni.args(["--", "patroni"]).arg(file);
+        patroni.args(["--pdeathsig", "KILL", "--"]);
+        patroni.arg(python()?).args(["-m", "patroni"]).arg(file);
         let patroni = Process::start(format!("patroni-{site}"), patroni)?;
         Ok(vec![patroni.with_children(), etcd])
     }

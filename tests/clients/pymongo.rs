@@ -36,6 +36,8 @@ impl Client for Pymongo {
             service: &SERVICE,
             many: Some(&MANY),
             patience: Duration::from_secs(150),
+            // Longer than the pause between two questions.
+            fault: Duration::from_secs(70),
             ..Profile::new("pymongo", "pymongo", vec![view])
         }
     }
