@@ -63,7 +63,8 @@ impl Database for Postgresql {
             run_checked(Command::new("/usr/lib/postgresql/15/bin/postgres").arg("--version"))?;
         let patroni = run_checked(command(python()?).args(["-m", "patroni", "--version"]))?;
         let server = server.split_whitespace().nth(2).unwrap_or_default();
-        Ok(format!("{server}, {}", patroni.trim()))
+        let patroni = patroni.split_whitespace().last().unwrap_or_default();
+        Ok(format!("{server}, Patroni {patroni}"))
     }
 
     fn start(&self, clusters: &Clusters, cluster: usize) -> Result<Vec<Process>> {

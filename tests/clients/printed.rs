@@ -16,12 +16,12 @@ pub struct Printed(pub Vec<Process>);
 
 impl Running for Printed {
     fn seen(&mut self, _pod: &Pod<'_>, view: &View) -> Result<BTreeSet<String>> {
-        let last = self.0.iter().filter_map(|process| {
+        let mut last = self.0.iter().filter_map(|process| {
             let line = process.log().lines().pop()?;
             let mut line: Value = serde_json::from_str(&line).ok()?;
             line.get_mut(view.name).map(Value::take)
         });
-        let last = last.last().context("no line yet")?;
+        let last = last.next_back().context("no line yet")?;
         // Anything but a list is an error of the program.
         let addresses = last.as_array().into_iter().flatten();
         let texts = addresses.filter_map(Value::as_str);

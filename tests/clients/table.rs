@@ -16,8 +16,7 @@ use crate::scenario::recorder::Fault;
 /// A program that asks more often than this has no cache: the scenario uses it all the time.
 const CACHED: f64 = 0.5;
 const README: &str = "tests/clients/README.md";
-const TOGETHER: &str =
-    "The rows of this program ask for the same name. This is measured for both of them together.";
+const TOGETHER: &str = "the ways of this program ask for the same name, and were measured together";
 
 /// `tests/clients/table` runs this test.
 #[test]
@@ -71,7 +70,7 @@ fn changes(outcomes: &[&Outcome]) -> String {
     let mut table = Table::new(&head);
     for (outcome, view) in views(outcomes) {
         let mut cells = vec![name(outcome), view.view.clone()];
-        cells.extend(Event::ALL.map(|event| table.time(view.events.get(&event))));
+        cells.extend(Event::ALL.map(|event| table.time(view.events.get(&event), "not seen")));
         cells.push(view.setting.clone());
         table.push(&cells);
     }
@@ -90,7 +89,7 @@ fn changes_of_databases(outcomes: &[&Outcome]) -> String {
         };
         let start = table.start(outcome.without_clusters.as_ref());
         let mut cells = vec![name(outcome), format!("{start}; {alone}")];
-        cells.extend(Event::ALL.map(|event| table.time(view.events.get(&event))));
+        cells.extend(Event::ALL.map(|event| table.time(view.events.get(&event), "–")));
         cells.push(view.setting.clone());
         table.push(&cells);
     }
@@ -191,13 +190,14 @@ impl Table {
         }
     }
 
-    fn time(&mut self, reaction: Option<&Reaction>) -> String {
+    /// Returns a time, or `otherwise` and the reason if there is none.
+    fn time(&mut self, reaction: Option<&Reaction>, otherwise: &str) -> String {
         match reaction {
             None => String::new(),
             Some(Reaction::Unaffected) => "–".to_owned(),
             Some(Reaction::Seen(seconds)) => format!("{seconds:.1} s"),
             Some(Reaction::Sometimes(reason)) => "not always".to_owned() + &self.note(reason),
-            Some(Reaction::Blind(reason)) => "not seen".to_owned() + &self.note(reason),
+            Some(Reaction::Blind(reason)) => otherwise.to_owned() + &self.note(reason),
         }
     }
 
@@ -231,7 +231,7 @@ fn name(outcome: &Outcome) -> String {
         version,
         ..
     } = outcome;
-    format!("[{title}]({program}/README.md) {version}")
+    format!("[{title}]({program}/README.md) {}", version.trim())
 }
 
 /// Returns whether another view has the same questions, so that both were measured together.

@@ -281,6 +281,7 @@ impl<'c> Scenario<'c> {
                 self.note_truncation(many);
             }
         }
+        self.recorder.set_fault(None);
         let [with_tcp, without_tcp] = counts;
         let views = self
             .outcome
