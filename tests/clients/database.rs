@@ -261,6 +261,12 @@ impl<'d> Scenario<'d> {
                         .database
                         .write(&scenario.clusters, NORTH, "without-west")
                 })?;
+                // Otherwise values would be lost when the gateway comes back.
+                self.wait_until(Instant::now(), |scenario| {
+                    let accepts = scenario.database.write(&scenario.clusters, WEST, "alone");
+                    ensure!(accepts.is_err(), "the lost member accepts writes");
+                    Ok(())
+                })?;
                 self.check_data(EAST, "still-without-west", &[EAST, NORTH])?;
                 reaction
             }
@@ -321,6 +327,8 @@ impl<'d> Scenario<'d> {
         let service = self.service();
         self.clusters.set_failover(service, "north:*")?;
         self.clusters.check_answer(EAST, service, &[NORTH])?;
+        // A member that has come back may restart once more.
+        self.wait_for(&ALL, Instant::now())?;
         self.check_unaffected()?;
         Ok(Reaction::Blind("names of pods ignore the order".to_owned()))
     }

@@ -98,7 +98,12 @@ impl Database for Postgresql {
         let list = members(clusters, viewer)?;
         let is_up = |member: &&Value| {
             let state = member["state"].as_str().unwrap_or_default();
-            matches!(state, "running" | "streaming")
+            // A replica that only runs does not follow the primary.
+            let expected = match member["role"] == "leader" {
+                true => "running",
+                false => "streaming",
+            };
+            state == expected
         };
         let up = list.iter().filter(is_up);
         let names = up.filter_map(|member| member["name"].as_str());
