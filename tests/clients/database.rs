@@ -291,7 +291,8 @@ impl<'d> Scenario<'d> {
         Ok(())
     }
 
-    fn make_leader(&mut self, cluster: usize) -> Result<()> {
+    /// Makes the member of a cluster the leader, if one can choose it, and waits until all members take part.
+    pub fn make_leader(&mut self, cluster: usize) -> Result<()> {
         self.wait_until(Instant::now(), |scenario| {
             scenario.database.lead(&scenario.clusters, cluster)?;
             scenario.check_members(&ALL)

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use support::commands::{command, tool};
 use support::multicluster::Clusters;
-use support::multicluster::plan::{CLUSTERS, EAST, NAMESPACE, Service};
+use support::multicluster::plan::{CLUSTERS, EAST, NAMESPACE, Service, WEST};
 use support::output::print_line;
 use support::process::{Process, run, run_checked};
 use support::repository::repository;
@@ -151,6 +151,8 @@ impl Database for Postgresql {
 
     /// Proves that the name with all members is not sufficient for `target_session_attrs`.
     fn further(&self, scenario: &mut Scenario<'_>) -> Result<()> {
+        // The client is in `east`, and the C library prefers the address in its own cluster.
+        scenario.make_leader(WEST)?;
         // Without the order of the last event.
         let service = scenario.service();
         scenario.clusters.set_failover(service, "*")?;
