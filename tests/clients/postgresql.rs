@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use support::commands::{command, tool};
 use support::multicluster::Clusters;
-use support::multicluster::plan::{CLUSTERS, EAST, NAMESPACE, Service, WEST};
+use support::multicluster::plan::{CLUSTERS, EAST, NAMESPACE, NORTH, Service};
 use support::output::print_line;
 use support::process::{Process, run, run_checked};
 use support::repository::repository;
@@ -51,7 +51,7 @@ impl Database for Postgresql {
             name: "postgresql",
             title: "PostgreSQL with Patroni",
             services: &SERVICES,
-            setting: "Patroni's `ttl` 20 s; new address: `wal_receiver_timeout` 10 s",
+            setting: "Patroni's `ttl` 20 s; new address: `wal_receiver_timeout` 10 s, but Patroni itself keeps an address for 10 min",
             alone: Alone::Waits,
             // etcd decides its version when it has reached all members. Patroni waits for that.
             starts_with_two: false,
@@ -151,8 +151,9 @@ impl Database for Postgresql {
 
     /// Proves that the name with all members is not sufficient for `target_session_attrs`.
     fn further(&self, scenario: &mut Scenario<'_>) -> Result<()> {
-        // The client is in `east`, and the C library prefers the address in its own cluster.
-        scenario.make_leader(WEST)?;
+        // The client is in `east`, and the C library prefers the address in its own cluster. Patroni in `east` cannot hand
+        // over to `west`: it keeps the old address for ten minutes.
+        scenario.make_leader(NORTH)?;
         // Without the order of the last event.
         let service = scenario.service();
         scenario.clusters.set_failover(service, "*")?;
