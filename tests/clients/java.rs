@@ -1,5 +1,7 @@
 //! Java with the default cache of the JVM, and with a short one.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use support::commands::{command, tool};
 use support::multicluster::plan::Service;
@@ -23,7 +25,11 @@ impl Client for Java {
             View::addresses(defaults, "`networkaddress.cache.ttl`: 30 s"),
             View::addresses(file, "`networkaddress.cache.ttl=1`"),
         ];
-        Profile::new("java", "Java", views)
+        Profile {
+            // Longer than the default cache.
+            fault: Duration::from_secs(45),
+            ..Profile::new("java", "Java", views)
+        }
     }
 
     fn version(&self) -> Result<String> {
