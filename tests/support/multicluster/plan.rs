@@ -45,7 +45,7 @@ pub struct Service {
     /// Name and number of each port. Service and pod have the same ports.
     pub port_numbers: &'static [(&'static str, u16)],
     /// The last octet of the address of the first pod. Each pod takes one of the next numbers. If its mirrors have a
-    /// second address, that address has a number that is larger by [`NEXT_ADDRESS`].
+    /// second address, that address has a number that is larger by `NEXT_ADDRESS`.
     pub first: u8,
 }
 
