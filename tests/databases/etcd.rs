@@ -7,12 +7,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use support::commands::tool;
+use support::multicluster::plan::{CLUSTERS, EAST, Member, NAMESPACE, NORTH, WEST};
+use support::multicluster::{Clusters, TIMEOUT};
 use support::output::print_line;
 use support::process::{Process, run_checked};
 use support::wait::eventually;
 
-use crate::clusters::{Clusters, TIMEOUT};
-use crate::plan::{CLUSTERS, EAST, ETCD, Member, NAMESPACE, NORTH, WEST};
+use crate::plan::ETCD;
 
 /// The client URL of a member within its own pod. It is the same in all clusters.
 const LOCAL_URL: &str = "http://10.244.0.10:2379";
@@ -29,11 +30,7 @@ impl Etcd {
     pub fn form(&mut self, clusters: &mut Clusters) -> Result<()> {
         let started = Instant::now();
         for cluster in [EAST, WEST, NORTH] {
-            let member = Member {
-                service: &ETCD,
-                cluster,
-                ordinal: 0,
-            };
+            let member = ETCD.member(cluster, 0);
             self.start(clusters, member, "new")?;
         }
         let leader = self.wait_until_healthy(clusters, 3)?;
@@ -70,12 +67,8 @@ impl Etcd {
     }
 
     pub fn add_fourth_member(&mut self, clusters: &mut Clusters) -> Result<()> {
-        let member = Member {
-            service: &ETCD,
-            cluster: EAST,
-            ordinal: 1,
-        };
-        clusters.add(member)?;
+        let member = ETCD.member(EAST, 1);
+        clusters.add(&[member])?;
         clusters.write_objects()?;
         for cluster in [EAST, WEST, NORTH] {
             clusters.check_answer(cluster, &ETCD, &[EAST, WEST, NORTH])?;

@@ -3,9 +3,9 @@
 //!
 //! Index:
 //!
-//! - `plan`: the addresses of clusters, Services and members
-//! - `clusters`: three clusters on one bridge, each with gateway, simulated kube-proxy, CoreDNS and global-dns
-//! - `mirrors`: the objects in each cluster, for an API server or a manifest file
+//! - `support::multicluster`: three clusters on one bridge, each with gateway, simulated kube-proxy, CoreDNS and
+//!   global-dns
+//! - `plan`: the Services of the databases
 //! - `etcd`: forms by SRV discovery, survives the loss of a cluster, adds a fourth member
 //! - `nats`: one route to one name
 //!
@@ -22,17 +22,14 @@
     reason = "tests"
 )]
 
-mod clusters;
 mod etcd;
-mod mirrors;
 mod nats;
 mod plan;
 
+use support::multicluster::Clusters;
+use support::multicluster::plan::{ALL, WEST};
 use support::networks::in_new_network;
 use support::steps::Steps;
-
-use crate::clusters::Clusters;
-use crate::plan::WEST;
 
 #[test]
 #[ignore = "needs a real API server, root, etcd and NATS"]
@@ -43,7 +40,7 @@ fn databases_form_one_cluster_over_three_kubernetes_clusters() {
         steps.prerequisite(
             "three_clusters_resolve_each_other_to_synthetic_addresses",
             || {
-                let started = clusters.insert(Clusters::start()?);
+                let started = clusters.insert(Clusters::start(&plan::members(), &ALL)?);
                 started.with_logs(started.check_names_and_addresses())
             },
         );

@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use support::commands::tool;
+use support::multicluster::plan::{CLUSTERS, EAST, Member, NAMESPACE, NORTH, WEST};
+use support::multicluster::{Clusters, TIMEOUT};
 use support::output::print_line;
 use support::process::Process;
 use support::wait::eventually;
 
-use crate::clusters::{Clusters, TIMEOUT};
-use crate::plan::{CLUSTERS, EAST, Member, NAMESPACE, NATS, NORTH, WEST};
+use crate::plan::NATS;
 
 /// Maximum time without data from a server before the next attempt.
 const SILENCE: Duration = Duration::from_millis(500);
@@ -110,11 +111,7 @@ impl Nats {
 }
 
 fn member(cluster: usize) -> Member {
-    Member {
-        service: &NATS,
-        cluster,
-        ordinal: 0,
-    }
+    NATS.member(cluster, 0)
 }
 
 fn name_of(member: Member) -> String {

@@ -1,45 +1,6 @@
-//! The addresses of clusters, Services and members, and the packet filter rules between them.
+//! The Services of the databases.
 
-/// A cluster.
-#[derive(Debug)]
-pub struct Site {
-    pub name: &'static str,
-    /// The only address that other clusters can reach.
-    pub gateway: &'static str,
-}
-
-pub const EAST: usize = 0;
-pub const WEST: usize = 1;
-pub const NORTH: usize = 2;
-pub const CLUSTERS: [Site; 3] = [
-    Site {
-        name: "east",
-        gateway: "198.51.100.10",
-    },
-    Site {
-        name: "west",
-        gateway: "198.51.100.20",
-    },
-    Site {
-        name: "north",
-        gateway: "198.51.100.30",
-    },
-];
-
-/// The indexes of all clusters.
-pub const ALL: [usize; 3] = [EAST, WEST, NORTH];
-
-pub const NAMESPACE: &str = "prod";
-
-/// A headless Service that every cluster exports.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Service {
-    pub name: &'static str,
-    /// Name and number of each port. Service and pod have the same ports.
-    pub port_numbers: &'static [(&'static str, u16)],
-    /// The last octet of the address of the first pod.
-    first: u8,
-}
+use support::multicluster::plan::{ALL, Member, Service};
 
 // Old versions of etcd query the SRV name with `-ssl`, and the other name only if the first one exists.
 pub const ETCD: Service = Service {
@@ -54,102 +15,8 @@ pub const NATS: Service = Service {
 };
 pub const SERVICES: [Service; 2] = [ETCD, NATS];
 
-/// A pod of a database.
-#[derive(Clone, Copy, Debug)]
-pub struct Member {
-    pub service: &'static Service,
-    pub cluster: usize,
-    /// The ordinal in the StatefulSet.
-    pub ordinal: u8,
-}
-
-/// The cluster IPs of CoreDNS and global-dns, as in the recipes.
-pub const CLUSTER_DNS: &str = "10.96.0.10";
-pub const GLOBAL_DNS: &str = "10.96.0.53";
-
-// === impl Service, impl Member ===
-
-impl Service {
-    pub fn ports(&self) -> Vec<(&'static str, &'static str, u16)> {
-        let ports = self.port_numbers.iter();
-        ports.map(|(name, port)| (*name, "TCP", *port)).collect()
-    }
-}
-
-impl Member {
-    pub fn host(&self) -> String {
-        format!("{}-{}", self.service.name, self.ordinal)
-    }
-
-    /// Returns the global name, which is the same in every cluster.
-    pub fn global_name(&self) -> String {
-        let (cluster, service) = (CLUSTERS[self.cluster].name, self.service.name);
-        format!("{}.{cluster}.{service}.{NAMESPACE}.global", self.host())
-    }
-
-    pub fn is_of(&self, service: &Service, cluster: usize) -> bool {
-        self.service == service && self.cluster == cluster
-    }
-
-    pub fn pod_address(&self) -> String {
-        format!("10.244.0.{}", self.number())
-    }
-
-    /// Returns the synthetic cluster IP of the member in another cluster.
-    pub fn synthetic_address(&self, viewer: usize) -> String {
-        format!(
-            "10.96.{}.{}",
-            100 + 10 * viewer + self.cluster,
-            self.number()
-        )
-    }
-
-    /// Returns the pod address in the member's own cluster, the synthetic address in others.
-    pub fn address_in(&self, viewer: usize) -> String {
-        if viewer == self.cluster {
-            self.pod_address()
-        } else {
-            self.synthetic_address(viewer)
-        }
-    }
-
-    fn number(&self) -> u8 {
-        self.service.first + self.ordinal
-    }
-
-    /// Returns the gateway port for a port of the member. Linkerd's proxies name the service instead, over one port.
-    pub fn gateway_port(&self, port: usize) -> usize {
-        20_000 + 10 * usize::from(self.number()) + port
-    }
-}
-
-/// Returns the rules of kube-proxy for DNS, and of a gateway that drops all packets. Members add their rules.
-pub fn rules(site: &Site) -> String {
-    let gateway = site.gateway;
-    format!(
-        "table ip proxy {{
-            chain output {{
-                type nat hook output priority -100
-                ip daddr {GLOBAL_DNS} udp dport 53 dnat to 10.244.0.53:5353
-                ip daddr {GLOBAL_DNS} tcp dport 53 dnat to 10.244.0.53:5353
-            }}
-        }}
-        table ip gateway {{
-            chain prerouting {{
-                type nat hook prerouting priority -100
-            }}
-            # The member sees the gateway of its own cluster as the client, as behind a proxy.
-            chain source {{
-                type nat hook input priority 100
-                iifname eth0 ct status dnat snat to 10.244.0.1
-            }}
-            chain guard {{
-                type filter hook input priority 0
-                iifname eth0 ct state established,related accept
-                iifname eth0 ip daddr 10.244.0.0/24 ct status dnat accept
-                iifname eth0 icmp type echo-request ip daddr {gateway} accept
-                iifname eth0 drop
-            }}
-        }}"
-    )
+/// Returns one member of each database in each cluster.
+pub fn members() -> Vec<Member> {
+    let of_service = |service: &'static Service| ALL.map(|cluster| service.member(cluster, 0));
+    SERVICES.iter().flat_map(of_service).collect()
 }

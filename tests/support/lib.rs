@@ -10,6 +10,7 @@
 //! | tables | [`names`], the answers of owner names; [`expectations`], the answers of recordings |
 //! | environment | [`repository`](mod@repository), [`ports`], [`networks`] |
 //! | API servers | [`cluster`], a real one, with the [`definitions`] of further resources; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`kubelet`], which forwards ports for both; [`watches`], those of the server |
+//! | linked clusters | [`multicluster`], three clusters with gateways between them |
 //! | long tests | [`steps`], [`observer`], [`dig`], [`latency`], [`output`], [`wait`], [`differences`] |
 
 #![allow(
@@ -39,6 +40,7 @@ pub mod https;
 pub mod kubelet;
 pub mod latency;
 pub mod log;
+pub mod multicluster;
 pub mod names;
 pub mod networks;
 pub mod objects;

@@ -15,6 +15,8 @@ declare -A package_of=(
     [unshare]=util-linux [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
     [kdig]=knot-dnsutils [curl]=curl [openssl]=openssl [dnsdist]=dnsdist [kresd]=knot-resolver [stubby]=stubby
     [chromium]=chromium [certutil]=libnss3-tools [prometheus]=prometheus [promtool]=prometheus
+    [haproxy]=haproxy [nginx]=nginx [node]=nodejs [javac]=default-jdk-headless [musl-gcc]=musl-tools
+    [redis-server]=redis-server [redis-cli]=redis-tools [psql]=postgresql-client [ss]=iproute2
 )
 
 # Installs the Debian packages of those commands that are missing.
@@ -78,10 +80,12 @@ e2e_tools() { # [PROGRAM…]
         else
             [[ -z ${KUBEBUILDER_ASSETS:-} ]] || echo "KUBEBUILDER_ASSETS has no $name"
             case $name in
+                etcd_3_6) go_tool etcd_3_6 etcd_3_6 go.etcd.io/etcd/server/v3 "" && path=$cached/etcd_3_6 ;;
                 etcd) go_tool etcd etcd go.etcd.io/etcd/server/v3 "" && path=$cached/etcd ;;
                 kube-*) go_tool "$name" kubernetes "k8s.io/kubernetes/cmd/$name" "$stamp" && path=$cached/$name ;;
                 coredns) go_tool "$name" coredns . "" && path=$cached/$name ;;
                 helm) go_tool "$name" helm helm.sh/helm/v3/cmd/helm "$(helm_stamp)" && path=$cached/$name ;;
+                grpc_go) go_tool "$name" ../clients/grpc_go . "" && path=$cached/$name ;;
                 nats-server) go_tool "$name" nats github.com/nats-io/nats-server/v2 "" && path=$cached/$name ;;
             esac || return
         fi

@@ -285,6 +285,15 @@ fn federated_service_lists_its_members() {
         foreign.2,
         [format!("{}=web.bank@east", key::REMOTE_DISCOVERY)]
     );
+    let twice = federated("web-federated", remote("api@east,web@east,web@west")).unwrap();
+    assert_eq!(twice.0, "api@east,web@east,web@west");
+    assert_eq!(
+        twice.2,
+        [format!(
+            "{} with cluster 'east' twice",
+            key::REMOTE_DISCOVERY
+        )]
+    );
     assert_eq!(
         federated("web", remote("web@east")),
         Err(Some(SkipReason::BadName))

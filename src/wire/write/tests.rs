@@ -13,7 +13,7 @@ use crate::wire::cookie::Cookie;
 use crate::wire::respond::{QueryContext, Settings, Transport, respond};
 use crate::wire::{Access, RateLimit, parse, records};
 use crate::zone::print::owner_names;
-use crate::zone::{Order, Zone, Zones};
+use crate::zone::{Order, Zone, Zones, answer, read};
 
 /// Returns a table with a service for each count. Its endpoints are in two clusters, and half of them are dual-stack.
 fn published(counts: &[usize]) -> Published {
@@ -269,7 +269,7 @@ fn every_name_and_type_is_encoded_as_its_records() {
 
 #[test]
 fn reply_is_truncated_only_if_the_answer_does_not_fit() {
-    // Header 12, question 22, and 16 octets for each address; OPT takes 11.
+    // Header 12, question 21, and 16 octets for each address; OPT takes 11.
     for (payload, fits) in [
         (None, 29),
         (Some(512), 29),
@@ -290,6 +290,17 @@ fn reply_is_truncated_only_if_the_answer_does_not_fit() {
             assert_eq!(udp == tcp, count == fits);
         }
     }
+}
+
+#[test]
+fn length_of_a_whole_answer_is_that_of_a_reply_without_additional_records() {
+    let (now, settings) = (published(&[9]), settings(Order::Stable));
+    let name = Name::from_text("db0.prod.global").unwrap();
+    let table = now.table.as_ref().unwrap();
+    let answer = answer(read(&settings.zones, table, &name), RecordType::A);
+    let packet = query("db0.prod.global", 1, Some(1232));
+    let (bytes, _) = reply(&settings, &now, &packet, Transport::Udp, 0);
+    assert_eq!(whole_answer(&answer, &name), bytes.len());
 }
 
 #[test]

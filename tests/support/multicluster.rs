@@ -4,39 +4,57 @@
 //! Destination NAT in the client's namespace implements cluster IPs, as with kube-proxy. It translates a synthetic
 //! cluster IP to the gateway address of the other cluster, where a second NAT translates to the pod. Other packets are
 //! dropped. Each cluster has a different synthetic address for the same member.
+//!
+//! - `plan`: the addresses of clusters, Services and members
+//! - `mirrors`: the objects in each cluster, for an API server or a manifest file
+//! - `changes`: links, addresses, failures and failover orders that change while the clusters run
+
+mod changes;
+mod mirrors;
+pub mod plan;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
-use support::cluster::Cluster;
-use support::commands::{binary, tool};
-use support::networks::{Files, Network};
-use support::objects::{namespace, node};
-use support::process::Process;
-use support::repository::repository;
-use support::wait::eventually;
+use anyhow::{Result, anyhow, ensure};
 use tempfile::TempDir;
 
-use crate::mirrors::View;
-use crate::plan::{
-    ALL, CLUSTER_DNS, CLUSTERS, EAST, Member, NAMESPACE, NORTH, SERVICES, Service, WEST, rules,
-};
+use crate::cluster::Cluster;
+use crate::commands::{binary, tool};
+use crate::networks::{Files, Network};
+use crate::objects::{namespace, node};
+use crate::output::suite_name;
+use crate::process::Process;
+use crate::repository::repository;
+use crate::wait::eventually;
+use mirrors::View;
+use plan::{ALL, CLUSTER_DNS, CLUSTERS, EAST, Member, NAMESPACE, NORTH, Service, WEST, rules};
 
 /// Maximum time of any event on a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Address of the global-dns pod in every cluster.
+pub const GLOBAL_DNS_POD: &str = "10.244.0.53:5353";
 
 /// The three clusters and the databases in them.
 pub struct Clusters {
     networks: [Network; CLUSTERS.len()],
     bridge: Network,
+    /// The Services of the members.
+    services: Vec<&'static Service>,
+    /// The pods of all clusters.
     pub members: Vec<Member>,
+    /// The clusters that mirror each other.
+    linked: BTreeSet<usize>,
     /// The cluster that is disconnected.
     disconnected: Option<usize>,
+    /// The expected clusters of a Service, in every cluster.
+    expected: Option<(&'static Service, &'static str)>,
+    /// The failover order of a Service in `east`.
+    failover: Option<(&'static Service, String)>,
     api: Cluster,
     /// CoreDNS and global-dns of each cluster.
     processes: Vec<Process>,
@@ -48,10 +66,10 @@ pub struct Clusters {
 // === impl Clusters ===
 
 impl Clusters {
-    /// Starts three clusters with one pod for each database. The databases are not running yet.
-    pub fn start() -> Result<Self> {
+    /// Starts three clusters with these pods and links between some of the clusters. The databases are not running yet.
+    pub fn start(members: &[Member], linked: &[usize]) -> Result<Self> {
         let directory = tempfile::Builder::new()
-            .prefix("global-dns-databases-")
+            .prefix(&format!("global-dns-{}-", suite_name()))
             .tempdir()?;
         let networks = [Network::of_this_thread(), Network::new()?, Network::new()?];
         let bridge = Network::new()?;
@@ -72,8 +90,12 @@ impl Clusters {
         let mut clusters = Self {
             networks,
             bridge,
+            services: Vec::new(),
             members: Vec::new(),
+            linked: linked.iter().copied().collect(),
             disconnected: None,
+            expected: None,
+            failover: None,
             api: Cluster::start()?,
             processes: Vec::new(),
             databases: Vec::new(),
@@ -82,15 +104,7 @@ impl Clusters {
         for object in [namespace(NAMESPACE), node("node-0")] {
             clusters.api.put(&object)?;
         }
-        for service in &SERVICES {
-            for cluster in 0..CLUSTERS.len() {
-                clusters.add(Member {
-                    service,
-                    cluster,
-                    ordinal: 0,
-                })?;
-            }
-        }
+        clusters.add(members)?;
         clusters.write_objects()?;
         for cluster in 0..CLUSTERS.len() {
             clusters.start_dns(cluster)?;
@@ -98,29 +112,31 @@ impl Clusters {
         Ok(clusters)
     }
 
-    /// Adds a member: its pod address in its own cluster, and a synthetic address in each other cluster.
-    pub fn add(&mut self, member: Member) -> Result<()> {
-        let own_network = &self.networks[member.cluster];
-        let pod = member.pod_address();
-        own_network.ip(&format!("address add {pod}/32 dev lo"))?;
-        for (index, (_, port)) in member.service.port_numbers.iter().enumerate() {
-            let gateway_port = member.gateway_port(index);
-            own_network.nft(&format!(
-                "add rule ip gateway prerouting iifname eth0 tcp dport {gateway_port} dnat to {pod}:{port}"
-            ))?;
-            for (viewer, network) in self.networks.iter().enumerate() {
-                if viewer != member.cluster {
-                    let (synthetic, gateway) = (
-                        member.synthetic_address(viewer),
-                        CLUSTERS[member.cluster].gateway,
-                    );
-                    network.nft(&format!(
-                        "add rule ip proxy output ip daddr {synthetic} tcp dport {port} dnat to {gateway}:{gateway_port}"
-                    ))?;
-                }
+    /// Adds members: a pod address in the member's own cluster, and a synthetic address in each other cluster.
+    pub fn add(&mut self, members: &[Member]) -> Result<()> {
+        let mut rulesets = [const { String::new() }; CLUSTERS.len()];
+        for member in members {
+            let pod = member.pod_address();
+            self.networks[member.cluster].ip(&format!("address add {pod}/32 dev lo"))?;
+            for (index, (_, port)) in member.service.port_numbers.iter().enumerate() {
+                let gateway_port = member.gateway_port(index);
+                rulesets[member.cluster] += &format!(
+                    "add rule ip gateway prerouting iifname eth0 tcp dport {gateway_port} dnat to {pod}:{port}\n"
+                );
+            }
+            for (viewer, ruleset) in rulesets.iter_mut().enumerate() {
+                *ruleset += &member.proxy_rules(viewer);
+            }
+            if !self.services.contains(&member.service) {
+                self.services.push(member.service);
+            }
+            self.members.push(*member);
+        }
+        for (network, ruleset) in self.networks.iter().zip(&rulesets) {
+            if !ruleset.is_empty() {
+                network.nft(ruleset)?;
             }
         }
-        self.members.push(member);
         Ok(())
     }
 
@@ -156,7 +172,7 @@ impl Clusters {
     /// cluster.
     pub fn check_names_and_addresses(&self) -> Result<()> {
         for viewer in ALL {
-            for service in &SERVICES {
+            for service in &self.services {
                 self.check_answer(viewer, service, &ALL)?;
             }
         }
@@ -174,48 +190,22 @@ impl Clusters {
         self.check_member_names()
     }
 
-    /// Disconnects a cluster from the network. Gateway probes in all clusters detect it.
-    pub fn disconnect(&mut self, cluster: usize) -> Result<()> {
-        self.check_reachability(cluster)?;
-        self.bridge
-            .ip(&format!("link set {} down", CLUSTERS[cluster].name))?;
-        self.disconnected = Some(cluster);
-        self.write_objects()?;
-        for service in &SERVICES {
-            for viewer in ALL {
-                let alive: Vec<usize> = ALL
-                    .into_iter()
-                    .filter(|&other| !self.is_gateway_down(viewer, other))
-                    .collect();
-                self.check_answer(viewer, service, &alive)?;
-            }
-        }
-        self.check_member_names()
-    }
-
-    /// Reconnects the disconnected cluster.
-    pub fn reconnect(&mut self) -> Result<()> {
-        let cluster = self
-            .disconnected
-            .take()
-            .context("no cluster is disconnected")?;
-        self.bridge
-            .ip(&format!("link set {} up", CLUSTERS[cluster].name))?;
-        self.write_objects()?;
-        for viewer in ALL {
-            for service in &SERVICES {
-                self.check_answer(viewer, service, &ALL)?;
-            }
-        }
-        Ok(())
+    /// Returns the addresses of a service's pods in these clusters, from the view of a cluster.
+    pub fn addresses(
+        &self,
+        viewer: usize,
+        service: &Service,
+        clusters: &[usize],
+    ) -> BTreeSet<String> {
+        let members = self.members.iter();
+        let members = members
+            .filter(|member| member.service == service && clusters.contains(&member.cluster));
+        members.map(|member| member.address_in(viewer)).collect()
     }
 
     /// Asserts that the answer for a service in a cluster has exactly the members of these clusters.
     pub fn check_answer(&self, viewer: usize, service: &Service, clusters: &[usize]) -> Result<()> {
-        let members = self.members.iter();
-        let members = members
-            .filter(|member| member.service == service && clusters.contains(&member.cluster));
-        let expected: BTreeSet<String> = members.map(|member| member.address_in(viewer)).collect();
+        let expected = self.addresses(viewer, service, clusters);
         let name = format!("{}.{NAMESPACE}.global", service.name);
         eventually(
             &format!("{name} in {}", CLUSTERS[viewer].name),
@@ -237,33 +227,6 @@ impl Clusters {
                 got == BTreeSet::from([member.address_in(viewer)]),
                 "{name} in {}: {got:?}",
                 CLUSTERS[viewer].name
-            );
-        }
-        Ok(())
-    }
-
-    /// Asserts that members of another cluster are reachable at their synthetic addresses, and at no other address.
-    fn check_reachability(&self, cluster: usize) -> Result<()> {
-        let gateway = CLUSTERS[cluster].gateway;
-        let connect = |address: &str, port| -> Result<TcpStream> {
-            let address = SocketAddr::new(address.parse()?, port);
-            // Long enough for a bridge. Dropped packets get no reply.
-            Ok(TcpStream::connect_timeout(
-                &address,
-                Duration::from_secs(1),
-            )?)
-        };
-        for member in self
-            .members
-            .iter()
-            .filter(|member| member.cluster == cluster)
-        {
-            let (_, port) = member.service.port_numbers[1];
-            let address = member.synthetic_address(EAST);
-            connect(&address, port).with_context(|| format!("{address}:{port}"))?;
-            ensure!(
-                connect(gateway, port).is_err(),
-                "{gateway}:{port} accepts connections"
             );
         }
         Ok(())
@@ -291,6 +254,12 @@ impl Clusters {
         self.networks[cluster].command(program, &Files { bound })
     }
 
+    /// Returns the network of a cluster. That of `east` is the network of the test's thread.
+    pub fn network(&self, cluster: usize) -> &Network {
+        &self.networks[cluster]
+    }
+
+    /// Returns the directory of all files of the clusters.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -311,7 +280,7 @@ impl Clusters {
         serve.args([
             "serve",
             "--listen",
-            "10.244.0.53:5353",
+            GLOBAL_DNS_POD,
             "--cluster-name",
             site.name,
         ]);
@@ -363,7 +332,13 @@ impl Clusters {
     fn view(&self, viewer: usize) -> View<'_> {
         View {
             viewer,
+            services: &self.services,
             members: &self.members,
+            is_linked: ALL.map(|cluster| {
+                cluster != viewer && self.linked.contains(&cluster) && self.linked.contains(&viewer)
+            }),
+            expected: self.expected,
+            failover: self.failover.as_ref().filter(|_| viewer == EAST),
             is_down: ALL.map(|cluster| self.is_gateway_down(viewer, cluster)),
         }
     }
