@@ -79,7 +79,7 @@ use support::steps::Steps;
 
 use crate::node::Node;
 
-/// Suites run one at a time, because concurrent suites would distort the measured times.
+/// Suites with a real API server run one at a time, because concurrent ones would distort the measured times.
 static SUITE_LOCK: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -175,7 +175,7 @@ fn with_and_without_streamed_lists() {
 #[test]
 #[ignore = "needs a real API server, root and dig"]
 fn simulated_api_server() {
-    let _lock = lock_suite();
+    // It runs beside the others, because it waits most of the time.
     let mut steps = Steps::new("misbehaving API server");
     misbehaving_api_server::run(&mut steps);
     empty_lists::run(&mut steps);

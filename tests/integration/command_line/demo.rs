@@ -74,7 +74,8 @@ fn each_printed_command_works() {
         assert!(!output.contains("ANSWER: 0,"), "{line}: {output}");
         assert!(!output.contains("WARNING: Message"), "{line}: {output}");
     }
-    // The sample has a service in three clusters, ports, names of clusters and hosts, dashes, and a dead gateway.
+    // The sample has a service in three clusters, ports, names of clusters and hosts, dashes, a dead gateway, and
+    // an import.
     let expected = [
         "db.prod.global",
         "_sql._tcp.db.prod.global SRV",
@@ -87,6 +88,8 @@ fn each_printed_command_works() {
         "_http._tcp.pay.shop.global SRV",
         "api.shop.global",
         "web.shop.global",
+        "cart.shop.global",
+        "cart.shop.svc.clusterset.local",
     ];
     assert_eq!(questions, expected);
     assert_eq!(commands, ["explain", "table"]);
