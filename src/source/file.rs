@@ -21,7 +21,7 @@ pub use objects::{Lists, parse_texts, read_objects};
 
 use super::{Feed, Feeds, Update, Updates};
 use crate::log::error_chain;
-use crate::mirror::ObjectRef;
+use crate::mirror::{ObjectRef, Watch};
 
 /// Intervals of the file source.
 #[derive(Clone, Copy, Debug)]
@@ -274,6 +274,12 @@ async fn read_settled(paths: &[PathBuf], settle: Duration) -> Option<Result<List
 
 /// Sends complete lists as one update. Each feed gets the objects of its watch and, if it has one, of its namespace.
 async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), SendError<Update>> {
+    let imports = lists
+        .get(&Watch::ServiceImports)
+        .map_or(0, |list| list.len());
+    if imports > 0 && !feeds.watches().contains(&Watch::ServiceImports) {
+        warn!(imports, "Ignored ServiceImports; --mcs reads them");
+    }
     let of_feed = |feed: Feed| {
         let objects = match &feed.namespace {
             None => lists.remove(&feed.watch).unwrap_or_default(),

@@ -279,6 +279,30 @@ fn label_that_is_not_a_string_is_skipped_and_counted() {
 }
 
 #[test]
+fn imports_without_the_flag_are_ignored_with_a_warning() {
+    let import = "apiVersion: multicluster.x-k8s.io/v1alpha1\nkind: ServiceImport\n\
+        metadata: {namespace: prod, name: web}\nspec: {type: ClusterSetIP, ips: [10.96.7.1], ports: []}\n";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("objects.yaml");
+    std::fs::write(&path, format!("{import}---\n{}", valid().text())).unwrap();
+    let file = format!("--file={}", path.display());
+    let warning = "Ignored ServiceImports; --mcs reads them";
+    for (flags, answers) in [(&[][..], false), (&["--mcs"][..], true)] {
+        let arguments = [&["table", file.as_str(), "--log-level=warn"], flags].concat();
+        let ended = run_global_dns(&arguments);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(ended.stderr.contains(warning), !answers, "{}", ended.stderr);
+        assert_eq!(
+            ended.stdout.contains("10.96.7.1"),
+            answers,
+            "{}",
+            ended.stdout
+        );
+        assert!(ended.stdout.contains("10.96.1.1"), "{}", ended.stdout);
+    }
+}
+
+#[test]
 fn object_without_a_name_is_skipped_and_counted() {
     let mut nameless = Manifest::from(mirror("prod", "db", "west"));
     let metadata = nameless.0[0]["metadata"].as_object_mut().unwrap();
