@@ -142,10 +142,12 @@ module_folder() { # FOLDER MODULE
         sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [[ -n $folder ]] && echo "$folder"
 }
 
-# Builds a program of a Go module in tests/tools. The go.mod of the module pins the version.
+# Builds a program of a Go module in tests/tools. The go.mod of the module pins the version. If the package is the module
+# itself, its source counts, too.
 go_tool() { # NAME MODULE PACKAGE LDFLAGS
-    local module=tests/tools/$2 key
-    key=$({ go_version "$2" && echo "$4" && cat "$module/go.mod" "$module/go.sum"; } | digest) || return
+    local module=tests/tools/$2 key sources=()
+    [[ $3 != . ]] || sources=("$module"/*.go)
+    key=$({ go_version "$2" && echo "$4" && cat "$module/go.mod" "$module/go.sum" "${sources[@]}"; } | digest) || return
     cache_once "$1" "$key" install_go_tool "$1" "$module" "$3" "-s -w $4"
 }
 
