@@ -1,6 +1,7 @@
 //! Failover orders of services of the Multi-Cluster Services API (rules K5 and K7).
 
 use super::*;
+use crate::mirror::ClusterName;
 use crate::table::Profile;
 use crate::testing::{backends, import, import_slice, submariner_slice};
 
@@ -88,6 +89,10 @@ fn order_does_not_apply_to_an_import_with_one_address() {
     let unused = world.service().unused_order.as_deref().unwrap();
     assert_eq!(unused.0.to_string(), "east");
     assert!(world.service().endpoints[0].is_selected);
+    // The clusters behind the address, from the status of the ServiceImport.
+    let clusters = world.service().federated.iter();
+    let clusters: Vec<&str> = clusters.map(ClusterName::as_str).collect();
+    assert_eq!(clusters, ["east", "west"]);
 }
 
 #[test]
