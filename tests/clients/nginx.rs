@@ -102,11 +102,8 @@ impl Running for Started {
         while idle <= found.len() / ADDRESSES_PER_BATCH {
             let before = found.len();
             let requests = (0..REQUESTS).map(|_| thread::spawn(upstreams));
-            let requests: Vec<_> = requests.collect();
-            // All end before the first error is returned. Otherwise, repeated looks use up the file descriptors.
-            let replies = requests.into_iter().map(|request| request.join().unwrap());
-            for reply in replies.collect::<Vec<_>>() {
-                found.extend(reply?);
+            for request in requests.collect::<Vec<_>>() {
+                found.extend(request.join().unwrap()?);
             }
             idle = if found.len() == before { idle + 1 } else { 0 };
             if found.is_empty() {

@@ -2,15 +2,16 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 
 use anyhow::Result;
 use support::multicluster::Clusters;
 use support::multicluster::plan::{CLUSTERS, Member, NORTH, WEST};
 
-/// Open connections: the cluster and the address of the pod, and the stream.
-type Connections = Arc<Mutex<Vec<(usize, IpAddr, TcpStream)>>>;
+/// Connections: the cluster and the address of the pod, and the stream. The thread that serves a stream owns it, so that
+/// its descriptor is closed with the connection.
+type Connections = Arc<Mutex<Vec<(usize, IpAddr, Weak<TcpStream>)>>>;
 
 /// One listener for each cluster and port. It serves all pods, because every pod address is local there.
 pub struct Backends {
@@ -42,7 +43,7 @@ impl Backends {
         let mut connections = self.connections.lock().unwrap();
         connections.retain(|(cluster, local, stream)| {
             let is_kept = (*cluster, *local) != (member.cluster, address);
-            if !is_kept {
+            if let Some(stream) = stream.upgrade().filter(|_| !is_kept) {
                 // Fails if the peer has closed the connection.
                 let _ = stream.shutdown(Shutdown::Both);
             }
@@ -54,18 +55,20 @@ impl Backends {
 
 fn accept(listener: &TcpListener, cluster: usize, connections: &Connections) {
     for stream in listener.incoming().flatten() {
-        let (Ok(local), Ok(kept)) = (stream.local_addr(), stream.try_clone()) else {
+        let Ok(local) = stream.local_addr() else {
             continue;
         };
-        let kept = (cluster, local.ip(), kept);
-        connections.lock().unwrap().push(kept);
+        let stream = Arc::new(stream);
+        let mut connections = connections.lock().unwrap();
+        connections.retain(|(.., stream)| stream.strong_count() > 0);
+        connections.push((cluster, local.ip(), Arc::downgrade(&stream)));
         // An error ends the connection.
-        thread::spawn(move || serve(stream, cluster, local.ip()).ok());
+        thread::spawn(move || serve(&stream, cluster, local.ip()).ok());
     }
 }
 
 /// Answers every request of a connection with the name of the pod.
-fn serve(stream: TcpStream, cluster: usize, address: IpAddr) -> Result<()> {
+fn serve(stream: &TcpStream, cluster: usize, address: IpAddr) -> Result<()> {
     let body = format!(
         "backend{{cluster=\"{}\",pod=\"{address}\"}} 1\n",
         CLUSTERS[cluster].name

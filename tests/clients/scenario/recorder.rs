@@ -229,10 +229,6 @@ fn forward_datagrams(socket: UdpSocket, upstream: SocketAddr, state: &Arc<Mutex<
 
 fn forward_streams(listener: &TcpListener, upstream: SocketAddr, state: &Arc<Mutex<State>>) {
     for stream in listener.incoming().flatten() {
-        // A program may connect again without a pause. A thread for each connection would use up the file descriptors.
-        if state.lock().unwrap().fault == Some(Fault::WithoutTcp) {
-            continue;
-        }
         let state = Arc::clone(state);
         // An error ends the connection.
         thread::spawn(move || forward_stream(stream, upstream, &state).ok());

@@ -240,7 +240,7 @@ impl<'c> Scenario<'c> {
         Ok(())
     }
 
-    /// Starts the program anew during a fault of DNS.
+    /// Starts the program again during a fault of DNS.
     pub fn measure_start(&mut self, fault: Fault) -> Result<()> {
         self.running = None;
         let start = self.start_during_fault(Some(fault))?;
