@@ -21,9 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use context::{Context, Observer, PlainService};
 use kinds::service_notes;
 use liveness::view_notes;
-use missing::{
-    cluster_set_notes, {endpoint_notes, missing_notes},
-};
+use missing::{cluster_set_notes, endpoint_notes, missing_notes};
 use names::{labels_below, services_of_name};
 use nearest::nearest;
 pub use subject::{AnsweringName, Subject};

@@ -3,9 +3,9 @@
 //! The file contains the reduced inputs, not the table. The table is built with the flags of the process that reads the
 //! file. A separate thread writes JSON to a temporary file, syncs it and renames it, so the file is always complete.
 //!
-//! A snapshot is used if it has the same program version, source, cluster name, namespaces and watches, and is not too old. Its
-//! time is when its content was last confirmed, not when it last changed. A file that cannot be read or written causes
-//! one log message and no other failure.
+//! A snapshot is used if it has the same program version, source, cluster name, namespaces and watches, and is not too
+//! old. Its time is when its content was last confirmed, not when it last changed. A file that cannot be read or written
+//! causes one log message and no other failure.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -75,7 +75,7 @@ fn slice_drafts(
     }
     let endpoints = slice.slice.endpoints.iter();
     endpoints
-        .map(|endpoint| draft(object, slice, label, endpoint, form, rules))
+        .map(|endpoint| draft(object, slice, label, &cluster, endpoint, form, rules))
         .collect()
 }
 
@@ -85,19 +85,19 @@ fn draft(
     object: &ObjectKey,
     slice: &ImportSlice,
     label: &ClusterName,
+    cluster: &ClusterName,
     entry: &SliceEndpoint,
     form: &ImportForm,
     rules: &Rules,
 ) -> Draft {
-    let cluster = rules.name_of(label);
     let (hostname, alive, ready) = match form {
         ImportForm::Headless => (Some(entry.hostname.clone()), true, entry.ready),
         ImportForm::ClusterSetIp(_) => (None, entry.ready, true),
     };
     Draft {
         endpoint: Endpoint {
-            is_local: cluster == rules.cluster_name,
-            cluster: Some(cluster),
+            is_local: *cluster == rules.cluster_name,
+            cluster: Some(cluster.clone()),
             hostname,
             addresses: distinct([entry.address]),
             ports: slice.slice.ports.clone(),
