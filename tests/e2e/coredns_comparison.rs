@@ -30,7 +30,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::commands::{guarded, tool};
-use support::objects::{Local, local, nameless_port, namespace, node, pod_status};
+use support::objects::{
+    Local, cluster_role, cluster_role_binding, local, nameless_port, namespace, node, pod_status,
+};
 use support::output::print_line;
 use support::ports::free_port;
 use support::process::Process;
@@ -436,16 +438,8 @@ fn write_objects(cluster: &Cluster) -> Result<()> {
         {"apiGroups": [""], "resources": ["namespaces", "services"], "verbs": ["list", "watch"]},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
     ]);
-    cluster.put(&json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": "coredns"}, "rules": rules,
-    }))?;
-    cluster.put(&json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": "coredns"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "coredns"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "coredns"}],
-    }))?;
+    cluster.put(&cluster_role("coredns", &rules))?;
+    cluster.put(&cluster_role_binding("coredns", "coredns"))?;
     cluster.put(&namespace(NAMESPACE))?;
     cluster.put(&node("node-0"))?;
 

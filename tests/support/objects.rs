@@ -57,6 +57,24 @@ pub fn node(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
 }
 
+/// Returns a ClusterRole with these rules.
+pub fn cluster_role(name: &str, rules: &Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": name}, "rules": rules,
+    })
+}
+
+/// Returns the binding of a ClusterRole of the same name to a user.
+pub fn cluster_role_binding(name: &str, user: &str) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    })
+}
+
 /// Converts a headless Service into one with a cluster IP.
 pub fn with_cluster_ip(mut service: Value, address: &str) -> Value {
     service["spec"]["clusterIP"] = json!(address);

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 use support::cluster::Cluster;
-use support::objects::{local, mirror};
+use support::objects::{cluster_role, cluster_role_binding, local, mirror};
 
 use super::USER;
 
@@ -21,21 +21,13 @@ pub fn grant(cluster: &Cluster, rules: &[Value], reads_links: bool) -> Result<()
     if reads_links {
         rules.push(json!({"apiGroups": ["multicluster.linkerd.io"], "resources": ["links"], "verbs": ["list"]}));
     }
-    cluster.put(&json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": "doctor"}, "rules": rules,
-    }))?;
+    cluster.put(&cluster_role("doctor", &Value::Array(rules)))?;
     cluster.put(&binding())?;
     Ok(())
 }
 
 pub fn binding() -> Value {
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": "doctor"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "doctor"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
-    })
+    cluster_role_binding("doctor", USER)
 }
 
 /// Returns a minimal definition of the kind Link.

@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::commands::{guarded, tool};
+use support::objects::{cluster_role, cluster_role_binding};
 use support::output::{print_line, with_separators};
 use support::ports::free_port;
 use support::process::Process;
@@ -501,15 +502,7 @@ fn grant(cluster: &Cluster) -> Result<()> {
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": verbs},
         {"apiGroups": ["multicluster.x-k8s.io"], "resources": ["serviceimports"], "verbs": verbs},
     ]);
-    cluster.put(&json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": "coredns"}, "rules": rules,
-    }))?;
-    cluster.put(&json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": "coredns"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "coredns"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "coredns"}],
-    }))?;
+    cluster.put(&cluster_role("coredns", &rules))?;
+    cluster.put(&cluster_role_binding("coredns", "coredns"))?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::http::Page;
-use support::objects::{gateway_mirror, mirror, namespace};
+use support::objects::{cluster_role, cluster_role_binding, gateway_mirror, mirror, namespace};
 use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
@@ -186,21 +186,11 @@ fn role(has_imports: bool) -> Value {
         let group = "multicluster.x-k8s.io";
         rules.push(json!({"apiGroups": [group], "resources": ["serviceimports"], "verbs": verbs}));
     }
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": "global-dns-of-imports"}, "rules": rules,
-    })
+    cluster_role("global-dns-of-imports", &Value::Array(rules))
 }
 
 fn binding() -> Value {
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": "global-dns-of-imports"},
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "global-dns-of-imports",
-        },
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "stranger"}],
-    })
+    cluster_role_binding("global-dns-of-imports", "stranger")
 }
 
 // === The definition is deleted ===

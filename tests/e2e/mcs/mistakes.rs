@@ -120,7 +120,7 @@ impl Before {
             );
             mistake.assert_reported("explain", &reports(&server.try_api(&page)?)?)?;
             // Between two writes, an import has no slices yet, which is logged, too.
-            let mut logged = logged(server, mark);
+            let mut logged = server.log.problems(mark);
             logged.retain(|one| {
                 mistake
                     .reported
@@ -179,23 +179,6 @@ fn is_of_submariner(entry: &Value) -> bool {
     ["/submariner-operator/", "/submariner-k8s-broker/"]
         .iter()
         .any(|part| object.contains(part))
-}
-
-/// Returns the warnings about objects since a line of the log.
-fn logged(server: &Server, mark: usize) -> Vec<[String; 3]> {
-    let events = server.log.events().into_iter().skip(mark);
-    let entries = events.filter_map(|event| {
-        let text = |field: &str| event["fields"][field].as_str().map(str::to_owned);
-        let message = text("message")?;
-        match message.strip_prefix("Conflict: ") {
-            Some(detail) => Some([text("name")?, text("kind")?, detail.to_owned()]),
-            None if message == "Skipped object" => {
-                Some([text("object")?, text("reason")?, text("detail")?])
-            }
-            None => None,
-        }
-    });
-    entries.collect()
 }
 
 // === Mistakes ===

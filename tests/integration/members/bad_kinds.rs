@@ -215,7 +215,7 @@ fn invalid_object_is_reported_in_one_sentence_and_changes_no_other_answer() {
             ("table", reports(&table), vec![reported.clone()]),
             ("explain", reports(&explained), vec![reported.clone()]),
             ("explain of another name", reports(&other), vec![]),
-            ("log", logged(&server), vec![reported.clone()]),
+            ("log", server.log.problems(0), vec![reported.clone()]),
         ] {
             if found != expected {
                 differences.push(format!("{what}: {by} has {found:?}, expected {expected:?}"));
@@ -256,21 +256,4 @@ fn reports(report: &Value) -> Vec<[String; 3]> {
         list("conflicts", ["name", "kind", "detail"]),
     ]
     .concat()
-}
-
-/// Returns the warnings about objects in the log, in the same form.
-fn logged(server: &Server) -> Vec<[String; 3]> {
-    let events = server.log.events().into_iter();
-    let entries = events.filter_map(|event| {
-        let text = |field: &str| event["fields"][field].as_str().map(str::to_owned);
-        let message = text("message")?;
-        match message.strip_prefix("Conflict: ") {
-            Some(detail) => Some([text("name")?, text("kind")?, detail.to_owned()]),
-            None if message == "Skipped object" => {
-                Some([text("object")?, text("reason")?, text("detail")?])
-            }
-            None => None,
-        }
-    });
-    entries.collect()
 }
