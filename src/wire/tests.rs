@@ -271,8 +271,12 @@ fn chaos_texts_are_returned_if_configured() {
             class: query::CLASS_CH,
             ..QUERY
         }));
-        match respond(settings, &now, &query, &CONTEXT).unwrap().body {
-            Body::Chaos(text) => Some(String::from_utf8(text.to_vec()).unwrap()),
+        let reply = respond(settings, &now, &query, &CONTEXT).unwrap();
+        match &reply.body {
+            Body::Chaos(text) => {
+                assert_eq!(reply.class(), query::CLASS_CH);
+                Some(String::from_utf8(text.to_vec()).unwrap())
+            }
             Body::Empty | Body::RetryOverTcp | Body::Answer(_) => None,
         }
     };
