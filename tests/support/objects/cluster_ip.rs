@@ -138,7 +138,7 @@ impl From<ClusterIp> for Manifest {
             let mut labels = labels.clone();
             labels["kubernetes.io/service-name"] = metadata["name"].clone();
             let endpoint = json!({"addresses": [BACKEND], "conditions": {"ready": ready}});
-            let name = format!("{}-c1u5t", text("name"));
+            let name = format!("{}-c4x5t", text("name"));
             let ports = [port(PORT.0, "TCP", 4143)];
             slice(
                 (text("namespace"), name.as_str()),
