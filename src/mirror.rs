@@ -102,7 +102,7 @@ pub struct HeadlessMirror {
     /// The exported Service.
     pub service: ServiceKey,
     /// Annotations of the exported Service.
-    pub overrides: Overrides,
+    pub overrides: Option<Box<Overrides>>,
     /// `metadata.creationTimestamp`, in Unix seconds.
     pub created: Option<u32>,
 }
@@ -345,6 +345,15 @@ impl Protocol {
             Self::Udp => "udp",
             Self::Sctp => "sctp",
         }
+    }
+}
+
+// === impl Overrides ===
+
+impl Overrides {
+    /// Returns the overrides if there is any. Most Services have none, so those that have some keep them in a box.
+    fn if_any(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
     }
 }
 

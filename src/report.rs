@@ -255,7 +255,7 @@ impl ServiceReport {
             kind: service.kind.to_string(),
             ttl: service.ttl,
             owns_short_name,
-            failover: service.failover.as_ref().map(FailoverReport::new),
+            failover: service.failover.as_deref().map(FailoverReport::new),
             awaited: service.awaited().iter().map(ToString::to_string).collect(),
             endpoints: EndpointState::of_service(service)
                 .map(|(e, state)| EndpointReport::new(&service.key, e, state))

@@ -156,23 +156,23 @@ pub struct Service {
     /// The kind that answers its own name (rule K1).
     pub kind: ServiceKind,
     /// The failover order and the step that answers, if the service has an order (rule K5).
-    pub failover: Option<Failover>,
+    pub failover: Option<Box<Failover>>,
     /// An order that does not apply, because the service is federated.
     pub unused_order: Option<Box<Order>>,
     /// The clusters that its name waits for, if clusters are expected (rule K8).
-    pub gate: Option<Gate>,
+    pub gate: Option<Box<Gate>>,
     /// TTL of the records, seconds.
     pub ttl: u32,
     /// The treatment of endpoints with a gateway that is down (rule M4).
     pub gateway_down: GatewayDown,
     /// Endpoints that can be returned, sorted by cluster and hostname. Each pair of both is unique.
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Box<[Endpoint]>,
     /// The addresses of its own name. They are computed in advance, because that name is queried most.
     pub name_addresses: NameAddresses,
     /// Local endpoints that are not ready. They are never returned, and appear in reports only.
-    pub not_ready: Vec<Endpoint>,
+    pub not_ready: Box<[Endpoint]>,
     /// The headless mirrors of the service, with their clusters.
-    pub mirrors: Vec<(ClusterName, ObjectRef)>,
+    pub mirrors: Box<[(ClusterName, ObjectRef)]>,
     /// The clusters of a federated service, or of a ServiceImport with one address for all clusters, sorted.
     pub federated: Box<[ClusterName]>,
     /// The service as zones with the profile `mcs` answer it, if it differs (rule K9).
@@ -186,7 +186,7 @@ pub struct Service {
     /// without a flag.
     pub is_headless: bool,
     /// Objects of this service that were skipped.
-    pub skipped: Vec<(ObjectRef, Skip)>,
+    pub skipped: Box<[(ObjectRef, Skip)]>,
     /// Conflicts between the members.
     pub conflicts: Vec<Conflict>,
     /// Annotations of mirrors that are ignored, with the mirrors (rule K6).

@@ -27,7 +27,7 @@ pub struct FederatedService {
     /// `spec.ports`: the ports of the cluster IP.
     pub ports: Ports,
     /// Annotations of the members.
-    pub overrides: Overrides,
+    pub overrides: Option<Box<Overrides>>,
 }
 
 /// A member of a federation in another cluster: `web@east`.
@@ -64,7 +64,7 @@ impl FederatedService {
             has_local_member: service.annotation(key::LOCAL_DISCOVERY).is_some(),
             addresses: cluster_addresses(spec)?,
             ports: ports(spec),
-            overrides,
+            overrides: overrides.if_any(),
         })
     }
 }

@@ -42,7 +42,7 @@ pub struct ServiceImport {
     /// `status.clusters`, sorted: the clusters that export the service, before aliases.
     pub clusters: Box<[ClusterName]>,
     /// Annotations of this server.
-    pub overrides: Overrides,
+    pub overrides: Option<Box<Overrides>>,
     /// `metadata.creationTimestamp`, in Unix seconds.
     pub created: Option<u32>,
 }
@@ -103,7 +103,7 @@ impl ServiceImport {
             form,
             ports: list_of_ports(spec.ports.as_ref()),
             clusters: clusters.into(),
-            overrides: mirror_overrides(import),
+            overrides: mirror_overrides(import).if_any(),
             created: import.created(),
         })
     }

@@ -22,7 +22,7 @@ pub struct LocalService {
     /// `spec.ports`: the ports of the cluster IP. Empty if the Service is headless, because its slices have the ports.
     pub ports: Ports,
     /// Annotations of the Service.
-    pub overrides: Overrides,
+    pub overrides: Option<Box<Overrides>>,
     /// Annotations that count on Services of this cluster only.
     pub policy: Policy,
 }
@@ -54,7 +54,7 @@ impl LocalService {
             export: Export::of(service),
             addresses,
             ports,
-            overrides: overrides(service),
+            overrides: overrides(service).if_any(),
             policy: Policy::of(service),
         })
     }

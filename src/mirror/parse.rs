@@ -80,7 +80,7 @@ fn mirror(service: &KubeObject<'_>) -> Result<Object, Skip> {
     Ok(Object::HeadlessMirror(Box::new(HeadlessMirror {
         service: mirrored_service(service, &cluster)?,
         cluster,
-        overrides: mirror_overrides(service),
+        overrides: mirror_overrides(service).if_any(),
         created: service.created(),
     })))
 }

@@ -25,7 +25,7 @@ pub struct ServiceMirror {
     /// `spec.ports`: the ports of the cluster IP.
     pub ports: Ports,
     /// Annotations of the exported Service.
-    pub overrides: Overrides,
+    pub overrides: Option<Box<Overrides>>,
     /// `metadata.creationTimestamp`, in Unix seconds.
     pub created: Option<u32>,
 }
@@ -50,7 +50,7 @@ impl ServiceMirror {
             service: key,
             addresses: cluster_addresses(spec)?,
             ports: ports(spec),
-            overrides: mirror_overrides(service),
+            overrides: mirror_overrides(service).if_any(),
             created: service.created(),
             cluster,
         })

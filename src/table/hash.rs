@@ -88,7 +88,7 @@ fn omitted(service: &Service) -> Vec<u32> {
     let clusters = service
         .clusters()
         .map(|cluster| service.in_cluster(cluster.as_str()));
-    let own = std::iter::once((Scope::Service, service.endpoints.as_slice()));
+    let own = std::iter::once((Scope::Service, &*service.endpoints));
     let clusters = clusters.map(|endpoints| (Scope::Cluster, endpoints));
     let (mut omitted, mut number) = (Vec::new(), 0);
     for (scope, endpoints) in own.chain(clusters) {

@@ -78,21 +78,21 @@ fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) 
     Some(Service {
         key: key.clone(),
         kind,
-        failover,
+        failover: failover.map(Box::new),
         unused_order,
-        gate,
+        gate: gate.map(Box::new),
         ttl,
         gateway_down,
         name_addresses: NameAddresses::new(&merged.endpoints, gateway_down),
-        endpoints: merged.endpoints,
-        not_ready: merged.not_ready,
+        endpoints: merged.endpoints.into(),
+        not_ready: merged.not_ready.into(),
         is_known: is_known || is_awaiting,
         is_headless,
         mirrors,
         federated: shared_clusters(kind, &parts, rules),
         in_cluster_set: None,
         missing: members.missing.into(),
-        skipped: members.skipped,
+        skipped: members.skipped.into(),
         conflicts,
         ignored,
     })
@@ -225,7 +225,7 @@ impl<'i> Members<'i> {
         let import = import.map(|(object, import)| (*object, &import.overrides));
         let all = headless.chain(mirrors).chain(federated).chain(import);
         let ignored = all.flat_map(|(object, overrides)| {
-            let ignored = overrides.ignored.iter();
+            let ignored = overrides.iter().flat_map(|overrides| &overrides.ignored);
             ignored.map(|annotation| format!("{annotation} of {}", service_ref(object)))
         });
         ignored.collect()
@@ -233,7 +233,8 @@ impl<'i> Members<'i> {
 
     /// Returns the annotations of the members.
     fn overrides(&self, rules: &Rules) -> Vec<&'i Overrides> {
-        let headless = self.mirrors.iter().map(|(_, _, mirror)| &mirror.overrides);
+        let headless = self.mirrors.iter();
+        let headless = headless.map(|(_, _, mirror)| &mirror.overrides);
         let is_included = |mirror: &&ServiceMirror| {
             let cluster = rules.name_of(&mirror.cluster);
             !rules.excluded_clusters.contains(&cluster)
@@ -251,6 +252,7 @@ impl<'i> Members<'i> {
             .chain(federated)
             .chain(local)
             .chain(import)
+            .filter_map(Option::as_deref)
             .collect()
     }
 }
@@ -273,12 +275,12 @@ fn included_mirrors<'i>(
 }
 
 /// Returns the headless mirrors with their clusters, sorted.
-fn sorted_refs(mirrors: &[Mirror<'_>]) -> Vec<(ClusterName, ObjectRef)> {
+fn sorted_refs(mirrors: &[Mirror<'_>]) -> Box<[(ClusterName, ObjectRef)]> {
     let refs = mirrors.iter();
     let refs = refs.map(|(cluster, object, _)| (cluster.clone(), service_ref(object)));
     let mut refs: Vec<_> = refs.collect();
     refs.sort();
-    refs
+    refs.into()
 }
 
 // === Endpoints of this cluster ===

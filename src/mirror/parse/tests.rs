@@ -263,7 +263,7 @@ fn federated_service_lists_its_members() {
         let members: Vec<String> = members
             .map(|member| format!("{}@{}", member.service, member.cluster))
             .collect();
-        let invalid = service.overrides.invalid.clone();
+        let invalid = service.overrides.unwrap_or_default().invalid;
         assert_eq!(service.service.to_string(), "prod/web");
         Ok((members.join(","), service.has_local_member, invalid))
     };
