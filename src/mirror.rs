@@ -20,6 +20,7 @@ pub mod watch;
 
 use std::fmt;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -104,7 +105,7 @@ pub struct HeadlessMirror {
     /// Annotations of the exported Service.
     pub overrides: Option<Box<Overrides>>,
     /// `metadata.creationTimestamp`, in Unix seconds.
-    pub created: Option<u32>,
+    pub created: Option<NonZeroU32>,
 }
 
 /// A mirror Service that represents one remote endpoint and has its own cluster IP (rule M1).

@@ -17,6 +17,7 @@
 //! `plugin/kubernetes`): ServiceImports of v1alpha1, and slices by their two labels. GKE's own API group is not read.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -44,7 +45,7 @@ pub struct ServiceImport {
     /// Annotations of this server.
     pub overrides: Option<Box<Overrides>>,
     /// `metadata.creationTimestamp`, in Unix seconds.
-    pub created: Option<u32>,
+    pub created: Option<NonZeroU32>,
 }
 
 /// The way to the endpoints of a ServiceImport.

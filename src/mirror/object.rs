@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::ops::Deref;
 
 use serde::Deserialize;
@@ -279,10 +280,10 @@ impl<'j> KubeObject<'j> {
     }
 
     /// Returns `metadata.creationTimestamp` in Unix seconds. Returns `None` if it is absent or invalid.
-    pub fn created(&self) -> Option<u32> {
+    pub fn created(&self) -> Option<NonZeroU32> {
         let text = self.metadata()?.creation_timestamp.as_deref()?;
         let time: jiff::Timestamp = text.parse().ok()?;
-        u32::try_from(time.as_second()).ok()
+        NonZeroU32::new(time.as_second().try_into().ok()?)
     }
 
     /// Returns the value of a label of [`key`].

@@ -1,6 +1,7 @@
 //! Mirrors of whole Services, with a cluster IP (kinds `gateway` and `flat`).
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -27,7 +28,7 @@ pub struct ServiceMirror {
     /// Annotations of the exported Service.
     pub overrides: Option<Box<Overrides>>,
     /// `metadata.creationTimestamp`, in Unix seconds.
-    pub created: Option<u32>,
+    pub created: Option<NonZeroU32>,
 }
 
 /// The way of a connection to a mirrored Service.

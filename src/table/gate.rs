@@ -164,7 +164,8 @@ fn mirrored(parts: &Parts<'_>, rules: &Rules) -> BTreeMap<ClusterName, Timestamp
     let mut mirrored = BTreeMap::new();
     for (cluster, created) in headless.chain(others) {
         // A file may have objects without a time.
-        let Some(created) = created.map(|seconds| Timestamp(u64::from(seconds) * 1000)) else {
+        let Some(created) = created.map(|seconds| Timestamp(u64::from(seconds.get()) * 1000))
+        else {
             continue;
         };
         let oldest = mirrored.entry(rules.name_of(cluster)).or_insert(created);

@@ -243,8 +243,8 @@ fn measure(arguments: &Arguments) -> Result<()> {
 /// Returns the output directory: `bench` in cargo's target directory. `tests/bench/run` copies the binary there,
 /// because cargo builds a benchmark's binary with features that only tests need.
 fn output() -> Result<PathBuf> {
-    let own = env::current_exe()?; // release/deps/bench-…
-    let target = own.ancestors().nth(3);
+    let own = env::current_exe()?; // TRIPLE/dist/deps/bench-…
+    let target = own.ancestors().nth(4);
     Ok(target
         .context("the benchmark is not in cargo's target directory")?
         .join("bench"))
