@@ -87,7 +87,7 @@ fn problems(service: &Service, known: &BTreeSet<ClusterName>) -> Vec<String> {
         format!(
             "{key} answers from step {} of {order}, {}",
             answering + 1,
-            order.step_text(answering)
+            failover.state.answering_text()
         )
     }));
     problems

@@ -40,7 +40,7 @@ fn order_note(failover: &Failover, context: &Context<'_>) -> String {
         describe_origin(failover.origin),
         state.answering + 1,
         state.order.count(),
-        state.order.step_text(state.answering)
+        state.answering_text()
     );
     for (index, (health, step)) in failover.health.iter().zip(&state.steps).enumerate() {
         let name = state.order.step_text(index);

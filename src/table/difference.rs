@@ -121,8 +121,8 @@ impl<'t> Difference<'t> {
 /// Returns the change of the step that answers, if both versions of a service have a failover order.
 fn failover_change(old: &Service, new: &Service) -> Option<Change> {
     let step = |service: &Service| {
-        let state = &service.failover.as_ref()?.state;
-        Some(state.order.step_text(state.answering))
+        let failover = service.failover.as_ref()?;
+        Some(failover.state.answering_text())
     };
     let (from, to) = (step(old)?, step(new)?);
     let text = format!(

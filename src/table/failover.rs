@@ -206,6 +206,11 @@ impl FailoverState {
         }
     }
 
+    /// Returns the text of the step that answers, as in the order.
+    pub fn answering_text(&self) -> String {
+        self.order.step_text(self.answering)
+    }
+
     /// Returns whether the state has the steps of its order.
     pub(super) fn is_valid(&self) -> bool {
         self.steps.len() == self.order.count() && self.answering < self.steps.len()

@@ -213,10 +213,7 @@ impl Transition {
         next: &FailoverState,
         health: &[StepHealth],
     ) -> Option<Self> {
-        let (from, to) = (
-            last.order.step_text(last.answering),
-            next.order.step_text(next.answering),
-        );
+        let (from, to) = (last.answering_text(), next.answering_text());
         let reason = match health.get(last.answering) {
             _ if last.order != next.order => TransitionReason::NewOrder,
             Some(StepHealth::Dead) => TransitionReason::Dead,

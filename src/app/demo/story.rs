@@ -219,11 +219,7 @@ mod tests {
         let pay = table.service("shop", "pay").unwrap();
         let state = &pay.failover.as_ref().unwrap().state;
         let is_last_resort = includes_down && db.endpoints.iter().any(|e| !e.alive);
-        (
-            clusters.join(" "),
-            state.order.step_text(state.answering),
-            is_last_resort,
-        )
+        (clusters.join(" "), state.answering_text(), is_last_resort)
     }
 
     /// Without the state of earlier scenes, the first step that is alive answers for `shop/pay`.
