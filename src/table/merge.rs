@@ -115,14 +115,13 @@ fn endpoint_conflict(key: &ServiceKey, first: &Endpoint, other: &Endpoint) -> Co
     }
 }
 
-/// Merges an endpoint into another endpoint of the same name.
+/// Merges an endpoint into another endpoint of the same name. Both are of one cluster, so both are selected or standby, or
+/// neither is.
 fn merge_into(one: &mut Endpoint, other: Endpoint) {
     let addresses = one.addresses.iter().chain(&other.addresses);
     one.addresses = distinct(addresses.map(|address| address.ip).collect::<Vec<_>>());
     one.ports = one.ports.union(&other.ports);
     one.alive |= other.alive;
-    one.is_selected |= other.is_selected;
-    one.is_standby |= other.is_standby;
     one.objects.extend(other.objects);
     one.objects.sort();
     one.objects.dedup();

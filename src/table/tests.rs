@@ -28,6 +28,15 @@ fn kinds(table: &Table) -> Vec<&'static str> {
         .collect()
 }
 
+#[test]
+fn only_kinds_of_linkerd_have_mirrors() {
+    let mirrored = ServiceKind::ALL
+        .into_iter()
+        .filter(|kind| kind.is_mirrored());
+    let names: Vec<_> = mirrored.map(ServiceKind::name).collect();
+    assert_eq!(names, ["headless", "federated", "gateway", "flat"]);
+}
+
 /// The addition, change or deletion of one object.
 #[derive(Clone, Debug)]
 struct Step {

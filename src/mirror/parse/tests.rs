@@ -225,6 +225,25 @@ fn mirror_with_a_cluster_ip_has_a_route() {
     );
 }
 
+#[test]
+fn skipped_mirror_names_its_service_and_cluster() {
+    let mirror_of = |object: Object| match object {
+        Object::Skipped(skip) => skip
+            .mirror_of
+            .as_ref()
+            .map(|(key, cluster)| format!("{key} {cluster}")),
+        other => panic!("{other:?}"),
+    };
+    let endpoint_mirror = endpoint_mirror_of(|s| s["spec"] = json!({"clusterIPs": ["none"]}));
+    assert_eq!(mirror_of(endpoint_mirror).as_deref(), Some("prod/db east"));
+    let annotations = json!({key::REMOTE_FQ_NAME: "web.prod.svc.cluster.local"});
+    let labels = json!({key::CLUSTER_NAME: "east"});
+    let mirror = service_mirror("web-east", labels, annotations.clone(), "");
+    assert_eq!(mirror_of(mirror).as_deref(), Some("prod/web east"));
+    let unreadable = service_mirror("web-east", json!({key::CLUSTER_NAME: ""}), annotations, "");
+    assert_eq!(mirror_of(unreadable), None);
+}
+
 /// If a mirror is exported again, Linkerd copies the labels of a flat mirror to its mirror.
 #[test]
 fn labels_of_a_flat_mirror_that_disagree_are_skipped() {

@@ -82,3 +82,13 @@ fn no_object_is_selected_by_two_watches() {
         }
     }
 }
+
+#[test]
+fn only_a_server_with_mcs_opens_the_watches_of_its_api() {
+    let mcs = [Watch::ServiceImports, Watch::ImportSlices];
+    let all: Vec<Watch> = Watch::enabled(Mcs::On).collect();
+    assert_eq!(all, Watch::ALL);
+    let others: Vec<Watch> = Watch::enabled(Mcs::Off).collect();
+    let expected = Watch::ALL.into_iter().filter(|watch| !mcs.contains(watch));
+    assert_eq!(others, expected.collect::<Vec<_>>());
+}

@@ -765,6 +765,11 @@ fn host_with_a_service_of_its_own_follows_that_service() {
     let mut table = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
     let mut states = Vec::new();
     let slice = |ready| backends("prod", "db-0-west", true, ready);
+    let of_another_service = annotated(
+        own(),
+        "mirror.linkerd.io/remote-svc-fq-name",
+        "api.prod.svc.cluster.local",
+    );
     for (watch, object, exists) in [
         (watch, own(), true),
         (Watch::MirrorSlices, slice(true), true),
@@ -774,6 +779,8 @@ fn host_with_a_service_of_its_own_follows_that_service() {
             service_mirror("prod", "db-0", "west", "10.96.2.9"),
             true,
         ),
+        (watch, own(), true),
+        (watch, of_another_service, true),
         (watch, own(), true),
         (watch, own(), false),
     ] {
@@ -796,6 +803,8 @@ fn host_with_a_service_of_its_own_follows_that_service() {
     let expected = [
         (2, 1, 0),
         (2, 2, 0),
+        (2, 1, 0),
+        (1, 1, 1),
         (2, 1, 0),
         (1, 1, 1),
         (2, 1, 0),

@@ -1,4 +1,4 @@
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::table::change::ChangeKind::*;
@@ -237,21 +237,48 @@ fn local_pod_that_is_not_ready_leaves() {
             "endpoint-removed prod db hub db-0: Endpoint db-0 of cluster hub left prod/db because it is not ready.",
         ],
     );
+    // Another pod that is not ready is not the reason for which a pod left.
+    let pods = |pods| [&db("east", "10.0.0.1")[..], &local("prod", "db", pods)].concat();
+    check(
+        &pods(&[("db-0", "10.9.0.1", true), ("db-1", "10.9.0.2", false)]),
+        &pods(&[("db-1", "10.9.0.2", false)]),
+        &["endpoint-removed prod db hub db-0: Endpoint db-0 of cluster hub left prod/db."],
+    );
 }
 
 #[test]
 fn first_table_has_no_changes_but_its_problems() {
+    let counts = |difference: Difference<'_>| {
+        let Difference {
+            changes,
+            skips,
+            conflicts,
+        } = difference;
+        (changes.len(), skips.len(), conflicts.len())
+    };
     let objects = [
         endpoint("prod", "db", "east", "db-0", &["10.0.0.1"]), // no parent
+        mirror("prod", "shop", "east"),
+        mirror("prod", "shop", "west"),
+        endpoint("prod", "shop", "east", "shop-0", &["10.0.0.2"]),
+        {
+            let mut twin = endpoint("prod", "shop", "east", "shop-0", &["10.0.0.3"]);
+            twin["metadata"]["name"] = json!("twin-east");
+            twin
+        },
     ];
     let next = table(&objects);
     let dirty = inputs(&objects).services();
     let own = rules().cluster_name;
     let first = Difference::between(None, &next, &dirty, &own);
-    assert_eq!((first.changes.len(), first.skips.len()), (0, 1));
-    // The same problem is not new.
+    assert_eq!(counts(first), (0, 1, 1));
+    // The same problems are not new, also if their service changed.
     let second = Difference::between(Some(&next), &next, &dirty, &own);
-    assert_eq!((second.changes.len(), second.skips.len()), (0, 0));
+    assert_eq!(counts(second), (0, 0, 0));
+    let added = endpoint("prod", "shop", "west", "shop-0", &["10.0.0.4"]);
+    let after = table(&[&objects[..], &[added]].concat());
+    let third = Difference::between(Some(&next), &after, &dirty, &own);
+    assert_eq!(counts(third), (1, 0, 0));
 }
 
 /// A mirror that a headless mirror lists as a host is an endpoint of that service (rule M1b).

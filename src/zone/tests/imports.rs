@@ -122,6 +122,10 @@ fn import_with_a_cluster_set_ip_has_one_address_and_no_name_below() {
             ("east.web.prod.svc.set A", "NXDOMAIN set."),
         ],
     );
+    let table = table_by(&rules_with_cluster_sets(), &objects);
+    let endpoint = &table.service("prod", "web").unwrap().endpoints[0];
+    let object = endpoint.object_refs(&"prod".parse().unwrap()).next();
+    assert_eq!(object.unwrap().to_string(), "ServiceImport/prod/web");
 }
 
 #[test]
