@@ -603,3 +603,30 @@ fn change_of_a_non_member_is_a_change_of_the_table() {
     let built = build(&first, &next, &next.services(), &rules());
     assert!(built.is_changed);
 }
+
+/// The guard against lists that lack objects of every service.
+#[test]
+fn list_that_affects_every_counted_service_is_detected() {
+    let inputs = inputs(&[
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.0.0.1"]),
+        mirror("prod", "web", "east"),
+    ]);
+    let watch = Watch::MirrorServices;
+    let without = |names: &[&str]| -> inputs::Objects {
+        let mut listed = inputs.objects(watch).clone();
+        listed.retain(|key, _| names.iter().all(|name| key.name != **name));
+        listed
+    };
+    let affects = |removed: &[&str], counted: &[&str]| {
+        let listed = without(removed);
+        let is_counted = |service: &ServiceKey| counted.contains(&service.service.as_str());
+        inputs.affects_all_services(watch, None, &listed, is_counted)
+    };
+    let all = ["db", "web"];
+    assert!(!affects(&[], &all));
+    assert!(!affects(&["db-0-east"], &all));
+    assert!(affects(&["db-0-east"], &["db"]));
+    assert!(!affects(&["db-0-east"], &["web"]));
+    assert!(affects(&["db-0-east", "web-east"], &all));
+}

@@ -12,7 +12,7 @@
 use super::Zone;
 use super::name::Name;
 use super::read::{Lookup, Prefix, look_up};
-use super::reading::{MissingReason, Reading, Targets, View};
+use super::reading::{MissingReason, Reading, Targets};
 use crate::table::{Service, Table};
 
 /// The label before the namespace's parent, the zone.
@@ -47,17 +47,14 @@ pub(super) fn read_cluster_set<'t>(
             return exists(has_hosts, MissingReason::NoForm);
         }
         [scope @ .., service, namespace, SVC] if scope.is_empty() || prefix.is_none() => {
-            let tail = name.start_of(labels.len() - 3);
+            let targets = Targets::ClusterSet(name.start_of(labels.len() - 3));
             let service = table.service_in_cluster_set(namespace, service);
-            look_up(service, scope, prefix, tail)
+            look_up(service, scope, prefix, targets)
         }
         _ => Lookup::Missing(MissingReason::NoForm),
     };
     match lookup {
-        Lookup::View(view) => {
-            let targets = Targets::ClusterSet(name.start_of(labels.len() - 3));
-            Reading::View(zone, View { targets, ..view })
-        }
+        Lookup::View(view) => Reading::View(zone, view),
         Lookup::Awaiting(service) => Reading::Awaiting(zone, service),
         Lookup::Empty => Reading::Empty(zone),
         Lookup::Missing(reason) => Reading::Missing(zone, reason),

@@ -66,10 +66,11 @@ fn read_in<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
 fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Reading<'t> {
     let (prefix, path) = Prefix::split(labels);
     let tail = |own: usize| name.start_of(labels.len() - own);
+    let same_family = |own: usize| Targets::SameFamily(tail(own));
     let canonical = match path {
         [scope @ .., service, namespace] => {
             let service = table.service(namespace, service);
-            match (service, look_up(service, scope, prefix, tail(2))) {
+            match (service, look_up(service, scope, prefix, same_family(2))) {
                 // The name belongs to the service of that namespace, even if it does not exist.
                 (Some(_), Lookup::Empty) => return Reading::Empty(zone),
                 (Some(_), Lookup::Missing(reason)) => return Reading::Missing(zone, reason),
@@ -90,7 +91,8 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
         Lookup::Missing(reason) => Some(reason),
     };
     let short = match path {
-        [scope @ .., service] => match look_up_short(table, service, scope, prefix, tail(1)) {
+        [scope @ .., service] => match look_up_short(table, service, scope, prefix, same_family(1))
+        {
             Lookup::View(view) if hides_cluster(table, service, view.covered) => {
                 let targets = Targets::Canonical(tail(0));
                 Lookup::View(View { targets, ..view })
@@ -148,10 +150,15 @@ fn look_up_short<'t>(
     service: &str,
     scope: &[&str],
     prefix: Prefix<'_>,
-    tail: usize,
+    targets: Targets,
 ) -> Lookup<'t> {
     match table.short_name(service).map(|short| &short.owner) {
-        Some(Ok(owner)) => look_up(table.service(owner.as_str(), service), scope, prefix, tail),
+        Some(Ok(owner)) => look_up(
+            table.service(owner.as_str(), service),
+            scope,
+            prefix,
+            targets,
+        ),
         Some(Err(_)) => Lookup::Missing(MissingReason::NoOwner),
         None => Lookup::Missing(MissingReason::NoService),
     }
@@ -162,7 +169,7 @@ pub(super) fn look_up<'t>(
     service: Option<&'t Service>,
     scope: &[&str],
     prefix: Prefix<'_>,
-    tail: usize,
+    targets: Targets,
 ) -> Lookup<'t> {
     let Some(service) = service else {
         return Lookup::Missing(MissingReason::NoService);
@@ -194,7 +201,7 @@ pub(super) fn look_up<'t>(
         scope,
         covered,
         port,
-        targets: Targets::SameFamily(tail),
+        targets,
         includes_down: true,
     };
     view.includes_down = match view.name_addresses() {

@@ -21,6 +21,8 @@ struct World {
     rules: Rules,
     inputs: Inputs,
     table: Table,
+    /// The services whose gate opened.
+    opened: Vec<ServiceKey>,
 }
 
 impl World {
@@ -29,6 +31,7 @@ impl World {
             rules,
             inputs: Inputs::default(),
             table: Table::default(),
+            opened: Vec::new(),
         }
     }
 
@@ -40,11 +43,30 @@ impl World {
         for (service, state) in self.inputs.states() {
             next.set_state(service, state.clone());
         }
+        let had_state: Dirty = self.inputs.states().keys().cloned().collect();
+        let before = self.table.clone();
         self.inputs = next;
         let built = build(&self.table, &self.inputs, &dirty, &self.rules);
         let now = Timestamp(now);
         let advanced = advance(built, &mut self.inputs, &dirty, &self.rules, now, DELAYS);
         self.table = advanced.built.table;
+        self.opened.extend(advanced.opened);
+        if self.table != before {
+            assert!(advanced.built.is_changed);
+        }
+        // Services without a state cost nothing.
+        for (service, _) in &advanced.wakes {
+            assert!(had_state.contains(service) || self.inputs.state(service).is_some());
+        }
+        for (key, state) in self.inputs.states() {
+            let service = self
+                .table
+                .service(key.namespace.as_str(), key.service.as_str());
+            assert_eq!(
+                ServiceState::of(service.expect("a service with a state")),
+                *state
+            );
+        }
         // A build of all services from the same inputs gives the same table.
         let mut all = self.inputs.services();
         all.extend(self.rules.expected_clusters.keys().cloned());
@@ -308,15 +330,18 @@ fn name_waits_for_expected_clusters() {
     };
     assert_eq!(awaited(&world), ["east", "west"]);
     assert!(world.table.has_names_in("prod"));
+    assert!(world.opened.is_empty());
     let (east, all) = (headless(true, true)[..3].to_vec(), headless(true, false));
     world.set(1, &with(east, expected()));
     assert_eq!(awaited(&world), ["west"]);
     // An endpoint that is not alive counts as well.
     world.set(2, &with(all, expected()));
     assert!(awaited(&world).is_empty());
+    assert_eq!(world.opened.len(), 1);
     // An open gate stays open.
     world.set(3, &[expected()]);
     assert!(awaited(&world).is_empty());
+    assert_eq!(world.opened.len(), 1);
 }
 
 #[test]

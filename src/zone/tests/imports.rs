@@ -1,5 +1,7 @@
 //! Names of services of the Multi-Cluster Services API (kind `import`, rules K1 and K9).
 
+use std::ops::ControlFlow;
+
 use serde_json::Value;
 
 use super::*;
@@ -7,6 +9,7 @@ use crate::table::Rules;
 use crate::testing::{
     backends, exported, federated, import, import_slice, local, service_mirror, submariner_slice,
 };
+use crate::zone::print::owner_names;
 
 fn rules_with_cluster_sets() -> Rules {
     Rules {
@@ -73,6 +76,8 @@ fn headless_import_has_an_endpoint_for_each_entry_of_its_slices() {
             ("_sql._tcp.db.prod.svc.set A", "NODATA set."),
             ("_tcp.db.prod.svc.set SRV", "NODATA set."),
             ("_dns._udp.db.prod.svc.set SRV", "NXDOMAIN set."),
+            ("_sql._tcp.prod.svc.set SRV", "NXDOMAIN set."),
+            ("_sql._tcp.svc.set SRV", "NXDOMAIN set."),
             ("db-0.west.db.prod.svc.set A", "A 10.2.0.1"),
             ("db-0.east.db.prod.svc.set AAAA", "AAAA 2001:db8::1"),
             (
@@ -95,6 +100,62 @@ fn headless_import_has_an_endpoint_for_each_entry_of_its_slices() {
             ("ns.dns.set A", "A 192.0.2.53"),
             ("dns.set A", "NODATA set."),
         ],
+    );
+}
+
+#[test]
+fn names_of_a_cluster_set_are_listed() {
+    let table = table_by(&rules_with_cluster_sets(), &headless());
+    let zones = zones(&["set=mcs"]);
+    let names = owner_names(zones.iter().next().unwrap(), &table);
+    let expected = [
+        "10-1-0-2.east.db.prod.svc.set.",
+        "_sql._tcp.db.prod.svc.set.",
+        "db-0.east.db.prod.svc.set.",
+        "db-0.west.db.prod.svc.set.",
+        "db.prod.svc.set.",
+    ];
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
+}
+
+/// The clusters of Submariner share one target. It has one SRV record for each port, and one set of addresses.
+#[test]
+fn addresses_of_a_shared_target_are_added_with_its_first_record() {
+    let slice = |cluster, ip, ports| {
+        let mut slice = submariner_slice("prod", "web", cluster, ip, true);
+        slice["ports"] = ports;
+        slice
+    };
+    let objects = [
+        import("prod", "web", "ClusterSetIP", &[]),
+        slice("central", "10.96.0.1", json!([])),
+        slice(
+            "east",
+            "10.96.1.1",
+            json!([{"name": "http", "port": 8080}, {"name": "metrics", "port": 80}]),
+        ),
+        slice("west", "10.96.2.1", json!([{"name": "http", "port": 80}])),
+    ];
+    let table = table_by(&rules_with_cluster_sets(), &objects);
+    let zones = zones(&["set=mcs"]);
+    let rows = |name: &str| {
+        let name = Name::from_text(name).unwrap();
+        let Reading::View(_, view) = read(&zones, &table, &name) else {
+            panic!("{name:?}")
+        };
+        let mut rows = Vec::new();
+        let _ = view.visit_rows(RecordType::SRV, &mut |row| {
+            if let RowData::Srv(port) = row.data {
+                rows.push((port, row.is_first));
+            }
+            ControlFlow::Continue(())
+        });
+        rows
+    };
+    assert_eq!(rows("web.prod.svc.set"), [(80, true), (8080, false)]);
+    assert_eq!(
+        rows("_http._tcp.web.prod.svc.set"),
+        [(8080, true), (80, false)]
     );
 }
 

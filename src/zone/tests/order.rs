@@ -122,3 +122,11 @@ fn shuffle_distributes_rows_evenly_over_positions() {
         );
     }
 }
+
+/// Values of another implementation of `lowbias32`.
+#[test]
+fn counts_are_mixed_by_the_published_function() {
+    let mixed = [0, 1, 2, 0x1234_5678, 0xffff_ffff].map(mix);
+    let expected = [0, 0x6889_90c0, 0xd113_2181, 0xf5e7_1c96, 0x6768_824a];
+    assert_eq!(mixed, expected);
+}
