@@ -227,12 +227,12 @@ fn mirror_with_a_cluster_ip_has_a_route() {
 
 #[test]
 fn skipped_mirror_names_its_service_and_cluster() {
-    let mirror_of = |object: Object| match object {
-        Object::Skipped(skip) => skip
-            .mirror_of
-            .as_ref()
-            .map(|(key, cluster)| format!("{key} {cluster}")),
-        other => panic!("{other:?}"),
+    let mirror_of = |object: Object| {
+        let Object::Skipped(skip) = &object else {
+            panic!("{object:?}")
+        };
+        let (key, cluster) = skip.mirror_of.as_ref()?;
+        Some(format!("{key} {cluster}"))
     };
     let endpoint_mirror = endpoint_mirror_of(|s| s["spec"] = json!({"clusterIPs": ["none"]}));
     assert_eq!(mirror_of(endpoint_mirror).as_deref(), Some("prod/db east"));
