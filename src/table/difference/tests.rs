@@ -266,12 +266,15 @@ fn first_table_has_no_changes_but_its_problems() {
             twin["metadata"]["name"] = json!("twin-east");
             twin
         },
+        // The short name has two claimants.
+        mirror("test", "shop", "east"),
+        endpoint("test", "shop", "east", "shop-0", &["10.0.0.5"]),
     ];
     let next = table(&objects);
     let dirty = inputs(&objects).services();
     let own = rules().cluster_name;
     let first = Difference::between(None, &next, &dirty, &own);
-    assert_eq!(counts(first), (0, 1, 1));
+    assert_eq!(counts(first), (0, 1, 2));
     // The same problems are not new, also if their service changed.
     let second = Difference::between(Some(&next), &next, &dirty, &own);
     assert_eq!(counts(second), (0, 0, 0));
