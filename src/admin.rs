@@ -28,7 +28,7 @@ use crate::mirror::{ClusterName, Namespace};
 use crate::report::{ConflictList, Report};
 use crate::source::Feeds;
 use crate::table::publish::Reader;
-use crate::table::{Service, Table};
+use crate::table::{Service, Table, list_clusters};
 use crate::zone::print::zone_file;
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
@@ -117,9 +117,7 @@ fn awaited_clusters(table: &Table) -> Vec<String> {
     let services = table.sorted_services().into_iter();
     let awaiting = services.filter(|service| !service.awaited().is_empty());
     let sentence = |service: &Service| {
-        let clusters = service.awaited().iter().map(ClusterName::as_str);
-        let clusters: Vec<&str> = clusters.collect();
-        let (key, clusters) = (&service.key, clusters.join(", "));
+        let (key, clusters) = (&service.key, list_clusters(service.awaited().iter()));
         format!("the name of {key} is not answered; it waits for clusters: {clusters}")
     };
     awaiting.map(sentence).collect()

@@ -182,7 +182,9 @@ impl UpdateLoop<'_> {
             let flush = self.feeds.events().flush();
             let waits = free.into_iter().chain(save).chain(flush);
             let waits = waits.chain(self.check_expiry());
-            let waits = waits.chain(self.states.next_wake());
+            let wake = self.states.next_wake();
+            // Until all feeds are listed, no delay changes the table.
+            let waits = waits.chain(wake.filter(|_| self.unlisted.is_empty()));
             let wait = waits.min().unwrap_or(NO_TIMEOUT);
             match timeout(wait, updates.recv()).await {
                 Err(_) => self.advance_states(),
@@ -234,11 +236,14 @@ impl UpdateLoop<'_> {
             return;
         }
         let snapshot = self.snapshot.as_deref();
-        let Some(restored) = snapshot.and_then(Snapshots::load) else {
+        let Some(mut restored) = snapshot.and_then(Snapshots::load) else {
             return;
         };
         let services = restored.inputs.services();
         let built = build(&Table::default(), &restored.inputs, &services, self.rules);
+        // Flags may have changed, and time has passed, since the snapshot was saved.
+        let (inputs, rules) = (&mut restored.inputs, self.rules);
+        let built = self.states.apply(built, inputs, rules, true);
         self.feeds.note_restored(restored.age);
         let now = self.publisher.publish_stale(built, unix_seconds());
         self.feeds.events().note_snapshot(&now, restored.age);
@@ -411,24 +416,25 @@ impl UpdateLoop<'_> {
         let built: Built = build(last_table, &self.inputs, &dirty, self.rules);
         let is_first = last.table.is_none() || last.is_stale;
         let (inputs, rules) = (&mut self.inputs, self.rules);
-        let built = self.states.apply(built, inputs, &dirty, rules, is_first);
+        let mut built = self.states.apply(built, inputs, rules, is_first);
+        let services = std::mem::take(&mut built.services);
         if last.is_stale {
             info!("All watches are listed; replaced the snapshot");
         }
         if let Some(snapshot) = self.snapshot.as_mut()
-            && (last.is_stale || last.table.is_none() || !dirty.is_empty())
+            && (last.is_stale || last.table.is_none() || !services.is_empty())
         {
             snapshot.note_change();
         }
         let now = self.publisher.publish(built, unix_seconds());
         let events = self.feeds.events();
-        self.log.note(&last, &now, &dirty, self.rules, events);
+        self.log.note(&last, &now, &services, self.rules, events);
         if now.generation != last.generation {
             let (generation, serial) = (now.generation, now.serial);
             info!(
                 generation,
                 serial,
-                changed_services = dirty.len(),
+                changed_services = services.len(),
                 "Published table"
             );
         }

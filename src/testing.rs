@@ -285,6 +285,7 @@ pub(crate) fn published(table: Table) -> Published {
     let built = crate::table::Built {
         table: table.clone(),
         is_changed: true,
+        services: Default::default(),
     };
     let now = publisher.publish(built, 1_790_000_000);
     Published {

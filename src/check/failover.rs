@@ -6,7 +6,7 @@ use super::objects::Link;
 use super::{Check, Facts, Finding, count, list_some};
 use crate::mirror::ClusterName;
 use crate::table::failover::OrderOrigin;
-use crate::table::{Rules, Service, Table};
+use crate::table::{Rules, Service, Table, list_clusters};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let (table, links) = (&facts.table, &facts.links);
@@ -24,7 +24,7 @@ fn failover_orders(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     let services = table.sorted_services();
     let problems: BTreeSet<String> = services
         .iter()
-        .flat_map(|service| problems(service, &known))
+        .flat_map(|service| problems(service, &known, rules))
         .collect();
     let orders = services.iter().filter(|service| service.failover.is_some());
     match (problems.is_empty(), orders.count()) {
@@ -54,11 +54,14 @@ fn known_clusters(table: &Table, links: &[Link], rules: &Rules) -> BTreeSet<Clus
         service.clusters().chain(mirrors)
     });
     let own = [rules.cluster_name.clone()];
-    linked.chain(mirrored.cloned()).chain(own).collect()
+    let known = linked.chain(mirrored.cloned()).chain(own);
+    known
+        .filter(|cluster| !rules.excluded_clusters.contains(cluster))
+        .collect()
 }
 
 /// Describes the problems of the order of one service.
-fn problems(service: &Service, known: &BTreeSet<ClusterName>) -> Vec<String> {
+fn problems(service: &Service, known: &BTreeSet<ClusterName>, rules: &Rules) -> Vec<String> {
     let key = &service.key;
     if let Some((order, origin)) = service.unused_order.as_deref() {
         return match origin {
@@ -76,6 +79,13 @@ fn problems(service: &Service, known: &BTreeSet<ClusterName>) -> Vec<String> {
     let mut problems: Vec<String> = unknown
         .map(|cluster| format!("{key}: {order} names the unknown cluster '{cluster}'"))
         .collect();
+    let own = &rules.cluster_name;
+    let is_twice = order.has_local() && order.named().any(|cluster| cluster == own);
+    problems.extend(is_twice.then(|| {
+        format!(
+            "{key}: {order} names this cluster twice, as 'local' and as '{own}'; the first counts"
+        )
+    }));
     problems.extend(failover.flat_step().map(|step| {
         let step = order.step_text(step);
         format!(
@@ -98,8 +108,8 @@ fn expected_clusters(table: &Table) -> Finding {
     let services = table.sorted_services().into_iter();
     let closed = services.filter(|service| !service.awaited().is_empty());
     let describe = |service: &Service| {
-        let awaited: Vec<&str> = service.awaited().iter().map(ClusterName::as_str).collect();
-        format!("{} waits for {}", service.key, awaited.join(", "))
+        let awaited = list_clusters(service.awaited().iter());
+        format!("{} waits for {awaited}", service.key)
     };
     let closed: Vec<String> = closed.map(describe).collect();
     match closed.is_empty() {

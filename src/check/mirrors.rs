@@ -123,12 +123,19 @@ fn mirrors(table: &Table) -> Finding {
 fn headless_mirroring(table: &Table) -> Finding {
     const HINT: &str = "turn on enableHeadlessServices for the link (it is off by default), and give the pods hostnames: \
                         use a StatefulSet with the exported Service as its serviceName";
-    let is_headless = |conflict: &&Conflict| conflict.kind == ConflictKind::Kind;
-    let mixed: BTreeSet<String> = table
-        .conflicts()
-        .filter(is_headless)
-        .map(|c| format!("{} is {}", c.name, c.detail))
+    const MIXED_HINT: &str = "export the service in the same way in every cluster: global-dns explain NAME shows the kind in each cluster";
+    let is_kind = |conflict: &&Conflict| conflict.kind == ConflictKind::Kind;
+    let mixed = table.conflicts().filter(is_kind);
+    let mixed: BTreeSet<String> = mixed
+        .map(|conflict| format!("{} is {}", conflict.name, conflict.detail))
         .collect();
+    if !mixed.is_empty() {
+        let hint = match headless_mirrors(table).next() {
+            Some(_) => HINT,
+            None => MIXED_HINT,
+        };
+        return Check::HeadlessMirroring.yellow(list_some(mixed), hint);
+    }
     match (headless_mirrors(table).next(), other_mirrors(table)) {
         (None, 0) if count_imports(table).0 > 0 => {
             Check::HeadlessMirroring.green("headless mirroring is not used")
@@ -142,9 +149,6 @@ fn headless_mirroring(table: &Table) -> Finding {
             HINT,
         ),
         (None, _) => Check::HeadlessMirroring.green("headless mirroring is not used"),
-        (Some(_), _) if !mixed.is_empty() => {
-            Check::HeadlessMirroring.yellow(list_some(mixed), HINT)
-        }
         (Some(_), _) => Check::HeadlessMirroring.green("headless mirroring is on"),
     }
 }
@@ -152,7 +156,9 @@ fn headless_mirroring(table: &Table) -> Finding {
 /// Returns whether a headless Service of this cluster is a member.
 fn has_local_headless(table: &Table) -> bool {
     let mut services = table.services();
-    services.any(|service| service.is_headless && service.mirrors.is_empty())
+    services.any(|service| {
+        service.is_headless && service.mirrors.is_empty() && service.awaited().is_empty()
+    })
 }
 
 /// Judges mirrors without a Link. If a Link is deleted, its mirrors stay, and their gateways are no longer checked.

@@ -13,7 +13,7 @@ use super::*;
 use crate::mirror::{Mcs, Namespace};
 use crate::table::{Conflict, ConflictKind};
 use crate::testing::{
-    endpoint, gateway, listing, local, mirror, rules, service_mirror, table_by, zones,
+    endpoint, federated, gateway, listing, local, mirror, rules, service_mirror, table_by, zones,
 };
 use crate::wire::Rcode;
 use crate::zone::RecordType;
@@ -362,6 +362,17 @@ fn service_that_is_headless_in_some_clusters_only_is_yellow() {
     objects.push(other_mirror("prod", "web", "east"));
     let found = findings(&self::facts(&objects), Check::HeadlessMirroring);
     assert_eq!(found, green("headless mirroring is on"));
+}
+
+#[test]
+fn service_in_kinds_that_cannot_be_combined_is_yellow_without_a_headless_mirror() {
+    let objects = [
+        federated("prod", "web", "10.96.0.9", "web@east,web@west"),
+        other_mirror("prod", "web", "north"),
+    ];
+    let sentence = "prod/web is federated in east, west, but of another kind in north: omitted from the name of the service";
+    let found = findings(&facts(&objects), Check::HeadlessMirroring);
+    assert_eq!(found, yellow(sentence));
 }
 
 #[test]

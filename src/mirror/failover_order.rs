@@ -40,6 +40,9 @@ pub enum InvalidOrder {
     /// A step has no cluster.
     #[error("step {0} of the failover order is empty")]
     EmptyStep(usize),
+    /// The text is too long.
+    #[error("a failover order has at most {MAX_LENGTH} octets, found {0}")]
+    TooLong(usize),
     /// An item of a step is not the name of a cluster.
     #[error(
         "'{0}' is not the name of a cluster; a step is a cluster, several joined by '+', 'local' or '*'"
@@ -90,13 +93,21 @@ impl FailoverOrder {
 
     /// Returns the clusters that the order names, except `local`.
     pub fn named(&self) -> impl Iterator<Item = &ClusterName> {
-        let members = self.0.iter().flat_map(|step| match step {
-            Step::Clusters(members) => &members[..],
-            Step::Others => &[],
-        });
-        members.filter_map(|member| match member {
+        self.members().filter_map(|member| match member {
             Member::Named(name) => Some(name),
             Member::Local => None,
+        })
+    }
+
+    /// Returns whether the order names `local`.
+    pub fn has_local(&self) -> bool {
+        self.members().any(|member| *member == Member::Local)
+    }
+
+    fn members(&self) -> impl Iterator<Item = &Member> {
+        self.0.iter().flat_map(|step| match step {
+            Step::Clusters(members) => &members[..],
+            Step::Others => &[],
         })
     }
 }
@@ -110,7 +121,7 @@ impl FromStr for FailoverOrder {
             return Err(InvalidOrder::Empty);
         }
         if text.len() > MAX_LENGTH {
-            return Err(bad_name(text));
+            return Err(InvalidOrder::TooLong(text.len()));
         }
         let mut seen = BTreeSet::new();
         let steps = text.split(':').enumerate();
@@ -249,7 +260,12 @@ mod tests {
         let text = names.join(":").replacen(':', ": ", 1);
         assert_eq!((text.len(), order(&text).count()), (MAX_LENGTH, 64));
         let longer = text.replacen(':', " :", 1);
-        assert!(longer.parse::<FailoverOrder>().is_err());
+        let error = longer.parse::<FailoverOrder>().unwrap_err();
+        assert_eq!(error, InvalidOrder::TooLong(4097));
+        assert_eq!(
+            error.to_string(),
+            "a failover order has at most 4096 octets, found 4097"
+        );
     }
 
     #[test]

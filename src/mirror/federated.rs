@@ -58,10 +58,11 @@ impl FederatedService {
         };
         let mut overrides = mirror_overrides(service);
         let listed = service.annotation(key::REMOTE_DISCOVERY);
+        let local = service.annotation(key::LOCAL_DISCOVERY);
         Ok(Self {
             service: service_key(service, base)?,
             members: members(listed.unwrap_or_default(), &mut overrides),
-            has_local_member: service.annotation(key::LOCAL_DISCOVERY).is_some(),
+            has_local_member: local.is_some_and(|name| is_local_member(name, &mut overrides)),
             addresses: cluster_addresses(spec)?,
             ports: ports(spec),
             overrides: overrides.if_any(),
@@ -93,6 +94,18 @@ fn members(list: &str, overrides: &mut Overrides) -> Box<[FederatedMember]> {
     overrides.invalid.extend(repeated_cluster(&members));
     members.dedup();
     members.into()
+}
+
+/// Returns whether the name of a member in this cluster is valid, and notes an invalid one.
+fn is_local_member(name: &str, overrides: &mut Overrides) -> bool {
+    let is_valid = ServiceName::interned(name).is_ok();
+    if !is_valid {
+        let name = shorten(name);
+        overrides
+            .invalid
+            .push(format!("{}={name}", key::LOCAL_DISCOVERY));
+    }
+    is_valid
 }
 
 /// Describes the first cluster that a list of sorted members names twice.

@@ -20,23 +20,30 @@ pub(super) struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// Logs the differences of a published table from the last one. Records the changes of answers as events.
+    /// Logs the differences of a published table from the last one in the services that were built. Records the changes of
+    /// answers as events.
     pub(super) fn note(
         &mut self,
         last: &Published,
         now: &Published,
-        dirty: &Dirty,
+        services: &Dirty,
         rules: &Rules,
         events: &Events,
     ) {
         let Some(next) = &now.table else { return };
         let own = &rules.cluster_name;
-        let difference = Difference::between(last.table.as_ref(), next, dirty, own);
-        self.log_new(&difference, next, dirty, rules);
+        let difference = Difference::between(last.table.as_ref(), next, services, own);
+        self.log_new(&difference, next, services, rules);
         events.note_published(last, now, difference.changes);
     }
 
-    fn log_new(&mut self, difference: &Difference<'_>, next: &Table, dirty: &Dirty, rules: &Rules) {
+    fn log_new(
+        &mut self,
+        difference: &Difference<'_>,
+        next: &Table,
+        services: &Dirty,
+        rules: &Rules,
+    ) {
         for conflict in &difference.conflicts {
             log_conflict(conflict);
         }
@@ -50,7 +57,7 @@ impl ChangeLog {
             return;
         }
         let find = |key: &&ServiceKey| next.service(key.namespace.as_str(), key.service.as_str());
-        if let Some(service) = dirty.iter().find(|key| find(key).is_some_and(is_local)) {
+        if let Some(service) = services.iter().find(|key| find(key).is_some_and(is_local)) {
             self.warned_of_cluster_name = true;
             warn!(%service, "Local endpoints have the default cluster name '{DEFAULT_CLUSTER_NAME}', \
                 which is the same in every cluster; set --cluster-name");

@@ -40,7 +40,6 @@ impl<'f> States<'f> {
         &mut self,
         built: Built,
         inputs: &mut Inputs,
-        dirty: &Dirty,
         rules: &Rules,
         is_first: bool,
     ) -> Built {
@@ -51,7 +50,7 @@ impl<'f> States<'f> {
             },
             false => self.delays,
         };
-        let advanced = advance(built, inputs, dirty, rules, self.now(), delays);
+        let advanced = advance(built, inputs, rules, self.now(), delays);
         for (service, wake) in advanced.wakes {
             match wake {
                 Some(wake) => self.wakes.insert(service, wake),

@@ -3,7 +3,6 @@
 //! [`build`] rebuilds the services that changed and shares all others with the previous table. A build of all services
 //! gives the same table; a property test checks this.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::inputs::{Dirty, Inputs};
@@ -20,6 +19,8 @@ pub struct Built {
     pub table: Table,
     /// Whether the table differs from the previous one.
     pub is_changed: bool,
+    /// The services that were built: those that changed, and those that depend on them.
+    pub services: Dirty,
 }
 
 /// Numbers of services that have names.
@@ -33,8 +34,8 @@ pub(super) struct NameCounts {
 
 /// Builds the table that follows `last` after the services in `dirty` changed.
 pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Built {
-    let dirty = &*with_listing_services(last, dirty);
-    let dirty = &*with_expected_services(last, dirty, rules);
+    let services = with_expected_services(last, with_listing_services(last, dirty), rules);
+    let dirty = &services;
     let mut table = last.clone();
     table.skipped = inputs.skipped().clone();
     let mut is_changed = table.skipped != last.skipped;
@@ -56,7 +57,11 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Bui
     }
     is_changed |= short::assign_owners(last, &mut table, dirty, rules);
     short::update_conflicts(&mut table, dirty);
-    Built { table, is_changed }
+    Built {
+        table,
+        is_changed,
+        services,
+    }
 }
 
 /// Records why the headless Service of this cluster is not a member of a service. Returns whether the record changed.
@@ -73,30 +78,24 @@ fn update_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules
 }
 
 /// Adds the services that list a host with the name of a service that changed (rule M1b).
-pub(super) fn with_listing_services<'d>(last: &Table, dirty: &'d Dirty) -> Cow<'d, Dirty> {
+fn with_listing_services(last: &Table, dirty: &Dirty) -> Dirty {
     let listing = dirty.iter().filter_map(|key| {
         let host = (key.namespace.clone(), key.service.text().clone());
         last.listed_hosts.get(&host)
     });
     let listing = listing.flat_map(|services| services.iter().cloned());
-    with_all(dirty, listing.collect())
+    dirty.iter().cloned().chain(listing).collect()
 }
 
 /// Adds the services that exist without an object, because a flag expects clusters (rule K8).
-fn with_expected_services<'d>(last: &Table, dirty: &'d Dirty, rules: &Rules) -> Cow<'d, Dirty> {
+fn with_expected_services(last: &Table, mut dirty: Dirty, rules: &Rules) -> Dirty {
     let is_new = |key: &&ServiceKey| {
         last.service(key.namespace.as_str(), key.service.as_str())
             .is_none()
     };
     let expected = rules.expected_clusters.keys().filter(is_new);
-    with_all(dirty, expected.cloned().collect())
-}
-
-fn with_all(dirty: &Dirty, further: Dirty) -> Cow<'_, Dirty> {
-    match further.is_subset(dirty) {
-        true => Cow::Borrowed(dirty),
-        false => Cow::Owned(dirty.union(&further).cloned().collect()),
-    }
+    dirty.extend(expected.cloned());
+    dirty
 }
 
 /// Replaces a service with its new version.

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use super::build::with_listing_services;
 use super::change::{Change, ChangeKind};
 use super::inputs::Dirty;
 use super::{Conflict, Endpoint, Service, ServiceKind, Table};
@@ -30,13 +29,13 @@ struct Clusters<'t> {
 }
 
 impl<'t> Difference<'t> {
-    /// Compares two tables that differ in the services of `dirty`, and in those that depend on them. Without a `last`
-    /// table, everything in `next` is new, so no changes are returned. `own` is the name of this cluster, which is
-    /// never linked.
+    /// Compares two tables that differ in the [services that were built](super::Built::services). Without a `last` table,
+    /// everything in `next` is new, so no changes are returned. `own` is the name of this cluster, which is never
+    /// linked.
     pub fn between(
         last: Option<&'t Table>,
         next: &'t Table,
-        dirty: &Dirty,
+        services: &Dirty,
         own: &ClusterName,
     ) -> Self {
         let empty = Table::default();
@@ -45,13 +44,13 @@ impl<'t> Difference<'t> {
             ..Self::default()
         };
         let Some(last) = last else {
-            for key in dirty {
+            for key in services {
                 difference.note_problems(None, find(next, key));
             }
             return difference;
         };
         let mut clusters = Clusters::default();
-        for key in &*with_listing_services(last, dirty) {
+        for key in services {
             let (old, new) = (find(last, key), find(next, key));
             if old
                 .zip(new)

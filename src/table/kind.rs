@@ -204,33 +204,29 @@ impl Chosen {
         self
     }
 
-    /// Reports the clusters that `S.N.Z` omits because another kind answers it. A federated service includes the
-    /// clusters of its annotations.
+    /// Reports the clusters that `S.N.Z` omits because another kind answers it.
     pub(super) fn kind_conflict(
         &self,
         key: &ServiceKey,
         parts: &Parts<'_>,
         rules: &Rules,
     ) -> Option<Conflict> {
-        let clusters = |is_selected: bool| -> BTreeSet<&ClusterName> {
-            let drafts = self.drafts.iter();
-            // An endpoint that is not ready is in no name.
-            let drafts = drafts.filter(|d| d.ready && d.endpoint.is_selected == is_selected);
-            drafts
-                .filter_map(|draft| draft.endpoint.cluster.as_ref())
-                .collect()
-        };
-        let mut included: BTreeSet<ClusterName> = clusters(true).into_iter().cloned().collect();
-        match self.kind {
-            ServiceKind::Federated => included.extend(federated_clusters(parts, rules)),
-            ServiceKind::Import => included.extend(cluster_set(parts, rules)),
-            ServiceKind::Headless
-            | ServiceKind::Gateway
-            | ServiceKind::Flat
-            | ServiceKind::Local => {}
+        let mut included = self.clusters(true);
+        let mut omitted = self.clusters(false);
+        // Their addresses belong to no single cluster.
+        let shared = [
+            (ServiceKind::Federated, federated_clusters(parts, rules)),
+            (ServiceKind::Import, cluster_set(parts, rules)),
+        ];
+        for (kind, clusters) in shared {
+            match kind == self.kind {
+                true => included.extend(clusters),
+                false => omitted.extend(clusters),
+            }
         }
-        let mut omitted = clusters(false);
-        omitted.retain(|cluster| !included.contains(*cluster));
+        omitted.retain(|cluster| {
+            !included.contains(cluster) && !rules.excluded_clusters.contains(cluster)
+        });
         let chosen = match included.is_empty() {
             true => self.kind.to_string(),
             false => format!("{} in {}", self.kind, list_clusters(included.iter())),
@@ -240,9 +236,19 @@ impl Chosen {
             name: key.to_string(),
             detail: format!(
                 "{chosen}, but of another kind in {}: omitted from the name of the service",
-                list_clusters(omitted.into_iter()),
+                list_clusters(omitted.iter()),
             ),
         })
+    }
+
+    /// Returns the clusters of the endpoints that are in the name of the service, or of those that are not. An endpoint
+    /// that is not ready is in no name.
+    fn clusters(&self, is_selected: bool) -> BTreeSet<ClusterName> {
+        let drafts = self.drafts.iter();
+        let drafts = drafts.filter(|d| d.ready && d.endpoint.is_selected == is_selected);
+        drafts
+            .filter_map(|draft| draft.endpoint.cluster.clone())
+            .collect()
     }
 }
 

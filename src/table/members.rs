@@ -66,7 +66,8 @@ fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) 
         .and_then(|state| state.failover_in(profile));
     // No order applies to an address that belongs to no single cluster.
     let is_shared = is_shared(&drafts);
-    let (order, unused_order) = match order_of(key, is_pods(kind, &drafts), &parts, rules) {
+    let is_pods = is_headless || has_hostname(&drafts);
+    let (order, unused_order) = match order_of(key, is_pods, &parts, rules) {
         Some(order) if is_shared => (None, Some(Box::new(order))),
         order => (order, None),
     };
@@ -87,7 +88,9 @@ fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) 
         endpoints: merged.endpoints.into(),
         not_ready: merged.not_ready.into(),
         is_known: is_known || is_awaiting,
-        is_headless,
+        // Before the first mirror, the Service of this cluster is no member. It tells what the mirrors will be.
+        is_headless: is_headless
+            || is_awaiting && parts.local.is_some_and(LocalService::is_headless),
         mirrors,
         federated: shared_clusters(kind, &parts, rules),
         in_cluster_set: None,
@@ -117,15 +120,10 @@ fn is_shared(drafts: &[Draft]) -> bool {
     selected.any(|draft| draft.endpoint.cluster.is_none())
 }
 
-/// Returns whether the name of a service returns single pods, as that of a headless Service does.
-fn is_pods(kind: ServiceKind, drafts: &[Draft]) -> bool {
-    match kind {
-        ServiceKind::Headless => true,
-        ServiceKind::Import => drafts.iter().any(|draft| draft.endpoint.hostname.is_some()),
-        ServiceKind::Federated | ServiceKind::Gateway | ServiceKind::Flat | ServiceKind::Local => {
-            false
-        }
-    }
+/// Returns whether the name of a service returns single pods.
+fn has_hostname(drafts: &[Draft]) -> bool {
+    let mut selected = drafts.iter().filter(|draft| draft.endpoint.is_selected);
+    selected.any(|draft| draft.endpoint.hostname.is_some())
 }
 
 // === impl Members ===

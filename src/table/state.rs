@@ -1,13 +1,15 @@
 //! What earlier events decided for a service: the step of its failover order that answers (rule K7), and the clusters that
 //! it has seen (rule K8). A build reads the state as one of its inputs. [`advance`] computes the next state after a build.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::failover::{Delays, FailoverState, StepHealth, Timestamp};
 use super::gate::GateState;
 use super::inputs::{Dirty, Inputs};
 use super::rules::Rules;
-use super::{Built, Profile, Service, build};
+use super::{Built, GatewayDown, Profile, Service, build};
 use crate::mirror::ServiceKey;
 
 /// The state of a service that has a failover order or expected clusters.
@@ -19,7 +21,14 @@ pub struct ServiceState {
     pub cluster_set_failover: Option<FailoverState>,
     /// The clusters that it has seen.
     pub gate: Option<GateState>,
+    /// The time since which the service has neither an order nor expected clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unused_since: Option<Timestamp>,
 }
+
+/// How long an unused state is kept. A Service whose labels change leaves one watch and appears on another, in either
+/// order. Its annotations are unknown meanwhile.
+const UNUSED_STATE: Duration = Duration::from_secs(10);
 
 /// A change of the step that answers for a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,11 +79,13 @@ const MAX_BUILDS: usize = 2;
 pub fn advance(
     built: Built,
     inputs: &mut Inputs,
-    dirty: &Dirty,
     rules: &Rules,
     now: Timestamp,
     delays: Delays,
 ) -> Advanced {
+    // A flag adds services that no object belongs to.
+    let expected = rules.expected_clusters.keys();
+    let mut services: Dirty = built.services.iter().chain(expected).cloned().collect();
     let mut advanced = Advanced {
         built,
         transitions: Vec::new(),
@@ -82,9 +93,6 @@ pub fn advance(
         wakes: Vec::new(),
         rebuild: Dirty::new(),
     };
-    // A flag adds services that no object belongs to.
-    let expected = rules.expected_clusters.keys();
-    let mut services: Dirty = dirty.iter().chain(expected).cloned().collect();
     for _ in 0..MAX_BUILDS {
         advanced.advance_states(inputs, &services, now, delays);
         services = std::mem::take(&mut advanced.rebuild);
@@ -92,10 +100,9 @@ pub fn advance(
             break;
         }
         let next = build(&advanced.built.table, inputs, &services, rules);
-        advanced.built = Built {
-            is_changed: advanced.built.is_changed | next.is_changed,
-            table: next.table,
-        };
+        advanced.built.table = next.table;
+        advanced.built.is_changed |= next.is_changed;
+        advanced.built.services.extend(next.services);
     }
     advanced
 }
@@ -121,9 +128,10 @@ impl Advanced {
                 (Some(service), last) => {
                     self.advance(service, &last.unwrap_or_default(), now, delays)
                 }
-                (None, Some(_)) => {
-                    self.wakes.push((key.clone(), None));
-                    ServiceState::default()
+                (None, Some(last)) => {
+                    let (state, wake) = last.unused(now);
+                    self.wakes.push((key.clone(), wake));
+                    state
                 }
             };
             inputs.set_state(key, state);
@@ -152,6 +160,7 @@ impl Advanced {
             failover,
             cluster_set_failover,
             gate,
+            unused_since: None,
         }
     }
 
@@ -166,6 +175,14 @@ impl Advanced {
             return (None, None);
         };
         let (shown, health) = (&failover.state, &failover.health);
+        // Without addresses of dead gateways, the name would have no address until the delay ends.
+        let delays = match service.gateway_down {
+            GatewayDown::Exclude => Delays {
+                failover: Duration::ZERO,
+                ..delays
+            },
+            GatewayDown::LastResort | GatewayDown::Include => delays,
+        };
         let (state, wake) = match last {
             Some(last) => last.next(&shown.order, health, now, delays),
             None => (FailoverState::new(shown.order.clone(), health, now), None),
@@ -249,7 +266,23 @@ impl ServiceState {
             failover: failover(service),
             cluster_set_failover: service.in_cluster_set.as_deref().and_then(failover),
             gate: service.gate.as_ref().map(|gate| gate.state()),
+            unused_since: None,
         }
+    }
+
+    /// Returns the state of a service without an order and expected clusters, and the time at which it is removed.
+    fn unused(self, now: Timestamp) -> (Self, Option<Timestamp>) {
+        // The clock may have been set back since an earlier process saved the state.
+        let since = self.unused_since.unwrap_or(now).min(now);
+        let end = since.after(UNUSED_STATE);
+        if now >= end {
+            return (Self::default(), None);
+        }
+        let state = Self {
+            unused_since: Some(since),
+            ..self
+        };
+        (state, Some(end))
     }
 
     /// Returns the state of the failover in zones with a profile.

@@ -112,7 +112,7 @@ proptest! {
                 true => inputs.delete(watch, key),
                 false => inputs.apply(watch, key, object),
             };
-            let Built { table, is_changed } = build(&last, &inputs, &dirty, &rules);
+            let Built { table, is_changed, services: _ } = build(&last, &inputs, &dirty, &rules);
             prop_assert_eq!(is_changed, table != last);
             let has_changed = answers(&table) != answers(&last);
             prop_assert_eq!(has_changed, table.answers_hash() != last.answers_hash());

@@ -96,12 +96,11 @@ pub enum MissingReason {
 /// The endpoints that have an address.
 #[derive(Clone, Copy, Debug)]
 pub struct Pointers<'t> {
-    /// The table of the endpoints.
-    pub table: &'t Table,
-    /// The services of the endpoints.
-    pub services: &'t BTreeSet<ServiceKey>,
-    /// The address.
-    pub address: IpAddr,
+    table: &'t Table,
+    services: &'t BTreeSet<ServiceKey>,
+    address: IpAddr,
+    /// Only addresses in `spec.clusterIPs` of Services count.
+    needs_cluster_ip: bool,
 }
 
 // === impl View ===
@@ -145,12 +144,30 @@ impl<'t> View<'t> {
 // === impl Pointers ===
 
 impl<'t> Pointers<'t> {
+    /// Selects the endpoints of `services` that have an address. If several namespaces publish it, only endpoints that have
+    /// it in `spec.clusterIPs` of a Service count, if there are any: the API server assigns these addresses, and everybody
+    /// can write an EndpointSlice with the addresses of another namespace.
+    pub fn new(table: &'t Table, services: &'t BTreeSet<ServiceKey>, address: IpAddr) -> Self {
+        let mut pointers = Self {
+            table,
+            services,
+            address,
+            needs_cluster_ip: false,
+        };
+        // The keys are sorted by namespace.
+        let namespaces = [services.first(), services.last()].map(|key| key.map(|k| &k.namespace));
+        pointers.needs_cluster_ip = namespaces[0] != namespaces[1]
+            && pointers.endpoints().any(|(_, one)| one.has_cluster_ips());
+        pointers
+    }
+
     /// Returns every endpoint with the address, alive or not. A name of one endpoint is never filtered (rule M4).
     pub fn endpoints(&self) -> impl Iterator<Item = (&'t Service, &'t Endpoint)> + Clone + use<'t> {
         let Self {
             table,
             services,
             address,
+            needs_cluster_ip,
         } = *self;
         let service =
             move |key: &ServiceKey| table.service(key.namespace.as_str(), key.service.as_str());
@@ -158,7 +175,10 @@ impl<'t> Pointers<'t> {
             .iter()
             .filter_map(service)
             .flat_map(move |service| {
-                let has = move |e: &&Endpoint| e.addresses.iter().any(|own| own.ip == address);
+                let has = move |e: &&Endpoint| {
+                    e.addresses.iter().any(|own| own.ip == address)
+                        && (!needs_cluster_ip || e.has_cluster_ips())
+                };
                 service
                     .endpoints
                     .iter()

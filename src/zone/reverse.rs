@@ -24,14 +24,7 @@ pub(super) fn read_reverse<'t>(zone: &'t Zone, table: &'t Table, name: &Name) ->
     }
     let address = *range.start();
     match table.services_at(address) {
-        Some(services) => Reading::Pointers(
-            zone,
-            Pointers {
-                table,
-                services,
-                address,
-            },
-        ),
+        Some(services) => Reading::Pointers(zone, Pointers::new(table, services, address)),
         None => Reading::Missing(zone, MissingReason::NoAddress),
     }
 }

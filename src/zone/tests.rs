@@ -1,8 +1,8 @@
 use super::*;
 use crate::table::Table;
-use crate::testing::{endpoint, mirror, rules, table, table_by, zones};
+use crate::testing::{endpoint, local, mirror, rules, table, table_by, zones};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 mod edges;
 mod failover;
@@ -349,7 +349,7 @@ const LABELS: [&str; 8] = [
     "dns-version",
 ];
 
-fn any_object() -> impl Strategy<Value = serde_json::Value> {
+fn any_object() -> impl Strategy<Value = Value> {
     let label = || prop::sample::select(LABELS.to_vec());
     let host = (label(), label(), label(), label(), 1..250_u8);
     prop_oneof![
@@ -469,6 +469,44 @@ proptest! {
             }
         }
     }
+}
+
+/// Everybody can write an EndpointSlice with an address of another namespace.
+#[test]
+fn address_of_a_service_points_to_no_pod_of_another_namespace() {
+    let foreign = |namespace| {
+        let mut objects = local(namespace, "db", &[("db-0", "10.96.0.1", true)]);
+        objects[0]["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
+        objects
+    };
+    let pointers = |objects: &[Value]| {
+        let zones = zones(&["global", "96.10.in-addr.arpa"]);
+        ask(
+            &zones,
+            &table(objects),
+            "1.0.96.10.in-addr.arpa",
+            RecordType::PTR,
+        )
+    };
+    let own = [
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+    ];
+    let mirrored = "PTR db-0.east.db.prod.global.";
+    assert_eq!(pointers(&[&own[..], &foreign("evil")].concat()), mirrored);
+    assert_eq!(pointers(&[&own[..], &foreign("team")].concat()), mirrored);
+    // Within a namespace, and between pods, nothing is hidden.
+    let mut same = foreign("prod");
+    same[0]["metadata"]["name"] = json!("web");
+    same[1]["metadata"]["labels"]["kubernetes.io/service-name"] = json!("web");
+    assert_eq!(
+        pointers(&[&own[..], &same].concat()),
+        "PTR db-0.east.db.prod.global., PTR db-0.hub.web.prod.global."
+    );
+    assert_eq!(
+        pointers(&[foreign("evil"), foreign("prod")].concat()),
+        "PTR db-0.hub.db.evil.global., PTR db-0.hub.db.prod.global."
+    );
 }
 
 #[test]

@@ -219,7 +219,7 @@ impl Replay {
             None => Timestamp(0),
         };
         let (inputs, rules) = (&mut self.inputs, &self.rules);
-        let advanced = advance(built, inputs, dirty, rules, time, self.delays);
+        let advanced = advance(built, inputs, rules, time, self.delays);
         self.failovers.extend(advanced.transitions);
         self.publisher.publish(advanced.built, 1_790_000_000);
     }

@@ -59,8 +59,23 @@ fn unknown_cluster_is_yellow_unless_it_has_a_link() {
         has_own_selector: false,
         services: Vec::new(),
     };
-    let finding = failover_orders(&table(&objects), &[link], &rules());
+    let mut rules = rules();
+    let links = [link];
+    let finding = failover_orders(&table(&objects), &links, &rules);
     assert_eq!(finding.health, Health::Green);
+    // An excluded cluster never answers.
+    rules.excluded_clusters.insert("mars".parse().unwrap());
+    let finding = failover_orders(&table(&objects), &links, &rules);
+    assert_eq!(finding.sentence, sentence);
+}
+
+#[test]
+fn order_that_names_this_cluster_twice_is_yellow() {
+    let sentence = "prod/db: east:local:hub names this cluster twice, as 'local' and as 'hub'; the first counts";
+    assert_eq!(
+        orders(&objects("global-dns/failover", "east:local:hub")),
+        yellow(sentence)
+    );
 }
 
 #[test]

@@ -297,6 +297,11 @@ fn federated_service_lists_its_members() {
         federated("web-federated", json!({key::LOCAL_DISCOVERY: "web"})),
         valid("", true)
     );
+    for name in ["web.bank", "", "Web"] {
+        let local = federated("web-federated", json!({key::LOCAL_DISCOVERY: name})).unwrap();
+        let invalid = vec![format!("{}={name}", key::LOCAL_DISCOVERY)];
+        assert_eq!(local, (String::new(), false, invalid));
+    }
     // A service of another namespace is not a member.
     let foreign = federated("web-federated", remote("web.bank@east,web@west")).unwrap();
     assert_eq!(foreign.0, "web@west");

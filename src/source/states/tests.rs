@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -7,8 +8,8 @@ use super::super::tests::spawn_update_loop;
 use super::super::{ShrinkGuard, SnapshotScope, Snapshots, Update, UpdateSettings, Updates};
 use super::*;
 use crate::mirror::{Mcs, Watch};
-use crate::table::Publisher;
 use crate::table::publish::Reader;
+use crate::table::{Publisher, Service};
 use crate::testing::{endpoint, gateway, local, mirror, parsed, rules};
 
 const DELAYS: Delays = Delays {
@@ -49,24 +50,29 @@ fn watch_of(object: &Value) -> Watch {
 }
 
 impl Running {
-    async fn start(snapshot: Option<Snapshots>, objects: &[Value]) -> Self {
+    /// Starts without any list.
+    fn spawn(rules: Rules, snapshot: Option<Snapshots>) -> Self {
         let feeds = Feeds::new(&[], Mcs::Off);
         let publisher = Publisher::default();
         let reader = publisher.reader();
         let settings = UpdateSettings {
-            rules: rules(),
+            rules,
             shrink_guard: ShrinkGuard::new(None),
             snapshot,
             max_stale: None,
             delays: DELAYS,
         };
         let (updates, task) = spawn_update_loop(feeds.clone(), publisher, settings);
-        let running = Self {
+        Self {
             updates,
             reader,
             feeds,
             _task: task,
-        };
+        }
+    }
+
+    async fn start(snapshot: Option<Snapshots>, objects: &[Value]) -> Self {
+        let running = Self::spawn(rules(), snapshot);
         for feed in running.feeds.all() {
             let own = objects
                 .iter()
@@ -94,16 +100,31 @@ impl Running {
             .await;
     }
 
-    /// Returns the step that answers, counted from zero, after the update loop has handled what it has received.
-    async fn step(&self) -> usize {
+    /// Returns the service after the update loop has handled what it has received.
+    async fn service(&self) -> Arc<Service> {
         sleep(Duration::from_millis(1)).await;
         let now = self.reader.load();
-        let service = now
-            .table
-            .as_ref()
-            .and_then(|table| table.service("prod", "db"));
-        service.unwrap().failover.as_ref().unwrap().state.answering
+        let table = now.table.as_ref().expect("a table");
+        Arc::new(table.service("prod", "db").expect("prod/db").clone())
     }
+
+    /// Returns the step that answers, counted from zero.
+    async fn step(&self) -> usize {
+        let service = self.service().await;
+        service.failover.as_ref().unwrap().state.answering
+    }
+}
+
+/// Returns the reader and writer of a file.
+fn snapshots(path: &Path) -> Option<Snapshots> {
+    let scope = SnapshotScope {
+        source: "test".to_owned(),
+        cluster_name: "hub".parse().unwrap(),
+        namespaces: Default::default(),
+        watches: Default::default(),
+    };
+    let max_age = Duration::from_secs(3600);
+    Some(Snapshots::new(path.to_owned(), max_age, scope))
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,30 +172,59 @@ async fn first_table_does_not_wait_for_the_delay() {
 async fn snapshot_keeps_the_step_that_answers() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("snapshot.json");
-    let snapshots = || {
-        let scope = SnapshotScope {
-            source: "test".to_owned(),
-            cluster_name: "hub".parse().unwrap(),
-            namespaces: Default::default(),
-            watches: Default::default(),
-        };
-        Snapshots::new(path.clone(), Duration::from_secs(3600), scope)
-    };
-    let running = Running::start(Some(snapshots()), &objects()).await;
+    let running = Running::start(snapshots(&path), &objects()).await;
     running.set_gateway("east", false).await;
     sleep(Duration::from_secs(3)).await;
     assert_eq!(running.step().await, 1);
     running.set_gateway("east", true).await;
     wait_for_file(&path, "\"answering\":1").await;
     drop(running);
-    let running = Running::start(Some(snapshots()), &objects()).await;
+    let running = Running::start(snapshots(&path), &objects()).await;
     assert_eq!(running.step().await, 1);
     sleep(Duration::from_secs(31)).await;
     assert_eq!(running.step().await, 0);
 }
 
+/// A restarted process may have other flags, and may not reach the API server.
+#[tokio::test(start_paused = true)]
+async fn snapshot_without_the_cluster_that_answered_continues_with_the_next_step() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("snapshot.json");
+    let running = Running::start(snapshots(&path), &objects()).await;
+    assert_eq!(running.step().await, 0);
+    wait_for_file(&path, "\"answering\":0").await;
+    drop(running);
+    let mut rules = rules();
+    rules.excluded_clusters.insert("east".parse().unwrap());
+    let running = Running::spawn(rules, snapshots(&path));
+    assert_eq!(running.step().await, 1);
+}
+
+/// A restart does not make a name fail that was answered.
+#[tokio::test(start_paused = true)]
+async fn snapshot_keeps_an_open_gate() {
+    let expecting = || {
+        let mut objects = objects();
+        let service = objects.last_mut().unwrap();
+        service["metadata"]["annotations"] = json!({"global-dns/expected-clusters": "east+west"});
+        objects
+    };
+    let without_west = || [&expecting()[..3], &expecting()[6..]].concat();
+    let awaited = async |running: &Running| running.service().await.awaited().len();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("snapshot.json");
+    let running = Running::start(snapshots(&path), &expecting()).await;
+    assert_eq!(awaited(&running).await, 0);
+    wait_for_file(&path, "\"is_open\":true").await;
+    drop(running);
+    let running = Running::start(snapshots(&path), &without_west()).await;
+    assert_eq!(awaited(&running).await, 0);
+    let running = Running::start(None, &without_west()).await;
+    assert_eq!(awaited(&running).await, 1);
+}
+
 /// Waits until a file contains a text. The file is written by a thread.
-async fn wait_for_file(path: &std::path::Path, text: &str) {
+async fn wait_for_file(path: &Path, text: &str) {
     let has_text = || std::fs::read_to_string(path).is_ok_and(|content| content.contains(text));
     for _ in 0..1000 {
         if has_text() {

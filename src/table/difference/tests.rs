@@ -21,8 +21,14 @@ fn changes_of_inputs(last: &Inputs, next: &Inputs, select: impl Fn(Dirty) -> Dir
     let dirty = select(dirty);
     let empty = Table::default();
     let last = build(&empty, last, &last.services(), &rules).table;
-    let next = build(&last, next, &dirty, &rules).table;
-    Difference::between(Some(&last), &next, &dirty, &rules.cluster_name).changes
+    let built = build(&last, next, &dirty, &rules);
+    Difference::between(
+        Some(&last),
+        &built.table,
+        &built.services,
+        &rules.cluster_name,
+    )
+    .changes
 }
 
 /// Writes a change as its kind, its subject and its sentence.

@@ -1,13 +1,15 @@
+mod changes;
 mod imports;
 
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::*;
+use crate::mirror::Watch;
 use crate::table::{Endpoint, Table};
 use crate::testing::{
-    endpoint, exported, federated, flat_mirror, gateway, inputs, local, mirror, rules,
+    endpoint, exported, federated, flat_mirror, gateway, inputs, local, mirror, parsed, rules,
     service_mirror,
 };
 
@@ -23,6 +25,8 @@ struct World {
     table: Table,
     /// The services whose gate opened.
     opened: Vec<ServiceKey>,
+    /// The times at which states can change although nothing else happens.
+    wakes: BTreeMap<ServiceKey, u64>,
 }
 
 impl World {
@@ -32,6 +36,7 @@ impl World {
             inputs: Inputs::default(),
             table: Table::default(),
             opened: Vec::new(),
+            wakes: BTreeMap::new(),
         }
     }
 
@@ -43,29 +48,47 @@ impl World {
         for (service, state) in self.inputs.states() {
             next.set_state(service, state.clone());
         }
+        self.inputs = next;
+        self.publish(now, &dirty)
+    }
+
+    /// Applies the change of one object, or its deletion.
+    fn apply(&mut self, now: u64, watch: Watch, object: &Value, exists: bool) -> Vec<String> {
+        let (key, object) = parsed(watch, object);
+        let dirty = match exists {
+            true => self.inputs.apply(watch, key, object),
+            false => self.inputs.delete(watch, key),
+        };
+        self.publish(now, &dirty)
+    }
+
+    /// Builds services that changed, and returns the changes of steps.
+    fn publish(&mut self, now: u64, dirty: &Dirty) -> Vec<String> {
         let had_state: Dirty = self.inputs.states().keys().cloned().collect();
         let before = self.table.clone();
-        self.inputs = next;
-        let built = build(&self.table, &self.inputs, &dirty, &self.rules);
-        let now = Timestamp(now);
-        let advanced = advance(built, &mut self.inputs, &dirty, &self.rules, now, DELAYS);
+        let built = build(&self.table, &self.inputs, dirty, &self.rules);
+        let advanced = advance(built, &mut self.inputs, &self.rules, Timestamp(now), DELAYS);
         self.table = advanced.built.table;
         self.opened.extend(advanced.opened);
         if self.table != before {
             assert!(advanced.built.is_changed);
         }
         // Services without a state cost nothing.
-        for (service, _) in &advanced.wakes {
+        for (service, wake) in &advanced.wakes {
             assert!(had_state.contains(service) || self.inputs.state(service).is_some());
+            match wake {
+                Some(wake) => self.wakes.insert(service.clone(), wake.0),
+                None => self.wakes.remove(service),
+            };
         }
         for (key, state) in self.inputs.states() {
             let service = self
                 .table
                 .service(key.namespace.as_str(), key.service.as_str());
-            assert_eq!(
-                ServiceState::of(service.expect("a service with a state")),
-                *state
-            );
+            if state.unused_since.is_none() {
+                let service = service.expect("a service with a state");
+                assert_eq!(ServiceState::of(service), *state);
+            }
         }
         // A build of all services from the same inputs gives the same table.
         let mut all = self.inputs.services();

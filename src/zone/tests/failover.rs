@@ -1,11 +1,9 @@
 //! The names that failover orders and expected clusters concern (rules K5 and K8).
 
-use serde_json::{Value, json};
-
 use super::*;
 use crate::mirror::{GatewayDown, expected_clusters};
 use crate::table::Rules;
-use crate::testing::{gateway, local};
+use crate::testing::gateway;
 
 /// Returns `prod/db` in east and west, and the Service of this cluster with an annotation.
 fn objects(key: &str, value: &str) -> Vec<Value> {
@@ -109,6 +107,25 @@ fn name_that_waits_for_clusters_fails_and_the_others_are_answered() {
             ("west.db", "A 10.96.0.2"),
             ("north.db.prod", "NXDOMAIN global."),
         ],
+    );
+}
+
+/// A database starts before the first cluster is linked. Its own headless Service tells what it waits for.
+#[test]
+fn short_name_of_a_headless_service_fails_before_the_first_mirror() {
+    let own = |namespace| {
+        let [mut service, _] = local(namespace, "db", &[]);
+        service["metadata"]["annotations"]["global-dns/expected-clusters"] = json!("east");
+        service
+    };
+    check(
+        &table(&[own("prod")]),
+        &[("db.prod", "SERVFAIL"), ("db", "SERVFAIL")],
+    );
+    // No namespace gets the short name of another one.
+    check(
+        &table(&[own("prod"), own("shop")]),
+        &[("db.shop", "SERVFAIL"), ("db", "NXDOMAIN global.")],
     );
 }
 

@@ -171,7 +171,7 @@ fn headless_service_hides_other_kinds_but_not_the_names_of_their_clusters() {
     assert_eq!(
         conflicts_of(&table_of(&objects)),
         [
-            "kind prod/web: headless in east, but of another kind in west: omitted from the name of the service"
+            "kind prod/web: headless in east, but of another kind in north, west: omitted from the name of the service"
         ]
     );
     // Without its endpoint, the headless kind takes no part.

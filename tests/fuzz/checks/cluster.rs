@@ -259,7 +259,7 @@ impl Cluster {
         self.wakes.retain(|_, wake| *wake > now);
         let built = build(&self.table, &self.inputs, &dirty, &self.rules);
         let (inputs, rules) = (&mut self.inputs, &self.rules);
-        let advanced = advance(built, inputs, &dirty, rules, now, DELAYS);
+        let advanced = advance(built, inputs, rules, now, DELAYS);
         for (service, wake) in advanced.wakes {
             match wake {
                 Some(wake) => self.wakes.insert(service, wake),

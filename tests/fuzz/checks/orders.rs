@@ -60,6 +60,9 @@ pub fn check_steps(service: &Service, last: &Table) {
     // Steps never answer together, and the name is never empty while a step has an endpoint.
     assert!(answering.len() <= 1, "{service:?}");
     assert_eq!(answering.is_empty(), all.is_empty(), "{service:?}");
+    let includes_down = service.name_addresses.includes_down;
+    let answered = steps(&|endpoint| endpoint.is_selected && (endpoint.alive || includes_down));
+    assert!(!answered.is_empty() || alive.is_empty(), "{service:?}");
     let Some(step) = answering.first() else {
         return;
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use global_dns::mirror::watch::key;
-use global_dns::mirror::{ObjectKey, Watch};
+use global_dns::mirror::{ClusterName, ImportForm, Object, ObjectKey, Watch};
 use global_dns::table::{ConflictKind, Endpoint, Service, ServiceKind};
 use global_dns::zone::RecordType;
 use serde_json::Value;
@@ -13,28 +13,55 @@ use super::cluster::Cluster;
 use super::worlds::{Seen, ask};
 
 /// Asserts that a cluster that the name of a service omits is reported, and that no other conflict of kinds is.
-pub fn check_clusters(service: &Service, seen: &mut Seen) {
-    let clusters = |is_selected: bool| -> BTreeSet<&str> {
+pub fn check_clusters(cluster: &Cluster, service: &Service, seen: &mut Seen) {
+    let clusters = |is_selected: bool| -> BTreeSet<String> {
         let endpoints = service.endpoints.iter();
         // The clusters of other steps are of the same kind.
         let is_selected =
             |endpoint: &&Endpoint| (endpoint.is_selected || endpoint.is_standby) == is_selected;
         let endpoints = endpoints.filter(is_selected);
         let clusters = endpoints.filter_map(|endpoint| endpoint.cluster.as_ref());
-        clusters.map(|cluster| cluster.as_str()).collect()
+        clusters.map(ToString::to_string).collect()
     };
-    let mut included = clusters(true);
-    if matches!(service.kind, ServiceKind::Federated | ServiceKind::Import) {
-        included.extend(service.federated.iter().map(|cluster| cluster.as_str()));
+    let (mut included, mut others) = (clusters(true), clusters(false));
+    for (kind, clusters) in shared_clusters(cluster, service) {
+        match kind == service.kind {
+            true => included.extend(clusters),
+            false => others.extend(clusters),
+        }
     }
-    let omitted: Vec<&str> = clusters(false).difference(&included).copied().collect();
+    let omitted: Vec<&String> = others.difference(&included).collect();
     let conflicts = service.conflicts.iter();
     let conflict = conflicts.clone().find(|one| one.kind == ConflictKind::Kind);
     assert_eq!(conflict.is_some(), !omitted.is_empty(), "{service:?}");
     for cluster in &omitted {
-        assert!(conflict.unwrap().detail.contains(cluster), "{service:?}");
+        assert!(conflict.unwrap().detail.contains(*cluster), "{service:?}");
     }
     seen.has_omitted_cluster |= !omitted.is_empty();
+}
+
+/// Returns the clusters behind the addresses that belong to no single cluster, with their kinds.
+fn shared_clusters(
+    cluster: &Cluster,
+    service: &Service,
+) -> impl Iterator<Item = (ServiceKind, Vec<String>)> {
+    let name = |name: &ClusterName| cluster.rules.name_of(name).to_string();
+    let objects = cluster.inputs.objects_of(&service.key);
+    objects.filter_map(move |(_, object)| match object {
+        Object::FederatedService(federated) => {
+            let local = federated.has_local_member.then(|| "hub".to_owned());
+            let members = federated.members.iter().map(|member| name(&member.cluster));
+            Some((ServiceKind::Federated, members.chain(local).collect()))
+        }
+        Object::ServiceImport(import) => match &import.form {
+            ImportForm::ClusterSetIp(addresses) if !addresses.is_empty() => Some((
+                ServiceKind::Import,
+                import.clusters.iter().map(name).collect(),
+            )),
+            ImportForm::ClusterSetIp(_) | ImportForm::Headless => None,
+        },
+        _ => None,
+    })
 }
 
 /// The source of an address, as the original objects show it.

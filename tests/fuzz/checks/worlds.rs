@@ -162,7 +162,7 @@ impl World {
         self.seen.tables += 1;
         tables::check_incremental(&self.cluster);
         for service in table.services() {
-            check_clusters(service, &mut self.seen);
+            check_clusters(&self.cluster, service, &mut self.seen);
             check_union(&self.cluster, service, &mut self.seen);
             orders::check_steps(service, last);
             self.seen.has_standby |= service.endpoints.iter().any(|endpoint| endpoint.is_standby);

@@ -1,5 +1,6 @@
 //! Failover orders (rules K5, K6) and expected clusters (rule K8), with objects from a file. `tests/e2e` has the delays.
 
+use serde_json::{Value, json};
 use support::objects::{Gateway, Manifest, gateway_mirror, local, mirror, objects};
 use support::server::Server;
 use support::wait::wait_for;
@@ -71,6 +72,38 @@ fn first_table_has_the_first_step_that_is_alive() {
 }
 
 #[test]
+fn failover_is_one_log_line_with_service_steps_and_reason() {
+    let manifest = |east| {
+        let mirror = |cluster| mirror("prod", "db", cluster);
+        objects()
+            .with(mirror("east").endpoint_behind(east, "db-0", &["10.96.1.1"]))
+            .with(mirror("west").endpoint("db-0", &["10.96.2.1"]))
+            .with(
+                local("prod", "db")
+                    .without_selector()
+                    .annotation("global-dns/failover", "east:west"),
+            )
+    };
+    let server = Server::with_objects(manifest(Gateway::Up), &["--failover-delay", "0s"]);
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1");
+    server.rewrite(&manifest(Gateway::Down).text());
+    server.wait_for_outcome("db.prod.global. A", "10.96.2.1");
+    let events = server.process().log().events().into_iter();
+    let failovers: Vec<Value> = events
+        .filter(|event| event["fields"]["message"] == "Failover")
+        .map(|mut event| json!([event["level"].take(), event["fields"].take()]))
+        .collect();
+    let expected = json!(["INFO", {
+        "message": "Failover",
+        "service": "prod/db",
+        "from": "east",
+        "to": "west",
+        "reason": "no endpoint of the step is alive",
+    }]);
+    assert_eq!(failovers, [expected]);
+}
+
+#[test]
 fn name_that_waits_for_clusters_is_answered_with_servfail_and_not_ready() {
     let server = Server::with_objects(
         sample("x", "y"),
@@ -123,7 +156,11 @@ fn invalid_annotation_is_reported_and_ignored() {
         ),
         ("failover", "east+*", "'*' stands for all other clusters"),
         ("failover", "East", "'East' is not the name of a cluster"),
-        ("failover", long.as_str(), "is not the name of a cluster"),
+        (
+            "failover",
+            long.as_str(),
+            "a failover order has at most 4096 octets, found 200000",
+        ),
         (
             "expected-clusters",
             "east,west",
