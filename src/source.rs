@@ -40,7 +40,7 @@ use crate::table::failover::Delays;
 use crate::table::inputs::{Dirty, Loss, Objects};
 use crate::table::publish::Reader;
 use crate::table::state::ServiceState;
-use crate::table::{Built, Inputs, Publisher, Rules, Table, build};
+use crate::table::{Inputs, Publisher, Rules, Table, build};
 
 /// A change that a source reports.
 #[derive(Debug)]
@@ -240,10 +240,11 @@ impl UpdateLoop<'_> {
             return;
         };
         let services = restored.inputs.services();
-        let built = build(&Table::default(), &restored.inputs, &services, self.rules);
         // Flags may have changed, and time has passed, since the snapshot was saved.
-        let (inputs, rules) = (&mut restored.inputs, self.rules);
-        let built = self.states.apply(built, inputs, rules, true);
+        let (empty, inputs) = (Table::default(), &mut restored.inputs);
+        let built = self
+            .states
+            .build(&empty, inputs, &services, self.rules, true);
         self.feeds.note_restored(restored.age);
         let now = self.publisher.publish_stale(built, unix_seconds());
         self.feeds.events().note_snapshot(&now, restored.age);
@@ -413,31 +414,23 @@ impl UpdateLoop<'_> {
         let last = self.reader.load();
         let empty = Table::default();
         let last_table = last.table.as_ref().unwrap_or(&empty);
-        let built: Built = build(last_table, &self.inputs, &dirty, self.rules);
         let is_first = last.table.is_none() || last.is_stale;
         let (inputs, rules) = (&mut self.inputs, self.rules);
-        let mut built = self.states.apply(built, inputs, rules, is_first);
+        let mut built = self
+            .states
+            .build(last_table, inputs, &dirty, rules, is_first);
         let services = std::mem::take(&mut built.services);
         if last.is_stale {
             info!("All watches are listed; replaced the snapshot");
         }
         if let Some(snapshot) = self.snapshot.as_mut()
-            && (last.is_stale || last.table.is_none() || !services.is_empty())
+            && (is_first || !services.is_empty())
         {
             snapshot.note_change();
         }
         let now = self.publisher.publish(built, unix_seconds());
         let events = self.feeds.events();
         self.log.note(&last, &now, &services, self.rules, events);
-        if now.generation != last.generation {
-            let (generation, serial) = (now.generation, now.serial);
-            info!(
-                generation,
-                serial,
-                changed_services = services.len(),
-                "Published table"
-            );
-        }
     }
 }
 

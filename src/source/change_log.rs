@@ -35,6 +35,11 @@ impl ChangeLog {
         let difference = Difference::between(last.table.as_ref(), next, services, own);
         self.log_new(&difference, next, services, rules);
         events.note_published(last, now, difference.changes);
+        if now.generation != last.generation {
+            let (generation, serial) = (now.generation, now.serial);
+            let changed_services = services.len();
+            info!(generation, serial, changed_services, "Published table");
+        }
     }
 
     fn log_new(

@@ -12,7 +12,7 @@ use crate::mirror::ServiceKey;
 use crate::table::failover::{Delays, Timestamp};
 use crate::table::inputs::Dirty;
 use crate::table::state::{Transition, TransitionReason, advance};
-use crate::table::{Built, Inputs, Rules};
+use crate::table::{Built, Inputs, Rules, Table, build};
 
 /// The delays, and the services with a delay that has not ended.
 #[derive(Debug)]
@@ -35,11 +35,13 @@ impl<'f> States<'f> {
         }
     }
 
-    /// Advances the services that were built. The delay of a failover does not apply to the first complete table.
-    pub(super) fn apply(
+    /// Builds the table that follows `last`, and advances the services that were built. The delay of a failover does not
+    /// apply to the first complete table.
+    pub(super) fn build(
         &mut self,
-        built: Built,
+        last: &Table,
         inputs: &mut Inputs,
+        dirty: &Dirty,
         rules: &Rules,
         is_first: bool,
     ) -> Built {
@@ -50,6 +52,7 @@ impl<'f> States<'f> {
             },
             false => self.delays,
         };
+        let built = build(last, inputs, dirty, rules);
         let advanced = advance(built, inputs, rules, self.now(), delays);
         for (service, wake) in advanced.wakes {
             match wake {
