@@ -38,7 +38,7 @@ use super::failure::{
 use super::overlap::Overlap;
 use super::position::{Position, Trust};
 use super::requests::{ApiServer, Requests, VersionedList};
-use crate::mirror::{KubeObject, Object, ObjectKey};
+use crate::mirror::{KubeObject, Object, ObjectKey, parse};
 
 /// The time after `watch_timeout` when a watch that did not end counts as dead. A busy API server may need it.
 const WATCH_GRACE: Duration = Duration::from_secs(5);
@@ -322,7 +322,7 @@ impl Watcher {
                 let json = object.to_string();
                 let object = KubeObject::read(&json);
                 position.advance_to(&object);
-                let reduced = self.requests.reduce(&object);
+                let reduced = parse::reduce(self.feed.watch, &object);
                 self.send_object(&object, reduced).await
             }
             WatchEvent::Deleted(object) => {
