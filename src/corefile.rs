@@ -33,7 +33,7 @@ pub enum Platform {
     NodeLocalDns,
 }
 
-/// What is forwarded, and where.
+/// The forwarded zones, and the server.
 #[derive(Clone, Debug)]
 pub struct Forwarding {
     /// The zones, each once. There is at least one.
@@ -44,7 +44,7 @@ pub struct Forwarding {
     pub bind: Vec<IpAddr>,
 }
 
-/// Why there is no setting.
+/// The reason why there is no setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// The output needs the current Corefile, which does not exist.

@@ -33,25 +33,32 @@
 //!
 //! # Path of a query
 //!
-//! An A query over UDP passes through these files, in this order:
+//! An A query over UDP passes through these eight files, in this order. Functions that only read a field or look up a
+//! map are omitted.
 //!
-//! 1. `server/udp.rs` receives a batch of datagrams and sends the replies.
-//! 2. `server.rs` applies the rate limit, checks the cookie and counts.
-//! 3. `wire/query.rs` parses the message.
-//! 4. `wire/respond.rs` applies the response policy.
-//! 5. `zone/answer.rs` chooses the answer.
-//! 6. `zone/read.rs` reads the owner name.
-//! 7. `wire/write.rs` writes the reply.
+//! 1. `server/udp.rs` receives a batch of datagrams.
+//! 2. `server.rs` takes each message through the next steps.
+//! 3. `wire/query.rs` parses the message. `zone/name.rs` reads the name of the question.
+//! 4. `server.rs` applies the rate limit and makes the cookie.
+//! 5. `wire/respond.rs` applies the response policy.
+//! 6. `zone/read.rs` reads the meaning of the name.
+//! 7. `zone/answer.rs` chooses the answer.
+//! 8. `wire/write.rs` writes the reply.
+//! 9. `server.rs` counts the query. `server/udp.rs` sends the replies of the batch.
 //!
 //! # Path of an object
 //!
-//! 1. `source/kube/watcher.rs` lists and watches. With `--file`, `source/file.rs` reads files instead.
-//! 2. `mirror/parse.rs` parses the object, or returns the reason why it is skipped.
-//! 3. `source.rs` applies the update, builds and publishes.
-//! 4. `table/inputs.rs` stores the object and returns the services that depend on it.
-//! 5. `table/build.rs` builds these services.
-//! 6. `table/members.rs` builds one service from its objects.
-//! 7. `table/publish.rs` replaces the current table.
+//! A change of an endpoint mirror passes through these eight files, in this order. Files beside them for one kind of
+//! object or service are omitted, and so are functions that only read a field.
+//!
+//! 1. `source/kube/watcher.rs` receives the event. With `--file`, `source/file.rs` reads files instead.
+//! 2. `mirror/parse.rs` recognizes the object. Without a watch for it, it is dropped.
+//! 3. `mirror/headless.rs` reduces it to the fields in use, or returns the reason why it is skipped.
+//! 4. `source.rs` takes the update from the queue, and calls the next steps.
+//! 5. `table/inputs.rs` stores the object and returns the services that depend on it.
+//! 6. `table/build.rs` builds these services.
+//! 7. `table/members.rs` builds one service from its objects.
+//! 8. `table/publish.rs` replaces the current table.
 //!
 //! # Glossary
 //!
@@ -63,7 +70,7 @@
 //! | endpoint mirror | the mirror of one pod of a headless Service, with a cluster IP of its own: `db-0-east` |
 //! | service mirror | the mirror of a whole Service, with a cluster IP: `web-east`; through a gateway, or flat |
 //! | federated service | one Service for the members of several clusters: `web-federated` |
-//! | kind | the way in which a service reaches this cluster: `headless`, `gateway`, `flat`, `federated`, `local` |
+//! | kind | the way in which a service reaches this cluster: `headless`, `gateway`, `flat`, `federated`, `local`, `import` |
 //! | gateway | the proxy of a linked cluster that receives the traffic to a mirror |
 //! | alive | state of an endpoint with a ready gateway (rule M3) |
 //! | failover order | the clusters that answer for a service, in steps: `local:east+west:*` (rule K5) |

@@ -1,26 +1,30 @@
 //! The domain types: the parts of Kubernetes and Linkerd objects that this server uses.
 //!
-//! The sources and [`build`](crate::table::build()) use these types. Only [`parse`] makes them from Kubernetes objects,
-//! and checks them once: a [`ServiceName`] is a DNS label, and an address is one that clients may use. This module
-//! depends neither on a Kubernetes client nor on a DNS library.
+//! The sources and [`build`](crate::table::build()) use these types. [`parse`] selects the type for a Kubernetes object.
+//! Each type has a file that parses it and checks it once: a [`ServiceName`] is a DNS label, and an address is one that
+//! clients may use. This module depends neither on a Kubernetes client nor on a DNS library.
 
 mod failover_order;
 mod federated;
+mod fields;
+mod headless;
 mod import;
 mod interned;
+pub mod key;
 pub mod label;
 mod local;
 mod object;
 mod object_name;
+mod overrides;
 pub mod parse;
 mod policy;
 mod service_mirror;
+mod slice;
 mod subject;
 pub mod watch;
 
 use std::fmt;
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -29,14 +33,17 @@ use smallvec::SmallVec;
 
 pub use failover_order::{FailoverOrder, InvalidOrder};
 pub use federated::{FederatedMember, FederatedService};
+pub use headless::{EndpointMirror, HeadlessMirror};
 pub use import::{ImportForm, ImportSlice, ServiceImport};
 pub use interned::{Ports, Text, intern};
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
 pub use local::{Export, LocalService};
 pub use object::KubeObject;
 pub use object_name::ObjectName;
+pub use overrides::{GatewayDown, Overrides};
 pub use policy::{Policy, expected_clusters};
 pub use service_mirror::{Route, ServiceMirror};
+pub use slice::{ListedHost, ListedHosts, ReadySlice, Slice, SliceEndpoint};
 pub use subject::Subject;
 pub use watch::{Kind, Mcs, Watch};
 
@@ -58,7 +65,7 @@ pub struct ObjectRef {
     pub key: ObjectKey,
 }
 
-/// A headless service of the cluster set. It has the same namespace and name in every cluster.
+/// A service of the cluster set, of any kind. It has the same namespace and name in every cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ServiceKey {
     /// Namespace, the same in every cluster (namespace sameness).
@@ -95,91 +102,6 @@ pub enum Object {
     Skipped(Arc<Skip>),
 }
 
-/// A mirror Service with `clusterIP: None`: the parent of [`EndpointMirror`]s (rule M2).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeadlessMirror {
-    /// Label `mirror.linkerd.io/cluster-name`, before aliases.
-    pub cluster: ClusterName,
-    /// The exported Service.
-    pub service: ServiceKey,
-    /// Annotations of the exported Service.
-    pub overrides: Option<Box<Overrides>>,
-    /// `metadata.creationTimestamp`, in Unix seconds.
-    pub created: Option<NonZeroU32>,
-}
-
-/// A mirror Service that represents one remote endpoint and has its own cluster IP (rule M1).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EndpointMirror {
-    /// Label `mirror.linkerd.io/cluster-name`, before aliases.
-    pub cluster: ClusterName,
-    /// The exported Service that the endpoint belongs to.
-    pub service: ServiceKey,
-    /// The remote endpoint's hostname.
-    pub hostname: Hostname,
-    /// Label `mirror.linkerd.io/headless-mirror-svc-name`: the name of the [`HeadlessMirror`].
-    pub parent: Text,
-    /// `spec.clusterIPs`: synthetic endpoint IPs. Only meshed clients can use them.
-    #[serde(with = "addresses")]
-    pub addresses: SmallVec<[IpAddr; 1]>,
-    /// `spec.ports`: the ports of the cluster IP.
-    pub ports: Ports,
-}
-
-/// An EndpointSlice of which only readiness matters. The addresses are those of gateways, or of pods behind a cluster IP.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadySlice {
-    /// Label `kubernetes.io/service-name`: the Service of the slice, in the same namespace.
-    pub service: Text,
-    /// Whether an address is ready. `None` if there is no address.
-    pub ready: Option<bool>,
-}
-
-/// An EndpointSlice of a headless mirror: the hosts that Linkerd lists. It is not used for answers. It contains the
-/// ports of the remote pods and no state of gateways, and it can be overwritten with gateway addresses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ListedHosts {
-    /// Label `kubernetes.io/service-name`: the headless mirror of the slice, in the same namespace.
-    pub mirror: Text,
-    /// The endpoints that have a hostname, sorted, each once.
-    pub hosts: Box<[ListedHost]>,
-}
-
-/// An entry of a headless mirror's slice.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ListedHost {
-    /// The remote pod's hostname.
-    pub hostname: Hostname,
-    /// The last cluster IP of its endpoint mirror that Linkerd knew. `None` if clients must not use the address.
-    pub address: Option<IpAddr>,
-}
-
-/// An EndpointSlice of a headless Service of this cluster (rule M5).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Slice {
-    /// Label `kubernetes.io/service-name`: the Service of the slice, in the same namespace.
-    pub service: Text,
-    /// `endpoints`.
-    pub endpoints: Box<[SliceEndpoint]>,
-    /// `ports`: the ports of the pods.
-    pub ports: Ports,
-    /// Skipped parts of the slice: one skip for each reason.
-    pub left_out: Box<[Skip]>,
-}
-
-/// An entry of a slice with an address that clients may use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SliceEndpoint {
-    /// The first of `addresses`. Consumers of slices use only this one.
-    pub address: IpAddr,
-    /// `hostname`. If it is absent or not a DNS label, the address with dashes.
-    pub hostname: Hostname,
-    /// `targetRef.uid`. It distinguishes one dual-stack pod from two pods with one hostname.
-    pub target: Option<Text>,
-    /// `conditions.ready`. If it is absent, the endpoint is ready.
-    pub ready: bool,
-}
-
 /// A port with its name and protocol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Port {
@@ -201,31 +123,6 @@ pub enum Protocol {
     Udp,
     /// `SCTP`.
     Sctp,
-}
-
-/// The annotations of an exported Service that override settings of this server. Linkerd copies them to the mirrors.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Overrides {
-    /// `global-dns/ttl`: seconds.
-    pub ttl: Option<u32>,
-    /// `global-dns/gateway-down`.
-    pub gateway_down: Option<GatewayDown>,
-    /// Annotations with an invalid value, as `name=value` or with the problem.
-    pub invalid: Vec<String>,
-    /// Annotations of a mirror that count on Services of this cluster only, as `name=value`.
-    pub ignored: Vec<String>,
-}
-
-/// The treatment of endpoints with a gateway that is down (rule M4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GatewayDown {
-    /// They are omitted, even if a name then has no endpoint.
-    Exclude,
-    /// They are omitted, unless the name would then have no endpoint.
-    LastResort,
-    /// They are included.
-    Include,
 }
 
 /// The reason for which an object or an endpoint is skipped, with an explanation.
@@ -345,29 +242,6 @@ impl Protocol {
             Self::Tcp => "tcp",
             Self::Udp => "udp",
             Self::Sctp => "sctp",
-        }
-    }
-}
-
-// === impl Overrides ===
-
-impl Overrides {
-    /// Returns the overrides if there is any. Most Services have none, so those that have some keep them in a box.
-    fn if_any(self) -> Option<Box<Self>> {
-        (self != Self::default()).then(|| Box::new(self))
-    }
-}
-
-// === impl GatewayDown ===
-
-impl GatewayDown {
-    /// Parses the value of `--gateway-down` or of annotation `global-dns/gateway-down`.
-    pub fn from_value(value: &str) -> Option<Self> {
-        match value {
-            "last-resort" => Some(Self::LastResort),
-            "include" => Some(Self::Include),
-            "exclude" => Some(Self::Exclude),
-            _ => None,
         }
     }
 }

@@ -29,7 +29,7 @@ use change_log::{ChangeLog, log_skip};
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
-use guard::{Guard, Shrinkage, UNCONFIRMED, Verdict};
+use guard::{Decision, Guard, Shrinkage, UNCONFIRMED};
 pub use snapshot::{SnapshotScope, Snapshots};
 
 use states::States;
@@ -341,7 +341,7 @@ impl UpdateLoop<'_> {
         let services = self.dirty.iter().cloned();
         let losses = services.map(|service| (service, Loss::default())).collect();
         let shrinkage = self.shrinkage(&self.inputs, &self.dirty, &losses);
-        if self.guard.judge(&feeds, [shrinkage]) == Verdict::Hold {
+        if self.guard.decide(&feeds, [shrinkage]) == Decision::Hold {
             self.unlisted = feeds.into_iter().collect();
         }
     }
@@ -362,7 +362,7 @@ impl UpdateLoop<'_> {
         let shrinkages = suspects
             .iter()
             .map(|losses| self.shrinkage(&next, &dirty, losses));
-        if self.guard.judge(&feeds, shrinkages.collect::<Vec<_>>()) == Verdict::Apply {
+        if self.guard.decide(&feeds, shrinkages.collect::<Vec<_>>()) == Decision::Apply {
             self.inputs = next;
             self.dirty = dirty;
         }

@@ -14,14 +14,16 @@
 //!
 //! | name | A, AAAA | SRV | tested in |
 //! |---|---|---|---|
-//! | `S.N.Z` | all endpoints | one for each endpoint and port | `src/zone/tests.rs` |
-//! | `C.S.N.Z` | the endpoints of one cluster | one for each of these endpoints and ports | `src/zone/tests.rs` |
-//! | `H.C.S.N.Z` | one endpoint | one for each of its ports | `src/zone/tests.rs` |
-//! | `_P._R.` before any of these | none | one for each endpoint with the port | `src/zone/tests.rs` |
-//! | `S.Z`, `C.S.Z`, `H.C.S.Z`, `_P._R.S.Z` | the same, for the namespace that owns `S` | the same, with short names as targets | `tests/integration/members/short_names.rs` |
-//! | `Z` | SOA, NS | | `tests/integration/answers` |
-//! | `ns.dns.Z` | the addresses of this server | | `tests/integration/answers` |
-//! | `dns-version.Z` | TXT | | `tests/integration/answers` |
+//! | `S.N.Z` | all endpoints | one for each endpoint and port | `tests/support/names.txt` |
+//! | `C.S.N.Z` | the endpoints of one cluster | one for each of these endpoints and ports | `tests/support/names.txt` |
+//! | `H.C.S.N.Z` | one endpoint | one for each of its ports | `tests/support/names.txt` |
+//! | `_P._R.` before any of these | none | one for each endpoint with the port | `tests/support/names.txt` |
+//! | `S.Z`, `C.S.Z`, `H.C.S.Z`, `_P._R.S.Z` | the same, for the namespace that owns `S` | the same, with short names as targets | `tests/support/names.txt`, `src/zone/tests/edges.rs` |
+//! | `Z` | SOA, NS | | `tests/support/names.txt` |
+//! | `ns.dns.Z` | the addresses of this server | | `tests/support/names.txt`, `tests/integration/answers/name_server.rs` |
+//! | `dns-version.Z` | TXT | | `tests/support/names.txt` |
+//!
+//! Unit, conformance, peer and end-to-end tests ask for the names in `tests/support/names.txt`.
 //!
 //! A zone with the profile `mcs` has the names of KEP-1645 instead (rule K9, `tests/conformance/kep1645.rs`):
 //!
@@ -33,18 +35,20 @@
 //! | `C.S.N.svc.Z` | none | none: it is empty if there are endpoints with a hostname, and NXDOMAIN otherwise |
 //!
 //! - A name exists if it owns a record, or if an existing name is below it (RFC 8020). Every other name is NXDOMAIN
-//!   (`src/zone/tests.rs`).
-//! - A canonical name with records hides a short name, and the conflict is reported. An empty non-terminal, such as
-//!   `N.Z`, hides no short name (`src/zone/tests/edges.rs`).
+//!   (`tests/support/names.txt`, `src/zone/tests.rs`).
+//! - A canonical name with records hides a short name, and the conflict is reported (`src/zone/tests.rs`). An empty
+//!   non-terminal, such as `N.Z`, hides no short name (`src/zone/tests/edges.rs`).
 //! - A short name belongs to one namespace: that of `--short-name`, else that of `--default-namespace`, else the only
 //!   namespace that has the service. If several namespaces have the service and no flag decides, the short name is
-//!   NXDOMAIN. Earlier states do not matter, so replicas give the same answers (`src/table/tests.rs`).
-//! - The target of an SRV record always resolves (`src/zone/tests/namespaces.rs`).
+//!   NXDOMAIN (`src/table/build/tests.rs`). Earlier states do not matter, so replicas give the same answers
+//!   (`src/table/tests.rs`).
+//! - The target of an SRV record always resolves (`tests/recordings/invariants.rs`, `tests/peers/clients.rs`), and never
+//!   to an address of another service (`src/zone/tests/namespaces.rs`).
 //! - The label of an endpoint without a hostname is its address: `10-1-2-3` (`src/mirror/label.rs`).
-//! - The set of records is always complete. Only their order changes from answer to answer.
+//! - The set of records is always complete. Only their order changes from answer to answer
+//!   (`src/wire/write/tests.rs`, `src/zone/tests/order.rs`).
 
 pub mod answer;
-mod cluster_set;
 pub mod name;
 pub mod order;
 pub mod print;

@@ -49,7 +49,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Maximum number of events in one message.
 const MAX_IN_MESSAGE: usize = 100;
 
-/// How long a browser waits before it connects again, in milliseconds.
+/// Pause before a browser connects again, in milliseconds.
 const RETRY: u32 = 1000;
 
 /// The open streams of a listener. Clones share it.

@@ -1,4 +1,4 @@
-//! What every request to the API and the page must fulfil, and the headers of every response.
+//! Conditions for every request to the API and the page, and the headers of every response.
 //!
 //! A page on the Internet must not read the server through the browser of a user with a port-forward. The host of a
 //! request is checked ([`ApiHosts`]), against DNS rebinding. An `Origin` that is not this server's is refused, so that
@@ -19,7 +19,7 @@ use crate::server::LocalAddress;
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
 
-/// How much of a header is repeated in the sentence about it.
+/// Maximum length of a header in the sentence about it.
 const MAX_SHOWN: usize = 100;
 
 /// Answers a request, or refuses it with one sentence.
@@ -42,7 +42,7 @@ pub(super) async fn check_request(
 
 /// Returns the response to a request that is refused.
 fn refuse(hosts: &ApiHosts, request: &Request) -> Option<Response> {
-    if let Err(refusal) = hosts.judge(request) {
+    if let Err(refusal) = hosts.check(request) {
         return Some(refusal.into_response());
     }
     if let Some(origin) = foreign_origin(hosts, request) {

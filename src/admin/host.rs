@@ -32,7 +32,7 @@ pub struct ApiHosts(Arc<[ApiHost]>);
 #[error("a host must be a name or an IP address, without a port")]
 pub struct InvalidHost;
 
-/// Why the host of a request is refused.
+/// The reason why the host of a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// It has no host, several, or an invalid one (RFC 9112 section 3.2).
@@ -50,7 +50,7 @@ impl ApiHosts {
     }
 
     /// Checks the host that a request is for.
-    pub(super) fn judge<B>(&self, request: &http::Request<B>) -> Result<(), Refusal> {
+    pub(super) fn check<B>(&self, request: &http::Request<B>) -> Result<(), Refusal> {
         let mut headers = request.headers().get_all(HOST).iter();
         let header = headers.next();
         if headers.next().is_some() || (header.is_none() && request.version() >= Version::HTTP_11) {
@@ -146,17 +146,17 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Verdict {
+    enum Decision {
         Allowed,
         Malformed,
         Misdirected,
     }
-    const ALLOWED: Verdict = Verdict::Allowed;
-    const MALFORMED: Verdict = Verdict::Malformed;
-    const MISDIRECTED: Verdict = Verdict::Misdirected;
+    const ALLOWED: Decision = Decision::Allowed;
+    const MALFORMED: Decision = Decision::Malformed;
+    const MISDIRECTED: Decision = Decision::Misdirected;
 
     /// Judges a request to 192.0.2.7.
-    fn judge(version: Version, target: &str, hosts: &[&str]) -> Verdict {
+    fn decide(version: Version, target: &str, hosts: &[&str]) -> Decision {
         let allowed = ["dns.example.com", "198.51.100.1", "2001:db8::1"];
         let allowed = allowed.map(|host| host.parse().unwrap());
         let mut request = http::Request::get(target)
@@ -166,15 +166,15 @@ mod tests {
             request = request.header(HOST, *host);
         }
         let hosts = ApiHosts::new(allowed.to_vec());
-        match hosts.judge(&request.body(()).unwrap()) {
+        match hosts.check(&request.body(()).unwrap()) {
             Ok(()) => ALLOWED,
             Err(Refusal::Malformed) => MALFORMED,
             Err(Refusal::Misdirected(_)) => MISDIRECTED,
         }
     }
 
-    fn judge_host(host: &str) -> Verdict {
-        judge(Version::HTTP_11, "/api/v1/table", &[host])
+    fn decide_host(host: &str) -> Decision {
+        decide(Version::HTTP_11, "/api/v1/table", &[host])
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
             "198.51.100.1:9154",
             "[2001:db8:0::1]:9154",
         ] {
-            assert_eq!(judge_host(host), ALLOWED, "{host}");
+            assert_eq!(decide_host(host), ALLOWED, "{host}");
         }
     }
 
@@ -219,7 +219,7 @@ mod tests {
             "2130706433",
             "0x7f000001",
         ] {
-            assert_eq!(judge_host(host), MISDIRECTED, "{host}");
+            assert_eq!(decide_host(host), MISDIRECTED, "{host}");
         }
     }
 
@@ -248,7 +248,7 @@ mod tests {
         ] {
             // A header cannot hold some of these.
             if http::HeaderValue::from_str(host).is_ok() {
-                assert_eq!(judge_host(host), MALFORMED, "{host}");
+                assert_eq!(decide_host(host), MALFORMED, "{host}");
             }
             assert_eq!(host_of(host), None, "{host}");
         }
@@ -259,7 +259,7 @@ mod tests {
         const PATH: &str = "/api/v1/table";
         const OWN: &str = "http://localhost:9154/api/v1/table";
         const OTHER: &str = "http://attacker.example/api/v1/table";
-        for (version, target, hosts, verdict) in [
+        for (version, target, hosts, decision) in [
             (Version::HTTP_11, PATH, &[][..], MALFORMED),
             (
                 Version::HTTP_11,
@@ -289,7 +289,11 @@ mod tests {
             (Version::HTTP_11, OWN, &[], MALFORMED),
             (Version::HTTP_11, "*", &["attacker.example"], MISDIRECTED),
         ] {
-            assert_eq!(judge(version, target, hosts), verdict, "{target} {hosts:?}");
+            assert_eq!(
+                decide(version, target, hosts),
+                decision,
+                "{target} {hosts:?}"
+            );
         }
     }
 

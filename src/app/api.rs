@@ -16,11 +16,11 @@ use tokio::time::timeout;
 
 use crate::source::kube::{Cluster, Replica, ReplicaError};
 
-/// How long a response may take.
+/// Maximum time for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a found replica may take to show that it is alive. Others follow.
+/// Maximum time until a found replica shows that it is alive. Others follow.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the reason of the node for the end of a stream is awaited.
+/// Maximum wait for the reason of the node for the end of a stream.
 const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The API of a running server.
@@ -30,7 +30,7 @@ pub(super) struct Api {
     connection: Option<Connection>,
 }
 
-/// How the API is reached.
+/// The way to reach the API.
 enum Location {
     /// Directly.
     Url(Uri),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
 
-use super::inspect::ONE_SHOT_TIMING;
+use super::first_table::ONE_SHOT_TIMING;
 use super::{access, log_to_stderr, print};
 use crate::cli::CorefileArgs;
 use crate::corefile::{ClusterIpError, Forwarding, Platform, SELECTOR, cluster_ip, is_cluster_ip};

@@ -16,7 +16,7 @@ use super::inspect::fetch;
 use super::{json, log_to_stderr, print, zones};
 use crate::check::objects::{Link, MirrorPorts, MirrorSlice};
 use crate::check::permissions::ApiServer;
-use crate::check::{Colors, Diagnosis, Fact, Facts, NotChecked, check as judge};
+use crate::check::{Colors, Diagnosis, Fact, Facts, NotChecked, check as run_checks};
 use crate::cli::{CheckArgs, CheckOutput, ModelArgs, SourceArgs};
 use crate::log::error_chain;
 use crate::mirror::Namespace;
@@ -62,7 +62,7 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Gathers the facts and judges them.
+/// Gathers the facts and checks them.
 async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
     let CheckArgs {
         explain: _, // prints only a document
@@ -114,7 +114,7 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
         dns,
         end_to_end,
     };
-    Ok(judge(&facts))
+    Ok(run_checks(&facts))
 }
 
 /// Writes to standard error. Ignores a stream that cannot be written.

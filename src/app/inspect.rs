@@ -1,26 +1,21 @@
 //! `table` and `explain`: they use the API of a running server, or the first table of a source.
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use http::Uri;
-use tokio::task::JoinSet;
 
 use super::api::Api;
-use super::no_table::TableSource;
+use super::first_table::ONE_SHOT_TIMING;
 use super::origin::{Origin, note};
 use super::screen::{Screen, harmless};
-use super::{Source, access, json, log_to_stderr, print, yaml, zones};
-use crate::cli::{
-    ExplainArgs, ExplainOutput, ModelArgs, SourceArgs, TableArgs, TableOutput, ViewArgs,
-};
+use super::{access, json, log_to_stderr, print, yaml, zones};
+use crate::cli::{ExplainArgs, ExplainOutput, SourceArgs, TableArgs, TableOutput, ViewArgs};
 use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
 use crate::mirror::ServiceKey;
 use crate::report::{Selection, TextForm};
-use crate::source::{Feeds, ShrinkGuard, UpdateSettings, file, kube};
-use crate::table::Publisher;
-use crate::table::failover::Delays;
+use crate::source::{file, kube};
 use crate::table::publish::Reader;
 use crate::zone::Zones;
 
@@ -28,13 +23,6 @@ use crate::zone::Zones;
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// The exit code of `explain` for a name that does not exist.
 const NO_SUCH_NAME: u8 = 3;
-/// How long `table` and `explain` wait for a complete table of a cluster.
-const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The intervals for a command that ends when it has a table.
-pub(super) const ONE_SHOT_TIMING: kube::Timing = kube::Timing {
-    watch_timeout: FIRST_TABLE_TIMEOUT,
-    relist: FIRST_TABLE_TIMEOUT,
-};
 
 /// Prints the table of a running server, or of a source.
 pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
@@ -185,32 +173,6 @@ async fn plain_service(source: &SourceArgs, name: &ServiceKey) -> Option<PlainSe
     services
         .filter_map(|(_, json)| PlainService::read(json, name))
         .next()
-}
-
-/// Runs a source until its first complete table.
-pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow::Result<Reader> {
-    let feeds = Feeds::new(&args.namespace, model.mcs());
-    let publisher = Publisher::default();
-    let reader = publisher.reader();
-    let source = Source::open(args, ONE_SHOT_TIMING, kube::Access::Auto).await?;
-    let mut tasks = JoinSet::new();
-    let settings = UpdateSettings {
-        rules: model.rules(),
-        shrink_guard: ShrinkGuard::new(None), // the first table has no predecessor to compare with
-        snapshot: None,
-        max_stale: None,
-        delays: Delays::default(),
-    };
-    let origin = TableSource::of(&source);
-    source.spawn(&mut tasks, &feeds, publisher, settings)?;
-    let deadline = Instant::now() + FIRST_TABLE_TIMEOUT;
-    while reader.load().table.is_none() {
-        if Instant::now() > deadline || !feeds.failures().is_empty() {
-            return Err(origin.no_table(&feeds, FIRST_TABLE_TIMEOUT));
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    Ok(reader)
 }
 
 /// Requests a path from the API of a running server.

@@ -1,4 +1,4 @@
-//! Where `explain`, `table` and `events` read from: a running server, or objects.
+//! The origin of the data of `explain`, `table` and `events`: a running server, or objects.
 //!
 //! Without flags, it is a ready replica, so that the flags of `serve` need not be repeated. If none can be reached, the
 //! objects are read directly.
@@ -8,7 +8,7 @@ use std::io::Write as _;
 use anyhow::{Context as _, anyhow};
 
 use super::api::Api;
-use super::inspect::{ONE_SHOT_TIMING, first_table};
+use super::first_table::{ONE_SHOT_TIMING, first_table};
 use super::{access, zones};
 use crate::admin::choose_zone;
 use crate::cli::{ServerArgs, ViewArgs};
@@ -17,10 +17,10 @@ use crate::source::kube::{self, Cluster, ReplicaError};
 use crate::table::publish::Reader;
 use crate::zone::print::zone_file;
 
-/// How many replicas are tried. All of them rarely fail for different reasons.
+/// Maximum number of replicas that are tried. All of them rarely fail for different reasons.
 const MAX_REPLICAS: usize = 3;
 
-/// Where a command reads from.
+/// The origin of a command's data.
 pub(super) enum Origin {
     /// A running server.
     Server(Box<Api>),

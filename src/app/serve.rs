@@ -14,7 +14,8 @@ use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::source::Source;
-use super::{level, variables, zones};
+use super::variables::{NODE_IPS, POD_IPS, log_unknown};
+use super::{level, zones};
 use crate::admin::{AdminState, ApiHosts, Metrics, admin_routes, api_routes};
 use crate::cli::{ListenArgs, ServeArgs};
 use crate::log::start_queued_logging;
@@ -29,12 +30,6 @@ use crate::table::Publisher;
 use crate::wire::Settings;
 use crate::zone::Zones;
 
-/// The variable with the pod's addresses. The chart sets it from `status.podIPs`.
-pub(super) const POD_IPS: &str = "GLOBAL_DNS_POD_IPS";
-/// The variable with the node's addresses. The chart sets it from `status.hostIPs`, or from `status.hostIP` on versions
-/// of Kubernetes that may lack the former.
-pub(super) const NODE_IPS: &str = "GLOBAL_DNS_NODE_IPS";
-
 /// Serves until a signal arrives. Calls `ready` when every address is bound.
 pub(super) async fn serve(
     args: ServeArgs,
@@ -42,7 +37,7 @@ pub(super) async fn serve(
 ) -> anyhow::Result<ExitCode> {
     // Dropped at the end, which writes the queued log lines.
     let log = start_queued_logging(&level(&args.log, "info")?, args.log.log_format.into())?;
-    variables::log_unknown();
+    log_unknown();
     let mut signals = Signals::new()?;
     let mut resources = Resources::open(&args).await?;
     let bound = BoundListeners::bind(&args.listeners, resources.encrypted.take())?;

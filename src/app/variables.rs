@@ -1,11 +1,16 @@
-//! Warnings about environment variables that look like settings but are not.
+//! Environment variables that are not flags, and warnings about those that look like settings but are not.
 
 use std::io::Write as _;
 
 use tracing::warn;
 
-use super::serve::{NODE_IPS, POD_IPS};
 use crate::cli::unknown_variables;
+
+/// The variable with the pod's addresses. The chart sets it from `status.podIPs`.
+pub(super) const POD_IPS: &str = "GLOBAL_DNS_POD_IPS";
+/// The variable with the node's addresses. The chart sets it from `status.hostIPs`, or from `status.hostIP` on versions
+/// of Kubernetes that may lack the former.
+pub(super) const NODE_IPS: &str = "GLOBAL_DNS_NODE_IPS";
 
 /// Logs each unknown variable, for a server.
 pub(super) fn log_unknown() {

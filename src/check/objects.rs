@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::mirror::Kind;
-use crate::mirror::watch::key;
+use crate::mirror::key;
 
 /// Selects mirrors of whole Services, without endpoint mirrors, and their slices.
 pub const SERVICE_MIRRORS: &str =

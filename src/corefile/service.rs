@@ -10,7 +10,7 @@ pub const SELECTOR: &str = "app.kubernetes.io/name=global-dns,app.kubernetes.io/
 /// The port that CoreDNS forwards to.
 const DNS_PORT: u16 = 53;
 
-/// Why no cluster IP is known.
+/// The reason why no cluster IP is known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterIpError {
     /// No Service is the one of the chart.

@@ -1,6 +1,6 @@
 //! Facts for an explanation that are not in the table.
 
-use crate::mirror::watch::key;
+use crate::mirror::key;
 use crate::mirror::{KubeObject, Namespace, ServiceKey};
 
 /// Facts that are not in the table.

@@ -14,7 +14,7 @@ use crate::zone::answer::{answer_question, rtype_of};
 use crate::zone::records::{AnswerContext, Data, Section};
 use crate::zone::{Name, Zone, ZoneKind, Zones, read};
 
-/// What an explanation is about.
+/// The subject of an explanation.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// A name.

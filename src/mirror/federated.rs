@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use super::fields::{cluster_addresses, ports, service_key, shorten};
 use super::object::ServiceSpec;
-use super::parse::{cluster_addresses, mirror_overrides, ports, service_key, shorten};
-use super::watch::key;
 use super::{
-    ClusterName, KubeObject, Overrides, Ports, ServiceKey, ServiceName, Skip, SkipReason, addresses,
+    ClusterName, KubeObject, Overrides, Ports, ServiceKey, ServiceName, Skip, SkipReason,
+    addresses, key,
 };
 
 /// A Service that Linkerd makes for the members of a federation. It belongs to no single cluster.
@@ -56,7 +56,7 @@ impl FederatedService {
             let detail = format!("a federated service, but '{name}' does not end in '{SUFFIX}'");
             return Err(Skip::new(SkipReason::BadName, detail));
         };
-        let mut overrides = mirror_overrides(service);
+        let mut overrides = Overrides::of_mirror(service);
         let listed = service.annotation(key::REMOTE_DISCOVERY);
         let local = service.annotation(key::LOCAL_DISCOVERY);
         Ok(Self {

@@ -22,13 +22,11 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::parse::{
-    list_of_ports, mirror_overrides, service_key, slice_with_endpoints, undecodable,
-    usable_addresses,
-};
-use super::watch::{controller, key};
+use super::fields::{list_of_ports, service_key, undecodable, usable_addresses};
+use super::slice::slice_with_endpoints;
+use super::watch::controller;
 use super::{
-    ClusterName, KubeObject, Overrides, Ports, ServiceKey, Skip, SkipReason, Slice, addresses,
+    ClusterName, KubeObject, Overrides, Ports, ServiceKey, Skip, SkipReason, Slice, addresses, key,
 };
 
 /// A ServiceImport: a service that at least one cluster exports.
@@ -36,7 +34,7 @@ use super::{
 pub struct ServiceImport {
     /// Its own namespace and name, which are those of the exported Service.
     pub service: ServiceKey,
-    /// The way to the endpoints.
+    /// The form of the endpoints.
     pub form: ImportForm,
     /// `ports`: the ports of the cluster IP.
     pub ports: Ports,
@@ -48,7 +46,7 @@ pub struct ServiceImport {
     pub created: Option<NonZeroU32>,
 }
 
-/// The way to the endpoints of a ServiceImport.
+/// The form of the endpoints of a ServiceImport.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ImportForm {
@@ -104,7 +102,7 @@ impl ServiceImport {
             form,
             ports: list_of_ports(spec.ports.as_ref()),
             clusters: clusters.into(),
-            overrides: mirror_overrides(import).if_any(),
+            overrides: Overrides::of_mirror(import).if_any(),
             created: import.created(),
         })
     }

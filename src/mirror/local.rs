@@ -5,9 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::parse::{cluster_addresses, overrides, ports, service_key, undecodable};
-use super::watch::key;
-use super::{KubeObject, Overrides, Policy, Ports, ServiceKey, Skip, addresses};
+use super::fields::{cluster_addresses, ports, service_key, undecodable};
+use super::{KubeObject, Overrides, Policy, Ports, ServiceKey, Skip, addresses, key};
 
 /// A Service of this cluster: a headless one, an exported one with a cluster IP, or one that only has a [`Policy`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +53,7 @@ impl LocalService {
             export: Export::of(service),
             addresses,
             ports,
-            overrides: overrides(service).if_any(),
+            overrides: Overrides::of(service).if_any(),
             policy: Policy::of(service),
         })
     }

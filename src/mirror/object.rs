@@ -13,8 +13,7 @@ use std::ops::Deref;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
-use super::ObjectKey;
-use super::watch::key;
+use super::{ObjectKey, key};
 
 /// A Kubernetes object of any kind, read from JSON.
 #[derive(Debug)]

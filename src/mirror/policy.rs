@@ -5,9 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::parse::shorten;
-use super::watch::key;
-use super::{ClusterName, FailoverOrder, KubeObject};
+use super::fields::shorten;
+use super::{ClusterName, FailoverOrder, KubeObject, key};
 
 /// The annotations of a Service of this cluster that mirrors cannot set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,10 +6,11 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use super::fields::{cluster, cluster_addresses, mirrored_service, ports};
 use super::object::ServiceSpec;
-use super::parse::{cluster, cluster_addresses, mirror_overrides, mirrored_service, ports};
-use super::watch::key;
-use super::{ClusterName, KubeObject, Overrides, Ports, ServiceKey, Skip, SkipReason, addresses};
+use super::{
+    ClusterName, KubeObject, Overrides, Ports, ServiceKey, Skip, SkipReason, addresses, key,
+};
 
 /// A mirror Service with a cluster IP that stands for a Service of another cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +19,7 @@ pub struct ServiceMirror {
     pub cluster: ClusterName,
     /// The exported Service.
     pub service: ServiceKey,
-    /// The way of a connection behind the cluster IP.
+    /// The path of a connection behind the cluster IP.
     pub route: Route,
     /// `spec.clusterIPs`.
     #[serde(with = "addresses")]
@@ -31,7 +32,7 @@ pub struct ServiceMirror {
     pub created: Option<NonZeroU32>,
 }
 
-/// The way of a connection to a mirrored Service.
+/// The path of a connection to a mirrored Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Route {
@@ -42,6 +43,11 @@ pub enum Route {
 }
 
 impl ServiceMirror {
+    /// Returns whether a mirror with neither an endpoint nor members stands for a whole Service.
+    pub(super) fn is(spec: &ServiceSpec<'_>) -> bool {
+        spec.cluster_ip.as_deref() != Some("None")
+    }
+
     /// Parses a mirror that is neither headless nor federated.
     pub(super) fn parse(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Self, Skip> {
         let cluster = cluster(service)?;
@@ -51,7 +57,7 @@ impl ServiceMirror {
             service: key,
             addresses: cluster_addresses(spec)?,
             ports: ports(spec),
-            overrides: mirror_overrides(service).if_any(),
+            overrides: Overrides::of_mirror(service).if_any(),
             created: service.created(),
             cluster,
         })

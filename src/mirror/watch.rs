@@ -1,83 +1,14 @@
 //! Defines the watches: the selectors for the API server, and the same selection for a single object.
 //!
-//! The watches are disjoint, and the API server filters each of them. One list of requirements gives both the selector
-//! in requests and the predicate [`Watch::selects`]. The file source, the recordings, and the fallback for old API
-//! servers therefore select the same objects as a watch.
+//! Each watch is one row of `ROWS`. The watches are disjoint, and the API server filters each of them. One list of
+//! requirements gives both the selector in requests and the predicate [`Watch::selects`]. The file source, the
+//! recordings, and the fallback for old API servers therefore select the same objects as a watch.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::KubeObject;
-
-/// The labels and annotations that are read.
-pub mod key {
-    /// `true` on every mirrored object.
-    pub const MIRRORED_SERVICE: &str = "mirror.linkerd.io/mirrored-service";
-    /// Cluster name of a Link, on all mirrors except federated services.
-    pub const CLUSTER_NAME: &str = "mirror.linkerd.io/cluster-name";
-    /// Name of the headless mirror, on endpoint mirrors and their slices.
-    pub const HEADLESS_MIRROR: &str = "mirror.linkerd.io/headless-mirror-svc-name";
-    /// Fully qualified name of the remote Service or endpoint (annotation).
-    pub const REMOTE_FQ_NAME: &str = "mirror.linkerd.io/remote-svc-fq-name";
-    /// Value of a Service that is exported: `true` (through a gateway) or `remote-discovery` (in a flat network).
-    pub const EXPORTED: &str = "mirror.linkerd.io/exported";
-    /// Cluster of a flat mirror (label); members of a federated service in other clusters (annotation).
-    pub const REMOTE_DISCOVERY: &str = "multicluster.linkerd.io/remote-discovery";
-    /// Name of the exported Service, on flat mirrors.
-    pub const REMOTE_SERVICE: &str = "multicluster.linkerd.io/remote-service";
-    /// Member of a federated service in this cluster (annotation).
-    pub const LOCAL_DISCOVERY: &str = "multicluster.linkerd.io/local-discovery";
-    /// Present on slices of headless Services with a selector.
-    pub const HEADLESS: &str = "service.kubernetes.io/headless";
-    /// Name of the Service of a slice.
-    pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
-    /// Controller that manages a slice.
-    pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-    /// Name of the service of a slice of the Multi-Cluster Services API (KEP-1645).
-    pub const MCS_SERVICE: &str = "multicluster.kubernetes.io/service-name";
-    /// Cluster of the endpoints in a slice of the Multi-Cluster Services API or of Cilium Cluster Mesh.
-    pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
-    /// Namespace of the exported Service, on slices of Submariner. As label or annotation of a ServiceImport, it marks one
-    /// that Submariner keeps for its own use.
-    pub const SUBMARINER_NAMESPACE: &str = "lighthouse.submariner.io/sourceNamespace";
-    /// `true` on slices of Submariner for a Service with `publishNotReadyAddresses` (annotation).
-    pub const PUBLISH_NOT_READY: &str = "lighthouse.submariner.io/publish-not-ready-addresses";
-    /// Annotation of this server: TTL of the service's records, in seconds.
-    pub const TTL: &str = "global-dns/ttl";
-    /// Annotation of this server: treatment of endpoints with a gateway that is down.
-    pub const GATEWAY_DOWN: &str = "global-dns/gateway-down";
-    /// Annotation of this server on a Service of this cluster: its failover order.
-    pub const FAILOVER: &str = "global-dns/failover";
-    /// Annotation of this server on a Service of this cluster: the clusters that its name waits for.
-    pub const EXPECTED_CLUSTERS: &str = "global-dns/expected-clusters";
-    /// `true` on a Service of this cluster that is read for its annotations only.
-    pub const POLICY: &str = "global-dns/policy";
-
-    /// All labels and annotations.
-    pub const ALL: [&str; 20] = [
-        MIRRORED_SERVICE,
-        CLUSTER_NAME,
-        HEADLESS_MIRROR,
-        REMOTE_FQ_NAME,
-        EXPORTED,
-        REMOTE_DISCOVERY,
-        REMOTE_SERVICE,
-        LOCAL_DISCOVERY,
-        HEADLESS,
-        SERVICE_NAME,
-        MANAGED_BY,
-        MCS_SERVICE,
-        SOURCE_CLUSTER,
-        SUBMARINER_NAMESPACE,
-        PUBLISH_NOT_READY,
-        TTL,
-        GATEWAY_DOWN,
-        FAILOVER,
-        EXPECTED_CLUSTERS,
-        POLICY,
-    ];
-}
+use super::{KubeObject, key};
 
 /// Controllers of slices, by the value of label [`key::MANAGED_BY`].
 pub mod controller {
@@ -146,6 +77,32 @@ pub enum Mcs {
     On,
 }
 
+/// The row of a watch.
+struct Row {
+    watch: Watch,
+    /// Its name in logs, metrics and `/readyz`.
+    name: &'static str,
+    /// The kind of its objects.
+    kind: Kind,
+    /// The Services that it selects by their cluster IP.
+    cluster_ip: ClusterIp,
+    /// The terms of its label selector.
+    labels: &'static [Requirement],
+    /// [`Mcs::On`]: only a server with `--mcs` opens the watch.
+    mcs: Mcs,
+}
+
+/// A condition on `spec.clusterIP` of a Service.
+#[derive(Clone, Copy, Debug)]
+enum ClusterIp {
+    /// There is none.
+    Any,
+    /// `None`: the Service is headless.
+    Headless,
+    /// The Service is not headless.
+    Assigned,
+}
+
 /// One term of a label selector.
 #[derive(Clone, Copy, Debug)]
 enum Requirement {
@@ -156,22 +113,139 @@ enum Requirement {
 }
 use Requirement::{Absent, Differs, Equals, Exists};
 
+/// The watches, in the order of their discriminants.
+static ROWS: [Row; 10] = [
+    Row {
+        watch: Watch::MirrorServices,
+        name: "mirror-services",
+        kind: Kind::Service,
+        cluster_ip: ClusterIp::Any,
+        labels: &[Equals(key::MIRRORED_SERVICE, "true")],
+        mcs: Mcs::Off,
+    },
+    Row {
+        watch: Watch::LocalServices,
+        name: "local-services",
+        kind: Kind::Service,
+        cluster_ip: ClusterIp::Headless,
+        // An implementation of the Multi-Cluster Services API may make a Service for each ServiceImport (Cilium), with
+        // labels of the exported Service.
+        labels: &[Absent(key::MIRRORED_SERVICE), Absent(key::MCS_SERVICE)],
+        mcs: Mcs::Off,
+    },
+    Row {
+        watch: Watch::MirrorSlices,
+        name: "mirror-slices",
+        kind: Kind::EndpointSlice,
+        cluster_ip: ClusterIp::Any,
+        labels: &[Equals(key::MIRRORED_SERVICE, "true")],
+        mcs: Mcs::Off,
+    },
+    Row {
+        watch: Watch::LocalSlices,
+        name: "local-slices",
+        kind: Kind::EndpointSlice,
+        cluster_ip: ClusterIp::Any,
+        labels: &[
+            Exists(key::HEADLESS),
+            Absent(key::MIRRORED_SERVICE),
+            Absent(key::MCS_SERVICE),
+            Absent(key::SOURCE_CLUSTER),
+            Differs(key::MANAGED_BY, controller::CILIUM_MESH),
+        ],
+        mcs: Mcs::Off,
+    },
+    Row {
+        watch: Watch::ForeignSlices,
+        name: "foreign-slices",
+        kind: Kind::EndpointSlice,
+        cluster_ip: ClusterIp::Any,
+        labels: &[
+            Absent(key::HEADLESS),
+            Absent(key::MIRRORED_SERVICE),
+            Absent(key::MCS_SERVICE),
+            Absent(key::SOURCE_CLUSTER),
+            Differs(key::MANAGED_BY, controller::KUBERNETES),
+            Differs(key::MANAGED_BY, controller::CILIUM_MESH),
+        ],
+        mcs: Mcs::Off,
+    },
+    Row {
+        watch: Watch::ExportedServices,
+        name: "exported-services",
+        kind: Kind::Service,
+        cluster_ip: ClusterIp::Assigned,
+        labels: &[
+            Exists(key::EXPORTED),
+            Absent(key::MIRRORED_SERVICE),
+            Absent(key::MCS_SERVICE),
+        ],
+        mcs: Mcs::Off,
+    },
+    Row {
+        watch: Watch::ExportedSlices,
+        name: "exported-slices",
+        kind: Kind::EndpointSlice,
+        cluster_ip: ClusterIp::Any,
+        labels: &[
+            Exists(key::EXPORTED),
+            Absent(key::HEADLESS),
+            Absent(key::MIRRORED_SERVICE),
+            Absent(key::MCS_SERVICE),
+            Absent(key::SOURCE_CLUSTER),
+            Equals(key::MANAGED_BY, controller::KUBERNETES),
+        ],
+        mcs: Mcs::Off,
+    },
+    Row {
+        watch: Watch::PolicyServices,
+        name: "policy-services",
+        kind: Kind::Service,
+        cluster_ip: ClusterIp::Assigned,
+        labels: &[
+            Equals(key::POLICY, "true"),
+            Absent(key::EXPORTED),
+            Absent(key::MIRRORED_SERVICE),
+            Absent(key::MCS_SERVICE),
+        ],
+        mcs: Mcs::Off,
+    },
+    Row {
+        watch: Watch::ServiceImports,
+        name: "service-imports",
+        kind: Kind::ServiceImport,
+        cluster_ip: ClusterIp::Any,
+        labels: &[],
+        mcs: Mcs::On,
+    },
+    Row {
+        watch: Watch::ImportSlices,
+        name: "import-slices",
+        kind: Kind::EndpointSlice,
+        cluster_ip: ClusterIp::Any,
+        labels: &[Exists(key::MCS_SERVICE), Absent(key::MIRRORED_SERVICE)],
+        mcs: Mcs::On,
+    },
+];
+
 // === impl Watch ===
 
 impl Watch {
     /// Every watch, in the order of their discriminants.
-    pub const ALL: [Self; 10] = [
-        Self::MirrorServices,
-        Self::LocalServices,
-        Self::MirrorSlices,
-        Self::LocalSlices,
-        Self::ForeignSlices,
-        Self::ExportedServices,
-        Self::ExportedSlices,
-        Self::PolicyServices,
-        Self::ServiceImports,
-        Self::ImportSlices,
-    ];
+    pub const ALL: [Self; ROWS.len()] = {
+        let mut all = [Self::MirrorServices; ROWS.len()];
+        let mut index = 0;
+        while index < ROWS.len() {
+            all[index] = ROWS[index].watch;
+            assert!(all[index] as usize == index, "rows are in another order");
+            index += 1;
+        }
+        all
+    };
+
+    fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
 
     /// Returns the watches that a server opens.
     pub fn enabled(mcs: Mcs) -> impl Iterator<Item = Self> + Clone {
@@ -181,17 +255,7 @@ impl Watch {
 
     /// Returns whether only a server with `--mcs` opens the watch.
     pub fn needs_mcs(self) -> bool {
-        match self {
-            Self::ServiceImports | Self::ImportSlices => true,
-            Self::MirrorServices
-            | Self::LocalServices
-            | Self::MirrorSlices
-            | Self::LocalSlices
-            | Self::ForeignSlices
-            | Self::ExportedServices
-            | Self::ExportedSlices
-            | Self::PolicyServices => false,
-        }
+        self.row().mcs == Mcs::On
     }
 
     /// Returns the watch that selects `object`. At most one does.
@@ -203,127 +267,38 @@ impl Watch {
 
     /// Returns the kind of the watch's objects.
     pub fn kind(self) -> Kind {
-        match self {
-            Self::MirrorServices
-            | Self::LocalServices
-            | Self::ExportedServices
-            | Self::PolicyServices => Kind::Service,
-            Self::MirrorSlices
-            | Self::LocalSlices
-            | Self::ForeignSlices
-            | Self::ExportedSlices
-            | Self::ImportSlices => Kind::EndpointSlice,
-            Self::ServiceImports => Kind::ServiceImport,
-        }
+        self.row().kind
     }
 
     /// Returns the watch's name in logs, metrics and `/readyz`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::MirrorServices => "mirror-services",
-            Self::LocalServices => "local-services",
-            Self::MirrorSlices => "mirror-slices",
-            Self::LocalSlices => "local-slices",
-            Self::ForeignSlices => "foreign-slices",
-            Self::ExportedServices => "exported-services",
-            Self::ExportedSlices => "exported-slices",
-            Self::PolicyServices => "policy-services",
-            Self::ServiceImports => "service-imports",
-            Self::ImportSlices => "import-slices",
-        }
-    }
-
-    fn requirements(self) -> &'static [Requirement] {
-        match self {
-            Self::MirrorServices => &[Equals(key::MIRRORED_SERVICE, "true")],
-            // An implementation of the Multi-Cluster Services API may make a Service for each ServiceImport (Cilium), with
-            // labels of the exported Service.
-            Self::LocalServices => &[Absent(key::MIRRORED_SERVICE), Absent(key::MCS_SERVICE)],
-            Self::MirrorSlices => &[Equals(key::MIRRORED_SERVICE, "true")],
-            Self::LocalSlices => &[
-                Exists(key::HEADLESS),
-                Absent(key::MIRRORED_SERVICE),
-                Absent(key::MCS_SERVICE),
-                Absent(key::SOURCE_CLUSTER),
-                Differs(key::MANAGED_BY, controller::CILIUM_MESH),
-            ],
-            Self::ForeignSlices => &[
-                Absent(key::HEADLESS),
-                Absent(key::MIRRORED_SERVICE),
-                Absent(key::MCS_SERVICE),
-                Absent(key::SOURCE_CLUSTER),
-                Differs(key::MANAGED_BY, controller::KUBERNETES),
-                Differs(key::MANAGED_BY, controller::CILIUM_MESH),
-            ],
-            Self::ExportedServices => &[
-                Exists(key::EXPORTED),
-                Absent(key::MIRRORED_SERVICE),
-                Absent(key::MCS_SERVICE),
-            ],
-            Self::ExportedSlices => &[
-                Exists(key::EXPORTED),
-                Absent(key::HEADLESS),
-                Absent(key::MIRRORED_SERVICE),
-                Absent(key::MCS_SERVICE),
-                Absent(key::SOURCE_CLUSTER),
-                Equals(key::MANAGED_BY, controller::KUBERNETES),
-            ],
-            Self::PolicyServices => &[
-                Equals(key::POLICY, "true"),
-                Absent(key::EXPORTED),
-                Absent(key::MIRRORED_SERVICE),
-                Absent(key::MCS_SERVICE),
-            ],
-            Self::ServiceImports => &[],
-            Self::ImportSlices => &[Exists(key::MCS_SERVICE), Absent(key::MIRRORED_SERVICE)],
-        }
+        self.row().name
     }
 
     /// Returns the `labelSelector` of the watch's requests.
     pub fn label_selector(self) -> String {
-        let terms: Vec<String> = self
-            .requirements()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let terms: Vec<String> = self.row().labels.iter().map(ToString::to_string).collect();
         terms.join(",")
     }
 
     /// Returns the `fieldSelector` of the watch's requests. API servers before Kubernetes 1.31 reject it.
     pub fn field_selector(self) -> Option<&'static str> {
-        match self {
-            Self::LocalServices => Some("spec.clusterIP=None"),
-            Self::ExportedServices | Self::PolicyServices => Some("spec.clusterIP!=None"),
-            Self::MirrorServices
-            | Self::MirrorSlices
-            | Self::LocalSlices
-            | Self::ForeignSlices
-            | Self::ExportedSlices
-            | Self::ServiceImports
-            | Self::ImportSlices => None,
+        match self.row().cluster_ip {
+            ClusterIp::Any => None,
+            ClusterIp::Headless => Some("spec.clusterIP=None"),
+            ClusterIp::Assigned => Some("spec.clusterIP!=None"),
         }
     }
 
     /// Returns whether the watch's selectors match `object`.
     pub fn selects(self, object: &KubeObject<'_>) -> bool {
-        let mut requirements = self.requirements().iter();
-        requirements.all(|requirement| requirement.is_met_by(object))
-            && self.is_field_met_by(object)
-    }
-
-    /// Returns whether the watch's field selector matches `object`.
-    fn is_field_met_by(self, object: &KubeObject<'_>) -> bool {
-        match self {
-            Self::LocalServices => object.is_headless(),
-            Self::ExportedServices | Self::PolicyServices => !object.is_headless(),
-            Self::MirrorServices
-            | Self::MirrorSlices
-            | Self::LocalSlices
-            | Self::ForeignSlices
-            | Self::ExportedSlices
-            | Self::ServiceImports
-            | Self::ImportSlices => true,
-        }
+        let mut labels = self.row().labels.iter();
+        labels.all(|requirement| requirement.is_met_by(object))
+            && match self.row().cluster_ip {
+                ClusterIp::Any => true,
+                ClusterIp::Headless => object.is_headless(),
+                ClusterIp::Assigned => !object.is_headless(),
+            }
     }
 }
 

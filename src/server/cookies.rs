@@ -21,7 +21,7 @@ use crate::wire::{CookieSecret, CookieSecrets};
 /// predicted and replicas do not replace their secrets together.
 const MAX_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 const MIN_LIFETIME_SHARE: f64 = 0.6;
-/// How long the cookies of a replaced secret are accepted. It is the maximum age of a cookie.
+/// Time for which the cookies of a replaced secret are accepted. It is the maximum age of a cookie.
 const GRACE: Duration = Duration::from_secs(MAX_AGE.unsigned_abs() as u64);
 
 /// The reason why there are no cookie secrets.

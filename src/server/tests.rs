@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, MultiResults};
+use support::query::Parts;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::udp::BATCH;
@@ -18,7 +19,7 @@ use super::*;
 use crate::table::Publisher;
 use crate::testing::zones;
 use crate::wire::Access;
-use crate::zone::Order;
+use crate::zone::{Order, RecordType};
 
 const ENOMEM: i32 = 12;
 const ENOBUFS: i32 = 105;
@@ -160,7 +161,7 @@ async fn requests_have_their_local_address() {
 
 /// Returns the query `. NS`, which is refused with and without a table.
 fn query(id: u8) -> Vec<u8> {
-    vec![0, id, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1]
+    Parts::new(".", RecordType::NS.0).packet(id.into()).0
 }
 
 fn ask(socket: &UdpSocket, id: u8) -> Option<u8> {

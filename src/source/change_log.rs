@@ -9,7 +9,8 @@ use crate::table::difference::Difference;
 use crate::table::inputs::Dirty;
 use crate::table::{Conflict, Published, Rules, Service, ServiceKind, Table};
 
-/// How many changes of one table are logged by themselves. More are merged: the log must not repeat a large list.
+/// Maximum number of changes of one table that are logged by themselves. More are merged: the log must not repeat a large
+/// list.
 const MAX_LOGGED_CHANGES: usize = 8;
 
 /// The log of skipped objects and conflicts. Each is logged once, when it appears.

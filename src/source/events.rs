@@ -28,7 +28,8 @@ pub const MAX_EVENTS: usize = 1000;
 /// Changes within this time are merged if there are too many. A person does not notice the delay.
 const WINDOW: Duration = Duration::from_millis(500);
 
-/// How many changes of one window become events of their own. The ring then covers at least 10 s of a storm.
+/// Maximum number of changes of one window that become events of their own. The ring then covers at least 10 s of a
+/// storm.
 const MAX_PER_WINDOW: usize = 50;
 
 /// Maximum number of changes that wait for the end of a window. Beyond it, they are merged earlier.
@@ -49,7 +50,7 @@ struct Shared {
     latest: watch::Sender<Latest>,
 }
 
-/// What readers wait for.
+/// The state that readers wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latest {
     /// The ID of the last event. Before the first one, it has number 0.

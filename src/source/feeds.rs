@@ -12,7 +12,8 @@ use tokio::time::{Instant, sleep_until};
 use super::Events;
 use crate::mirror::{Mcs, Namespace, Watch};
 
-/// How many different messages about one outage are logged. Messages may differ in figures, so the number is bounded.
+/// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
+/// is bounded.
 const MAX_LOGGED: usize = 8;
 
 /// One stream of objects: a watch of all namespaces, or of one.
@@ -30,7 +31,7 @@ pub struct Feeds {
     state: Arc<Mutex<State>>,
     /// Feeds whose last list is held, and when to list each again.
     relists: watch::Sender<BTreeMap<Feed, Instant>>,
-    /// What the feeds changed in the answers.
+    /// The changes of answers by the feeds.
     events: Events,
 }
 
@@ -48,7 +49,7 @@ struct FeedState {
     is_listed: bool,
     /// The problem of its watch or file.
     problem: Option<String>,
-    /// Why its last list failed. Activity on the watch does not clear it.
+    /// The reason why its last list failed. Activity on the watch does not clear it.
     list_problem: Option<String>,
     /// The different problems that were logged since the feed last had none.
     logged: Vec<String>,

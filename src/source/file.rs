@@ -32,7 +32,7 @@ pub struct Timing {
     pub settle: Duration,
 }
 
-/// Why the files cannot be used.
+/// The reason why the files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file cannot be read.

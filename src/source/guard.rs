@@ -6,12 +6,12 @@
 //! Ten or fewer services may lose any share, but not all: a list of the API server that would remove every service is
 //! held. Files may lose up to ten services at once, because a user who tries things out deletes everything.
 //!
-//! A list is judged by the services that its feed had objects of. It removes a service if it lacks most of these
-//! objects, or if the service would lose most of its endpoints. So a local member does not hide that the mirrors of a
-//! service are missing, and mirrors do not hide that the state of its gateways is missing.
+//! The decision on a list depends on the services that its feed had objects of. It removes a service if it lacks most of
+//! these objects, or if the service would lose most of its endpoints. So a local member does not hide that the mirrors
+//! of a service are missing, and mirrors do not hide that the state of its gateways is missing.
 //!
 //! Nothing of a held list is applied. [`Feeds`] requests another list of the feed after a pause. That list is applied,
-//! whether or not it confirms the held one. The first lists after a start are judged together: they are compared with
+//! whether or not it confirms the held one. The first lists after a start are decided together: they are compared with
 //! the table of a snapshot, or with the table from before a panic. Without such a table, nothing is held.
 
 use std::collections::BTreeMap;
@@ -30,15 +30,15 @@ use crate::table::inputs::Loss;
 /// The smallest number of services to which the share applies. Fewer services may lose any share, but not all.
 const MIN_GUARDED_SERVICES: usize = 11;
 
-/// How long a list is held before another one is requested. With jitter of a fifth and the time that a list takes, the
-/// second list is complete within half a minute. After a shorter pause, one outage could cause both lists. A longer
+/// Time for which a list is held before another one is requested. With jitter of a fifth and the time that a list takes,
+/// the second list is complete within half a minute. After a shorter pause, one outage could cause both lists. A longer
 /// pause would keep answering names that are gone.
 const PAUSE: Duration = Duration::from_secs(20);
 
 /// The log message for a held list that another list contradicts.
 pub(super) const UNCONFIRMED: &str = "Held list was not confirmed; dropped it";
 
-/// How much one list may remove.
+/// The share of the table that one list may remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShrinkGuard {
     /// The share in percent that one list may remove, of the services and of each service's objects and endpoints;
@@ -46,7 +46,7 @@ pub struct ShrinkGuard {
     pub percent: Option<u8>,
     /// The largest number of services that one list may remove if no other remains.
     pub max_emptied: usize,
-    /// How long a list is held before another one is requested, without jitter.
+    /// Time for which a list is held before another one is requested, without jitter.
     pub pause: Duration,
 }
 
@@ -57,16 +57,16 @@ pub(super) struct Shrinkage {
     pub(super) remaining: usize,
 }
 
-/// What to do with lists.
+/// The decision on lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Decision {
     /// The lists are applied.
     Apply,
     /// The lists are not applied.
     Hold,
 }
 
-/// The judge of lists.
+/// The guard against lists that remove too much of the table.
 #[derive(Debug)]
 pub(super) struct Guard {
     rule: ShrinkGuard,
@@ -173,24 +173,24 @@ impl Guard {
     }
 
     /// Decides whether to apply or hold lists of `feeds`. If one list would remove too much, all of them are held.
-    pub(super) fn judge(
+    pub(super) fn decide(
         &mut self,
         feeds: &[Feed],
         shrinkages: impl IntoIterator<Item = Shrinkage>,
-    ) -> Verdict {
+    ) -> Decision {
         let mut shrinkages = shrinkages.into_iter();
         let Some(shrinkage) = shrinkages.find(|one| one.is_too_much(self.rule)) else {
             self.release(feeds, UNCONFIRMED);
-            return Verdict::Apply;
+            return Decision::Apply;
         };
         let now = Instant::now();
         let is_confirmed = |feed| self.held.get(feed).is_some_and(|due| now >= *due);
         if feeds.iter().all(is_confirmed) {
             self.release(feeds, "Held list was confirmed; applied it");
-            return Verdict::Apply;
+            return Decision::Apply;
         }
         self.hold(feeds, shrinkage, now + jittered(self.rule.pause));
-        Verdict::Hold
+        Decision::Hold
     }
 
     /// Holds lists of `feeds`. A list that is not held yet is held until `due`.

@@ -44,10 +44,10 @@ pub struct Timing {
     pub relist: Duration,
 }
 
-/// How long connecting may take.
+/// Maximum time for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why no client could be created.
+/// The reason why no client could be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The file of the kubeconfig cannot be read.
@@ -64,7 +64,7 @@ pub enum ConnectError {
     Context {
         /// The path of the file, or a description of the default location.
         path: String,
-        /// What is missing.
+        /// The problem with the context.
         problem: String,
         /// A list of the contexts.
         contexts: String,
@@ -86,7 +86,7 @@ pub enum ConnectError {
     Client(#[source] Box<kube::Error>),
 }
 
-/// How to reach the API server.
+/// The way to reach the API server.
 #[derive(Clone, Debug)]
 pub enum Access {
     /// With the service account of the pod.

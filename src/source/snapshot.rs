@@ -33,7 +33,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// The interval between writes is at least this many times the duration of a write, which is expensive for large
 /// tables.
 const INTERVAL_FACTOR: u32 = 20;
-/// How often an unchanged file is rewritten within `--snapshot-max-age`.
+/// Number of times that an unchanged file is rewritten within `--snapshot-max-age`.
 const REFRESHES: u32 = 4;
 
 /// The scope of a snapshot. Zones and rules are not part of it, because they are applied when it is read.
@@ -96,11 +96,11 @@ struct Content<Objects> {
     /// The time when the objects were last confirmed, in Unix seconds.
     time: u64,
     objects: Vec<(Watch, Objects)>,
-    /// What earlier events decided for services.
+    /// The decisions of earlier events for services.
     states: Vec<(ServiceKey, ServiceState)>,
 }
 
-/// Why a snapshot cannot be used.
+/// The reason why a snapshot cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum SnapshotError {
     #[error("cannot read it: {0}")]

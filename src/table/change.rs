@@ -63,7 +63,7 @@ pub struct Change {
     pub text: String,
 }
 
-/// What changes have in common when they are merged, besides their kind.
+/// The common part of changes that are merged, besides their kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Common {
     /// The service and the cluster.

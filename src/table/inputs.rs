@@ -31,7 +31,7 @@ const COMPACT_ABOVE: usize = 1000;
 /// The last known state of every object, with the indexes that a build needs.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
-    /// What earlier events decided, for each service with a failover order or expected clusters.
+    /// The decisions of earlier events, for each service with a failover order or expected clusters.
     states: BTreeMap<ServiceKey, ServiceState>,
     watched: [WatchState; Watch::ALL.len()],
     /// Objects that the parser skipped.

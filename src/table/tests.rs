@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mirror::{Export, Object, ObjectKey, ObjectRef, Skip, SkipReason, Watch, watch::key};
+use crate::mirror::{Export, Object, ObjectKey, ObjectRef, Skip, SkipReason, Watch, key};
 use crate::testing::{
     endpoint, gateway, inputs, listing, local, mirror, parsed, published, rules, table, table_by,
     zones,

@@ -3,6 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use support::query::{Edns, Parts};
+
+use super::query::option;
 use super::respond::ExtendedError;
 use super::*;
 use crate::table::{Published, Table};
@@ -60,36 +63,19 @@ const QUERY: TestQuery = TestQuery {
 };
 
 fn packet(fields: TestQuery) -> Vec<u8> {
-    let has_edns = u8::from(fields.payload.is_some());
-    let mut packet = vec![
-        0xab,
-        0xcd,
-        fields.opcode << 3,
-        0,
-        0,
-        1,
-        0,
-        0,
-        0,
-        0,
-        0,
-        has_edns,
-    ];
-    for label in fields.name.split('.') {
-        packet.push(label.len() as u8);
-        packet.extend(label.as_bytes());
-    }
-    packet.push(0);
-    packet.extend([fields.rtype.to_be_bytes(), fields.class.to_be_bytes()].concat());
-    if let Some(payload) = fields.payload {
-        // NSID and keepalive.
-        let options = b"\x00\x03\x00\x00\x00\x0b\x00\x00";
-        packet.extend([0, 0, 41]);
-        packet.extend(payload.to_be_bytes());
-        packet.extend([0, fields.version, 0, 0, 0, options.len() as u8]);
-        packet.extend(options);
-    }
-    packet
+    let edns = fields.payload.map(|payload| Edns {
+        payload,
+        version: fields.version,
+        options: vec![(option::NSID, Vec::new()), (option::KEEPALIVE, Vec::new())],
+        ..Edns::plain()
+    });
+    let parts = Parts {
+        bits: u16::from(fields.opcode) << 11,
+        class: fields.class,
+        edns,
+        ..Parts::new(fields.name, fields.rtype)
+    };
+    parts.packet(0xabcd).0
 }
 
 const CONTEXT: QueryContext = QueryContext {

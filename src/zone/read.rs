@@ -13,14 +13,48 @@
 //! Canonical names come before short names. If namespace `N` has a service `S`, then `S.N.Z` and all names below it
 //! belong to that service, whether they exist or not. Otherwise, a service with the name of namespace `N`, in a cluster
 //! with the name `S`, could answer for them. An empty non-terminal, such as `N.Z`, does not hide a short name.
+//!
+//! Zones with the profile `mcs` have the grammar of the Multi-Cluster Services API (KEP-1645, rule K9):
+//!
+//! | name | meaning |
+//! |---|---|
+//! | `S.N.svc.Z` | all endpoints of a service |
+//! | `H.C.S.N.svc.Z` | one endpoint |
+//! | `_P._R.S.N.svc.Z` | the endpoints that have the port |
+//!
+//! The specification allows no records at `C.S.N.svc.Z`. That name exists only if endpoints with a hostname are below
+//! it. There are no short names.
 
-use super::cluster_set::read_cluster_set;
 use super::name::Name;
 use super::reading::{MissingReason, Reading, Scope, Targets, View};
 use super::reverse::read_reverse;
 use super::{Zone, ZoneKind, Zones};
 use crate::mirror::{ClusterName, Port};
 use crate::table::{Endpoint, Service, Table};
+
+/// The label between namespace and zone, in zones with the profile `mcs`.
+const SVC: &str = "svc";
+
+/// The part of a service that a name stands for.
+#[derive(Clone, Copy)]
+struct Part<'n> {
+    /// The labels before the name of the service: none, `C`, or `H.C`.
+    scope: &'n [&'n str],
+    /// The labels before `scope`.
+    prefix: Prefix<'n>,
+    /// The form of SRV targets.
+    targets: Targets,
+}
+
+/// The labels of a port and a protocol before a name.
+#[derive(Clone, Copy)]
+enum Prefix<'n> {
+    None,
+    /// `_R.` alone. It is an empty non-terminal above the names of SRV records.
+    Protocol(&'n str),
+    /// `_P._R.`
+    Port(&'n str, &'n str),
+}
 
 /// Interprets a name.
 pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> {
@@ -63,53 +97,41 @@ fn read_in<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
     }
 }
 
+/// Interprets the labels below the apex of a zone: as a canonical name, or else as a short name.
 fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Reading<'t> {
     let (prefix, path) = Prefix::split(labels);
-    let tail = |own: usize| name.start_of(labels.len() - own);
-    let same_family = |own: usize| Targets::SameFamily(tail(own));
-    let canonical = match path {
-        [scope @ .., service, namespace] => {
-            let service = table.service(namespace, service);
-            match (service, look_up(service, scope, prefix, same_family(2))) {
-                // The name belongs to the service of that namespace, even if it does not exist.
-                (Some(_), Lookup::Empty) => return Reading::Empty(zone),
-                (Some(_), Lookup::Missing(reason)) => return Reading::Missing(zone, reason),
-                (_, lookup) => lookup,
-            }
-        }
-        [namespace]
-            if prefix.is_none() && (table.has_names_in(namespace) || *namespace == "dns") =>
-        {
-            Lookup::Empty
-        }
-        _ => Lookup::Missing(MissingReason::NoService),
+    let part = |scope, own: usize| Part {
+        scope,
+        prefix,
+        targets: Targets::SameFamily(name.start_of(labels.len() - own)),
     };
-    let canonical = match canonical {
-        Lookup::View(view) => return Reading::View(zone, view),
-        Lookup::Awaiting(service) => return Reading::Awaiting(zone, service),
-        Lookup::Empty => None,
-        Lookup::Missing(reason) => Some(reason),
-    };
-    let short = match path {
-        [scope @ .., service] => match look_up_short(table, service, scope, prefix, same_family(1))
-        {
-            Lookup::View(view) if hides_cluster(table, service, view.covered) => {
-                let targets = Targets::Canonical(tail(0));
-                Lookup::View(View { targets, ..view })
-            }
-            lookup @ (Lookup::View(_)
-            | Lookup::Awaiting(_)
-            | Lookup::Empty
-            | Lookup::Missing(_)) => lookup,
-        },
-        [] => Lookup::Missing(MissingReason::NoForm),
-    };
-    match (canonical, short) {
-        (_, Lookup::View(view)) => Reading::View(zone, view),
-        (_, Lookup::Awaiting(service)) => Reading::Awaiting(zone, service),
-        (None, _) | (_, Lookup::Empty) => Reading::Empty(zone),
-        (Some(canonical), Lookup::Missing(short)) => Reading::Missing(zone, canonical.max(short)),
+    if let [scope @ .., service, namespace] = path
+        && let Some(service) = table.service(namespace, service)
+    {
+        // The name belongs to the service of that namespace, even if it does not exist.
+        return look_up(zone, service, part(scope, 2));
     }
+    let [scope @ .., service] = path else {
+        return Reading::Missing(zone, MissingReason::NoService);
+    };
+    let mut reading = look_up_short(zone, table, service, part(scope, 1));
+    if let Reading::View(_, view) = &mut reading
+        && hides_cluster(table, service, view.covered)
+    {
+        view.targets = Targets::Canonical(name.start_of(labels.len()));
+    }
+    if let Reading::Missing(_, reason) = reading {
+        return match is_parent(table, labels) {
+            true => Reading::Empty(zone),
+            false => Reading::Missing(zone, reason.max(MissingReason::NoService)),
+        };
+    }
+    reading
+}
+
+/// Returns whether the labels are those of `N.Z` or `dns.Z`, above existing names.
+fn is_parent(table: &Table, labels: &[&str]) -> bool {
+    matches!(labels, [label] if *label == "dns" || table.has_names_in(label))
 }
 
 /// Returns whether a canonical name hides the short name `C.S.Z` of a cluster: namespace `S` has a service `C`, which
@@ -126,74 +148,99 @@ fn hides_cluster(table: &Table, namespace: &str, endpoints: &[Endpoint]) -> bool
     false
 }
 
-/// The labels of a port and a protocol before a name.
-#[derive(Clone, Copy)]
-pub(super) enum Prefix<'n> {
-    None,
-    /// `_R.` alone. It is an empty non-terminal above the names of SRV records.
-    Protocol(&'n str),
-    /// `_P._R.`
-    Port(&'n str, &'n str),
-}
-
-/// The result of a lookup in one service.
-pub(super) enum Lookup<'t> {
-    View(View<'t>),
-    Awaiting(&'t Service),
-    Empty,
-    Missing(MissingReason),
-}
-
 /// Looks up a short name in the namespace that owns it.
 fn look_up_short<'t>(
+    zone: &'t Zone,
     table: &'t Table,
     service: &str,
-    scope: &[&str],
-    prefix: Prefix<'_>,
-    targets: Targets,
-) -> Lookup<'t> {
-    match table.short_name(service).map(|short| &short.owner) {
-        Some(Ok(owner)) => look_up(
-            table.service(owner.as_str(), service),
-            scope,
-            prefix,
-            targets,
-        ),
-        Some(Err(_)) => Lookup::Missing(MissingReason::NoOwner),
-        None => Lookup::Missing(MissingReason::NoService),
+    part: Part<'_>,
+) -> Reading<'t> {
+    let missing = |reason| Reading::Missing(zone, reason);
+    let owner = match table.short_name(service).map(|short| &short.owner) {
+        Some(Ok(owner)) => owner,
+        Some(Err(_)) => return missing(MissingReason::NoOwner),
+        None => return missing(MissingReason::NoService),
+    };
+    match table.service(owner.as_str(), service) {
+        Some(service) => look_up(zone, service, part),
+        None => missing(MissingReason::NoService),
     }
 }
 
-/// Looks up a name in a service. `scope` are the labels before the name of the service, `prefix` those before `scope`.
-pub(super) fn look_up<'t>(
-    service: Option<&'t Service>,
-    scope: &[&str],
-    prefix: Prefix<'_>,
-    targets: Targets,
-) -> Lookup<'t> {
-    let Some(service) = service else {
-        return Lookup::Missing(MissingReason::NoService);
+/// Interprets the labels below the apex of a zone with the profile `mcs`.
+fn read_cluster_set<'t>(
+    zone: &'t Zone,
+    table: &'t Table,
+    name: &Name,
+    labels: &[&str],
+) -> Reading<'t> {
+    let (prefix, path) = Prefix::split(labels);
+    let missing = |reason| Reading::Missing(zone, reason);
+    let (exists, reason) = match path {
+        [SVC] if prefix.is_none() => (
+            table.has_cluster_set_names_in(None),
+            MissingReason::NoService,
+        ),
+        [namespace, SVC] if prefix.is_none() => (
+            table.has_cluster_set_names_in(Some(namespace)),
+            MissingReason::NoService,
+        ),
+        [cluster, service, namespace, SVC] if prefix.is_none() => {
+            let service = table.service_in_cluster_set(namespace, service);
+            let has_hosts = service.is_some_and(|service| has_hosts(service, cluster));
+            (has_hosts, MissingReason::NoForm)
+        }
+        [scope @ .., service, namespace, SVC] if scope.is_empty() || prefix.is_none() => {
+            let part = Part {
+                scope,
+                prefix,
+                targets: Targets::ClusterSet(name.start_of(labels.len() - 3)),
+            };
+            return match table.service_in_cluster_set(namespace, service) {
+                Some(service) => look_up(zone, service, part),
+                None => missing(MissingReason::NoService),
+            };
+        }
+        _ => (false, MissingReason::NoForm),
     };
-    let Some((scope, covered, reason)) = covered_by(service, scope) else {
-        return Lookup::Missing(MissingReason::NoForm);
+    match exists {
+        true => Reading::Empty(zone),
+        false => missing(reason),
+    }
+}
+
+/// Returns whether a cluster has endpoints with a hostname.
+fn has_hosts(service: &Service, cluster: &str) -> bool {
+    let endpoints = service.in_cluster(cluster);
+    endpoints.iter().any(|endpoint| endpoint.hostname.is_some())
+}
+
+/// Looks up a part of a service.
+fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<'t> {
+    let (scope, covered) = match part.scope {
+        [] => (Scope::Service, &*service.endpoints),
+        [cluster] => (Scope::Cluster, service.in_cluster(cluster)),
+        [host, cluster] => (Scope::Host, service.at_host(cluster, host)),
+        _ => return Reading::Missing(zone, MissingReason::NoForm),
     };
     if scope == Scope::Service && !service.awaited().is_empty() {
-        return match prefix {
-            Prefix::None | Prefix::Port(..) => Lookup::Awaiting(service),
-            Prefix::Protocol(_) => Lookup::Empty,
+        return match part.prefix {
+            Prefix::None | Prefix::Port(..) => Reading::Awaiting(zone, service),
+            Prefix::Protocol(_) => Reading::Empty(zone),
         };
     }
-    match covered {
-        [] if service.endpoints.is_empty() => return Lookup::Missing(MissingReason::NoEndpoint),
-        [] => return Lookup::Missing(reason),
-        [_, ..] => {}
+    if covered.is_empty() {
+        return Reading::Missing(zone, reason_without_endpoint(service, part.scope));
     }
-    let port = match prefix {
+    let port = match part.prefix {
         Prefix::None => None,
-        Prefix::Protocol(protocol) => return look_up_protocol(scope, covered, protocol),
+        Prefix::Protocol(protocol) if has_protocol(scope, covered, protocol) => {
+            return Reading::Empty(zone);
+        }
+        Prefix::Protocol(_) => return Reading::Missing(zone, MissingReason::NoPort),
         Prefix::Port(name, protocol) => match find_port(scope, covered, name, protocol) {
             Some(port) => Some(port),
-            None => return Lookup::Missing(MissingReason::NoPort),
+            None => return Reading::Missing(zone, MissingReason::NoPort),
         },
     };
     let mut view = View {
@@ -201,7 +248,7 @@ pub(super) fn look_up<'t>(
         scope,
         covered,
         port,
-        targets,
+        targets: part.targets,
         includes_down: true,
     };
     view.includes_down = match view.name_addresses() {
@@ -212,35 +259,16 @@ pub(super) fn look_up<'t>(
             down.includes_down(is_host, view.endpoints())
         }
     };
-    Lookup::View(view)
+    Reading::View(zone, view)
 }
 
-/// Returns the endpoints that `scope` covers, and the reason that applies if there is none. Returns `None` if `scope`
-/// has too many labels.
-fn covered_by<'t>(
-    service: &'t Service,
-    scope: &[&str],
-) -> Option<(Scope, &'t [Endpoint], MissingReason)> {
-    Some(match scope {
-        [] => (
-            Scope::Service,
-            &service.endpoints,
-            MissingReason::NoEndpoint,
-        ),
-        [cluster] => (
-            Scope::Cluster,
-            service.in_cluster(cluster),
-            MissingReason::NoCluster,
-        ),
-        [host, cluster] => {
-            let reason = match service.in_cluster(cluster) {
-                [] => MissingReason::NoCluster,
-                [_, ..] => MissingReason::NoHost,
-            };
-            (Scope::Host, service.at_host(cluster, host), reason)
-        }
-        _ => return None,
-    })
+/// Returns the reason why a scope covers no endpoint.
+fn reason_without_endpoint(service: &Service, scope: &[&str]) -> MissingReason {
+    match scope {
+        _ if service.endpoints.is_empty() => MissingReason::NoEndpoint,
+        [_, cluster] if !service.in_cluster(cluster).is_empty() => MissingReason::NoHost,
+        _ => MissingReason::NoCluster,
+    }
 }
 
 /// Returns the ports of the endpoints that a scope covers and that its name can return (rule K1).
@@ -252,13 +280,10 @@ fn ports_of(scope: Scope, covered: &[Endpoint]) -> impl Iterator<Item = &Port> {
         .flat_map(|endpoint| &endpoint.ports)
 }
 
-/// Looks up `_R.` before a name.
-fn look_up_protocol<'t>(scope: Scope, covered: &[Endpoint], protocol: &str) -> Lookup<'t> {
+/// Returns whether `_R.` before a name is above the name of a port.
+fn has_protocol(scope: Scope, covered: &[Endpoint], protocol: &str) -> bool {
     let mut ports = ports_of(scope, covered);
-    match ports.any(|port| port.name.is_some() && port.protocol.label() == protocol) {
-        true => Lookup::Empty,
-        false => Lookup::Missing(MissingReason::NoPort),
-    }
+    ports.any(|port| port.name.is_some() && port.protocol.label() == protocol)
 }
 
 /// Returns the port of `_P._R.` before a name.
@@ -275,7 +300,7 @@ fn find_port<'t>(
 
 impl<'n> Prefix<'n> {
     /// Splits the labels with underscores from the others (RFC 2782).
-    pub(super) fn split<'l>(labels: &'l [&'n str]) -> (Self, &'l [&'n str]) {
+    fn split<'l>(labels: &'l [&'n str]) -> (Self, &'l [&'n str]) {
         let underscored = |label: &&'n str| label.strip_prefix('_');
         match (
             labels.first().and_then(underscored),
@@ -287,7 +312,7 @@ impl<'n> Prefix<'n> {
         }
     }
 
-    pub(super) fn is_none(self) -> bool {
+    fn is_none(self) -> bool {
         match self {
             Self::None => true,
             Self::Protocol(_) | Self::Port(..) => false,

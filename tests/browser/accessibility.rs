@@ -1,4 +1,4 @@
-//! What axe finds in every view. `tests/run browser` installs axe; it is not part of this repository.
+//! The findings of axe in every view. `tests/run browser` installs axe; it is not part of this repository.
 
 use std::fs;
 

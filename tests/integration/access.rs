@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use support::certificates::issue_valid;
 use support::encrypted::serve;
 use support::objects::{Manifest, mirror, objects};
-use support::query::query;
+use support::query::{hex, query};
 use support::reply::Reply;
 use support::server::Server;
 use support::wait::{TIMEOUT, wait_for};
@@ -78,14 +78,9 @@ fn packet() -> Vec<u8> {
     query(&format!("{NAME} +edns")).0
 }
 
-/// Returns a query with a cookie. Its OPT record comes last and has no other option.
+/// Returns a query with a cookie.
 fn packet_with(cookie: &[u8]) -> Vec<u8> {
-    let mut packet = packet();
-    let length = cookie.len() as u8;
-    packet.truncate(packet.len() - 2);
-    packet.extend([0, length + 4, 0, 10, 0, length]);
-    packet.extend(cookie);
-    packet
+    query(&format!("{NAME} +cookie={}", hex(cookie))).0
 }
 
 #[test]

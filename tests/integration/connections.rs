@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use support::commands::global_dns;
+use support::commands::{command, global_dns, tool};
 use support::encrypted::connect_from;
 use support::objects::{Manifest, mirror, objects};
 use support::query::query;
@@ -133,7 +133,7 @@ fn client_that_reads_no_replies_is_disconnected() {
 
 /// Changes the soft and hard limits of open files of a running server.
 fn limit_open_files(server: &Server, limits: &str) {
-    let mut command = std::process::Command::new("prlimit");
+    let mut command = command(tool("prlimit").unwrap());
     command.arg(format!("--nofile={limits}"));
     command.arg(format!("--pid={}", server.process().id()));
     assert!(command.status().unwrap().success());
@@ -144,7 +144,7 @@ pub fn start_limited(limits: &str, more: impl FnOnce(&Path) -> Vec<String>) -> S
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("objects.yaml");
     std::fs::write(&file, sample().text()).unwrap();
-    let mut command = std::process::Command::new("prlimit");
+    let mut command = command(tool("prlimit").unwrap());
     command.args([&*format!("--nofile={limits}"), "--"]);
     command.arg(global_dns(&[]).get_program()).args([
         "serve",

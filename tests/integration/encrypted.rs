@@ -11,10 +11,16 @@ mod slow;
 mod sockets;
 
 use support::objects::{Manifest, mirror};
+use support::query::query;
 
 /// Returns one small service.
 fn small() -> Manifest {
     mirror("prod", "db", "east")
         .endpoint("db-0", &["10.96.1.1"])
         .into()
+}
+
+/// Returns a query for it.
+fn packet() -> Vec<u8> {
+    query("db.prod.global. A").0
 }

@@ -4,19 +4,19 @@
 use std::fs;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::commands::{command, tool};
-use crate::process::run_checked;
+use crate::process::{Process, run_checked};
 
 /// A network namespace.
 pub struct Network {
     /// An idle process in the namespace. `None`: the namespace of the current thread.
-    holder: Option<Child>,
+    holder: Option<Process>,
 }
 
 /// Bind mounts that replace files of the machine.
@@ -53,11 +53,12 @@ impl Network {
     pub fn new() -> Result<Self> {
         let mut holder = command(tool("setpriv")?);
         holder.args(["--pdeathsig", "KILL", "--", "unshare", "--net", "--"]);
-        holder.args(["sleep", "infinity"]).stdin(Stdio::null());
-        let mut network = Self {
-            holder: Some(holder.spawn()?),
+        holder.args(["sleep", "infinity"]);
+        let mut holder = Process::start("the network namespace", holder)?;
+        wait_for_namespace(&mut holder)?;
+        let network = Self {
+            holder: Some(holder),
         };
-        network.wait_for_namespace()?;
         network.ip("link set lo up")?;
         Ok(network)
     }
@@ -124,31 +125,17 @@ impl Network {
             holder.id()
         ))
     }
-
-    fn wait_for_namespace(&mut self) -> Result<()> {
-        let own = fs::read_link("/proc/thread-self/ns/net")?;
-        let holder = self.holder.as_mut().context("the network has no process")?;
-        let theirs = PathBuf::from(format!("/proc/{}/ns/net", holder.id()));
-        loop {
-            if let Some(status) = holder.try_wait()? {
-                return Err(anyhow!("network namespaces require root: {status}"));
-            }
-            if fs::read_link(&theirs)? != own {
-                return Ok(());
-            }
-            thread::yield_now();
-        }
-    }
 }
 
-impl Drop for Network {
-    fn drop(&mut self) {
-        if let Some(holder) = &mut self.holder {
-            // Both calls fail only if the process has already ended.
-            let _ = holder.kill();
-            let _ = holder.wait();
-        }
-    }
+/// Waits until a process has its own namespace.
+fn wait_for_namespace(holder: &mut Process) -> Result<()> {
+    let own = fs::read_link("/proc/thread-self/ns/net")?;
+    let theirs = holder.proc("ns/net");
+    let entered = holder.wait_for("network", |_| {
+        let has_entered = fs::read_link(&theirs).is_ok_and(|namespace| namespace != own);
+        has_entered.then_some(())
+    });
+    entered.context("network namespaces require root")
 }
 
 /// Script that mounts files and then executes a program. Arguments: COUNT, COUNT pairs of FILE and MOUNT POINT, PROGRAM

@@ -57,6 +57,15 @@ pub fn node(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
 }
 
+/// Returns a Link to a cluster.
+pub fn link(namespace: &str, name: &str, cluster: &str) -> Value {
+    json!({
+        "apiVersion": "multicluster.linkerd.io/v1alpha3", "kind": "Link",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"targetClusterName": cluster},
+    })
+}
+
 /// Returns a ClusterRole with these rules.
 pub fn cluster_role(name: &str, rules: &Value) -> Value {
     json!({

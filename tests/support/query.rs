@@ -85,10 +85,9 @@ pub fn query(text: &str) -> Packet {
     static IDENTIFIER: AtomicU16 = AtomicU16::new(0x1001);
     let parts = Parts {
         bits,
-        labels: labels(name),
-        rtype: type_number(rtype),
         class,
         edns,
+        ..Parts::new(name, type_number(rtype))
     };
     parts.packet(IDENTIFIER.fetch_add(1, Ordering::Relaxed))
 }
@@ -206,6 +205,17 @@ impl Packet {
 // === impl Parts ===
 
 impl Parts {
+    /// Returns the fields of a query without flags and without an OPT record.
+    pub fn new(name: &str, rtype: u16) -> Self {
+        Self {
+            bits: 0,
+            labels: labels(name),
+            rtype,
+            class: 1,
+            edns: None,
+        }
+    }
+
     /// Builds the query with an ID.
     pub fn packet(&self, id: u16) -> Packet {
         let counts = [1, 0, 0, u16::from(self.edns.is_some())];
@@ -223,7 +233,7 @@ impl Parts {
 
 impl Edns {
     /// Returns an OPT record of version 0 with a payload size of 1232 octets.
-    fn plain() -> Self {
+    pub fn plain() -> Self {
         Self {
             payload: 1232,
             rcode: 0,

@@ -5,6 +5,7 @@ mod hickory;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 
 use crate::codes::{class_name, rcode_name, type_name};
 use crate::query::hex;
@@ -101,10 +102,16 @@ pub struct Opt {
 impl Reply {
     /// Parses a message. Fails if octets follow the last record.
     pub fn read(octets: &[u8]) -> Result<Self> {
-        let (read, reader) = Self::read_start(octets)?;
-        reader.end()?;
+        let (read, _) = Self::read_with_place_of_options(octets)?;
         hickory::check_same(octets, &read)?;
         Ok(read)
+    }
+
+    /// Parses a message, without the comparison with hickory-proto. Also returns the place of the options of its OPT record.
+    pub fn read_with_place_of_options(octets: &[u8]) -> Result<(Self, Option<Range<usize>>)> {
+        let (read, options, reader) = Self::read_start(octets)?;
+        reader.end()?;
+        Ok((read, options))
     }
 
     /// Parses a message and ignores octets after it: a truncated reply of hickory-server has surplus octets.
@@ -112,7 +119,7 @@ impl Reply {
         Ok(Self::read_start(octets)?.0)
     }
 
-    fn read_start(octets: &[u8]) -> Result<(Self, Reader<'_>)> {
+    fn read_start(octets: &[u8]) -> Result<(Self, Option<Range<usize>>, Reader<'_>)> {
         let mut reader = Reader::new(octets);
         let (id, word) = (reader.number()?, reader.number()?);
         let counts: Vec<u16> = (0..4).map(|_| reader.number()).collect::<Result<_>>()?;
@@ -124,7 +131,7 @@ impl Reply {
             })
         });
         let questions = questions.collect::<Result<_>>()?;
-        let (mut opt, mut rcode) = (None, word & 0x000f);
+        let (mut opt, mut place, mut rcode) = (None, None, word & 0x000f);
         let mut sections: [Vec<Record>; 3] = Default::default();
         for (section, count) in sections.iter_mut().zip(&counts[1..]) {
             for _ in 0..*count {
@@ -136,12 +143,14 @@ impl Reply {
                     }
                     let [high, version, flags @ ..] = ttl.to_be_bytes();
                     rcode |= u16::from(high) << 4;
+                    let start = reader.position() + 2; // after their length
                     opt = Some(Opt {
                         version,
                         payload: class,
                         flags: u16::from_be_bytes(flags),
                         options: reader.options()?,
                     });
+                    place = Some(start..reader.position());
                     continue;
                 }
                 section.push(Record {
@@ -166,7 +175,7 @@ impl Reply {
             opt,
             octets: octets.len(),
         };
-        Ok((read, reader))
+        Ok((read, place, reader))
     }
 
     /// Returns the reply without the ID and the size, which differ between replies to one question.

@@ -31,7 +31,7 @@ pub struct Offer<'o> {
 #[derive(Clone)]
 pub struct Client(pub Arc<ClientConfig>);
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionEnd {
     /// With a `close_notify` alert (RFC 8446 section 6.1).

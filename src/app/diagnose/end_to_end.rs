@@ -24,13 +24,13 @@ use crate::zone::{Name, RecordType, ZoneName, Zones};
 
 /// Timeout of one connection. A proxy in front of an unreachable gateway takes a few seconds to report it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection must stay open. Linkerd's proxy accepts each connection itself, and closes it when the
+/// Time for which a connection must stay open. Linkerd's proxy accepts each connection itself, and closes it when the
 /// endpoint refuses or does not answer.
 const OPEN_FOR: Duration = Duration::from_secs(1);
 /// Maximum number of connections, all at once.
 const MAX_CONNECTIONS: usize = 50;
 
-/// What to ask.
+/// The settings of the end-to-end check.
 pub(super) struct Request<'r> {
     /// `--dns`.
     pub(super) server: Option<SocketAddr>,
@@ -53,15 +53,15 @@ impl Request<'_> {
     pub(super) async fn query(&self) -> Fact<EndToEnd> {
         let server = self.server.ok_or_else(no_server)?;
         let question = self.question()?;
-        let mut way = self.ask(server, &question).await;
-        if way.differs() {
+        let mut path = self.ask(server, &question).await;
+        if path.differs() {
             tokio::time::sleep(CACHED).await;
-            way = self.ask(server, &question).await;
+            path = self.ask(server, &question).await;
         }
         if self.connect {
-            way.connections = Some(self.connect(&way).await);
+            path.connections = Some(self.connect(&path).await);
         }
-        Ok(way)
+        Ok(path)
     }
 
     /// Returns the question for `--name`, or for the smallest service.
@@ -149,15 +149,15 @@ impl Request<'_> {
     }
 
     /// Connects to the answered addresses.
-    async fn connect(&self, way: &EndToEnd) -> Fact<Vec<Connection>> {
+    async fn connect(&self, path: &EndToEnd) -> Fact<Vec<Connection>> {
         let table = self.objects()?;
-        let answered = way.answered();
+        let answered = path.answered();
         if answered.is_empty() {
             return Err(NotChecked::consequence(
                 "the cluster's DNS answers no address",
             ));
         }
-        let name = Name::from_text(&way.question.name);
+        let name = Name::from_text(&path.question.name);
         let mut targets = name.map_or_else(Vec::new, |name| {
             targets(&name, &answered, self.zones, table)
         });

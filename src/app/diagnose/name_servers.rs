@@ -16,7 +16,7 @@ use crate::zone::{RecordType, Zone};
 
 /// The file with the system's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
-/// How long CoreDNS may cache an answer: `cache 5` of the recommended Corefile stanza, and one second.
+/// Time for which CoreDNS may cache an answer: `cache 5` of the recommended Corefile stanza, and one second.
 pub(super) const CACHED: Duration = Duration::from_secs(6);
 
 /// Queries the server and the cluster's DNS about every zone.

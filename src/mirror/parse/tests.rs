@@ -1,7 +1,13 @@
+use std::net::IpAddr;
+
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mirror::{Hostname, Ports, Route};
+use crate::mirror::fields::shorten;
+use crate::mirror::{
+    GatewayDown, Hostname, ListedHost, ListedHosts, Overrides, Port, Ports, Protocol, ReadySlice,
+    Route, intern, key,
+};
 
 fn object(watch: Watch, object: &Value) -> Object {
     parse_object(watch, &KubeObject::read(&object.to_string()))
@@ -377,7 +383,7 @@ fn invalid_annotation_of_this_server_is_reported() {
     let overrides_of = |ttl: &str, gateway_down: &str| {
         let annotations = json!({key::TTL: ttl, key::GATEWAY_DOWN: gateway_down});
         let object = json!({"metadata": {"annotations": annotations}}).to_string();
-        overrides(&KubeObject::read(&object))
+        Overrides::of(&KubeObject::read(&object))
     };
     let good = Overrides {
         ttl: Some(10),

@@ -1,4 +1,4 @@
-//! Where the address of the API server and the credentials come from, for messages.
+//! The origin of the API server's address and of the credentials, for messages.
 
 use std::fmt;
 use std::path::PathBuf;

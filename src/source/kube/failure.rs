@@ -25,7 +25,7 @@ pub(super) const LONGEST_UNREACHABLE: Duration = Duration::from_secs(15);
 /// who has granted a permission waits for the effect.
 const LONGEST_DENIED: Duration = Duration::from_secs(60);
 
-/// Why a watch stopped.
+/// The reason why a watch stopped.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StopReason {
     /// The server or a proxy ended the watch without an error.
@@ -42,7 +42,7 @@ pub(super) enum StopReason {
     Closed,
 }
 
-/// Why a request failed.
+/// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// The server refused the request: HTTP status and message.

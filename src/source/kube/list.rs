@@ -33,7 +33,7 @@ pub(super) struct ListReader {
 /// The depth at which items start: the list and its array `items` are open.
 const ITEMS_DEPTH: usize = 2;
 
-/// Why a list cannot be used.
+/// The reason why a list cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListError {
     /// The response is not a list, or is truncated.

@@ -24,7 +24,7 @@ use crate::log::error_chain;
 use crate::mirror::watch::IMPORT_VERSIONS;
 use crate::mirror::{Kind, Namespace, ServiceKey};
 
-/// How long one request may take.
+/// Maximum time for one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 // === impl Cluster ===

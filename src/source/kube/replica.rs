@@ -33,7 +33,7 @@ const API_VARIABLE: &str = "GLOBAL_DNS_API_LISTEN";
 /// The default port of the API.
 const API_PORT: u16 = 9154;
 
-/// How long a request may take. Reading the objects directly is the alternative, so this is short.
+/// Maximum time for a request. Reading the objects directly is the alternative, so this is short.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A ready replica.
@@ -47,7 +47,7 @@ pub struct Replica {
     port: u16,
 }
 
-/// Why no replica can be reached.
+/// The reason why no replica can be reached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplicaError {
     /// The API server did not respond.
@@ -63,7 +63,7 @@ pub enum ReplicaError {
         "cannot {action} at {url}: {reason}; grant \"list\" on pods and \"get\" and \"create\" on pods/portforward, or set --server{alternative}"
     )]
     Forbidden {
-        /// What failed.
+        /// The failure.
         action: String,
         /// The URL of the API server.
         url: String,
@@ -78,7 +78,7 @@ pub enum ReplicaError {
     /// The request failed for another reason.
     #[error("cannot {action} at {url}: {reason}")]
     Failed {
-        /// What failed.
+        /// The failure.
         action: String,
         /// The URL of the API server.
         url: String,

@@ -33,14 +33,14 @@ use super::limiter::ListLimiter;
 use super::list::{ListError, ListReader, MAX_OBJECT_OCTETS, MAX_OBJECTS};
 use crate::log::error_chain;
 use crate::mirror::watch::IMPORT_VERSIONS;
-use crate::mirror::{Kind, KubeObject, Object, ObjectKey, parse};
+use crate::mirror::{Kind, KubeObject, parse};
 use crate::table::inputs::Objects;
 
-/// How long a list may be silent, before and during the response.
+/// Maximum silence of a list, before and during the response.
 const LIST_SILENCE: Duration = Duration::from_secs(30);
-/// How long a list may take in total.
+/// Maximum time for a list in total.
 const LIST_TIMEOUT: Duration = Duration::from_secs(300);
-/// How long a version check may take. API servers wait three seconds for a version in the future.
+/// Maximum time for a version check. API servers wait three seconds for a version in the future.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// The annotation of the bookmark that completes a streamed list.
@@ -169,7 +169,7 @@ impl Requests {
                 break;
             }
             reader.read(octets, |json| {
-                objects.extend(self.reduce(&KubeObject::read(json)));
+                objects.extend(parse::reduce(self.feed.watch, &KubeObject::read(json)));
             })?;
             let length = octets.len();
             body.consume_unpin(length);
@@ -211,7 +211,7 @@ impl Requests {
         match &*event.kind {
             "ADDED" | "MODIFIED" => {
                 let object = KubeObject::read(json);
-                match self.reduce(&object) {
+                match parse::reduce(self.feed.watch, &object) {
                     Some((key, object)) => _ = objects.insert(key, object),
                     None => _ = object.key().and_then(|key| objects.remove(&key)),
                 }
@@ -287,14 +287,6 @@ impl Requests {
         let request = self.path().watch(&params, version);
         let request = request.map_err(|error| Failure::Broken(error_chain(&error)))?;
         Ok(self.server.client.request_events::<Value>(request).await?)
-    }
-
-    /// Reduces an object. Returns `None` if the watch does not select it: API servers without the field selector send
-    /// more objects.
-    pub(super) fn reduce(&self, object: &KubeObject<'_>) -> Option<(ObjectKey, Object)> {
-        let watch = self.feed.watch;
-        let is_selected = watch.selects(object);
-        is_selected.then(|| Some((object.key()?, parse::parse_object(watch, object))))?
     }
 
     fn watch_params(&self) -> WatchParams {

@@ -29,27 +29,24 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
-use super::super::backoff::{Backoff, LONGEST_PAUSE, jittered};
+use super::super::backoff::{Backoff, jittered};
 use super::super::{Feed, Feeds, Update, Updates};
 use super::Timing;
 use super::failure::{
     Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, StopReason, WATCH_PAUSE,
 };
 use super::overlap::Overlap;
-use super::position::{Position, Trust};
+use super::position::{Expiries, Position, Trust};
 use super::requests::{ApiServer, Requests, VersionedList};
-use crate::mirror::{KubeObject, Object, ObjectKey};
+use crate::mirror::{KubeObject, Object, ObjectKey, parse};
 
 /// The time after `watch_timeout` when a watch that did not end counts as dead. A busy API server may need it.
 const WATCH_GRACE: Duration = Duration::from_secs(5);
 /// The shortest time between the starts of two watches. It prevents a busy loop if a proxy ends watches at once.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
-/// How often to ask for a kind that the API server does not define. A failed request for it is cheap, and counts as
-/// activity of the feed.
+/// Interval of the requests for a kind that the API server does not define. A failed request for it is cheap, and counts
+/// as activity of the feed.
 const UNDEFINED_POLL: Duration = Duration::from_secs(30);
-/// If no version has expired for this long, the next one that expires is relisted without a pause. It is longer than
-/// any pause.
-const CALM_PERIOD: Duration = Duration::from_secs(10 * 60);
 
 /// The watcher of one feed.
 pub(super) struct Watcher {
@@ -84,21 +81,9 @@ impl Watcher {
 
     /// Watches until the receiver of the updates is closed.
     pub(super) async fn run(self) {
-        let mut pauses = Backoff::new(LIST_PAUSE, LIST_GROWTH);
-        let mut last_gone: Option<Instant> = None;
+        let mut expiries = Expiries::new();
         let mut relist_after = self.first_relist_delay();
-        let mut is_undefined = false;
-        loop {
-            let Some(version) = self.first_list().await else {
-                return;
-            };
-            if version.is_empty() {
-                match self.wait_for_definition(&mut is_undefined).await {
-                    Ok(()) => continue,
-                    Err(_) => return,
-                }
-            }
-            is_undefined = false;
+        while let Some(version) = self.list_defined().await {
             let stopped = tokio::select! {
                 stopped = self.watch_repeatedly(version) => stopped,
                 stopped = self.relist_repeatedly(relist_after) => stopped,
@@ -107,20 +92,35 @@ impl Watcher {
                 return;
             };
             info!(reason, "Relisting");
-            if last_gone.is_some_and(|last| last.elapsed() < CALM_PERIOD) {
+            if let Some(pause) = expiries.next_pause() {
                 self.note_watch_failure(&stopped);
-                sleep(pauses.next(LONGEST_PAUSE)).await;
-            } else {
-                pauses.reset();
+                sleep(pause).await;
             }
-            last_gone = Some(Instant::now());
             relist_after = self.relist_cycle();
         }
     }
 
     // --- lists ---
 
-    /// Lists until a list succeeds. Returns its version, or `None` if the receiver of the updates is closed.
+    /// Lists until the API server defines the kind and a list succeeds. Returns its version, or `None` if the receiver
+    /// of the updates is closed.
+    async fn list_defined(&self) -> Option<String> {
+        let mut is_undefined = false;
+        loop {
+            let version = self.first_list().await?;
+            if !version.is_empty() {
+                return Some(version);
+            }
+            let interval = self.timing.relist.min(UNDEFINED_POLL);
+            if !std::mem::replace(&mut is_undefined, true) {
+                info!("The API server does not define this kind; asking again every {interval:?}");
+            }
+            self.wait_for_definition(interval).await.ok()?;
+        }
+    }
+
+    /// Lists until a list succeeds. Returns its version, which is empty if the API server does not define the kind, or
+    /// `None` if the receiver of the updates is closed.
     async fn first_list(&self) -> Option<String> {
         *self.overlap.lock() = Overlap::default();
         let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
@@ -140,11 +140,7 @@ impl Watcher {
 
     /// Waits until it is time to ask again for a kind that the API server does not define. Fails if the receiver of the
     /// updates is closed.
-    async fn wait_for_definition(&self, is_undefined: &mut bool) -> Result<(), StopReason> {
-        let interval = self.timing.relist.min(UNDEFINED_POLL);
-        if !std::mem::replace(is_undefined, true) {
-            info!("The API server does not define this kind; asking again every {interval:?}");
-        }
+    async fn wait_for_definition(&self, interval: Duration) -> Result<(), StopReason> {
         tokio::select! {
             () = sleep(jittered(interval)) => Ok(()),
             () = self.feeds.wait_for_relist(&self.feed) => {
@@ -322,7 +318,7 @@ impl Watcher {
                 let json = object.to_string();
                 let object = KubeObject::read(&json);
                 position.advance_to(&object);
-                let reduced = self.requests.reduce(&object);
+                let reduced = parse::reduce(self.feed.watch, &object);
                 self.send_object(&object, reduced).await
             }
             WatchEvent::Deleted(object) => {

@@ -5,6 +5,7 @@ use hickory_proto::op::{Message as HickoryMessage, OpCode, ResponseCode};
 use hickory_proto::rr::Record;
 use hickory_proto::serialize::binary::{BinEncodable as _, BinEncoder};
 use proptest::prelude::*;
+use support::query::{Edns, Parts};
 
 use super::*;
 use crate::table::{Published, Rules};
@@ -59,32 +60,21 @@ fn settings(order: Order) -> Settings {
 
 /// Returns a query, with an OPT record if there is a payload size.
 fn query(name: &str, rtype: u16, payload: Option<u16>) -> Vec<u8> {
-    let mut packet = vec![
-        0xab,
-        0xcd,
-        0x01,
-        0x10,
-        0,
-        1,
-        0,
-        0,
-        0,
-        0,
-        0,
-        u8::from(payload.is_some()),
-    ];
-    for label in name.trim_end_matches('.').split('.') {
-        packet.push(label.len() as u8);
-        packet.extend(label.as_bytes());
-    }
-    packet.push(0);
-    packet.extend([rtype.to_be_bytes(), [0, 1]].concat());
-    if let Some(payload) = payload {
-        packet.extend([0, 0, 41]);
-        packet.extend(payload.to_be_bytes());
-        packet.extend([0, 0, 0x80, 0, 0, 0]);
-    }
-    packet
+    let edns = payload.map(|payload| Edns {
+        payload,
+        flags: 0x8000,
+        ..Edns::plain()
+    });
+    query_with(name, rtype, edns)
+}
+
+fn query_with(name: &str, rtype: u16, edns: Option<Edns>) -> Vec<u8> {
+    let parts = Parts {
+        bits: 0x0110,
+        edns,
+        ..Parts::new(name, rtype)
+    };
+    parts.packet(0xabcd).0
 }
 
 /// The cookie in replies to clients that send one.
@@ -149,11 +139,12 @@ fn reply(
 
 /// Returns a query with padding.
 fn padded_query(name: &str, rtype: u16) -> Vec<u8> {
-    let mut packet = query(name, rtype, Some(1232));
-    let end = packet.len();
-    packet[end - 1] = 4 + 3;
-    packet.extend([0, 12, 0, 3, 0, 0, 0]);
-    packet
+    let edns = Edns {
+        flags: 0x8000,
+        options: vec![(option::PADDING, vec![0; 3])],
+        ..Edns::plain()
+    };
+    query_with(name, rtype, Some(edns))
 }
 
 #[test]

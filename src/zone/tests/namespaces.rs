@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use support::query::Parts;
 
-use crate::mirror::watch::key;
-use crate::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
+use crate::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, key, parse};
 use crate::table::{Conflict, Inputs, Rules, Service, Table, build};
 use crate::testing::{endpoint, gateway, local, mirror, published, rules, zones};
 use crate::wire::{Access, QueryContext, RateLimit, Settings, Transport, parse as read_query};
@@ -154,7 +154,7 @@ impl Server {
         let now = published(self.table.clone());
         let questions = names
             .iter()
-            .flat_map(|name| [1, 28, 33].map(|rtype| question(name, rtype)));
+            .flat_map(|name| [1, 28, 33].map(|rtype| Parts::new(name, rtype).packet(7).0));
         let reply = |packet: Vec<u8>| {
             let query = read_query(&packet);
             let context = QueryContext {
@@ -237,17 +237,6 @@ fn select_and_parse(object: &Value) -> Option<(Watch, ObjectKey, Object)> {
     let read = KubeObject::read(&json);
     let (watch, parsed) = parse::select_and_parse(kind, &read)?;
     Some((watch, read.key()?, parsed))
-}
-
-fn question(name: &str, rtype: u16) -> Vec<u8> {
-    let mut packet = vec![0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    for label in name.split('.') {
-        packet.push(label.len() as u8);
-        packet.extend(label.as_bytes());
-    }
-    packet.push(0);
-    packet.extend([rtype.to_be_bytes(), [0, 1]].concat());
-    packet
 }
 
 /// Asserts that the services of the victim and the replies for their names are unchanged.

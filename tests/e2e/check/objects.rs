@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 use support::cluster::Cluster;
-use support::objects::{cluster_role, cluster_role_binding, local, mirror};
+use support::objects::{self, cluster_role, cluster_role_binding, local, mirror};
 
 use super::USER;
 
@@ -47,11 +47,7 @@ pub fn link_definition() -> Value {
 }
 
 pub fn link(cluster: &str) -> Value {
-    json!({
-        "apiVersion": "multicluster.linkerd.io/v1alpha3", "kind": "Link",
-        "metadata": {"name": cluster, "namespace": "default"},
-        "spec": {"targetClusterName": cluster},
-    })
+    objects::link("default", cluster, cluster)
 }
 
 /// Returns the Link of west with three failed Services. One of them is headless, which Linkerd always reports as

@@ -58,7 +58,7 @@ struct Sample {
     namespaces: BTreeSet<String>,
 }
 
-/// What a server answers, without what is not compared.
+/// The answer of a server, without the parts that are not compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
     Data(BTreeSet<String>),

@@ -2,7 +2,7 @@
 //! cluster, and the slices of all of them. Names and addresses are chosen so that the objects meet.
 
 use global_dns::mirror::Kind;
-use global_dns::mirror::watch::{controller, key};
+use global_dns::mirror::{key, watch::controller};
 use serde_json::{Value, json};
 
 use super::choices::Choices;

@@ -1,6 +1,6 @@
 //! Checks of any text as a Kubernetes object.
 
-use global_dns::mirror::watch::key;
+use global_dns::mirror::key;
 use global_dns::mirror::{Kind, KubeObject, Object, SkipReason, Watch, parse};
 use serde_json::Value;
 

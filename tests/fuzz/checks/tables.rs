@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use global_dns::mirror::watch::key;
+use global_dns::mirror::key;
 use global_dns::mirror::{
     GatewayDown, Kind, Object, ObjectKey, ObjectRef, Skip, SkipReason, Watch,
 };

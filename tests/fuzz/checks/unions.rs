@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use global_dns::mirror::watch::key;
+use global_dns::mirror::key;
 use global_dns::mirror::{ClusterName, ImportForm, Object, ObjectKey, Watch};
 use global_dns::table::{ConflictKind, Endpoint, Service, ServiceKind};
 use global_dns::zone::RecordType;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use support::commands::global_dns;
-use support::objects::{Gateway, Manifest, gateway_mirror, local, mirror, objects};
+use support::objects::{self, Gateway, Manifest, gateway_mirror, local, mirror, objects};
 use support::process::{run, run_global_dns};
 use support::repository::repository;
 use tempfile::TempDir;
@@ -40,11 +40,8 @@ fn healthy() -> Manifest {
 }
 
 fn link(cluster: &str) -> Value {
-    json!({
-        "apiVersion": "multicluster.linkerd.io/v1alpha3", "kind": "Link",
-        "metadata": {"name": format!("link-to-{cluster}"), "namespace": "linkerd-multicluster"},
-        "spec": {"targetClusterName": cluster},
-    })
+    let name = format!("link-to-{cluster}");
+    objects::link("linkerd-multicluster", &name, cluster)
 }
 
 /// Returns the objects at the end of a recording.

@@ -8,7 +8,7 @@ use support::process::{Process, ProcessOutput, run, run_global_dns};
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
 
-/// What the server serves: a zone and a TTL that are not the defaults.
+/// The zone and the TTL of the server, which are not the defaults.
 const FLAGS: [&str; 2] = ["--zone=g.test", "--ttl=7"];
 
 fn of_server() -> Manifest {
@@ -17,7 +17,7 @@ fn of_server() -> Manifest {
         .with(mirror("shop", "cart", "east").endpoint("cart-0", &["10.96.1.2"]))
 }
 
-/// What the API server has, so that the origin of an output is visible.
+/// The objects of the API server, so that the origin of an output is visible.
 fn of_api_server() -> Vec<Value> {
     let manifest: Manifest = mirror("prod", "direct", "east")
         .endpoint("direct-0", &["10.96.1.3"])

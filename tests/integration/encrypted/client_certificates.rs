@@ -6,13 +6,12 @@ use support::certificates::{Authority, Identity, issue_valid};
 use support::encrypted::{QUIC, files};
 use support::https::{Http1, Http2, PATH, post};
 use support::process::run_global_dns;
-use support::query::query;
 use support::quic::Quic;
 use support::server::{Server, WaitUntil};
 use support::tls::{Client, Offer, alert, ask};
 use support::wait::wait_for;
 
-use super::small;
+use super::{packet, small};
 
 const RELOADED: &str = "Reloaded the certificate authorities of clients";
 
@@ -28,10 +27,6 @@ struct Clients {
     first: Client,
     second: Client,
     quic: Client,
-}
-
-fn packet() -> Vec<u8> {
-    query("db.prod.global. A").0
 }
 
 /// Starts a server that accepts certificates of these authorities.

@@ -5,21 +5,16 @@ use std::net::{IpAddr, TcpStream};
 use support::certificates::issue_valid;
 use support::encrypted::{QUIC, connect_from, files, serve};
 use support::https::{Http1, PATH, get, post};
-use support::query::query;
 use support::quic::Quic;
 use support::reply::Reply;
 use support::tls::{ConnectionEnd, Stream, ask, read_end};
 use support::wait::{TIMEOUT, wait_for};
 use support::wire::read_framed;
 
-use super::small;
+use super::{packet, small};
 use crate::connections::{TOO_FEW, start_limited};
 
 const OPEN: &str = "global_dns_tcp_connections";
-
-fn packet() -> Vec<u8> {
-    query("db.prod.global. A").0
-}
 
 fn is_answered(stream: &mut Stream) -> bool {
     ask(stream, &packet()).is_ok()

@@ -6,17 +6,12 @@ use http::Method;
 use support::certificates::{Identity, issue_valid};
 use support::encrypted::{QUIC, serve};
 use support::https::{Http1, PATH, get, post};
-use support::query::query;
 use support::server::Server;
 use support::tls::{ConnectionEnd, Stream, ask, read_end, send};
 use support::wait::wait_for;
 use support::wire::{frame, read_framed};
 
-use super::small;
-
-fn packet() -> Vec<u8> {
-    query("db.prod.global. A").0
-}
+use super::{packet, small};
 
 fn start(grace: &str) -> (Identity, Server) {
     let issued = issue_valid();

@@ -7,20 +7,15 @@ use std::time::{Duration, Instant};
 use support::certificates::{Identity, issue_valid};
 use support::encrypted::serve;
 use support::https::{Http1, Http2, PATH, get, post};
-use support::query::query;
 use support::tls::{ConnectionEnd, localhost, read_end, send};
 use support::wait::TIMEOUT;
 use support::wire::frame;
 
-use super::small;
+use super::{packet, small};
 use crate::connections::wait_for_end;
 
 /// Timeout of the rest of a message, a body or a handshake.
 const LIMIT: Duration = Duration::from_secs(5);
-
-fn packet() -> Vec<u8> {
-    query("db.prod.global. A").0
-}
 
 /// Returns the ClientHello of a client.
 fn hello(issued: &Identity, protocol: &str) -> Vec<u8> {

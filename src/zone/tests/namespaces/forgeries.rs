@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::VICTIM;
 use crate::mirror::ClusterName;
-use crate::mirror::watch::key;
+use crate::mirror::key;
 use crate::table::Rules;
 use crate::testing::{endpoint, gateway, local, mirror, rules};
 

@@ -1,0 +1,101 @@
+//! The first table of a source, for a command that ends when it has one, or the error of a command that gets none.
+
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use tokio::task::JoinSet;
+
+use super::Source;
+use crate::cli::{ModelArgs, SourceArgs};
+use crate::source::{Feeds, ShrinkGuard, UpdateSettings, kube};
+use crate::table::Publisher;
+use crate::table::failover::Delays;
+use crate::table::publish::Reader;
+
+/// Maximum time until `table` and `explain` have a complete table of a cluster.
+const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The intervals for a command that ends when it has a table.
+pub(super) const ONE_SHOT_TIMING: kube::Timing = kube::Timing {
+    watch_timeout: FIRST_TABLE_TIMEOUT,
+    relist: FIRST_TABLE_TIMEOUT,
+};
+
+/// The location of a source, for messages.
+struct TableSource {
+    /// The URL of the API server, and where it is from. `None`: files.
+    cluster: Option<(String, String)>,
+    /// The advice if the source has no table.
+    way_out: String,
+}
+
+/// Runs a source until its first complete table.
+pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow::Result<Reader> {
+    let feeds = Feeds::new(&args.namespace, model.mcs());
+    let publisher = Publisher::default();
+    let reader = publisher.reader();
+    let source = Source::open(args, ONE_SHOT_TIMING, kube::Access::Auto).await?;
+    let mut tasks = JoinSet::new();
+    let settings = UpdateSettings {
+        rules: model.rules(),
+        shrink_guard: ShrinkGuard::new(None), // the first table has no predecessor to compare with
+        snapshot: None,
+        max_stale: None,
+        delays: Delays::default(),
+    };
+    let origin = TableSource::of(&source);
+    source.spawn(&mut tasks, &feeds, publisher, settings)?;
+    let deadline = Instant::now() + FIRST_TABLE_TIMEOUT;
+    while reader.load().table.is_none() {
+        if Instant::now() > deadline || !feeds.failures().is_empty() {
+            return Err(origin.no_table(&feeds, FIRST_TABLE_TIMEOUT));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(reader)
+}
+
+// === impl TableSource ===
+
+impl TableSource {
+    /// Returns the origin of a source.
+    fn of(source: &Source) -> Self {
+        match source {
+            Source::Files(_) => Self {
+                cluster: None,
+                way_out: "check the files of --file".to_owned(),
+            },
+            Source::Cluster(cluster) => Self {
+                cluster: Some((
+                    cluster.url().trim_end_matches('/').to_owned(),
+                    cluster.credentials().to_string(),
+                )),
+                way_out: cluster.credentials().way_out(),
+            },
+        }
+    }
+
+    /// Returns the error after a wait for the first table.
+    fn no_table(&self, feeds: &Feeds, waited: Duration) -> anyhow::Error {
+        let mut problems: Vec<String> = feeds.distinct_failures().into_iter().collect();
+        if problems.is_empty() {
+            let seconds = waited.as_secs();
+            problems = vec![format!("no complete list within {seconds} s")];
+        }
+        // Kubernetes 1.21 and older lack an API or a selector.
+        let is_old = problems
+            .iter()
+            .any(|problem| problem.contains("returned 404"));
+        let version = if is_old {
+            " (global-dns needs Kubernetes 1.22 or later)"
+        } else {
+            ""
+        };
+        let why = problems.join("; ");
+        let (place, way_out) = match &self.cluster {
+            None => (String::new(), &self.way_out),
+            Some((url, from)) if why.contains(url.as_str()) => (format!("{from}: "), &self.way_out),
+            Some((url, from)) => (format!("{url}, {from}: "), &self.way_out),
+        };
+        anyhow!("there is no complete table: {place}{why}{version}; {way_out}")
+    }
+}

@@ -1,0 +1,162 @@
+//! Reads the fields that objects of several kinds have: names, addresses and ports.
+
+use std::net::IpAddr;
+
+use smallvec::SmallVec;
+
+use super::object::{JsonText, KubePort, ServiceSpec};
+use super::{
+    ClusterName, InvalidLabel, KubeObject, Namespace, Port, PortName, Ports, Protocol, ServiceKey,
+    ServiceName, Skip, SkipReason, key,
+};
+
+/// Returns the skip of an object that does not match the schema of its kind.
+pub(super) fn undecodable(error: serde_json::Error) -> Skip {
+    Skip::new(SkipReason::Undecodable, error.to_string())
+}
+
+// === Names ===
+
+/// Returns the key of a service in the namespace of an object.
+pub(super) fn service_key(object: &KubeObject<'_>, service: &str) -> Result<ServiceKey, Skip> {
+    let namespace = Namespace::interned(object.namespace()).map_err(bad_name)?;
+    let service = ServiceName::interned(service).map_err(bad_name)?;
+    Ok(ServiceKey { namespace, service })
+}
+
+/// Reads the cluster of a mirror.
+pub(super) fn cluster(service: &KubeObject<'_>) -> Result<ClusterName, Skip> {
+    let cluster = service.label(key::CLUSTER_NAME).unwrap_or_default();
+    ClusterName::interned(cluster).map_err(bad_name)
+}
+
+/// Returns the service of a mirror that is not an endpoint mirror.
+pub(super) fn mirrored_service(
+    service: &KubeObject<'_>,
+    cluster: &ClusterName,
+) -> Result<ServiceKey, Skip> {
+    let name = match service.annotation(key::REMOTE_FQ_NAME) {
+        Some(fq_name) => {
+            let (name, rest) = split(fq_name)?;
+            same_namespace(service, rest)?;
+            name
+        }
+        None => strip_cluster(service.name(), cluster)?,
+    };
+    service_key(service, name)
+}
+
+/// Splits the first label off a dotted name.
+pub(super) fn split(name: &str) -> Result<(&str, &str), Skip> {
+    name.split_once('.').ok_or_else(|| {
+        let detail = format!(
+            "annotation {} has too few labels: '{name}'",
+            key::REMOTE_FQ_NAME
+        );
+        Skip::new(SkipReason::BadName, detail)
+    })
+}
+
+/// Rejects an annotation that names another namespace than that of the object. Otherwise, an object could add endpoints
+/// to a service of another namespace.
+pub(super) fn same_namespace(service: &KubeObject<'_>, rest: &str) -> Result<(), Skip> {
+    let named = rest.split('.').next().unwrap_or_default();
+    let own = service.namespace();
+    if named == own {
+        return Ok(());
+    }
+    let detail = format!("the annotation names namespace '{named}', but the object is in '{own}'");
+    Err(Skip::new(SkipReason::NamespaceMismatch, detail))
+}
+
+/// Returns a name without the suffix `-CLUSTER`, which is removed once. It is used if the annotation is absent (rule
+/// M7).
+pub(super) fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<&'n str, Skip> {
+    let base = name
+        .strip_suffix(cluster.as_str())
+        .and_then(|rest| rest.strip_suffix('-'));
+    base.ok_or_else(|| {
+        let key = key::REMOTE_FQ_NAME;
+        let detail =
+            format!("annotation {key} is absent, and '{name}' does not end in '-{cluster}'");
+        Skip::new(SkipReason::BadName, detail)
+    })
+}
+
+/// Returns the skip of an object with an invalid name.
+pub(super) fn bad_name(error: InvalidLabel) -> Skip {
+    Skip::new(SkipReason::BadName, error.to_string())
+}
+
+/// Truncates a value of an annotation for reports. Annotations may have 256 KiB.
+pub(super) fn shorten(value: &str) -> String {
+    value.chars().take(40).collect()
+}
+
+// === Addresses and ports ===
+
+/// Reads the cluster IPs of a Service.
+pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<SmallVec<[IpAddr; 1]>, Skip> {
+    let addresses = usable_addresses(spec.addresses())?;
+    if addresses.is_empty() {
+        return Err(Skip::new(
+            SkipReason::BadAddress,
+            "spec.clusterIPs and spec.clusterIP contain no address",
+        ));
+    }
+    Ok(addresses)
+}
+
+/// Parses addresses. Fails if clients cannot use one of them.
+pub(super) fn usable_addresses(ips: &[JsonText<'_>]) -> Result<SmallVec<[IpAddr; 1]>, Skip> {
+    ips.iter().map(|ip| usable_address(ip)).collect()
+}
+
+/// Reads the ports of a Service.
+pub(super) fn ports(spec: &ServiceSpec<'_>) -> Ports {
+    list_of_ports(spec.ports.as_ref())
+}
+
+/// Reads a list of ports.
+pub(super) fn list_of_ports(ports: Option<&Vec<KubePort<'_>>>) -> Ports {
+    Ports::interned(ports.into_iter().flatten().filter_map(port))
+}
+
+/// Parses an address, and rejects addresses that clients cannot use.
+pub(super) fn usable_address(text: &str) -> Result<IpAddr, Skip> {
+    let bad = |why: &str| Skip::new(SkipReason::BadAddress, format!("'{text}' {why}"));
+    let address: IpAddr = text.parse().map_err(|_| bad("is not an IP address"))?;
+    // `::ffff:127.0.0.1` reaches the same host as `127.0.0.1`. An IPv4 address must be written as one.
+    if address != address.to_canonical() {
+        return Err(bad("is an IPv4-mapped IPv6 address"));
+    }
+    let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    if address.is_unspecified() || is_broadcast {
+        return Err(bad("is not the address of a host"));
+    }
+    if address.is_loopback() {
+        return Err(bad("is a loopback address"));
+    }
+    if address.is_multicast() {
+        return Err(bad("is a multicast address"));
+    }
+    Ok(address)
+}
+
+/// Parses a port. Returns `None` if the number is out of range or SRV has no name for the protocol. If the name is not
+/// a label, the port is kept without it, so that it has an SRV record at the name without `_P._R`.
+fn port(port: &KubePort<'_>) -> Option<Port> {
+    Some(Port {
+        number: u16::try_from(port.port?).ok().filter(|n| *n != 0)?,
+        name: port
+            .name
+            .as_deref()
+            .and_then(|name| PortName::interned(name).ok()),
+        protocol: match port.protocol.as_deref().unwrap_or("TCP") {
+            "TCP" => Protocol::Tcp,
+            "UDP" => Protocol::Udp,
+            "SCTP" => Protocol::Sctp,
+            _ => return None,
+        },
+    })
+}

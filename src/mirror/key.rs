@@ -1,0 +1,67 @@
+//! The labels and annotations that are read.
+
+/// `true` on every mirrored object.
+pub const MIRRORED_SERVICE: &str = "mirror.linkerd.io/mirrored-service";
+/// Cluster name of a Link, on all mirrors except federated services.
+pub const CLUSTER_NAME: &str = "mirror.linkerd.io/cluster-name";
+/// Name of the headless mirror, on endpoint mirrors and their slices.
+pub const HEADLESS_MIRROR: &str = "mirror.linkerd.io/headless-mirror-svc-name";
+/// Fully qualified name of the remote Service or endpoint (annotation).
+pub const REMOTE_FQ_NAME: &str = "mirror.linkerd.io/remote-svc-fq-name";
+/// Value of a Service that is exported: `true` (through a gateway) or `remote-discovery` (in a flat network).
+pub const EXPORTED: &str = "mirror.linkerd.io/exported";
+/// Cluster of a flat mirror (label); members of a federated service in other clusters (annotation).
+pub const REMOTE_DISCOVERY: &str = "multicluster.linkerd.io/remote-discovery";
+/// Name of the exported Service, on flat mirrors.
+pub const REMOTE_SERVICE: &str = "multicluster.linkerd.io/remote-service";
+/// Member of a federated service in this cluster (annotation).
+pub const LOCAL_DISCOVERY: &str = "multicluster.linkerd.io/local-discovery";
+/// Present on slices of headless Services with a selector.
+pub const HEADLESS: &str = "service.kubernetes.io/headless";
+/// Name of the Service of a slice.
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// Controller that manages a slice.
+pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// Name of the service of a slice of the Multi-Cluster Services API (KEP-1645).
+pub const MCS_SERVICE: &str = "multicluster.kubernetes.io/service-name";
+/// Cluster of the endpoints in a slice of the Multi-Cluster Services API or of Cilium Cluster Mesh.
+pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
+/// Namespace of the exported Service, on slices of Submariner. As label or annotation of a ServiceImport, it marks one
+/// that Submariner keeps for its own use.
+pub const SUBMARINER_NAMESPACE: &str = "lighthouse.submariner.io/sourceNamespace";
+/// `true` on slices of Submariner for a Service with `publishNotReadyAddresses` (annotation).
+pub const PUBLISH_NOT_READY: &str = "lighthouse.submariner.io/publish-not-ready-addresses";
+/// Annotation of this server: TTL of the service's records, in seconds.
+pub const TTL: &str = "global-dns/ttl";
+/// Annotation of this server: treatment of endpoints with a gateway that is down.
+pub const GATEWAY_DOWN: &str = "global-dns/gateway-down";
+/// Annotation of this server on a Service of this cluster: its failover order.
+pub const FAILOVER: &str = "global-dns/failover";
+/// Annotation of this server on a Service of this cluster: the clusters that its name waits for.
+pub const EXPECTED_CLUSTERS: &str = "global-dns/expected-clusters";
+/// `true` on a Service of this cluster that is read for its annotations only.
+pub const POLICY: &str = "global-dns/policy";
+
+/// All labels and annotations.
+pub const ALL: [&str; 20] = [
+    MIRRORED_SERVICE,
+    CLUSTER_NAME,
+    HEADLESS_MIRROR,
+    REMOTE_FQ_NAME,
+    EXPORTED,
+    REMOTE_DISCOVERY,
+    REMOTE_SERVICE,
+    LOCAL_DISCOVERY,
+    HEADLESS,
+    SERVICE_NAME,
+    MANAGED_BY,
+    MCS_SERVICE,
+    SOURCE_CLUSTER,
+    SUBMARINER_NAMESPACE,
+    PUBLISH_NOT_READY,
+    TTL,
+    GATEWAY_DOWN,
+    FAILOVER,
+    EXPECTED_CLUSTERS,
+    POLICY,
+];

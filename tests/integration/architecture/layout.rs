@@ -1,0 +1,88 @@
+//! The layout of the repository: the entries of the top-level folder, the length of files, and the support library.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use super::source::sources_below;
+use support::differences::assert_none;
+use support::repository::repository;
+
+/// The support library of the tests.
+const SUPPORT: &str = "tests/support";
+
+/// Unit tests use the support library, too, so it must not depend on the library under test.
+#[test]
+fn support_library_is_one_crate_without_dependency_on_global_dns() {
+    let support = sources_below(SUPPORT);
+    let ours = support
+        .iter()
+        .filter(|source| source.names_crate("global_dns"));
+    let mut differences: Vec<String> = ours.map(|source| source.path.clone()).collect();
+    for source in sources_below("tests") {
+        // Two crates share the checks of the fuzz targets.
+        if source.is_in("support") || source.is_in("fuzz") {
+            continue;
+        }
+        let mut tokens = source.tokens.windows(4);
+        if tokens.any(|four| four == ["#", "{", "path", "="]) || source.names("Child") {
+            differences.push(source.path);
+        }
+    }
+    assert_none(&differences);
+}
+
+#[test]
+fn top_level_folder_has_only_the_listed_entries() {
+    let output = Command::new("git")
+        .args(["-c", "safe.directory=*", "ls-files", "-z"])
+        .current_dir(repository(""))
+        .output();
+    let output = output.unwrap_or_else(|error| panic!("git: {error}; install git"));
+    assert!(
+        output.status.success(),
+        "git ls-files: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let listed = String::from_utf8(output.stdout).unwrap();
+    let allowed = [
+        "CHANGELOG.md",
+        "Cargo.lock",
+        "Cargo.toml",
+        "Dockerfile",
+        "LICENSE",
+        "README.md",
+        "charts",
+        "coredns",
+        "rust-toolchain.toml",
+        "src",
+        "tests",
+    ];
+    let top = listed.split('\0').filter(|path| !path.is_empty());
+    let top: BTreeSet<&str> = top.map(|path| path.split('/').next().unwrap()).collect();
+    let unexpected = top
+        .iter()
+        .filter(|name| !name.starts_with('.') && !allowed.contains(name));
+    assert_none(
+        &unexpected
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>(),
+    );
+    for name in ["Cargo.toml", "src", "tests"] {
+        assert!(top.contains(name), "{name} is missing");
+    }
+}
+
+#[test]
+fn no_source_file_has_more_than_450_lines() {
+    // A longer file usually has a second responsibility.
+    const MAX_LINES: usize = 450;
+    let mut long = Vec::new();
+    for folder in ["src", SUPPORT] {
+        for source in sources_below(folder) {
+            let path = format!("{folder}/{}.rs", source.path);
+            let text = std::fs::read_to_string(repository(&path)).unwrap();
+            long.extend((text.lines().count() > MAX_LINES).then_some(path));
+        }
+    }
+    assert_none(&long);
+}
