@@ -23,13 +23,14 @@ const BLIND: &[(Event, &str)] = &[(Event::SecondCluster, REASON)];
 /// A question that the minimum interval delayed may follow the loss of a gateway, up to 30 s later.
 const UNCERTAIN: &[(Event, &str)] = &[(Event::GatewayUp, REASON), (Event::Failover, REASON)];
 
-/// Returns the two ways to use the name: servers with and without a maximum age of connections.
-fn views(interval: &'static str) -> Vec<View> {
+/// Returns the two ways to use the name: servers with and without a maximum age of connections. `keepalive` and `interval`
+/// are the settings that decide how fast each one is.
+fn views(keepalive: &'static str, interval: &'static str) -> Vec<View> {
     vec![
         View {
             blind: BLIND,
             uncertain: UNCERTAIN,
-            ..View::addresses("round_robin", "none; a lost gateway: keepalive `Timeout`")
+            ..View::addresses("round_robin", keepalive)
         },
         View::addresses("round_robin, servers with MaxConnectionAge", interval),
     ]
@@ -42,12 +43,16 @@ pub fn targets(service: &Service) -> Vec<String> {
     service.port_numbers[1..].iter().map(target).collect()
 }
 
-/// Returns the profile of a client.
-pub fn profile(name: &'static str, title: &'static str, interval: &'static str) -> Profile {
+/// Returns the profile of a client, with the settings of its two views.
+pub fn profile(
+    name: &'static str,
+    title: &'static str,
+    [keepalive, interval]: [&'static str; 2],
+) -> Profile {
     Profile {
         // Clients ask at most every 30 s.
         fault: Duration::from_secs(45),
-        ..Profile::new(name, title, views(interval))
+        ..Profile::new(name, title, views(keepalive, interval))
     }
 }
 

@@ -15,8 +15,11 @@ pub struct GrpcGo;
 
 impl Client for GrpcGo {
     fn profile(&self) -> Profile {
-        let interval = "`MaxConnectionAge`, at least 30 s";
-        grpc::profile("grpc_go", "gRPC for Go", interval)
+        let settings = [
+            "none; a lost gateway: keepalive `Timeout`",
+            "`MaxConnectionAge`, at least 30 s",
+        ];
+        grpc::profile("grpc_go", "gRPC for Go", settings)
     }
 
     fn version(&self) -> Result<String> {

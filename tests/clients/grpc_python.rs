@@ -16,8 +16,11 @@ pub struct GrpcPython;
 
 impl Client for GrpcPython {
     fn profile(&self) -> Profile {
-        let interval = "`MaxConnectionAge`, at least `grpc.dns_min_time_between_resolutions_ms`";
-        grpc::profile("grpc_python", "gRPC C core", interval)
+        let settings = [
+            "none; a lost gateway: `grpc.keepalive_timeout_ms`",
+            "`MaxConnectionAge`, at least `grpc.dns_min_time_between_resolutions_ms`",
+        ];
+        grpc::profile("grpc_python", "gRPC C core", settings)
     }
 
     fn version(&self) -> Result<String> {

@@ -22,7 +22,10 @@ impl Client for Java {
     fn profile(&self) -> Profile {
         let [defaults, file] = VIEWS;
         let views = vec![
-            View::addresses(defaults, "`networkaddress.cache.ttl`: 30 s"),
+            View {
+                is_upper: true,
+                ..View::addresses(defaults, "`networkaddress.cache.ttl`: 30 s")
+            },
             View::addresses(file, "`networkaddress.cache.ttl=1`"),
         ];
         Profile {
@@ -44,7 +47,7 @@ impl Client for Java {
         let properties = support::repository::repository("tests/clients/java/java.security");
         let properties = format!("-Djava.security.properties={}", properties.display());
         Ok(Box::new(Printed(vec![
-            start(pod, "java", &[&program, defaults])?,
+            start(pod, "java", &[&program, defaults, "upper"])?,
             start(pod, "java", &[&properties, &program, file])?,
         ])))
     }

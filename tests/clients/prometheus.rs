@@ -1,14 +1,13 @@
 //! Prometheus: `dns_sd_configs` with A and with SRV records. All targets must have a successful scrape.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
-use support::multicluster::GLOBAL_DNS_POD;
-use support::multicluster::plan::Service;
+use support::multicluster::plan::{CLUSTER_DNS, Service};
 use support::process::{Process, run_tool};
 use support::query::query;
 use support::wire::{Transport, try_ask};
@@ -20,6 +19,17 @@ pub struct Prometheus;
 
 struct Started {
     process: Process,
+    /// The targets of SRV records, by their names.
+    targets: BTreeMap<String, Target>,
+}
+
+/// A target of an SRV record.
+#[derive(Default)]
+struct Target {
+    /// The last addresses of its name.
+    addresses: BTreeSet<String>,
+    /// The last scrape before the addresses changed.
+    last_scrape: Value,
 }
 
 /// Its address on the command line.
@@ -53,7 +63,8 @@ impl Client for Prometheus {
             .arg(format!("--storage.tsdb.path={}", data.display()))
             .arg(format!("--web.listen-address={ADDRESS}"));
         let process = Process::start("prometheus", command)?;
-        Ok(Box::new(Started { process }))
+        let targets = BTreeMap::new();
+        Ok(Box::new(Started { process, targets }))
     }
 }
 
@@ -78,7 +89,7 @@ impl Running for Started {
                 .context("no port")?;
             match view.prefix {
                 "" => addresses.extend([host.to_owned()]),
-                _ => addresses.extend(resolve(host)?),
+                _ => addresses.extend(self.addresses_of(host, &target["lastScrape"])?),
             }
         }
         Ok(addresses)
@@ -89,11 +100,27 @@ impl Running for Started {
     }
 }
 
-/// Returns the address of the target of an SRV record. Prometheus resolves it for each new connection.
-fn resolve(host: &str) -> Result<BTreeSet<String>> {
-    let question = query(&format!("{}. A", host.trim_end_matches('.')));
-    let reply = try_ask(GLOBAL_DNS_POD.parse()?, &question, Transport::Tcp, PATIENCE)?;
-    Ok(reply.data_set())
+impl Started {
+    /// Returns the addresses of a target that is up. Prometheus resolves its name for each new connection. While DNS
+    /// fails, it keeps the connection that it has.
+    fn addresses_of(&mut self, host: &str, last_scrape: &Value) -> Result<BTreeSet<String>> {
+        let question = query(&format!("{}. A +rd", host.trim_end_matches('.')));
+        let server = format!("{CLUSTER_DNS}:53").parse()?;
+        let found = try_ask(server, &question, Transport::Udp, PATIENCE)?.data_set();
+        let target = self.targets.entry(host.to_owned()).or_default();
+        if !found.is_empty() && found != target.addresses {
+            // A target without an earlier address has only scrapes of this one.
+            if !target.addresses.is_empty() {
+                target.last_scrape = last_scrape.clone();
+            }
+            target.addresses = found;
+        }
+        ensure!(
+            target.last_scrape != *last_scrape,
+            "no scrape of {host} since its address changed"
+        );
+        Ok(target.addresses.clone())
+    }
 }
 
 fn targets() -> Result<Value> {

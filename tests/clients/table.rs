@@ -18,10 +18,10 @@ const CACHED: f64 = 0.5;
 const README: &str = "tests/clients/README.md";
 const TOGETHER: &str = "the ways of this program ask for the same name, and were measured together";
 
-/// `tests/clients/table` runs this test.
+/// `tests/clients/table` runs this, with `GLOBAL_DNS_WRITE_TABLE`. Without it, the tables are only printed.
 #[test]
 #[ignore = "needs results of programs"]
-fn readme_has_the_tables_of_the_last_runs() {
+fn tables_of_the_last_runs_are_written_to_the_readme() {
     let outcomes = Outcome::read_all().unwrap();
     let file = repository(README);
     let mut text = fs::read_to_string(&file).unwrap();
@@ -145,10 +145,10 @@ fn faults(outcomes: &[&Outcome]) -> String {
         let mut cells = vec![name(outcome), view.view.clone()];
         cells.push(table.start(outcome.without_clusters.as_ref()));
         for fault in [Fault::Servfail, Fault::Empty] {
-            cells.push(table.start(outcome.starts.get(&fault)));
+            cells.push(table.start(view.starts.get(&fault)));
         }
         for fault in [Fault::Nxdomain, Fault::Servfail, Fault::Empty] {
-            cells.push(keeping(view, fault));
+            cells.push(table.keeping(view, fault));
         }
         table.push(&cells);
     }
@@ -198,6 +198,21 @@ impl Table {
             Some(Reaction::Seen(seconds)) => format!("{seconds:.1} s"),
             Some(Reaction::Sometimes(reason)) => "not always".to_owned() + &self.note(reason),
             Some(Reaction::Blind(reason)) => otherwise.to_owned() + &self.note(reason),
+        }
+    }
+
+    /// Returns what a view does with its addresses during a fault.
+    fn keeping(&mut self, view: &ViewOutcome, fault: Fault) -> String {
+        let mut keeps = |text: &str| {
+            let note = view.keeps.as_ref().map(|note| self.note(note));
+            text.to_owned() + &note.unwrap_or_default()
+        };
+        match view.faults.get(&fault) {
+            None => String::new(),
+            Some(Keeping::Keeps) => keeps("keeps"),
+            Some(Keeping::DoesNotAsk) => keeps("keeps, does not ask"),
+            Some(Keeping::Drops(seconds)) => format!("none after {seconds:.1} s"),
+            Some(Keeping::Ends) => "ends".to_owned(),
         }
     }
 
@@ -284,14 +299,4 @@ fn words(line: &str) -> String {
     let parsed: Value = serde_json::from_str(line).unwrap_or_default();
     let error = parsed["error"].as_str().unwrap_or(line);
     error.lines().next().unwrap_or_default().to_owned()
-}
-
-fn keeping(view: &ViewOutcome, fault: Fault) -> String {
-    match view.faults.get(&fault) {
-        None => String::new(),
-        Some(Keeping::Keeps) => "keeps".to_owned(),
-        Some(Keeping::DoesNotAsk) => "keeps, does not ask".to_owned(),
-        Some(Keeping::Drops(seconds)) => format!("none after {seconds:.1} s"),
-        Some(Keeping::Ends) => "ends".to_owned(),
-    }
 }

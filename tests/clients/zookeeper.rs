@@ -21,11 +21,11 @@ static SERVICES: [Service; 1] = [Service {
     first: 42,
 }];
 
-/// Milliseconds until a member repeats its vote, at most. The default is 60 s.
-const VOTE: &str = "-Dzookeeper.fastleader.maxNotificationInterval=5000";
-
 /// The class path of Debian's package.
 const CLASS_PATH: &str = "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar";
+
+/// The path of the security properties in `zookeeper/java.env`.
+const SECURITY: &str = "/conf/java.security";
 
 const NODE: &str = "/value";
 
@@ -66,7 +66,8 @@ impl Database for Zookeeper {
         fs::write(data(clusters, cluster)?.join("myid"), number)?;
         let mut command = java(clusters, cluster)?;
         command
-            .args([VOTE, "org.apache.zookeeper.server.quorum.QuorumPeerMain"])
+            .args(server_flags()?)
+            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(file);
         let name = format!("zookeeper-{}", CLUSTERS[cluster].name);
         Ok(vec![Process::start(name, command)?])
@@ -97,11 +98,21 @@ impl Database for Zookeeper {
     }
 }
 
+/// Returns the flags of a server: those of `zookeeper/java.env`, with the path of the file of security properties.
+fn server_flags() -> Result<Vec<String>> {
+    let file = repository("tests/clients/zookeeper/java.env");
+    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let flags = text.split('"').nth(1).context("no flags in java.env")?;
+    let security = repository("tests/clients/java/java.security");
+    ensure!(flags.contains(SECURITY), "no {SECURITY} in {flags}");
+    let flags = flags.split_whitespace();
+    let flags = flags.map(|flag| flag.replace(SECURITY, &security.display().to_string()));
+    Ok(flags.collect())
+}
+
 /// Builds a command that runs a class in a pod.
 fn java(clusters: &Clusters, cluster: usize) -> Result<Command> {
     let mut command = clusters.pod_command(cluster, &tool("java")?)?;
-    let security = repository("tests/clients/java/java.security");
-    command.arg(format!("-Djava.security.properties={}", security.display()));
     command.args([
         "-Xmx128m",
         "-Dzookeeper.root.logger=INFO,CONSOLE",

@@ -1,6 +1,5 @@
 // Resolves a name every 200 ms, and prints the addresses as a line of JSON. The argument is the key.
 #define _POSIX_C_SOURCE 200112L
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -10,16 +9,15 @@
 static const char host[] = "web.prod.global";
 
 static void print(void) {
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *list;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list;
     int error = getaddrinfo(host, NULL, &hints, &list);
     if (error) {
         printf("\"%s\"", gai_strerror(error));
         return;
     }
     for (struct addrinfo *each = list; each; each = each->ai_next) {
-        char text[INET_ADDRSTRLEN];
-        struct sockaddr_in *address = (struct sockaddr_in *)each->ai_addr;
-        inet_ntop(AF_INET, &address->sin_addr, text, sizeof text);
+        char text[INET6_ADDRSTRLEN];
+        getnameinfo(each->ai_addr, each->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
         printf("%c\"%s\"", each == list ? '[' : ',', text);
     }
     printf("]");

@@ -6,7 +6,7 @@ const host = "web.prod.global";
 
 // getaddrinfo of the C library, as net.connect() and fetch() use it.
 async function addresses(name) {
-    const found = await lookup(name, { family: 4, all: true });
+    const found = await lookup(name, { all: true });
     return found.map(({ address }) => address);
 }
 

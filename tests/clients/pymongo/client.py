@@ -14,7 +14,7 @@ known = {}
 
 
 def addresses(host):
-    """The addresses of a server of the driver. While DNS fails, the last ones."""
+    """The addresses of a server of the driver. While DNS fails, the last ones: the driver has only the name then."""
     try:
         found = socket.getaddrinfo(host, None, socket.AF_INET)
         known[host] = {each[4][0] for each in found}

@@ -85,6 +85,11 @@ pub struct View {
     pub blind: &'static [(Event, &'static str)],
     /// Events that the program sees or not, depending on the moment, each with the reason.
     pub uncertain: &'static [(Event, &'static str)],
+    /// What the program keeps during a fault of DNS, if that is not all it had.
+    pub keeps: Option<&'static str>,
+    /// Whether the program asks for the name in capital letters. The test tells its questions from those of another view
+    /// by that.
+    pub is_upper: bool,
 }
 
 /// Whether a program sees an event.
@@ -146,6 +151,8 @@ impl View {
             setting,
             blind: &[],
             uncertain: &[],
+            keeps: None,
+            is_upper: false,
         }
     }
 

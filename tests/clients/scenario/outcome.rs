@@ -27,8 +27,6 @@ pub struct Outcome {
     /// How often the scenario had to start it again.
     pub restarts: usize,
     pub views: Vec<ViewOutcome>,
-    /// What it does if it starts during a fault of DNS.
-    pub starts: BTreeMap<Fault, Start>,
 }
 
 /// The results of one way in which the program uses the name.
@@ -37,8 +35,14 @@ pub struct ViewOutcome {
     pub view: String,
     pub setting: String,
     pub events: BTreeMap<Event, Reaction>,
+    /// What the program does if it starts during a fault of DNS.
+    #[serde(default)]
+    pub starts: BTreeMap<Fault, Start>,
     /// What it does with its addresses during a fault of DNS.
     pub faults: BTreeMap<Fault, Keeping>,
+    /// What it keeps, if that is not all it had.
+    #[serde(default)]
+    pub keeps: Option<String>,
     /// The number of addresses of the name with many, with and without TCP.
     pub many: Option<usize>,
     pub many_without_tcp: Option<usize>,
@@ -92,6 +96,7 @@ impl ViewOutcome {
         Self {
             view: view.name.to_owned(),
             setting: view.setting.to_owned(),
+            keeps: view.keeps.map(str::to_owned),
             ..Self::default()
         }
     }

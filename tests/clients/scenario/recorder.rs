@@ -49,7 +49,7 @@ pub enum Fault {
 #[derive(Clone, Debug)]
 pub struct Question {
     pub at: Instant,
-    /// In lower case, with a final dot.
+    /// As the program spells it, with a final dot.
     pub name: String,
     pub rtype: u16,
     pub over: Transport,
@@ -178,14 +178,16 @@ impl Recorder {
         self.state.lock().unwrap().questions.len()
     }
 
-    /// Returns the questions after `mark` for a name.
+    /// Returns the questions after `mark` for a name: in any spelling, or in capital letters only if `name` has these.
     pub fn questions(&self, mark: usize, name: &str) -> Vec<Question> {
+        let is_upper = name.to_ascii_lowercase() != name;
         let state = self.state.lock().unwrap();
         let questions = state.questions.iter().skip(mark);
-        questions
-            .filter(|question| question.name == name)
-            .cloned()
-            .collect()
+        let asked = questions.filter(|question| match is_upper {
+            true => question.name == name,
+            false => question.name.eq_ignore_ascii_case(name),
+        });
+        asked.cloned().collect()
     }
 
     /// Returns whether the program asked for a name after `mark`.
@@ -264,14 +266,15 @@ fn reply_to(
     let asked = asked.ok_or_else(|| io::Error::other("no question"))?;
     let mut question = Question {
         at,
-        name: asked.name.to_ascii_lowercase(),
+        name: asked.name.clone(),
         rtype: asked.rtype,
         over,
         edns: parsed.opt.as_ref().map(|opt| opt.payload),
         is_truncated: false,
     };
     let fault = state.lock().unwrap().fault;
-    let is_ours = question.name.ends_with(&format!(".{ZONE}"));
+    let lower = question.name.to_ascii_lowercase();
+    let is_ours = lower.ends_with(&format!(".{ZONE}"));
     let faulty = fault.filter(|_| is_ours);
     let reply = match faulty.and_then(|fault| fault.reply(query, &question)) {
         Some(reply) => reply,

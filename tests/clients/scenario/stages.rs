@@ -233,9 +233,10 @@ impl<'c> Scenario<'c> {
             self.report(view.name, &format!("{}: {keeping:?}", fault.fact()));
             self.outcome.views[index].faults.insert(fault, keeping);
         }
-        // The next stage starts with all addresses.
+        // The next stage starts with all addresses. A view that has not seen the last event may have earlier ones.
         let all = self.views_that_see(Event::Failover);
         self.wait_until_seen(&all, began, self.profile.patience)?;
+        self.wait_until_used()?;
         self.mark = self.recorder.mark();
         Ok(())
     }
@@ -247,14 +248,17 @@ impl<'c> Scenario<'c> {
         let lifted = Instant::now();
         let all: Vec<usize> = (0..self.profile.views.len()).collect();
         let seen = self.wait_until_seen(&all, lifted, self.profile.patience)?;
-        let start = match start {
-            Start::Ends(line) => Start::Ends(line),
-            Start::Runs | Start::Recovers(_) => {
-                Start::Recovers(seen.values().copied().fold(0.0, f64::max))
-            }
-        };
-        self.report(fault.fact(), &format!("{start:?}"));
-        self.outcome.starts.insert(fault, start);
+        for (index, seconds) in seen {
+            let start = match &start {
+                Start::Ends(line) => Start::Ends(line.clone()),
+                Start::Runs | Start::Recovers(_) => Start::Recovers(seconds),
+            };
+            let view: &mut ViewOutcome = &mut self.outcome.views[index];
+            let text = format!("starts, {}: {start:?}", fault.fact());
+            let name = view.view.clone();
+            view.starts.insert(fault, start);
+            self.report(&name, &text);
+        }
         self.mark = self.recorder.mark();
         Ok(())
     }

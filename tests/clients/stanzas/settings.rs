@@ -92,6 +92,10 @@ pub fn settings() -> Result<Vec<Stanza>> {
             pair("policy sequential\nread_timeout 300ms"),
         ),
         other(
+            "two IPs, `policy sequential`, `health_check 100ms`, `max_fails 1`",
+            pair("policy sequential\nhealth_check 100ms\nmax_fails 1"),
+        ),
+        other(
             "two IPs, `policy sequential`, `force_tcp`",
             pair("policy sequential\nforce_tcp"),
         ),

@@ -20,8 +20,9 @@ use crate::scenario::outcome::{Reaction, Start, ViewOutcome};
 use crate::scenario::pod::Pod;
 use crate::scenario::recorder::Fault;
 
-/// Duration of a fault of DNS at the start of a program.
-const FAULT_AT_START: Duration = Duration::from_secs(10);
+/// Duration of a fault of DNS at the start of a program. Programs keep a negative answer for 5 or 10 seconds, and the fault
+/// must not end at the same time.
+const FAULT_AT_START: Duration = Duration::from_secs(12);
 /// Maximum time until the number of used addresses is final.
 const COUNTING: Duration = Duration::from_secs(30);
 /// Minimum time between two starts of a program that ends. A kubelet waits longer after every start.
@@ -176,6 +177,24 @@ impl Scenario<'_> {
         }
     }
 
+    /// Waits until every view has addresses.
+    pub(super) fn wait_until_used(&mut self) -> Result<()> {
+        let views = self.profile.views.clone();
+        let began = Instant::now();
+        for view in &views {
+            while self.look(view).map_or(true, |seen| seen.is_empty()) {
+                ensure!(
+                    began.elapsed() < self.profile.patience,
+                    "{} has no addresses",
+                    view.name
+                );
+                self.restart_if_ended(self.profile.service)?;
+                thread::sleep(PAUSE);
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until the program asks for a name after `mark`. Some programs ask only when they are used.
     pub(super) fn wait_for_question(&mut self, mark: usize, name: &str) -> Result<()> {
         let views = self.profile.views.clone();
@@ -245,7 +264,11 @@ impl Scenario<'_> {
     /// Returns the name that the program asks for in a view.
     pub(super) fn question_name(&self, view: &View) -> String {
         let service = self.profile.service.name;
-        format!("{}{service}.{NAMESPACE}.global.", view.prefix)
+        let name = format!("{}{service}.{NAMESPACE}.global.", view.prefix);
+        match view.is_upper {
+            true => name.to_ascii_uppercase(),
+            false => name,
+        }
     }
 
     pub(super) fn note(&mut self, index: usize, event: Event, reaction: Reaction) {
