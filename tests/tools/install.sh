@@ -91,7 +91,8 @@ e2e_tools() { # [PROGRAM…]
         fi
         paths+=("$path")
     done
-    cache_once tools "$(printf '%s\n' "${paths[@]}" | digest)" ln -s -- "${paths[@]}" || return
+    # A kind of its own for each set: parallel runs with other sets do not delete this one.
+    cache_once "tools-with-${!#}" "$(printf '%s\n' "${paths[@]}" | digest)" ln -s -- "${paths[@]}" || return
     export GLOBAL_DNS_TEST_TOOLS=$cached
     echo "GLOBAL_DNS_TEST_TOOLS=$GLOBAL_DNS_TEST_TOOLS"
     ! has dig || paths+=("$(command -v dig)")
