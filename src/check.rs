@@ -34,7 +34,7 @@ use objects::{Link, MirrorPorts, MirrorSlice};
 use permissions::ApiServer;
 pub use report::Colors;
 
-/// A value that checks judge, or the reason why it is missing.
+/// A value that a check needs, or the reason why it is missing.
 pub type Fact<T> = Result<T, NotChecked>;
 
 /// The reason why something was not checked.
@@ -48,7 +48,7 @@ pub struct NotChecked {
     pub basis: Basis,
 }
 
-/// The facts that the checks judge.
+/// The facts that the checks need.
 #[derive(Debug)]
 pub struct Facts {
     /// The API server and the permissions of the caller.
@@ -202,7 +202,7 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis(pub Vec<Finding>);
 
-/// Judges the facts.
+/// Checks the facts.
 pub fn check(facts: &Facts) -> Diagnosis {
     let parts = [
         permissions::check(&facts.api),
@@ -311,24 +311,24 @@ impl Check {
         }
     }
 
-    /// Judges a fact, or reports why `subject` was not checked.
-    fn judge<T>(self, subject: &str, fact: &Fact<T>, judge: impl FnOnce(&T) -> Finding) -> Finding {
+    /// Checks a fact, or reports why `subject` was not checked.
+    fn check<T>(self, subject: &str, fact: &Fact<T>, check: impl FnOnce(&T) -> Finding) -> Finding {
         match fact {
-            Ok(fact) => judge(fact),
+            Ok(fact) => check(fact),
             Err(reason) => self.not_checked(subject, reason),
         }
     }
 
-    /// Judges two facts, or reports why `subject` was not checked.
-    fn judge_both<T, U>(
+    /// Checks two facts, or reports why `subject` was not checked.
+    fn check_both<T, U>(
         self,
         subject: &str,
         one: &Fact<T>,
         other: &Fact<U>,
-        judge: impl FnOnce(&T, &U) -> Finding,
+        check: impl FnOnce(&T, &U) -> Finding,
     ) -> Finding {
-        self.judge(subject, one, |one| {
-            self.judge(subject, other, |other| judge(one, other))
+        self.check(subject, one, |one| {
+            self.check(subject, other, |other| check(one, other))
         })
     }
 

@@ -33,8 +33,8 @@
 //!
 //! # Path of a query
 //!
-//! An A query over UDP passes through these eight files, in this order. Functions that only read a field or look up a
-//! map are omitted.
+//! An A query over UDP passes through these eight files, in this order. Helpers that only compare, convert, look
+//! up or count are omitted.
 //!
 //! 1. `server/udp.rs` receives a batch of datagrams.
 //! 2. `server.rs` takes each message through the next steps.
@@ -48,14 +48,16 @@
 //!
 //! # Path of an object
 //!
-//! A change of an endpoint mirror passes through these eight files, in this order. Files beside them for one kind of
-//! object or service are omitted, and so are functions that only read a field.
+//! A change of an object passes through these eight files, in this order. The files of single kinds are omitted, such as
+//! `mirror/headless.rs`, and so are helpers.
 //!
 //! 1. `source/kube/watcher.rs` receives the event. With `--file`, `source/file.rs` reads files instead.
-//! 2. `mirror/parse.rs` recognizes the object. Without a watch for it, it is dropped.
-//! 3. `mirror/headless.rs` reduces it to the fields in use, or returns the reason why it is skipped.
-//! 4. `source.rs` takes the update from the queue, and calls the next steps.
-//! 5. `table/inputs.rs` stores the object and returns the services that depend on it.
+//! 2. `mirror/parse.rs` recognizes the object. The file of its kind parses it, or returns the reason why it is skipped.
+//!    An object that the watch no longer selects is deleted.
+//! 3. `source.rs` takes the update from the queue, and calls the next steps.
+//! 4. `table/inputs.rs` stores the object and returns the services that depend on it.
+//! 5. `source/states.rs` calls the build. If a service has a failover order or expected clusters, `table/state.rs`
+//!    advances its state.
 //! 6. `table/build.rs` builds these services.
 //! 7. `table/members.rs` builds one service from its objects.
 //! 8. `table/publish.rs` replaces the current table.
@@ -76,12 +78,12 @@
 //! | failover order | the clusters that answer for a service, in steps: `local:east+west:*` (rule K5) |
 //! | standby | state of an endpoint of another step than the one that answers |
 //! | gate | the expected clusters of a service; its name fails until they have been seen (rule K8) |
-//! | member | a headless mirror or local Service that contributes endpoints to a service |
+//! | member | a mirror, ServiceImport or Service of this cluster that contributes endpoints to a service |
 //! | feed | one watch, of one namespace or of all; the unit that is listed, relisted and held |
 //! | generation | number of the table; it increases, with the SOA serial, when the table changes |
 //! | conflict | a contradiction between objects; it is logged, counted and listed |
 //! | skipped object | an object that cannot be used, with the reason |
-//! | canonical name, short name | `S.N.Z`, `S.Z` |
+//! | canonical name, short name | the name of a service with its namespace, `db.prod.global`, and without it, `db.global` |
 //!
 //! # Guarantees
 //!

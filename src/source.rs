@@ -37,7 +37,7 @@ use states::States;
 use crate::clock::unix_seconds;
 use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, ServiceKey, Watch};
 use crate::table::failover::Delays;
-use crate::table::inputs::{Dirty, Loss, Objects};
+use crate::table::inputs::{Loss, Objects, ServiceKeys};
 use crate::table::publish::Reader;
 use crate::table::state::ServiceState;
 use crate::table::{Inputs, Publisher, Rules, Table, build};
@@ -142,7 +142,7 @@ async fn run_update_loop(
         publisher,
         rules: &settings.rules,
         inputs: Inputs::default(),
-        dirty: Dirty::new(),
+        dirty: ServiceKeys::new(),
         unlisted: feeds.all(),
         guard: Guard::new(settings.shrink_guard, feeds.clone()),
         snapshot: settings.snapshot.as_mut(),
@@ -162,7 +162,7 @@ struct UpdateLoop<'p> {
     rules: &'p Rules,
     inputs: Inputs,
     /// Services with changes that are not published yet.
-    dirty: Dirty,
+    dirty: ServiceKeys,
     /// Feeds that are not listed yet. The table is published when there are none.
     unlisted: BTreeSet<Feed>,
     guard: Guard,
@@ -398,7 +398,7 @@ impl UpdateLoop<'_> {
     fn shrinkage(
         &self,
         next: &Inputs,
-        dirty: &Dirty,
+        dirty: &ServiceKeys,
         losses: &BTreeMap<ServiceKey, Loss>,
     ) -> Shrinkage {
         let last = self.reader.load();
@@ -435,7 +435,7 @@ impl UpdateLoop<'_> {
 }
 
 /// Replaces the objects of feeds with complete lists. Returns the services that changed.
-fn replace(inputs: &mut Inputs, lists: Vec<(Feed, Objects)>) -> Dirty {
+fn replace(inputs: &mut Inputs, lists: Vec<(Feed, Objects)>) -> ServiceKeys {
     let reset =
         |(feed, objects): (Feed, Objects)| inputs.reset(feed.watch, namespace_of(&feed), objects);
     lists.into_iter().flat_map(reset).collect()

@@ -16,7 +16,7 @@
 //!
 //! | rule | text | tested in |
 //! |---|---|---|
-//! | M1 | An endpoint mirror represents a remote endpoint. It is a Service with label `mirror.linkerd.io/headless-mirror-svc-name`. Its cluster is label `mirror.linkerd.io/cluster-name`. Its hostname and service come from annotation `mirror.linkerd.io/remote-svc-fq-name`. Its addresses are `spec.clusterIPs`, and its ports are `spec.ports[].port`. The namespace is always `metadata.namespace`. If the annotation names another namespace, the object is skipped, so that no object can add endpoints to a service of another namespace. The slices of the headless mirror are not used, because they contain the port of the remote pod and stay not ready after a gateway has recovered. | `src/mirror/parse/tests.rs`, `src/zone/tests/namespaces.rs` |
+//! | M1 | An endpoint mirror represents a remote endpoint. It is a Service with label `mirror.linkerd.io/headless-mirror-svc-name`. Its cluster is label `mirror.linkerd.io/cluster-name`. Its hostname and service come from annotation `mirror.linkerd.io/remote-svc-fq-name`. Its addresses are `spec.clusterIPs`, and its ports are `spec.ports[].port`. The namespace is always `metadata.namespace`. If the annotation names another namespace, the object is skipped, so that no object can add endpoints to a service of another namespace. The slices of the headless mirror give no endpoint, except by rule M1b: they contain the port of the remote pod and stay not ready after a gateway has recovered. | `src/mirror/parse/tests.rs`, `src/table/build/tests.rs`, `src/zone/tests/namespaces.rs` |
 //! | M2 | An endpoint mirror needs a parent: the headless mirror that its label names. The parent is in the same namespace, has `clusterIP: None`, and has the same cluster and service. An endpoint mirror without a parent is skipped. | `src/table/build/tests.rs` |
 //! | M3 | An endpoint is alive if one of its own EndpointSlices has a ready gateway address. Without a slice, or with slices without endpoints, it is alive. | `src/table/build/tests.rs`, `tests/integration/members/gateways.rs` |
 //! | M4 | If a gateway is down, its endpoints are omitted. If all endpoints of a name are down, all are returned. This is decided once for each owner name, not for each record type. `--gateway-down` and annotation `global-dns/gateway-down` change the rule: `include` omits none, `exclude` omits all. The name of one host is never filtered. | `src/zone/tests/edges.rs`, `tests/integration/members/gateways.rs` |
@@ -24,7 +24,7 @@
 //! | M6 | A cluster has one name. `--cluster-name` names this cluster. The label names another cluster, and `--cluster-alias` can change that name. If two sources have one name, their endpoints are merged and a conflict is reported. | `tests/integration/members/clusters.rs` |
 //! | M7 | The annotation of M1 gives the names. If it is absent, the exact suffix `-CLUSTER` is removed from the object's name once. If the name has no such suffix, the object is skipped. | `src/mirror/parse/tests.rs` |
 //! | M8 | An update may change which service or endpoint an object mirrors. The object then moves to that service, and a conflict is reported, because two Links write one object. | `src/table/build/tests.rs` |
-//! | M9 | An object that cannot be used is skipped with a [reason](crate::mirror::SkipReason), counted, and shown by `explain`. It never stops a watch. An endpoint is also skipped if its name exceeds the limits of DNS. | `src/mirror/parse/tests.rs`, `src/table/tests.rs` |
+//! | M9 | An object that cannot be used is skipped with a [reason](crate::mirror::SkipReason), counted, and shown by `explain`. It never stops a watch. An endpoint is also skipped if its name exceeds the limits of DNS. | `src/mirror/parse/tests.rs`, `src/table/tests.rs`, `tests/integration/file_source/errors.rs` |
 //!
 //! # Kinds of services
 //!
@@ -42,7 +42,7 @@
 //! | rule | | tested in |
 //! |---|---|---|
 //! | M1b | A pod with an exported Service of its own has no endpoint mirror. The headless mirror lists the address of that Service's mirror under the hostname of the pod. It is an endpoint with that hostname. | `src/zone/tests/kinds.rs` |
-//! | K1 | One kind answers `S.N.Z`: headless, if a headless mirror has an endpoint; otherwise federated; otherwise gateway, flat and local, united by cluster (with the pods of an exported headless Service of this cluster); otherwise the headless Service of this cluster; otherwise a ServiceImport. A cluster that is omitted in this way is a conflict, unless the federated service includes it. Its endpoints keep the names of their cluster. | `src/zone/tests/kinds.rs` |
+//! | K1 | One kind answers `S.N.Z`: headless, if a headless mirror has an endpoint; otherwise federated; otherwise gateway, flat and local, united by cluster (with the pods of an exported headless Service of this cluster); otherwise the headless Service of this cluster; otherwise a ServiceImport. A cluster that is omitted in this way is a conflict, unless the federated service includes it. Its endpoints keep the names of their cluster. | `src/zone/tests/kinds.rs`, `src/zone/tests/imports.rs` |
 //! | K2 | The target of an SRV record of a cluster IP is `C.S.N.Z`, and of a federated service `S.N.Z`. Its port is the one of `spec.ports`. | `src/zone/tests/kinds.rs` |
 //! | K3 | Namespace, service and cluster follow M1. Labels of a flat mirror that disagree with them: the object is skipped. The name of a federated service is `metadata.name` without the suffix `-federated`. | `src/mirror/parse/tests.rs` |
 //! | K4 | An object may change its kind in place. A mirror may exist for some milliseconds before its slice. | `tests/recordings` (25, 28) |
@@ -54,10 +54,10 @@
 //!
 //! | rule | | tested in |
 //! |---|---|---|
-//! | K5 | A failover order has steps: a cluster, several joined by `+`, `local` (this cluster), or `*` (all clusters that no step names), such as `local:east+west:*`. The first step with an endpoint that is alive answers. If no step is alive, the step that answered last does; otherwise, the first one with endpoints. Steps never answer together. M4 applies within the step. An order does not apply to an address that belongs to no single cluster: of a federated service, or of a ServiceImport. | `src/table/failover/tests.rs`, `src/zone/tests/failover.rs` |
-//! | K6 | The first setting decides: annotation `global-dns/failover` on the Service of this cluster with that name (headless, exported, or with label `global-dns/policy=true`), `--failover NAMESPACE/SERVICE=ORDER`, `--failover ORDER` (not if the name returns pods, as that of a headless service does, because it would split a database). Annotations of mirrors are ignored: Linkerd copies them to every cluster, and one cluster must not decide for the others. | `src/table/state/tests.rs` |
+//! | K5 | A failover order has steps: a cluster, several joined by `+`, `local` (this cluster), or `*` (all clusters that no step names), such as `local:east+west:*`. The first step with an endpoint that is alive answers. If no step is alive, the step that answered last does; otherwise, the first one with endpoints. Steps never answer together. M4 applies within the step. An order does not apply to an address that belongs to no single cluster: of a federated service, or of a ServiceImport. | `src/table/failover/tests.rs`, `src/table/state/tests.rs`, `src/table/state/tests/imports.rs`, `src/zone/tests/failover.rs` |
+//! | K6 | The first setting decides: annotation `global-dns/failover` on the Service of this cluster with that name (headless, exported, or with label `global-dns/policy=true`), `--failover NAMESPACE/SERVICE=ORDER`, `--failover ORDER` (not if the name returns pods, as that of a headless service does, because it would split a database). Annotations of mirrors are ignored: Linkerd copies them to every cluster, and one cluster must not decide for the others. | `src/table/state/tests.rs`, `src/table/state/tests/changes.rs` |
 //! | K7 | The step that answers is left when it has been dead for `--failover-delay`, or at once if it has no endpoint, if addresses of dead gateways are excluded (rule M4), or at the start of the server. An earlier step answers again when it has been alive for `--failback-delay`. A new order takes effect at once. The state is saved in the snapshot, and kept for ten seconds after the order is gone. | `src/table/failover/tests.rs`, `src/table/state/tests/changes.rs`, `src/source/states/tests.rs` |
-//! | K8 | If clusters are expected (annotation `global-dns/expected-clusters` on the Service of this cluster, or `--expected-clusters`), the name fails until each has had an endpoint here, alive or not, or has a mirror that is older than one hour. A federated service counts the clusters of its members, and a ServiceImport with one address those of its status. Once the name is answered, this rule no longer applies, also after a restart with a snapshot. | `src/table/gate/tests.rs`, `src/zone/tests/failover.rs` |
+//! | K8 | If clusters are expected (annotation `global-dns/expected-clusters` on the Service of this cluster, or `--expected-clusters`), the name fails until each has had an endpoint here, alive or not, or has a mirror that is older than one hour. A federated service counts the clusters of its members, and a ServiceImport with one address those of its status. Once the name is answered, this rule no longer applies, also after a restart with a snapshot. | `src/table/gate/tests.rs`, `src/table/state/tests.rs`, `src/source/states/tests.rs`, `src/zone/tests/failover.rs` |
 //!
 //! `tests/recordings` replays events of Linkerd's mirror controller against all rules.
 
@@ -102,7 +102,7 @@ pub use conflict::{Conflict, ConflictKind};
 pub use endpoint::{Address, Duplicate, Endpoint};
 use failover::{Failover, Order};
 use gate::Gate;
-use index::{Index, ListedHost};
+use index::{HostKey, Index};
 pub use inputs::Inputs;
 use inputs::Skipped;
 pub use kind::{Profile, ServiceKind, list_clusters};
@@ -124,7 +124,7 @@ pub struct Table {
     /// Empty unless there is a reverse zone.
     addresses: Index<IpAddr>,
     /// Services by the hosts that their headless mirrors list and that have no endpoint mirror (rule M1b).
-    listed_hosts: Index<ListedHost>,
+    listed_hosts: Index<HostKey>,
     /// Conflicts between names of different services.
     conflicts: Arc<BTreeMap<ConflictScope, Vec<Conflict>>>,
 }
@@ -157,7 +157,7 @@ pub struct Service {
     pub kind: ServiceKind,
     /// The failover order and the step that answers, if the service has an order (rule K5).
     pub failover: Option<Box<Failover>>,
-    /// An order that does not apply, because the service is federated.
+    /// An order that does not apply, because the name returns an address that belongs to no single cluster (rule K5).
     pub unused_order: Option<Box<Order>>,
     /// The clusters that its name waits for, if clusters are expected (rule K8).
     pub gate: Option<Box<Gate>>,

@@ -22,6 +22,7 @@
 //! | `Z` | SOA, NS | | `tests/support/names.txt` |
 //! | `ns.dns.Z` | the addresses of this server | | `tests/support/names.txt`, `tests/integration/answers/name_server.rs` |
 //! | `dns-version.Z` | TXT | | `tests/support/names.txt` |
+//! | an address in a reverse zone, such as `7.0.96.10.in-addr.arpa` | PTR: the names of its endpoints | | `src/zone/tests.rs` |
 //!
 //! Unit, conformance, peer and end-to-end tests ask for the names in `tests/support/names.txt`.
 //!
@@ -38,12 +39,14 @@
 //!   (`tests/support/names.txt`, `src/zone/tests.rs`).
 //! - A canonical name with records hides a short name, and the conflict is reported (`src/zone/tests.rs`). An empty
 //!   non-terminal, such as `N.Z`, hides no short name (`src/zone/tests/edges.rs`).
-//! - A short name belongs to one namespace: that of `--short-name`, else that of `--default-namespace`, else the only
-//!   namespace that has the service. If several namespaces have the service and no flag decides, the short name is
-//!   NXDOMAIN (`src/table/build/tests.rs`). Earlier states do not matter, so replicas give the same answers
-//!   (`src/table/tests.rs`).
+//! - A short name belongs to one namespace: that of `--short-name`, and to none if that namespace lacks the service;
+//!   without `--short-name`, to that of `--default-namespace`, if it has the service; otherwise to the only namespace that
+//!   has a headless service of that name. If several have one, the short name is NXDOMAIN (`src/table/build/tests.rs`,
+//!   `src/zone/tests/kinds.rs`). Earlier states do not matter, so replicas give the same answers (`src/table/tests.rs`).
 //! - The target of an SRV record always resolves (`tests/recordings/invariants.rs`, `tests/peers/clients.rs`), and never
 //!   to an address of another service (`src/zone/tests/namespaces.rs`).
+//! - If several namespaces publish an address, its PTR records name the endpoints that have it in `spec.clusterIPs`, if there
+//!   are any: only those addresses are assigned by the API server (`src/zone/tests/namespaces.rs`).
 //! - The label of an endpoint without a hostname is its address: `10-1-2-3` (`src/mirror/label.rs`).
 //! - The set of records is always complete. Only their order changes from answer to answer
 //!   (`src/wire/write/tests.rs`, `src/zone/tests/order.rs`).

@@ -155,7 +155,7 @@ mod tests {
     const MALFORMED: Decision = Decision::Malformed;
     const MISDIRECTED: Decision = Decision::Misdirected;
 
-    /// Judges a request to 192.0.2.7.
+    /// Returns the decision on a request to 192.0.2.7.
     fn decide(version: Version, target: &str, hosts: &[&str]) -> Decision {
         let allowed = ["dns.example.com", "198.51.100.1", "2001:db8::1"];
         let allowed = allowed.map(|host| host.parse().unwrap());

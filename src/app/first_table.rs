@@ -12,7 +12,7 @@ use crate::table::Publisher;
 use crate::table::failover::Delays;
 use crate::table::publish::Reader;
 
-/// Maximum time until `table` and `explain` have a complete table of a cluster.
+/// Maximum time until a command has a complete table of a cluster.
 const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The intervals for a command that ends when it has a table.
 pub(super) const ONE_SHOT_TIMING: kube::Timing = kube::Timing {

@@ -160,7 +160,7 @@ pub fn no_server() -> NotChecked {
 
 // === The server ===
 
-/// Judges the replies of the server. Returns its SOA record, or the finding that there is no valid one to compare with.
+/// Checks the replies of the server. Returns its SOA record, or the finding that there is no valid one to compare with.
 fn check_server(
     server: SocketAddr,
     zone: &ZoneName,
@@ -255,7 +255,7 @@ fn is_equal_except_serial(one: &Soa, other: &Soa) -> bool {
 
 // === The cluster's DNS ===
 
-/// Judges the replies of the cluster's DNS, compared with the SOA record of the server.
+/// Checks the replies of the cluster's DNS, compared with the SOA record of the server.
 fn forwarding(dns: &DnsFacts, facts: &ZoneFacts, server_soa: Option<&Soa>) -> Finding {
     let zone = &facts.zone;
     let subject = format!("forwarding of {zone}");
@@ -281,7 +281,7 @@ fn forwarding(dns: &DnsFacts, facts: &ZoneFacts, server_soa: Option<&Soa>) -> Fi
     }
 }
 
-/// Judges a reply of the cluster's DNS that is not SERVFAIL.
+/// Checks a reply of the cluster's DNS that is not SERVFAIL.
 fn check_reply(
     resolver: SocketAddr,
     zone: &ZoneName,
@@ -300,7 +300,7 @@ fn check_reply(
     not_forwarded(resolver, zone, &reason)
 }
 
-/// Judges a cluster's DNS that fails for the zone. Without access to the Internet, it fails for all names that it does
+/// Checks a cluster's DNS that fails for the zone. Without access to the Internet, it fails for all names that it does
 /// not forward.
 fn query_failed(
     resolver: SocketAddr,
@@ -330,7 +330,7 @@ fn not_forwarded(resolver: SocketAddr, zone: &ZoneName, reason: &str) -> Finding
     )
 }
 
-/// Judges a cluster's DNS that forwards to a global-dns server: compares its replies with those of the server.
+/// Checks a cluster's DNS that forwards to a global-dns server: compares its replies with those of the server.
 fn check_forwarded(
     resolver: SocketAddr,
     zone: &ZoneName,

@@ -69,7 +69,7 @@ pub(super) fn check(fact: &Fact<EndToEnd>) -> Vec<Finding> {
 
 // === The server ===
 
-/// Judges the answer of the server.
+/// Checks the answer of the server.
 fn direct_answer(way: &EndToEnd) -> Finding {
     const EXPLAIN: &str =
         "global-dns explain NAME shows which endpoints the name has, and why others are omitted";
@@ -96,9 +96,10 @@ fn direct_answer(way: &EndToEnd) -> Finding {
         ),
         Rcode::SERVFAIL => red(
             &format!(
-                "answers SERVFAIL for {question}: it has no complete table, or its table is too old"
+                "answers SERVFAIL for {question}: it has no complete table, its table is too old, or the name waits for \
+                expected clusters"
             ),
-            CHECK_REACHABILITY,
+            "/readyz of the server has the reason",
         ),
         Rcode::REFUSED => red(
             &format!(
@@ -146,7 +147,7 @@ impl EndToEnd {
 
 // === The cluster's DNS ===
 
-/// Judges the answer of each name server of the resolver.
+/// Checks the answer of each name server of the resolver.
 fn cluster_answers(way: &EndToEnd) -> Vec<Finding> {
     let subject = "answer of the cluster's DNS";
     let replies = match (&way.resolvers, way.expected()) {
@@ -167,7 +168,7 @@ fn cluster_answers(way: &EndToEnd) -> Vec<Finding> {
     replies.iter().enumerate().map(finding).collect()
 }
 
-/// Judges a name server that answers something else than the server.
+/// Checks a name server that answers something else than the server.
 fn other_answer(way: &EndToEnd, reply: &ResolverReply, is_first: bool) -> Finding {
     let (cause, reason, hint) = cause_of(way, reply);
     let server = reply.server;
@@ -252,7 +253,7 @@ fn cause_of(way: &EndToEnd, reply: &ResolverReply) -> (Cause, String, &'static s
 
 // === The resolver ===
 
-/// Judges the names of the search list, which programs ask for first.
+/// Checks the names of the search list, which programs ask for first.
 fn resolver(way: &EndToEnd) -> Finding {
     const HINT: &str = "write the name with a final dot in the program's configuration, or correct the search domain";
     let name = way.question.name.trim_end_matches('.');
@@ -300,7 +301,7 @@ fn resolver(way: &EndToEnd) -> Finding {
 
 // === Connections ===
 
-/// Judges the connections, one finding for each.
+/// Checks the connections, one finding for each.
 fn connections(way: &EndToEnd) -> Vec<Finding> {
     match &way.connections {
         None => Vec::new(),

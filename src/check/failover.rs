@@ -11,14 +11,14 @@ use crate::table::{Rules, Service, Table, list_clusters};
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let (table, links) = (&facts.table, &facts.links);
     vec![
-        Check::FailoverOrders.judge("failover orders", table, |table| {
+        Check::FailoverOrders.check("failover orders", table, |table| {
             failover_orders(table, links.as_deref().unwrap_or_default(), &facts.rules)
         }),
-        Check::ExpectedClusters.judge("expected clusters", table, expected_clusters),
+        Check::ExpectedClusters.check("expected clusters", table, expected_clusters),
     ]
 }
 
-/// Judges failover orders: steps that can never answer, and services that do not answer from their first step.
+/// Checks failover orders: steps that can never answer, and services that do not answer from their first step.
 fn failover_orders(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     let known = known_clusters(table, links, rules);
     let services = table.sorted_services();
@@ -103,7 +103,7 @@ fn problems(service: &Service, known: &BTreeSet<ClusterName>, rules: &Rules) -> 
     problems
 }
 
-/// Judges names that wait for expected clusters.
+/// Checks names that wait for expected clusters.
 fn expected_clusters(table: &Table) -> Finding {
     let services = table.sorted_services().into_iter();
     let closed = services.filter(|service| !service.awaited().is_empty());

@@ -33,12 +33,12 @@ struct Dead {
 
 pub(super) fn check(table: &Fact<Table>, slices: &Fact<Vec<MirrorSlice>>) -> Vec<Finding> {
     match table {
-        Ok(table) => judge(table, slices),
+        Ok(table) => check_table(table, slices),
         Err(reason) => vec![Check::Gateways.not_checked("gateways", reason)],
     }
 }
 
-fn judge(table: &Table, slices: &Fact<Vec<MirrorSlice>>) -> Vec<Finding> {
+fn check_table(table: &Table, slices: &Fact<Vec<MirrorSlice>>) -> Vec<Finding> {
     let all = count_endpoints(table);
     let dead = dead_endpoints(table, slices);
     let findings = [Cause::Gateway, Cause::NothingReady, Cause::Unknown].into_iter();

@@ -4,11 +4,11 @@ use super::{Check, Fact, Finding, count};
 use crate::mirror::{Kind, Mcs};
 use crate::table::{Endpoint, ServiceKind, Table};
 
-/// Judges whether ServiceImports are read, if they are wanted.
+/// Checks whether ServiceImports are read, if they are wanted.
 pub(super) fn check(table: &Fact<Table>, mcs: Mcs) -> Vec<Finding> {
     vec![match mcs {
         Mcs::Off => Check::ServiceImports.green("ServiceImports are not read"),
-        Mcs::On => Check::ServiceImports.judge("ServiceImports", table, imports),
+        Mcs::On => Check::ServiceImports.check("ServiceImports", table, imports),
     }]
 }
 

@@ -36,12 +36,12 @@ fn check_mirroring(facts: &Facts) -> Vec<Finding> {
         ..
     } = facts;
     vec![
-        Check::Mirrors.judge("mirrors", table, mirrors),
-        Check::HeadlessMirroring.judge("headless mirroring", table, headless_mirroring),
-        Check::OrphanedMirrors.judge_both("orphaned mirrors", table, links, |table, links| {
+        Check::Mirrors.check("mirrors", table, mirrors),
+        Check::HeadlessMirroring.check("headless mirroring", table, headless_mirroring),
+        Check::OrphanedMirrors.check_both("orphaned mirrors", table, links, |table, links| {
             orphaned_mirrors(table, links, rules)
         }),
-        Check::LinkStatus.judge_both("link status", table, links, |table, links| {
+        Check::LinkStatus.check_both("link status", table, links, |table, links| {
             links::status(table, links, rules)
         }),
         links::namespaces(links, namespaces),
@@ -53,22 +53,22 @@ fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
     let (table, slices, ports) = (&facts.table, &facts.mirror_slices, &facts.mirror_ports);
     let overwritten = "overwritten headless mirrors";
     vec![
-        Check::EndpointMirrors.judge("missing endpoint mirrors", table, endpoint_mirrors),
-        Check::ClobberedMirrors.judge_both(overwritten, table, slices, |table, slices| {
+        Check::EndpointMirrors.check("missing endpoint mirrors", table, endpoint_mirrors),
+        Check::ClobberedMirrors.check_both(overwritten, table, slices, |table, slices| {
             overwritten_mirrors(table, slices)
         }),
-        Check::Identity.judge(
+        Check::Identity.check(
             "mirrors written by two Links",
             &facts.server_conflicts,
             |conflicts| identity(conflicts),
         ),
-        Check::MirrorLabels.judge("mirror labels", &facts.unwatched_objects, |objects| {
+        Check::MirrorLabels.check("mirror labels", &facts.unwatched_objects, |objects| {
             mirror_labels(objects)
         }),
-        Check::LongNames.judge("long names", table, |table| {
+        Check::LongNames.check("long names", table, |table| {
             links::long_names(table, &facts.links, &facts.rules)
         }),
-        Check::OpaquePorts.judge_both("opaque ports", table, ports, |table, ports| {
+        Check::OpaquePorts.check_both("opaque ports", table, ports, |table, ports| {
             opaque_ports(table, ports)
         }),
     ]
@@ -119,7 +119,7 @@ fn mirrors(table: &Table) -> Finding {
     })
 }
 
-/// Judges headless mirroring. If it is off, Linkerd mirrors headless Services with a cluster IP.
+/// Checks headless mirroring. If it is off, Linkerd mirrors headless Services with a cluster IP.
 fn headless_mirroring(table: &Table) -> Finding {
     const HINT: &str = "turn on enableHeadlessServices for the link (it is off by default), and give the pods hostnames: \
                         use a StatefulSet with the exported Service as its serviceName";
@@ -161,7 +161,7 @@ fn has_local_headless(table: &Table) -> bool {
     })
 }
 
-/// Judges mirrors without a Link. If a Link is deleted, its mirrors stay, and their gateways are no longer checked.
+/// Checks mirrors without a Link. If a Link is deleted, its mirrors stay, and their gateways are no longer checked.
 fn orphaned_mirrors(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     let linked = links.iter().filter_map(|link| link.cluster.parse().ok());
     let linked: BTreeSet<ClusterName> = linked.map(|link| rules.name_of(&link)).collect();
@@ -190,7 +190,7 @@ fn clusters_of_mirrors(table: &Table) -> impl Iterator<Item = ClusterName> {
     headless.chain(endpoints)
 }
 
-/// Judges headless mirrors without endpoint mirrors, and hosts that headless mirrors list without an endpoint mirror.
+/// Checks headless mirrors without endpoint mirrors, and hosts that headless mirrors list without an endpoint mirror.
 fn endpoint_mirrors(table: &Table) -> Finding {
     let missing = missing_hosts(table);
     let empty = empty_mirrors(table, &missing);
@@ -254,7 +254,7 @@ fn headless_names(table: &Table) -> BTreeSet<(&str, Text)> {
         .collect()
 }
 
-/// Judges headless mirrors that Linkerd has overwritten. An address without a hostname is a gateway address.
+/// Checks headless mirrors that Linkerd has overwritten. An address without a hostname is a gateway address.
 fn overwritten_mirrors(table: &Table, slices: &[MirrorSlice]) -> Finding {
     let headless = headless_names(table);
     let wrong = slices.iter().filter(|slice| {
@@ -278,7 +278,7 @@ fn overwritten_mirrors(table: &Table, slices: &[MirrorSlice]) -> Finding {
     }
 }
 
-/// Judges mirrors that two Links write, because the names of both give the same mirror name. Only a running server
+/// Checks mirrors that two Links write, because the names of both give the same mirror name. Only a running server
 /// detects this.
 fn identity(conflicts: &[Conflict]) -> Finding {
     let identity = conflicts
@@ -296,7 +296,7 @@ fn identity(conflicts: &[Conflict]) -> Finding {
     }
 }
 
-/// Judges objects that no watch selects. Mirrors have the value `true`, and this cluster's own objects lack the label.
+/// Checks objects that no watch selects. Mirrors have the value `true`, and this cluster's own objects lack the label.
 fn mirror_labels(unwatched: &[String]) -> Finding {
     match unwatched.is_empty() {
         true => Check::MirrorLabels.green("every mirrored-service label is 'true'"),
@@ -311,7 +311,7 @@ fn mirror_labels(unwatched: &[String]) -> Finding {
     }
 }
 
-/// Judges ports. If the server speaks first and the port is not opaque, the proxy waits for the client in vain.
+/// Checks ports. If the server speaks first and the port is not opaque, the proxy waits for the client in vain.
 fn opaque_ports(table: &Table, ports: &[MirrorPorts]) -> Finding {
     let headless = headless_names(table);
     let is_used = |mirror: &&MirrorPorts| {

@@ -28,7 +28,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     ]
 }
 
-/// Judges short names. A contested one is NXDOMAIN, and any namespace can contest one that is not pinned.
+/// Checks short names. A contested one is NXDOMAIN, and any namespace can contest one that is not pinned.
 fn short_names(table: &Table) -> Finding {
     let is_contested = |conflict: &&Conflict| conflict.kind == ConflictKind::ShortName;
     let contested: BTreeSet<String> = table
@@ -46,7 +46,7 @@ fn short_names(table: &Table) -> Finding {
     }
 }
 
-/// Judges the sizes of answers.
+/// Checks the sizes of answers.
 fn answer_sizes(table: &Table, zones: &Zones) -> Finding {
     let names = service_names(table, zones).into_iter();
     let long: Vec<String> = names
@@ -90,16 +90,16 @@ fn long_answers(name: &str, table: &Table, zones: &Zones) -> Vec<String> {
     long.collect()
 }
 
-/// Judges conflicts without a check of their own. If a Link has its own selector, other labels export Services, so
+/// Checks conflicts without a check of their own. If a Link has its own selector, other labels export Services, so
 /// `not-exported` conflicts are unreliable.
 fn conflicts(table: &Table, links: &Fact<Vec<Link>>) -> Finding {
     let mut links = links.iter().flatten();
     let own_selector = links.find(|link| link.has_own_selector);
-    let is_judged = |conflict: &&Conflict| {
+    let is_checked = |conflict: &&Conflict| {
         let is_unknown = conflict.kind == ConflictKind::NotExported && own_selector.is_some();
         !is_unknown && !has_own_check(conflict.kind)
     };
-    let conflicts: BTreeSet<&Conflict> = table.conflicts().filter(is_judged).collect();
+    let conflicts: BTreeSet<&Conflict> = table.conflicts().filter(is_checked).collect();
     let describe = |c: &&Conflict| format!("{} ({}: {})", c.name, c.kind.name(), c.detail);
     match (conflicts.is_empty(), own_selector) {
         (true, None) => Check::Conflicts.green("there are no other conflicts"),
@@ -131,7 +131,7 @@ fn has_own_check(kind: ConflictKind) -> bool {
     }
 }
 
-/// Judges skipped objects.
+/// Checks skipped objects.
 fn skipped(table: &Table) -> Finding {
     let problems = table.skipped().filter(|(_, skip)| skip.reason.is_problem());
     let problems: BTreeSet<String> = problems

@@ -116,7 +116,7 @@ fn permissions(
     of.iter().flat_map(permission).collect()
 }
 
-/// Judges the reviews of the API server.
+/// Checks the reviews of the API server.
 pub(super) fn check(api: &Fact<ApiServer>) -> Vec<Finding> {
     match api {
         Err(reason) => {
@@ -154,7 +154,7 @@ fn permissions_not_checked(reason: &NotChecked) -> [Finding; 2] {
     ]
 }
 
-/// Judges the needed permissions. Those that are missing are one finding, because they usually have one cause.
+/// Checks the needed permissions. Those that are missing are one finding, because they usually have one cause.
 fn check_all_needed(reviews: &[Review]) -> Vec<Finding> {
     let is_reviewed = |(_, group, _): &&(&str, &str, &str)| {
         let mut reviews = reviews.iter();
@@ -177,7 +177,7 @@ fn check_all_needed(reviews: &[Review]) -> Vec<Finding> {
     others
 }
 
-/// Judges one verb for one resource, in each namespace that needs it.
+/// Checks one verb for one resource, in each namespace that needs it.
 fn check_needed((verb, group, resource): (&str, &str, &str), reviews: &[Review]) -> Finding {
     let is_of_permission = |review: &&Review| {
         review.permission.verb == verb
@@ -216,7 +216,7 @@ fn scope(reviews: &[&Review]) -> String {
     }
 }
 
-/// Judges the permissions that the caller should not have.
+/// Checks the permissions that the caller should not have.
 fn check_not_needed(reviews: &[Review]) -> Finding {
     let allowed = reviews.iter().filter(|review| review.allowed == Ok(true));
     let describe = |review: &Review| {

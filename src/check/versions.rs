@@ -31,7 +31,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Judges the version of Kubernetes. Before 1.22, it mirrored addresses that were not ready into slices as ready
+/// Checks the version of Kubernetes. Before 1.22, it mirrored addresses that were not ready into slices as ready
 /// (kubernetes/kubernetes#102683).
 fn kubernetes(version: &str) -> Finding {
     let sentence = format!("Kubernetes {version}");

@@ -2,8 +2,8 @@
 //!
 //! The sources call [`reduce`] for every object of a watch, and [`select_and_parse`] for every object of a file. The file
 //! of each kind parses its objects. An object that cannot be used becomes [`Object::Skipped`], so that one invalid object
-//! never stops a watch. All other annotations are dropped: Linkerd copies even `last-applied-configuration` of the remote
-//! object to its mirrors.
+//! never stops a watch. Only the labels and annotations of [`key`] are read: Linkerd copies even `last-applied-configuration` of
+//! the remote object to its mirrors.
 
 use std::sync::Arc;
 

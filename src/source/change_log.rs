@@ -6,7 +6,7 @@ use super::{DEFAULT_CLUSTER_NAME, Events};
 use crate::mirror::{ObjectRef, ServiceKey, SkipReason};
 use crate::table::change::{Change, ChangeKind, aggregate};
 use crate::table::difference::Difference;
-use crate::table::inputs::Dirty;
+use crate::table::inputs::ServiceKeys;
 use crate::table::{Conflict, Published, Rules, Service, ServiceKind, Table};
 
 /// Maximum number of changes of one table that are logged by themselves. More are merged: the log must not repeat a large
@@ -27,7 +27,7 @@ impl ChangeLog {
         &mut self,
         last: &Published,
         now: &Published,
-        services: &Dirty,
+        services: &ServiceKeys,
         rules: &Rules,
         events: &Events,
     ) {
@@ -47,7 +47,7 @@ impl ChangeLog {
         &mut self,
         difference: &Difference<'_>,
         next: &Table,
-        services: &Dirty,
+        services: &ServiceKeys,
         rules: &Rules,
     ) {
         for conflict in &difference.conflicts {

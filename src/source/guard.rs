@@ -11,8 +11,8 @@
 //! of a service are missing, and mirrors do not hide that the state of its gateways is missing.
 //!
 //! Nothing of a held list is applied. [`Feeds`] requests another list of the feed after a pause. That list is applied,
-//! whether or not it confirms the held one. The first lists after a start are decided together: they are compared with
-//! the table of a snapshot, or with the table from before a panic. Without such a table, nothing is held.
+//! whether or not it confirms the held one. One decision covers all first lists after a start: they are compared with the
+//! table of a snapshot, or with the table from before a panic. Without such a table, nothing is held.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Advances the states of services (rules K7, K8): after each build, and again when a delay ends.
+//! Builds tables, and advances the states of their services (rules K7, K8), also when a delay ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::Feeds;
 use crate::clock::unix_milliseconds;
 use crate::mirror::ServiceKey;
 use crate::table::failover::{Delays, Timestamp};
-use crate::table::inputs::Dirty;
+use crate::table::inputs::ServiceKeys;
 use crate::table::state::{Transition, TransitionReason, advance};
 use crate::table::{Built, Inputs, Rules, Table, build};
 
@@ -36,12 +36,12 @@ impl<'f> States<'f> {
     }
 
     /// Builds the table that follows `last`, and advances the services that were built. The delay of a failover does not
-    /// apply to the first complete table.
+    /// apply to the table of a snapshot and to the first complete table.
     pub(super) fn build(
         &mut self,
         last: &Table,
         inputs: &mut Inputs,
-        dirty: &Dirty,
+        dirty: &ServiceKeys,
         rules: &Rules,
         is_first: bool,
     ) -> Built {
@@ -75,10 +75,10 @@ impl<'f> States<'f> {
     }
 
     /// Removes and returns the services with a delay that has ended.
-    pub(super) fn take_due(&mut self) -> Dirty {
+    pub(super) fn take_due(&mut self) -> ServiceKeys {
         let now = self.now();
         let due = self.wakes.iter().filter(|(_, wake)| **wake <= now);
-        let due: Dirty = due.map(|(service, _)| service.clone()).collect();
+        let due: ServiceKeys = due.map(|(service, _)| service.clone()).collect();
         self.wakes.retain(|_, wake| *wake > now);
         due
     }

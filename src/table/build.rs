@@ -1,11 +1,11 @@
-//! The step from inputs to a table: rules M1–M9. It is a pure function, without a clock, I/O, locks, or logs.
+//! The step from inputs to a table: the rules of [`table`](super). It is a pure function, without a clock, I/O, locks, or logs.
 //!
 //! [`build`] rebuilds the services that changed and shares all others with the previous table. A build of all services
 //! gives the same table; a property test checks this.
 
 use std::sync::Arc;
 
-use super::inputs::{Dirty, Inputs};
+use super::inputs::{Inputs, ServiceKeys};
 use super::local::non_member_of;
 use super::members::build_service;
 use super::rules::Rules;
@@ -20,7 +20,7 @@ pub struct Built {
     /// Whether the table differs from the previous one.
     pub is_changed: bool,
     /// The services that were built: those that changed, and those that depend on them.
-    pub services: Dirty,
+    pub services: ServiceKeys,
 }
 
 /// Numbers of services that have names.
@@ -33,7 +33,7 @@ pub(super) struct NameCounts {
 }
 
 /// Builds the table that follows `last` after the services in `dirty` changed.
-pub fn build(last: &Table, inputs: &Inputs, dirty: &Dirty, rules: &Rules) -> Built {
+pub fn build(last: &Table, inputs: &Inputs, dirty: &ServiceKeys, rules: &Rules) -> Built {
     let services = with_expected_services(last, with_listing_services(last, dirty), rules);
     let dirty = &services;
     let mut table = last.clone();
@@ -78,7 +78,7 @@ fn update_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules
 }
 
 /// Adds the services that list a host with the name of a service that changed (rule M1b).
-fn with_listing_services(last: &Table, dirty: &Dirty) -> Dirty {
+fn with_listing_services(last: &Table, dirty: &ServiceKeys) -> ServiceKeys {
     let listing = dirty.iter().filter_map(|key| {
         let host = (key.namespace.clone(), key.service.text().clone());
         last.listed_hosts.get(&host)
@@ -88,7 +88,7 @@ fn with_listing_services(last: &Table, dirty: &Dirty) -> Dirty {
 }
 
 /// Adds the services that exist without an object, because a flag expects clusters (rule K8).
-fn with_expected_services(last: &Table, mut dirty: Dirty, rules: &Rules) -> Dirty {
+fn with_expected_services(last: &Table, mut dirty: ServiceKeys, rules: &Rules) -> ServiceKeys {
     let is_new = |key: &&ServiceKey| {
         last.service(key.namespace.as_str(), key.service.as_str())
             .is_none()

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::change::{Change, ChangeKind};
-use super::inputs::Dirty;
+use super::inputs::ServiceKeys;
 use super::{Conflict, Endpoint, Service, ServiceKind, Table};
 use crate::mirror::{ClusterName, ObjectRef, ServiceKey, Skip};
 
@@ -35,7 +35,7 @@ impl<'t> Difference<'t> {
     pub fn between(
         last: Option<&'t Table>,
         next: &'t Table,
-        services: &Dirty,
+        services: &ServiceKeys,
         own: &ClusterName,
     ) -> Self {
         let empty = Table::default();

@@ -14,7 +14,7 @@ pub(super) type Index<K> = RedBlackTreeMapSync<K, Arc<BTreeSet<ServiceKey>>>;
 
 /// A host that a headless mirror lists and that has no endpoint mirror: its namespace and hostname. A Service of that name
 /// can stand for it (rule M1b).
-pub(super) type ListedHost = (Namespace, Text);
+pub(super) type HostKey = (Namespace, Text);
 
 /// Updates an index after the keys of a service changed.
 pub(super) fn update<K: Ord + Clone>(
@@ -67,7 +67,7 @@ pub(super) fn addresses(service: Option<&Service>) -> BTreeSet<IpAddr> {
 }
 
 /// Returns the hosts that headless mirrors of a service list and that have no endpoint mirror.
-pub(super) fn listed_hosts(service: Option<&Service>) -> BTreeSet<ListedHost> {
+pub(super) fn listed_hosts(service: Option<&Service>) -> BTreeSet<HostKey> {
     let Some(service) = service else {
         return BTreeSet::new();
     };

@@ -16,8 +16,8 @@ use super::shared::SharedMap;
 use super::state::ServiceState;
 use crate::mirror::{Kind, Object, ObjectKey, ObjectName, ServiceKey, Skip, Subject, Text, Watch};
 
-/// Services that must be rebuilt.
-pub type Dirty = BTreeSet<ServiceKey>;
+/// A set of services: those that must be built, or those that were built.
+pub type ServiceKeys = BTreeSet<ServiceKey>;
 
 /// Objects that the parser skipped. A clone shares its content with the original.
 pub type Skipped = SharedMap<(Watch, ObjectKey), Arc<Skip>>;
@@ -54,25 +54,25 @@ struct WatchState {
 
 impl Inputs {
     /// Records an object that `watch` added or modified.
-    pub fn apply(&mut self, watch: Watch, key: ObjectKey, object: Object) -> Dirty {
+    pub fn apply(&mut self, watch: Watch, key: ObjectKey, object: Object) -> ServiceKeys {
         self.replace(watch, key, Some(object))
     }
 
     /// Records that an object left `watch`.
-    pub fn delete(&mut self, watch: Watch, key: ObjectKey) -> Dirty {
+    pub fn delete(&mut self, watch: Watch, key: ObjectKey) -> ServiceKeys {
         self.replace(watch, key, None)
     }
 
     /// Replaces all objects of `watch` with a complete list. If `namespace` is given, the list is complete for that
     /// namespace only.
-    pub fn reset(&mut self, watch: Watch, namespace: Option<&str>, listed: Objects) -> Dirty {
+    pub fn reset(&mut self, watch: Watch, namespace: Option<&str>, listed: Objects) -> ServiceKeys {
         let is_covered = |key: &&ObjectKey| namespace.is_none_or(|n| *key.namespace == *n);
         let known = self.objects(watch).keys().filter(is_covered);
         let removed: Vec<ObjectKey> = known
             .filter(|key| !listed.contains_key(*key))
             .cloned()
             .collect();
-        let mut dirty = Dirty::new();
+        let mut dirty = ServiceKeys::new();
         for key in removed {
             dirty.extend(self.delete(watch, key));
         }
@@ -99,13 +99,13 @@ impl Inputs {
         }
     }
 
-    fn replace(&mut self, watch: Watch, key: ObjectKey, new: Option<Object>) -> Dirty {
+    fn replace(&mut self, watch: Watch, key: ObjectKey, new: Option<Object>) -> ServiceKeys {
         let old = self.objects(watch).get(&key);
         if old == new.as_ref() {
-            return Dirty::new();
+            return ServiceKeys::new();
         }
         let identities = [old, new.as_ref()].map(|object| object.and_then(Object::identity));
-        let mut dirty: Dirty = self.affected_services(&key, old).cloned().collect();
+        let mut dirty: ServiceKeys = self.affected_services(&key, old).cloned().collect();
         if let Some(old) = self.watched[watch as usize].remove(&key)
             && let Object::Skipped(_) = old
         {
@@ -162,7 +162,7 @@ fn watches(kind: Kind) -> impl Iterator<Item = Watch> {
 
 impl Inputs {
     /// Returns all services that have an object.
-    pub fn services(&self) -> Dirty {
+    pub fn services(&self) -> ServiceKeys {
         let services = self
             .watched
             .iter()

@@ -43,7 +43,7 @@ pub(super) fn cluster_ip_member<'i>(parts: &Parts<'i>, rules: &Rules) -> Option<
 /// a cluster must not remove members of this cluster.
 fn non_member(local: &LocalService, parts: &Parts<'_>, rules: &Rules) -> Option<NonMember> {
     if !local.is_headless() {
-        return None; // a Service with a cluster IP is watched only if it is exported
+        return None; // `cluster_ip_member` decides
     }
     let is_member = match rules.local_members {
         LocalMembers::Matching => parts.is_mirrored() || local.is_exported(),

@@ -1,4 +1,4 @@
-//! Builds one service from the inputs: its members and their endpoints (rules M1–M6, M9).
+//! Builds one service from the inputs: its members and their endpoints.
 
 use smallvec::smallvec;
 
@@ -88,7 +88,7 @@ fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) 
         endpoints: merged.endpoints.into(),
         not_ready: merged.not_ready.into(),
         is_known: is_known || is_awaiting,
-        // Before the first mirror, the Service of this cluster is no member. It tells what the mirrors will be.
+        // Before the first mirror, the Service of this cluster is no member. It shows whether the mirrors will be headless.
         is_headless: is_headless
             || is_awaiting && parts.local.is_some_and(LocalService::is_headless),
         mirrors,

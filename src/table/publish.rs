@@ -120,7 +120,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::inputs::Dirty;
+    use crate::table::inputs::ServiceKeys;
 
     #[test]
     fn table_in_use_is_freed_by_the_publisher() {
@@ -143,7 +143,7 @@ mod tests {
         Built {
             table: Table::default(),
             is_changed,
-            services: Dirty::new(),
+            services: ServiceKeys::new(),
         }
     }
 

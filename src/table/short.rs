@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::inputs::Dirty;
+use super::inputs::ServiceKeys;
 use super::rules::{Rules, ShortNames};
 use super::{Conflict, ConflictKind, ConflictScope, Service, Table};
 use crate::mirror::{ClusterName, Namespace, ServiceKey, ServiceName};
@@ -77,7 +77,12 @@ impl Namespaces {
 }
 
 /// Assigns the owners of the short names of services that changed. Returns whether an owner or a claimant changed.
-pub(super) fn assign_owners(last: &Table, table: &mut Table, dirty: &Dirty, rules: &Rules) -> bool {
+pub(super) fn assign_owners(
+    last: &Table,
+    table: &mut Table,
+    dirty: &ServiceKeys,
+    rules: &Rules,
+) -> bool {
     let mut is_changed = false;
     for (name, namespaces) in new_namespaces(last, table, dirty) {
         let old = last.short_name(name.as_str());
@@ -98,7 +103,7 @@ pub(super) fn assign_owners(last: &Table, table: &mut Table, dirty: &Dirty, rule
 fn new_namespaces<'d>(
     last: &Table,
     table: &Table,
-    dirty: &'d Dirty,
+    dirty: &'d ServiceKeys,
 ) -> BTreeMap<&'d ServiceName, Namespaces> {
     let mut names = BTreeMap::new();
     for key in dirty {
@@ -135,7 +140,7 @@ fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Opti
 }
 
 /// Updates the conflicts between names after the services in `dirty` changed.
-pub(super) fn update_conflicts(table: &mut Table, dirty: &Dirty) {
+pub(super) fn update_conflicts(table: &mut Table, dirty: &ServiceKeys) {
     let mut updates = BTreeMap::from([(ConflictScope::Zone, hidden_by_zone(table))]);
     for ServiceKey { namespace, service } in dirty {
         let short = ConflictScope::ShortName(service.clone());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::failover::{Delays, FailoverState, StepHealth, Timestamp};
 use super::gate::GateState;
-use super::inputs::{Dirty, Inputs};
+use super::inputs::{Inputs, ServiceKeys};
 use super::rules::Rules;
 use super::{Built, GatewayDown, Profile, Service, build};
 use crate::mirror::ServiceKey;
@@ -68,12 +68,12 @@ pub struct Advanced {
     /// For each service, the time at which its state can change although nothing else happens.
     pub wakes: Vec<(ServiceKey, Option<Timestamp>)>,
     /// The services that need another build with their new state.
-    rebuild: Dirty,
+    rebuild: ServiceKeys,
 }
 
-/// The most builds for one change. The second one has the states that the first one led to, so the third one changes
-/// nothing.
-const MAX_BUILDS: usize = 2;
+/// Maximum number of builds after the first one. The second of them has the states that the first of them led to, so
+/// another one changes nothing.
+const MAX_REBUILDS: usize = 2;
 
 /// Advances the states of the services that were built, and builds those with a new state again.
 pub fn advance(
@@ -85,15 +85,15 @@ pub fn advance(
 ) -> Advanced {
     // A flag adds services that no object belongs to.
     let expected = rules.expected_clusters.keys();
-    let mut services: Dirty = built.services.iter().chain(expected).cloned().collect();
+    let mut services: ServiceKeys = built.services.iter().chain(expected).cloned().collect();
     let mut advanced = Advanced {
         built,
         transitions: Vec::new(),
         opened: Vec::new(),
         wakes: Vec::new(),
-        rebuild: Dirty::new(),
+        rebuild: ServiceKeys::new(),
     };
-    for _ in 0..MAX_BUILDS {
+    for _ in 0..MAX_REBUILDS {
         advanced.advance_states(inputs, &services, now, delays);
         services = std::mem::take(&mut advanced.rebuild);
         if services.is_empty() {
@@ -114,7 +114,7 @@ impl Advanced {
     fn advance_states(
         &mut self,
         inputs: &mut Inputs,
-        services: &Dirty,
+        services: &ServiceKeys,
         now: Timestamp,
         delays: Delays,
     ) {

@@ -184,7 +184,7 @@ impl Replica {
         self.build(rules, &dirty);
     }
 
-    fn build(&mut self, rules: &Rules, dirty: &inputs::Dirty) {
+    fn build(&mut self, rules: &Rules, dirty: &inputs::ServiceKeys) {
         self.table = build(&self.table, &self.inputs, dirty, rules).table;
     }
 }
@@ -232,8 +232,9 @@ fn list_replaces_only_objects_of_its_watch_and_namespace() {
     };
     let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
     let all = [prod.clone(), shop.clone()];
-    let names =
-        |dirty: inputs::Dirty| -> Vec<String> { dirty.iter().map(ToString::to_string).collect() };
+    let names = |dirty: inputs::ServiceKeys| -> Vec<String> {
+        dirty.iter().map(ToString::to_string).collect()
+    };
     let watch = Watch::MirrorServices;
     let mut inputs = inputs(&all);
     assert_eq!(*inputs.objects(watch), listed(&all));

@@ -271,7 +271,7 @@ fn reason_without_endpoint(service: &Service, scope: &[&str]) -> MissingReason {
     }
 }
 
-/// Returns the ports of the endpoints that a scope covers and that its name can return (rule K1).
+/// Returns the ports of the endpoints that a scope covers and that its name can return (rules K1, K5).
 fn ports_of(scope: Scope, covered: &[Endpoint]) -> impl Iterator<Item = &Port> {
     let is_included = move |endpoint: &&Endpoint| scope != Scope::Service || endpoint.is_selected;
     covered

@@ -106,7 +106,7 @@ pub struct Pointers<'t> {
 // === impl View ===
 
 impl<'t> View<'t> {
-    /// Returns the endpoints of the answer, filtered by port and by rules M4 and K1.
+    /// Returns the endpoints of the answer, filtered by port and by rules M4, K1 and K5.
     pub fn endpoints(&self) -> impl Iterator<Item = &'t Endpoint> + Clone + use<'t> {
         let (includes_down, port) = (self.includes_down, self.port);
         let is_service = self.scope == Scope::Service;
@@ -161,7 +161,8 @@ impl<'t> Pointers<'t> {
         pointers
     }
 
-    /// Returns every endpoint with the address, alive or not. A name of one endpoint is never filtered (rule M4).
+    /// Returns the endpoints with the address that [`Pointers::new`] selects, alive or not: a name of one endpoint is never
+    /// filtered by liveness (rule M4).
     pub fn endpoints(&self) -> impl Iterator<Item = (&'t Service, &'t Endpoint)> + Clone + use<'t> {
         let Self {
             table,

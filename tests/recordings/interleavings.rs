@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use global_dns::mirror::{Kind, ObjectKey, ObjectRef, Skip, Watch};
-use global_dns::table::inputs::Dirty;
+use global_dns::table::inputs::ServiceKeys;
 use global_dns::table::{Conflict, ConflictKind, Inputs, Rules, Service, Table, build};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -73,7 +73,7 @@ fn run(
         .into_iter()
         .map(|(watch, deliveries)| (watch, deliveries.into_iter()))
         .collect();
-    let mut dirty = Dirty::new();
+    let mut dirty = ServiceKeys::new();
     while !queues.is_empty() {
         let chosen = choose(queues.len());
         let (watch, queue) = &mut queues[chosen];

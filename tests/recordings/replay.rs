@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use global_dns::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
 use global_dns::table::failover::{Delays, Timestamp};
-use global_dns::table::inputs::{Dirty, Objects};
+use global_dns::table::inputs::{Objects, ServiceKeys};
 use global_dns::table::publish::Reader;
 use global_dns::table::state::{Transition, advance};
 use global_dns::table::{Inputs, Publisher, Rules, Table, build};
@@ -157,7 +157,7 @@ impl Replay {
                 .objects
                 .insert((event.kind, event.key.clone()), object);
         }
-        let mut dirty = Dirty::new();
+        let mut dirty = ServiceKeys::new();
         for watch in Watch::ALL {
             dirty.extend(
                 replay
@@ -205,7 +205,7 @@ impl Replay {
         while self.step() {}
     }
 
-    fn publish(&mut self, dirty: &Dirty) {
+    fn publish(&mut self, dirty: &ServiceKeys) {
         let now = self.reader.load();
         let empty = Table::default();
         let built = build(
@@ -280,8 +280,8 @@ pub fn listed(objects: &BTreeMap<(Kind, ObjectKey), Value>, watch: Watch) -> Obj
 }
 
 /// Applies an event to every watch of its kind. If the selector of a watch does not match, this is a deletion.
-pub fn apply(inputs: &mut Inputs, event: &Event) -> Dirty {
-    let mut dirty = Dirty::new();
+pub fn apply(inputs: &mut Inputs, event: &Event) -> ServiceKeys {
+    let mut dirty = ServiceKeys::new();
     for watch in Watch::ALL
         .into_iter()
         .filter(|watch| watch.kind() == event.kind)

@@ -83,7 +83,7 @@ fn wrong_answer_of_the_server_is_red_and_the_other_steps_are_its_consequences() 
         ),
         (
             code(Rcode::SERVFAIL),
-            "answers SERVFAIL for db.prod.global. A: it has no complete table, or its table is too old",
+            "answers SERVFAIL for db.prod.global. A: it has no complete table, its table is too old, or the name waits for expected clusters",
         ),
         (
             code(Rcode::REFUSED),

@@ -115,16 +115,16 @@ fn order_that_cannot_apply_is_yellow() {
 
 #[test]
 fn awaited_clusters_are_yellow() {
-    let judge = |clusters: &str| {
+    let check = |clusters: &str| {
         let finding = expected_clusters(&table(&objects("global-dns/expected-clusters", clusters)));
         (finding.health, finding.sentence)
     };
     assert_eq!(
-        judge("east+west"),
+        check("east+west"),
         green("no service waits for expected clusters")
     );
     assert_eq!(
-        judge("east+north+south"),
+        check("east+north+south"),
         yellow("1 name is not answered: prod/db waits for north, south")
     );
 }

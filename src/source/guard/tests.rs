@@ -466,7 +466,7 @@ async fn services_that_lose_most_endpoints_count_as_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_namespace_is_judged_separately() {
+async fn each_namespace_is_decided_separately() {
     let running = TestLoop::new(Some(90), &["prod", "shop"]);
     for feed in running.feeds.all() {
         let count = match feed.namespace.as_ref().map(|n| n.as_str()) {

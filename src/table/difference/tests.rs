@@ -15,9 +15,13 @@ fn changes(before: &[Value], after: &[Value]) -> Vec<Change> {
 }
 
 /// Returns the changes after only `select`ed services were rebuilt.
-fn changes_of_inputs(last: &Inputs, next: &Inputs, select: impl Fn(Dirty) -> Dirty) -> Vec<Change> {
+fn changes_of_inputs(
+    last: &Inputs,
+    next: &Inputs,
+    select: impl Fn(ServiceKeys) -> ServiceKeys,
+) -> Vec<Change> {
     let rules = rules();
-    let dirty: Dirty = last.services().union(&next.services()).cloned().collect();
+    let dirty: ServiceKeys = last.services().union(&next.services()).cloned().collect();
     let dirty = select(dirty);
     let empty = Table::default();
     let last = build(&empty, last, &last.services(), &rules).table;
@@ -302,7 +306,7 @@ fn service_that_depends_on_a_changed_one_is_compared() {
         backends("prod", "db-0-west", true, true),
     ];
     let (last, next) = (inputs(&before), inputs(&after));
-    let only_changed = |dirty: Dirty| -> Dirty {
+    let only_changed = |dirty: ServiceKeys| -> ServiceKeys {
         dirty
             .into_iter()
             .filter(|key| key.service.as_str() == "db-0")

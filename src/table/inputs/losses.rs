@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Dirty, Inputs, Objects};
+use super::{Inputs, Objects, ServiceKeys};
 use crate::mirror::{Object, ObjectKey, ServiceKey, Watch};
 
 /// Numbers of objects of one watch that a service depends on.
@@ -36,7 +36,7 @@ impl Inputs {
     ) -> bool {
         let services = |(key, object)| self.affected_services(key, Some(object));
         let objects = self.removed_or_changed(watch, namespace, listed);
-        let affected: Dirty = objects.flat_map(services).cloned().collect();
+        let affected: ServiceKeys = objects.flat_map(services).cloned().collect();
         let mut services = self.known(watch, namespace).flat_map(services);
         services.all(|service| affected.contains(service) || !is_counted(service))
     }

@@ -63,8 +63,8 @@ impl World {
     }
 
     /// Builds services that changed, and returns the changes of steps.
-    fn publish(&mut self, now: u64, dirty: &Dirty) -> Vec<String> {
-        let had_state: Dirty = self.inputs.states().keys().cloned().collect();
+    fn publish(&mut self, now: u64, dirty: &ServiceKeys) -> Vec<String> {
+        let had_state: ServiceKeys = self.inputs.states().keys().cloned().collect();
         let before = self.table.clone();
         let built = build(&self.table, &self.inputs, dirty, &self.rules);
         let advanced = advance(built, &mut self.inputs, &self.rules, Timestamp(now), DELAYS);

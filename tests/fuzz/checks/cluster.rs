@@ -7,7 +7,7 @@ use global_dns::mirror::{
     GatewayDown, Kind, KubeObject, Object, ObjectKey, ServiceKey, Watch, parse,
 };
 use global_dns::table::failover::{Delays, Timestamp};
-use global_dns::table::inputs::Dirty;
+use global_dns::table::inputs::ServiceKeys;
 use global_dns::table::state::advance;
 use global_dns::table::{Inputs, LocalMembers, Rules, ShortNames, Table, build};
 use serde_json::Value;
@@ -30,7 +30,7 @@ pub struct Cluster {
     /// Services whose state can change at a time.
     wakes: BTreeMap<ServiceKey, Timestamp>,
     /// Services that changed since the table was built.
-    dirty: Dirty,
+    dirty: ServiceKeys,
     /// The objects in the cluster.
     objects: BTreeMap<(Kind, ObjectKey), Value>,
 }
@@ -152,7 +152,7 @@ impl Cluster {
             table: Table::default(),
             now: Timestamp(1),
             wakes: BTreeMap::new(),
-            dirty: Dirty::new(),
+            dirty: ServiceKeys::new(),
             objects: BTreeMap::new(),
         }
     }

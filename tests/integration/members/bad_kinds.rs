@@ -208,6 +208,7 @@ fn invalid_object_is_reported_in_one_sentence_and_changes_no_other_answer() {
                 differences.push(format!("{what}: {asked} is {outcome}, expected {expected}"));
             }
         }
+        server.log.wait(0, "Published table"); // skipped objects are logged before it
         let table = server.api("/api/v1/table");
         let explained = server.api("/api/v1/explain?name=web.prod.global");
         let other = server.api("/api/v1/explain?name=web.bank.global");

@@ -88,7 +88,7 @@ fn failover_is_one_log_line_with_service_steps_and_reason() {
     server.wait_for_outcome("db.prod.global. A", "10.96.1.1");
     server.rewrite(&manifest(Gateway::Down).text());
     server.wait_for_outcome("db.prod.global. A", "10.96.2.1");
-    // A table is logged after it is published.
+    // A thread writes the log.
     server.process().log().wait(0, "Failover");
     let events = server.process().log().events().into_iter();
     let failovers: Vec<Value> = events

@@ -40,7 +40,7 @@ fn step_follows_the_gateway_of_a_host_with_a_service_of_its_own() {
     );
     let key = world.service().key.clone();
     assert_eq!(world.wakes.get(&key), Some(&3_000));
-    let changes = world.publish(3_000, &Dirty::from([key]));
+    let changes = world.publish(3_000, &ServiceKeys::from([key]));
     assert_eq!(changes, ["west -> east Dead"]);
     assert_eq!(world.answer(), ["east"]);
 }
