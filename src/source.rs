@@ -239,7 +239,8 @@ impl UpdateLoop<'_> {
         let Some(mut restored) = snapshot.and_then(Snapshots::load) else {
             return;
         };
-        let services = restored.inputs.services();
+        let mut services = restored.inputs.services();
+        services.extend(restored.inputs.states().keys().cloned());
         // Flags may have changed, and time has passed, since the snapshot was saved.
         let (empty, inputs) = (Table::default(), &mut restored.inputs);
         let built = self

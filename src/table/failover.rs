@@ -16,7 +16,8 @@ use super::rules::Rules;
 use crate::mirror::{FailoverOrder, ServiceKey};
 
 /// What a step has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StepHealth {
     /// An endpoint that is alive.
     Alive,
@@ -80,9 +81,9 @@ pub struct FailoverState {
 /// The state of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepState {
-    /// Whether it has an endpoint that is alive.
-    pub is_alive: bool,
-    /// The time of the last change.
+    /// What it has.
+    pub health: StepHealth,
+    /// The time of the last change. A dead step that loses its endpoints keeps it.
     pub since: Timestamp,
 }
 
@@ -175,7 +176,7 @@ pub(super) fn order_of(
     parts: &Parts<'_>,
     rules: &Rules,
 ) -> Option<Order> {
-    let annotation = parts.local.and_then(|local| local.policy.failover.clone());
+    let annotation = parts.policy.and_then(|policy| policy.failover.clone());
     let annotation = annotation.map(|order| (order, OrderOrigin::Annotation));
     let service = || {
         let order = rules.service_failover.get(key)?;
@@ -196,7 +197,7 @@ impl FailoverState {
     /// endpoints.
     pub fn new(order: FailoverOrder, health: &[StepHealth], now: Timestamp) -> Self {
         let steps = health.iter().map(|health| StepState {
-            is_alive: *health == StepHealth::Alive,
+            health: *health,
             since: now,
         });
         Self {
@@ -230,15 +231,14 @@ impl FailoverState {
         }
         let mut next = self.clone();
         for (step, health) in next.steps.iter_mut().zip(health) {
-            let is_alive = *health == StepHealth::Alive;
             // The clock may have been set back since an earlier process saved the state.
             step.since = step.since.min(now);
-            if step.is_alive != is_alive {
-                *step = StepState {
-                    is_alive,
-                    since: now,
-                };
+            if step.health != *health
+                && (step.health, *health) != (StepHealth::Dead, StepHealth::Empty)
+            {
+                step.since = now;
             }
+            step.health = *health;
         }
         next.answering = next.choose(health, now, delays);
         // Delays that have ended have taken effect, so this time is later than `now`.
@@ -280,7 +280,7 @@ impl FailoverState {
     fn next_change(&self, health: &[StepHealth], delays: Delays) -> Option<Timestamp> {
         let current = self.answering;
         let earlier = self.steps[..current].iter();
-        let failbacks = earlier.filter(|step| step.is_alive);
+        let failbacks = earlier.filter(|step| step.health == StepHealth::Alive);
         let failbacks = failbacks.map(|step| step.since.after(delays.failback));
         let is_dying = health[current] == StepHealth::Dead && first_alive(health).is_some();
         let failover = is_dying.then(|| self.steps[current].since.after(delays.failover));

@@ -149,9 +149,7 @@ pub(super) fn expected_of<'r>(
     parts: &Parts<'r>,
     rules: &'r Rules,
 ) -> Option<&'r [ClusterName]> {
-    let annotation = parts
-        .local
-        .and_then(|local| local.policy.expected.as_deref());
+    let annotation = parts.policy.and_then(|policy| policy.expected.as_deref());
     annotation.or_else(|| rules.expected_clusters.get(key).map(AsRef::as_ref))
 }
 

@@ -32,7 +32,7 @@ pub(super) fn hash_answers(table: &Table) -> u64 {
         let owner = short.owner.as_ref().ok()?;
         let service = table.service(owner.as_str(), name.as_str());
         service
-            .filter(has_endpoints)
+            .filter(|service| has_endpoints(service) || !service.awaited().is_empty())
             .map(|_| hash_texts(["short name", name.as_str(), owner.as_str()]))
     });
     let hidden = table.conflicts.iter().flat_map(|(scope, conflicts)| {

@@ -12,8 +12,7 @@ use crate::mirror::{Namespace, ServiceKey, Text};
 /// Services by a property of theirs.
 pub(super) type Index<K> = RedBlackTreeMapSync<K, Arc<BTreeSet<ServiceKey>>>;
 
-/// A host that a headless mirror lists and that has no endpoint mirror: its namespace and hostname. A Service of that name
-/// can stand for it (rule M1b).
+/// A host that a headless mirror lists: its namespace and hostname. A Service of that name can stand for it (rule M1b).
 pub(super) type HostKey = (Namespace, Text);
 
 /// Updates an index after the keys of a service changed.
@@ -66,7 +65,7 @@ pub(super) fn addresses(service: Option<&Service>) -> BTreeSet<IpAddr> {
         .collect()
 }
 
-/// Returns the hosts that headless mirrors of a service list and that have no endpoint mirror.
+/// Returns the hosts of a service that depend on a Service of their own, or may do so.
 pub(super) fn listed_hosts(service: Option<&Service>) -> BTreeSet<HostKey> {
     let Some(service) = service else {
         return BTreeSet::new();
@@ -74,7 +73,9 @@ pub(super) fn listed_hosts(service: Option<&Service>) -> BTreeSet<HostKey> {
     let namespace = &service.key.namespace;
     let missing = service.missing.iter().map(|host| &host.hostname);
     let endpoints = service.endpoints.iter();
+    // An endpoint of several objects has the kind of the first one.
     let adopted = endpoints.filter(|endpoint| match endpoint.kind {
+        _ if endpoint.objects.len() > 1 => true,
         ServiceKind::Gateway | ServiceKind::Flat => true,
         ServiceKind::Headless
         | ServiceKind::Federated

@@ -88,9 +88,7 @@ fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) 
         endpoints: merged.endpoints.into(),
         not_ready: merged.not_ready.into(),
         is_known: is_known || is_awaiting,
-        // Before the first mirror, the Service of this cluster is no member. It shows whether the mirrors will be headless.
-        is_headless: is_headless
-            || is_awaiting && parts.local.is_some_and(LocalService::is_headless),
+        is_headless,
         mirrors,
         federated: shared_clusters(kind, &parts, rules),
         in_cluster_set: None,
@@ -161,7 +159,11 @@ impl<'i> Members<'i> {
             && local.is_none()
             && candidates.is_empty()
             && parts.import.is_none();
-        if is_empty && skipped.is_empty() && expected_of(key, parts, rules).is_none() {
+        let has_policy = expected_of(key, parts, rules).is_some()
+            || parts
+                .policy
+                .is_some_and(|policy| !policy.invalid.is_empty());
+        if is_empty && skipped.is_empty() && !has_policy {
             return None;
         }
         let mut chosen = candidates.choose(profile);
@@ -198,11 +200,8 @@ impl<'i> Members<'i> {
         let has_pods = drafts.any(|draft| draft.source == Source::Local);
         let local = self.local.filter(|_| has_pods);
         conflicts.extend(local.and_then(|local| export_conflict(key, local, rules)));
-        let invalid = self
-            .parts
-            .local
-            .iter()
-            .flat_map(|local| &local.policy.invalid);
+        let policies = self.parts.policy.iter();
+        let invalid = policies.flat_map(|policy| &policy.invalid);
         conflicts.extend(invalid.map(|annotation| Conflict {
             kind: ConflictKind::Annotation,
             name: key.to_string(),

@@ -3,7 +3,7 @@
 use super::inputs::Inputs;
 use crate::mirror::{
     EndpointMirror, FederatedService, HeadlessMirror, ImportSlice, LocalService, Object, ObjectKey,
-    ServiceImport, ServiceKey, ServiceMirror,
+    Policy, ServiceImport, ServiceKey, ServiceMirror,
 };
 
 /// The objects of one service by kind, except slices of Services.
@@ -19,6 +19,8 @@ pub(super) struct Parts<'i> {
     pub(super) federated: Vec<(&'i ObjectKey, &'i FederatedService)>,
     /// The Service of this cluster (rule M5).
     pub(super) local: Option<&'i LocalService>,
+    /// Its annotations (rules K6, K8), also for a moment after it is gone, while other objects remain.
+    pub(super) policy: Option<&'i Policy>,
     /// The ServiceImport.
     pub(super) import: Option<(&'i ObjectKey, &'i ServiceImport)>,
     /// Slices of the ServiceImport.
@@ -46,7 +48,22 @@ impl<'i> Parts<'i> {
                 | Object::Skipped(_) => {}
             }
         }
+        parts.policy = match parts.local {
+            Some(local) => Some(&local.policy),
+            None if parts.is_empty() => None,
+            None => inputs
+                .state(service)
+                .and_then(|state| state.policy.as_ref()),
+        };
         parts
+    }
+
+    fn is_empty(&self) -> bool {
+        self.headless.is_empty()
+            && self.endpoints.is_empty()
+            && self.mirrors.is_empty()
+            && self.federated.is_empty()
+            && self.import.is_none()
     }
 
     /// Returns whether a headless mirror of the service exists.

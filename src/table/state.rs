@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::failover::{Delays, FailoverState, StepHealth, Timestamp};
 use super::gate::GateState;
 use super::inputs::{Inputs, ServiceKeys};
+use super::parts::Parts;
 use super::rules::Rules;
 use super::{Built, GatewayDown, Profile, Service, build};
-use crate::mirror::ServiceKey;
+use crate::mirror::{Policy, ServiceKey};
 
 /// The state of a service that has a failover order or expected clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,14 +22,17 @@ pub struct ServiceState {
     pub cluster_set_failover: Option<FailoverState>,
     /// The clusters that it has seen.
     pub gate: Option<GateState>,
-    /// The time since which the service has neither an order nor expected clusters.
+    /// The annotations of the Service of this cluster. They apply for a moment after it is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unused_since: Option<Timestamp>,
+    pub policy: Option<Policy>,
+    /// The time since which that Service is gone, or since which nothing uses the state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone_since: Option<Timestamp>,
 }
 
-/// How long an unused state is kept. A Service whose labels change leaves one watch and appears on another, in either
-/// order. Its annotations are unknown meanwhile.
-const UNUSED_STATE: Duration = Duration::from_secs(10);
+/// How long the annotations of a Service that is gone apply, and an unused state is kept. A Service whose labels change
+/// leaves one watch and appears on another, in either order. If its type changes, it is deleted and created again.
+const KEPT: Duration = Duration::from_secs(10);
 
 /// A change of the step that answers for a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +130,9 @@ impl Advanced {
             let state = match (service, last) {
                 (None, None) => continue, // most services
                 (Some(service), last) => {
-                    self.advance(service, &last.unwrap_or_default(), now, delays)
+                    let policy = Parts::collect(key, inputs).local.map(|local| &local.policy);
+                    let last = last.unwrap_or_default();
+                    self.advance(service, &last, policy, now, delays)
                 }
                 (None, Some(last)) => {
                     let (state, wake) = last.unused(now);
@@ -143,6 +149,7 @@ impl Advanced {
         &mut self,
         service: &Service,
         last: &ServiceState,
+        policy: Option<&Policy>,
         now: Timestamp,
         delays: Delays,
     ) -> ServiceState {
@@ -154,13 +161,23 @@ impl Advanced {
         });
         let (cluster_set_failover, other_wake) = in_cluster_set.unwrap_or_default();
         let (gate, gate_wake) = self.advance_gate(service, last, now);
-        let wakes = wake.into_iter().chain(other_wake).chain(gate_wake);
-        self.wakes.push((service.key.clone(), wakes.min()));
+        let (policy, gone_since) = match policy {
+            Some(policy) => (Some(policy.clone()), None),
+            None => last.kept_policy(now),
+        };
+        if policy.is_none() && last.policy.is_some() {
+            self.rebuild.insert(service.key.clone());
+        }
+        let end = gone_since.map(|since| since.after(KEPT));
+        let wakes = [wake, other_wake, gate_wake, end];
+        self.wakes
+            .push((service.key.clone(), wakes.into_iter().flatten().min()));
         ServiceState {
             failover,
             cluster_set_failover,
             gate,
-            unused_since: None,
+            policy,
+            gone_since,
         }
     }
 
@@ -266,23 +283,37 @@ impl ServiceState {
             failover: failover(service),
             cluster_set_failover: service.in_cluster_set.as_deref().and_then(failover),
             gate: service.gate.as_ref().map(|gate| gate.state()),
-            unused_since: None,
+            policy: None,
+            gone_since: None,
         }
+    }
+
+    /// Returns the annotations of a Service that is gone, while they apply, and the time since which it is gone.
+    fn kept_policy(&self, now: Timestamp) -> (Option<Policy>, Option<Timestamp>) {
+        let since = self.gone_since(now);
+        let policy = self.policy.clone();
+        let policy = policy.filter(|_| now < since.after(KEPT));
+        let since = policy.is_some().then_some(since);
+        (policy, since)
     }
 
     /// Returns the state of a service without an order and expected clusters, and the time at which it is removed.
     fn unused(self, now: Timestamp) -> (Self, Option<Timestamp>) {
-        // The clock may have been set back since an earlier process saved the state.
-        let since = self.unused_since.unwrap_or(now).min(now);
-        let end = since.after(UNUSED_STATE);
+        let since = self.gone_since(now);
+        let end = since.after(KEPT);
         if now >= end {
             return (Self::default(), None);
         }
         let state = Self {
-            unused_since: Some(since),
+            gone_since: Some(since),
             ..self
         };
         (state, Some(end))
+    }
+
+    fn gone_since(&self, now: Timestamp) -> Timestamp {
+        // The clock may have been set back since an earlier process saved the state.
+        self.gone_since.unwrap_or(now).min(now)
     }
 
     /// Returns the state of the failover in zones with a profile.

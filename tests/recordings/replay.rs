@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use global_dns::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
+use global_dns::mirror::{Kind, KubeObject, Object, ObjectKey, ServiceKey, Watch, parse};
 use global_dns::table::failover::{Delays, Timestamp};
 use global_dns::table::inputs::{Objects, ServiceKeys};
 use global_dns::table::publish::Reader;
@@ -121,6 +121,8 @@ pub struct Replay {
     pub delays: Delays,
     /// The changes of the answering step of each service with a failover order.
     pub failovers: Vec<Transition>,
+    /// The services with a delay that has not ended.
+    wakes: BTreeMap<ServiceKey, Timestamp>,
     zones: Zones,
     publisher: Publisher,
     pub reader: Reader,
@@ -146,6 +148,7 @@ impl Replay {
                 failback: Duration::from_secs(30),
             },
             failovers: Vec::new(),
+            wakes: BTreeMap::new(),
             zones: zones(),
             reader: publisher.reader(),
             publisher,
@@ -165,7 +168,7 @@ impl Replay {
                     .reset(watch, None, listed(&replay.objects, watch)),
             );
         }
-        replay.publish(&dirty);
+        replay.publish(Timestamp(0), &dirty);
         replay
     }
 
@@ -174,6 +177,7 @@ impl Replay {
         let Some(event) = self.recording.events.get(self.at).cloned() else {
             return false;
         };
+        self.end_delays(event.time);
         self.at += 1;
         let name = (event.kind, event.key.clone());
         match &event.object {
@@ -181,7 +185,7 @@ impl Replay {
             None => self.objects.remove(&name),
         };
         let dirty = apply(&mut self.inputs, &event);
-        self.publish(&dirty);
+        self.publish(event.time, &dirty);
         true
     }
 
@@ -205,7 +209,17 @@ impl Replay {
         while self.step() {}
     }
 
-    fn publish(&mut self, dirty: &ServiceKeys) {
+    /// Publishes what changes before `until` because a delay ends.
+    fn end_delays(&mut self, until: Timestamp) {
+        let next = |wakes: &BTreeMap<ServiceKey, Timestamp>| wakes.values().min().copied();
+        while let Some(end) = next(&self.wakes).filter(|end| *end < until) {
+            let due = self.wakes.extract_if(.., |_, wake| *wake == end);
+            let due: ServiceKeys = due.map(|(service, _)| service).collect();
+            self.publish(end, &due);
+        }
+    }
+
+    fn publish(&mut self, time: Timestamp, dirty: &ServiceKeys) {
         let now = self.reader.load();
         let empty = Table::default();
         let built = build(
@@ -214,13 +228,15 @@ impl Replay {
             dirty,
             &self.rules,
         );
-        let time = match self.at.checked_sub(1) {
-            Some(last) => self.recording.events[last].time,
-            None => Timestamp(0),
-        };
         let (inputs, rules) = (&mut self.inputs, &self.rules);
         let advanced = advance(built, inputs, rules, time, self.delays);
         self.failovers.extend(advanced.transitions);
+        for (service, wake) in advanced.wakes {
+            match wake {
+                Some(wake) => self.wakes.insert(service, wake),
+                None => self.wakes.remove(&service),
+            };
+        }
         self.publisher.publish(advanced.built, 1_790_000_000);
     }
 

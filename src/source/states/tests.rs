@@ -223,6 +223,33 @@ async fn snapshot_keeps_an_open_gate() {
     assert_eq!(awaited(&running).await, 1);
 }
 
+/// A database that is created again starts anew, also if the server restarted in between.
+#[tokio::test(start_paused = true)]
+async fn snapshot_forgets_the_gate_of_a_service_without_objects() {
+    let expecting = |count: usize| {
+        let mut objects = objects();
+        let service = objects.last_mut().unwrap();
+        service["metadata"]["annotations"] = json!({"global-dns/expected-clusters": "east+west"});
+        [&objects[..count], &objects[6..]].concat()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("snapshot.json");
+    let running = Running::start(snapshots(&path), &expecting(6)).await;
+    wait_for_file(&path, "\"is_open\":true").await;
+    for feed in running.feeds.all() {
+        let update = Update::Reset(vec![(feed, Default::default())]);
+        running.updates.send(update).await.unwrap();
+    }
+    wait_for_file(&path, "\"gone_since\"").await;
+    drop(running);
+    let running = Running::start(snapshots(&path), &[]).await;
+    sleep(Duration::from_secs(11)).await;
+    for object in expecting(3) {
+        running.apply(&object).await;
+    }
+    assert_eq!(running.service().await.awaited().len(), 1);
+}
+
 /// Waits until a file contains a text. The file is written by a thread.
 async fn wait_for_file(path: &Path, text: &str) {
     let has_text = || std::fs::read_to_string(path).is_ok_and(|content| content.contains(text));

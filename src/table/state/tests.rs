@@ -85,9 +85,14 @@ impl World {
             let service = self
                 .table
                 .service(key.namespace.as_str(), key.service.as_str());
-            if state.unused_since.is_none() {
+            if state.gone_since.is_none() {
                 let service = service.expect("a service with a state");
-                assert_eq!(ServiceState::of(service), *state);
+                let policy = state.policy.clone();
+                let shown = ServiceState {
+                    policy,
+                    ..ServiceState::of(service)
+                };
+                assert_eq!(shown, *state);
             }
         }
         // A build of all services from the same inputs gives the same table.
@@ -163,7 +168,7 @@ fn annotation_moves_the_name_and_no_other_name() {
     assert_eq!(world.answer(), ["west"]);
     assert_eq!(changes, ["east -> west NewOrder"]);
     assert_eq!(world.service().in_cluster("east").len(), 1);
-    world.set(3, &headless(true, true));
+    world.set(3, &with(headless(true, true), annotated("other", "")));
     assert_eq!(world.answer(), ["east", "west"]);
 }
 
@@ -432,7 +437,7 @@ fn old_mirror_counts_although_it_has_no_endpoint() {
 /// A snapshot is a file that anybody may have edited.
 #[test]
 fn state_that_contradicts_itself_is_removed() {
-    let step = json!({"is_alive": true, "since": 5});
+    let step = json!({"health": "alive", "since": 5});
     let state = |answering: u64, steps: &[Value]| {
         let failover = json!({"order": "east:west", "answering": answering, "steps": steps});
         let state: ServiceState =
@@ -456,7 +461,7 @@ fn time_in_the_future_postpones_a_change_by_one_delay_at_most() {
     let order: crate::mirror::FailoverOrder = "east:west".parse().unwrap();
     let mut state = FailoverState::new(order.clone(), &[StepHealth::Alive; 2], Timestamp(0));
     state.steps[0] = crate::table::failover::StepState {
-        is_alive: false,
+        health: StepHealth::Dead,
         since: Timestamp(900_000),
     };
     let (state, wake) = state.next(&order, &health, Timestamp(1_000), DELAYS);

@@ -113,19 +113,25 @@ fn name_that_waits_for_clusters_fails_and_the_others_are_answered() {
 /// A database starts before the first cluster is linked. Its own headless Service tells what it waits for.
 #[test]
 fn short_name_of_a_headless_service_fails_before_the_first_mirror() {
-    let own = |namespace| {
+    let own = |namespace, exported: &str| {
         let [mut service, _] = local(namespace, "db", &[]);
+        service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!(exported);
         service["metadata"]["annotations"]["global-dns/expected-clusters"] = json!("east");
         service
     };
     check(
-        &table(&[own("prod")]),
+        &table(&[own("prod", "true")]),
         &[("db.prod", "SERVFAIL"), ("db", "SERVFAIL")],
     );
     // No namespace gets the short name of another one.
     check(
-        &table(&[own("prod"), own("shop")]),
+        &table(&[own("prod", "true"), own("shop", "true")]),
         &[("db.shop", "SERVFAIL"), ("db", "NXDOMAIN global.")],
+    );
+    // A Service that is neither exported nor mirrored does not make its namespace an owner (rules M2, M5).
+    check(
+        &table(&[own("prod", "true"), own("shop", "")]),
+        &[("db.shop", "SERVFAIL"), ("db", "SERVFAIL")],
     );
 }
 
@@ -155,4 +161,23 @@ fn awaited_cluster_changes_the_hash() {
     let [waits, answers] = ["east+north", "east"]
         .map(|clusters| table(&objects("global-dns/expected-clusters", clusters)).answers_hash());
     assert_ne!(waits, answers);
+    // The owner of a short name that fails counts, too.
+    let [with_one, with_two] = [&["prod"][..], &["prod", "shop"]].map(|namespaces| {
+        let objects: Vec<Value> = namespaces
+            .iter()
+            .map(|namespace| {
+                let [mut service, _] = local(namespace, "db", &[]);
+                service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
+                if *namespace == "prod" {
+                    service["metadata"]["annotations"]["global-dns/expected-clusters"] =
+                        json!("east");
+                }
+                service
+            })
+            .collect();
+        let table = table(&objects);
+        check(&table, &[("db.prod", "SERVFAIL")]);
+        table.answers_hash()
+    });
+    assert_ne!(with_one, with_two);
 }

@@ -204,6 +204,31 @@ fn exported_headless_service_of_this_cluster_joins_mirrors_with_cluster_ips() {
     );
 }
 
+/// A cluster that is excluded is never in a name.
+#[test]
+fn excluded_cluster_of_a_federated_service_is_no_conflict() {
+    let objects = [
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.0.0.1"]),
+        federated("prod", "db", "10.96.0.9", "db@east,db@north"),
+    ];
+    let conflicts = |excluded: &[&str]| {
+        let excluded = excluded.iter().map(|name| name.parse().unwrap());
+        let rules = Rules {
+            excluded_clusters: excluded.collect(),
+            ..rules()
+        };
+        conflicts_of(&table_by(&rules, &objects))
+    };
+    assert_eq!(
+        conflicts(&[]),
+        [
+            "kind prod/db: headless in east, but of another kind in north: omitted from the name of the service"
+        ]
+    );
+    assert_eq!(conflicts(&["north"]), [""; 0]);
+}
+
 /// Only a ready pod has a name that the name of the service can omit.
 #[test]
 fn pod_of_another_kind_is_a_conflict_only_if_it_is_ready() {

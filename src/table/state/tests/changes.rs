@@ -71,42 +71,170 @@ fn gate_stays_open_that_the_service_of_a_host_has_opened() {
     assert!(world.service().awaited().is_empty());
 }
 
-/// The Service of this cluster leaves one watch before it appears on another.
+/// The Service of this cluster leaves one watch before it appears on another. Its annotations apply meanwhile.
 #[test]
-fn state_survives_a_setting_that_is_gone_for_a_moment() {
+fn annotations_of_a_service_that_is_gone_apply_for_ten_seconds() {
     let setting = || {
         let mut service = order("east:west");
         service["metadata"]["annotations"]["global-dns/expected-clusters"] = json!("east+west");
         service
     };
+    let default = Rules {
+        failover: Some("local:*".parse().unwrap()),
+        ..rules()
+    };
+    for rules in [rules(), default] {
+        let mut world = World::new(rules);
+        world.set(0, &with(headless(true, true), setting()));
+        world.set(1_000, &with(headless(false, true), setting()));
+        world.set(3_000, &with(headless(false, true), setting()));
+        assert_eq!(world.answer(), ["west"]);
+        // East recovers while the Service is unknown.
+        assert!(world.set(4_000, &headless(true, true)).is_empty());
+        assert_eq!(world.answer(), ["west"]);
+        assert_eq!(world.wakes.get(&world.service().key), Some(&14_000));
+        world.set(13_999, &headless(true, true));
+        assert_eq!(world.answer(), ["west"]);
+        assert!(
+            world
+                .set(13_999, &with(headless(true, true), setting()))
+                .is_empty()
+        );
+        assert_eq!(world.answer(), ["west"], "east has to be alive for 30 s");
+        // The Service is gone for good.
+        world.set(20_000, &headless(true, true));
+        world.set(30_000, &headless(true, true));
+        assert_eq!(world.answer(), ["east", "west"]);
+        world.set(40_000, &headless(true, true));
+        assert_eq!(world.inputs.states().len(), 0);
+    }
+}
+
+/// Its gate must not open, nor close again.
+#[test]
+fn gate_outlasts_a_service_that_is_gone_for_a_moment() {
+    let setting = || annotated("global-dns/expected-clusters", "east+west");
+    let both_by_flag = || Rules {
+        service_failover: [(key(), "east:west".parse().unwrap())].into(),
+        ..rules()
+    };
+    let (east, west) = (
+        headless(true, true)[..3].to_vec(),
+        headless(true, true)[3..].to_vec(),
+    );
+    for rules in [rules(), both_by_flag()] {
+        let mut closed = World::new(rules);
+        closed.set(0, &with(east.clone(), setting()));
+        assert_eq!(closed.service().awaited().len(), 1);
+        closed.set(1_000, &east);
+        assert_eq!(closed.service().awaited().len(), 1);
+        closed.set(11_000, &east);
+        assert!(closed.service().awaited().is_empty());
+    }
+    for rules in [rules(), both_by_flag()] {
+        let mut open = World::new(rules);
+        open.set(0, &with(headless(true, true), setting()));
+        open.set(1_000, &headless(true, true));
+        open.set(2_000, &west);
+        open.set(3_000, &with(west.clone(), setting()));
+        assert!(open.service().awaited().is_empty());
+    }
+}
+
+fn key() -> ServiceKey {
+    inputs(&headless(true, true))
+        .services()
+        .pop_first()
+        .unwrap()
+}
+
+/// Two mirrors without a slice appear one after the other. The first one of the order has not been dead for long.
+#[test]
+fn time_without_endpoints_does_not_count_as_time_dead() {
+    let own = || {
+        let mut service = order("east:west");
+        service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
+        service
+    };
+    let down = |cluster: &str, ready| {
+        [
+            service_mirror("prod", "db", cluster, "10.0.0.1"),
+            backends("prod", &format!("db-{cluster}"), true, ready),
+        ]
+    };
     let mut world = World::new(rules());
-    world.set(0, &with(headless(true, true), setting()));
-    world.set(1_000, &with(headless(false, true), setting()));
-    world.set(3_000, &with(headless(false, true), setting()));
-    assert_eq!(world.answer(), ["west"]);
-    // East recovers, and west disappears, while the Service is unknown.
-    let west_only = || headless(true, true)[3..].to_vec();
-    world.set(4_000, &headless(true, true));
-    assert_eq!(world.answer(), ["east", "west"]);
-    let key = world.service().key.clone();
-    assert_eq!(world.wakes.get(&key), Some(&14_000));
-    assert!(world.set(13_999, &with(west_only(), setting())).is_empty());
-    assert!(
-        world.service().awaited().is_empty(),
-        "the gate closed again"
+    let [east, west] = [down("east", false), down("west", false)];
+    let [_, ready] = down("west", true);
+    world.set(0, &with(headless(true, true), own()));
+    world.set(1_000, &[own()]);
+    world.set(60_000, &[east.to_vec(), vec![own()]].concat());
+    world.set(
+        60_001,
+        &[east.to_vec(), west.to_vec(), vec![own()]].concat(),
     );
-    assert!(
-        world
-            .set(14_000, &with(headless(true, true), setting()))
-            .is_empty()
-    );
-    assert_eq!(world.answer(), ["west"], "east has to be alive for 30 s");
-    // Ten seconds later it is a new state.
-    world.set(20_000, &west_only());
-    world.set(30_000, &west_only());
-    assert_eq!(world.inputs.states().len(), 0);
-    world.set(30_001, &with(headless(true, true), setting()));
+    world.apply(60_002, Watch::MirrorSlices, &ready, true);
     assert_eq!(world.answer(), ["east"]);
+    let key = key();
+    assert_eq!(world.wakes.get(&key), Some(&62_000));
+    world.publish(62_000, &ServiceKeys::from([key]));
+    assert_eq!(world.answer(), ["west"]);
+}
+
+/// Two links have one name. The endpoint mirror of one of them and the Service of its own of the other are one endpoint.
+#[test]
+fn merged_host_follows_its_service() {
+    let west = || "west".parse().unwrap();
+    let mut world = World::new(Rules {
+        cluster_aliases: ["a", "b"]
+            .map(|link| (link.parse().unwrap(), west()))
+            .into(),
+        ..rules()
+    });
+    let own = service_mirror("prod", "db-0", "b", "10.0.0.2");
+    world.set(
+        0,
+        &[
+            mirror("prod", "db", "a"),
+            endpoint("prod", "db", "a", "db-0", &["10.0.0.1"]),
+            mirror("prod", "db", "b"),
+            listing("prod", "db-b", &[("db-0", "10.0.0.2")]),
+            own.clone(),
+            backends("prod", "db-0-b", true, true),
+        ],
+    );
+    let addresses = |world: &World| -> Vec<String> {
+        let endpoints = world.service().endpoints.iter();
+        let addresses = endpoints.flat_map(|endpoint| &endpoint.addresses);
+        addresses.map(|address| address.ip.to_string()).collect()
+    };
+    assert_eq!(addresses(&world), ["10.0.0.1", "10.0.0.2"]);
+    world.apply(1, Watch::MirrorServices, &own, false);
+    assert_eq!(addresses(&world), ["10.0.0.1"]);
+}
+
+/// An excluded cluster can never be seen.
+#[test]
+fn excluded_cluster_is_not_expected() {
+    let mut world = World::new(Rules {
+        excluded_clusters: ["west".parse().unwrap()].into(),
+        ..rules()
+    });
+    let setting = annotated("global-dns/expected-clusters", "east+west");
+    world.set(0, &with(headless(true, true), setting));
+    assert!(world.service().awaited().is_empty());
+    assert_eq!(world.answer(), ["east"]);
+}
+
+/// Nobody notices the mistake later, when the first mirror already answers.
+#[test]
+fn invalid_annotation_is_reported_before_the_first_mirror() {
+    let mut world = World::new(rules());
+    world.set(0, &[annotated("global-dns/expected-clusters", "east,west")]);
+    let [conflict] = &world.service().conflicts[..] else {
+        panic!("{:?}", world.service().conflicts);
+    };
+    assert!(conflict.detail.contains("'east,west'"), "{conflict:?}");
+    assert!(!world.service().is_known);
 }
 
 /// With `exclude`, the name would be empty until the delay ends.
