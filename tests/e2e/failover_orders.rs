@@ -131,6 +131,23 @@ fn explain(server: &Server, name: &str) -> Result<String> {
     Ok(server.try_api(&format!("/api/v1/explain?name={name}"))?["notes"].to_string())
 }
 
+/// Writes the state of the gateway of east to its endpoint mirrors of `db`, as Linkerd does. Returns the time of the last
+/// write.
+fn set_gateway(cluster: &Cluster, gateway: Gateway) -> Result<Instant> {
+    let mirror = mirror(NAMESPACE, "db", "east")
+        .endpoint_behind(gateway, "db-0", &EAST[..1])
+        .endpoint_behind(gateway, "db-1", &EAST[1..]);
+    let mut last = Instant::now();
+    for object in mirror
+        .writes()
+        .iter()
+        .filter(|object| object["kind"] == "Endpoints")
+    {
+        last = cluster.put(object)?.sent;
+    }
+    Ok(last)
+}
+
 fn check_gateway_of_headless_mirrors(cluster: &Cluster, server: &Server) -> Result<()> {
     let observer = Observer::start(server.dns, NAME, PAUSE)?;
     let (east, west) = (
@@ -138,21 +155,7 @@ fn check_gateway_of_headless_mirrors(cluster: &Cluster, server: &Server) -> Resu
         Observation::addresses(&[WEST]),
     );
     observer.wait_for(&east, ANSWER_TIMEOUT)?;
-    let set_gateway = |gateway| -> Result<Instant> {
-        let mirror = mirror(NAMESPACE, "db", "east")
-            .endpoint_behind(gateway, "db-0", &EAST[..1])
-            .endpoint_behind(gateway, "db-1", &EAST[1..]);
-        let endpoints = mirror.writes();
-        let mut last = Instant::now();
-        for object in endpoints
-            .iter()
-            .filter(|object| object["kind"] == "Endpoints")
-        {
-            last = cluster.put(object)?.sent;
-        }
-        Ok(last)
-    };
-    let down = set_gateway(Gateway::Down)?;
+    let down = set_gateway(cluster, Gateway::Down)?;
     let answered = observer.wait_for(&west, ANSWER_TIMEOUT)?;
     print_time(
         "headless: gateway down to the next step",
@@ -164,7 +167,7 @@ fn check_gateway_of_headless_mirrors(cluster: &Cluster, server: &Server) -> Resu
         text.contains("answering step 2 of 2, west; east has been down since 20"),
         "{text}"
     );
-    let up = set_gateway(Gateway::Up)?;
+    let up = set_gateway(cluster, Gateway::Up)?;
     let answered = observer.wait_for(&east, ANSWER_TIMEOUT)?;
     print_time(
         "headless: gateway up to the first step",
@@ -226,13 +229,22 @@ fn check_gateway_of_cluster_ip_mirror(cluster: &Cluster, server: &Server) -> Res
     Ok(())
 }
 
-fn check_flat_and_federated(_: &Cluster, server: &Server) -> Result<()> {
-    for (name, addresses) in [
-        ("api.orders.global", &["10.96.61.20", "10.96.62.20"][..]),
-        ("web.orders.global", &["10.96.61.30"]),
-    ] {
-        let observer = Observer::start(server.dns, name, PAUSE)?;
-        observer.wait_for(&Observation::addresses(&[addresses]), ANSWER_TIMEOUT)?;
+/// The gateway of east is lost and comes back, which the answer of `db` shows.
+fn check_flat_and_federated(cluster: &Cluster, server: &Server) -> Result<()> {
+    let flat = Observation::addresses(&[&["10.96.61.20", "10.96.62.20"]]);
+    let federated = Observation::addresses(&[&["10.96.61.30"]]);
+    let start = |name| Observer::start(server.dns, name, PAUSE);
+    let observers = [
+        (start("api.orders.global")?, flat),
+        (start("web.orders.global")?, federated),
+    ];
+    let other = start(NAME)?;
+    for (gateway, addresses) in [(Gateway::Down, WEST), (Gateway::Up, EAST)] {
+        set_gateway(cluster, gateway)?;
+        other.wait_for(&Observation::addresses(&[addresses]), ANSWER_TIMEOUT)?;
+    }
+    for (observer, expected) in observers {
+        observer.check_history(&[expected])?;
     }
     Ok(())
 }
