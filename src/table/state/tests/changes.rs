@@ -110,6 +110,54 @@ fn annotations_of_a_service_that_is_gone_apply_for_ten_seconds() {
     }
 }
 
+#[test]
+fn annotations_of_a_service_that_is_gone_apply_to_mirrors_with_cluster_ips() {
+    let cluster = |cluster: &str, ip: &str| {
+        [
+            service_mirror("prod", "db", cluster, ip),
+            backends("prod", &format!("db-{cluster}"), true, true),
+        ]
+    };
+    let mirrors = [cluster("east", "10.0.0.1"), cluster("west", "10.0.0.2")].concat();
+    let mut world = World::new(rules());
+    world.set(0, &with(mirrors.clone(), order("west:east")));
+    world.set(1, &mirrors);
+    assert_eq!(world.answer(), ["west"]);
+    // A federated service has no order, but may wait for clusters.
+    let setting = annotated("global-dns/expected-clusters", "east+west");
+    let federated = federated("prod", "db", "10.96.0.9", "db@east");
+    let mut world = World::new(rules());
+    world.set(0, &[federated.clone(), setting]);
+    world.set(1, &[federated]);
+    assert_eq!(world.service().awaited().len(), 1);
+}
+
+/// Nothing of the service is left then.
+#[test]
+fn annotations_of_a_service_without_other_objects_end_with_it() {
+    let mut world = World::new(rules());
+    world.set(0, &[annotated("global-dns/expected-clusters", "east")]);
+    assert_eq!(world.service().awaited().len(), 1);
+    world.set(1, &[]);
+    assert!(world.table.service("prod", "db").is_none());
+}
+
+/// Linkerd deletes mirrors and creates them again.
+#[test]
+fn step_outlasts_mirrors_that_are_gone_for_a_moment() {
+    let mut world = World::new(Rules {
+        service_failover: [(key(), "east:west".parse().unwrap())].into(),
+        ..rules()
+    });
+    world.set(0, &headless(true, true));
+    world.set(1_000, &headless(false, true));
+    world.set(3_000, &headless(false, true));
+    assert_eq!(world.answer(), ["west"]);
+    world.set(4_000, &[]);
+    world.set(4_070, &headless(true, true));
+    assert_eq!(world.answer(), ["west"], "east has to be alive for 30 s");
+}
+
 /// Its gate must not open, nor close again.
 #[test]
 fn gate_outlasts_a_service_that_is_gone_for_a_moment() {
@@ -286,6 +334,9 @@ fn default_order_does_not_apply_to_pods() {
     world.set(1, &objects(pods(&[("db-0", "10.1.0.1", false)])));
     assert_eq!(world.service().failover, None);
     assert_eq!(world.answer(), ["east"]);
+    // There is no pod.
+    world.set(1, &objects(pods(&[])));
+    assert_eq!(world.service().failover, None);
     // No other cluster is linked.
     world.set(2, &pods(&[("db-0", "10.1.0.1", true)]));
     assert_eq!(world.service().failover, None);

@@ -47,6 +47,27 @@ fn answer_in(world: &World, profile: Profile) -> Vec<&str> {
 }
 
 #[test]
+fn annotations_of_a_service_that_is_gone_apply_to_imports() {
+    let mut world = world();
+    world.set(0, &with(headless_import(true, true), order("east:west")));
+    world.set(1, &headless_import(true, true));
+    assert_eq!(answer_in(&world, Profile::Global), ["east"]);
+}
+
+/// It would split a database.
+#[test]
+fn default_order_does_not_apply_to_headless_imports() {
+    let default = Some("east:west".parse().unwrap());
+    let mut world = world();
+    world.rules.failover = default;
+    world.set(0, &headless_import(true, true));
+    assert_eq!(answer_in(&world, Profile::Global), ["east", "west"]);
+    assert_eq!(answer_in(&world, Profile::ClusterSet), ["east", "west"]);
+    world.set(1, &submariner(true, true));
+    assert_eq!(answer_in(&world, Profile::Global), ["east"]);
+}
+
+#[test]
 fn order_applies_to_headless_imports_and_to_cluster_ips_of_submariner() {
     // The endpoint of a headless import that is not ready does not exist, and a step without endpoints is left at once.
     // A cluster IP exists: it is left after the delay.
