@@ -104,6 +104,10 @@ fn replace_service(table: &mut Table, key: &ServiceKey, service: Option<Service>
     let mut namespace = table.namespaces.remove(&key.namespace).unwrap_or_default();
     let namespace_table = Arc::make_mut(&mut namespace);
     namespace_table.with_names.add(service.as_ref());
+    match &service {
+        Some(new) if !new.awaited().is_empty() => table.awaiting.insert_mut(key.clone()),
+        _ => _ = table.awaiting.remove_mut(key),
+    }
     let services = &mut namespace_table.services;
     let old = match service {
         Some(service) => services.insert(key.service.clone(), Arc::new(service)),
