@@ -2,8 +2,11 @@
 //! and the status page.
 
 mod events;
+mod facts;
 mod gate;
 mod host;
+mod limits;
+mod liveness;
 mod metrics;
 mod page;
 mod status;
@@ -19,8 +22,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
 use serde::Deserialize;
+use tokio::runtime::Handle;
 
+pub use facts::Facts;
 pub use host::{ApiHost, ApiHosts, InvalidHost};
+use limits::Limits;
+pub use liveness::Liveness;
 pub use metrics::Metrics;
 
 use crate::explain::{Context, Observer, Subject};
@@ -49,6 +56,10 @@ pub struct AdminState {
     pub metrics: Metrics,
     /// Set when the process has received a signal to terminate.
     pub draining: Arc<AtomicBool>,
+    /// The loops that must make progress.
+    pub liveness: Liveness,
+    /// The runtime of the API. It also renders the metrics, so that nothing delays a probe.
+    pub api_runtime: Handle,
 }
 
 // === Routes ===
@@ -56,7 +67,7 @@ pub struct AdminState {
 /// Returns the routes of `--admin-listen`.
 pub fn admin_routes(state: AdminState) -> Router {
     Router::new()
-        .route("/livez", get(|| async { "ok\n" }))
+        .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(state)
@@ -64,6 +75,7 @@ pub fn admin_routes(state: AdminState) -> Router {
 
 /// Returns the routes of `--api-listen`. They show every namespace. `Host` and `Origin` of a request must be of `hosts`.
 pub fn api_routes(state: AdminState, hosts: ApiHosts) -> Router {
+    let limits = Limits::default();
     Router::new()
         .route("/api/v1/table", get(table))
         .route("/api/v1/conflicts", get(conflicts))
@@ -71,9 +83,19 @@ pub fn api_routes(state: AdminState, hosts: ApiHosts) -> Router {
         .route("/api/v1/status", get(status::status))
         .route("/api/v1/events", get(events::events))
         .layer(Extension(events::Streams::default()))
+        .layer(from_fn_with_state(limits, limits::limit))
         .merge(page::routes())
         .layer(from_fn_with_state(hosts, gate::check_request))
         .with_state(state)
+}
+
+/// Answers `/livez`. A process that cannot answer queries, or that does not see changes any more, must be restarted. It
+/// is alive while the API server is unreachable: the update loop then waits for events, which is progress.
+async fn livez(FromState(state): FromState<AdminState>) -> (StatusCode, String) {
+    match state.liveness.problem() {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(problem) => (StatusCode::SERVICE_UNAVAILABLE, problem + "\n"),
+    }
 }
 
 /// Answers `/readyz`. The server is ready from its first table, or a restored one, until it receives a signal to
@@ -112,21 +134,33 @@ impl AdminState {
     }
 }
 
+/// Maximum number of services, or of clusters, with a sentence of their own in a response.
+const MAX_SENTENCES: usize = 50;
+
 /// Returns a sentence for each service whose name waits for expected clusters (rule K8).
 fn awaited_clusters(table: &Table) -> Vec<String> {
-    let services = table.sorted_services().into_iter();
-    let awaiting = services.filter(|service| !service.awaited().is_empty());
     let sentence = |service: &Service| {
         let (key, clusters) = (&service.key, list_clusters(service.awaited().iter()));
         format!("the name of {key} is not answered; it waits for clusters: {clusters}")
     };
-    awaiting.map(sentence).collect()
+    let awaiting = table.awaiting_services().take(MAX_SENTENCES);
+    let mut sentences: Vec<String> = awaiting.map(sentence).collect();
+    let more = table.awaiting_count().saturating_sub(MAX_SENTENCES);
+    if more > 0 {
+        sentences.push(format!(
+            "the names of {more} other services wait for clusters, too"
+        ));
+    }
+    sentences
 }
 
 async fn metrics(FromState(state): FromState<AdminState>) -> Response {
     const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    match state.metrics.render() {
-        Ok(text) => ([(CONTENT_TYPE, OPENMETRICS)], text).into_response(),
+    let metrics = state.metrics;
+    let rendered = state.api_runtime.spawn(async move { metrics.render() });
+    match rendered.await {
+        Ok(Ok(text)) => ([(CONTENT_TYPE, OPENMETRICS)], text).into_response(),
+        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
@@ -209,3 +243,6 @@ async fn explanation(
         None => (StatusCode::SERVICE_UNAVAILABLE, "no complete table yet\n").into_response(),
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

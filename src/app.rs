@@ -11,6 +11,7 @@ mod origin;
 mod screen;
 mod serve;
 mod source;
+mod thread;
 mod variables;
 
 use std::net::IpAddr;

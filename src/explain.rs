@@ -278,15 +278,17 @@ fn conflicts(
     relative_name: &str,
     reading: &Reading<'_>,
 ) -> Vec<Conflict> {
+    // There may be as many conflicts as services, and as many objects as endpoints.
+    let objects = services.iter().flat_map(|service| {
+        let endpoints = service.endpoints.iter();
+        endpoints.flat_map(|endpoint| endpoint.object_refs(&service.key.namespace))
+    });
+    let objects: BTreeSet<String> = objects.map(|object| object.to_string()).collect();
     let is_of = |service: &Service, name: &str| {
         let short = service.key.service.as_str();
-        let mut objects = service
-            .endpoints
-            .iter()
-            .flat_map(|endpoint| endpoint.object_refs(&service.key.namespace));
-        name == short
-            || name.ends_with(&format!(".{short}"))
-            || objects.any(|object| object.to_string() == name)
+        let below = name.strip_suffix(short);
+        below.is_some_and(|below| below.is_empty() || below.ends_with('.'))
+            || objects.contains(name)
     };
     // A conflict that shadows a name also shadows the names below it. Below a short name without an owner, no name
     // exists.

@@ -110,6 +110,7 @@ pub mod wire;
 pub mod zone;
 
 mod clock;
+mod heartbeat;
 mod random;
 
 #[cfg(test)]

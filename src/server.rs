@@ -47,6 +47,7 @@ use rate_limit::RateLimiter;
 use udp::{Kernel, SystemCalls};
 
 use crate::clock::unix_seconds;
+use crate::heartbeat::Heartbeat;
 use crate::log::LogLimiter;
 use crate::table::publish::{Current, Reader};
 use crate::wire::{
@@ -101,6 +102,8 @@ pub struct DnsServer {
     listeners: JoinSet<()>,
     /// The TCP connections.
     connections: Connections,
+    /// The heartbeats of the UDP workers, with their names.
+    heartbeats: Vec<(String, Heartbeat)>,
     stop: CancellationToken,
 }
 
@@ -342,11 +345,20 @@ impl DnsServer {
         let mut tasks = JoinSet::new();
         let over_tcp = Arc::new(answerers.create());
         let connections = Connections::new(limits, over_tcp.counters.clone());
-        for DnsListener { udp, tcp, .. } in listeners {
-            for _ in 0..udp_workers {
-                let socket = udp.try_clone()?;
-                let worker = udp::start(socket, calls.clone(), answerers.create(), stop.clone());
+        let mut heartbeats = Vec::new();
+        for DnsListener { udp, tcp, address } in listeners {
+            for number in 1..=udp_workers {
+                let heartbeat = Heartbeat::default();
+                let (calls, answerer) = (calls.clone(), answerers.create());
+                let worker = udp::start(
+                    udp.try_clone()?,
+                    calls,
+                    answerer,
+                    heartbeat.clone(),
+                    stop.clone(),
+                );
                 tasks.spawn(worker?);
+                heartbeats.push((format!("UDP worker {number} of {address}"), heartbeat));
             }
             tasks.spawn(tcp::serve(
                 tcp,
@@ -358,6 +370,7 @@ impl DnsServer {
         Ok(Self {
             listeners: tasks,
             connections,
+            heartbeats,
             stop,
         })
     }
@@ -378,6 +391,11 @@ impl DnsServer {
         routes: Router,
     ) -> impl Future<Output = ()> + use<> {
         http::serve(listener, routes, self.connections.clone())
+    }
+
+    /// Removes and returns the heartbeats of the UDP workers, with their names.
+    pub(crate) fn take_heartbeats(&mut self) -> Vec<(String, Heartbeat)> {
+        std::mem::take(&mut self.heartbeats)
     }
 
     /// Waits for a listener that ends before [`Self::stop`], and returns why it ended. A server that no longer listens

@@ -35,6 +35,7 @@ pub use snapshot::{SnapshotScope, Snapshots};
 use states::States;
 
 use crate::clock::unix_seconds;
+use crate::heartbeat;
 use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, ServiceKey, Watch};
 use crate::table::failover::Delays;
 use crate::table::inputs::{Loss, Objects, ServiceKeys};
@@ -70,9 +71,6 @@ const FREE_RETIRED_AFTER: Duration = Duration::from_millis(100);
 
 /// How often an expired table is checked for new activity of its source.
 const EXPIRED_POLL: Duration = Duration::from_millis(500);
-
-/// Effectively no timeout.
-const NO_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The first and the longest pause after a panic.
 const PANIC_PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
@@ -176,6 +174,7 @@ struct UpdateLoop<'p> {
 impl UpdateLoop<'_> {
     async fn run(mut self, mut updates: mpsc::Receiver<Update>) {
         loop {
+            self.feeds.heartbeat().beat();
             // Queries may still have used replaced tables when the last table was published. Free these later.
             let free = self.publisher.free_retired().then_some(FREE_RETIRED_AFTER);
             let save = self.save_if_due();
@@ -185,8 +184,8 @@ impl UpdateLoop<'_> {
             let wake = self.states.next_wake();
             // Until all feeds are listed, no delay changes the table.
             let waits = waits.chain(wake.filter(|_| self.unlisted.is_empty()));
-            let wait = waits.min().unwrap_or(NO_TIMEOUT);
-            match timeout(wait, updates.recv()).await {
+            let wait = waits.chain([heartbeat::INTERVAL]).min();
+            match timeout(wait.unwrap_or_default(), updates.recv()).await {
                 Err(_) => self.advance_states(),
                 Ok(None) => return,
                 Ok(Some(first)) => self.apply_queued(first, &mut updates),

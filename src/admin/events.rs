@@ -34,7 +34,7 @@ use crate::source::events::{Latest, MAX_EVENTS, TableState};
 /// The ID of the last event that a client received, which a browser sends when it connects again.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-const EVENT_STREAM: &str = "text/event-stream";
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
 /// Maximum number of open streams of a listener: half of the connections that one address may have, so that a
 /// port-forward has room for other requests.

@@ -1,13 +1,12 @@
 //! All metrics.
 //!
-//! Counters are atomics that are incremented where the event happens. Gauges are computed for each scrape. Clients and
-//! clusters cannot choose the values of labels. The exception is the cluster name, which has few values. Its label is
-//! `remote_cluster`, because `cluster` usually identifies the scraped cluster in a fleet, and labels of a series take
+//! Counters are atomics that are incremented where the event happens. Gauges of the table are computed once for each
+//! table (`facts.rs`), the others for each scrape. Clients and clusters cannot choose the values of labels. The exception is
+//! the cluster name: only the largest clusters have series of their own. Its label is `remote_cluster`, because `cluster` usually identifies the scraped cluster in a fleet, and labels of a series take
 //! precedence over external labels of Prometheus.
 
 mod process;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,12 +18,11 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::mirror::SkipReason;
-use crate::report::EndpointState;
+use super::facts::{Facts, TableFacts};
 use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
 use crate::source::Feeds;
+use crate::table::Published;
 use crate::table::publish::Reader;
-use crate::table::{ConflictKind, Published, ServiceKind, Table};
 
 /// The sources of the metrics.
 #[derive(Clone)]
@@ -41,6 +39,8 @@ pub struct Metrics {
     pub lost_log_lines: Arc<AtomicU64>,
     /// The expiry of the current certificate in Unix seconds, if there is an encrypted listener.
     pub certificate_expiry: Option<Arc<AtomicU64>>,
+    /// The facts about the current table.
+    pub facts: Facts,
 }
 
 impl Metrics {
@@ -182,14 +182,12 @@ impl Metrics {
 
     fn encode_table(&self, page: &mut Page<'_, '_>) -> fmt::Result {
         let now = self.reader.load();
-        let empty = Table::default();
-        let table = now.table.as_ref().unwrap_or(&empty);
+        let facts = self.facts.of(&now);
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         page.gauges("build_info", "Version of this program", [(version, 1.0)])?;
-        page.published(&now, table)?;
+        page.published(&now, &facts)?;
         self.encode_source(page)?;
-        page.services(table)?;
-        page.skipped_and_conflicts(table)
+        page.content(&facts)
     }
 
     /// Writes the state of the source.
@@ -217,7 +215,7 @@ struct Page<'p, 'e>(&'p mut DescriptorEncoder<'e>);
 
 impl Page<'_, '_> {
     /// Writes the state of the current table.
-    fn published(&mut self, now: &Published, table: &Table) -> fmt::Result {
+    fn published(&mut self, now: &Published, facts: &TableFacts) -> fmt::Result {
         let ready = f64::from(u8::from(now.table.is_some()));
         self.gauge("table_ready", "1 once there is a table", ready)?;
         let generation = now.generation as f64;
@@ -225,7 +223,7 @@ impl Page<'_, '_> {
         self.gauge("table_generation", help, generation)?;
         let serial = f64::from(now.serial);
         self.gauge("table_serial", "SOA serial of the table", serial)?;
-        let hash = table.answers_hash() as f64; // 53 bits: exact
+        let hash = facts.hash as f64; // 53 bits: exact
         let help = "Hash of all answers; replicas with equal answers have equal hashes";
         self.gauge("table_hash", help, hash)?;
         let stale = f64::from(u8::from(now.is_stale));
@@ -236,49 +234,22 @@ impl Page<'_, '_> {
         self.gauge("table_expired", help, expired)
     }
 
-    /// Writes the numbers of services and endpoints.
-    fn services(&mut self, table: &Table) -> fmt::Result {
-        let mut services = BTreeMap::from(ServiceKind::ALL.map(|kind| (kind, 0_u32)));
-        for service in table.services().filter(|service| service.is_known) {
-            *services.entry(service.kind).or_default() += 1;
-        }
-        let services = services.into_iter();
-        let services = services.map(|(kind, count)| ([("kind", kind.name())], f64::from(count)));
+    /// Writes the numbers of services, endpoints, skipped objects and conflicts.
+    fn content(&mut self, facts: &TableFacts) -> fmt::Result {
+        let count = |count: &u32| f64::from(*count);
+        let services = facts.services.iter();
+        let services = services.map(|(kind, n)| ([("kind", kind.name())], count(n)));
         self.gauges("services", "Services in the table by kind", services)?;
-        let mut endpoints: BTreeMap<(&str, &str), u32> = BTreeMap::new();
-        for service in table.services() {
-            for (endpoint, state) in EndpointState::of_service(service) {
-                *endpoints
-                    .entry((endpoint.labels()[1], state.name()))
-                    .or_default() += 1;
-            }
-        }
-        let endpoints = endpoints.into_iter().map(|((cluster, state), count)| {
-            (
-                [("remote_cluster", cluster), ("state", state)],
-                f64::from(count),
-            )
+        let endpoints = facts.endpoints.iter().map(|((cluster, state), n)| {
+            let labels = [("remote_cluster", cluster.as_str()), ("state", *state)];
+            (labels, count(n))
         });
-        self.gauges("endpoints", "Endpoints by cluster and state", endpoints)
-    }
-
-    /// Writes the numbers of skipped objects and conflicts, including zeros.
-    fn skipped_and_conflicts(&mut self, table: &Table) -> fmt::Result {
-        let mut skipped = BTreeMap::from(SkipReason::ALL.map(|reason| (reason, 0_u32)));
-        for (_, skip) in table.skipped() {
-            *skipped.entry(skip.reason).or_default() += 1;
-        }
-        let skipped = skipped
-            .into_iter()
-            .map(|(reason, n)| ([("reason", reason.name())], f64::from(n)));
+        self.gauges("endpoints", "Endpoints by cluster and state", endpoints)?;
+        let skipped = facts.skipped.iter();
+        let skipped = skipped.map(|(reason, n)| ([("reason", reason.name())], count(n)));
         self.gauges("skipped_objects", "Skipped objects by reason", skipped)?;
-        let mut conflicts = BTreeMap::from(ConflictKind::ALL.map(|kind| (kind, 0_u32)));
-        for conflict in table.conflicts() {
-            *conflicts.entry(conflict.kind).or_default() += 1;
-        }
-        let conflicts = conflicts
-            .into_iter()
-            .map(|(kind, n)| ([("kind", kind.name())], f64::from(n)));
+        let conflicts = facts.conflicts.iter();
+        let conflicts = conflicts.map(|(kind, n)| ([("kind", kind.name())], count(n)));
         self.gauges("conflicts", "Conflicts between objects by kind", conflicts)
     }
 }

@@ -1,13 +1,14 @@
 //! `/api/v1/status`: the state of the server at a glance, with a sentence for each problem.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use axum::Json;
 use axum::extract::State as FromState;
 use serde::Serialize;
 
-use super::AdminState;
+use super::{AdminState, MAX_SENTENCES};
 use crate::VERSION;
 use crate::clock::unix_seconds;
 use crate::report::SchemaVersion;
@@ -78,7 +79,7 @@ pub(super) async fn status(FromState(state): FromState<AdminState>) -> Json<Stat
 }
 
 /// Returns a sentence for each problem: of the table and its source, of its content, and of the process.
-fn problems(state: &AdminState, now: &Published) -> Vec<String> {
+fn problems(state: &AdminState, now: &Arc<Published>) -> Vec<String> {
     let mut problems = Vec::new();
     if state.draining.load(Relaxed) {
         problems.push("the server is shutting down".to_owned());
@@ -87,14 +88,17 @@ fn problems(state: &AdminState, now: &Published) -> Vec<String> {
         problems.push("there is no complete table yet: answering SERVFAIL".to_owned());
     }
     problems.extend(state.problems());
-    if let Some(table) = &now.table {
-        problems.extend(unreachable_clusters(table));
-        problems.extend(conflicts(table));
-        problems.extend(skipped(table));
-    }
+    problems.extend_from_slice(&state.metrics.facts.of(now).problems);
     problems.extend(certificate(state));
     problems.extend(failures(state));
     problems
+}
+
+/// Returns a sentence for each problem of the content of a table.
+pub(super) fn table_problems(table: &Table) -> Vec<String> {
+    let problems = unreachable_clusters(table).into_iter();
+    let problems = problems.chain(conflicts(table));
+    problems.chain(skipped(table)).collect()
 }
 
 /// Returns a sentence for each cluster with endpoints that cannot be reached.
@@ -114,8 +118,11 @@ fn unreachable_clusters(table: &Table) -> Vec<String> {
         };
         format!("cluster {cluster}: {down} of {all} endpoints cannot be reached: {reason}")
     };
-    let clusters = clusters.into_iter().filter(|(_, [_, down, _])| *down > 0);
-    clusters.map(sentence).collect()
+    clusters.retain(|_, [_, down, _]| *down > 0);
+    let more = clusters.len().saturating_sub(MAX_SENTENCES);
+    let sentences = clusters.into_iter().take(MAX_SENTENCES).map(sentence);
+    let more = (more > 0).then(|| format!("{more} other clusters have such endpoints, too"));
+    sentences.chain(more).collect()
 }
 
 /// Returns a sentence with the number of conflicts and the first of them.

@@ -1,5 +1,7 @@
 //! `serve`: opens resources, binds listeners, starts tasks and shuts down in order.
 
+use std::future::pending;
+use std::mem::take;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,16 +10,20 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use futures::future::join_all;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::source::Source;
+use super::thread::{Priority, Thread};
 use super::variables::{NODE_IPS, POD_IPS, log_unknown};
 use super::{level, zones};
-use crate::admin::{AdminState, ApiHosts, Metrics, admin_routes, api_routes};
+use crate::admin::{AdminState, ApiHosts, Facts, Liveness, Metrics, admin_routes, api_routes};
 use crate::cli::{ListenArgs, ServeArgs};
+use crate::heartbeat::{self, Heartbeat};
 use crate::log::start_queued_logging;
 use crate::mirror::Watch;
 use crate::server::counters::CounterSet;
@@ -185,7 +191,7 @@ impl Server {
     fn start(
         args: &ServeArgs,
         resources: Resources,
-        bound: BoundListeners,
+        mut bound: BoundListeners,
         lost_log_lines: Arc<AtomicU64>,
     ) -> anyhow::Result<Self> {
         let zones = zones(
@@ -204,28 +210,54 @@ impl Server {
             snapshot_failures: snapshot.map(Snapshots::failures).unwrap_or_default(),
             lost_log_lines,
             certificate_expiry: expiry,
+            facts: Facts::default(),
         };
         let draining = Arc::<AtomicBool>::default();
-        let state = AdminState {
-            reader: reader.clone(),
-            zones: Arc::new(zones.clone()),
-            cluster_name: args.model.cluster_name.clone(),
-            namespaces: args.source.namespace.clone().into(),
-            feeds: feeds.clone(),
-            metrics,
-            draining: draining.clone(),
-        };
-        let settings = settings(args, zones, &resources.own_addresses);
+        let settings = settings(args, zones.clone(), &resources.own_addresses);
         let cookies = Arc::new(resources.cookies);
         let limit = args.access.rate_limit();
-        let answerers = Answerers::new(settings, cookies.clone(), reader, counters, limit);
+        let answerers = Answerers::new(settings, cookies.clone(), reader.clone(), counters, limit);
         let mut tasks = JoinSet::new();
         resources
             .source
             .spawn(&mut tasks, &feeds, publisher, resources.update_settings)?;
         tasks.spawn(cookies.follow());
+        let mut listeners = listen(args, &mut bound, &answerers, &mut tasks)?;
+        let api_thread = Thread::new("api")?;
+        let state = AdminState {
+            reader,
+            zones: Arc::new(zones),
+            cluster_name: args.model.cluster_name.clone(),
+            namespaces: args.source.namespace.clone().into(),
+            feeds: feeds.clone(),
+            metrics,
+            draining: draining.clone(),
+            liveness: liveness(&mut listeners, &feeds, &mut tasks),
+            api_runtime: api_thread.handle(),
+        };
+        let admin = admin_routes(state.clone());
+        let follow = state.liveness.clone().follow();
+        let probes = Thread::new("probes")?;
+        let serve = bound.admin.into_iter().map(|listener| {
+            let listener = probes.adopt(listener)?;
+            Ok(listeners.serve_http(listener, admin.clone()))
+        });
+        let serve = serve.collect::<anyhow::Result<Vec<_>>>()?;
+        probes.run(Priority::Normal, &mut tasks, || async {
+            tokio::join!(follow, join_all(serve));
+        })?;
+        let routes = api_routes(state, ApiHosts::new(args.listeners.api_host.clone()));
+        let serve = bound.api.into_iter().map(|listener| {
+            let listener = api_thread.adopt(listener)?;
+            Ok(listeners.serve_http(listener, routes.clone()))
+        });
+        let serve = serve.collect::<anyhow::Result<Vec<_>>>()?;
+        // Without a listener, this thread still renders the metrics.
+        api_thread.run(Priority::Low, &mut tasks, || async {
+            tokio::join!(join_all(serve), pending::<()>());
+        })?;
         Ok(Self {
-            listeners: listen(args, bound, &answerers, &state, &mut tasks)?,
+            listeners,
             tasks,
             draining,
             events: feeds.events().clone(),
@@ -246,7 +278,7 @@ impl Server {
             why = self.listeners.wait_for_listener_end() => bail!("a DNS listener ended unexpectedly: {why}"),
         }
         let end = async {
-            tokio::time::sleep(grace).await;
+            sleep(grace).await;
             self.listeners.stop().await;
         };
         tokio::select! {
@@ -273,31 +305,42 @@ fn settings(args: &ServeArgs, zones: Zones, own_addresses: &[IpAddr]) -> Setting
     }
 }
 
-/// Starts every listener.
+/// Starts the DNS listeners.
 fn listen(
     args: &ServeArgs,
-    bound: BoundListeners,
+    bound: &mut BoundListeners,
     answerers: &Answerers,
-    state: &AdminState,
     tasks: &mut JoinSet<()>,
 ) -> anyhow::Result<DnsServer> {
     let workers = args.udp_workers.map_or_else(cpus, usize::from);
     let limits = bound.limits(args, workers)?;
-    let mut listeners = DnsServer::start(bound.dns, answerers, workers, limits)
+    let mut listeners = DnsServer::start(take(&mut bound.dns), answerers, workers, limits)
         .context("cannot start the threads of the UDP workers")?;
-    for listener in bound.admin {
-        tasks.spawn(listeners.serve_http(listener, admin_routes(state.clone())));
-    }
-    let hosts = ApiHosts::new(args.listeners.api_host.clone());
-    for listener in bound.api {
-        let routes = api_routes(state.clone(), hosts.clone());
-        tasks.spawn(listeners.serve_http(listener, routes));
-    }
-    if let Some(encrypted) = bound.encrypted {
+    if let Some(encrypted) = bound.encrypted.take() {
         tasks.spawn(encrypted.follow());
         listeners.start_encrypted(encrypted, answerers, limits);
     }
     Ok(listeners)
+}
+
+/// Returns what must make progress: the UDP workers, the update loop, and the runtime of this function, which serves all
+/// other DNS connections.
+fn liveness(listeners: &mut DnsServer, feeds: &Feeds, tasks: &mut JoinSet<()>) -> Liveness {
+    let mut loops = listeners.take_heartbeats();
+    loops.push(("the update loop".to_owned(), feeds.heartbeat().clone()));
+    let heartbeat = Heartbeat::default();
+    let name = "the runtime of TCP connections".to_owned();
+    loops.push((name, heartbeat.clone()));
+    tasks.spawn(beat(heartbeat));
+    Liveness::new(loops)
+}
+
+/// Gives signs of the progress of the runtime that runs this task.
+async fn beat(heartbeat: Heartbeat) {
+    loop {
+        heartbeat.beat();
+        sleep(heartbeat::INTERVAL).await;
+    }
 }
 
 /// Returns the number of CPUs that this process may use.
@@ -327,5 +370,41 @@ impl Signals {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::admin::tests::{wait_until_alive, wait_until_stuck};
+
+    #[tokio::test]
+    async fn livez_fails_while_the_runtime_of_connections_is_stuck() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let heartbeat = Heartbeat::default();
+        let name = "the runtime of TCP connections".to_owned();
+        let liveness = Liveness::new([(name, heartbeat.clone())]);
+        runtime.spawn(beat(heartbeat));
+        wait_until_alive(&liveness).await;
+        let (release, released) = mpsc::channel::<()>();
+        let (stick, stuck) = mpsc::channel();
+        runtime.spawn(async move {
+            stick.send(()).unwrap();
+            _ = released.recv(); // blocks the only thread
+        });
+        stuck.recv().unwrap();
+        assert_eq!(
+            wait_until_stuck(&liveness).await,
+            "no progress for 10 s: the runtime of TCP connections\n"
+        );
+        drop(release);
+        wait_until_alive(&liveness).await;
+        runtime.shutdown_background();
     }
 }

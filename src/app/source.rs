@@ -1,15 +1,10 @@
 //! The source that the flags select: files or an API server.
 
-use std::convert::Infallible;
 use std::path::PathBuf;
-use std::thread;
 
-use anyhow::Context as _;
-use tokio::runtime;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tracing::warn;
 
+use super::thread::{Priority, Thread};
 use crate::cli::SourceArgs;
 use crate::source::{self, Feeds, UpdateSettings, file, kube};
 use crate::table::Publisher;
@@ -62,30 +57,17 @@ impl Source {
         settings: UpdateSettings,
     ) -> anyhow::Result<()> {
         let feeds = feeds.clone();
-        let (running, ended) = oneshot::channel::<Infallible>();
-        let work = move || {
-            let _running = running; // dropped when this thread ends, also by a panic
-            self.run(feeds, publisher, settings);
-        };
-        thread::Builder::new()
-            .name("source".to_owned())
-            .spawn(work)
-            .context("cannot start the thread of the source")?;
-        tasks.spawn(async { _ = ended.await });
-        Ok(())
+        let run = move || self.run(feeds, publisher, settings);
+        Thread::new("source")?.run(Priority::Normal, tasks, run)
     }
 
-    /// Runs the source and the update loop on this thread until the source ends.
-    fn run(mut self, feeds: Feeds, publisher: Publisher, settings: UpdateSettings) {
+    /// Runs the source and the update loop until the source ends.
+    async fn run(mut self, feeds: Feeds, publisher: Publisher, settings: UpdateSettings) {
         let run = async |feeds, updates| match &mut self {
             Self::Files(files) => files.run(feeds, updates).await,
             Self::Cluster(cluster) => cluster.run(feeds, updates).await,
         };
-        let run = source::run(run, feeds, publisher, settings);
-        match runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime.block_on(run),
-            Err(error) => warn!(%error, "Cannot start the runtime of the source"),
-        }
+        source::run(run, feeds, publisher, settings).await;
     }
 }
 

@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -37,6 +38,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_HEAD: usize = 16 * 1024;
 /// Maximum lifetime of a connection. Sending a large table over a slow line takes some of it.
 const MAX_LIFETIME: Duration = Duration::from_secs(60);
+/// Size of the send buffer of a connection in octets; the kernel uses twice as much memory. Without a limit, it buffers
+/// megabytes for a client that does not read.
+const SEND_BUFFER: usize = 64 * 1024;
 /// Maximum time for which a client may receive nothing of a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -77,6 +81,9 @@ async fn serve_connection(stream: TcpStream, slot: Slot, routes: Router) {
         .local_addr()
         .map(|local| LocalAddress(local.ip()))
         .ok();
+    if let Err(error) = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER) {
+        debug!(%error, "Cannot limit the send buffer of an HTTP connection");
+    }
     let lifetime = Lifetime::default();
     let of_request = lifetime.clone();
     let routes = routes.map_request(move |mut request: Request<Incoming>| {

@@ -16,6 +16,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::udp::BATCH;
 use super::udp::address::Address;
 use super::*;
+use crate::admin::Liveness;
+use crate::admin::tests::{livez, wait_until_alive};
 use crate::table::Publisher;
 use crate::testing::zones;
 use crate::wire::Access;
@@ -43,6 +45,8 @@ struct Faults {
     panics_on_receive: AtomicBool,
     /// Error number of the next receive call.
     receive: AtomicI32,
+    /// Receive calls do not return.
+    is_stuck: AtomicBool,
     /// Number of failing send calls, and their error number.
     send: [AtomicI32; 2],
 }
@@ -55,6 +59,9 @@ impl SystemCalls for Arc<Faults> {
         packets: &'b mut [[IoSliceMut<'b>; 1]; BATCH],
         flags: MsgFlags,
     ) -> Result<MultiResults<'b, A>, Errno> {
+        while self.is_stuck.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         assert!(!self.panics_on_receive.load(SeqCst), "an injected panic");
         match self.receive.swap(0, SeqCst) {
             0 => {}
@@ -194,6 +201,27 @@ async fn panicking_worker_is_counted_and_replaced() {
         assert_eq!(running.panics(Transport::Udp), 5);
         running.server.stop().await; // every thread ends
     }
+}
+
+#[tokio::test]
+async fn livez_fails_while_a_udp_worker_is_stuck() {
+    let mut running = Running::start(1);
+    let liveness = Liveness::new(running.server.take_heartbeats());
+    // Without any query, the worker is alive.
+    wait_until_alive(&liveness).await;
+    running.faults.is_stuck.store(true, SeqCst);
+    // The current call ends after its timeout.
+    let started = Instant::now();
+    while livez(&liveness).await.0 == 200 && started.elapsed() < LONG {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        liveness.check();
+    }
+    let (status, sentence) = livez(&liveness).await;
+    let problem = format!("no progress for 10 s: UDP worker 1 of {}\n", running.dns);
+    assert_eq!((status, sentence), (503, problem));
+    running.faults.is_stuck.store(false, SeqCst);
+    wait_until_alive(&liveness).await;
+    running.server.stop().await;
 }
 
 /// A connection that panics on request, like a panic while answering.

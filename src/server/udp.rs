@@ -31,6 +31,7 @@ pub(super) use address::request_local_addresses;
 
 use super::Answerer;
 use crate::clock::unix_seconds;
+use crate::heartbeat::Heartbeat;
 use crate::log::with_limited_panic_log;
 use crate::wire::Transport;
 
@@ -62,6 +63,7 @@ pub(super) fn start<C: SystemCalls>(
     socket: UdpSocket,
     calls: C,
     answerer: Answerer,
+    heartbeat: Heartbeat,
     stop: CancellationToken,
 ) -> io::Result<impl Future<Output = ()> + use<C>> {
     socket.set_nonblocking(false)?;
@@ -71,12 +73,10 @@ pub(super) fn start<C: SystemCalls>(
     let (ended, end) = oneshot::channel::<()>();
     let work = move || {
         let run = || match address.is_ipv4() {
-            true => {
-                Worker::<SockaddrIn, C>::new(&socket, &calls, &answerer, is_wildcard).run(&stop)
-            }
-            false => {
-                Worker::<SockaddrIn6, C>::new(&socket, &calls, &answerer, is_wildcard).run(&stop)
-            }
+            true => Worker::<SockaddrIn, C>::new(&socket, &calls, &answerer, is_wildcard)
+                .run(&heartbeat, &stop),
+            false => Worker::<SockaddrIn6, C>::new(&socket, &calls, &answerer, is_wildcard)
+                .run(&heartbeat, &stop),
         };
         // A panic can leave only the worker's own state inconsistent, and that is dropped. Workers share only the
         // counters and the immutable table.
@@ -217,10 +217,11 @@ impl<'w, A: Address, C: SystemCalls> Worker<'w, A, C> {
         }
     }
 
-    fn run(mut self, stop: &CancellationToken) {
+    fn run(mut self, heartbeat: &Heartbeat, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             match self.serve_batch(MsgFlags::MSG_WAITFORONE) {
-                Ok(()) | Err(Errno::EAGAIN | Errno::EINTR) => {}
+                // A worker that only fails to receive makes no progress.
+                Ok(()) | Err(Errno::EAGAIN | Errno::EINTR) => heartbeat.beat(),
                 // Linux reports failures of earlier replies here, while the socket itself works. Or memory is
                 // exhausted.
                 Err(error) => {

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::Events;
+use crate::heartbeat::Heartbeat;
 use crate::mirror::{Mcs, Namespace, Watch};
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
@@ -33,6 +34,8 @@ pub struct Feeds {
     relists: watch::Sender<BTreeMap<Feed, Instant>>,
     /// The changes of answers by the feeds.
     events: Events,
+    /// The heartbeat of the update loop.
+    heartbeat: Heartbeat,
 }
 
 #[derive(Debug)]
@@ -84,7 +87,13 @@ impl Feeds {
             state: Arc::new(Mutex::new(state)),
             relists: watch::Sender::default(),
             events: Events::default(),
+            heartbeat: Heartbeat::default(),
         }
+    }
+
+    /// Returns the heartbeat of the update loop.
+    pub(crate) fn heartbeat(&self) -> &Heartbeat {
+        &self.heartbeat
     }
 
     /// Returns the last changes of answers.

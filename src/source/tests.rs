@@ -1,6 +1,8 @@
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::admin::Liveness;
+use crate::admin::tests::{wait_until_alive, wait_until_stuck};
 use crate::mirror::Mcs;
 use crate::testing::{endpoint, mirror, mirrors, parsed, rules};
 
@@ -148,4 +150,68 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
     }
     assert_eq!((answered(), feeds.panic_count()), (21, 3));
     assert!(!reader.load().is_stale);
+}
+
+/// The source shares the thread of the update loop, as in production.
+#[tokio::test]
+async fn livez_fails_while_the_update_loop_is_stuck() {
+    let feeds = Feeds::new(&[], Mcs::Off);
+    let heartbeat = feeds.heartbeat().clone();
+    let liveness = Liveness::new([("the update loop".to_owned(), heartbeat)]);
+    let settings = UpdateSettings {
+        rules: rules(),
+        shrink_guard: ShrinkGuard::new(None),
+        snapshot: None,
+        max_stale: None,
+        delays: Delays::default(),
+    };
+    let (wedge, mut wedged) = mpsc::channel::<(std::sync::mpsc::Sender<()>, Blocker)>(1);
+    let source = async move |_: Feeds, updates: Updates| {
+        while let Some((entered, blocker)) = wedged.recv().await {
+            entered.send(()).unwrap();
+            _ = blocker.recv();
+        }
+        drop(updates);
+    };
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let run = run(source, feeds, Publisher::default(), settings);
+        runtime.unwrap().block_on(run);
+    });
+    // A loop that waits for events is alive.
+    wait_until_alive(&liveness).await;
+    let (entered, has_entered) = std::sync::mpsc::channel();
+    let (release, blocker) = std::sync::mpsc::channel();
+    wedge.send((entered, blocker)).await.unwrap();
+    has_entered.recv().unwrap();
+    assert_eq!(
+        wait_until_stuck(&liveness).await,
+        "no progress for 10 s: the update loop\n"
+    );
+    drop(release);
+    wait_until_alive(&liveness).await;
+    drop(wedge);
+    thread.join().unwrap();
+}
+
+type Blocker = std::sync::mpsc::Receiver<()>;
+
+#[tokio::test(start_paused = true)]
+async fn loop_that_waits_for_events_gives_signs_of_progress() {
+    let feeds = Feeds::new(&[], Mcs::Off);
+    let settings = UpdateSettings {
+        rules: rules(),
+        shrink_guard: ShrinkGuard::new(None),
+        snapshot: None,
+        max_stale: None,
+        delays: Delays::default(),
+    };
+    let heartbeat = feeds.heartbeat().clone();
+    let (_updates, _task) = spawn_update_loop(feeds, Publisher::default(), settings);
+    for _ in 0..100 {
+        sleep(2 * heartbeat::INTERVAL).await;
+        assert!(heartbeat.take());
+    }
 }

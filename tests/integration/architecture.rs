@@ -11,9 +11,24 @@ use source::sources;
 use support::differences::assert_none;
 
 /// The modules of `src`. Each module may use only modules that follow it.
-const MODULES: [&str; 16] = [
-    "app", "cli", "admin", "server", "source", "check", "explain", "corefile", "report", "wire",
-    "zone", "table", "mirror", "log", "clock", "random",
+const MODULES: [&str; 17] = [
+    "app",
+    "cli",
+    "admin",
+    "server",
+    "source",
+    "check",
+    "explain",
+    "corefile",
+    "report",
+    "wire",
+    "zone",
+    "table",
+    "mirror",
+    "log",
+    "clock",
+    "heartbeat",
+    "random",
 ];
 /// Pure modules. Their functions depend only on their arguments, without clocks, I/O, locks or logs.
 const PURE: [&str; 8] = [

@@ -27,7 +27,7 @@ const CRATE_USERS: [(&str, &[&str]); 18] = [
         &["server/accept", "server/descriptors", "server/udp"],
     ),
     ("procfs", &["admin/metrics"]),
-    ("rustix", &["random", "server/bind"]),
+    ("rustix", &["app/thread", "random", "server/bind"]),
     ("rustls", &["server/encrypted"]),
     // For tests only.
     ("support", &[]),

@@ -1,0 +1,113 @@
+//! What metrics and status say about the content of a table. It is computed once for each published table, by the first
+//! request that needs it, because it takes milliseconds with 100,000 endpoints.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use super::status;
+use crate::mirror::SkipReason;
+use crate::report::EndpointState;
+use crate::table::{ConflictKind, Published, ServiceKind, Table};
+
+/// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
+/// Service in a watched namespace can invent clusters.
+pub(super) const MAX_CLUSTERS: usize = 100;
+
+/// The name in metrics for all other clusters together.
+const OTHER_CLUSTERS: &str = "other";
+
+/// The facts about the current table. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Facts(Arc<Mutex<Known>>);
+
+/// The facts about the table that was asked for last. A weak reference does not keep that table in memory.
+#[derive(Debug, Default)]
+struct Known {
+    table: Weak<Published>,
+    facts: Arc<TableFacts>,
+}
+
+/// The facts about one table.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct TableFacts {
+    /// The hash of all answers.
+    pub(super) hash: u64,
+    /// The numbers of services.
+    pub(super) services: BTreeMap<ServiceKind, u32>,
+    /// The numbers of endpoints by cluster and state.
+    pub(super) endpoints: BTreeMap<(String, &'static str), u32>,
+    /// The numbers of skipped objects, including zeros.
+    pub(super) skipped: BTreeMap<SkipReason, u32>,
+    /// The numbers of conflicts, including zeros.
+    pub(super) conflicts: BTreeMap<ConflictKind, u32>,
+    /// A sentence for each problem of the table.
+    pub(super) problems: Vec<String>,
+}
+
+// === impl Facts ===
+
+impl Facts {
+    /// Returns the facts about a published table.
+    pub(super) fn of(&self, now: &Arc<Published>) -> Arc<TableFacts> {
+        let mut known = self.0.lock();
+        if !std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(now)) {
+            let empty = Table::default();
+            let facts = TableFacts::of(now.table.as_ref().unwrap_or(&empty));
+            *known = Known {
+                table: Arc::downgrade(now),
+                facts: Arc::new(facts),
+            };
+        }
+        known.facts.clone()
+    }
+}
+
+// === impl TableFacts ===
+
+impl TableFacts {
+    fn of(table: &Table) -> Self {
+        let mut services = BTreeMap::from(ServiceKind::ALL.map(|kind| (kind, 0)));
+        for service in table.services().filter(|service| service.is_known) {
+            *services.entry(service.kind).or_default() += 1;
+        }
+        let mut skipped = BTreeMap::from(SkipReason::ALL.map(|reason| (reason, 0)));
+        for (_, skip) in table.skipped() {
+            *skipped.entry(skip.reason).or_default() += 1;
+        }
+        let mut conflicts = BTreeMap::from(ConflictKind::ALL.map(|kind| (kind, 0)));
+        for conflict in table.conflicts() {
+            *conflicts.entry(conflict.kind).or_default() += 1;
+        }
+        Self {
+            hash: table.answers_hash(),
+            services,
+            endpoints: count_endpoints(table),
+            skipped,
+            conflicts,
+            problems: status::table_problems(table),
+        }
+    }
+}
+
+/// Counts the endpoints by cluster and state, those of small clusters together.
+fn count_endpoints(table: &Table) -> BTreeMap<(String, &'static str), u32> {
+    let mut clusters: BTreeMap<&str, BTreeMap<&'static str, u32>> = BTreeMap::new();
+    for (endpoint, state) in table.services().flat_map(EndpointState::of_service) {
+        let states = clusters.entry(endpoint.labels()[1]).or_default();
+        *states.entry(state.name()).or_default() += 1;
+    }
+    let mut by_size: Vec<_> = clusters.keys().copied().collect();
+    by_size.sort_by_cached_key(|name| Reverse(clusters[name].values().sum::<u32>()));
+    let own: BTreeSet<&str> = by_size.into_iter().take(MAX_CLUSTERS).collect();
+    let mut endpoints = BTreeMap::new();
+    for (name, states) in &clusters {
+        let name = own.get(name).copied().unwrap_or(OTHER_CLUSTERS);
+        for (state, count) in states {
+            *endpoints.entry((name.to_owned(), *state)).or_default() += count;
+        }
+    }
+    endpoints
+}

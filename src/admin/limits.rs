@@ -1,0 +1,136 @@
+//! Limits of all readers of the API together: the number of requests, and the memory of responses that are not read yet.
+//!
+//! A request waits for a moment if there are too many. After that, and if there is no memory for its response, the answer
+//! is 503 with `Retry-After`. The files of the page are embedded in the binary, and streams of events have a limit of
+//! their own.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::events::EVENT_STREAM;
+
+/// Maximum number of requests whose responses are not completely sent.
+pub(super) const MAX_REQUESTS: usize = 8;
+
+/// Maximum time for which a request waits for another one to end. A page sends three requests at each change.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+
+/// Memory for responses in KiB. With the buffers of the sockets (`server/http.rs`), all readers use at most 32 MiB.
+const MEMORY: usize = 24 * 1024;
+
+/// The limits that all listeners of the API share.
+#[derive(Clone, Debug)]
+pub(super) struct Limits {
+    requests: Arc<Semaphore>,
+    memory: Memory,
+}
+
+/// The memory for responses that is not in use. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Memory(Arc<Semaphore>);
+
+/// A body that holds its place, and its memory, until it is sent or dropped.
+struct Held {
+    body: Body,
+    _place: OwnedSemaphorePermit,
+    _memory: OwnedSemaphorePermit,
+}
+
+/// Answers a request within the limits.
+pub(super) async fn limit(State(limits): State<Limits>, request: Request, next: Next) -> Response {
+    let place = limits.requests.clone().acquire_owned();
+    let Ok(Ok(place)) = timeout(MAX_WAIT, place).await else {
+        return busy(&format!(
+            "{MAX_REQUESTS} requests are being answered already"
+        ));
+    };
+    let response = next.run(request).await;
+    let content_type = response.headers().get(CONTENT_TYPE);
+    if content_type.is_some_and(|value| value == EVENT_STREAM) {
+        return response;
+    }
+    // A body of unknown size is streamed, and its source counts its memory.
+    let size = response.body().size_hint().exact().unwrap_or_default();
+    let Some(memory) = limits.memory.reserve(size as usize) else {
+        return no_memory();
+    };
+    let held = |body| Held {
+        body,
+        _place: place,
+        _memory: memory,
+    };
+    response.map(|body| Body::new(held(body)))
+}
+
+/// Returns the response to a request for which there is no memory now.
+pub(super) fn no_memory() -> Response {
+    busy("other responses use all of the memory for responses")
+}
+
+fn busy(why: &str) -> Response {
+    let sentence = format!("{why}; try again later\n");
+    let again = [(RETRY_AFTER, "1")];
+    (StatusCode::SERVICE_UNAVAILABLE, again, sentence).into_response()
+}
+
+// === impl Limits ===
+
+impl Limits {
+    /// Returns the memory for responses.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            memory: Memory(Arc::new(Semaphore::new(MEMORY))),
+        }
+    }
+}
+
+// === impl Memory ===
+
+impl Memory {
+    /// Reserves memory for this number of octets, rounded up to KiB, unless others use too much.
+    pub(super) fn reserve(&self, octets: usize) -> Option<OwnedSemaphorePermit> {
+        let permits = u32::try_from(octets.div_ceil(1024)).ok()?;
+        self.0.clone().try_acquire_many_owned(permits).ok()
+    }
+}
+
+// === impl Held ===
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

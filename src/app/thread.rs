@@ -1,0 +1,83 @@
+//! Threads with a runtime of their own, for work that must not delay other work, or must not be delayed by it.
+
+use std::convert::Infallible;
+use std::io;
+use std::thread;
+
+use anyhow::Context as _;
+use rustix::process::setpriority_process;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tracing::debug;
+
+/// The priority of a thread that must not delay others: it gets a tenth of the CPU time of a busy core.
+const LOW_PRIORITY: i32 = 10;
+
+/// A thread that is not running yet, with its runtime.
+pub(super) struct Thread {
+    name: &'static str,
+    runtime: Runtime,
+}
+
+/// The share of the CPU time that a thread gets if there is not enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Priority {
+    Normal,
+    Low,
+}
+
+// === impl Thread ===
+
+impl Thread {
+    /// Creates the runtime.
+    pub(super) fn new(name: &'static str) -> anyhow::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.with_context(|| format!("cannot start the runtime of thread {name}"));
+        Ok(Self {
+            name,
+            runtime: runtime?,
+        })
+    }
+
+    /// Returns the handle that starts tasks on this thread.
+    pub(super) fn handle(&self) -> Handle {
+        self.runtime.handle().clone()
+    }
+
+    /// Moves a listener of another runtime to this one.
+    pub(super) fn adopt(&self, listener: TcpListener) -> io::Result<TcpListener> {
+        let listener = listener.into_std()?;
+        let _entered = self.runtime.enter();
+        TcpListener::from_std(listener)
+    }
+
+    /// Starts the thread, which runs the future that `start` returns. `tasks` gets a task that ends with the thread, also
+    /// by a panic.
+    pub(super) fn run<F: Future<Output = ()>>(
+        self,
+        priority: Priority,
+        tasks: &mut JoinSet<()>,
+        start: impl FnOnce() -> F + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let (running, ended) = oneshot::channel::<Infallible>();
+        let (name, runtime) = (self.name, self.runtime);
+        let work = move || {
+            let _running = running;
+            // Linux applies it to this thread only, and to the threads that this one starts.
+            if priority == Priority::Low
+                && let Err(error) = setpriority_process(None, LOW_PRIORITY)
+            {
+                debug!(%error, thread = name, "Cannot lower the priority");
+            }
+            runtime.block_on(start());
+        };
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(work)
+            .with_context(|| format!("cannot start thread {name}"))?;
+        tasks.spawn(async { _ = ended.await });
+        Ok(())
+    }
+}
