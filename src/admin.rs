@@ -1,6 +1,7 @@
 //! The HTTP endpoints: `/livez`, `/readyz` and `/metrics` for the cluster, `/api/v1/…` for inspecting the table,
 //! and the status page.
 
+mod document;
 mod events;
 mod facts;
 mod gate;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{Query, State as FromState};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -24,6 +25,7 @@ use axum::{Extension, Json, Router};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
+use document::{Documents, Form};
 pub use facts::Facts;
 pub use host::{ApiHost, ApiHosts, InvalidHost};
 use limits::Limits;
@@ -32,11 +34,10 @@ pub use metrics::Metrics;
 
 use crate::explain::{Context, Observer, Subject};
 use crate::mirror::{ClusterName, Namespace};
-use crate::report::{ConflictList, Report};
+use crate::report::ConflictList;
 use crate::source::Feeds;
 use crate::table::publish::Reader;
 use crate::table::{Service, Table, list_clusters};
-use crate::zone::print::zone_file;
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
 /// The state that the handlers share.
@@ -83,6 +84,7 @@ pub fn api_routes(state: AdminState, hosts: ApiHosts) -> Router {
         .route("/api/v1/status", get(status::status))
         .route("/api/v1/events", get(events::events))
         .layer(Extension(events::Streams::default()))
+        .layer(Extension(Documents::new(limits.memory().clone())))
         .layer(from_fn_with_state(limits, limits::limit))
         .merge(page::routes())
         .layer(from_fn_with_state(hosts, gate::check_request))
@@ -177,18 +179,21 @@ struct TableQuery {
 async fn table(
     FromState(state): FromState<AdminState>,
     Query(query): Query<TableQuery>,
+    Extension(documents): Extension<Documents>,
+    headers: HeaderMap,
 ) -> Response {
-    let now = state.reader.load();
-    match query.output.as_deref() {
-        None | Some("json") => Json(Report::new(&state.zones, &now)).into_response(),
-        Some("zone") => match choose_zone(&state.zones, query.zone.as_deref()) {
-            Ok(zone) => zone_file(&state.zones, zone, &now).into_response(),
-            Err(problem) => (StatusCode::BAD_REQUEST, problem + "\n").into_response(),
-        },
-        Some(other) => {
-            let problem = format!("invalid output '{other}': use json or zone\n");
-            (StatusCode::BAD_REQUEST, problem).into_response()
+    let form = match query.output.as_deref() {
+        None | Some("json") => Ok(Form::Json),
+        Some("zone") => choose_zone(&state.zones, query.zone.as_deref())
+            .map(|zone| Form::ZoneFile(Box::new(zone.clone()))),
+        Some(other) => Err(format!("invalid output '{other}': use json or zone")),
+    };
+    match form {
+        Ok(form) => {
+            let response = documents.respond(&state.zones, &state.reader, form, &headers);
+            response.await
         }
+        Err(problem) => (StatusCode::BAD_REQUEST, problem + "\n").into_response(),
     }
 }
 

@@ -7,6 +7,7 @@ mod document;
 pub mod events;
 mod failover;
 mod select;
+mod stream;
 mod wide;
 
 use std::collections::BTreeSet;
@@ -23,6 +24,7 @@ use crate::table::{Conflict, Endpoint, Published, Service, Table};
 use crate::zone::Zones;
 
 pub use select::Selection;
+pub use stream::write_report;
 
 /// The columns of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +35,9 @@ pub enum TextForm {
     Wide,
 }
 
-/// The report on the whole table.
+/// The report on the whole table. The types of its lists differ while it is streamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct Report<S = Vec<ServiceReport>, K = Vec<SkipReport>, C = Vec<Conflict>> {
     /// Version of the document's format.
     #[serde(rename = "schemaVersion")]
     pub schema_version: SchemaVersion,
@@ -53,11 +55,11 @@ pub struct Report {
     /// The zones, with final dots.
     pub zones: Vec<String>,
     /// All services, sorted by namespace and name.
-    pub services: Vec<ServiceReport>,
+    pub services: S,
     /// All skipped objects.
-    pub skipped: Vec<SkipReport>,
+    pub skipped: K,
     /// All conflicts.
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: C,
 }
 
 /// The report on one service.
@@ -151,11 +153,26 @@ impl Report {
     /// Makes the report on the published table.
     pub fn new(zones: &Zones, published: &Published) -> Self {
         let table = published.table.as_ref();
-        let services = table.into_iter().flat_map(Table::sorted_services);
-        let services = services.filter(|service| service.is_known);
-        let mut skipped: Vec<_> = table.into_iter().flat_map(Table::skipped).collect();
-        skipped.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let conflicts: BTreeSet<_> = table.into_iter().flat_map(Table::conflicts).collect();
+        let parts = Parts::of(table);
+        let services = parts.services.into_iter();
+        let services = services
+            .map(|service| ServiceReport::new(service, owns_short_name(service, table)))
+            .collect();
+        let skipped = parts.skipped.iter().map(SkipReport::new).collect();
+        let conflicts = parts.conflicts.into_iter().cloned().collect();
+        Self::with_lists(zones, published, services, skipped, conflicts)
+    }
+}
+
+impl<S, K, C> Report<S, K, C> {
+    /// Makes the report on the published table with these lists.
+    fn with_lists(
+        zones: &Zones,
+        published: &Published,
+        services: S,
+        skipped: K,
+        conflicts: C,
+    ) -> Self {
         Self {
             schema_version: SchemaVersion,
             generation: published.generation,
@@ -163,14 +180,14 @@ impl Report {
             stale: published.is_stale,
             expired: published.is_expired,
             zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
-            services: services
-                .map(|service| ServiceReport::new(service, owns_short_name(service, table)))
-                .collect(),
-            skipped: skipped.iter().map(SkipReport::new).collect(),
-            conflicts: conflicts.into_iter().cloned().collect(),
+            services,
+            skipped,
+            conflicts,
         }
     }
+}
 
+impl Report {
     /// Returns the report as text.
     pub fn to_text(&self) -> String {
         self.to_text_of(TextForm::Narrow)
@@ -213,6 +230,26 @@ impl Report {
         let conflicts =
             conflicts.map(|c| [c.kind.name().to_owned(), c.name.clone(), c.detail.clone()]);
         write_rows(text, &conflicts.collect::<Vec<_>>())
+    }
+}
+
+/// The parts of a table that are reported, sorted.
+struct Parts<'t> {
+    services: Vec<&'t Service>,
+    skipped: Vec<(ObjectRef, &'t Skip)>,
+    conflicts: BTreeSet<&'t Conflict>,
+}
+
+impl<'t> Parts<'t> {
+    fn of(table: Option<&'t Table>) -> Self {
+        let services = table.into_iter().flat_map(Table::sorted_services);
+        let mut skipped: Vec<_> = table.into_iter().flat_map(Table::skipped).collect();
+        skipped.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Self {
+            services: services.filter(|service| service.is_known).collect(),
+            skipped,
+            conflicts: table.into_iter().flat_map(Table::conflicts).collect(),
+        }
     }
 }
 

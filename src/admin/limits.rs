@@ -98,7 +98,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
-            memory: Memory(Arc::new(Semaphore::new(MEMORY))),
+            memory: Memory::new(MEMORY),
         }
     }
 }
@@ -106,6 +106,11 @@ impl Default for Limits {
 // === impl Memory ===
 
 impl Memory {
+    /// Creates a budget of this number of KiB.
+    pub(super) fn new(limit: usize) -> Self {
+        Self(Arc::new(Semaphore::new(limit)))
+    }
+
     /// Reserves memory for this number of octets, rounded up to KiB, unless others use too much.
     pub(super) fn reserve(&self, octets: usize) -> Option<OwnedSemaphorePermit> {
         let permits = u32::try_from(octets.div_ceil(1024)).ok()?;

@@ -1,17 +1,25 @@
 //! Tests of the handlers, without connections.
 
+use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::sync::atomic::AtomicU64;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::Request;
-use axum::http::header::HOST;
+use axum::http::header::{HOST, RETRY_AFTER};
+use serde_json::Value;
 use tower::ServiceExt as _;
 
+use super::facts::MAX_CLUSTERS;
+use super::limits::MAX_REQUESTS;
 use super::*;
 use crate::mirror::Mcs;
+use crate::report::Report;
 use crate::server::counters::CounterSet;
-use crate::table::Publisher;
-use crate::testing::zones;
+use crate::table::inputs::ServiceKeys;
+use crate::table::{Built, ConflictKind, Publisher};
+use crate::testing::{endpoint, local, mirror, service_mirror, table, zones};
+use crate::zone::print::zone_file;
 
 /// Returns the state of a server with the tables of a publisher, for tests on a runtime.
 pub(crate) fn state(publisher: &Publisher, liveness: Liveness) -> AdminState {
@@ -82,4 +90,170 @@ pub(crate) async fn wait_until_stuck(liveness: &Liveness) -> String {
     let (status, sentence) = livez(liveness).await;
     assert_eq!(status, 503, "{sentence}");
     sentence
+}
+
+/// Publishes a table of these objects.
+fn publish(publisher: &Publisher, objects: &[Value]) {
+    let built = Built {
+        table: table(objects),
+        is_changed: true,
+        services: ServiceKeys::new(),
+    };
+    publisher.publish(built, 1);
+}
+
+fn alive() -> Liveness {
+    Liveness::new([])
+}
+
+fn api(publisher: &Publisher) -> Router {
+    api_routes(state(publisher, alive()), ApiHosts::new(Vec::new()))
+}
+
+fn database(host: &str) -> Vec<Value> {
+    vec![
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", host, &["10.96.0.1"]),
+        // Skipped: it has no parent.
+        endpoint("prod", "db", "west", host, &["10.96.0.2"]),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_above_the_limit_waits_and_is_refused() {
+    let api = api(&Publisher::default());
+    let mut unread = Vec::new();
+    for _ in 0..MAX_REQUESTS {
+        unread.push(get(&api, "/api/v1/status", &[]).await);
+    }
+    let refused = get(&api, "/api/v1/status", &[]).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.headers()[RETRY_AFTER], "1");
+    assert!(!octets(refused).await.is_empty());
+    // The page itself is not limited.
+    assert_eq!(get(&api, "/", &[]).await.status(), StatusCode::OK);
+    let path = "/api/v1/status";
+    let waiting = get(&api, path, &[]);
+    let (answered, ()) = tokio::join!(waiting, async { drop(unread.pop()) });
+    assert_eq!(answered.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn unread_responses_use_limited_memory() {
+    let limits = Limits::default();
+    let routes = Router::new()
+        .route("/", axum::routing::get(|| async { vec![0; 10 << 20] }))
+        .layer(from_fn_with_state(limits, limits::limit));
+    let [first, second, third] = [
+        get(&routes, "/", &[]).await,
+        get(&routes, "/", &[]).await,
+        get(&routes, "/", &[]).await,
+    ];
+    assert_eq!(first.headers()["content-length"], (10 << 20).to_string());
+    let statuses = [&first, &second, &third].map(|response| response.status().as_u16());
+    assert_eq!(statuses, [200, 200, 503]);
+    assert_eq!(third.headers()[RETRY_AFTER], "1");
+    drop(first);
+    assert_eq!(get(&routes, "/", &[]).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn table_is_the_same_document_with_and_without_compression() {
+    let publisher = Publisher::default();
+    publish(&publisher, &database("db-0"));
+    let api = api(&publisher);
+    let now = publisher.reader();
+    let zones = zones(&["global"]);
+    let json = serde_json::to_string(&Report::new(&zones, &now.load())).unwrap();
+    let zone = zone_file(&zones, zones.iter().next().unwrap(), &now.load());
+    assert!(json.contains("no-parent") && zone.contains("db-0.east.db.prod.global."));
+    for (path, expected) in [("/api/v1/table", json), ("/api/v1/table?output=zone", zone)] {
+        let plain = get(&api, path, &[]).await;
+        assert!(!plain.headers().contains_key("content-encoding"));
+        assert_eq!(octets(plain).await, expected);
+        let refuses = [("accept-encoding", "gzip;q=0, br")];
+        assert_eq!(octets(get(&api, path, &refuses).await).await, expected);
+        let accepts = [("accept-encoding", "br, gzip")];
+        let compressed = get(&api, path, &accepts).await;
+        assert_eq!(compressed.headers()["content-encoding"], "gzip");
+        assert_eq!(compressed.headers()["vary"], "accept-encoding");
+        let compressed = octets(compressed).await;
+        let mut text = String::new();
+        let mut decoder = flate2::read::GzDecoder::new(&*compressed);
+        decoder.read_to_string(&mut text).unwrap();
+        assert_eq!(text, expected);
+    }
+}
+
+#[tokio::test]
+async fn metrics_have_a_limited_number_of_clusters() {
+    let publisher = Publisher::default();
+    let mut objects = Vec::new();
+    for number in 0..MAX_CLUSTERS + 50 {
+        let cluster = format!("invented-{number}");
+        objects.push(service_mirror(
+            "prod",
+            &format!("s{number}"),
+            &cluster,
+            "10.0.0.1",
+        ));
+    }
+    // It is the last by name, and has the most endpoints.
+    for number in 0..3 {
+        objects.push(service_mirror(
+            "shop",
+            &format!("s{number}"),
+            "west",
+            "10.0.0.2",
+        ));
+    }
+    publish(&publisher, &objects);
+    let page = get(&admin_routes(state(&publisher, alive())), "/metrics", &[]).await;
+    let page = String::from_utf8(octets(page).await.to_vec()).unwrap();
+    let series = page.lines().filter_map(|line| {
+        let labels = line.strip_prefix("global_dns_endpoints{remote_cluster=\"")?;
+        let (cluster, rest) = labels.split_once('"')?;
+        Some((cluster, rest.rsplit_once(' ')?.1.parse::<f64>().unwrap()))
+    });
+    let series: BTreeMap<&str, f64> = series.collect();
+    assert_eq!(series.len(), MAX_CLUSTERS + 1);
+    assert_eq!(series["west"], 3.0);
+    assert_eq!(series["other"], 51.0);
+    assert_eq!(series.values().sum::<f64>(), (MAX_CLUSTERS + 53) as f64);
+}
+
+#[test]
+fn facts_are_computed_once_for_each_table() {
+    let (publisher, facts) = (Publisher::default(), Facts::default());
+    let reader = publisher.reader();
+    let none = facts.of(&reader.load());
+    assert_eq!(none.conflicts.len(), ConflictKind::ALL.len());
+    publish(&publisher, &database("db-0"));
+    let [first, again] = [facts.of(&reader.load()), facts.of(&reader.load())];
+    assert!(Arc::ptr_eq(&first, &again) && *first != *none);
+    publish(&publisher, &database("db-1"));
+    assert!(!Arc::ptr_eq(&first, &facts.of(&reader.load())));
+}
+
+#[tokio::test]
+async fn readyz_names_a_limited_number_of_services_that_wait() {
+    let publisher = Publisher::default();
+    let waiting = |number: usize| {
+        let [mut service, _] = local("prod", &format!("db-{number}"), &[]);
+        service["metadata"]["annotations"]["global-dns/expected-clusters"] = "east".into();
+        service
+    };
+    publish(
+        &publisher,
+        &(0..MAX_SENTENCES + 7).map(waiting).collect::<Vec<_>>(),
+    );
+    let response = get(&admin_routes(state(&publisher, alive())), "/readyz", &[]).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    let text = String::from_utf8(octets(response).await.to_vec()).unwrap();
+    let named = text
+        .lines()
+        .filter(|line| line.starts_with("the name of prod/db-"));
+    assert_eq!(named.count(), MAX_SENTENCES, "{text}");
+    let more = "the names of 7 other services wait for clusters, too";
+    assert!(text.lines().any(|line| line == more), "{text}");
 }

@@ -155,3 +155,28 @@ fn schema_has_all_values_of_the_enumerations() {
         json!(kinds)
     );
 }
+
+#[test]
+fn streamed_document_equals_the_report() {
+    let objects = [
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.0.0.1", "2001:db8::1"]),
+        endpoint("prod", "db", "west", "db-1", &["10.0.0.2"]),
+        mirror("shop", "db", "east"),
+        endpoint("shop", "db", "east", "db-0", &["10.0.0.3"]),
+    ];
+    let zones = zones(&["global", "example.com"]);
+    for now in [published(table(&objects)), Published::default()] {
+        let report = Report::new(&zones, &now);
+        let mut written = Vec::new();
+        write_report(&mut written, &zones, &now).unwrap();
+        assert_eq!(
+            String::from_utf8(written).unwrap(),
+            serde_json::to_string(&report).unwrap()
+        );
+    }
+    let report = Report::new(&zones, &published(table(&objects)));
+    assert!(
+        !report.services.is_empty() && !report.skipped.is_empty() && !report.conflicts.is_empty()
+    );
+}

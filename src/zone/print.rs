@@ -4,12 +4,13 @@
 //! answers. The exception is the address of `ns.dns.Z`, if it is unknown: `NS_PLACEHOLDER`.
 
 use std::collections::BTreeSet;
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::name::write_labels;
 use super::records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section};
-use super::{Name, RecordType, Zone, ZoneKind, Zones, answer, read, reverse};
+use super::{Name, Reading, RecordType, Zone, ZoneKind, Zones, answer, read, reverse};
 use crate::table::{Endpoint, Published, Service, Table};
 
 /// Address of `ns.dns.Z` in a zone file, if the address of this server is unknown. It means the server that loads the
@@ -17,45 +18,64 @@ use crate::table::{Endpoint, Published, Service, Table};
 const NS_PLACEHOLDER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// A zone file in progress.
-struct ZoneFile<'t> {
+struct ZoneFile<'t, W> {
     zones: &'t Zones,
     table: &'t Table,
     serial: u32,
-    text: String,
+    out: W,
 }
 
 /// Returns a zone as a zone file. Before the first complete table, the file is empty.
 pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
+    let mut octets = Vec::new();
+    // Writing to memory cannot fail, and names and records are ASCII.
+    let _ = write_zone_file(&mut octets, zones, zone, published);
+    String::from_utf8(octets).unwrap_or_default()
+}
+
+/// Writes a zone as a zone file, one service after the other, so that it needs no memory for the names of all services.
+///
+/// # Errors
+///
+/// If writing fails.
+pub fn write_zone_file(
+    out: impl io::Write,
+    zones: &Zones,
+    zone: &Zone,
+    published: &Published,
+) -> io::Result<()> {
     let Some(table) = &published.table else {
-        return String::new();
+        return Ok(());
     };
     let mut file = ZoneFile {
         zones: &with_name_servers(zones),
         table,
         serial: published.serial,
-        text: String::new(),
+        out,
     };
     let apex = &zone.name;
     let (version, ns_host) = (format!("dns-version.{apex}"), format!("ns.dns.{apex}"));
-    file.write_records(apex.as_str(), zone, &[RecordType::SOA, RecordType::NS]);
-    file.write_records(&version, zone, &[RecordType::TXT]);
-    file.write_records(&ns_host, zone, &[RecordType::A, RecordType::AAAA]);
+    file.write_records(apex.as_str(), zone, &[RecordType::SOA, RecordType::NS])?;
+    file.write_records(&version, zone, &[RecordType::TXT])?;
+    file.write_records(&ns_host, zone, &[RecordType::A, RecordType::AAAA])?;
     // A server of this zone alone delegates its child zones, and knows that the names above them exist.
     for child in zones.children(zone) {
         let ns_host = format!("ns.dns.{}", child.name);
-        file.write_records(child.name.as_str(), child, &[RecordType::NS]);
-        file.write_records(&ns_host, child, &[RecordType::A, RecordType::AAAA]);
+        file.write_records(child.name.as_str(), child, &[RecordType::NS])?;
+        file.write_records(&ns_host, child, &[RecordType::A, RecordType::AAAA])?;
     }
-    let owners = owner_names(zone, table);
-    // The name of a service `ns` in namespace `dns` is the name server's, which is written above.
-    for owner in owners.into_iter().filter(|owner| *owner != ns_host) {
-        file.write_records(&owner, zone, &RecordType::OF_SERVICES);
+    for service in table.sorted_services() {
+        // The name of a service `ns` in namespace `dns` is the name server's, which is written above.
+        let names = names_of_service(zone, table, service).into_iter();
+        for owner in names.filter(|owner| *owner != ns_host) {
+            file.write_records_of(service, &owner, zone)?;
+        }
     }
     let ranges = reverse::range_of_zone(zone).into_iter();
     for address in ranges.flat_map(|range| table.addresses_in(range)) {
-        file.write_records(&reverse::name_of(address), zone, &[RecordType::PTR]);
+        file.write_records(&reverse::name_of(address), zone, &[RecordType::PTR])?;
     }
-    file.text
+    Ok(())
 }
 
 /// Returns the zones with a placeholder for each missing address of a name server.
@@ -72,25 +92,36 @@ fn with_name_servers(zones: &Zones) -> Zones {
 
 // === impl ZoneFile ===
 
-impl ZoneFile<'_> {
+impl<W: io::Write> ZoneFile<'_, W> {
+    /// Writes the records of a name, unless it belongs to another service. A canonical name and a short name may be equal.
+    fn write_records_of(&mut self, service: &Service, owner: &str, zone: &Zone) -> io::Result<()> {
+        let name = Name::from_text(owner);
+        match name.map(|name| read(self.zones, self.table, &name)) {
+            Some(Reading::View(_, view)) if view.service.key == service.key => {
+                self.write_records(owner, zone, &RecordType::OF_SERVICES)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Writes the records of a name in a zone that have these types.
-    fn write_records(&mut self, owner: &str, zone: &Zone, rtypes: &[RecordType]) {
+    fn write_records(&mut self, owner: &str, zone: &Zone, rtypes: &[RecordType]) -> io::Result<()> {
         let Some(question) = Name::from_text(owner) else {
-            return; // the name is too long for a question
+            return Ok(()); // the name is too long for a question
         };
         let nearest = self.zones.find(&question);
         if nearest.is_none_or(|nearest| nearest.name != zone.name) {
-            return; // the name is in a child zone
+            return Ok(()); // the name is in a child zone
         }
         let context = AnswerContext::new(&question, self.serial);
         for rtype in rtypes {
             let answer = answer(read(self.zones, self.table, &question), *rtype);
             let records = answer.records(context).into_iter();
             for record in records.filter(|record| record.section == Section::Answer) {
-                // Writing to a `String` cannot fail.
-                let _ = writeln!(self.text, "{record}");
+                writeln!(self.out, "{record}")?;
             }
         }
+        Ok(())
     }
 }
 
@@ -147,48 +178,45 @@ impl fmt::Display for RecordName<'_> {
 
 /// Returns the names that own records of services, sorted.
 pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
+    let names = |service| names_of_service(zone, table, service);
+    table.services().flat_map(names).collect()
+}
+
+/// Returns the names of a service that own records, sorted. Some may belong to another service.
+fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let [name, namespace] = service.key.labels();
     match zone.kind {
-        ZoneKind::Forward => canonical_and_short_names(zone, table),
-        ZoneKind::ClusterSet => cluster_set_names(zone, table),
-        ZoneKind::Reverse(_) => BTreeSet::new(),
-    }
-}
-
-fn canonical_and_short_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for service in table
-        .services()
-        .filter(|service| !service.endpoints.is_empty())
-    {
-        let (namespace, name) = (&service.key.namespace, &service.key.service);
-        add_names(
-            &mut names,
-            service,
-            &format!("{name}.{namespace}.{}", zone.name),
-        );
-        let short = table.short_name(name.as_str());
-        if short.is_some_and(|short| short.owner.as_ref() == Ok(namespace)) {
-            add_names(&mut names, service, &format!("{name}.{}", zone.name));
-        }
-    }
-    names
-}
-
-fn cluster_set_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for service in table.services() {
-        let [service, namespace] = service.key.labels();
-        let base = format!("{service}.{namespace}.svc.{}", zone.name);
-        let service = table.service_in_cluster_set(namespace, service).into_iter();
-        for endpoint in service.flat_map(|service| &service.endpoints) {
-            if endpoint.is_selected {
-                add_with_ports(&mut names, endpoint, base.clone());
+        ZoneKind::Forward => {
+            add_names(
+                &mut names,
+                service,
+                &format!("{name}.{namespace}.{}", zone.name),
+            );
+            let short = table.short_name(name);
+            if short.is_some_and(|short| short.owner.as_ref() == Ok(&service.key.namespace)) {
+                add_names(&mut names, service, &format!("{name}.{}", zone.name));
             }
-            let host = endpoint.hostname.as_ref().zip(endpoint.cluster.as_ref());
-            names.extend(host.map(|(host, cluster)| format!("{host}.{cluster}.{base}")));
         }
+        ZoneKind::ClusterSet => {
+            let base = format!("{name}.{namespace}.svc.{}", zone.name);
+            add_cluster_set_names(&mut names, service, &base);
+        }
+        ZoneKind::Reverse(_) => {}
     }
     names
+}
+
+/// Adds the names of a service in a zone with the profile `mcs`.
+fn add_cluster_set_names(names: &mut BTreeSet<String>, service: &Service, base: &str) {
+    let service = service.in_cluster_set.as_deref().unwrap_or(service);
+    for endpoint in &service.endpoints {
+        if endpoint.is_selected {
+            add_with_ports(names, endpoint, base.to_owned());
+        }
+        let host = endpoint.hostname.as_ref().zip(endpoint.cluster.as_ref());
+        names.extend(host.map(|(host, cluster)| format!("{host}.{cluster}.{base}")));
+    }
 }
 
 /// Adds the names of a service at and below `base`.

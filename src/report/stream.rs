@@ -1,0 +1,37 @@
+//! The report on the table as a JSON document that is written one service after the other. It needs memory for one service,
+//! not for the document.
+
+use std::io;
+
+use serde::Serialize;
+use serde::ser::Serializer;
+
+use super::{Parts, Report, ServiceReport, SkipReport, owns_short_name};
+use crate::table::Published;
+use crate::zone::Zones;
+
+/// A list whose items are made when they are written.
+struct Lazy<I>(I);
+
+impl<I: Iterator<Item: Serialize> + Clone> Serialize for Lazy<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.clone())
+    }
+}
+
+/// Writes the report on the published table: the JSON document of [`Report::new`].
+///
+/// # Errors
+///
+/// If writing fails.
+pub fn write_report(out: impl io::Write, zones: &Zones, published: &Published) -> io::Result<()> {
+    let table = published.table.as_ref();
+    let parts = Parts::of(table);
+    let services = parts.services.iter();
+    let services =
+        services.map(|service| ServiceReport::new(service, owns_short_name(service, table)));
+    let skipped = parts.skipped.iter().map(SkipReport::new);
+    let lists = (Lazy(services), Lazy(skipped), Lazy(parts.conflicts.iter()));
+    let report = Report::with_lists(zones, published, lists.0, lists.1, lists.2);
+    Ok(serde_json::to_writer(out, &report)?)
+}
