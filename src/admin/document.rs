@@ -10,7 +10,9 @@ use std::io::{self, BufWriter, Read, Write};
 use std::sync::{Arc, Weak};
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, VARY};
+use axum::http::header::{
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, VARY,
+};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
@@ -57,6 +59,8 @@ pub(super) enum Form {
 #[derive(Debug)]
 struct Document {
     pieces: Vec<Bytes>,
+    /// Length of the text in octets.
+    text_length: u64,
     _memory: Vec<OwnedSemaphorePermit>,
 }
 
@@ -66,6 +70,12 @@ struct Pieces {
     complete: Vec<Bytes>,
     permits: Vec<OwnedSemaphorePermit>,
     current: Vec<u8>,
+}
+
+/// The text of a document, which is compressed and counted.
+struct Text {
+    gzip: GzEncoder<Pieces>,
+    length: u64,
 }
 
 /// The position of a reader in a document.
@@ -108,8 +118,13 @@ impl Documents {
         };
         let vary = (VARY, HeaderValue::from_static("accept-encoding"));
         let head = [(CONTENT_TYPE, content_type), vary];
+        let pieces = &position.document.pieces;
+        // The body has no size of its own, because its memory is counted already. Simple clients need the length.
+        let length = |length: u64| (CONTENT_LENGTH, HeaderValue::from(length));
         if accepts_gzip(headers) {
-            let encoding = [(CONTENT_ENCODING, HeaderValue::from_static("gzip"))];
+            let octets = pieces.iter().map(|piece| piece.len() as u64).sum();
+            let encoding = (CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            let encoding = [encoding, length(octets)];
             let pieces = stream::unfold(position, async |mut position| {
                 let piece = position.document.pieces.get(position.piece)?.clone();
                 position.piece += 1;
@@ -117,6 +132,7 @@ impl Documents {
             });
             (head, encoding, Body::from_stream(pieces)).into_response()
         } else {
+            let length = [length(position.document.text_length)];
             let text = GzDecoder::new(position);
             let text = stream::try_unfold(text, async |mut text| {
                 let mut piece = Vec::with_capacity(PIECE);
@@ -124,7 +140,7 @@ impl Documents {
                 let next = (!piece.is_empty()).then(|| (Bytes::from(piece), text));
                 io::Result::Ok(next)
             });
-            (head, Body::from_stream(text)).into_response()
+            (head, length, Body::from_stream(text)).into_response()
         }
     }
 
@@ -198,17 +214,33 @@ impl Form {
 
     /// Writes a table in this form.
     fn render(&self, zones: &Zones, table: &Published, memory: Memory) -> io::Result<Document> {
-        let mut out = GzEncoder::new(Pieces::new(memory), Compression::fast());
+        let mut out = Text {
+            gzip: GzEncoder::new(Pieces::new(memory), Compression::fast()),
+            length: 0,
+        };
+        // Both write short texts.
+        let mut buffered = BufWriter::new(&mut out);
         match self {
-            // serde writes single characters.
-            Self::Json => {
-                let mut out = BufWriter::new(&mut out);
-                write_report(&mut out, zones, table)?;
-                out.flush()?;
-            }
-            Self::ZoneFile(zone) => write_zone_file(&mut out, zones, zone, table)?,
+            Self::Json => write_report(&mut buffered, zones, table)?,
+            Self::ZoneFile(zone) => write_zone_file(&mut buffered, zones, zone, table)?,
         }
-        out.finish()?.into_document()
+        buffered.flush()?;
+        drop(buffered);
+        out.gzip.finish()?.into_document(out.length)
+    }
+}
+
+// === impl Text ===
+
+impl Write for Text {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        let written = self.gzip.write(octets)?;
+        self.length += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(()) // the pieces do not follow the lines
     }
 }
 
@@ -233,10 +265,11 @@ impl Pieces {
         Ok(())
     }
 
-    fn into_document(mut self) -> io::Result<Document> {
+    fn into_document(mut self, text_length: u64) -> io::Result<Document> {
         self.complete()?;
         Ok(Document {
             pieces: self.complete,
+            text_length,
             _memory: self.permits,
         })
     }
@@ -332,7 +365,7 @@ mod tests {
         let text = noise(5 * PIECE + 17);
         let mut out = GzEncoder::new(Pieces::new(Memory::new(1024)), Compression::fast());
         out.write_all(&text).unwrap();
-        let document = out.finish().unwrap().into_document().unwrap();
+        let document = out.finish().unwrap().into_document(0).unwrap();
         assert_eq!(document.pieces.len(), 6);
         assert!(document.pieces.iter().all(|piece| piece.len() <= PIECE));
         let position = Position {

@@ -21,8 +21,9 @@ use tokio::time::timeout;
 
 use super::events::EVENT_STREAM;
 
-/// Maximum number of requests whose responses are not completely sent.
-pub(super) const MAX_REQUESTS: usize = 8;
+/// Maximum number of requests whose responses are not completely sent. One address may have as many connections
+/// (`server/http.rs`), and loses its oldest one then, so that readers of other addresses are refused at most.
+pub(super) const MAX_REQUESTS: usize = 16;
 
 /// Maximum time for which a request waits for another one to end. A page sends three requests at each change.
 const MAX_WAIT: Duration = Duration::from_secs(1);

@@ -170,6 +170,10 @@ async fn table_is_the_same_document_with_and_without_compression() {
     for (path, expected) in [("/api/v1/table", json), ("/api/v1/table?output=zone", zone)] {
         let plain = get(&api, path, &[]).await;
         assert!(!plain.headers().contains_key("content-encoding"));
+        assert_eq!(
+            plain.headers()["content-length"],
+            expected.len().to_string()
+        );
         assert_eq!(octets(plain).await, expected);
         let refuses = [("accept-encoding", "gzip;q=0, br")];
         assert_eq!(octets(get(&api, path, &refuses).await).await, expected);
@@ -177,7 +181,9 @@ async fn table_is_the_same_document_with_and_without_compression() {
         let compressed = get(&api, path, &accepts).await;
         assert_eq!(compressed.headers()["content-encoding"], "gzip");
         assert_eq!(compressed.headers()["vary"], "accept-encoding");
+        let length = compressed.headers()["content-length"].clone();
         let compressed = octets(compressed).await;
+        assert_eq!(length, compressed.len().to_string());
         let mut text = String::new();
         let mut decoder = flate2::read::GzDecoder::new(&*compressed);
         decoder.read_to_string(&mut text).unwrap();

@@ -5,6 +5,7 @@
 //! - `api_server`: faults of the API server
 //! - `cluster`: one change in a very large cluster
 //! - `floods`: floods and slow peers, with an honest client in parallel
+//! - `readers`: readers of the API of a very large table, and the delays of probes and answers
 
 #![allow(
     clippy::unwrap_used,
@@ -19,3 +20,4 @@
 mod api_server;
 mod cluster;
 mod floods;
+mod readers;
