@@ -17,7 +17,6 @@ use crate::mirror::ServiceKey;
 use crate::report::{Selection, TextForm};
 use crate::source::{file, kube};
 use crate::table::publish::Reader;
-use crate::zone::Zones;
 
 /// The interval at which `table --watch` looks for a change.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -84,9 +83,6 @@ async fn table_text(args: &TableArgs, origin: &mut Origin) -> anyhow::Result<Str
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let ExplainArgs { name, view, output } = args;
     log_to_stderr(&view.log, "error")?;
-    if Subject::parse(&Zones::new(Vec::new()), None, &name).is_none() {
-        bail!("'{name}' is not a domain name");
-    }
     let namespaces = &view.source.namespace;
     let question = match namespaces.as_slice() {
         // As in kubectl: the name of a service and its namespace.

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use crate::explain::Subject;
 use crate::log::LogFormat;
 use crate::mirror::{GatewayDown, ServiceKey};
 use crate::source::ShrinkGuard;
 use crate::table::{LocalMembers, Profile, ShortNames};
 use crate::zone::reverse::range_of;
-use crate::zone::{Name, Order, ZoneName};
+use crate::zone::{Name, Order, ZoneName, Zones};
 
 /// Defines the values of a flag, with their help, and the conversion to the type that they stand for.
 macro_rules! choice {
@@ -232,6 +233,17 @@ pub(super) fn parse_cluster_address(text: &str) -> Result<IpAddr, String> {
         );
     }
     Ok(address)
+}
+
+/// Parses the name or the address of `explain`.
+pub(super) fn parse_subject(text: &str) -> Result<String, String> {
+    match Subject::parse(&Zones::new(Vec::new()), None, text) {
+        Some(_) => Ok(text.to_owned()),
+        None => {
+            let rule = "a label has 1 to 63 octets, and a name 255";
+            Err(format!("it is not a domain name: {rule}"))
+        }
+    }
 }
 
 /// Parses the address of a server's API: a URL, or a host with an optional port.

@@ -6,7 +6,7 @@ use clap::builder::BoolishValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args};
 
-use super::values::parse_server;
+use super::values::{parse_server, parse_subject};
 use super::{Command, EventsOutput, ExplainOutput, LogArgs, ModelArgs, SourceArgs, TableOutput};
 use crate::mirror::Namespace;
 
@@ -20,6 +20,7 @@ const SERVER: &str = "Server";
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct ExplainArgs {
     /// Name to explain, as in a dig command; without a final dot, the zone may be missing: db.prod, prod/db; or an address: the names that return it
+    #[arg(value_parser = parse_subject)]
     pub name: String,
 
     /// Format of the output

@@ -71,8 +71,7 @@ fn zone_is_added_to_a_name_that_needs_one() {
         );
     }
     let ended = run_global_dns(&["explain", "a/b/c..", &format!("--server={}", server.api)]);
-    let message = "error: 'a/b/c..' is not a domain name\n";
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), message));
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
 }
 
 #[test]
