@@ -60,6 +60,7 @@ pub mod reading;
 pub mod records;
 pub mod reverse;
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -127,7 +128,11 @@ pub enum ZoneKind {
 
 /// All zones that are served. A name belongs to the longest zone that matches.
 #[derive(Clone, Debug)]
-pub struct Zones(Vec<Zone>);
+pub struct Zones {
+    longest_first: Vec<Zone>,
+    /// Indices of `longest_first`, in the order in which the zones were given.
+    given: Vec<usize>,
+}
 
 // === impl RecordType ===
 
@@ -241,20 +246,28 @@ impl fmt::Display for ZoneName {
 // === impl Zones ===
 
 impl Zones {
-    /// Sorts the zones by length, so that the first match is the longest.
-    pub fn new(mut zones: Vec<Zone>) -> Self {
-        zones.sort_by_key(|zone| std::cmp::Reverse(zone.name.wire.len()));
-        Self(zones)
+    /// Sorts the zones by length, so that the first match is the longest, and remembers the order in which they were
+    /// given.
+    pub fn new(zones: Vec<Zone>) -> Self {
+        let mut zones: Vec<(usize, Zone)> = zones.into_iter().enumerate().collect();
+        zones.sort_by_key(|(_, zone)| Reverse(zone.name.wire.len()));
+        let mut given: Vec<usize> = (0..zones.len()).collect();
+        given.sort_by_key(|&index| zones[index].0);
+        Self {
+            longest_first: zones.into_iter().map(|(_, zone)| zone).collect(),
+            given,
+        }
     }
 
     /// Returns the zone of a name.
     pub fn find(&self, name: &Name) -> Option<&Zone> {
-        self.0.iter().find(|zone| name.is_below(&zone.name))
+        let mut zones = self.longest_first.iter();
+        zones.find(|zone| name.is_below(&zone.name))
     }
 
     /// Returns whether the apex of a zone is below a name. A name is not below itself.
     pub fn has_apex_below(&self, name: &Name) -> bool {
-        let mut zones = self.0.iter();
+        let mut zones = self.longest_first.iter();
         zones.any(|zone| zone.name.is_strictly_below(name.wire()))
     }
 
@@ -262,15 +275,15 @@ impl Zones {
     pub fn children<'z>(&'z self, parent: &'z Zone) -> impl Iterator<Item = &'z Zone> {
         let is_child = move |zone: &&Zone| {
             let is_above = |other: &&Zone| zone.name.is_strictly_below(other.name.wire());
-            let nearest = self.iter().find(is_above);
+            let nearest = self.longest_first.iter().find(is_above);
             nearest.is_some_and(|nearest| nearest.name == parent.name)
         };
-        self.iter().filter(is_child)
+        self.longest_first.iter().filter(is_child)
     }
 
-    /// Returns all zones, the longest name first.
+    /// Returns all zones, in the order in which they were given.
     pub fn iter(&self) -> impl Iterator<Item = &Zone> {
-        self.0.iter()
+        self.given.iter().map(|&index| &self.longest_first[index])
     }
 }
 

@@ -13,6 +13,7 @@ use crate::VERSION;
 use crate::clock::unix_seconds;
 use crate::report::SchemaVersion;
 use crate::table::{Published, ServiceKind, Table};
+use crate::zone::{Zone, ZoneKind};
 
 /// A certificate with less time is reported. It is the default of `prometheusRule.certificateDays` of the chart.
 const CERTIFICATE_DAYS: u64 = 7;
@@ -28,8 +29,10 @@ pub(super) struct Status {
     version: &'static str,
     /// `--cluster-name`.
     cluster: String,
-    /// The zones, with final dots.
+    /// The zones, with final dots, in the order of the flags.
     zones: Vec<String>,
+    /// What follows the namespace in the names of services, one for each zone of `--zone`, in their order.
+    name_suffixes: Vec<String>,
     state: TableState,
     /// `None` before the first table.
     generation: Option<u64>,
@@ -69,6 +72,7 @@ pub(super) async fn status(FromState(state): FromState<AdminState>) -> Json<Stat
             .iter()
             .map(|zone| zone.name.to_string())
             .collect(),
+        name_suffixes: state.zones.iter().filter_map(name_suffix).collect(),
         state: TableState::of(&now),
         generation: has_table.then_some(now.generation),
         serial: has_table.then_some(now.serial),
@@ -76,6 +80,15 @@ pub(super) async fn status(FromState(state): FromState<AdminState>) -> Json<Stat
         queries: state.metrics.counters.queries(),
         problems: problems(&state, &now),
     })
+}
+
+/// Returns what follows the namespace in the names of services of a zone.
+fn name_suffix(zone: &Zone) -> Option<String> {
+    match &zone.kind {
+        ZoneKind::Forward => Some(zone.name.to_string()),
+        ZoneKind::ClusterSet => Some(format!("svc.{}", zone.name)),
+        ZoneKind::Reverse(_) => None,
+    }
 }
 
 /// Returns a sentence for each problem: of the table and its source, of its content, and of the process.

@@ -38,6 +38,8 @@ pub struct Chromium {
     /// Errors and warnings of the console, exceptions, and violations of the policy.
     complaints: Vec<String>,
     substitute: Option<Substitute>,
+    /// The requests, if they are recorded: ID, URL and status of the response.
+    requested: Vec<(Value, String, Option<u64>)>,
     _process: Process,
     _profile: TempDir,
 }
@@ -67,6 +69,7 @@ impl Chromium {
             session: Value::Null,
             complaints: Vec::new(),
             substitute: None,
+            requested: Vec::new(),
             _process: process,
             _profile: profile,
         };
@@ -123,6 +126,19 @@ impl Chromium {
         let params = &message["params"];
         match message["method"].as_str() {
             Some("Fetch.requestPaused") => self.respond(params),
+            Some("Network.requestWillBeSent") => {
+                let url = params["request"]["url"].as_str().unwrap().to_owned();
+                self.requested
+                    .push((params["requestId"].clone(), url, None));
+            }
+            // The status that arrived, also if the page may not see the response.
+            Some("Network.responseReceivedExtraInfo") => {
+                let requests = self.requested.iter_mut();
+                let mut same = requests.filter(|(id, ..)| *id == params["requestId"]);
+                if let Some((.., status)) = same.next() {
+                    *status = params["statusCode"].as_u64();
+                }
+            }
             Some("Runtime.exceptionThrown") => self.complain(&params["exceptionDetails"]),
             Some("Runtime.consoleAPICalled") if params["type"] != "log" => self.complain(params),
             Some("Log.entryAdded") if params["entry"]["level"] != "verbose" => {
@@ -162,6 +178,21 @@ impl Chromium {
             }
             None => _ = self.send("Fetch.continueRequest", json!({"requestId": id})),
         }
+    }
+
+    /// Records requests and the statuses of their responses from now on.
+    pub fn record_responses(&mut self) {
+        self.call("Network.enable", json!({}));
+    }
+
+    /// Returns the paths below a URL that were requested, with the statuses of the responses that have arrived.
+    pub fn responses(&mut self, base: &str) -> Vec<(String, u64)> {
+        self.evaluate("0");
+        let below = self.requested.iter().filter_map(|(_, url, status)| {
+            let path = url.strip_prefix(base)?;
+            Some((path.to_owned(), (*status)?))
+        });
+        below.collect()
     }
 
     // === Page ===
@@ -225,6 +256,18 @@ impl Chromium {
             json!(selector)
         ));
         text.as_str().unwrap().to_owned()
+    }
+
+    /// Clicks on the center of the element that an expression returns.
+    pub fn click(&mut self, element: &str) {
+        let center = self.evaluate(&format!(
+            "(() => {{ const box = ({element}).getBoundingClientRect(); \
+             return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+        ));
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event = json!({"type": kind, "x": center[0], "y": center[1], "button": "left", "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", event);
+        }
     }
 
     /// Presses a key: `Enter`, `ArrowDown`, `Escape`.

@@ -16,7 +16,7 @@ mod chromium;
 mod page;
 // States of the server: loading, empty, stale, expired, disconnected; changes without a reload; a restart.
 mod states;
-// Markup in every field of the API, and in names that a link contains.
+// Markup in every field of the API, and in names that a link contains; requests of pages of other sites.
 mod attack;
 // Ten thousand services.
 mod large;
@@ -25,17 +25,15 @@ mod accessibility;
 // The picture of the README.
 mod picture;
 
-use std::fs;
+use std::process::Stdio;
 
-use support::repository::repository;
 use support::server::Server;
 
 use crate::chromium::{Chromium, Window};
 
-/// Serves the sample of `demo`.
+/// Runs `demo`.
 fn demo() -> Server {
-    let text = fs::read_to_string(repository("src/demo.yaml")).unwrap();
-    Server::with_text(&text, &["--cluster-name=hub", "--grace=0s"])
+    Server::demo(tempfile::tempdir().unwrap(), Stdio::null(), &[])
 }
 
 /// Returns the address of the page, with a route such as `#/events`.

@@ -3,6 +3,8 @@
 use serde_json::json;
 use support::commands::command;
 use support::process::run_checked;
+use support::repository::repository;
+use support::server::Server;
 
 use crate::chromium::{Chromium, PHONE, WIDE, Window};
 use crate::{demo, open, url};
@@ -42,7 +44,7 @@ fn first_glance_and_map_show_status_and_endpoints() {
     let mut chromium = open(&server, "", WIDE);
     chromium.wait_for_text("#map", "db.prod");
     assert_eq!(chromium.text("#cluster"), "hub");
-    assert_eq!(chromium.text("#zones"), "global.");
+    assert_eq!(chromium.text("#zones"), "global. clusterset.local.");
     let (generation, _) = server.generation_and_serial();
     assert_eq!(chromium.text("#generation"), generation.to_string());
     for (service, cluster, expected) in [
@@ -106,6 +108,36 @@ fn row_opens_the_explanation_and_the_address_names_it() {
     chromium.evaluate("[...document.querySelectorAll('#map tbody tr')].find((tr) => tr.innerText.startsWith('db.prod')).lastChild.click()");
     chromium.wait_for("location.hash === '#/name/db.prod.global'");
     chromium.wait_for_text("#explanation", "Returned endpoints");
+}
+
+/// Clicks on each row, and expects an answer to the name that it opens.
+fn assert_rows_open_answers(chromium: &mut Chromium, suffix: &str) {
+    chromium.wait_for_text("#map", "db.prod");
+    let services = shown_services(chromium);
+    assert_eq!(services.len(), 7, "{services:?}");
+    for (index, service) in services.iter().enumerate() {
+        let row = format!("document.querySelectorAll('#map tbody tr:not(.space)')[{index}]");
+        chromium.click(&format!("{row}.firstChild"));
+        chromium.wait_for_text("#name-title", &format!("{service}.{suffix}"));
+        chromium.wait_for("document.querySelector('#explanation .result')");
+        let result = chromium.text("#explanation .result");
+        assert_eq!(result, "NOERROR", "{service}.{suffix}");
+        // The map shows which service the name belongs to.
+        chromium.wait_for(&format!("{row}.querySelector('[aria-current]')"));
+    }
+    chromium.assert_no_complaint();
+}
+
+/// The first thing that a newcomer does.
+#[test]
+#[ignore = "needs Chromium"]
+fn every_row_of_the_demo_opens_an_answer_in_the_first_zone() {
+    let server = demo();
+    assert_rows_open_answers(&mut open(&server, "", WIDE), "global");
+    let text = std::fs::read_to_string(repository("src/demo.yaml")).unwrap();
+    let zones = "--zone=clusterset.local=mcs,global";
+    let server = Server::with_text(&text, &["--cluster-name=hub", "--mcs", zones]);
+    assert_rows_open_answers(&mut open(&server, "", WIDE), "svc.clusterset.local");
 }
 
 #[test]

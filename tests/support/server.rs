@@ -127,6 +127,14 @@ impl Server {
         server
     }
 
+    /// Runs `demo` on free loopback ports. The folder holds its copy of the sample, which is removed even if the demo is
+    /// killed.
+    pub fn demo(folder: TempDir, stdout: Stdio, flags: &[&str]) -> Self {
+        let mut command = global_dns(&[&["demo"], &SERVE[1..], flags].concat());
+        command.env("TMPDIR", folder.path()).stdout(stdout);
+        Self::start_command(folder, command, WaitUntil::Ready)
+    }
+
     /// Starts `serve` on free loopback ports.
     pub fn start(folder: TempDir, flags: &[&str], until: WaitUntil) -> Self {
         let command = global_dns(&[&SERVE, flags].concat());

@@ -10,7 +10,7 @@ let name;
 let shownText;
 let request = 0;
 
-/** Shows a name. `context` has the zones, and a function that returns the row of a service in the map. */
+/** Shows a name. `context` has the ends of names, and a function that returns the row of a service in the map. */
 export async function show(wanted, context) {
   if (wanted !== name) {
     name = wanted;
@@ -82,13 +82,13 @@ function parts(explanation, context) {
   ].filter((part) => part !== undefined);
 }
 
-function summary(explanation, service, { zones }) {
+function summary(explanation, service, { suffixes }) {
   const result = outcome(explanation);
   const line = digLine(explanation);
   const copy = element("button", { type: "button", "data-focus": "copy", "aria-label": "Copy the dig command" }, "Copy");
   copy.addEventListener("click", () => copyText(line, copy));
   const bare = explanation.name.replace(/\.$/, "");
-  const isOutside = result === "REFUSED" && zones.length > 0 && !bare.endsWith(".arpa");
+  const isOutside = result === "REFUSED" && suffixes.length > 0 && !bare.endsWith(".arpa");
   return element(
     "div",
     { class: "summary" },
@@ -100,7 +100,7 @@ function summary(explanation, service, { zones }) {
       " ",
       sentence(explanation.reading),
     ),
-    isOutside ? element("p", {}, "Did you mean ", nameLink(`${bare}.${zones[0]}`), "?") : undefined,
+    isOutside ? element("p", {}, "Did you mean ", nameLink(`${bare}.${suffixes[0]}`), "?") : undefined,
     element("div", { class: "copy" }, element("code", {}, line), copy),
   );
 }

@@ -22,19 +22,20 @@ let attempt = 0;
 
 // === Names ===
 
-const forwardZones = () => (status?.zones ?? []).filter((zone) => !zone.endsWith(".arpa."));
+const suffixes = () => status?.nameSuffixes ?? [];
 
 /** Returns the name of a service in the first zone, without the final dot. */
 function nameOf(service, namespace) {
-  return `${service}.${namespace}.${forwardZones()[0] ?? ""}`.replace(/\.$/, "");
+  return `${service}.${namespace}.${suffixes()[0] ?? ""}`.replace(/\.$/, "");
 }
 
 /** Returns the service that a name belongs to, if the map has it. */
 function serviceOfName(name) {
   const text = `${name.toLowerCase().replace(/\.$/, "")}.`;
-  const zone = forwardZones().find((zone) => text.endsWith(`.${zone}`));
-  if (!zone) return undefined;
-  const [service, namespace] = text.slice(0, -zone.length - 1).split(".").slice(-2);
+  const matches = suffixes().filter((suffix) => text.endsWith(`.${suffix}`));
+  if (!matches.length) return undefined;
+  const longest = Math.max(...matches.map((suffix) => suffix.length));
+  const [service, namespace] = text.slice(0, -longest - 1).split(".").slice(-2);
   return map.serviceOf(`${namespace}/${service}`);
 }
 
@@ -194,7 +195,7 @@ function route() {
   return name ? { view: "name", name } : { view: hash === "#/events" ? "events" : "services" };
 }
 
-const context = { service: serviceOfName, get zones() { return forwardZones(); } };
+const context = { service: serviceOfName, get suffixes() { return suffixes(); } };
 
 async function refreshExplanation() {
   const { name } = route();

@@ -4,10 +4,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use support::commands::global_dns;
 use support::differences::set;
 use support::process::{run_global_dns, run_tool};
-use support::server::{Server, WaitUntil};
+use support::server::Server;
 use support::wait::wait_for;
 use support::wire::Transport;
 
@@ -20,18 +19,8 @@ fn demo() -> (Server, PathBuf) {
 fn demo_with(flags: &[&str]) -> (Server, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let printed = folder.path().join("printed");
-    let mut command = global_dns(&[
-        "demo",
-        "--listen=127.0.0.1:0",
-        "--admin-listen=127.0.0.1:0",
-        "--api-listen=127.0.0.1:0",
-        "--log-format=json",
-    ]);
-    command.args(flags);
-    // The folder contains the demo's copy of the sample, so that the copy is removed even if the demo is killed.
-    command.env("TMPDIR", folder.path());
-    command.stdout(Stdio::from(File::create(&printed).unwrap()));
-    let server = Server::start_command(folder, command, WaitUntil::Ready);
+    let output = Stdio::from(File::create(&printed).unwrap());
+    let server = Server::demo(folder, output, flags);
     (server, printed)
 }
 

@@ -20,7 +20,12 @@ fn problems(status: &Value) -> Vec<&str> {
 
 #[test]
 fn status_of_a_healthy_server_has_every_field_and_no_problem() {
-    let flags = ["--cluster-name=hub", "--zone=global,other.example"];
+    let zones = "--zone=global,clusterset.local=mcs,other.example";
+    let flags = [
+        "--cluster-name=hub",
+        zones,
+        "--reverse-zone=96.10.in-addr.arpa",
+    ];
     let server = Server::with_objects(east(), &flags);
     for _ in 0..5 {
         server.ask("db.prod.global. A", Transport::Udp);
@@ -34,7 +39,8 @@ fn status_of_a_healthy_server_has_every_field_and_no_problem() {
         "schemaVersion": 1,
         "version": env!("CARGO_PKG_VERSION"),
         "cluster": "hub",
-        "zones": ["other.example.", "global."], // the longest first
+        "zones": ["global.", "clusterset.local.", "other.example.", "96.10.in-addr.arpa."],
+        "nameSuffixes": ["global.", "svc.clusterset.local.", "other.example."],
         "state": "ready",
         "generation": generation,
         "serial": serial,
