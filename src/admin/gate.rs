@@ -2,7 +2,11 @@
 //!
 //! A page on the Internet must not read the server through the browser of a user with a port-forward. The host of a
 //! request is checked ([`ApiHosts`]), against DNS rebinding. An `Origin` that is not this server's is refused, so that
-//! other sites cannot open connections, even if they could not read the response. Nothing is stored by caches.
+//! other sites cannot open connections, even if they could not read the response. Images and `no-cors` requests have no
+//! `Origin`, but `Sec-Fetch-Site`, so requests of pages of other sites are refused by that. It also tells another port of
+//! the same host apart, where another port-forward may be. Only a link to the page itself works from anywhere: a user has
+//! followed it, and the page that has it learns nothing. Browsers send this header to loopback addresses and over HTTPS,
+//! but not to other addresses over HTTP; programs never send it. Nothing is stored by caches.
 
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -18,6 +22,14 @@ use crate::server::LocalAddress;
 /// Not a constant of `http`. It keeps other sites from embedding responses.
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
+
+/// The relation between the page that makes a browser send a request and the server (Fetch Metadata). Not constants of
+/// `http`, nor are those that follow.
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
+/// `navigate` for a request that opens a document.
+const SEC_FETCH_MODE: &str = "sec-fetch-mode";
+/// `document` for a request that opens a document in a window, not in a frame.
+const SEC_FETCH_DEST: &str = "sec-fetch-dest";
 
 /// Maximum length of a header in the sentence about it.
 const MAX_SHOWN: usize = 100;
@@ -51,6 +63,10 @@ fn refuse(hosts: &ApiHosts, request: &Request) -> Option<Response> {
         );
         return Some((StatusCode::FORBIDDEN, sentence).into_response());
     }
+    if is_of_another_site(request) && !opens_page(request) {
+        let sentence = "a page of another site may not use the API; it may only link to the page of this server, /\n";
+        return Some((StatusCode::FORBIDDEN, sentence).into_response());
+    }
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         let allow = [(ALLOW, "GET, HEAD")];
         let sentence = "the API is read-only: use GET or HEAD\n";
@@ -74,6 +90,21 @@ fn foreign_origin<B>(hosts: &ApiHosts, request: &http::Request<B>) -> Option<Str
     let foreign = request.headers().get_all(ORIGIN).iter().find(is_foreign)?;
     let shown = &foreign.as_bytes()[..foreign.len().min(MAX_SHOWN)];
     Some(shown.escape_ascii().to_string())
+}
+
+/// Returns whether a page of another site, or of another port of this host, makes the browser send a request. The header
+/// is absent if the sender is a program, and `none` if the user opens the address.
+fn is_of_another_site<B>(request: &http::Request<B>) -> bool {
+    let mut sites = request.headers().get_all(SEC_FETCH_SITE).iter();
+    sites.any(|site| site == "cross-site" || site == "same-site")
+}
+
+/// Returns whether a request opens the status page in a window.
+fn opens_page<B>(request: &http::Request<B>) -> bool {
+    let has = |name, value| request.headers().get(name).is_some_and(|has| has == value);
+    request.uri().path() == "/"
+        && has(SEC_FETCH_MODE, "navigate")
+        && has(SEC_FETCH_DEST, "document")
 }
 
 // === impl Refusal ===

@@ -1,5 +1,5 @@
-//! The `Host` and `Origin` headers that the API accepts, a protection against DNS rebinding and other sites; methods and
-//! headers of responses.
+//! The `Host`, `Origin` and `Sec-Fetch-Site` headers that the API accepts, a protection against DNS rebinding and other
+//! sites; methods and headers of responses.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -100,6 +100,50 @@ fn requests_of_other_sites_are_rejected() {
         "Origin: http://attacker.example",
     ];
     assert_eq!(send(server.api, &both).0, 403);
+}
+
+/// Images and `no-cors` requests of a page have no `Origin`.
+#[test]
+fn requests_that_pages_of_other_sites_cause_are_rejected() {
+    let server = Server::with_objects(sample(), &[]);
+    let image = ["Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"];
+    let link = ["Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"];
+    let frame = ["Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"];
+    for (site, [mode, destination], path, status) in [
+        ("cross-site", image, "/api/v1/table", 403),
+        ("same-site", image, "/api/v1/table", 403),
+        ("cross-site", image, "/page/icon.svg", 403),
+        ("cross-site", image, "/", 403),
+        ("cross-site", frame, "/", 403),
+        ("cross-site", link, "/api/v1/table", 403),
+        ("same-site", link, "/api/v1/explain?name=db.prod", 403),
+        // A link to the page.
+        ("cross-site", link, "/", 200),
+        ("same-site", link, "/", 200),
+        // The page itself, and the address bar.
+        ("same-origin", image, "/page/icon.svg", 200),
+        ("same-origin", image, "/api/v1/table", 200),
+        ("none", link, "/api/v1/table", 200),
+    ] {
+        let head = format!("GET {path} HTTP/1.1");
+        let site = format!("Sec-Fetch-Site: {site}");
+        let lines = [&*head, "Host: localhost", &site, mode, destination];
+        let (got, text) = send(server.api, &lines);
+        assert_eq!(got, status, "{lines:?}: {text}");
+        assert_protected(&text);
+        assert_eq!(
+            status == 403,
+            text.contains("a page of another site may not")
+        );
+    }
+    // A header that is given twice is not a way around it.
+    let twice = [
+        "GET /api/v1/table HTTP/1.1",
+        "Host: localhost",
+        "Sec-Fetch-Site: none",
+        "Sec-Fetch-Site: cross-site",
+    ];
+    assert_eq!(send(server.api, &twice).0, 403);
 }
 
 #[test]

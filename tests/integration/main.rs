@@ -9,7 +9,7 @@
 //! - `architecture`: dependencies between modules and on outside crates, read from the source text
 //! - `answers`: order and sizes of answers, addresses of the name server, counters
 //! - `access`: `--allow`, and rate limits of untrusted clients
-//! - `api_host`: the `Host` and `Origin` headers that the API accepts, methods, headers of responses
+//! - `api_host`: the `Host`, `Origin` and `Sec-Fetch-Site` headers that the API accepts, methods, headers of responses
 //! - `cookies`: DNS cookies: secrets in a file, replicas, restarts
 //! - `connections`: TCP: connection limits, slow clients, exhausted file descriptors
 //! - `encrypted`: DNS over TLS, HTTPS and QUIC: equal answers, server and client certificates, connections, limits
