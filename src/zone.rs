@@ -153,6 +153,8 @@ impl RecordType {
     pub const SRV: Self = Self(33);
     /// EDNS pseudo record (RFC 6891).
     pub const OPT: Self = Self(41);
+    /// Delegation signer (RFC 4034). It belongs to the parent zone.
+    pub const DS: Self = Self(43);
     /// Incremental zone transfer (RFC 1995).
     pub const IXFR: Self = Self(251);
     /// Zone transfer (RFC 5936).

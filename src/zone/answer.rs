@@ -78,7 +78,12 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
     match reading {
         Reading::Outside => Answer::Refused, // no zone of this server
         Reading::Missing(zone, _) => Answer::NxDomain(zone), // RFC 2308 section 2.1
-        Reading::Awaiting(..) => Answer::NotReady,
+        Reading::Awaiting(zone, _) => match is_of_service(rtype) {
+            true => Answer::NotReady,
+            // A resolver that minimizes names (RFC 9156) asks for another type, such as NS, at each name above the one that
+            // it needs. If it got SERVFAIL here, it could not resolve `C.S.N.Z`, which does not wait.
+            false => Answer::NoData(zone),
+        },
         Reading::Empty(zone) => Answer::NoData(zone), // RFC 8020: names exist below
         Reading::Apex(zone) => match rtype {
             RecordType::SOA | RecordType::ANY => Answer::Soa(zone),
@@ -107,6 +112,11 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
             }
         }
     }
+}
+
+/// Returns whether a question can return records at service names.
+fn is_of_service(rtype: RecordType) -> bool {
+    rtype == RecordType::ANY || RecordType::OF_SERVICES.contains(&rtype)
 }
 
 /// Chooses the type of an answer: the type of the question, or for ANY the first type with records (RFC 8482 section

@@ -14,6 +14,8 @@
 mod differential;
 // One to ten thousand endpoints: the TC bit, and complete answers through CoreDNS.
 mod sizes;
+// BIND as a resolver that minimizes names, while a name waits for expected clusters.
+mod minimization;
 // Name resolution of MongoDB, etcd, Go and gRPC.
 mod clients;
 

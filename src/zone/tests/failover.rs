@@ -110,6 +110,31 @@ fn name_that_waits_for_clusters_fails_and_the_others_are_answered() {
     );
 }
 
+/// A resolver that minimizes names (RFC 9156), such as BIND with `qname-minimization strict`, asks for NS records at
+/// `db.prod` before it asks for `east.db.prod`.
+#[test]
+fn name_that_waits_fails_only_for_types_of_services() {
+    let table = table(&objects("global-dns/expected-clusters", "east+north"));
+    let zones = zones(&["global"]);
+    let (fails, nodata) = ("SERVFAIL", "NODATA global.");
+    for (rtype, expected) in [
+        (RecordType::A, fails),
+        (RecordType::AAAA, fails),
+        (RecordType::SRV, fails),
+        (RecordType::ANY, fails),
+        (RecordType::NS, nodata),
+        (RecordType::SOA, nodata),
+        (RecordType::DS, nodata),
+        (RecordType::TXT, nodata),
+        (RecordType(65), nodata), // HTTPS
+    ] {
+        for name in ["db.prod.global", "db.global", "_sql._tcp.db.prod.global"] {
+            let answer = ask(&zones, &table, name, rtype);
+            assert_eq!(answer, expected, "{name} {rtype}");
+        }
+    }
+}
+
 /// A database starts before the first cluster is linked. Its own headless Service tells what it waits for.
 #[test]
 fn short_name_of_a_headless_service_fails_before_the_first_mirror() {
