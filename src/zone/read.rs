@@ -100,6 +100,9 @@ fn read_in<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
 /// Interprets the labels below the apex of a zone: as a canonical name, or else as a short name.
 fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Reading<'t> {
     let (prefix, path) = Prefix::split(labels);
+    if !prefix.is_none() && is_of_zone(path) {
+        return Reading::Missing(zone, MissingReason::NoForm); // these names have no ports
+    }
     let part = |scope, own: usize| Part {
         scope,
         prefix,
@@ -129,18 +132,25 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
     reading
 }
 
+/// Returns whether the labels are those of a name of the zone itself with records.
+fn is_of_zone(labels: &[&str]) -> bool {
+    matches!(labels, ["ns", "dns"] | ["dns-version"])
+}
+
 /// Returns whether the labels are those of `N.Z` or `dns.Z`, above existing names.
 fn is_parent(table: &Table, labels: &[&str]) -> bool {
     matches!(labels, [label] if *label == "dns" || table.has_names_in(label))
 }
 
-/// Returns whether a canonical name hides the short name `C.S.Z` of a cluster: namespace `S` has a service `C`, which
-/// owns the names below `C.S.Z`.
+/// Returns whether another name hides the short name `C.S.Z` of a cluster: it is a name of the zone itself, or namespace
+/// `S` has a service `C`, which owns the names below `C.S.Z`.
 fn hides_cluster(table: &Table, namespace: &str, endpoints: &[Endpoint]) -> bool {
+    let is_hidden =
+        |label: &str| is_of_zone(&[label, namespace]) || table.service(namespace, label).is_some();
     let mut rest = endpoints;
     while let Some(Endpoint { cluster, .. }) = rest.first() {
         let label = cluster.as_ref().map(ClusterName::as_str);
-        if label.is_some_and(|label| table.service(namespace, label).is_some()) {
+        if label.is_some_and(is_hidden) {
             return true;
         }
         rest = &rest[rest.partition_point(|endpoint| endpoint.cluster == *cluster)..];

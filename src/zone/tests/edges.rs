@@ -4,7 +4,7 @@
 use super::*;
 use crate::mirror::GatewayDown;
 use crate::table::{Published, Rules};
-use crate::testing::{gateway, published};
+use crate::testing::{backends, federated, gateway, published, service_mirror};
 use answer::answer_question;
 
 #[test]
@@ -84,6 +84,48 @@ fn empty_non_terminal_dns_does_not_hide_a_short_name() {
         ("prod.96.10.in-addr.arpa", "NXDOMAIN 96.10.in-addr.arpa."),
     ] {
         assert_eq!(ask(&zones, &table, name, RecordType::A), expected, "{name}");
+    }
+}
+
+/// The SRV record of a cluster IP has the name of its cluster, or of a federated service, as target. The names of the zone
+/// itself would send its clients to this server.
+#[test]
+fn names_of_the_zone_itself_have_no_ports() {
+    let objects = [
+        federated("dns", "ns", "10.96.0.1", "ns@east"),
+        service_mirror("prod", "dns", "ns", "10.96.0.2"),
+        mirror("prod", "dns-version", "east"),
+        endpoint("prod", "dns-version", "east", "v-0", &["10.96.0.3"]),
+    ];
+    let rules = Rules {
+        default_namespace: Some("prod".parse().unwrap()),
+        ..rules()
+    };
+    let (zones, table) = (zones(&["global"]), table_by(&rules, &objects));
+    for (name, expected) in [
+        ("_http._tcp.ns.dns.global", "NXDOMAIN global."),
+        ("_tcp.ns.dns.global", "NXDOMAIN global."),
+        ("_sql._tcp.dns-version.global", "NXDOMAIN global."),
+        ("_tcp.dns-version.global", "NXDOMAIN global."),
+        // Names below them belong to the services.
+        (
+            "_sql._tcp.east.dns-version.global",
+            "SRV 0 10 26257 v-0.east.dns-version.global.",
+        ),
+        (
+            "_http._tcp.dns.global",
+            "SRV 0 10 80 ns.dns.prod.global.", // `ns.dns.global` is this server
+        ),
+        (
+            "_http._tcp.dns.prod.global",
+            "SRV 0 10 80 ns.dns.prod.global.",
+        ),
+    ] {
+        assert_eq!(
+            ask(&zones, &table, name, RecordType::SRV),
+            expected,
+            "{name}"
+        );
     }
 }
 

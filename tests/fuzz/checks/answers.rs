@@ -147,6 +147,7 @@ fn is_canonical(table: &Table, name: &str) -> bool {
         scope => (None, scope),
     };
     let covered = match scope {
+        [] if service.key.labels() == ["ns", "dns"] => &[], // the name of the server itself
         [] => &service.endpoints[..],
         [cluster] => service.in_cluster(cluster),
         [host, cluster] => service.at_host(cluster, host),
