@@ -19,7 +19,7 @@
 //! | M1 | An endpoint mirror represents a remote endpoint. It is a Service with label `mirror.linkerd.io/headless-mirror-svc-name`. Its cluster is label `mirror.linkerd.io/cluster-name`. Its hostname and service come from annotation `mirror.linkerd.io/remote-svc-fq-name`. Its addresses are `spec.clusterIPs`, and its ports are `spec.ports[].port`. The namespace is always `metadata.namespace`. If the annotation names another namespace, the object is skipped, so that no object can add endpoints to a service of another namespace. The slices of the headless mirror give no endpoint, except by rule M1b: they contain the port of the remote pod and stay not ready after a gateway has recovered. | `src/mirror/parse/tests.rs`, `src/table/build/tests.rs`, `src/zone/tests/namespaces.rs` |
 //! | M2 | An endpoint mirror needs a parent: the headless mirror that its label names. The parent is in the same namespace, has `clusterIP: None`, and has the same cluster and service. An endpoint mirror without a parent is skipped. | `src/table/build/tests.rs` |
 //! | M3 | An endpoint is alive if one of its own EndpointSlices has a ready gateway address. Without a slice, or with slices without endpoints, it is alive. | `src/table/build/tests.rs`, `tests/integration/members/gateways.rs` |
-//! | M4 | If a gateway is down, its endpoints are omitted. If all endpoints of a name are down, all are returned. This is decided once for each owner name, not for each record type. `--gateway-down` and annotation `global-dns/gateway-down` change the rule: `include` omits none, `exclude` omits all. The name of one host is never filtered. | `src/zone/tests/edges.rs`, `tests/integration/members/gateways.rs` |
+//! | M4 | If a gateway is down, its endpoints are omitted. If all endpoints of a name are down, all are returned. This is decided once for each owner name, not for each record type. `--gateway-down` and annotation `global-dns/gateway-down` change the rule: `include` omits none, `exclude` omits all. The name of one endpoint, `H.C.S.N.Z` or the `C.S.N.Z` of a cluster IP, is never emptied. | `src/zone/tests/edges.rs`, `tests/integration/members/gateways.rs` |
 //! | M5 | A headless Service of this cluster is a member of the service with its name. It is a member if a headless mirror of the same name and namespace exists, or if it is exported (`--local-members`). Its endpoints are the ready endpoints of all its slices. Its ports are those of the slices. | `tests/integration/members/local_members.rs` |
 //! | M6 | A cluster has one name. `--cluster-name` names this cluster. The label names another cluster, and `--cluster-alias` can change that name. If two sources have one name, their endpoints are merged and a conflict is reported. | `tests/integration/members/clusters.rs` |
 //! | M7 | The annotation of M1 gives the names. If it is absent, the exact suffix `-CLUSTER` is removed from the object's name once. If the name has no such suffix, the object is skipped. | `src/mirror/parse/tests.rs` |
@@ -80,6 +80,7 @@ mod members;
 mod merge;
 mod missing;
 mod overrides;
+mod own_name;
 mod parts;
 pub mod publish;
 mod rules;
@@ -88,7 +89,7 @@ mod short;
 pub mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -110,6 +111,7 @@ use inputs::Skipped;
 pub use kind::{Profile, ServiceKind, list_clusters};
 pub use local::NonMember;
 pub use missing::MissingHost;
+pub use own_name::{NameAddresses, SharedPort};
 pub use publish::{Published, Publisher};
 pub use rules::{LocalMembers, Rules, ShortNames};
 use shared::SharedMap;
@@ -173,6 +175,9 @@ pub struct Service {
     pub endpoints: Box<[Endpoint]>,
     /// The addresses of its own name. They are computed in advance, because that name is queried most.
     pub name_addresses: NameAddresses,
+    /// The ports of its cluster IPs, each once. Zones with the profile `mcs` have one SRV record for each (rule K9). Empty
+    /// without such a zone.
+    pub shared_ports: Box<[SharedPort]>,
     /// Local endpoints that are not ready. They are never returned, and appear in reports only.
     pub not_ready: Box<[Endpoint]>,
     /// The headless mirrors of the service, with their clusters.
@@ -195,17 +200,6 @@ pub struct Service {
     pub conflicts: Vec<Conflict>,
     /// Annotations of mirrors that are ignored, with the mirrors (rule K6).
     pub ignored: Box<[String]>,
-}
-
-/// The addresses of a service's own name, `S.N.Z`: each once, in the order of the table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NameAddresses {
-    /// Whether endpoints with a gateway that is down are included (rule M4).
-    pub includes_down: bool,
-    /// IPv4.
-    pub v4: Box<[Ipv4Addr]>,
-    /// IPv6.
-    pub v6: Box<[Ipv6Addr]>,
 }
 
 // === impl Table ===
@@ -366,45 +360,30 @@ impl Table {
     }
 }
 
-// === impl NameAddresses ===
-
-impl NameAddresses {
-    /// Collects the addresses for the name of a service with these endpoints.
-    pub fn new(endpoints: &[Endpoint], gateway_down: GatewayDown) -> Self {
-        let selected = endpoints.iter().filter(|endpoint| endpoint.is_selected);
-        let includes_down = gateway_down.includes_down(false, selected.clone());
-        let included = selected.filter(|e| e.alive || includes_down);
-        let addresses = included.flat_map(|endpoint| &endpoint.addresses);
-        let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        for address in addresses.filter(|address| !address.duplicate.in_service) {
-            match address.ip {
-                IpAddr::V4(ip) => v4.push(ip),
-                IpAddr::V6(ip) => v6.push(ip),
-            }
-        }
-        Self {
-            includes_down,
-            v4: v4.into(),
-            v6: v6.into(),
-        }
-    }
-}
+// === impl GatewayDown ===
 
 impl GatewayDown {
     /// Decides for an owner name whether endpoints with a gateway that is down are included (rule M4).
     ///
-    /// `covered` are the endpoints that the name stands for. The name of one host is never emptied.
+    /// `covered` are the endpoints that the name stands for. The name of one endpoint is never emptied.
     pub fn includes_down<'e>(
         self,
-        is_host: bool,
+        is_endpoint: bool,
         mut covered: impl Iterator<Item = &'e Endpoint>,
     ) -> bool {
         match self {
             Self::Include => true,
-            Self::Exclude => is_host,
-            Self::LastResort => !covered.any(|endpoint| endpoint.alive),
+            Self::Exclude if !is_endpoint => false,
+            Self::Exclude | Self::LastResort => !covered.any(|endpoint| endpoint.alive),
         }
     }
+}
+
+/// Returns whether the name of a cluster with these endpoints is also the name of one of them: of a cluster IP, which has no
+/// hostname and comes first.
+pub fn has_cluster_ip(cluster: &[Endpoint]) -> bool {
+    let first = cluster.first();
+    first.is_some_and(|first| first.hostname.is_none())
 }
 
 // === impl Service ===

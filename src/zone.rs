@@ -44,7 +44,9 @@
 //!   has a headless service of that name. If several have one, the short name is NXDOMAIN (`src/table/build/tests.rs`,
 //!   `src/zone/tests/kinds.rs`). Earlier states do not matter, so replicas give the same answers (`src/table/tests.rs`).
 //! - The target of an SRV record always resolves (`tests/recordings/invariants.rs`, `tests/peers/clients.rs`), and never
-//!   to an address of another service (`src/zone/tests/namespaces.rs`).
+//!   to an address of another service (`src/zone/tests/namespaces.rs`). The additional section has all addresses of a
+//!   target or none (`src/zone/tests/kinds.rs`).
+//! - A PTR record names an endpoint only if that name resolves to it (`src/zone/tests/nested.rs`).
 //! - If several namespaces publish an address, its PTR records name the endpoints that have it in `spec.clusterIPs`, if there
 //!   are any: only those addresses are assigned by the API server (`src/zone/tests/namespaces.rs`).
 //! - The label of an endpoint without a hostname is its address: `10-1-2-3` (`src/mirror/label.rs`).

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
-use super::{ConflictScope, Endpoint, Service, Table};
+use super::{ConflictScope, Endpoint, Service, Table, has_cluster_ip};
 use crate::mirror::{Port, PortName, Protocol};
 
 const KEY: [u8; 16] = *b"global-dns table";
@@ -93,10 +93,11 @@ fn omitted(service: &Service) -> Vec<u32> {
     let (mut omitted, mut number) = (Vec::new(), 0);
     for (scope, endpoints) in own.chain(clusters) {
         let is_covered = |endpoint: &Endpoint| scope == Scope::Cluster || endpoint.is_selected;
+        let is_endpoint = scope == Scope::Cluster && has_cluster_ip(endpoints);
         for endpoints in by_port(endpoints).values() {
             let down = service.gateway_down;
             let covered = endpoints.iter().copied().filter(|one| is_covered(one));
-            let includes_down = down.includes_down(false, covered);
+            let includes_down = down.includes_down(is_endpoint, covered);
             for endpoint in endpoints {
                 if !is_covered(endpoint) || (!endpoint.alive && !includes_down) {
                     omitted.push(number);

@@ -14,8 +14,8 @@ use super::overrides::resolve;
 use super::parts::Parts;
 use super::rules::Rules;
 use super::{
-    Conflict, ConflictKind, Endpoint, MissingHost, NameAddresses, Service, ServiceKind, cluster_ip,
-    headless,
+    Conflict, ConflictKind, Endpoint, MissingHost, NameAddresses, Service, ServiceKind, SharedPort,
+    cluster_ip, headless,
 };
 use crate::mirror::{
     ClusterName, HeadlessMirror, Kind, LocalService, Object, ObjectKey, ObjectRef, Overrides,
@@ -85,6 +85,10 @@ fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) 
         ttl,
         gateway_down,
         name_addresses: NameAddresses::new(&merged.endpoints, gateway_down),
+        shared_ports: match rules.has_cluster_sets {
+            true => SharedPort::collect(&merged.endpoints),
+            false => Box::default(),
+        },
         endpoints: merged.endpoints.into(),
         not_ready: merged.not_ready.into(),
         is_known: is_known || is_awaiting,

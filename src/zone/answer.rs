@@ -56,6 +56,14 @@ pub enum RowData {
     Srv(u16),
 }
 
+/// A port of an endpoint that may be a row.
+pub(super) struct Candidate<'t> {
+    endpoint: &'t Endpoint,
+    port: &'t Port,
+    /// Whether no candidate before it has its target and number.
+    is_new_number: bool,
+}
+
 /// Answers a question from the current table.
 pub fn answer_question<'t>(
     zones: &'t Zones,
@@ -185,32 +193,50 @@ impl<'t> View<'t> {
     }
 
     fn visit_ports(&self, visit: &mut impl FnMut(Row<'t>) -> ControlFlow<()>) -> ControlFlow<()> {
-        self.endpoints().try_for_each(|endpoint| {
-            let mut last = None;
-            // The endpoints before this one with the same target.
-            let earlier = self.shared_targets();
-            let earlier = earlier.take_while(|one| !std::ptr::eq(*one, endpoint));
-            let is_shared = self.is_shared_target(endpoint);
-            for port in &endpoint.ports {
-                // Ports are sorted by number. Without `_P._R.`, two names of one number are one SRV record.
-                let is_row = match self.port {
-                    Some(wanted) => same_port(port, wanted),
-                    None => last != Some(port.number),
-                };
-                if is_row && !(is_shared && has_row(earlier.clone(), port, self.port)) {
-                    let data = RowData::Srv(port.number);
-                    let has_earlier = || earlier.clone().any(|one| !one.ports.is_empty());
-                    let is_first = last.is_none() && !(is_shared && has_earlier());
-                    visit(Row {
-                        endpoint,
-                        data,
-                        is_first,
-                    })?;
-                    last = Some(port.number);
-                }
+        let mut last = None; // the target of the last row
+        self.candidates().try_for_each(|candidate| {
+            let Candidate { endpoint, port, .. } = candidate;
+            let is_row = match self.port {
+                Some(wanted) => same_port(port, wanted),
+                None => candidate.is_new_number,
+            };
+            if !is_row {
+                return ControlFlow::Continue(());
             }
-            ControlFlow::Continue(())
+            let target = match self.is_shared_target(endpoint) {
+                true => None,
+                false => Some(std::ptr::from_ref(endpoint)),
+            };
+            visit(Row {
+                endpoint,
+                data: RowData::Srv(port.number),
+                is_first: last.replace(target) != Some(target),
+            })
         })
+    }
+
+    /// Returns the ports that may be rows: first those of the common target, whose equal ports are known since the service
+    /// was built, then those of each endpoint with a target of its own.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = Candidate<'t>> {
+        let endpoints = &self.service.endpoints;
+        let shared = self.shared_ports().iter().map(|shared| Candidate {
+            endpoint: &endpoints[shared.endpoint],
+            port: &shared.port,
+            is_new_number: shared.is_new_number,
+        });
+        let includes_down = self.includes_down;
+        let shared = shared.filter(move |one| includes_down || one.endpoint.alive);
+        let others = self.endpoints_of_any_port();
+        let others = others.filter(|endpoint| !self.is_shared_target(endpoint));
+        shared.chain(others.flat_map(|endpoint| {
+            let mut last = None;
+            // Ports are sorted by number. Without `_P._R.`, two names of one number are one SRV record.
+            endpoint.ports.iter().map(move |port| Candidate {
+                endpoint,
+                port,
+                is_new_number: last.replace(port.number) != Some(port.number),
+            })
+        }))
     }
 
     /// Returns whether there is a row of this type.
@@ -223,20 +249,6 @@ impl<'t> View<'t> {
         self.visit_rows(rtype, &mut |_| ControlFlow::Break(()))
             .is_break()
     }
-}
-
-/// Returns whether one of the endpoints has the SRV record of a port. `wanted` is the port of a `_P._R.` name.
-fn has_row<'t>(
-    mut endpoints: impl Iterator<Item = &'t Endpoint>,
-    port: &Port,
-    wanted: Option<&Port>,
-) -> bool {
-    endpoints.any(|endpoint| {
-        let mut ports = endpoint.ports.iter();
-        ports.any(|own| {
-            own.number == port.number && wanted.is_none_or(|wanted| same_port(own, wanted))
-        })
-    })
 }
 
 /// Returns whether an earlier endpoint of this scope has the same address.

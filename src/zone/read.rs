@@ -253,22 +253,7 @@ fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<
             None => return Reading::Missing(zone, MissingReason::NoPort),
         },
     };
-    let mut view = View {
-        service,
-        scope,
-        covered,
-        port,
-        targets: part.targets,
-        includes_down: true,
-    };
-    view.includes_down = match view.name_addresses() {
-        Some(own) => own.includes_down,
-        None => {
-            let is_host = scope == Scope::Host;
-            let down = service.gateway_down;
-            down.includes_down(is_host, view.endpoints())
-        }
-    };
+    let view = View::new(service, scope, covered, port, part.targets);
     Reading::View(zone, view)
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::Zone;
 use crate::mirror::{Port, ServiceKey};
-use crate::table::{Endpoint, NameAddresses, Service, Table};
+use crate::table::{Endpoint, NameAddresses, Service, SharedPort, Table, has_cluster_ip};
 
 /// The meaning of a name.
 #[derive(Clone, Debug)]
@@ -106,18 +106,56 @@ pub struct Pointers<'t> {
 // === impl View ===
 
 impl<'t> View<'t> {
+    /// Makes the view of a scope, or of one port in it. Decides about the endpoints with a gateway that is down.
+    pub fn new(
+        service: &'t Service,
+        scope: Scope,
+        covered: &'t [Endpoint],
+        port: Option<&'t Port>,
+        targets: Targets,
+    ) -> Self {
+        let mut view = Self {
+            service,
+            scope,
+            covered,
+            port,
+            targets,
+            includes_down: true,
+        };
+        view.includes_down = match view.name_addresses() {
+            Some(own) => own.includes_down,
+            None => {
+                let is_endpoint = match scope {
+                    Scope::Service => false,
+                    Scope::Cluster => has_cluster_ip(covered),
+                    Scope::Host => true,
+                };
+                let down = service.gateway_down;
+                down.includes_down(is_endpoint, view.endpoints())
+            }
+        };
+        view
+    }
+
     /// Returns the endpoints of the answer, filtered by port and by rules M4, K1 and K5.
     pub fn endpoints(&self) -> impl Iterator<Item = &'t Endpoint> + Clone + use<'t> {
-        let (includes_down, port) = (self.includes_down, self.port);
-        let is_service = self.scope == Scope::Service;
+        let port = self.port;
         let has_port = move |endpoint: &Endpoint| match port {
             None => true,
             Some(port) => endpoint.ports.iter().any(|own| same_port(own, port)),
         };
+        self.endpoints_of_any_port().filter(move |e| has_port(e))
+    }
+
+    /// Returns the endpoints of the answer, and those that lack the port.
+    pub(super) fn endpoints_of_any_port(
+        &self,
+    ) -> impl Iterator<Item = &'t Endpoint> + Clone + use<'t> {
+        let includes_down = self.includes_down;
+        let is_service = self.scope == Scope::Service;
         self.covered
             .iter()
             .filter(move |e| (includes_down || e.alive) && (!is_service || e.is_selected))
-            .filter(move |e| has_port(e))
     }
 
     /// Returns whether the target of an endpoint is the name of the service, which other endpoints share.
@@ -128,10 +166,26 @@ impl<'t> View<'t> {
         }
     }
 
-    /// Returns the endpoints whose target is the name of the service.
-    pub fn shared_targets(&self) -> impl Iterator<Item = &'t Endpoint> + Clone {
-        self.endpoints()
-            .filter(|endpoint| self.is_shared_target(endpoint))
+    /// Returns the view of the SRV target of an endpoint. Its addresses are those of that name, which other endpoints may
+    /// share: an RRset is complete or absent (RFC 2181 section 9).
+    pub fn target_of(&self, endpoint: &'t Endpoint) -> Self {
+        let service = self.service;
+        let (scope, covered) = match (&endpoint.hostname, &endpoint.cluster) {
+            (Some(_), _) => (Scope::Host, std::slice::from_ref(endpoint)),
+            (None, Some(cluster)) if !self.is_shared_target(endpoint) => {
+                (Scope::Cluster, service.in_cluster(cluster.as_str()))
+            }
+            (None, _) => (Scope::Service, &*service.endpoints),
+        };
+        Self::new(service, scope, covered, None, self.targets)
+    }
+
+    /// Returns the precomputed ports of the endpoints whose target is the name of the service.
+    pub(super) fn shared_ports(&self) -> &'t [SharedPort] {
+        match (self.targets, self.scope) {
+            (Targets::ClusterSet(_), Scope::Service) => &self.service.shared_ports,
+            _ => &[],
+        }
     }
 
     /// Returns the precomputed A and AAAA rows, if the name is the service's own name.

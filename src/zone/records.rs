@@ -217,20 +217,14 @@ fn visit_targets<'a>(
                 data: ip.into(),
             })
         };
-        match view.is_shared_target(row.endpoint) {
-            false => row
-                .endpoint
-                .addresses
-                .iter()
-                .try_for_each(|own| visit(own.ip)),
-            // The target is the name of the service, whatever the port.
-            true => {
-                let own = &view.service.name_addresses;
-                let v4 = own.v4.iter().copied().map(IpAddr::from);
-                let v6 = own.v6.iter().copied().map(IpAddr::from);
-                v4.chain(v6).try_for_each(visit)
-            }
-        }
+        let target = view.target_of(row.endpoint);
+        let mut rrsets = [RecordType::A, RecordType::AAAA].into_iter();
+        rrsets.try_for_each(|rtype| {
+            target.visit_rows(rtype, &mut |row| match row.data {
+                RowData::Address(ip) => visit(ip),
+                RowData::Srv(_) => ControlFlow::Continue(()),
+            })
+        })
     })
 }
 

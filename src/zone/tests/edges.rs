@@ -335,6 +335,54 @@ fn gateway_down_rule_applies_to_each_name_but_not_to_one_host() {
     }
 }
 
+/// `C.S.N.Z` of a cluster IP is the name of one endpoint, as `H.C.S.N.Z` of a pod.
+#[test]
+fn excluded_gateway_never_empties_the_name_of_one_endpoint() {
+    let rules = Rules {
+        gateway_down: GatewayDown::Exclude,
+        cluster_aliases: [("link".parse().unwrap(), "east".parse().unwrap())].into(),
+        ..rules()
+    };
+    let zones = zones(&["global"]);
+    let mut objects = vec![
+        service_mirror("prod", "web", "link", "10.96.0.1"),
+        backends("prod", "web-link", true, false),
+    ];
+    let srv = "SRV 0 10 80 east.web.prod.global.";
+    let check = |objects: &[Value], cases: &[(&str, RecordType, &str)]| {
+        let table = table_by(&rules, objects);
+        for (name, rtype, expected) in cases {
+            assert_eq!(ask(&zones, &table, name, *rtype), *expected, "{name}");
+        }
+        table.answers_hash()
+    };
+    check(
+        &objects,
+        &[
+            ("web.prod.global", RecordType::A, "NODATA global."),
+            (
+                "_http._tcp.web.prod.global",
+                RecordType::SRV,
+                "NODATA global.",
+            ),
+            ("east.web.prod.global", RecordType::A, "A 10.96.0.1"),
+            ("east.web.prod.global", RecordType::SRV, srv),
+            ("_http._tcp.east.web.prod.global", RecordType::SRV, srv),
+        ],
+    );
+    // With pods of the same cluster, only what is alive answers.
+    objects.extend([
+        mirror("prod", "web", "east"),
+        endpoint("prod", "web", "east", "web-0", &["10.96.0.2"]),
+    ]);
+    let name = "east.web.prod.global";
+    let with_pod = check(&objects, &[(name, RecordType::A, "A 10.96.0.2")]);
+    objects.push(gateway("prod", "web-0-east", false));
+    let both = "A 10.96.0.1, A 10.96.0.2";
+    let without = check(&objects, &[(name, RecordType::A, both)]);
+    assert_ne!(with_pod, without);
+}
+
 #[test]
 fn address_of_an_alive_endpoint_is_kept_if_another_endpoint_is_omitted() {
     let table = table(&[

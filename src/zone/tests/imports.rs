@@ -159,6 +159,87 @@ fn addresses_of_a_shared_target_are_added_with_its_first_record() {
     );
 }
 
+/// A query must not compare the ports of each cluster with those of all others: a tenant can have many of both.
+#[test]
+fn shared_rows_are_computed_when_the_service_is_built() {
+    const CLUSTERS: u8 = 200;
+    const PORTS: u16 = 100;
+    // `step` is the difference between the port numbers of two clusters.
+    let table_with = |rules: &Rules, step: u16| {
+        let mirror = |cluster: u8| {
+            let (name, ip) = (format!("c{cluster}"), format!("10.96.0.{cluster}"));
+            let first = 1000 + step * u16::from(cluster);
+            let port = |n: u16| json!({"name": format!("p{n}"), "port": first + n});
+            let mut mirror = service_mirror("prod", "web", &name, &ip);
+            mirror["spec"]["ports"] = (0..PORTS).map(port).collect();
+            mirror
+        };
+        table_by(rules, &(0..CLUSTERS).map(mirror).collect::<Vec<_>>())
+    };
+    // Returns the number of rows, and the number of ports that are walked to find them.
+    let counts = |table: &Table, name: &str| {
+        let zones = zones(&["set=mcs"]);
+        let name = Name::from_text(name).unwrap();
+        let Reading::View(_, view) = read(&zones, table, &name) else {
+            panic!("{name}")
+        };
+        let mut rows = 0;
+        let _ = view.visit_rows(RecordType::SRV, &mut |_| {
+            rows += 1;
+            ControlFlow::Continue(())
+        });
+        (rows, view.candidates().count())
+    };
+    let (clusters, ports) = (usize::from(CLUSTERS), usize::from(PORTS));
+    let (own, one) = ("web.prod.svc.set", "_p7._tcp.web.prod.svc.set");
+    let same = table_with(&rules_with_cluster_sets(), 0);
+    assert_eq!(counts(&same, own), (ports, ports));
+    assert_eq!(counts(&same, one), (1, ports));
+    let different = table_with(&rules_with_cluster_sets(), PORTS);
+    let all = clusters * ports;
+    assert_eq!(counts(&different, own), (all, all));
+    assert_eq!(counts(&different, one), (clusters, all));
+    // Without a zone of the API, nothing is kept.
+    let kept = |table: &Table| table.service("prod", "web").unwrap().shared_ports.len();
+    assert_eq!(kept(&table_with(&rules(), 0)), 0);
+}
+
+/// A port is attributed to an endpoint that is alive, so that the omission of the others loses none.
+#[test]
+fn shared_port_of_a_cluster_that_is_down_is_omitted_unless_another_has_it() {
+    let slice = |cluster, ip, ready, ports| {
+        let mut slice = submariner_slice("prod", "web", cluster, ip, ready);
+        slice["ports"] = ports;
+        slice
+    };
+    let (http, both) = (
+        json!([{"name": "http", "port": 80}]),
+        json!([{"name": "http", "port": 80}, {"name": "old", "port": 81}, {"name": "web", "port": 80}]),
+    );
+    let target = "SRV 0 10 80 web.prod.svc.set.";
+    let old = "SRV 0 10 81 web.prod.svc.set.";
+    let mut objects = vec![
+        import("prod", "web", "ClusterSetIP", &[]),
+        slice("east", "10.96.1.1", false, both),
+        slice("west", "10.96.2.1", true, http),
+    ];
+    assert_answers(
+        &objects,
+        &[
+            ("web.prod.svc.set SRV", target),
+            ("_http._tcp.web.prod.svc.set SRV", target),
+            // Rule M4, for each name: only the cluster that is down has the port.
+            ("_old._tcp.web.prod.svc.set SRV", old),
+            ("_web._tcp.web.prod.svc.set SRV", target),
+        ],
+    );
+    objects.pop();
+    assert_answers(
+        &objects,
+        &[("web.prod.svc.set SRV", &format!("{target}, {old}"))],
+    );
+}
+
 #[test]
 fn import_with_a_cluster_set_ip_has_one_address_and_no_name_below() {
     let objects = [import(

@@ -352,3 +352,40 @@ fn exported_service_without_a_ready_endpoint_is_dead() {
         ["A 10.96.0.1", "A 10.96.0.3"]
     );
 }
+
+/// RFC 2181 section 9: no part of an RRset is returned without TC. The name of a cluster with pods and a cluster IP has the
+/// addresses of all of them.
+#[test]
+fn additional_section_has_all_addresses_of_a_target() {
+    let mut objects = through_gateway("east", "10.96.0.1", true).to_vec();
+    let [mut service, slice] = local(
+        "prod",
+        "web",
+        &[("web-0", "10.0.0.1", true), ("web-1", "10.0.0.2", true)],
+    );
+    service["metadata"]["labels"]["mirror.linkerd.io/exported"] = serde_json::json!("true");
+    objects.extend([service, slice]);
+    // This cluster has the name of the link: two sources of one name are united (rule M6).
+    let rules = Rules {
+        cluster_name: "east".parse().unwrap(),
+        ..rules()
+    };
+    let table = table_by(&rules, &objects);
+    let zones = zones(&["global"]);
+    let lines = |records: Vec<Record<'_>>, is_wanted: fn(&Record<'_>) -> bool| {
+        let wanted = records.into_iter().filter(is_wanted);
+        let texts = wanted.map(|one| format!("{} {}", one.owner, one.data).replace('\t', " "));
+        texts.collect::<Vec<String>>()
+    };
+    let name = Name::from_text("_http._tcp.web.prod.global").unwrap();
+    let srv = answer(read(&zones, &table, &name), RecordType::SRV);
+    let additional = lines(srv.records(AnswerContext::new(&name, 7)), |record| {
+        matches!(record.section, Section::Additional { .. })
+    });
+    let target = Name::from_text("east.web.prod.global").unwrap();
+    let a = answer(read(&zones, &table, &target), RecordType::A);
+    let own = lines(a.records(AnswerContext::new(&target, 7)), |_| true);
+    assert_eq!(additional, own);
+    let ips = ["10.96.0.1", "10.0.0.1", "10.0.0.2"];
+    assert_eq!(own, ips.map(|ip| format!("east.web.prod.global. A {ip}")));
+}

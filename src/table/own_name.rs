@@ -1,0 +1,85 @@
+//! The rows of a service's own name that are computed when the service is built, because many queries ask for that name.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::Endpoint;
+use crate::mirror::{GatewayDown, Port};
+
+/// The addresses of a service's own name, `S.N.Z`: each once, in the order of the table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameAddresses {
+    /// Whether endpoints with a gateway that is down are included (rule M4).
+    pub includes_down: bool,
+    /// IPv4.
+    pub v4: Box<[Ipv4Addr]>,
+    /// IPv6.
+    pub v6: Box<[Ipv6Addr]>,
+}
+
+/// A port of the cluster IPs of a service. Their SRV records have one target, so an SRV record exists once for each number,
+/// however many clusters have the port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedPort {
+    /// Index of the first endpoint that has the port. Endpoints that are alive come first, so that the omission of the others
+    /// never loses a port.
+    pub endpoint: usize,
+    /// The port.
+    pub port: Port,
+    /// Whether no port before it, in the same order, has its number.
+    pub is_new_number: bool,
+}
+
+// === impl NameAddresses ===
+
+impl NameAddresses {
+    /// Collects the addresses for the name of a service with these endpoints.
+    pub(super) fn new(endpoints: &[Endpoint], gateway_down: GatewayDown) -> Self {
+        let selected = endpoints.iter().filter(|endpoint| endpoint.is_selected);
+        let includes_down = gateway_down.includes_down(false, selected.clone());
+        let included = selected.filter(|e| e.alive || includes_down);
+        let addresses = included.flat_map(|endpoint| &endpoint.addresses);
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for address in addresses.filter(|address| !address.duplicate.in_service) {
+            match address.ip {
+                IpAddr::V4(ip) => v4.push(ip),
+                IpAddr::V6(ip) => v6.push(ip),
+            }
+        }
+        Self {
+            includes_down,
+            v4: v4.into(),
+            v6: v6.into(),
+        }
+    }
+}
+
+// === impl SharedPort ===
+
+impl SharedPort {
+    /// Collects the ports of the cluster IPs that a service's own name returns, sorted by endpoint. The time grows with the
+    /// number of different lists of ports: mirrors of one Service usually have the same one.
+    pub(super) fn collect(endpoints: &[Endpoint]) -> Box<[Self]> {
+        let is_shared = |one: &(usize, &Endpoint)| one.1.is_selected && one.1.hostname.is_none();
+        let (alive, down): (Vec<_>, Vec<_>) = endpoints
+            .iter()
+            .enumerate()
+            .filter(is_shared)
+            .partition(|(_, endpoint)| endpoint.alive);
+        let (mut lists, mut known, mut numbers) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let mut shared = Vec::new();
+        for (index, endpoint) in alive.into_iter().chain(down) {
+            if !lists.insert(endpoint.ports.as_ptr()) {
+                continue; // an endpoint before it has the same ports
+            }
+            let new = endpoint.ports.iter().filter(|port| known.insert(*port));
+            shared.extend(new.map(|port| Self {
+                endpoint: index,
+                port: port.clone(),
+                is_new_number: numbers.insert(port.number),
+            }));
+        }
+        shared.sort_by_key(|port: &Self| port.endpoint);
+        shared.into()
+    }
+}
