@@ -32,7 +32,7 @@ pub(super) fn zones_or_default(given: &[ZoneArg]) -> Vec<ZoneArg> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Names and members")]
 pub struct ModelArgs {
-    /// Zone to answer for; the longest match decides (repeatable, each zone once); clusterset.local=mcs: a zone with the names of the Multi-Cluster Services API [default: global]
+    /// Zone to answer for; the longest match decides (repeatable, each zone once); clusterset.local=mcs: a zone with the names of the Multi-Cluster Services API, implies --mcs [default: global]
     #[arg(
         long,
         env = "GLOBAL_DNS_ZONE",
@@ -142,12 +142,18 @@ impl ModelArgs {
         Some(zone.name)
     }
 
-    /// Returns whether ServiceImports are read.
+    /// Returns whether ServiceImports are read. A zone with the profile `mcs` needs them.
     pub fn mcs(&self) -> Mcs {
-        match self.mcs {
+        match self.mcs || self.has_cluster_sets() {
             true => Mcs::On,
             false => Mcs::Off,
         }
+    }
+
+    /// Returns whether a zone has the profile `mcs`.
+    fn has_cluster_sets(&self) -> bool {
+        let mut zones = self.zone.iter();
+        zones.any(|zone| zone.profile == Profile::ClusterSet)
     }
 
     /// Returns an error if the zones cannot be served together.
@@ -238,7 +244,7 @@ impl ModelArgs {
             service_failover,
             expected_clusters: expected_clusters.iter().cloned().collect(),
             has_reverse_zones: !reverse_zone.is_empty(),
-            has_cluster_sets: zones.iter().any(|zone| zone.profile == Profile::ClusterSet),
+            has_cluster_sets: self.has_cluster_sets(),
         }
     }
 }

@@ -1,5 +1,30 @@
 use super::*;
+use crate::mirror::Mcs;
 use clap::{CommandFactory as _, ValueEnum as _};
+
+/// The flags of names and members alone.
+#[derive(clap::Parser)]
+struct Model {
+    #[command(flatten)]
+    args: ModelArgs,
+}
+
+fn model(flags: &[&str]) -> ModelArgs {
+    Model::parse_from([&["x"], flags].concat()).args
+}
+
+#[test]
+fn zone_of_the_multi_cluster_services_api_implies_its_objects() {
+    for (flags, expected) in [
+        (&[][..], Mcs::Off),
+        (&["--zone=global"], Mcs::Off),
+        (&["--mcs"], Mcs::On),
+        (&["--zone=clusterset.local=mcs"], Mcs::On),
+        (&["--zone=global,clusterset.local=mcs"], Mcs::On),
+    ] {
+        assert_eq!(model(flags).mcs(), expected, "{flags:?}");
+    }
+}
 
 #[test]
 fn every_flag_has_help_and_an_environment_variable() {

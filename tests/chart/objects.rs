@@ -35,6 +35,26 @@ fn server_gets_the_addresses_of_its_pod_and_node() {
 /// A JSON pointer and the expected value.
 type Expected<'v> = (&'v str, Value);
 
+/// The server reads ServiceImports for such a zone, so it is not ready without the permission.
+#[test]
+#[ignore = "needs Helm"]
+fn zone_of_the_multi_cluster_services_api_permits_service_imports() {
+    let zones = |zone: &str| json!({"zones": ["global", zone]});
+    for (values, expected) in [
+        (json!({}), false),
+        (zones("clusterset.local"), false),
+        (zones("clusterset.local=mcs"), true),
+        (json!({"mcs": {"enabled": true}}), true),
+    ] {
+        let rendered = template(&with(values.clone())).unwrap();
+        let role = rendered.only("ClusterRole").unwrap();
+        let mut rules = role["rules"].as_array().unwrap().iter();
+        let is_permitted = rules.any(|rule| rule["resources"] == json!(["serviceimports"]));
+        assert_eq!(is_permitted, expected, "{values}");
+        check_permissions(&values.to_string(), &rendered);
+    }
+}
+
 /// Each value of the chart sets the right field.
 #[test]
 #[ignore = "needs Helm"]

@@ -38,7 +38,6 @@ fn serve(fixtures: &[&str]) -> Server {
 
 fn serve_text(text: &str) -> Server {
     let flags = [
-        "--mcs",
         "--zone=clusterset.local=mcs",
         "--cluster-name=hub",
         "--ns-address=192.0.2.53,2001:db8::53",

@@ -197,6 +197,13 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- if not (or .Values.nsAddresses .Values.service.clusterIP) }}true{{ end -}}
 {{- end }}
 
+{{/* Whether the server reads ServiceImports. A zone with the profile mcs needs them. */}}
+{{- define "global-dns.readsImports" -}}
+{{- $reads := .Values.mcs.enabled -}}
+{{- range .Values.zones -}}{{- if hasSuffix "=mcs" . -}}{{- $reads = true -}}{{- end -}}{{- end -}}
+{{- if $reads }}true{{ end -}}
+{{- end }}
+
 {{/* Flags that `serve` and `check` share: the source of objects, and the rules for names and members. */}}
 {{- define "global-dns.modelArgs" -}}
 {{- $v := .Values -}}
@@ -238,7 +245,7 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- end }}
 - --gateway-down={{ $v.gatewayDown }}
 - --local-members={{ $v.localMembers | toString | replace "false" "off" }}
-{{- if $v.mcs.enabled }}
+{{- if include "global-dns.readsImports" . }}
 - --mcs
 {{- end }}
 {{- with $v.failover.default }}
