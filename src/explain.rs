@@ -123,7 +123,7 @@ pub fn explain(
             .flat_map(|service| endpoint_reports(service))
             .collect(),
         skipped: skipped(table, &services, zones, name),
-        conflicts: conflicts(table, &services, &relative_name, &reading),
+        conflicts: conflicts(table, &services, name, &relative_name, &reading),
         nearest: match exists {
             true => Vec::new(),
             false => nearest(zones, table, name),
@@ -136,7 +136,7 @@ pub fn explain(
 fn exists(reading: &Reading<'_>) -> bool {
     match reading {
         Reading::Outside | Reading::Missing(..) => false,
-        Reading::Apex(_)
+        Reading::Apex(..)
         | Reading::NsHost(_)
         | Reading::Version(_)
         | Reading::Empty(_)
@@ -182,7 +182,11 @@ fn reading_notes(
         Reading::NsHost(zone) if zone.ns_addresses.is_empty() => {
             vec!["no address with port 53 is known; set --ns-address of serve".to_owned()]
         }
-        Reading::Apex(_)
+        Reading::Pointers(_, pointers) if pointers.targets().next().is_none() => {
+            let hidden = "the names of its endpoints belong to another zone or to the zone itself, so no record names them";
+            vec![hidden.to_owned()]
+        }
+        Reading::Apex(..)
         | Reading::NsHost(_)
         | Reading::Version(_)
         | Reading::Pointers(..)
@@ -225,7 +229,7 @@ fn answer_report(
 fn describe_reading(reading: &Reading<'_>) -> String {
     match reading {
         Reading::Outside => "outside the zones of this server".to_owned(),
-        Reading::Apex(zone) => format!("the apex of zone {}", zone.name),
+        Reading::Apex(zone, _) => format!("the apex of zone {}", zone.name),
         Reading::NsHost(_) => "this server's own name".to_owned(),
         Reading::Version(_) => "the version of the Kubernetes DNS specification".to_owned(),
         Reading::Empty(_) => {
@@ -271,10 +275,11 @@ fn describe_view(view: &View<'_>) -> String {
     )
 }
 
-/// Returns the conflicts of the services, of their short names, of their objects, and of the name itself.
+/// Returns the conflicts of the services, of their short names, of their objects, of the name itself, and of its zone.
 fn conflicts(
     table: &Table,
     services: &[&Service],
+    name: &Name,
     relative_name: &str,
     reading: &Reading<'_>,
 ) -> Vec<Conflict> {
@@ -290,19 +295,22 @@ fn conflicts(
         below.is_some_and(|below| below.is_empty() || below.ends_with('.'))
             || objects.contains(name)
     };
+    let absolute_name = name.to_string(); // a conflict of a zone has the name of that zone
+    let own_names = [relative_name, &absolute_name];
     // A conflict that shadows a name also shadows the names below it. Below a short name without an owner, no name
     // exists.
     let has_no_owner = matches!(reading, Reading::Missing(_, MissingReason::NoOwner));
     let is_below = |Conflict { kind, name, .. }: &Conflict| {
         let is_kind =
             *kind == ConflictKind::Shadowed || (*kind == ConflictKind::ShortName && has_no_owner);
-        is_kind
-            && relative_name
-                .strip_suffix(name.as_str())
-                .is_some_and(|below| below.ends_with('.'))
+        let is_below = |own: &&str| {
+            let labels = own.strip_suffix(name.as_str());
+            labels.is_some_and(|labels| labels.ends_with('.'))
+        };
+        is_kind && own_names.iter().any(is_below)
     };
     let concerns = |conflict: &&Conflict| {
-        conflict.name == relative_name
+        own_names.contains(&conflict.name.as_str())
             || is_below(conflict)
             || services
                 .iter()

@@ -113,7 +113,7 @@ pub use local::NonMember;
 pub use missing::MissingHost;
 pub use own_name::{NameAddresses, SharedPort};
 pub use publish::{Published, Publisher};
-pub use rules::{LocalMembers, Rules, ShortNames};
+pub use rules::{ChildZone, LocalMembers, Rules, ShortNames};
 use shared::SharedMap;
 pub use short::{NoOwner, ShortName};
 
@@ -424,6 +424,16 @@ impl Service {
     /// Returns whether names of the service exist, even if they fail.
     fn has_names(&self) -> bool {
         !self.endpoints.is_empty() || !self.awaited().is_empty()
+    }
+
+    /// Returns whether names exist at or below some labels before the name of the service: none, `C`, or `H.C`.
+    fn has_names_at(&self, scope: &[&str]) -> bool {
+        match scope {
+            [] => self.has_names(),
+            [cluster] => !self.in_cluster(cluster).is_empty(),
+            [host, cluster] => !self.at_host(cluster, host).is_empty(),
+            _ => false,
+        }
     }
 
     /// Returns the service with the parts of another version of it that no profile changes.

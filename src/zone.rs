@@ -19,7 +19,7 @@
 //! | `H.C.S.N.Z` | one endpoint | one for each of its ports | `tests/support/names.txt` |
 //! | `_P._R.` before any of these | none | one for each endpoint with the port | `tests/support/names.txt` |
 //! | `S.Z`, `C.S.Z`, `H.C.S.Z`, `_P._R.S.Z` | the same, for the namespace that owns `S` | the same, with short names as targets | `tests/support/names.txt`, `src/zone/tests/edges.rs` |
-//! | `Z` | SOA, NS | | `tests/support/names.txt` |
+//! | `Z` | SOA, NS; DS belongs to the zone above | | `tests/support/names.txt`, `src/zone/tests/nested.rs` |
 //! | `ns.dns.Z` | the addresses of this server | | `tests/support/names.txt`, `tests/integration/answers/name_server.rs` |
 //! | `dns-version.Z` | TXT | | `tests/support/names.txt` |
 //! | an address in a reverse zone, such as `7.0.96.10.in-addr.arpa` | PTR: the names of its endpoints | | `src/zone/tests.rs` |
@@ -43,6 +43,10 @@
 //!   without `--short-name`, to that of `--default-namespace`, if it has the service; otherwise to the only namespace that
 //!   has a headless service of that name. If several have one, the short name is NXDOMAIN (`src/table/build/tests.rs`,
 //!   `src/zone/tests/kinds.rs`). Earlier states do not matter, so replicas give the same answers (`src/table/tests.rs`).
+//! - The names of the zone itself have no ports: `_P._R.` before `ns.dns.Z` and `dns-version.Z` does not exist
+//!   (`src/zone/tests/edges.rs`).
+//! - If a zone is below another one, its names hide those of the other zone, and the conflict is reported
+//!   (`src/zone/tests/nested.rs`).
 //! - The target of an SRV record always resolves (`tests/recordings/invariants.rs`, `tests/peers/clients.rs`), and never
 //!   to an address of another service (`src/zone/tests/namespaces.rs`). The additional section has all addresses of a
 //!   target or none (`src/zone/tests/kinds.rs`).
@@ -275,11 +279,16 @@ impl Zones {
         zones.any(|zone| zone.name.is_strictly_below(name.wire()))
     }
 
+    /// Returns the nearest zone above a zone.
+    pub fn parent(&self, zone: &Zone) -> Option<&Zone> {
+        let is_above = |other: &&Zone| zone.name.is_strictly_below(other.name.wire());
+        self.longest_first.iter().find(is_above)
+    }
+
     /// Returns the child zones of a zone (RFC 2181 section 6), the longest name first.
     pub fn children<'z>(&'z self, parent: &'z Zone) -> impl Iterator<Item = &'z Zone> {
         let is_child = move |zone: &&Zone| {
-            let is_above = |other: &&Zone| zone.name.is_strictly_below(other.name.wire());
-            let nearest = self.longest_first.iter().find(is_above);
+            let nearest = self.parent(zone);
             nearest.is_some_and(|nearest| nearest.name == parent.name)
         };
         self.longest_first.iter().filter(is_child)

@@ -11,7 +11,7 @@ use super::values::{
 };
 use crate::mirror::{ClusterName, Mcs, Namespace, ServiceName};
 use crate::source::DEFAULT_CLUSTER_NAME;
-use crate::table::{Profile, Rules};
+use crate::table::{ChildZone, Profile, Rules};
 use crate::zone::ZoneName;
 
 /// The default of `--zone`.
@@ -156,6 +156,27 @@ impl ModelArgs {
         zones.any(|zone| zone.profile == Profile::ClusterSet)
     }
 
+    /// Returns the zones below a forward zone, each with the nearest one.
+    fn child_zones(&self) -> Vec<ChildZone> {
+        let zones = self.zones();
+        let children = zones.iter().map(|zone| &zone.name);
+        let children = children.chain(&self.reverse_zone);
+        let child = |child: &ZoneName| {
+            let parents = zones.iter().filter_map(|zone| {
+                let labels = child.as_str().strip_suffix(zone.name.as_str())?;
+                Some((zone, labels.strip_suffix('.')?))
+            });
+            let (parent, labels) = parents.min_by_key(|(_, labels)| labels.len())?;
+            Some(ChildZone {
+                name: child.to_string(),
+                parent: parent.name.to_string(),
+                parent_profile: parent.profile,
+                labels: labels.split('.').map(str::to_owned).collect(),
+            })
+        };
+        children.filter_map(child).collect()
+    }
+
     /// Returns an error if the zones cannot be served together.
     pub(super) fn check_zones(&self) -> Result<(), String> {
         let forward: Vec<ZoneName> = self.zones().into_iter().map(|zone| zone.name).collect();
@@ -245,6 +266,7 @@ impl ModelArgs {
             expected_clusters: expected_clusters.iter().cloned().collect(),
             has_reverse_zones: !reverse_zone.is_empty(),
             has_cluster_sets: self.has_cluster_sets(),
+            child_zones: self.child_zones(),
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::mirror::Mcs;
+use crate::table::Profile;
 use clap::{CommandFactory as _, ValueEnum as _};
 
 /// The flags of names and members alone.
@@ -24,6 +25,37 @@ fn zone_of_the_multi_cluster_services_api_implies_its_objects() {
     ] {
         assert_eq!(model(flags).mcs(), expected, "{flags:?}");
     }
+}
+
+#[test]
+fn zone_below_another_one_is_a_child_of_the_nearest() {
+    let flags = [
+        "--zone=global,prod.global,set=mcs,xglobal,svc.set=mcs",
+        "--zone=a.b.prod.global",
+        "--reverse-zone=10.in-addr.arpa,1.10.in-addr.arpa",
+    ];
+    let rules = model(&flags).rules();
+    let children: Vec<_> = rules
+        .child_zones
+        .iter()
+        .map(|child| {
+            (
+                child.name.as_str(),
+                child.parent.as_str(),
+                child.parent_profile,
+                child.labels.join(" "),
+            )
+        })
+        .collect();
+    let global = Profile::Global;
+    assert_eq!(
+        children,
+        [
+            ("prod.global.", "global.", global, "prod".to_owned()),
+            ("svc.set.", "set.", Profile::ClusterSet, "svc".to_owned()),
+            ("a.b.prod.global.", "prod.global.", global, "a b".to_owned()),
+        ]
+    );
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(super) fn services_of_name<'t>(
         Reading::View(_, view) => return vec![view.service],
         Reading::Awaiting(_, service) => return vec![*service],
         Reading::Outside
-        | Reading::Apex(_)
+        | Reading::Apex(..)
         | Reading::NsHost(_)
         | Reading::Version(_)
         | Reading::Empty(_)

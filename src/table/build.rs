@@ -56,7 +56,7 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &ServiceKeys, rules: &Rules) 
         replace_service(&mut table, key, new);
     }
     is_changed |= short::assign_owners(last, &mut table, dirty, rules);
-    short::update_conflicts(&mut table, dirty);
+    short::update_conflicts(&mut table, dirty, rules);
     Built {
         table,
         is_changed,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::kind::Profile;
 use crate::mirror::{
     ClusterName, FailoverOrder, GatewayDown, Namespace, ServiceKey, ServiceName, Skip, SkipReason,
 };
@@ -41,6 +42,21 @@ pub struct Rules {
     pub has_reverse_zones: bool,
     /// Whether a zone has the profile `mcs`. Such zones may answer with another kind (rule K9).
     pub has_cluster_sets: bool,
+    /// Zones below other ones.
+    pub child_zones: Vec<ChildZone>,
+}
+
+/// A zone below another one. It hides names of that zone.
+#[derive(Clone, Debug)]
+pub struct ChildZone {
+    /// Its name, with a final dot.
+    pub name: String,
+    /// The name of the nearest zone above it, with a final dot.
+    pub parent: String,
+    /// The profile of that zone.
+    pub parent_profile: Profile,
+    /// Its labels that are not those of that zone.
+    pub labels: Vec<String>,
 }
 
 /// The headless Services of this cluster that are members (rule M5).
@@ -87,6 +103,7 @@ impl Rules {
             expected_clusters: BTreeMap::new(),
             has_reverse_zones: false,
             has_cluster_sets: false,
+            child_zones: Vec::new(),
         }
     }
 

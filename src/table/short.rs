@@ -16,7 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::inputs::ServiceKeys;
-use super::rules::{Rules, ShortNames};
+use super::kind::Profile;
+use super::rules::{ChildZone, Rules, ShortNames};
 use super::{Conflict, ConflictKind, ConflictScope, Service, Table};
 use crate::mirror::{ClusterName, Namespace, ServiceKey, ServiceName};
 
@@ -140,8 +141,10 @@ fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Opti
 }
 
 /// Updates the conflicts between names after the services in `dirty` changed.
-pub(super) fn update_conflicts(table: &mut Table, dirty: &ServiceKeys) {
-    let mut updates = BTreeMap::from([(ConflictScope::Zone, hidden_by_zone(table))]);
+pub(super) fn update_conflicts(table: &mut Table, dirty: &ServiceKeys, rules: &Rules) {
+    let mut of_zones = hidden_by_zone(table);
+    of_zones.extend(hidden_by_child_zones(table, rules));
+    let mut updates = BTreeMap::from([(ConflictScope::Zone, of_zones)]);
     for ServiceKey { namespace, service } in dirty {
         let short = ConflictScope::ShortName(service.clone());
         updates
@@ -213,6 +216,66 @@ fn hidden_by_zone(table: &Table) -> Vec<Conflict> {
         })
     };
     hidden.into_iter().filter_map(conflict).collect()
+}
+
+/// Returns the conflicts of services with zones below another zone: a name belongs to the longest zone that matches.
+fn hidden_by_child_zones(table: &Table, rules: &Rules) -> Vec<Conflict> {
+    let conflict = |child: &ChildZone| {
+        let labels: Vec<&str> = child.labels.iter().map(String::as_str).collect();
+        let hidden = match child.parent_profile {
+            Profile::Global => hidden_below(table, &labels),
+            Profile::ClusterSet => hidden_in_cluster_set(table, &labels).into_iter().collect(),
+        };
+        let ChildZone { name, parent, .. } = child;
+        (!hidden.is_empty()).then(|| Conflict {
+            kind: ConflictKind::Shadowed,
+            name: name.clone(),
+            detail: format!(
+                "zone {name} hides {} in zone {parent}",
+                hidden.join(" and ")
+            ),
+        })
+    };
+    rules.child_zones.iter().filter_map(conflict).collect()
+}
+
+/// Describes the names at and below some labels, without those of the zone.
+fn hidden_below(table: &Table, labels: &[&str]) -> Vec<String> {
+    let canonical = match labels {
+        [namespace] => table
+            .has_names_in(namespace)
+            .then(|| format!("all names of namespace '{namespace}'")),
+        [scope @ .., service, namespace] => table
+            .service(namespace, service)
+            .filter(|service| service.has_names_at(scope))
+            .map(|service| format!("names of {}", service.key)),
+        [] => None,
+    };
+    let short = labels.split_last().and_then(|(service, scope)| {
+        let service = table.short_service(service)?;
+        let has_names = service.has_names_at(scope);
+        has_names.then(|| format!("short names of {}", service.key))
+    });
+    canonical.into_iter().chain(short).collect()
+}
+
+/// Describes the same names in a zone with the profile `mcs`.
+fn hidden_in_cluster_set(table: &Table, labels: &[&str]) -> Option<String> {
+    let [labels @ .., "svc"] = labels else {
+        return None;
+    };
+    match labels {
+        [] => table
+            .has_cluster_set_names_in(None)
+            .then(|| "all names".to_owned()),
+        [namespace] => table
+            .has_cluster_set_names_in(Some(namespace))
+            .then(|| format!("all names of namespace '{namespace}'")),
+        [scope @ .., service, namespace] => table
+            .service_in_cluster_set(namespace, service)
+            .filter(|service| service.has_names_at(scope))
+            .map(|service| format!("names of {}", service.key)),
+    }
 }
 
 /// Returns the short names that canonical names of `namespace` hide. If the namespace has the name of a service, and a

@@ -93,7 +93,8 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
             false => Answer::NoData(zone),
         },
         Reading::Empty(zone) => Answer::NoData(zone), // RFC 8020: names exist below
-        Reading::Apex(zone) => match rtype {
+        Reading::Apex(zone, parent) => match rtype {
+            RecordType::DS => Answer::NoData(parent.unwrap_or(zone)), // RFC 4035 section 3.1.4.1
             RecordType::SOA | RecordType::ANY => Answer::Soa(zone),
             RecordType::NS => Answer::Ns(zone),
             _ => Answer::NoData(zone),
@@ -103,7 +104,9 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
             _ => Answer::NoData(zone),
         },
         Reading::Pointers(zone, pointers) => match rtype {
-            RecordType::PTR | RecordType::ANY => Answer::Pointers(zone, pointers),
+            RecordType::PTR | RecordType::ANY if pointers.targets().next().is_some() => {
+                Answer::Pointers(zone, pointers)
+            }
             _ => Answer::NoData(zone),
         },
         Reading::NsHost(zone) => {

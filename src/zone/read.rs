@@ -61,20 +61,23 @@ pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> 
     let Some(zone) = zones.find(name) else {
         return Reading::Outside;
     };
-    let reading = read_in(zone, table, name);
+    let reading = read_in(zones, zone, table, name);
     if matches!(reading, Reading::Missing(..)) && zones.has_apex_below(name) {
         return Reading::Empty(zone); // RFC 8020 section 2, RFC 4592 section 2.2.2
     }
     reading
 }
 
-fn read_in<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
+fn read_in<'t>(zones: &'t Zones, zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
     let below = name.count() - count_zone_labels(zone);
     let is_own = below == 0 || name.label(below - 1) == Some("dns");
-    let is_reverse = matches!(zone.kind, ZoneKind::Reverse(_));
-    if is_reverse && !is_own {
-        return read_reverse(zone, table, name);
-    }
+    let is_reverse = match &zone.kind {
+        ZoneKind::Reverse(targets) if !is_own => {
+            return read_reverse(zones, zone, targets, table, name);
+        }
+        ZoneKind::Reverse(_) => true,
+        ZoneKind::Forward | ZoneKind::ClusterSet => false,
+    };
     // The longest form is `_P._R.H.C.S.N`.
     let mut labels = [""; 6];
     if below > labels.len() {
@@ -87,7 +90,7 @@ fn read_in<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
         }
     }
     match &labels[..below] {
-        [] => Reading::Apex(zone),
+        [] => Reading::Apex(zone, zones.parent(zone)),
         ["ns", "dns"] => Reading::NsHost(zone),
         ["dns"] if zone.kind != ZoneKind::Forward => Reading::Empty(zone),
         _ if is_reverse => Reading::Missing(zone, MissingReason::NoForm),

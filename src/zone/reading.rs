@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::Zone;
+use super::{RecordName, Zone, ZoneKind, ZoneName, Zones, read};
 use crate::mirror::{Port, ServiceKey};
 use crate::table::{Endpoint, NameAddresses, Service, SharedPort, Table, has_cluster_ip};
 
@@ -12,8 +12,8 @@ use crate::table::{Endpoint, NameAddresses, Service, SharedPort, Table, has_clus
 pub enum Reading<'t> {
     /// The name is in no zone of this server.
     Outside,
-    /// The apex of a zone.
-    Apex(&'t Zone),
+    /// The apex of a zone, and the zone above it, if that is served, too.
+    Apex(&'t Zone, Option<&'t Zone>),
     /// `ns.dns.Z`: this server.
     NsHost(&'t Zone),
     /// `dns-version.Z` (Kubernetes DNS specification section 2.2).
@@ -93,10 +93,13 @@ pub enum MissingReason {
     NoPort,
 }
 
-/// The endpoints that have an address.
+/// The endpoints that have an address, and their names in a zone.
 #[derive(Clone, Copy, Debug)]
 pub struct Pointers<'t> {
+    zones: &'t Zones,
     table: &'t Table,
+    /// The zone of the names.
+    below: &'t ZoneName,
     services: &'t BTreeSet<ServiceKey>,
     address: IpAddr,
     /// Only addresses in `spec.clusterIPs` of Services count.
@@ -201,9 +204,17 @@ impl<'t> Pointers<'t> {
     /// Selects the endpoints of `services` that have an address. If several namespaces publish it, only endpoints that have
     /// it in `spec.clusterIPs` of a Service count, if there are any: the API server assigns these addresses, and everybody
     /// can write an EndpointSlice with the addresses of another namespace.
-    pub fn new(table: &'t Table, services: &'t BTreeSet<ServiceKey>, address: IpAddr) -> Self {
+    pub fn new(
+        zones: &'t Zones,
+        table: &'t Table,
+        below: &'t ZoneName,
+        services: &'t BTreeSet<ServiceKey>,
+        address: IpAddr,
+    ) -> Self {
         let mut pointers = Self {
+            zones,
             table,
+            below,
             services,
             address,
             needs_cluster_ip: false,
@@ -211,18 +222,29 @@ impl<'t> Pointers<'t> {
         // The keys are sorted by namespace.
         let namespaces = [services.first(), services.last()].map(|key| key.map(|k| &k.namespace));
         pointers.needs_cluster_ip = namespaces[0] != namespaces[1]
-            && pointers.endpoints().any(|(_, one)| one.has_cluster_ips());
+            && pointers.selected().any(|(_, one)| one.has_cluster_ips());
         pointers
     }
 
-    /// Returns the endpoints with the address that [`Pointers::new`] selects, alive or not: a name of one endpoint is never
-    /// filtered by liveness (rule M4).
-    pub fn endpoints(&self) -> impl Iterator<Item = (&'t Service, &'t Endpoint)> + Clone + use<'t> {
+    /// Returns the names of the endpoints with the address, alive or not: a name of one endpoint is never filtered by
+    /// liveness (rule M4). A name that does not resolve to its endpoint is omitted: it belongs to a child zone, or to the
+    /// zone itself.
+    pub fn targets(&self) -> impl Iterator<Item = RecordName<'t>> + use<'t> {
+        let pointers = *self;
+        self.selected().filter_map(move |(service, endpoint)| {
+            let target = RecordName::of_endpoint(endpoint, &service.key, pointers.below);
+            pointers.resolves(&target, endpoint).then_some(target)
+        })
+    }
+
+    /// Returns the endpoints that [`Pointers::new`] selects.
+    fn selected(&self) -> impl Iterator<Item = (&'t Service, &'t Endpoint)> + use<'t> {
         let Self {
             table,
             services,
             address,
             needs_cluster_ip,
+            ..
         } = *self;
         let service =
             move |key: &ServiceKey| table.service(key.namespace.as_str(), key.service.as_str());
@@ -242,9 +264,20 @@ impl<'t> Pointers<'t> {
             })
     }
 
+    /// Returns whether a name returns an endpoint.
+    fn resolves(&self, name: &RecordName<'_>, endpoint: &Endpoint) -> bool {
+        let is_forward = |zone: &Zone| !matches!(zone.kind, ZoneKind::Reverse(_));
+        let name = name
+            .to_name()
+            .filter(|name| self.zones.find(name).is_some_and(is_forward));
+        let reading = name.map(|name| read(self.zones, self.table, &name));
+        let returns = |view: &View<'_>| view.endpoints().any(|one| std::ptr::eq(one, endpoint));
+        matches!(&reading, Some(Reading::View(_, view)) if returns(view))
+    }
+
     /// Returns the common TTL of the records (RFC 2181 section 5.2): the smallest TTL of the services.
     pub fn ttl(&self) -> u32 {
-        let ttls = self.endpoints().map(|(service, _)| service.ttl);
+        let ttls = self.selected().map(|(service, _)| service.ttl);
         ttls.min().unwrap_or_default()
     }
 }

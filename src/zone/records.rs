@@ -6,10 +6,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 
+use smallvec::SmallVec;
+
 use super::answer::addresses_of;
 use super::name::labels_of;
 use super::order::{Order, visit_rows};
-use super::{Answer, Name, Pointers, RecordType, RowData, Targets, View, Zone, ZoneKind};
+use super::{Answer, Name, Pointers, RecordType, RowData, Targets, View, Zone, ZoneKind, ZoneName};
 use crate::mirror::ServiceKey;
 use crate::table::Endpoint;
 
@@ -151,7 +153,7 @@ impl Answer<'_> {
                 };
                 visit(Record::answer(context.question, zone.ttl, Data::Txt(text)))
             }
-            Self::Pointers(zone, pointers) => visit_pointers(zone, pointers, context, visit),
+            Self::Pointers(_, pointers) => visit_pointers(pointers, context, visit),
             Self::NoData(zone) | Self::NxDomain(zone) => {
                 visit(Record::soa(Section::Authority, zone, context.serial))
             }
@@ -250,22 +252,15 @@ fn visit_name_server<'a>(
 
 /// Visits the names of an address.
 fn visit_pointers<'a>(
-    zone: &'a Zone,
     pointers: &Pointers<'a>,
     context: AnswerContext<'a>,
     mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let ZoneKind::Reverse(below) = &zone.kind else {
-        return ControlFlow::Continue(()); // a forward zone has no names of addresses
-    };
     let ttl = pointers.ttl();
-    pointers.endpoints().try_for_each(|(service, endpoint)| {
-        let target = RecordName {
-            labels: Labels::HostOf(endpoint, &service.key),
-            rest: below.wire(),
-        };
-        visit(Record::answer(context.question, ttl, Data::Ptr(target)))
-    })
+    let record = |target| Record::answer(context.question, ttl, Data::Ptr(target));
+    pointers
+        .targets()
+        .try_for_each(|target| visit(record(target)))
 }
 
 // === impl Record ===
@@ -360,6 +355,28 @@ impl<'a> RecordName<'a> {
         let labels = Labels::Fixed(b"\x0ahostmaster");
         let rest = zone.name.wire();
         Self { labels, rest }
+    }
+
+    /// Returns the canonical name of an endpoint in a zone.
+    pub(super) fn of_endpoint(
+        endpoint: &'a Endpoint,
+        service: &'a ServiceKey,
+        zone: &'a ZoneName,
+    ) -> Self {
+        let labels = Labels::HostOf(endpoint, service);
+        let rest = zone.wire();
+        Self { labels, rest }
+    }
+
+    /// Returns the name in one piece. Returns `None` if it has more than 255 octets.
+    pub(super) fn to_name(self) -> Option<Name> {
+        let mut wire: SmallVec<[u8; 255]> = SmallVec::new();
+        for label in self.labels() {
+            wire.push(u8::try_from(label.len()).ok()?);
+            wire.extend_from_slice(label);
+        }
+        wire.push(0);
+        Name::read(&wire)
     }
 
     /// Returns the name of an endpoint as the target of an SRV record.

@@ -8,11 +8,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
 use super::reading::{MissingReason, Pointers, Reading};
-use super::{Name, Zone};
+use super::{Name, Zone, ZoneName, Zones};
 use crate::table::Table;
 
 /// Interprets a name below the apex of a reverse zone.
-pub(super) fn read_reverse<'t>(zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
+pub(super) fn read_reverse<'t>(
+    zones: &'t Zones,
+    zone: &'t Zone,
+    below: &'t ZoneName,
+    table: &'t Table,
+    name: &Name,
+) -> Reading<'t> {
     let Some(range) = range_of(name) else {
         return Reading::Missing(zone, MissingReason::NoForm);
     };
@@ -24,7 +30,10 @@ pub(super) fn read_reverse<'t>(zone: &'t Zone, table: &'t Table, name: &Name) ->
     }
     let address = *range.start();
     match table.services_at(address) {
-        Some(services) => Reading::Pointers(zone, Pointers::new(table, services, address)),
+        Some(services) => {
+            let pointers = Pointers::new(zones, table, below, services, address);
+            Reading::Pointers(zone, pointers)
+        }
         None => Reading::Missing(zone, MissingReason::NoAddress),
     }
 }

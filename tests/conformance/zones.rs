@@ -136,3 +136,19 @@ fn names_between_nested_zones_exist() {
         ],
     );
 }
+
+/// RFC 4035 section 3.1.4.1: a server with both zones answers DS at the apex of the inner one from the outer one.
+#[test]
+fn ds_at_the_apex_of_an_inner_zone_is_answered_from_the_outer_zone() {
+    let flags = ["--zone=global", "--zone=eu.global"];
+    let (outer, inner) = (soa("global."), soa("eu.global."));
+    check_with_edns_and_without(
+        &serve(sample(), &flags),
+        &[
+            ("eu.global. DS", nodata().authority(&outer)),
+            ("global. DS", nodata().authority(&outer)),
+            ("cache.eu.global. DS", nodata().authority(&inner)),
+            ("eu.global. TXT", nodata().authority(&inner)),
+        ],
+    );
+}

@@ -90,7 +90,7 @@ fn view_of<'t>(name: &Name, zones: &'t Zones, table: &'t Table) -> Option<View<'
     match read(zones, table, name) {
         Reading::View(_, view) => Some(view),
         Reading::Outside
-        | Reading::Apex(_)
+        | Reading::Apex(..)
         | Reading::NsHost(_)
         | Reading::Version(_)
         | Reading::Empty(_)
