@@ -1,0 +1,451 @@
+//! The servers of a world, their replies and their differences.
+
+use std::collections::BTreeSet;
+use std::fmt::{self, Write as _};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use fastrand::Rng;
+use support::process::run;
+use support::query::query;
+use support::reply::{Reply, sorted_texts};
+use support::server::Server;
+use support::standin::{Behavior, StandIn};
+use support::wire::{Transport, exchange, read_datagram};
+
+use super::markers::{self, Visible};
+use super::questions::{ALL_TYPES, Name, USUAL_TYPES, Vocabulary};
+use super::settings::{self, COMMON};
+use super::world::{Event, World};
+
+/// Number of changes in a world.
+const STEPS: u32 = 20;
+/// Maximum number of events in one step.
+const BURST: u32 = 4;
+/// After a step, one of this many services that its objects do not name is compared, too. After the last step, all are.
+const UNTOUCHED: usize = 6;
+/// One of this many names that do not exist gets all questions, and those below it are asked. Nothing exists below such a
+/// name (RFC 8020).
+const SAMPLE: usize = 40;
+/// Number of queries that wait for their replies.
+const WINDOW: usize = 48;
+/// Time after which a query is sent again.
+const RESEND: Duration = Duration::from_secs(1);
+/// A response code.
+const NXDOMAIN: u8 = 3;
+/// Number of differences in an error.
+const SHOWN: usize = 4;
+
+/// A binary with flags of its own.
+pub struct Program {
+    name: &'static str,
+    path: PathBuf,
+    flag: Option<&'static str>,
+    help: String,
+}
+
+/// Counts of a world. They show that the comparison covers each kind of reply.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    seed: u64,
+    skipped: BTreeSet<&'static str>,
+    events: usize,
+    markers: usize,
+    questions: usize,
+    data: usize,
+    nodata: usize,
+    nxdomain: usize,
+    servfail: usize,
+    truncated: usize,
+    took: Duration,
+}
+
+/// A reply without what may differ: ID, size, order of the records, serial.
+type Content = (u16, u16, [Vec<String>; 3], Option<String>);
+
+/// Both servers of a world.
+struct Pair<'p> {
+    sides: [(&'p Program, Server); 2],
+    visible: Visible,
+    patience: Duration,
+    random: Rng,
+    outcome: Outcome,
+}
+
+// === impl Program ===
+
+impl Program {
+    pub fn new(name: &'static str, path: PathBuf) -> Self {
+        let help = run(Command::new(&path).args(["serve", "--help"])).stdout;
+        Self {
+            name,
+            path,
+            flag: None,
+            help,
+        }
+    }
+
+    /// Adds a flag that the other side does not have.
+    pub fn with_flag(self, flag: &'static str) -> Self {
+        Self {
+            flag: Some(flag),
+            ..self
+        }
+    }
+}
+
+/// Runs both binaries in the world of a seed, and compares their answers after each change. A difference that lasts longer
+/// than `patience` is an error.
+pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) -> Result<Outcome> {
+    let setting = settings::of_seed(seed);
+    let began = Instant::now();
+    let mut outcome = Outcome {
+        seed,
+        ..Outcome::default()
+    };
+    outcome.skipped = [one, other]
+        .iter()
+        .flat_map(|program| setting.unknown_to(&program.help))
+        .collect();
+    if !outcome.skipped.is_empty() {
+        return Ok(outcome);
+    }
+    let mut world = World::new(seed, setting);
+    let mut step = 1;
+    let first = world.objects().cloned();
+    let first: Vec<_> = first.chain(markers::manifest(step).0).collect();
+    let mut vocabulary = Vocabulary::new();
+    first.iter().for_each(|object| vocabulary.add(object));
+    let api_server = StandIn::start(Behavior::Normal, &first)?;
+    let flags: Vec<&str> = [COMMON, setting.flags].concat();
+    let sides = [one, other].map(|program| {
+        let flags: Vec<&str> = flags.iter().copied().chain(program.flag).collect();
+        let server = Server::of_program(&program.path, &api_server.kubeconfig, &flags);
+        (program, server)
+    });
+    for (_, server) in &sides {
+        server.wait_until_ready();
+    }
+    let servers = sides.each_ref().map(|(_, server)| server.dns);
+    step += 1;
+    let visible = Visible::find(&servers, step, || put_markers(&api_server, step));
+    outcome.markers = visible.count();
+    let mut pair = Pair {
+        sides,
+        visible,
+        patience,
+        random: Rng::with_seed(seed),
+        outcome,
+    };
+    let mut history: Vec<Event> = Vec::new();
+    let has_imports = setting.reads_imports();
+    let result = (|| {
+        pair.compare(&vocabulary, vocabulary.names(has_imports), ALL_TYPES)?;
+        for _ in 0..STEPS {
+            let burst = match setting.has_memory {
+                true => 1,
+                false => pair.random.u32(1..=BURST),
+            };
+            let events: Vec<Event> = (0..burst).flat_map(|_| world.change()).collect();
+            let mut touched = Vocabulary::new();
+            for event in events {
+                vocabulary.add(event.object());
+                touched.add(event.object());
+                event.apply(&api_server);
+                history.push(event);
+                if setting.has_memory {
+                    step += 1;
+                    put_markers(&api_server, step);
+                    pair.wait(step)?;
+                }
+            }
+            if !setting.has_memory {
+                step += 1;
+                put_markers(&api_server, step);
+                pair.wait(step)?;
+            }
+            let mut names = vocabulary.names(has_imports);
+            let random = &mut pair.random;
+            names.retain(|name| name.is_of(&touched.services) || random.usize(..UNTOUCHED) == 0);
+            pair.compare(&vocabulary, names, USUAL_TYPES)?;
+        }
+        pair.compare(&vocabulary, vocabulary.names(has_imports), ALL_TYPES)
+    })();
+    pair.outcome.events = history.len();
+    pair.outcome.took = began.elapsed();
+    result
+        .map(|()| pair.outcome)
+        .map_err(|error: anyhow::Error| {
+            let mut text = format!("world {seed} with {flags:?}, step {step}, after these events:");
+            for event in history.iter().rev().take(3).rev() {
+                let _ = write!(text, "\n  {event:?}");
+            }
+            error.context(text)
+        })
+}
+
+fn put_markers(api_server: &StandIn, step: u32) {
+    let before = markers::manifest(step - 1).0;
+    let after = markers::manifest(step).0;
+    let changed = after.iter().filter(|object| !before.contains(object));
+    changed.for_each(|object| api_server.put(object));
+}
+
+// === impl Pair ===
+
+impl Pair<'_> {
+    /// Waits until both servers have applied the events up to a step.
+    fn wait(&mut self, step: u32) -> Result<()> {
+        for (program, server) in &mut self.sides {
+            server.check()?;
+            if let Err(marker) = self.visible.wait(server.dns, step, self.patience) {
+                bail!("{} does not show step {step}: {marker}", program.name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the answers at names, and at the names below those that exist.
+    fn compare(
+        &mut self,
+        vocabulary: &Vocabulary,
+        names: Vec<Name>,
+        types: &'static [&'static str],
+    ) -> Result<()> {
+        let mut level = names;
+        while !level.is_empty() {
+            level.retain(|name| name.is_valid());
+            let first = level.iter().map(|name| name.first_question()).collect();
+            let exists = self.compare_questions(first)?;
+            let chosen = level.into_iter().zip(exists);
+            let chosen = chosen.filter(|(_, exists)| *exists || self.random.usize(..SAMPLE) == 0);
+            let chosen: Vec<Name> = chosen.map(|(name, _)| name).collect();
+            let others = chosen
+                .iter()
+                .flat_map(|name| name.questions(types))
+                .collect();
+            self.compare_questions(others)?;
+            level = chosen
+                .iter()
+                .flat_map(|name| vocabulary.below(name))
+                .collect();
+        }
+        Ok(())
+    }
+
+    /// Asks both servers, and again as long as replies differ. Returns for each question whether its name exists.
+    fn compare_questions(&mut self, questions: Vec<String>) -> Result<Vec<bool>> {
+        let deadline = Instant::now() + self.patience;
+        let [first, mut others] = self.replies(&questions)?;
+        first.iter().for_each(|reply| self.outcome.count(reply));
+        let exists = first
+            .iter()
+            .map(|reply| reply[3] & 0x0f != NXDOMAIN)
+            .collect();
+        let (mut open, mut ones) = (questions, first);
+        loop {
+            let mut differences = Vec::new();
+            for (question, (one, other)) in open.into_iter().zip(ones.iter().zip(&others)) {
+                if one[2..] != other[2..] && self.differs(&question, one, other)? {
+                    differences.push((question, one, other));
+                }
+            }
+            if differences.is_empty() {
+                return Ok(exists);
+            }
+            if Instant::now() > deadline {
+                bail!(self.describe(&differences)?);
+            }
+            open = differences
+                .into_iter()
+                .map(|(question, ..)| question)
+                .collect();
+            thread::sleep(Duration::from_millis(20));
+            [ones, others] = self.replies(&open)?;
+        }
+    }
+
+    /// Returns the replies of both servers over UDP.
+    fn replies(&self, questions: &[String]) -> Result<[Vec<Vec<u8>>; 2]> {
+        let [one, other] = self.sides.each_ref().map(|(_, server)| server.dns);
+        thread::scope(|scope| {
+            let one = scope.spawn(move || ask_all(one, questions));
+            let other = ask_all(other, questions)?;
+            let one = one.join().expect("asking does not panic")?;
+            Ok([one, other])
+        })
+    }
+
+    /// Compares two replies: over TCP if they are truncated.
+    fn differs(&self, question: &str, one: &[u8], other: &[u8]) -> Result<bool> {
+        let [first, second] = [content(one)?, content(other)?];
+        if first != second {
+            return Ok(true);
+        }
+        if !is_truncated(one) {
+            return Ok(false);
+        }
+        let [one, other] = self.over_tcp(question)?;
+        Ok(content(&one)? != content(&other)?)
+    }
+
+    fn over_tcp(&self, question: &str) -> Result<[Vec<u8>; 2]> {
+        let packet = query(&format!("{question} +edns"));
+        let ask = |server: &Server| exchange(server.dns, &packet.0, Transport::Tcp, RESEND * 10);
+        let [one, other] = self.sides.each_ref().map(|(_, server)| ask(server));
+        Ok([one?, other?])
+    }
+
+    /// Returns a description of differences, with the complete replies.
+    fn describe(&self, differences: &[(String, &Vec<u8>, &Vec<u8>)]) -> Result<String> {
+        let count = differences.len();
+        let mut text = format!(
+            "{count} replies differ for {:?}; the first of them:",
+            self.patience
+        );
+        for (question, one, other) in differences.iter().take(SHOWN) {
+            let _ = write!(text, "\n{question}");
+            for ((program, _), reply) in self.sides.iter().zip([one, other]) {
+                let _ = write!(text, "\n  {}: {}", program.name, show(&content(reply)?));
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// Returns the reply to each question.
+fn ask_all(server: SocketAddr, questions: &[String]) -> Result<Vec<Vec<u8>>> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.connect(server)?;
+    socket.set_read_timeout(Some(RESEND))?;
+    let mut replies = vec![Vec::new(); questions.len()];
+    let packets = questions
+        .iter()
+        .map(|question| query(&format!("{question} +edns")));
+    let packets: Vec<_> = packets.collect();
+    for start in (0..packets.len()).step_by(WINDOW) {
+        let end = packets.len().min(start + WINDOW);
+        let mut waiting: BTreeSet<usize> = (start..end).collect();
+        let mut attempts = 0;
+        while !waiting.is_empty() {
+            for index in &waiting {
+                let id = u16::try_from(index - start)?;
+                socket.send(&packets[*index].with_id(id).0)?;
+            }
+            attempts += 1;
+            ensure!(attempts < 10, "{server} does not answer");
+            while !waiting.is_empty() {
+                let reply = match read_datagram(&socket) {
+                    Ok(reply) => reply,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error.into()),
+                };
+                let index = start + usize::from(u16::from_be_bytes([reply[0], reply[1]]));
+                // A late reply to the same ID of an earlier window has another question.
+                let question = &packets[index.min(end - 1)].0[12..];
+                let length = question.iter().position(|octet| *octet == 0).unwrap_or(0) + 5;
+                if reply.get(12..12 + length) == Some(&question[..length]) && waiting.remove(&index)
+                {
+                    replies[index] = reply;
+                }
+            }
+        }
+    }
+    Ok(replies)
+}
+
+fn is_truncated(reply: &[u8]) -> bool {
+    reply[2] & 0x02 != 0
+}
+
+fn content(octets: &[u8]) -> Result<Content> {
+    let read = Reply::read_with_place_of_options(octets);
+    let (reply, _) = read.map_err(|error| anyhow::anyhow!("{error}"))?;
+    // The part of the records that fits is the same, because their order is stable.
+    let sections = [&reply.answers, &reply.authority, &reply.additional];
+    Ok((
+        reply.bits,
+        reply.rcode,
+        sections.map(|section| sorted_texts(section)),
+        reply.opt.map(|opt| format!("{opt:?}")),
+    ))
+}
+
+fn show((bits, rcode, sections, opt): &Content) -> String {
+    let [answers, authority, additional] = sections;
+    format!(
+        "bits {bits:#06x}, code {rcode}, answers {answers:?}, authority {authority:?}, additional {additional:?}, {}",
+        opt.as_deref().unwrap_or("no OPT")
+    )
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    fn count(&mut self, reply: &[u8]) {
+        self.questions += 1;
+        let has_answers = reply[6..8] != [0, 0];
+        let counter = match (reply[3] & 0x0f, has_answers) {
+            (0, true) => &mut self.data,
+            (0, false) => &mut self.nodata,
+            (2, _) => &mut self.servfail,
+            (NXDOMAIN, _) => &mut self.nxdomain,
+            _ => return,
+        };
+        *counter += 1;
+        self.truncated += usize::from(is_truncated(reply));
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.events += other.events;
+        self.questions += other.questions;
+        self.data += other.data;
+        self.nodata += other.nodata;
+        self.nxdomain += other.nxdomain;
+        self.servfail += other.servfail;
+        self.truncated += other.truncated;
+    }
+
+    pub fn counts(&self) -> String {
+        format!(
+            "{} events; {} questions, {} with records, {} without records, {} NXDOMAIN, {} SERVFAIL, {} truncated; no difference",
+            self.events,
+            self.questions,
+            self.data,
+            self.nodata,
+            self.nxdomain,
+            self.servfail,
+            self.truncated
+        )
+    }
+
+    /// Fails if a kind of reply did not occur.
+    pub fn assert_covers_all(&self) {
+        let counts = [self.data, self.nodata, self.nxdomain, self.servfail];
+        assert!(counts.iter().all(|count| *count > 100), "{self:?}");
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seed = self.seed;
+        if !self.skipped.is_empty() {
+            return write!(
+                f,
+                "world {seed}: not compared, a binary lacks {:?}",
+                self.skipped
+            );
+        }
+        let (took, markers) = (self.took, self.markers);
+        write!(
+            f,
+            "world {seed} ({took:.1?}, {markers} markers): {}",
+            self.counts()
+        )
+    }
+}

@@ -1,0 +1,128 @@
+//! The flags of both servers.
+
+use std::collections::BTreeSet;
+
+/// Flags of both servers in a world.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub flags: &'static [&'static str],
+    /// Whether an answer depends on earlier answers: orders and gates. Then each event is compared before the next one,
+    /// because a server may apply several events at once.
+    pub has_memory: bool,
+}
+
+/// Flags of every setting. The order of records is stable, so that a part of them is the same part. Held lists would only
+/// delay the comparison.
+pub const COMMON: &[&str] = &[
+    "--order=stable",
+    "--shrink-guard=off",
+    "--ns-address=192.0.2.53,2001:db8::53",
+    "--log-level=warn,global_dns::app=info,global_dns::server=info",
+];
+
+const MCS: &[&str] = &[
+    "--mcs",
+    "--zone=clusterset.local=mcs",
+    "--reverse-zone=10.in-addr.arpa",
+    "--reverse-zone=8.b.d.0.1.0.0.2.ip6.arpa",
+];
+
+const SETTINGS: &[Setting] = &[
+    plain(&[]),
+    plain(&[
+        "--gateway-down=include",
+        "--short-names=pinned",
+        "--short-name=db=prod",
+        "--short-name=web=shop",
+    ]),
+    ordered(&[
+        "--failover=local:east+west:*",
+        "--failover=prod/db=west:east",
+        "--failover-delay=0s",
+        "--failback-delay=0s",
+    ]),
+    plain(MCS),
+    plain(&[
+        "--gateway-down=exclude",
+        "--local-members=exported",
+        "--default-namespace=prod",
+    ]),
+    plain(&[]),
+    ordered(&[
+        "--expected-clusters=prod/db=east+west",
+        "--expected-clusters=shop/web=hub",
+        "--failover-delay=0s",
+        "--failback-delay=0s",
+    ]),
+    plain(&[
+        "--local-members=off",
+        "--short-names=off",
+        "--exclude-cluster=west",
+    ]),
+    plain(&["--namespace=prod", "--namespace=shop", "--namespace=marker"]),
+    plain(&[
+        "--mcs",
+        "--zone=clusterset.local=mcs",
+        "--cluster-alias=east=east-1",
+        "--gateway-down=exclude",
+    ]),
+    ordered(&[
+        "--mcs",
+        "--failover=east:*",
+        "--failover-mode=auto",
+        "--failover-delay=0s",
+        "--failback-delay=0s",
+    ]),
+    plain(&[
+        "--alias=db.prod=web.shop+db-0.prod",
+        "--alias=all.prod=db.shop+db.db",
+    ]),
+];
+
+const fn plain(flags: &'static [&'static str]) -> Setting {
+    Setting {
+        flags,
+        has_memory: false,
+    }
+}
+
+const fn ordered(flags: &'static [&'static str]) -> Setting {
+    Setting {
+        flags,
+        has_memory: true,
+    }
+}
+
+/// Returns all settings.
+pub fn all() -> &'static [Setting] {
+    SETTINGS
+}
+
+/// Returns the setting of a seed.
+pub fn of_seed(seed: u64) -> Setting {
+    SETTINGS[(seed % SETTINGS.len() as u64) as usize]
+}
+
+/// Returns the seeds of worlds without flags of their own.
+pub fn seeds_of_the_defaults() -> impl Iterator<Item = u64> {
+    (0..).filter(|seed| of_seed(*seed).flags.is_empty())
+}
+
+// === impl Setting ===
+
+impl Setting {
+    /// Returns the flags that a server lacks, by the text of its `--help`.
+    pub fn unknown_to(&self, help: &str) -> BTreeSet<&'static str> {
+        let known: BTreeSet<&str> = help.split_whitespace().collect();
+        let names = self
+            .flags
+            .iter()
+            .map(|flag| flag.split('=').next().unwrap_or(flag));
+        names.filter(|name| !known.contains(name)).collect()
+    }
+
+    /// Returns whether both servers read ServiceImports.
+    pub fn reads_imports(&self) -> bool {
+        self.flags.contains(&"--mcs")
+    }
+}
