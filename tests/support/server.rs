@@ -99,7 +99,12 @@ impl Server {
     /// Watches the API server of a kubeconfig as the cluster `hub`. Returns when the listeners are open. The kernel
     /// kills the server when the current thread ends.
     pub fn of_cluster(kubeconfig: &Path, further: &[&str]) -> Self {
-        let mut command = guarded(binary());
+        Self::of_program(&binary(), kubeconfig, further)
+    }
+
+    /// Like [`Self::of_cluster`], with another binary.
+    pub fn of_program(program: &Path, kubeconfig: &Path, further: &[&str]) -> Self {
+        let mut command = guarded(program);
         command.arg("serve").arg("--kubeconfig").arg(kubeconfig);
         for (flag, value) in [
             ("--listen", "127.0.0.1:0"),

@@ -1,9 +1,11 @@
-//! A simulated API server with configurable faults. It serves lists and watches of Services and EndpointSlices, lists of
-//! Pods, and their port-forward.
+//! A simulated API server with configurable faults. It serves lists and watches of Services, EndpointSlices and
+//! ServiceImports, lists of Pods, and their port-forward.
 //!
 //! The server under test sees the behavior of a real API server: selectors, resource versions, items without a kind,
-//! watches that end after `timeoutSeconds`, no streamed lists as in Kubernetes 1.33. The stand-in records all requests.
+//! watches that end after `timeoutSeconds`, no streamed lists as in Kubernetes 1.33. An object that a watch no longer
+//! selects is deleted on that watch. The stand-in records all requests.
 
+mod history;
 mod requests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,11 +23,15 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use self::history::PastEvent;
 use crate::credentials::Credentials;
 pub use crate::credentials::Rotation;
 
 /// Number of past events from which a watch can start.
 const HISTORY: usize = 10_000;
+
+/// The version of the Multi-Cluster Services API that it defines.
+const IMPORTS: &str = "multicluster.x-k8s.io/v1alpha1";
 
 /// Value of `Retry-After` of [`Behavior::TooManyRequests`]. It is longer than the client's own backoff.
 pub const RETRY_AFTER: Duration = Duration::from_secs(7);
@@ -90,7 +96,7 @@ pub struct ApiRequest {
     pub streamed: bool,
     /// Whether it is limited to one object.
     pub probe: bool,
-    /// `services`, `endpointslices` or `pods`.
+    /// `services`, `endpointslices`, `serviceimports` or `pods`.
     pub resource: String,
     /// The namespace. Empty: all.
     pub namespace: String,
@@ -125,11 +131,6 @@ struct ServerState {
 pub struct Backup {
     version: u64,
     objects: BTreeMap<String, Value>,
-}
-
-struct PastEvent {
-    version: u64,
-    event: Value,
 }
 
 struct Watcher {
@@ -247,13 +248,18 @@ impl StandIn {
     /// Creates or replaces an object and sends the event.
     pub fn put(&self, object: &Value) {
         let mut state = lock(&self.state);
-        let kind = if state.objects.contains_key(&key(object)) {
-            "MODIFIED"
-        } else {
-            "ADDED"
-        };
+        let before = state.objects.get(&key(object)).cloned();
         let object = state.store(object);
-        state.publish(kind, &object);
+        state.publish(before, Some(object));
+    }
+
+    /// Deletes an object and sends the event.
+    pub fn delete(&self, object: &Value) {
+        let mut state = lock(&self.state);
+        if let Some(before) = state.objects.remove(&key(object)) {
+            state.version += 1;
+            state.publish(Some(before), None);
+        }
     }
 
     /// Creates or replaces objects. Sends each event twice, in reverse order.
@@ -262,8 +268,8 @@ impl StandIn {
         let mut stored: Vec<Value> = objects.iter().map(|object| state.store(object)).collect();
         stored.reverse();
         for object in stored {
-            state.publish("ADDED", &object);
-            state.publish("MODIFIED", &object);
+            state.publish(None, Some(object.clone()));
+            state.publish(Some(object.clone()), Some(object));
         }
     }
 
@@ -330,24 +336,20 @@ impl ServerState {
         object
     }
 
-    fn publish(&mut self, kind: &str, object: &Value) {
-        let version = object["metadata"]["resourceVersion"].as_str();
-        let past = PastEvent {
-            version: version
-                .and_then(|version| version.parse().ok())
-                .unwrap_or(self.version),
-            event: json!({"type": kind, "object": object}),
-        };
-        let is_selected =
-            |watcher: &&Watcher| watcher.since < past.version && watcher.request.selects(object);
-        for watcher in self.watchers.iter().filter(is_selected) {
+    /// Sends a change of an object to the watches that select it, or selected it before.
+    fn publish(&mut self, before: Option<Value>, after: Option<Value>) {
+        let past = PastEvent::new(self.version, before, after);
+        for watcher in self.watchers.iter().filter(|w| w.since < past.version) {
+            let Some(event) = past.seen_by(&watcher.request) else {
+                continue;
+            };
             if self.behavior == Behavior::GarbageInWatches {
                 let _ = watcher
                     .sender
                     .send(Ok("{\"type\":\"ADDED\",\"object\":{\u{1}\n".to_owned()));
             }
             // Fails if the client has closed the watch.
-            let _ = watcher.sender.send(Ok(line(&past.event)));
+            let _ = watcher.sender.send(Ok(line(&event)));
         }
         self.events.push_back(past);
         if self.events.len() > HISTORY
@@ -367,6 +369,7 @@ impl ServerState {
         let (version, kind) = match request.resource.as_str() {
             "services" => ("v1", "ServiceList"),
             "pods" => ("v1", "PodList"),
+            "serviceimports" => (IMPORTS, "ServiceImportList"),
             _ => ("discovery.k8s.io/v1", "EndpointSliceList"),
         };
         let metadata = json!({"resourceVersion": self.version.to_string()});
@@ -387,8 +390,8 @@ impl ServerState {
         }
         if self.behavior != Behavior::SilentWatches {
             let later = self.events.iter().filter(|past| past.version > since);
-            for past in later.filter(|past| request.selects(&past.event["object"])) {
-                let _ = sender.send(Ok(line(&past.event)));
+            for event in later.filter_map(|past| past.seen_by(request)) {
+                let _ = sender.send(Ok(line(&event)));
             }
         }
         self.watchers.push(Watcher {

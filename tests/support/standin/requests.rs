@@ -14,7 +14,7 @@ use futures::{Stream, StreamExt as _, stream};
 use hyper::upgrade::OnUpgrade;
 use serde_json::{Value, json};
 
-use super::{ApiRequest, Behavior, RETRY_AFTER, Shared, lock};
+use super::{ApiRequest, Behavior, IMPORTS, RETRY_AFTER, Shared, lock};
 use crate::kubelet::forward;
 
 /// Time for which a list waits for a future resource version, as in a real API server.
@@ -237,15 +237,18 @@ fn json_body(octets: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> 
 
 impl ApiRequest {
     pub(super) fn read(path: &str, query: &HashMap<String, String>) -> Option<Self> {
-        let (resource, namespace) = match path {
-            "/api/v1/services" => ("services", ""),
-            "/api/v1/pods" => ("pods", ""),
-            "/apis/discovery.k8s.io/v1/endpointslices" => ("endpointslices", ""),
-            _ => {
-                let below = path.strip_prefix("/api/v1/namespaces/")?;
-                ("pods", below.strip_suffix("/pods")?)
-            }
+        let groups = [
+            "/api/v1",
+            "/apis/discovery.k8s.io/v1",
+            &format!("/apis/{IMPORTS}"),
+        ];
+        let rest = groups.iter().find_map(|group| path.strip_prefix(group))?;
+        let (namespace, resource) = match rest.strip_prefix("/namespaces/") {
+            Some(below) => below.split_once('/')?,
+            None => ("", rest.strip_prefix('/')?),
         };
+        let is_known = ["services", "pods", "endpointslices", "serviceimports"].contains(&resource);
+        is_known.then_some(())?;
         let parameter = |name: &str| query.get(name).cloned().unwrap_or_default();
         let streamed = parameter("sendInitialEvents") == "true";
         Some(Self {
@@ -270,6 +273,7 @@ impl ApiRequest {
         let kind = match self.resource.as_str() {
             "services" => "Service",
             "pods" => "Pod",
+            "serviceimports" => "ServiceImport",
             _ => "EndpointSlice",
         };
         let labels = &object["metadata"]["labels"];
