@@ -38,6 +38,8 @@ pub(super) struct Status {
     generation: Option<u64>,
     /// `None` before the first table.
     serial: Option<u32>,
+    /// The hash of all answers, equal in replicas with equal answers. `None` before the first table.
+    table_hash: Option<u64>,
     /// The time since the last activity of the watch that has been inactive longest.
     table_age_seconds: f64,
     /// The number of queries since the start.
@@ -76,6 +78,7 @@ pub(super) async fn status(FromState(state): FromState<AdminState>) -> Json<Stat
         state: TableState::of(&now),
         generation: has_table.then_some(now.generation),
         serial: has_table.then_some(now.serial),
+        table_hash: now.table.as_ref().map(Table::answers_hash),
         table_age_seconds: state.feeds.age().as_secs_f64(),
         queries: state.metrics.counters.queries(),
         problems: problems(&state, &now),

@@ -1,5 +1,6 @@
 //! A client of the API of a running server, over TCP or through the port-forward of an API server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -35,7 +36,7 @@ enum Location {
     /// Directly.
     Url(Uri),
     /// Through the port-forward of an API server.
-    Replica(Box<Cluster>, Replica),
+    Replica(Arc<Cluster>, Replica),
 }
 
 type Connection = SendRequest<Empty<Bytes>>;
@@ -62,20 +63,12 @@ impl Api {
 
     /// Connects to the API of a replica, and checks that it responds.
     pub(super) async fn of_replica(
-        cluster: Cluster,
-        replica: Replica,
-    ) -> Result<Self, (Cluster, ReplicaError)> {
-        let failed = |reason: String, cluster: &Cluster| ReplicaError::Failed {
-            action: format!("query pod {}/{}", replica.namespace, replica.pod),
-            url: cluster.address(),
-            reason,
-        };
-        let (stream, stream_error) = match cluster.connect(&replica).await {
-            Ok(connected) => connected,
-            Err(error) => return Err((cluster, error)),
-        };
+        cluster: &Arc<Cluster>,
+        replica: &Replica,
+    ) -> Result<Self, ReplicaError> {
+        let (stream, stream_error) = cluster.connect(replica).await?;
         let mut api = Self {
-            location: Location::Replica(Box::new(cluster), replica.clone()),
+            location: Location::Replica(cluster.clone(), replica.clone()),
             connection: None,
         };
         let probe = async {
@@ -97,11 +90,11 @@ impl Api {
             },
             Err(_) => format!("no response within {} s", PROBE_TIMEOUT.as_secs()),
         };
-        let Location::Replica(cluster, _) = api.location else {
-            unreachable!("it was set above")
-        };
-        let error = failed(reason, &cluster);
-        Err((*cluster, error))
+        Err(ReplicaError::Failed {
+            action: format!("query {replica}"),
+            url: cluster.address(),
+            reason,
+        })
     }
 
     /// Requests a path, and returns the body of the response.
@@ -196,9 +189,7 @@ impl Api {
     fn describe(&self, path: &str) -> String {
         match &self.location {
             Location::Url(url) => format!("{}{path}", url.to_string().trim_end_matches('/')),
-            Location::Replica(_, replica) => {
-                format!("{path} of pod {}/{}", replica.namespace, replica.pod)
-            }
+            Location::Replica(_, replica) => format!("{path} of {replica}"),
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 
 use super::api::Api;
-use super::origin::{find_server, note};
+use super::origin::{Chosen, Document, Server, find_server, note};
 use super::screen::{harmless, write};
 use super::{access, json, log_to_stderr, print, yaml};
 use crate::cli::{EventsArgs, EventsOutput};
@@ -59,39 +59,43 @@ struct Follower<'a> {
 /// Prints the events of a running server, and with `--watch` follows them.
 pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
     log_to_stderr(&args.log, "error")?;
-    let mut api = find(&args).await?;
+    let mut server = find(&args).await?;
+    let chosen = server.chosen();
     if !args.watch {
-        let mut events = read(&mut api).await?;
+        let mut events = read(&mut server.api).await?;
         events
             .events
             .retain(|event| args.selection().has_event(event));
-        print(&all(&events, args.output)?)?;
+        print(&all(&events, args.output, chosen.as_ref())?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut follower = Follower {
         args: &args,
         last_time: String::new(),
     };
-    if write(heading(args.output))?.is_break() {
+    if write(&heading(args.output, chosen.as_ref()))?.is_break() {
         return Ok(ExitCode::SUCCESS);
     }
     loop {
-        match follower.follow(&mut api).await {
+        match follower.follow(&mut server.api).await {
             Ok(ControlFlow::Break(())) => return Ok(ExitCode::SUCCESS),
             Ok(ControlFlow::Continue(())) => note("the server ended the stream; reconnecting"),
             Err(error) => note(&format!("{error:#}; reconnecting")),
         }
-        api = loop {
+        server = loop {
             tokio::time::sleep(RETRY_DELAY).await;
-            if let Ok(api) = find(&args).await {
-                break api;
+            if let Ok(found) = find(&args).await {
+                break found;
             }
         };
+        if let Some(chosen) = server.chosen() {
+            note(chosen.heading("").trim_end());
+        }
     }
 }
 
 /// Returns the server to query. Only a running server has events.
-async fn find(args: &EventsArgs) -> anyhow::Result<Api> {
+async fn find(args: &EventsArgs) -> anyhow::Result<Server> {
     let access = access(
         args.kubeconfig.as_ref(),
         args.context.as_ref(),
@@ -174,26 +178,33 @@ impl Selection<'_> {
     }
 }
 
-/// Returns the line above the events.
-fn heading(output: EventsOutput) -> &'static str {
-    match output {
+/// Returns the lines above the events.
+fn heading(output: EventsOutput, chosen: Option<&Chosen>) -> String {
+    let columns = match output {
         EventsOutput::Text => {
             "TIME                  KIND               SERVICE                   TEXT\n"
         }
         EventsOutput::Wide => {
             "ID       TIME                  KIND               NAMESPACE        SERVICE          CLUSTER      HOST         TEXT\n"
         }
-        EventsOutput::Json | EventsOutput::Yaml => "",
-    }
+        // Each line is an event.
+        EventsOutput::Json | EventsOutput::Yaml => return String::new(),
+    };
+    let origin = chosen.map(|chosen| harmless(&chosen.heading("")));
+    origin.unwrap_or_default() + columns
 }
 
 /// Returns all events.
-fn all(events: &Events, output: EventsOutput) -> anyhow::Result<String> {
+fn all(events: &Events, output: EventsOutput, chosen: Option<&Chosen>) -> anyhow::Result<String> {
+    let document = Document {
+        content: events,
+        origin: chosen,
+    };
     match output {
-        EventsOutput::Json => json(events),
-        EventsOutput::Yaml => yaml(events),
+        EventsOutput::Json => json(&document),
+        EventsOutput::Yaml => yaml(&document),
         EventsOutput::Text | EventsOutput::Wide => {
-            let mut text = heading(output).to_owned();
+            let mut text = heading(output, chosen);
             for event in &events.events {
                 text += &one(event, output)?;
             }

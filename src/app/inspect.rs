@@ -8,13 +8,13 @@ use http::Uri;
 
 use super::api::Api;
 use super::first_table::ONE_SHOT_TIMING;
-use super::origin::{Origin, note};
+use super::origin::{Chosen, Document, Origin, note};
 use super::screen::{Screen, harmless};
 use super::{access, json, log_to_stderr, print, yaml, zones};
 use crate::cli::{ExplainArgs, ExplainOutput, SourceArgs, TableArgs, TableOutput, ViewArgs};
 use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
 use crate::mirror::ServiceKey;
-use crate::report::{Selection, TextForm};
+use crate::report::{Report, Selection, TextForm};
 use crate::source::{file, kube};
 use crate::table::publish::Reader;
 
@@ -23,6 +23,14 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// The exit code of `explain` for a name that does not exist.
 const NO_SUCH_NAME: u8 = 3;
 
+/// What `table` prints.
+enum TableContent {
+    /// A zone file.
+    Zone(String),
+    /// The selected services.
+    Report(Report),
+}
+
 /// Prints the table of a running server, or of a source.
 pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
     log_to_stderr(&args.view.log, "error")?;
@@ -30,7 +38,9 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
     if args.watch {
         return watch_table(&args, origin).await;
     }
-    print(&table_text(&args, &mut origin).await?)?;
+    let table = table_of(&args, &mut origin).await?;
+    let chosen = origin.chosen_and_compared().await;
+    print(&table.text(args.output, chosen.as_ref())?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -39,7 +49,8 @@ async fn watch_table(args: &TableArgs, mut origin: Origin) -> anyhow::Result<Exi
     let mut screen = Screen::default();
     let mut has_failed = false;
     loop {
-        match table_text(args, &mut origin).await {
+        let text = table_of(args, &mut origin).await;
+        match text.and_then(|table| table.text(args.output, origin.chosen().as_ref())) {
             Ok(text) => {
                 has_failed = false;
                 if screen.show(text)?.is_break() {
@@ -61,22 +72,48 @@ async fn watch_table(args: &TableArgs, mut origin: Origin) -> anyhow::Result<Exi
     }
 }
 
-/// Returns the table in the requested format.
-async fn table_text(args: &TableArgs, origin: &mut Origin) -> anyhow::Result<String> {
+/// Reads the table for the requested format.
+async fn table_of(args: &TableArgs, origin: &mut Origin) -> anyhow::Result<TableContent> {
     if args.output == TableOutput::Zone {
-        return Ok(harmless(&origin.zone_file(&args.view).await?));
+        return Ok(TableContent::Zone(origin.zone_file(&args.view).await?));
     }
     let mut report = origin.report(&args.view).await?;
     report.retain(&Selection {
         namespaces: &args.view.source.namespace,
         filters: &args.filter,
     });
-    match args.output {
-        TableOutput::Text | TableOutput::Zone => Ok(harmless(&report.to_text())),
-        TableOutput::Wide => Ok(harmless(&report.to_text_of(TextForm::Wide))),
-        TableOutput::Json => json(&report),
-        TableOutput::Yaml => yaml(&report),
+    Ok(TableContent::Report(report))
+}
+
+impl TableContent {
+    /// Returns the table in the requested format, with its origin.
+    fn text(&self, output: TableOutput, chosen: Option<&Chosen>) -> anyhow::Result<String> {
+        let report = match self {
+            Self::Zone(text) => return Ok(with_heading(chosen, "; ", text)),
+            Self::Report(report) => report,
+        };
+        match output {
+            TableOutput::Text | TableOutput::Zone => {
+                Ok(with_heading(chosen, "", &report.to_text()))
+            }
+            TableOutput::Wide => {
+                let text = report.to_text_of(TextForm::Wide);
+                Ok(with_heading(chosen, "", &text))
+            }
+            TableOutput::Json => json(&document(report, chosen)),
+            TableOutput::Yaml => yaml(&document(report, chosen)),
+        }
     }
+}
+
+/// Returns a text below the lines about its origin.
+fn with_heading(chosen: Option<&Chosen>, start: &str, text: &str) -> String {
+    let heading = chosen.map(|chosen| chosen.heading(start));
+    harmless(&(heading.unwrap_or_default() + text))
+}
+
+fn document<'a, T>(content: &'a T, origin: Option<&'a Chosen>) -> Document<'a, T> {
+    Document { content, origin }
 }
 
 /// Prints the explanation of a name or an address, by a running server or by the table of a source.
@@ -89,19 +126,22 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         [namespace] if !name.contains(['.', '/', ':']) => format!("{namespace}/{name}"),
         _ => name,
     };
-    let mut explanation = match Origin::find(&view).await? {
-        Origin::Server(mut api) => served_explanation(&mut api, &question).await?,
-        Origin::Objects(reader) => read_explanation(&view, &reader, &question).await?,
+    let mut origin = Origin::find(&view).await?;
+    let mut explanation = match &mut origin {
+        Origin::Server(server) => served_explanation(&mut server.api, &question).await?,
+        Origin::Objects(reader, _) => read_explanation(&view, reader, &question).await?,
     };
     if !explanation.retain_namespaces(namespaces) {
         let name = &explanation.name;
         bail!("{name} belongs to a namespace that --namespace excludes");
     }
+    let chosen = origin.chosen_and_compared().await;
+    let chosen = chosen.as_ref();
     print(&match output {
-        ExplainOutput::Text => harmless(&explanation.to_text()),
-        ExplainOutput::Wide => harmless(&explanation.to_text_of(TextForm::Wide)),
-        ExplainOutput::Json => json(&explanation)?,
-        ExplainOutput::Yaml => yaml(&explanation)?,
+        ExplainOutput::Text => with_heading(chosen, "", &explanation.to_text()),
+        ExplainOutput::Wide => with_heading(chosen, "", &explanation.to_text_of(TextForm::Wide)),
+        ExplainOutput::Json => json(&document(&explanation, chosen))?,
+        ExplainOutput::Yaml => yaml(&document(&explanation, chosen))?,
     })?;
     Ok(if explanation.exists {
         ExitCode::SUCCESS

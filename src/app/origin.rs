@@ -1,31 +1,87 @@
 //! The origin of the data of `explain`, `table` and `events`: a running server, or objects.
 //!
 //! Without flags, it is a ready replica, so that the flags of `serve` need not be repeated. If none can be reached, the
-//! objects are read directly.
+//! objects are read directly. Then no flag says where the data is from, so the output does ([`Chosen`]).
 
 use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
+use futures::future::join_all;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
 
 use super::api::Api;
 use super::first_table::{ONE_SHOT_TIMING, first_table};
 use super::{access, zones};
 use crate::admin::choose_zone;
 use crate::cli::{ServerArgs, ViewArgs};
+use crate::mirror::Namespace;
 use crate::report::Report;
-use crate::source::kube::{self, Cluster, ReplicaError};
+use crate::source::kube::{self, Cluster, Replica, ReplicaError};
 use crate::table::publish::Reader;
 use crate::zone::print::zone_file;
 
 /// Maximum number of replicas that are tried. All of them rarely fail for different reasons.
 const MAX_REPLICAS: usize = 3;
 
+/// Maximum number of other replicas that are compared with the one that answered. A DaemonSet may have hundreds.
+const MAX_COMPARED: usize = 8;
+/// Maximum time for the status of a replica to compare. They are requested at the same time.
+const COMPARISON_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time after which replicas that differ are compared again. They see a change at different times.
+const SETTLING_TIME: Duration = Duration::from_secs(1);
+/// Fields of the status that are equal if two replicas answer equally, with their meanings.
+const COMPARED: [(&str, &str); 5] = [
+    ("version", "version"),
+    ("cluster", "cluster name"),
+    ("zones", "zones"),
+    ("state", "state of the table"),
+    ("tableHash", "answers"),
+];
+
 /// The origin of a command's data.
 pub(super) enum Origin {
     /// A running server.
-    Server(Box<Api>),
-    /// The objects of a source.
-    Objects(Reader),
+    Server(Box<Server>),
+    /// The objects of a source. If the command chose them: why no server answers.
+    Objects(Reader, Option<String>),
+}
+
+/// A running server.
+pub(super) struct Server {
+    /// Its API.
+    pub(super) api: Api,
+    /// `None` if a flag names the server.
+    found: Option<Found>,
+}
+
+/// A replica that was found.
+struct Found {
+    cluster: Arc<Cluster>,
+    replica: Replica,
+    /// The other ready replicas.
+    others: Vec<Replica>,
+}
+
+/// The origin of an output that no flag names.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Chosen {
+    /// The namespace and name of the pod that answered. `None`: the output was computed from objects.
+    pod: Option<String>,
+    /// Why the output may differ from the answers of the servers.
+    notes: Vec<String>,
+}
+
+/// A document with its origin.
+#[derive(Serialize)]
+pub(super) struct Document<'a, T> {
+    #[serde(flatten)]
+    pub(super) content: &'a T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) origin: Option<&'a Chosen>,
 }
 
 // === impl Origin ===
@@ -33,19 +89,25 @@ pub(super) enum Origin {
 impl Origin {
     /// Finds the server, or reads the first table of the objects.
     pub(super) async fn find(view: &ViewArgs) -> anyhow::Result<Self> {
+        let mut reason = None;
         if !view.direct && view.source.file.is_empty() {
             match find_server(&view.server, access_of(view)).await? {
-                Ok(api) => return Ok(Self::Server(Box::new(api))),
+                Ok(server) => return Ok(Self::Server(Box::new(server))),
+                Err(error) if error.is_undecided() => bail!(error),
                 // Reading the objects fails for the same reason, and reports it.
                 Err(ReplicaError::NoApiServer { .. }) => {}
-                Err(error) => note(&format!(
-                    "{error}; reading the objects directly, with default flags (--direct takes the flags of serve)"
-                )),
+                Err(error) => {
+                    let sentence = format!(
+                        "computed from the objects with default settings, not answered by a server: {error} (--direct takes \
+                         the flags of serve)"
+                    );
+                    note(&sentence);
+                    reason = Some(sentence);
+                }
             }
         }
-        first_table(&view.source, &view.model)
-            .await
-            .map(Self::Objects)
+        let reader = first_table(&view.source, &view.model).await?;
+        Ok(Self::Objects(reader, reason))
     }
 
     /// Finds another replica after the last one has failed. A command that has started with a server stays with servers.
@@ -54,29 +116,49 @@ impl Origin {
         Ok(Self::Server(Box::new(found)))
     }
 
+    /// Returns the origin, if no flag names it.
+    pub(super) fn chosen(&self) -> Option<Chosen> {
+        match self {
+            Self::Server(server) => server.chosen(),
+            Self::Objects(_, reason) => reason.as_ref().map(|reason| Chosen {
+                pod: None,
+                notes: vec![reason.clone()],
+            }),
+        }
+    }
+
+    /// Like [`Self::chosen`], with the differences between the replicas.
+    pub(super) async fn chosen_and_compared(&mut self) -> Option<Chosen> {
+        let mut chosen = self.chosen()?;
+        if let Self::Server(server) = self {
+            chosen.notes.extend(server.differences().await);
+        }
+        Some(chosen)
+    }
+
     /// Returns the report on the current table.
     pub(super) async fn report(&mut self, view: &ViewArgs) -> anyhow::Result<Report> {
         match self {
-            Self::Server(api) => {
-                let text = api.get("/api/v1/table").await?;
+            Self::Server(server) => {
+                let text = server.api.get("/api/v1/table").await?;
                 serde_json::from_str(&text).context("cannot parse the table of the server")
             }
-            Self::Objects(reader) => Ok(Report::new(&zones(&view.model, &[]), &reader.load())),
+            Self::Objects(reader, _) => Ok(Report::new(&zones(&view.model, &[]), &reader.load())),
         }
     }
 
     /// Returns the current table as a zone file.
     pub(super) async fn zone_file(&mut self, view: &ViewArgs) -> anyhow::Result<String> {
         match self {
-            Self::Server(api) => {
+            Self::Server(server) => {
                 let zone = match view.model.zone.as_slice() {
                     [zone] => format!("&zone={}", zone.name),
                     _ => String::new(),
                 };
                 let path = format!("/api/v1/table?output=zone{zone}");
-                api.get(&path).await
+                server.api.get(&path).await
             }
-            Self::Objects(reader) => {
+            Self::Objects(reader, _) => {
                 let zones = zones(&view.model, &[]);
                 let zone = choose_zone(&zones, None).map_err(|problem| anyhow!(problem))?;
                 Ok(zone_file(&zones, zone, &reader.load()))
@@ -85,12 +167,97 @@ impl Origin {
     }
 }
 
+// === impl Server ===
+
+impl Server {
+    /// Returns the replica that was found.
+    pub(super) fn chosen(&self) -> Option<Chosen> {
+        let Replica { namespace, pod, .. } = &self.found.as_ref()?.replica;
+        Some(Chosen {
+            pod: Some(format!("{namespace}/{pod}")),
+            notes: Vec::new(),
+        })
+    }
+
+    /// Returns a sentence for each other replica that answers differently, or that cannot be compared.
+    async fn differences(&mut self) -> Vec<String> {
+        let Some(found) = &self.found else {
+            return Vec::new();
+        };
+        let others = found.others.iter().take(MAX_COMPARED);
+        let mut differing: Vec<(&Replica, String)> =
+            others.map(|other| (other, String::new())).collect();
+        for pause in [Duration::ZERO, SETTLING_TIME] {
+            if differing.is_empty() {
+                break;
+            }
+            sleep(pause).await;
+            let Ok(Ok(own)) = timeout(COMPARISON_TIMEOUT, status(&mut self.api)).await else {
+                return Vec::new();
+            };
+            let compared = differing
+                .iter()
+                .map(|(other, _)| found.compare(other, &own));
+            differing = join_all(compared).await.into_iter().flatten().collect();
+        }
+        differing
+            .into_iter()
+            .map(|(_, sentence)| sentence)
+            .collect()
+    }
+}
+
+// === impl Found ===
+
+impl Found {
+    /// Compares the status of another replica. Returns it with a sentence if it differs.
+    async fn compare<'r>(&self, other: &'r Replica, own: &Value) -> Option<(&'r Replica, String)> {
+        let asked = async {
+            let mut api = Api::of_replica(&self.cluster, other).await?;
+            status(&mut api).await
+        };
+        let sentence = match timeout(COMPARISON_TIMEOUT, asked).await {
+            Ok(Ok(status)) => {
+                let is_different = |(field, _): &&(&str, &str)| status[*field] != own[*field];
+                let differing = COMPARED.iter().filter(is_different);
+                let differing: Vec<&str> = differing.map(|(_, meaning)| *meaning).collect();
+                if differing.is_empty() {
+                    return None;
+                }
+                let differing = differing.join(", ");
+                format!("{other} answers differently; it differs in: {differing}")
+            }
+            Ok(Err(error)) => format!("not compared with {other}: {error:#}"),
+            Err(_) => format!("not compared with {other}: no response"),
+        };
+        Some((other, sentence))
+    }
+}
+
+// === impl Chosen ===
+
+impl Chosen {
+    /// Returns the first lines of a text. Each starts with `start`, for example that of a comment.
+    pub(super) fn heading(&self, start: &str) -> String {
+        let pod = self.pod.iter().map(|pod| format!("answered by pod {pod}"));
+        let notes = self.notes.iter().map(|note| format!("note: {note}"));
+        // A reason may come from an API server or a node, and may have several lines.
+        let lines = pod.chain(notes).map(|line| line.replace(['\n', '\r'], " "));
+        lines.map(|line| format!("{start}{line}\n")).collect()
+    }
+}
+
+async fn status(api: &mut Api) -> anyhow::Result<Value> {
+    let text = api.get("/api/v1/status").await?;
+    serde_json::from_str(&text).context("cannot parse the status of the server")
+}
+
 fn access_of(view: &ViewArgs) -> kube::Access {
     let (kubeconfig, context) = (&view.source.kubeconfig, &view.source.context);
     access(kubeconfig.as_ref(), context.as_ref(), kube::Access::Auto)
 }
 
-/// Returns the API of the named server, or of a ready replica.
+/// Returns the named server, or a ready replica.
 ///
 /// # Errors
 ///
@@ -98,24 +265,40 @@ fn access_of(view: &ViewArgs) -> kube::Access {
 pub(super) async fn find_server(
     args: &ServerArgs,
     access: kube::Access,
-) -> anyhow::Result<Result<Api, ReplicaError>> {
+) -> anyhow::Result<Result<Server, ReplicaError>> {
     if let Some(url) = &args.server {
-        return Ok(Ok(Api::at(url)));
+        let api = Api::at(url);
+        return Ok(Ok(Server { api, found: None }));
     }
-    let mut cluster = Cluster::open(access, ONE_SHOT_TIMING).await?;
-    let replicas = match cluster.replicas(args.server_namespace.as_ref()).await {
-        Ok(replicas) => replicas,
-        Err(error) => return Ok(Err(error)),
-    };
-    let mut last = ReplicaError::None(args.server_namespace.clone());
-    for replica in replicas.into_iter().take(MAX_REPLICAS) {
-        match Api::of_replica(cluster, replica).await {
-            Ok(api) => return Ok(Ok(api)),
-            Err((_, error @ ReplicaError::Forbidden { .. })) => return Ok(Err(error)),
-            Err((same, error)) => (cluster, last) = (same, error),
+    let cluster = Arc::new(Cluster::open(access, ONE_SHOT_TIMING).await?);
+    Ok(find_replica(cluster, args.server_namespace.as_ref()).await)
+}
+
+/// Connects to the first ready replica that responds.
+async fn find_replica(
+    cluster: Arc<Cluster>,
+    namespace: Option<&Namespace>,
+) -> Result<Server, ReplicaError> {
+    let mut others = cluster.replicas(namespace).await?;
+    let mut index = 0;
+    let api = loop {
+        match Api::of_replica(&cluster, &others[index]).await {
+            Ok(api) => break api,
+            Err(error @ ReplicaError::Forbidden { .. }) => return Err(error),
+            Err(error) if index + 1 == others.len().min(MAX_REPLICAS) => return Err(error),
+            Err(_) => index += 1,
         }
-    }
-    Ok(Err(last))
+    };
+    let replica = others.remove(index);
+    let found = Found {
+        cluster,
+        replica,
+        others,
+    };
+    Ok(Server {
+        api,
+        found: Some(found),
+    })
 }
 
 /// Prints a sentence to standard error. Ignores a stream that cannot be written.

@@ -47,8 +47,8 @@ pub(super) fn write(text: &str) -> anyhow::Result<ControlFlow<()>> {
     }
 }
 
-/// Replaces control characters, except line feeds and tabs. Any pod with the labels of the chart may have sent the text,
-/// and a terminal would execute them.
+/// Replaces control characters, except line feeds and tabs. The text may be from a forged pod or object, and a terminal
+/// would execute them.
 pub(super) fn harmless(text: &str) -> String {
     let is_harmful = |c: char| c.is_control() && !['\n', '\t'].contains(&c);
     text.replace(is_harmful, "\u{fffd}")

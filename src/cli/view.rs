@@ -106,11 +106,11 @@ pub struct EventsArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = SERVER)]
 pub struct ServerArgs {
-    /// API of the server to query, its --api-listen: a URL or HOST:PORT [default: a ready replica, found by the labels of the chart, through the port-forward of the API server]
+    /// API of the server to query, its --api-listen: a URL or HOST:PORT [default: a ready replica, through the port-forward of the API server]
     #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", value_parser = parse_server)]
     pub server: Option<http::Uri>,
 
-    /// Namespace to search for a replica, which needs permissions only there [default: all namespaces]
+    /// Namespace of the server's replicas, which needs permissions only there [default: that of the only Deployment or DaemonSet with the labels of the chart]
     #[arg(
         long,
         env = "GLOBAL_DNS_SERVER_NAMESPACE",

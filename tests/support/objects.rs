@@ -91,19 +91,39 @@ pub fn with_cluster_ip(mut service: Value, address: &str) -> Value {
     service
 }
 
-/// Returns a ready pod of the chart, on the node `node-0`. Its API listens on a port of loopback.
-pub fn replica(namespace: &str, name: &str, api_port: u16) -> Value {
-    let labels = json!({
-        "app.kubernetes.io/name": "global-dns", "app.kubernetes.io/instance": "dns",
+/// Returns the labels of a release of the chart.
+fn release_labels(release: &str) -> Value {
+    json!({
+        "app.kubernetes.io/name": "global-dns", "app.kubernetes.io/instance": release,
         "app.kubernetes.io/component": "server", "helm.sh/chart": "global-dns-0.1.0",
-    });
+    })
+}
+
+/// Returns the Deployment or DaemonSet of the release `dns` of the chart.
+pub fn workload(kind: &str, namespace: &str, name: &str) -> Value {
+    let labels = release_labels("dns");
+    let mut selector = labels.clone();
+    selector.as_object_mut().unwrap().remove("helm.sh/chart");
+    let containers = json!([{"name": "global-dns", "image": "global-dns"}]);
+    json!({
+        "apiVersion": "apps/v1", "kind": kind,
+        "metadata": {"namespace": namespace, "name": name, "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": selector},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+        },
+    })
+}
+
+/// Returns a ready pod of the release `dns` of the chart, on the node `node-0`. Its API listens on a port of loopback.
+pub fn replica(namespace: &str, name: &str, api_port: u16) -> Value {
     let container = json!({
         "name": "global-dns", "image": "global-dns",
         "args": ["serve", "--cluster-name=hub", format!("--api-listen=127.0.0.1:{api_port}")],
     });
     json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"namespace": namespace, "name": name, "labels": labels},
+        "metadata": {"namespace": namespace, "name": name, "labels": release_labels("dns")},
         "spec": {"nodeName": "node-0", "hostNetwork": true, "containers": [container]},
         "status": pod_status("192.0.2.1", true),
     })

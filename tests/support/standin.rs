@@ -1,5 +1,5 @@
 //! A simulated API server with configurable faults. It serves lists and watches of Services, EndpointSlices and
-//! ServiceImports, lists of Pods, and their port-forward.
+//! ServiceImports, lists of Deployments, DaemonSets and Pods, and the port-forward of Pods.
 //!
 //! The server under test sees the behavior of a real API server: selectors, resource versions, items without a kind,
 //! watches that end after `timeoutSeconds`, no streamed lists as in Kubernetes 1.33. An object that a watch no longer
@@ -96,7 +96,7 @@ pub struct ApiRequest {
     pub streamed: bool,
     /// Whether it is limited to one object.
     pub probe: bool,
-    /// `services`, `endpointslices`, `serviceimports` or `pods`.
+    /// `services`, `endpointslices`, `serviceimports`, `deployments`, `daemonsets` or `pods`.
     pub resource: String,
     /// The namespace. Empty: all.
     pub namespace: String,
@@ -370,6 +370,8 @@ impl ServerState {
             "services" => ("v1", "ServiceList"),
             "pods" => ("v1", "PodList"),
             "serviceimports" => (IMPORTS, "ServiceImportList"),
+            "deployments" => ("apps/v1", "DeploymentList"),
+            "daemonsets" => ("apps/v1", "DaemonSetList"),
             _ => ("discovery.k8s.io/v1", "EndpointSliceList"),
         };
         let metadata = json!({"resourceVersion": self.version.to_string()});

@@ -1,29 +1,45 @@
-//! The replicas of the server: found by the labels of the chart, reached through the port-forward of the API server.
+//! The replicas of one release of the chart, reached through the port-forward of the API server.
 //!
-//! Commands use them, so that flags of `serve` need not be repeated.
+//! Commands use them, so that flags of `serve` need not be repeated. Everybody who may create a pod somewhere can give it
+//! the labels of the chart, and could answer in place of the server. So pods count in one namespace only: the one that the
+//! user names, or that of the only Deployment or DaemonSet of the chart. If there are several, the user decides.
 
+mod error;
+
+use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, try_join};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::api::{ApiResource, ListParams, Object};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::api::{ApiResource, ListParams, NotUsed, Object, ObjectList};
+use kube::core::{NamespaceResourceScope, ParseExpressionError, Selector};
+use kube::{Api, Resource};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
+
+use error::Permission;
+pub use error::ReplicaError;
 
 use super::Cluster;
 use crate::log::error_chain;
 use crate::mirror::Namespace;
 
-/// The selector of the server's pods. The name is compared later, because `nameOverride` of the chart changes it.
+/// The selector of the server's pods, and of their workload. The name is compared later, because `nameOverride` of the
+/// chart changes it.
 const SELECTOR: &str = "app.kubernetes.io/component=server";
 /// The label with the name of the chart, unless `nameOverride` changes it.
 const NAME_LABEL: &str = "app.kubernetes.io/name";
 /// The label with the name and version of the chart.
 const CHART_LABEL: &str = "helm.sh/chart";
+/// The label with the name of the release.
+const RELEASE_LABEL: &str = "app.kubernetes.io/instance";
 /// The name of the chart.
 const NAME: &str = "global-dns";
 
@@ -43,48 +59,19 @@ pub struct Replica {
     pub namespace: String,
     /// The name of its pod.
     pub pod: String,
+    /// The release of its pod.
+    release: String,
     /// The port of the API on the loopback address of the pod.
     port: u16,
 }
 
-/// The reason why no replica can be reached.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReplicaError {
-    /// The API server did not respond.
-    #[error("cannot reach the API server at {url}: {reason}")]
-    NoApiServer {
-        /// The URL of the API server.
-        url: String,
-        /// The reason.
-        reason: String,
-    },
-    /// The user lacks a permission.
-    #[error(
-        "cannot {action} at {url}: {reason}; grant \"list\" on pods and \"get\" and \"create\" on pods/portforward, or set --server{alternative}"
-    )]
-    Forbidden {
-        /// The failure.
-        action: String,
-        /// The URL of the API server.
-        url: String,
-        /// The response of the API server.
-        reason: String,
-        /// A further way out.
-        alternative: &'static str,
-    },
-    /// No replica exists, or none is ready.
-    #[error("no ready pod of global-dns in {}", place(.0.as_ref()))]
-    None(Option<Namespace>),
-    /// The request failed for another reason.
-    #[error("cannot {action} at {url}: {reason}")]
-    Failed {
-        /// The failure.
-        action: String,
-        /// The URL of the API server.
-        url: String,
-        /// The reason.
-        reason: String,
-    },
+/// A Deployment or DaemonSet with the fields that are read.
+type ListedWorkload = Object<WorkloadSpec, NotUsed>;
+
+/// `spec` of a Deployment or DaemonSet.
+#[derive(Clone, Debug, Deserialize)]
+struct WorkloadSpec {
+    selector: LabelSelector,
 }
 
 /// A pod with the fields that are read. The code that reads a whole pod is 0.4 MB.
@@ -137,46 +124,111 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> ReplicaStream for T {}
 /// Resolves to the reason for the end of a stream, if the node sends one.
 pub type StreamError = BoxFuture<'static, Option<String>>;
 
-fn place(namespace: Option<&Namespace>) -> String {
-    match namespace {
-        Some(namespace) => format!("namespace {namespace}"),
-        None => "any namespace".to_owned(),
-    }
-}
-
 // === impl Cluster ===
 
 impl Cluster {
-    /// Lists the ready replicas in a namespace, or in all, sorted by name.
+    /// Lists the ready replicas of the only release, or of the only one in a namespace, sorted by name.
     ///
     /// # Errors
     ///
-    /// If there is none, or the pods cannot be listed.
+    /// If there is none, if there are several releases, or if the objects cannot be listed.
     pub async fn replicas(
         &self,
         namespace: Option<&Namespace>,
     ) -> Result<Vec<Replica>, ReplicaError> {
-        let (client, kind) = (self.client.clone(), ApiResource::erase::<Pod>(&()));
-        let pods: Api<ListedPod> = match namespace {
-            Some(namespace) => Api::namespaced_with(client, namespace.as_str(), &kind),
-            None => Api::all_with(client, &kind),
+        let (namespace, selector) = match namespace {
+            Some(namespace) => (namespace.to_string(), SELECTOR.to_owned()),
+            None => self.release().await?,
         };
-        let params = ListParams::default().labels(SELECTOR);
-        let action = format!("list pods in {}", place(namespace));
-        let listed = timeout(REQUEST_TIMEOUT, pods.list(&params)).await;
-        let listed = listed.map_err(|_| self.timed_out())?;
-        let alternative = match namespace {
-            Some(_) => "",
-            None => " or --server-namespace",
-        };
-        let listed = listed.map_err(|error| self.failure(&error, action, alternative))?;
+        let kind = ApiResource::erase::<Pod>(&());
+        let pods = Api::<ListedPod>::namespaced_with(self.client.clone(), &namespace, &kind);
+        let action = format!("list pods in namespace {namespace}");
+        let listed = self
+            .list_selected(pods, &selector, action, Permission::Pods)
+            .await?;
         let mut replicas: Vec<Replica> = listed.iter().filter_map(Replica::of).collect();
-        replicas
-            .sort_by(|one, other| (&one.namespace, &one.pod).cmp(&(&other.namespace, &other.pod)));
-        match replicas.is_empty() {
-            true => Err(ReplicaError::None(namespace.cloned())),
-            false => Ok(replicas),
+        replicas.sort_by(|one, other| one.pod.cmp(&other.pod));
+        let mut releases: Vec<&str> = replicas.iter().map(|one| one.release.as_str()).collect();
+        releases.sort_unstable();
+        releases.dedup();
+        match releases.as_slice() {
+            [] => Err(ReplicaError::NotReady(namespace)),
+            [_] => Ok(replicas),
+            several => Err(ReplicaError::Several {
+                found: several
+                    .iter()
+                    .map(|release| format!("release {release} in namespace {namespace}"))
+                    .collect(),
+                flag: "--server",
+            }),
         }
+    }
+
+    /// Returns the namespace of the only release, and the selector of its pods.
+    async fn release(&self) -> Result<(String, String), ReplicaError> {
+        let (mut workloads, daemon_sets) = try_join(
+            self.workloads::<Deployment>("deployments"),
+            self.workloads::<DaemonSet>("daemonsets"),
+        )
+        .await?;
+        workloads.extend(daemon_sets);
+        let name = |workload: &ListedWorkload| {
+            let namespace = workload.metadata.namespace.clone().unwrap_or_default();
+            let name = workload.metadata.name.clone().unwrap_or_default();
+            (namespace, name)
+        };
+        match workloads.as_slice() {
+            [] => Err(ReplicaError::None),
+            [workload] => {
+                let (namespace, name) = name(workload);
+                let selector = workload.spec.selector.clone().try_into();
+                let selector: Selector =
+                    selector.map_err(|error: ParseExpressionError| ReplicaError::Failed {
+                        action: format!("use the selector of {namespace}/{name}"),
+                        url: self.address(),
+                        reason: error.to_string(),
+                    })?;
+                Ok((namespace, selector.to_string()))
+            }
+            several => {
+                let mut found: Vec<_> = several.iter().map(name).collect();
+                found.sort();
+                let named = |(namespace, name)| format!("{namespace}/{name}");
+                Err(ReplicaError::Several {
+                    found: found.into_iter().map(named).collect(),
+                    flag: "--server-namespace",
+                })
+            }
+        }
+    }
+
+    /// Lists the workloads of the chart of one kind, in all namespaces.
+    async fn workloads<K>(&self, kinds: &str) -> Result<Vec<ListedWorkload>, ReplicaError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let kind = ApiResource::erase::<K>(&());
+        let workloads = Api::<ListedWorkload>::all_with(self.client.clone(), &kind);
+        let action = format!("list {kinds} in all namespaces");
+        let listed = self
+            .list_selected(workloads, SELECTOR, action, Permission::Workloads)
+            .await?;
+        let is_of_chart = |one: &ListedWorkload| is_of_chart(one.metadata.labels.as_ref());
+        Ok(listed.into_iter().filter(is_of_chart).collect())
+    }
+
+    /// Lists the objects that a selector selects.
+    async fn list_selected<K: Clone + fmt::Debug + DeserializeOwned>(
+        &self,
+        objects: Api<K>,
+        selector: &str,
+        action: String,
+        missing: Permission,
+    ) -> Result<ObjectList<K>, ReplicaError> {
+        let params = ListParams::default().labels(selector);
+        let listed = timeout(REQUEST_TIMEOUT, objects.list(&params)).await;
+        let listed = listed.map_err(|_| self.timed_out())?;
+        listed.map_err(|error| self.failure(&error, action, missing))
     }
 
     /// Connects to the API of a replica, through the port-forward of the API server.
@@ -191,9 +243,10 @@ impl Cluster {
         let Replica {
             namespace,
             pod,
+            release: _,
             port,
         } = replica;
-        let action = format!("forward port {port} of pod {namespace}/{pod}");
+        let action = format!("forward port {port} of {replica}");
         let failed = |reason: &str| ReplicaError::Failed {
             action: action.clone(),
             url: self.address(),
@@ -203,7 +256,8 @@ impl Cluster {
         let ports = [*port];
         let forwarding = timeout(REQUEST_TIMEOUT, pods.portforward(pod, &ports)).await;
         let forwarding = forwarding.map_err(|_| self.timed_out())?;
-        let mut forwarder = forwarding.map_err(|error| self.failure(&error, action.clone(), ""))?;
+        let mut forwarder = forwarding
+            .map_err(|error| self.failure(&error, action.clone(), Permission::PortForward))?;
         let (stream, error) = (forwarder.take_stream(*port), forwarder.take_error(*port));
         let opened = stream.zip(error.map(FutureExt::boxed));
         opened.ok_or_else(|| failed("the API server did not open a stream"))
@@ -223,12 +277,7 @@ impl Cluster {
     }
 
     /// Converts an error of the client.
-    fn failure(
-        &self,
-        error: &kube::Error,
-        action: String,
-        alternative: &'static str,
-    ) -> ReplicaError {
+    fn failure(&self, error: &kube::Error, action: String, missing: Permission) -> ReplicaError {
         let url = self.address();
         let reason = if let kube::Error::Api(status) = error {
             format!("{} {}", status.code, status.message)
@@ -240,7 +289,7 @@ impl Cluster {
                 action,
                 url,
                 reason,
-                alternative,
+                missing,
             }
         } else if matches!(error, kube::Error::HyperError(_) | kube::Error::Service(_)) {
             ReplicaError::NoApiServer { url, reason }
@@ -256,19 +305,20 @@ impl Cluster {
 
 // === impl Replica ===
 
+impl fmt::Display for Replica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pod {}/{}", self.namespace, self.pod)
+    }
+}
+
 impl Replica {
     /// Returns the replica that a pod is, if it is ready and its API listens on loopback.
     fn of(pod: &ListedPod) -> Option<Self> {
-        let labels = pod.metadata.labels.as_ref()?;
-        let chart = labels.get(CHART_LABEL).map_or("", String::as_str);
-        let chart = chart
-            .strip_prefix(NAME)
-            .and_then(|end| end.strip_prefix('-'));
-        let is_chart = chart.is_some_and(|end| end.starts_with(|c: char| c.is_ascii_digit()));
-        let has_name = labels.get(NAME_LABEL).is_some_and(|name| name == NAME);
-        if !(is_chart || has_name) || !is_ready(pod) {
+        let labels = pod.metadata.labels.as_ref();
+        if !is_of_chart(labels) || !is_ready(pod) {
             return None;
         }
+        let release = labels.and_then(|labels| labels.get(RELEASE_LABEL));
         let containers = &pod.spec.containers;
         let serves = |container: &&Container| {
             let mut words = container.command.iter().chain(&container.args);
@@ -278,9 +328,23 @@ impl Replica {
         Some(Self {
             namespace: pod.metadata.namespace.clone()?,
             pod: pod.metadata.name.clone()?,
+            release: release.cloned().unwrap_or_default(),
             port: api_port(server)?,
         })
     }
+}
+
+/// Returns whether labels are those of the chart.
+fn is_of_chart(labels: Option<&BTreeMap<String, String>>) -> bool {
+    let label = |key| {
+        labels
+            .and_then(|labels| labels.get(key))
+            .map_or("", String::as_str)
+    };
+    let version = label(CHART_LABEL).strip_prefix(NAME);
+    let version = version.and_then(|end| end.strip_prefix('-'));
+    let is_chart = version.is_some_and(|end| end.starts_with(|c: char| c.is_ascii_digit()));
+    is_chart || label(NAME_LABEL) == NAME
 }
 
 /// Returns whether a pod is ready and not being deleted.
@@ -335,93 +399,4 @@ fn loopback_port(address: &str) -> Option<u16> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn pod(change: impl FnOnce(&mut Value)) -> ListedPod {
-        let mut pod = json!({
-            "metadata": {"namespace": "dns", "name": "global-dns-0", "labels": {
-                "app.kubernetes.io/name": "global-dns", "helm.sh/chart": "global-dns-0.1.0"}},
-            "spec": {"containers": [{"name": "global-dns", "args": ["serve"]}]},
-            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
-        });
-        change(&mut pod);
-        serde_json::from_value(pod).unwrap()
-    }
-
-    fn port(arguments: &[&str]) -> Option<u16> {
-        let pod = pod(|pod| {
-            let words = [&["serve"], arguments].concat();
-            pod["spec"]["containers"][0]["args"] = json!(words);
-        });
-        Replica::of(&pod).map(|replica| replica.port)
-    }
-
-    #[test]
-    fn ready_pod_of_the_chart_is_a_replica() {
-        let expected = Replica {
-            namespace: "dns".to_owned(),
-            pod: "global-dns-0".to_owned(),
-            port: 9154,
-        };
-        assert_eq!(Replica::of(&pod(|_| ())), Some(expected.clone()));
-        let renamed = pod(|pod| pod["metadata"]["labels"][NAME_LABEL] = json!("dns"));
-        assert_eq!(Replica::of(&renamed), Some(expected));
-    }
-
-    #[test]
-    fn other_pods_and_pods_that_are_not_ready_are_no_replicas() {
-        let labels = |name: &str, chart: &str| {
-            let labels = json!({NAME_LABEL: name, CHART_LABEL: chart});
-            pod(|pod| pod["metadata"]["labels"] = labels)
-        };
-        for other in [
-            labels("argocd", "argo-cd-8.0.0"),
-            labels("argocd", "global-dns-ui-1.0.0"),
-            pod(|pod| pod["status"]["conditions"][0]["status"] = json!("False")),
-            pod(|pod| pod["status"] = json!({})),
-            pod(|pod| pod["metadata"]["deletionTimestamp"] = json!("2026-11-22T15:00:00Z")),
-            pod(|pod| pod["metadata"]["labels"] = Value::Null),
-        ] {
-            assert_eq!(Replica::of(&other), None, "{other:?}");
-        }
-    }
-
-    #[test]
-    fn port_is_that_of_the_flag_or_the_variable_if_it_is_on_loopback() {
-        for (arguments, expected) in [
-            (&["--ttl=5"][..], Some(9154)),
-            (&["--api-listen=127.0.0.1:19154"], Some(19154)),
-            (&["--api-listen", "[::1]:19154"], Some(19154)),
-            (&["--api-listen=0.0.0.0:80"], Some(80)),
-            (&["--api-listen=:80"], Some(80)),
-            (&["--api-listen=localhost:80"], Some(80)),
-            (&["--api-listen=192.0.2.1:80,127.0.0.1:81"], Some(81)),
-            (
-                &["--api-listen=192.0.2.1:80", "--api-listen=[::]:82"],
-                Some(82),
-            ),
-            (&["--api-listen=192.0.2.1:80"], None),
-            (&["--api-listen=$(POD_IP):80"], None),
-        ] {
-            assert_eq!(port(arguments), expected, "{arguments:?}");
-        }
-        let by_variable = pod(|pod| {
-            let variable = json!([{"name": "GLOBAL_DNS_API_LISTEN", "value": "127.0.0.1:7"}]);
-            pod["spec"]["containers"][0]["env"] = variable;
-        });
-        assert_eq!(Replica::of(&by_variable).map(|one| one.port), Some(7));
-    }
-
-    #[test]
-    fn container_that_serves_is_the_server() {
-        let with_sidecar = pod(|pod| {
-            let proxy = json!({"name": "proxy", "args": ["--api-listen=127.0.0.1:1"]});
-            let server = json!({"name": "dns", "args": ["serve", "--api-listen=127.0.0.1:2"]});
-            pod["spec"]["containers"] = json!([proxy, server]);
-        });
-        assert_eq!(Replica::of(&with_sidecar).map(|one| one.port), Some(2));
-    }
-}
+mod tests;

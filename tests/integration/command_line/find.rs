@@ -1,8 +1,8 @@
 //! `explain`, `table` and `events` find a replica through the port-forward of a simulated API server.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::commands::global_dns;
-use support::objects::{Manifest, mirror, objects, replica};
+use support::objects::{Manifest, mirror, objects, replica, workload};
 use support::ports::free_port;
 use support::process::{Process, ProcessOutput, run, run_global_dns};
 use support::server::Server;
@@ -25,9 +25,22 @@ fn of_api_server() -> Vec<Value> {
     manifest.0
 }
 
-/// Starts an API server with pods.
-fn api_server(pods: &[Value]) -> StandIn {
-    StandIn::start(Behavior::Normal, &[&of_api_server()[..], pods].concat()).unwrap()
+/// Starts an API server with a release in namespace `dns`, and further objects.
+fn api_server(further: &[Value]) -> StandIn {
+    let release = [workload("Deployment", "dns", "global-dns")];
+    api_server_without_release(&[&release[..], further].concat())
+}
+
+fn api_server_without_release(further: &[Value]) -> StandIn {
+    let objects = [&of_api_server()[..], further].concat();
+    StandIn::start(Behavior::Normal, &objects).unwrap()
+}
+
+/// Returns how often a resource was requested.
+fn requests(api_server: &StandIn, resource: &str) -> usize {
+    let requests = api_server.requests();
+    let same = requests.iter().filter(|one| one.resource == resource);
+    same.count()
 }
 
 fn query(api_server: &StandIn, arguments: &[&str]) -> ProcessOutput {
@@ -43,32 +56,134 @@ fn commands_query_a_ready_replica_with_the_flags_of_the_server() {
     let api_server = api_server(&[unready, replica("dns", "dns-1", server.api.port())]);
     let table = query(&api_server, &["table", "-o", "json"]);
     assert_eq!((table.code, table.stderr.as_str()), (Some(0), ""));
-    let table: Value = serde_json::from_str(&table.stdout).unwrap();
+    let mut table: Value = serde_json::from_str(&table.stdout).unwrap();
+    let origin = table.as_object_mut().unwrap().remove("origin");
+    assert_eq!(origin, Some(json!({"pod": "dns/dns-1", "notes": []})));
     assert_eq!(table, server.api("/api/v1/table"));
     let explained = query(&api_server, &["explain", "db.prod"]);
     assert_eq!((explained.code, explained.stderr.as_str()), (Some(0), ""));
+    let start = "answered by pod dns/dns-1\ndb.prod.g.test.\n";
+    assert!(explained.stdout.starts_with(start), "{}", explained.stdout);
+    let zone = query(&api_server, &["table", "--output=zone"]).stdout;
+    assert!(zone.starts_with("; answered by pod dns/dns-1\n"), "{zone}");
     assert!(
-        explained.stdout.starts_with("db.prod.g.test.\n"),
-        "{}",
-        explained.stdout
+        zone.contains("db.prod.g.test.\t7\tIN\tA\t10.96.1.1\n"),
+        "{zone}"
     );
-    let zone = query(&api_server, &["table", "--output=zone"]);
-    assert!(
-        zone.stdout
-            .contains("db.prod.g.test.\t7\tIN\tA\t10.96.1.1\n"),
-        "{}",
-        zone.stdout
+    for output in ["text", "wide", "json", "yaml"] {
+        for command in [&["table"][..], &["explain", "db.prod"], &["events"]] {
+            let ended = query(&api_server, &[command, &["-o", output]].concat());
+            assert!(
+                ended.stdout.contains("dns/dns-1"),
+                "{command:?}: {ended:#?}"
+            );
+        }
+    }
+    assert_eq!(requests(&api_server, "pods"), 15);
+    let objects = ["services", "endpointslices"].map(|kind| requests(&api_server, kind));
+    assert_eq!(objects, [0, 0], "the objects were read, too");
+}
+
+/// A tenant's pod with the labels of the chart must not answer in place of the server.
+#[test]
+fn pods_of_other_namespaces_never_answer() {
+    let server = Server::with_objects(of_server(), &FLAGS);
+    let forged = Server::with_objects(of_server(), &["--zone=forged.test"]);
+    let tenant = replica("a-tenant", "dns-0", forged.api.port());
+    // The labels of another workload of the namespace.
+    let mut other = replica("dns", "a-pod", forged.api.port());
+    other["metadata"]["labels"]["app.kubernetes.io/instance"] = json!("other");
+    let own = replica("dns", "dns-1", server.api.port());
+    for kind in ["Deployment", "DaemonSet"] {
+        let release = workload(kind, "dns", "global-dns");
+        let objects = [release, tenant.clone(), own.clone(), other.clone()];
+        let api_server = api_server_without_release(&objects);
+        for command in [&["table"][..], &["explain", "db.prod"], &["events"]] {
+            let ended = query(&api_server, command);
+            assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+            let first = ended.stdout.lines().next();
+            assert_eq!(first, Some("answered by pod dns/dns-1"), "{command:?}");
+            assert!(!ended.stdout.contains("forged"), "{}", ended.stdout);
+        }
+    }
+    // Without a ready pod of the server, nobody answers in its place.
+    let ended = query(&api_server(&[tenant]), &["events"]);
+    assert_eq!(
+        (ended.code, ended.stderr.as_str()),
+        (
+            Some(1),
+            "error: only a running server has events: no ready pod of global-dns in namespace dns\n"
+        )
     );
-    let pods = api_server
-        .requests()
-        .into_iter()
-        .filter(|one| one.resource == "pods");
-    assert_eq!(pods.count(), 3);
-    let others = api_server
-        .requests()
-        .into_iter()
-        .filter(|one| one.resource != "pods");
-    assert_eq!(others.count(), 0, "the objects were read, too");
+}
+
+#[test]
+fn several_releases_are_an_error_that_names_them_and_the_flag() {
+    let server = Server::with_objects(of_server(), &FLAGS);
+    let pods = [
+        replica("dns", "dns-0", server.api.port()),
+        replica("tenant", "dns-0", free_port()),
+    ];
+    let several = api_server(&[
+        pods[0].clone(),
+        pods[1].clone(),
+        workload("DaemonSet", "tenant", "dns"),
+    ]);
+    let sentence =
+        "found several servers: dns/global-dns, tenant/dns; choose one with --server-namespace\n";
+    for command in [&["table"][..], &["explain", "db.prod"], &["events"]] {
+        let ended = query(&several, command);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+        assert!(ended.stderr.starts_with("error: "), "{}", ended.stderr);
+        assert!(ended.stderr.ends_with(sentence), "{}", ended.stderr);
+        let chosen = query(&several, &[command, &["--server-namespace=dns"]].concat());
+        assert_eq!((chosen.code, chosen.stderr.as_str()), (Some(0), ""));
+    }
+    // Two releases in one namespace.
+    let mut other = replica("dns", "other-0", server.api.port());
+    other["metadata"]["labels"]["app.kubernetes.io/instance"] = json!("other");
+    let ended = query(
+        &api_server(&[pods[0].clone(), other]),
+        &["table", "--server-namespace=dns"],
+    );
+    assert_eq!(
+        (ended.code, ended.stderr.as_str()),
+        (
+            Some(1),
+            "error: found several servers: release dns in namespace dns, release other in namespace dns; choose one with \
+             --server\n"
+        )
+    );
+}
+
+#[test]
+fn replicas_that_answer_differently_are_named() {
+    let flags = ["--zone=g.test", "--ttl=7"];
+    let [first, same] = [(); 2].map(|()| Server::with_objects(of_server(), &flags));
+    let other = Server::with_objects(
+        of_server().with(mirror("prod", "new", "east").endpoint("new-0", &["10.96.1.9"])),
+        &["--zone=other.test", "--ttl=7"],
+    );
+    let pods = [
+        replica("dns", "dns-0", first.api.port()),
+        replica("dns", "dns-1", same.api.port()),
+        replica("dns", "dns-2", other.api.port()),
+        replica("dns", "dns-3", free_port()),
+    ];
+    let api_server = api_server(&pods);
+    let differs = "pod dns/dns-2 answers differently; it differs in: zones, answers";
+    for command in [&["table"][..], &["explain", "db.prod"]] {
+        let ended = query(&api_server, command);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+        let lines: Vec<&str> = ended.stdout.lines().take(3).collect();
+        let expected = ["answered by pod dns/dns-0", &format!("note: {differs}")];
+        assert_eq!(lines[..2], expected, "{command:?}");
+        let unreachable = "note: not compared with pod dns/dns-3: ";
+        assert!(lines[2].starts_with(unreachable), "{}", lines[2]);
+        let json = query(&api_server, &[command, &["-o=json"]].concat()).stdout;
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["origin"]["notes"][0], differs);
+    }
 }
 
 #[test]
@@ -86,43 +201,65 @@ fn replica_that_does_not_answer_is_passed_over() {
 #[test]
 fn replica_is_found_in_the_named_namespace_only() {
     let server = Server::with_objects(of_server(), &FLAGS);
-    let api_server = api_server(&[replica("dns", "dns-0", server.api.port())]);
+    let api_server = api_server_without_release(&[replica("dns", "dns-0", server.api.port())]);
     let ended = query(&api_server, &["table", "--server-namespace=dns"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let namespace = api_server.requests()[0].namespace.clone();
-    assert_eq!(namespace, "dns");
-    let ended = query(&api_server, &["table", "--server-namespace=other"]);
+    // The flag needs no other permission.
+    let requests = api_server.requests();
+    assert_eq!(requests.len(), 1);
     assert_eq!(
-        ended.stderr,
-        "note: no ready pod of global-dns in namespace other; reading the objects directly, with default flags \
-         (--direct takes the flags of serve)\n"
+        (&*requests[0].resource, &*requests[0].namespace),
+        ("pods", "dns")
     );
+    let ended = query(&api_server, &["table", "--server-namespace=other"]);
+    let reason = "no ready pod of global-dns in namespace other";
+    assert_computed(&ended, reason);
+}
+
+/// Asserts that an output was computed from the objects of the API server, and says so in its first line, for a reason.
+fn assert_computed(ended: &ProcessOutput, reason: &str) {
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("10.96.1.3"), "{}", ended.stdout);
+    let first = ended.stdout.lines().next().unwrap();
+    let start = "note: computed from the objects with default settings, not answered by a server: ";
+    for line in [first, &*ended.stderr] {
+        assert!(line.starts_with(start), "{line}");
+        assert!(line.contains(reason), "{line} lacks {reason}");
+        assert!(
+            line.trim_end()
+                .ends_with("(--direct takes the flags of serve)"),
+            "{line}"
+        );
+    }
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
 }
 
 #[test]
-fn without_a_replica_the_objects_are_read_and_one_line_says_so() {
-    for (pods, reasons) in [
-        (vec![], ["no ready pod of global-dns in any namespace"; 2]),
+fn without_a_replica_the_objects_are_read_and_the_first_line_says_so() {
+    let none = api_server_without_release(&[]);
+    let not_ready = api_server(&[]);
+    let silent = api_server(&[replica("dns", "dns-0", free_port())]);
+    for (api_server, reason) in [
         (
-            vec![replica("dns", "dns-0", free_port())],
-            ["cannot query pod dns/dns-0 at http://"; 2],
+            &none,
+            "no Deployment or DaemonSet of global-dns in any namespace",
         ),
-        (
-            vec![replica("dns", "dns-0", free_port())],
-            // If the node closes the stream while the request is sent, its reason is lost.
-            ["Connection refused", "connection closed"],
-        ),
+        (&not_ready, "no ready pod of global-dns in namespace dns"),
+        (&silent, "cannot query pod dns/dns-0 at http://"),
     ] {
-        let api_server = api_server(&pods);
         for arguments in [&["table"][..], &["explain", "direct.prod.global"]] {
-            let ended = query(&api_server, arguments);
-            assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-            assert!(ended.stdout.contains("10.96.1.3"), "{}", ended.stdout);
-            assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
-            assert!(ended.stderr.starts_with("note: "), "{}", ended.stderr);
-            let has_reason = reasons.iter().any(|reason| ended.stderr.contains(reason));
-            assert!(has_reason, "{}", ended.stderr);
+            assert_computed(&query(api_server, arguments), reason);
         }
+        let json = query(api_server, &["table", "-o=json"]).stdout;
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["origin"]["pod"], Value::Null);
+        let note = json["origin"]["notes"][0].as_str().unwrap();
+        assert!(note.contains(reason), "{note}");
+        let zone = query(api_server, &["table", "-o=zone"]).stdout;
+        assert!(
+            zone.starts_with("; note: computed from the objects"),
+            "{zone}"
+        );
     }
 }
 
@@ -147,35 +284,49 @@ fn direct_reads_the_objects_with_the_flags_of_the_server() {
 #[test]
 fn missing_permission_is_named_with_the_way_out() {
     let server = Server::with_objects(of_server(), &FLAGS);
+    let workloads = "grant \"list\" on deployments and daemonsets in all namespaces, or set --server-namespace or --server";
     for (resource, action, way_out) in [
         (
+            "deployments",
+            "cannot list deployments in all namespaces at http://",
+            workloads,
+        ),
+        (
+            "daemonsets",
+            "cannot list daemonsets in all namespaces at http://",
+            workloads,
+        ),
+        (
             "pods",
-            "cannot list pods in any namespace at http://",
-            ", or set --server or --server-namespace",
+            "cannot list pods in namespace dns at http://",
+            "grant \"list\" on pods, or set --server",
         ),
         (
             "pods/portforward",
             "of pod dns/dns-0 at http://",
-            ", or set --server",
+            "grant \"get\" and \"create\" on pods/portforward, or set --server",
         ),
     ] {
         let api_server = api_server(&[replica("dns", "dns-0", server.api.port())]);
         api_server.forbid(resource);
-        let ended = query(&api_server, &["table"]);
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        assert!(ended.stdout.contains("10.96.1.3"), "{}", ended.stdout);
-        let events = query(&api_server, &["events"]);
-        assert_eq!((events.code, events.stdout.as_str()), (Some(1), ""));
-        for stderr in [&ended.stderr, &events.stderr] {
-            for part in [
-                action,
-                &format!("403 {resource} is forbidden"),
-                "grant \"list\" on pods and \"get\" and \"create\" on pods/portforward",
-                way_out,
-            ] {
-                assert!(stderr.contains(part), "{stderr} lacks {part}");
+        let refused = format!("403 {resource} is forbidden");
+        let commands = [
+            &["table"][..],
+            &["explain", "direct.prod.global"],
+            &["events"],
+        ];
+        for command in commands {
+            let ended = query(&api_server, command);
+            for part in [action, &refused, way_out] {
+                assert!(ended.stderr.contains(part), "{} lacks {part}", ended.stderr);
             }
-            assert_eq!(stderr.lines().count(), 1, "{stderr}");
+            // The server is known, but may not be asked.
+            if resource == "pods/portforward" && command != ["events"] {
+                assert_computed(&ended, way_out);
+                continue;
+            }
+            assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+            assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
         }
     }
 }
@@ -248,12 +399,12 @@ fn watch_finds_another_replica_when_its_own_ends() {
 
 #[test]
 fn events_need_a_server() {
-    let ended = query(&api_server(&[]), &["events"]);
+    let ended = query(&api_server_without_release(&[]), &["events"]);
     assert_eq!(
         (ended.code, ended.stderr.as_str()),
         (
             Some(1),
-            "error: only a running server has events: no ready pod of global-dns in any namespace\n"
+            "error: only a running server has events: no Deployment or DaemonSet of global-dns in any namespace\n"
         )
     );
 }

@@ -44,6 +44,7 @@ fn status_of_a_healthy_server_has_every_field_and_no_problem() {
         "state": "ready",
         "generation": generation,
         "serial": serial,
+        "tableHash": server.metric("global_dns_table_hash") as u64,
         "tableAgeSeconds": age,
         "queries": server.sum("global_dns_requests_total{"),
         "problems": [],

@@ -239,6 +239,7 @@ impl ApiRequest {
     pub(super) fn read(path: &str, query: &HashMap<String, String>) -> Option<Self> {
         let groups = [
             "/api/v1",
+            "/apis/apps/v1",
             "/apis/discovery.k8s.io/v1",
             &format!("/apis/{IMPORTS}"),
         ];
@@ -247,7 +248,15 @@ impl ApiRequest {
             Some(below) => below.split_once('/')?,
             None => ("", rest.strip_prefix('/')?),
         };
-        let is_known = ["services", "pods", "endpointslices", "serviceimports"].contains(&resource);
+        let is_known = [
+            "services",
+            "pods",
+            "deployments",
+            "daemonsets",
+            "endpointslices",
+            "serviceimports",
+        ]
+        .contains(&resource);
         is_known.then_some(())?;
         let parameter = |name: &str| query.get(name).cloned().unwrap_or_default();
         let streamed = parameter("sendInitialEvents") == "true";
@@ -274,6 +283,8 @@ impl ApiRequest {
             "services" => "Service",
             "pods" => "Pod",
             "serviceimports" => "ServiceImport",
+            "deployments" => "Deployment",
+            "daemonsets" => "DaemonSet",
             _ => "EndpointSlice",
         };
         let labels = &object["metadata"]["labels"];
