@@ -246,7 +246,7 @@ impl<'t> Parts<'t> {
         let mut skipped: Vec<_> = table.into_iter().flat_map(Table::skipped).collect();
         skipped.sort_by(|(one, _), (other, _)| one.cmp(other));
         Self {
-            services: services.filter(|service| service.is_known).collect(),
+            services: services.filter(|service| service.is_listed()).collect(),
             skipped,
             conflicts: table.into_iter().flat_map(Table::conflicts).collect(),
         }

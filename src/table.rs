@@ -188,8 +188,9 @@ pub struct Service {
     pub in_cluster_set: Option<Box<Service>>,
     /// Hosts that a headless mirror lists and that have no endpoint mirror.
     pub missing: Box<[MissingHost]>,
-    /// Whether a mirror or a member of this cluster exists. A flag can assign a short name to such a service, even if it
-    /// has no endpoints.
+    /// Whether a mirror, a ServiceImport or a member of this cluster exists. Such a service keeps its names, even if it has
+    /// no endpoints. Without any of these, it is here for its settings or for skipped objects, and hides no name of another
+    /// service.
     pub is_known: bool,
     /// Whether a headless mirror or a headless member of this cluster exists. Such a service claims its short name
     /// without a flag.
@@ -425,6 +426,11 @@ impl Service {
     fn has_names(&self) -> bool {
         !self.endpoints.is_empty() || !self.awaited().is_empty()
     }
+    /// Returns whether reports list the service: it is known, or its name fails.
+    pub fn is_listed(&self) -> bool {
+        self.is_known || !self.awaited().is_empty()
+    }
+
 
     /// Returns whether names exist at or below some labels before the name of the service: none, `C`, or `H.C`.
     fn has_names_at(&self, scope: &[&str]) -> bool {

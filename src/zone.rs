@@ -74,7 +74,7 @@ use std::str::FromStr;
 pub use answer::{Answer, Row, RowData, answer};
 pub use name::Name;
 pub use order::Order;
-pub use read::read;
+pub use read::{read, yields};
 pub use reading::{MissingReason, Pointers, Reading, Scope, Targets, View};
 pub use records::{AnswerContext, Data, Record, RecordName, Section};
 

@@ -70,7 +70,7 @@ impl Facts {
 impl TableFacts {
     fn of(table: &Table) -> Self {
         let mut services = BTreeMap::from(ServiceKind::ALL.map(|kind| (kind, 0)));
-        for service in table.services().filter(|service| service.is_known) {
+        for service in table.services().filter(|service| service.is_listed()) {
             *services.entry(service.kind).or_default() += 1;
         }
         let mut skipped = BTreeMap::from(SkipReason::ALL.map(|reason| (reason, 0)));

@@ -1,7 +1,7 @@
 //! The service that a name is about.
 
 use crate::table::{Service, Table};
-use crate::zone::{Name, Reading, ZoneKind, Zones};
+use crate::zone::{Name, Reading, ZoneKind, Zones, yields};
 
 /// Returns the service of a name, or of the longest part of the name that exists.
 pub(super) fn services_of_name<'t>(
@@ -29,7 +29,9 @@ pub(super) fn services_of_name<'t>(
                 .into_iter()
                 .collect();
         }
-        [.., service, namespace] => table.service(namespace, service),
+        [.., service, namespace] => table
+            .service(namespace, service)
+            .filter(|service| !yields(table, service)),
         _ => None,
     };
     let short = labels

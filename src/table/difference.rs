@@ -82,8 +82,8 @@ impl<'t> Difference<'t> {
     }
 
     fn note_changes(&mut self, key: &ServiceKey, old: Option<&Service>, new: Option<&Service>) {
-        let is_known = |service: &&Service| service.is_known;
-        match (old.filter(is_known), new.filter(is_known)) {
+        let is_listed = |service: &&Service| service.is_listed();
+        match (old.filter(is_listed), new.filter(is_listed)) {
             (None, None) => {}
             (None, Some(new)) => self.changes.push(added(new)),
             (Some(_), None) => {

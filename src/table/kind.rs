@@ -54,6 +54,8 @@ pub(super) struct Candidates {
     pub(super) is_local_exported: bool,
     /// Endpoints of the ServiceImport.
     pub(super) imports: Vec<Draft>,
+    /// A ServiceImport exists, with or without endpoints.
+    pub(super) has_import: bool,
 }
 
 /// The chosen kind, with the drafts of all endpoints that have a name.
@@ -155,6 +157,7 @@ impl Candidates {
             local_pods,
             is_local_exported,
             imports: _, // see `choose`
+            has_import,
         } = self;
         mirrors.extend(local_service);
         let (kind, mut selected, others) = if !headless.is_empty() {
@@ -170,6 +173,8 @@ impl Candidates {
             }
         } else if has_headless_mirror {
             (ServiceKind::Headless, local_pods, Vec::new())
+        } else if local_pods.is_empty() && has_import {
+            (ServiceKind::Import, local_pods, Vec::new())
         } else {
             (ServiceKind::Local, local_pods, Vec::new())
         };

@@ -75,7 +75,6 @@ fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) 
     let merged = merge_drafts(key, drafts, &mut conflicts);
     let (ttl, gateway_down) = resolve(key, &overrides, rules, &mut conflicts);
     let gate = Gate::new(key, &parts, &merged.endpoints, inputs, rules);
-    let is_awaiting = gate.as_ref().is_some_and(Gate::is_closed);
     Some(Service {
         key: key.clone(),
         kind,
@@ -91,7 +90,7 @@ fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) 
         },
         endpoints: merged.endpoints.into(),
         not_ready: merged.not_ready.into(),
-        is_known: is_known || is_awaiting,
+        is_known,
         is_headless,
         mirrors,
         federated: shared_clusters(kind, &parts, rules),
@@ -158,6 +157,7 @@ impl<'i> Members<'i> {
             },
             is_local_exported: local.is_some_and(LocalService::is_exported),
             imports: import_drafts(key, parts, rules, &mut skipped),
+            has_import: parts.import.is_some(),
         };
         let is_empty = mirrors.is_empty()
             && local.is_none()
@@ -189,9 +189,9 @@ impl<'i> Members<'i> {
         !self.mirrors.is_empty() || self.local.is_some()
     }
 
-    /// Returns whether a mirror or a member of this cluster exists.
+    /// Returns whether a mirror, a ServiceImport or a member of this cluster exists, with or without endpoints.
     fn is_known(&self) -> bool {
-        self.is_headless() || !self.chosen.drafts.is_empty()
+        self.is_headless() || self.parts.import.is_some() || !self.chosen.drafts.is_empty()
     }
 
     /// Lists the conflicts between the members, except those between single endpoints and between annotations.

@@ -6,6 +6,10 @@
 //! | `--default-namespace N` | `N`, if it has the service |
 //! | neither applies | the only namespace that has a headless service of this name; none, if several have it |
 //!
+//! A namespace has a service if a mirror, a ServiceImport or a member of this cluster exists. One that only has settings of
+//! a service takes no name from another. If the settings close the gate (rule K8) and a flag assigns the name to that
+//! namespace, the name fails, unless another namespace owns it.
+//!
 //! Short names never merge namespaces. Otherwise, the databases of two tenants would become one service. The owner
 //! depends only on the flags and on the namespaces that have the service, not on earlier states. Replicas therefore
 //! give the same answers, and a restart changes nothing. If another namespace exports a headless Service of the same
@@ -30,6 +34,9 @@ pub struct ShortName {
     pub claimants: Box<[Namespace]>,
     /// The namespaces with a service of another kind, sorted. Only a flag assigns the name to one of them.
     pub others: Box<[Namespace]>,
+    /// The namespaces where the gate of the service is closed before anything of it exists, sorted. A flag assigns the name
+    /// to one of them if no other namespace owns it.
+    pub waiting: Box<[Namespace]>,
 }
 
 /// The namespaces that have a service of one name.
@@ -37,6 +44,7 @@ pub struct ShortName {
 struct Namespaces {
     headless: BTreeSet<Namespace>,
     others: BTreeSet<Namespace>,
+    waiting: BTreeSet<Namespace>,
 }
 
 /// The reason for which a short name has no owner.
@@ -60,6 +68,7 @@ impl Namespaces {
         Self {
             headless: short.claimants.iter().cloned().collect(),
             others: short.others.iter().cloned().collect(),
+            waiting: short.waiting.iter().cloned().collect(),
         }
     }
 
@@ -67,13 +76,14 @@ impl Namespaces {
     fn update(&mut self, namespace: &Namespace, service: Option<&Service>) {
         self.headless.remove(namespace);
         self.others.remove(namespace);
-        if let Some(service) = service.filter(|service| service.is_known) {
-            let set = match service.is_headless {
-                true => &mut self.headless,
-                false => &mut self.others,
-            };
-            set.insert(namespace.clone());
-        }
+        self.waiting.remove(namespace);
+        let set = match service {
+            Some(service) if service.is_known && service.is_headless => &mut self.headless,
+            Some(service) if service.is_known => &mut self.others,
+            Some(service) if !service.awaited().is_empty() => &mut self.waiting,
+            Some(_) | None => return,
+        };
+        set.insert(namespace.clone());
     }
 }
 
@@ -120,23 +130,34 @@ fn new_namespaces<'d>(
 
 /// Determines the owner of a short name. Returns `None` if no namespace has the service.
 fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Option<ShortName> {
-    let Namespaces { headless, others } = &namespaces;
+    let Namespaces {
+        headless,
+        others,
+        waiting,
+    } = &namespaces;
     let has = |namespace: &&Namespace| headless.contains(*namespace) || others.contains(*namespace);
+    let waits = |namespace: &&Namespace| waiting.contains(*namespace);
     let default = rules.default_namespace.as_ref().filter(has);
+    let waiting_default = rules.default_namespace.as_ref().filter(waits);
     let owner = match (rules.short_names, rules.pinned_names.get(name), default) {
         (ShortNames::Off, _, _) => Err(NoOwner::Off),
         // A pinned name has no fallback.
-        (_, Some(pin), _) if has(&pin) => Ok(pin.clone()),
+        (_, Some(pin), _) if has(&pin) || waits(&pin) => Ok(pin.clone()),
         (_, Some(pin), _) => Err(NoOwner::Pinned(pin.clone())),
         (_, None, Some(default)) => Ok(default.clone()),
-        (ShortNames::Pinned, None, None) => Err(NoOwner::Unpinned),
+        (ShortNames::Pinned, None, None) => waiting_default.cloned().ok_or(NoOwner::Unpinned),
         (ShortNames::On, None, None) if headless.len() > 1 => Err(NoOwner::Contested),
-        (ShortNames::On, None, None) => headless.first().cloned().ok_or(NoOwner::Unpinned),
+        (ShortNames::On, None, None) => {
+            let only = headless.first().or(waiting_default);
+            only.cloned().ok_or(NoOwner::Unpinned)
+        }
     };
-    (!headless.is_empty() || !others.is_empty()).then(|| ShortName {
+    let is_empty = headless.is_empty() && others.is_empty() && waiting.is_empty();
+    (!is_empty).then(|| ShortName {
         owner,
         claimants: namespaces.headless.into_iter().collect(),
         others: namespaces.others.into_iter().collect(),
+        waiting: namespaces.waiting.into_iter().collect(),
     })
 }
 
@@ -287,9 +308,10 @@ fn shadowed(table: &Table, namespace: &Namespace) -> Vec<Conflict> {
     };
     let hiding = hidden.clusters().filter(|cluster| {
         let service = table.service(namespace.as_str(), cluster.as_str());
-        service.is_some()
+        service.is_some_and(|service| service.is_known)
     });
-    let conflict = |cluster: &ClusterName| Conflict {
+    let conflict = |cluster: &ClusterName| {
+        Conflict {
         kind: ConflictKind::Shadowed,
         name: format!("{cluster}.{namespace}"),
         detail: format!(

@@ -12,7 +12,8 @@
 //!
 //! Canonical names come before short names. If namespace `N` has a service `S`, then `S.N.Z` and all names below it
 //! belong to that service, whether they exist or not. Otherwise, a service with the name of namespace `N`, in a cluster
-//! with the name `S`, could answer for them. An empty non-terminal, such as `N.Z`, does not hide a short name.
+//! with the name `S`, could answer for them. An empty non-terminal, such as `N.Z`, does not hide a short name. Neither
+//! does a service without any mirror, ServiceImport or member of this cluster, which is here for its settings.
 //!
 //! Zones with the profile `mcs` have the grammar of the Multi-Cluster Services API (KEP-1645, rule K9):
 //!
@@ -113,6 +114,7 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
     };
     if let [scope @ .., service, namespace] = path
         && let Some(service) = table.service(namespace, service)
+        && !yields(table, service)
     {
         // The name belongs to the service of that namespace, even if it does not exist.
         return look_up(zone, service, part(scope, 2));
@@ -145,11 +147,19 @@ fn is_parent(table: &Table, labels: &[&str]) -> bool {
     matches!(labels, [label] if *label == "dns" || table.has_names_in(label))
 }
 
+/// Returns whether the names of a service belong to the short names of another one. Settings alone, or skipped objects,
+/// hide no names: `east.db.Z` is then the cluster `east` of the service `db`, if that cluster has an endpoint.
+pub fn yields(table: &Table, service: &Service) -> bool {
+    let [cluster, short] = service.key.labels();
+    let has_cluster = |other: &Service| !other.in_cluster(cluster).is_empty();
+    !service.is_known && table.short_service(short).is_some_and(has_cluster)
+}
+
 /// Returns whether another name hides the short name `C.S.Z` of a cluster: it is a name of the zone itself, or namespace
 /// `S` has a service `C`, which owns the names below `C.S.Z`.
 fn hides_cluster(table: &Table, namespace: &str, endpoints: &[Endpoint]) -> bool {
     let is_hidden =
-        |label: &str| is_of_zone(&[label, namespace]) || table.service(namespace, label).is_some();
+        |label: &str| is_of_zone(&[label, namespace]) || table.service(namespace, label).is_some_and(|service| service.is_known);
     let mut rest = endpoints;
     while let Some(Endpoint { cluster, .. }) = rest.first() {
         let label = cluster.as_ref().map(ClusterName::as_str);

@@ -12,7 +12,9 @@ use support::query::Parts;
 
 use crate::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, key, parse};
 use crate::table::{Conflict, Inputs, Rules, Service, Table, build};
-use crate::testing::{endpoint, gateway, local, mirror, published, rules, zones};
+use crate::testing::{
+    endpoint, exported, gateway, import, local, mirror, published, rules, table_by, zones,
+};
 use crate::wire::{Access, QueryContext, RateLimit, Settings, Transport, parse as read_query};
 use crate::wire::{respond, write};
 use crate::zone::{Order, RecordType};
@@ -371,4 +373,141 @@ fn srv_targets_never_have_addresses_of_another_service() {
         srv("_sql._tcp.prod.evil.global")
     );
     assert!(srv("_sql._tcp.prod.global").ends_with(" east.db.prod.evil.global."));
+}
+
+/// A cluster `east` of service `db` in namespace `prod`, with the short name `east.db.global`.
+fn cluster_of_db() -> Vec<Value> {
+    vec![
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+    ]
+}
+
+/// Returns a Service of this cluster that is no member and has one annotation.
+fn with_setting(namespace: &str, service: &str, annotation: &str, value: &str) -> Value {
+    let mut service = exported(namespace, service, "10.96.9.9");
+    service["metadata"]["labels"] = json!({key::POLICY: "true"});
+    service["metadata"]["annotations"] = json!({annotation: value});
+    service
+}
+
+fn answers(rules: &Rules, objects: &[Value], names: &[&str]) -> Vec<String> {
+    let (zones, table) = (zones(&["global"]), table_by(rules, objects));
+    let ask = |name: &&str| match name.starts_with('_') {
+        true => super::ask(&zones, &table, name, RecordType::SRV),
+        false => super::ask(&zones, &table, name, RecordType::A),
+    };
+    names.iter().map(ask).collect()
+}
+
+const NAMES_OF_EAST: [&str; 6] = [
+    "east.db.global",
+    "db-0.east.db.global",
+    "_sql._tcp.east.db.global",
+    "_other._tcp.east.db.global",
+    "_sql._tcp.db.global",
+    "db-9.east.db.global",
+];
+
+#[test]
+fn settings_and_skipped_objects_hide_no_names() {
+    let expected = answers(&rules(), &cluster_of_db(), &NAMES_OF_EAST);
+    assert_eq!(expected[0], "A 10.96.0.1");
+    assert_eq!(expected[2], "SRV 0 10 26257 db-0.east.db.global.");
+    let expecting = Rules {
+        expected_clusters: [(
+            crate::mirror::ServiceKey {
+                namespace: "db".parse().unwrap(),
+                service: "east".parse().unwrap(),
+            },
+            crate::mirror::expected_clusters("west").unwrap(),
+        )]
+        .into(),
+        ..rules()
+    };
+    let setting = |key, value| vec![with_setting("db", "east", key, value)];
+    for (case, rules, objects) in [
+        (
+            "expected clusters",
+            rules(),
+            setting(key::EXPECTED_CLUSTERS, "west"),
+        ),
+        (
+            "an invalid annotation",
+            rules(),
+            setting(key::EXPECTED_CLUSTERS, "west,"),
+        ),
+        (
+            "a failover order",
+            rules(),
+            setting(key::FAILOVER, "west:*"),
+        ),
+        ("a flag", expecting, Vec::new()),
+        (
+            "an endpoint mirror without its parent",
+            rules(),
+            vec![endpoint("db", "east", "west", "east-0", &["10.96.6.6"])],
+        ),
+    ] {
+        let all = [cluster_of_db(), objects.clone()].concat();
+        assert_eq!(answers(&rules, &all, &NAMES_OF_EAST), expected, "{case}");
+        let table = table_by(&rules, &all);
+        assert_eq!(table.name_conflicts().count(), 0, "{case}");
+    }
+}
+
+/// Nobody else has the name.
+#[test]
+fn closed_gate_without_any_member_fails_its_own_name_only() {
+    let gate =
+        |namespace, service| with_setting(namespace, service, key::EXPECTED_CLUSTERS, "west");
+    assert_eq!(
+        answers(
+            &rules(),
+            &[gate("db", "east")],
+            &["east.db.global", "west.east.db.global", "east.global"]
+        ),
+        ["SERVFAIL", "NXDOMAIN global.", "NXDOMAIN global."]
+    );
+    // A flag assigns the short name to the namespace of the settings.
+    let by_default = Rules {
+        default_namespace: Some("shop".parse().unwrap()),
+        ..rules()
+    };
+    let pinned = Rules {
+        pinned_names: [("db".parse().unwrap(), "shop".parse().unwrap())].into(),
+        ..rules()
+    };
+    let alone = [gate("shop", "db")];
+    let both = [cluster_of_db(), alone.to_vec()].concat();
+    for (rules, objects, answer) in [
+        (&by_default, &alone[..], "SERVFAIL"),
+        (&by_default, &both[..], "A 10.96.0.1"),
+        (&pinned, &alone[..], "SERVFAIL"),
+        // A pinned name has no fallback.
+        (&pinned, &both[..], "SERVFAIL"),
+    ] {
+        assert_eq!(answers(rules, objects, &["db.global"]), [answer]);
+    }
+}
+
+#[test]
+fn member_without_endpoints_keeps_its_names() {
+    let [mut own, _] = local("db", "east", &[]);
+    own["metadata"]["labels"] = json!({key::EXPORTED: "true"});
+    for (case, object) in [
+        ("a headless mirror", mirror("db", "east", "west")),
+        ("an exported headless Service", own),
+        ("a ServiceImport", import("db", "east", "Headless", &[])),
+    ] {
+        let all = [cluster_of_db(), vec![object]].concat();
+        assert_eq!(
+            answers(&rules(), &all, &NAMES_OF_EAST[..2]),
+            ["NXDOMAIN global."; 2],
+            "{case}"
+        );
+        let conflicts = table_by(&rules(), &all);
+        let conflicts: Vec<&str> = conflicts.name_conflicts().map(|c| &*c.name).collect();
+        assert_eq!(conflicts, ["east.db"], "{case}");
+    }
 }
