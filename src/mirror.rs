@@ -157,7 +157,8 @@ pub enum SkipReason {
     BadAddress,
     /// `--exclude-cluster` names the cluster of the object.
     ExcludedCluster,
-    /// An implementation of the Multi-Cluster Services API keeps the object for its own use.
+    /// An implementation of the Multi-Cluster Services API made the object, for its own use or as a part of a service of
+    /// that API.
     Internal,
 }
 

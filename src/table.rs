@@ -39,6 +39,10 @@
 //! | `local` | M5; with a cluster IP, an exported Service | pods of a headless Service; `spec.clusterIPs` | one of its slices has a ready endpoint |
 //! | `import` | `--mcs`: a ServiceImport of the Multi-Cluster Services API (KEP-1645) and its EndpointSlices with label `multicluster.kubernetes.io/service-name` | type `Headless`: one for each ready endpoint of the slices, `H.C.S.N.Z`; type `ClusterSetIP`: `spec.ips`, which belong to no cluster; if there are none, the cluster IPs in the slices of Submariner, one for each cluster | always; a cluster IP of Submariner: if it is ready |
 //!
+//! An object with label `multicluster.kubernetes.io/service-name` belongs to the Multi-Cluster Services API, also if it has
+//! labels of Linkerd: an implementation may copy labels of the exported Service to it. Such a Service is skipped as
+//! `internal`, and its slices are those of the ServiceImport.
+//!
 //! | rule | | tested in |
 //! |---|---|---|
 //! | M1b | A pod with an exported Service of its own has no endpoint mirror. The headless mirror lists the address of that Service's mirror under the hostname of the pod. It is an endpoint with that hostname. | `src/zone/tests/kinds.rs` |

@@ -37,9 +37,11 @@ pub fn select_and_parse(kind: Kind, object: &KubeObject<'_>) -> Option<(Watch, O
 /// Parses an object that `watch` selected.
 pub fn parse_object(watch: Watch, object: &KubeObject<'_>) -> Object {
     let parsed = match watch {
-        Watch::MirrorServices => mirror(object).map_err(|skip| Skip {
-            mirror_of: service_and_cluster(object),
-            ..skip
+        Watch::MirrorServices => is_of_linkerd(object).and_then(|()| {
+            mirror(object).map_err(|skip| Skip {
+                mirror_of: service_and_cluster(object),
+                ..skip
+            })
         }),
         Watch::LocalServices | Watch::ExportedServices | Watch::PolicyServices => {
             LocalService::parse(object).map(|local| Object::LocalService(Box::new(local)))
@@ -59,6 +61,20 @@ pub fn parse_object(watch: Watch, object: &KubeObject<'_>) -> Object {
 
 fn skipped(skip: Skip) -> Object {
     Object::Skipped(Arc::new(skip))
+}
+
+/// Rejects a Service that belongs to the Multi-Cluster Services API. Cilium copies labels of an exported Service to the
+/// Service that it derives from a ServiceImport. Labels of Linkerd among them must not make it a mirror.
+fn is_of_linkerd(service: &KubeObject<'_>) -> Result<(), Skip> {
+    let Some(_) = service.label(key::MCS_SERVICE) else {
+        return Ok(());
+    };
+    let detail = format!(
+        "label {} says that it belongs to the Multi-Cluster Services API; it is not a mirror, despite its label {}",
+        key::MCS_SERVICE,
+        key::MIRRORED_SERVICE
+    );
+    Err(Skip::new(SkipReason::Internal, detail))
 }
 
 /// Parses a Service that Linkerd mirrored. The kinds are listed in the documentation of [`table`](crate::table).

@@ -43,7 +43,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Watch {
-    /// Services that Linkerd mirrored.
+    /// Services that Linkerd mirrored. One that also belongs to the Multi-Cluster Services API is skipped.
     MirrorServices,
     /// Headless Services of this cluster.
     LocalServices,
@@ -138,7 +138,10 @@ static ROWS: [Row; 10] = [
         name: "mirror-slices",
         kind: Kind::EndpointSlice,
         cluster_ip: ClusterIp::Any,
-        labels: &[Equals(key::MIRRORED_SERVICE, "true")],
+        labels: &[
+            Equals(key::MIRRORED_SERVICE, "true"),
+            Absent(key::MCS_SERVICE),
+        ],
         mcs: Mcs::Off,
     },
     Row {
@@ -223,7 +226,8 @@ static ROWS: [Row; 10] = [
         name: "import-slices",
         kind: Kind::EndpointSlice,
         cluster_ip: ClusterIp::Any,
-        labels: &[Exists(key::MCS_SERVICE), Absent(key::MIRRORED_SERVICE)],
+        // Also with labels of Linkerd: an object with the labels of both belongs to this API.
+        labels: &[Exists(key::MCS_SERVICE)],
         mcs: Mcs::On,
     },
 ];

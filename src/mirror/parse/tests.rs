@@ -8,6 +8,7 @@ use crate::mirror::{
     GatewayDown, Hostname, ListedHost, ListedHosts, Overrides, Port, Ports, Protocol, ReadySlice,
     Route, intern, key,
 };
+use crate::testing;
 
 fn object(watch: Watch, object: &Value) -> Object {
     parse_object(watch, &KubeObject::read(&object.to_string()))
@@ -248,6 +249,74 @@ fn skipped_mirror_names_its_service_and_cluster() {
     assert_eq!(mirror_of(mirror).as_deref(), Some("prod/web east"));
     let unreadable = service_mirror("web-east", json!({key::CLUSTER_NAME: ""}), annotations, "");
     assert_eq!(mirror_of(unreadable), None);
+}
+
+/// Cilium copies labels of an exported Service to the Service that it derives from a ServiceImport.
+#[test]
+fn service_of_the_mcs_api_is_no_mirror() {
+    let derived = |mut object: Value| {
+        object["metadata"]["labels"][key::MCS_SERVICE] = json!("db");
+        object
+    };
+    let mut endpoint_mirror = Value::Null;
+    endpoint_mirror_of(|service| endpoint_mirror = service.clone());
+    for (what, object) in [
+        ("endpoint mirror", endpoint_mirror),
+        ("headless mirror", testing::mirror("prod", "db", "east")),
+        (
+            "gateway mirror",
+            testing::service_mirror("prod", "web", "east", "10.96.0.1"),
+        ),
+        (
+            "flat mirror",
+            testing::flat_mirror("prod", "web", "east", "10.96.0.1"),
+        ),
+        (
+            "federated service",
+            testing::federated("prod", "web", "10.96.0.1", "web@east"),
+        ),
+    ] {
+        let select = |object: Value| {
+            let json = object.to_string();
+            select_and_parse(Kind::Service, &KubeObject::read(&json)).unwrap()
+        };
+        assert_eq!(reason(&select(object.clone()).1), None, "{what}");
+        let (watch, object) = select(derived(object));
+        assert_eq!(
+            (watch, reason(&object)),
+            (Watch::MirrorServices, Some(SkipReason::Internal)),
+            "{what}"
+        );
+        let Object::Skipped(skip) = object else {
+            panic!("{object:?}")
+        };
+        assert_eq!(skip.mirror_of, None, "it mirrors nothing: {what}");
+        assert!(
+            skip.detail.contains(key::MCS_SERVICE) && skip.detail.contains(key::MIRRORED_SERVICE)
+        );
+    }
+    // Without labels of Linkerd, such a Service is normal, and nobody needs to know.
+    for mut object in [
+        testing::exported("prod", "web", "10.96.0.1"),
+        testing::local("prod", "db", &[])[0].clone(),
+    ] {
+        object["metadata"]["labels"][key::POLICY] = json!("true");
+        let json = derived(object).to_string();
+        assert_eq!(
+            select_and_parse(Kind::Service, &KubeObject::read(&json)),
+            None
+        );
+    }
+    // A slice belongs to the ServiceImport.
+    for slice in [
+        testing::gateway("prod", "db-0-east", true),
+        testing::listing("prod", "db-east", &[("db-0", "10.96.0.1")]),
+        testing::backends("prod", "web", false, true),
+    ] {
+        let json = derived(slice).to_string();
+        let (watch, _) = select_and_parse(Kind::EndpointSlice, &KubeObject::read(&json)).unwrap();
+        assert_eq!(watch, Watch::ImportSlices, "{json}");
+    }
 }
 
 /// If a mirror is exported again, Linkerd copies the labels of a flat mirror to its mirror.

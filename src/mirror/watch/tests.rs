@@ -19,7 +19,7 @@ fn watches_have_the_expected_selectors() {
     );
     assert_eq!(
         Watch::MirrorSlices.label_selector(),
-        "mirror.linkerd.io/mirrored-service=true"
+        "mirror.linkerd.io/mirrored-service=true,!multicluster.kubernetes.io/service-name"
     );
     assert_eq!(
         Watch::LocalSlices.label_selector(),
@@ -29,7 +29,7 @@ fn watches_have_the_expected_selectors() {
     );
     assert_eq!(
         Watch::ImportSlices.label_selector(),
-        "multicluster.kubernetes.io/service-name,!mirror.linkerd.io/mirrored-service"
+        "multicluster.kubernetes.io/service-name"
     );
     assert_eq!(Watch::ServiceImports.label_selector(), "");
     assert_eq!(

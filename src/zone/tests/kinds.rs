@@ -389,3 +389,63 @@ fn additional_section_has_all_addresses_of_a_target() {
     let ips = ["10.96.0.1", "10.0.0.1", "10.0.0.2"];
     assert_eq!(own, ips.map(|ip| format!("east.web.prod.global. A {ip}")));
 }
+
+/// Cilium copies labels of an exported Service to the objects that it derives from a ServiceImport.
+#[test]
+fn labels_of_linkerd_on_objects_of_the_mcs_api_change_no_answer() {
+    let real = [
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        // `db-1` has no mirror yet.
+        listing("prod", "db-east", &[("db-1", "10.66.6.3")]),
+    ];
+    let forged = [
+        mirror("prod", "db", "west"),
+        endpoint("prod", "db", "west", "db-0", &["10.66.6.1"]),
+        endpoint("prod", "db", "east", "db-9", &["10.66.6.2"]),
+        // The Service of its own of `db-1` (rule M1b).
+        service_mirror("prod", "db-1", "east", "10.66.6.3"),
+        backends("prod", "db-1-east", true, true),
+        flat_mirror("prod", "web", "east", "10.66.6.4"),
+        federated("prod", "all", "10.66.6.5", "all@east"),
+        // The gateway of a real mirror (rule M3).
+        gateway("prod", "db-0-east", false),
+    ];
+    let derived = |mut object: Value| {
+        object["metadata"]["labels"]["multicluster.kubernetes.io/service-name"] = json!("derived");
+        object
+    };
+    let questions = [
+        "db A",
+        "west.db A",
+        "db-9.east.db A",
+        "db-1.east.db A",
+        "db-1 A",
+        "web A",
+        "all A",
+    ];
+    let before = answers(&table(&real), &questions);
+    assert_eq!(before[0], "A 10.96.0.1");
+    assert!(
+        before[1..]
+            .iter()
+            .all(|answer| answer == "NXDOMAIN global."),
+        "{before:?}"
+    );
+    let gateways_are_down = |table: &Table| {
+        let endpoints = &table.service("prod", "db").unwrap().endpoints;
+        endpoints.iter().any(|endpoint| !endpoint.alive)
+    };
+    let with = |forged: Vec<Value>| table(&[real.to_vec(), forged].concat());
+    let after = with(forged.clone().map(derived).into());
+    assert_eq!(answers(&after, &questions), before);
+    assert!(!gateways_are_down(&after));
+    // Without that label, each of them would count.
+    let mirrored = with(forged.into());
+    let counted = answers(&mirrored, &questions);
+    assert!(
+        counted.iter().zip(&before).all(|(one, other)| one != other),
+        "{counted:?}"
+    );
+    assert!(gateways_are_down(&mirrored));
+}
