@@ -116,11 +116,8 @@ pub async fn run(
             return;
         }
         feeds.note_panic();
-        let pause = backoff.next(PANIC_PAUSES.1);
-        error!(
-            ?pause,
-            "Source panicked; serving the last table and relisting"
-        );
+        let (pause, meanwhile) = (backoff.next(PANIC_PAUSES.1), feeds.meanwhile());
+        error!(?pause, "Source panicked; {meanwhile} and relisting");
         sleep(pause).await;
     }
 }
@@ -246,8 +243,8 @@ impl UpdateLoop<'_> {
             .states
             .build(&empty, inputs, &services, self.rules, true);
         self.feeds.note_restored(restored.age);
-        let now = self.publisher.publish_stale(built, unix_seconds());
-        self.feeds.events().note_snapshot(&now, restored.age);
+        let publish = || self.publisher.publish_stale(built, unix_seconds());
+        let now = self.feeds.events().note_snapshot(restored.age, publish);
         warn!(
             age = ?restored.age,
             serial = now.serial,
@@ -278,8 +275,9 @@ impl UpdateLoop<'_> {
         let now = self.reader.load();
         if now.table.is_some() && now.is_expired != is_expired {
             drop(now);
-            self.publisher.set_expired(is_expired);
-            self.feeds.events().note_expiry(&self.reader.load());
+            self.feeds
+                .events()
+                .note_expiry(is_expired, || self.publisher.set_expired(is_expired));
             match is_expired {
                 true => error!(?age, "Table is older than --max-stale; answering SERVFAIL"),
                 false => info!("Source is active again; answering from the table"),
@@ -416,21 +414,20 @@ impl UpdateLoop<'_> {
         let last_table = last.table.as_ref().unwrap_or(&empty);
         let is_first = last.table.is_none() || last.is_stale;
         let (inputs, rules) = (&mut self.inputs, self.rules);
-        let mut built = self
+        let built = self
             .states
             .build(last_table, inputs, &dirty, rules, is_first);
-        let services = std::mem::take(&mut built.services);
         if last.is_stale {
             info!("All watches are listed; replaced the snapshot");
         }
         if let Some(snapshot) = self.snapshot.as_mut()
-            && (is_first || !services.is_empty())
+            && (is_first || !built.services.is_empty())
         {
             snapshot.note_change();
         }
-        let now = self.publisher.publish(built, unix_seconds());
+        let publish = |built| self.publisher.publish(built, unix_seconds());
         let events = self.feeds.events();
-        self.log.note(&last, &now, &services, self.rules, events);
+        self.log.publish(&last, built, self.rules, events, publish);
     }
 }
 

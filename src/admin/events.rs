@@ -196,8 +196,10 @@ impl EventStream {
 
     /// Writes what happened since the last message.
     fn write_news(&mut self, message: &mut String) {
+        // In this order, the table is at least as new as the events.
+        let events = self.events.after(self.position, MAX_IN_MESSAGE);
         let latest = *self.latest.borrow_and_update();
-        let events = match self.events.after(self.position, MAX_IN_MESSAGE) {
+        let events = match events {
             Some(events) => events,
             None => {
                 self.position = latest.id;

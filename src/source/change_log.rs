@@ -1,5 +1,7 @@
 //! Log messages about skipped objects, conflicts and changes of answers.
 
+use std::sync::Arc;
+
 use tracing::{debug, info, warn};
 
 use super::{DEFAULT_CLUSTER_NAME, Events};
@@ -7,7 +9,7 @@ use crate::mirror::{ObjectRef, ServiceKey, SkipReason};
 use crate::table::change::{Change, ChangeKind, aggregate};
 use crate::table::difference::Difference;
 use crate::table::inputs::ServiceKeys;
-use crate::table::{Conflict, Published, Rules, Service, ServiceKind, Table};
+use crate::table::{Built, Conflict, Published, Rules, Service, ServiceKind, Table};
 
 /// Maximum number of changes of one table that are logged by themselves. More are merged: the log must not repeat a large
 /// list.
@@ -21,21 +23,23 @@ pub(super) struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// Logs the differences of a published table from the last one in the services that were built. Records the changes of
-    /// answers as events.
-    pub(super) fn note(
+    /// Publishes a table together with its events, and logs its differences from the last one.
+    pub(super) fn publish(
         &mut self,
         last: &Published,
-        now: &Published,
-        services: &ServiceKeys,
+        mut built: Built,
         rules: &Rules,
         events: &Events,
+        publish: impl FnOnce(Built) -> Arc<Published>,
     ) {
-        let Some(next) = &now.table else { return };
+        // The events are made before the table is visible. This copy shares its content.
+        let next = built.table.clone();
+        let services = std::mem::take(&mut built.services);
         let own = &rules.cluster_name;
-        let difference = Difference::between(last.table.as_ref(), next, services, own);
-        self.log_new(&difference, next, services, rules);
-        events.note_published(last, now, difference.changes);
+        let difference = Difference::between(last.table.as_ref(), &next, &services, own);
+        let changes = difference.changes.clone();
+        let now = events.note_published(last, changes, || publish(built));
+        self.log_new(&difference, &next, &services, rules);
         if now.generation != last.generation {
             let (generation, serial) = (now.generation, now.serial);
             let changed_services = services.len();

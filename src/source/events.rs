@@ -94,11 +94,22 @@ struct Window {
 impl Events {
     /// Records changes. They become events at once, or, if there are many, within half a second.
     pub fn record(&self, changes: impl IntoIterator<Item = Change>) {
+        self.record_with(changes, || ());
+    }
+
+    /// Records the changes that `apply` makes visible. Readers wait meanwhile. So a client that sees the effect of a change
+    /// finds its event, and a client that reads the event finds its effect.
+    pub(super) fn record_with<T>(
+        &self,
+        changes: impl IntoIterator<Item = Change>,
+        apply: impl FnOnce() -> T,
+    ) -> T {
         let mut ring = self.0.ring.lock();
-        let ready = ring
-            .window
-            .admit(changes.into_iter().collect(), Instant::now());
+        let applied = apply();
+        let changes = changes.into_iter().collect();
+        let ready = ring.window.admit(changes, Instant::now());
         self.append(&mut ring, ready);
+        applied
     }
 
     /// Makes events of the changes for which there was no room in a window that has ended. Returns when to call again.
@@ -115,33 +126,56 @@ impl Events {
         end.map(|end| end.saturating_duration_since(now))
     }
 
-    /// Records that a snapshot of an earlier process is served.
-    pub(super) fn note_snapshot(&self, now: &Published, age: Duration) {
+    /// Publishes a snapshot of an earlier process, and records that it is served.
+    pub(super) fn note_snapshot(
+        &self,
+        age: Duration,
+        publish: impl FnOnce() -> Arc<Published>,
+    ) -> Arc<Published> {
         let age = age.as_secs();
         let text =
             format!("A snapshot is served until all watches are listed; its age is {age} s.");
-        self.note_table(now);
-        self.record([Change::new(ChangeKind::Snapshot, text)]);
+        self.publish([Change::new(ChangeKind::Snapshot, text)], publish)
     }
 
-    /// Records that the table expired, or that its source is active again.
-    pub(super) fn note_expiry(&self, now: &Published) {
-        let text = match now.is_expired {
+    /// Publishes that the table expired, or that its source is active again, and records it.
+    pub(super) fn note_expiry(
+        &self,
+        is_expired: bool,
+        publish: impl FnOnce() -> Arc<Published>,
+    ) -> Arc<Published> {
+        let text = match is_expired {
             true => "The table is older than --max-stale; queries get SERVFAIL.",
             false => "The source is active again; queries are answered from the table.",
         };
-        self.note_table(now);
-        self.record([Change::new(ChangeKind::TableStale, text.to_owned())]);
+        self.publish([Change::new(ChangeKind::TableStale, text)], publish)
     }
 
-    /// Records the changes of a published table.
-    pub(super) fn note_published(&self, last: &Published, now: &Published, changes: Vec<Change>) {
-        self.note_table(now);
+    /// Publishes a table that follows `last`, and records its changes.
+    pub(super) fn note_published(
+        &self,
+        last: &Published,
+        changes: Vec<Change>,
+        publish: impl FnOnce() -> Arc<Published>,
+    ) -> Arc<Published> {
         let replaced = last.is_stale.then(|| {
             let text = "All watches are listed; the table replaced the snapshot.";
-            Change::new(ChangeKind::Snapshot, text.to_owned())
+            Change::new(ChangeKind::Snapshot, text)
         });
-        self.record(replaced.into_iter().chain(changes));
+        self.publish(replaced.into_iter().chain(changes), publish)
+    }
+
+    /// Publishes a table together with its events.
+    fn publish(
+        &self,
+        changes: impl IntoIterator<Item = Change>,
+        publish: impl FnOnce() -> Arc<Published>,
+    ) -> Arc<Published> {
+        self.record_with(changes, || {
+            let now = publish();
+            self.note_table(&now);
+            now
+        })
     }
 
     /// Notes the current table, so that readers reload it.
@@ -172,6 +206,11 @@ impl Events {
         let surplus = ring.events.len().saturating_sub(MAX_EVENTS);
         ring.events.drain(..surplus);
         self.0.latest.send_modify(|latest| latest.id = ring.last_id);
+    }
+
+    /// Returns whether there has been a table.
+    pub(super) fn has_table(&self) -> bool {
+        self.0.latest.borrow().table.generation > 0
     }
 
     /// Returns all events in the ring, the newest last.

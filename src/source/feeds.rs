@@ -101,6 +101,14 @@ impl Feeds {
         &self.events
     }
 
+    /// Returns what the server does while its source fails, for log messages.
+    pub(super) fn meanwhile(&self) -> &'static str {
+        match self.events.has_table() {
+            true => "serving the last table",
+            false => "no data yet; answering SERVFAIL",
+        }
+    }
+
     /// Notes the age of a restored table. It is the age of every feed without activity.
     pub fn note_restored(&self, age: Duration) {
         let mut state = self.state.lock();
@@ -345,6 +353,21 @@ mod tests {
         let many: Vec<String> = (0..100).map(|number| format!("in {number} s")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert_eq!(are_new(&many).iter().filter(|is_new| **is_new).count(), 6);
+    }
+
+    #[test]
+    fn log_says_whether_there_is_data() {
+        let feeds = Feeds::new(&[], Mcs::Off);
+        assert_eq!(feeds.meanwhile(), "no data yet; answering SERVFAIL");
+        let table = crate::table::Published {
+            generation: 1,
+            ..Default::default()
+        };
+        let none = crate::table::Published::default();
+        feeds
+            .events()
+            .note_published(&none, Vec::new(), || Arc::new(table));
+        assert_eq!(feeds.meanwhile(), "serving the last table");
     }
 
     #[test]

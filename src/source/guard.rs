@@ -206,11 +206,10 @@ impl Guard {
             let reason = format!(
                 "a list that would leave {remaining} of {total} services is held until a second list confirms it"
             );
-            if is_new {
-                let text = format!("{feed}: {reason}.");
-                self.record(ChangeKind::ListHeld, text);
-            }
-            self.feeds.hold(feed, reason, self.held[feed]);
+            let event =
+                is_new.then(|| Change::new(ChangeKind::ListHeld, format!("{feed}: {reason}.")));
+            let hold = || self.feeds.hold(feed, reason.clone(), self.held[feed]);
+            self.feeds.events().record_with(event, hold);
         }
     }
 
@@ -224,14 +223,11 @@ impl Guard {
                     false => "was confirmed and is applied",
                 };
                 let text = format!("{feed}: the held list {outcome}.");
-                self.record(ChangeKind::ListAccepted, text);
-                self.feeds.release(feed);
+                let event = Change::new(ChangeKind::ListAccepted, text);
+                let release = || self.feeds.release(feed);
+                self.feeds.events().record_with([event], release);
             }
         }
-    }
-
-    fn record(&self, kind: ChangeKind, text: String) {
-        self.feeds.events().record([Change::new(kind, text)]);
     }
 }
 

@@ -84,13 +84,13 @@ impl Publisher {
     }
 
     /// Sets whether the current table is expired.
-    pub fn set_expired(&self, is_expired: bool) {
+    pub fn set_expired(&self, is_expired: bool) -> Arc<Published> {
         let last = self.current.load_full();
         self.replace(Arc::new(Published {
             table: last.table.clone(),
             is_expired,
             ..*last
-        }));
+        }))
     }
 
     fn replace(&self, next: Arc<Published>) -> Arc<Published> {

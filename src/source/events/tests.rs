@@ -124,3 +124,46 @@ fn readers_are_woken_once_for_a_table_and_for_events() {
     events.record([change(1)]);
     assert_eq!(latest.borrow_and_update().id, events.all()[0].id);
 }
+
+/// A client that sees the server ready, or a new answer, asks for its events. It must not be told that there are none.
+#[test]
+fn table_and_its_events_become_visible_together() {
+    let (events, publisher) = (Events::default(), crate::table::Publisher::default());
+    let reader = publisher.reader();
+    let built = || crate::table::Built {
+        table: crate::table::Table::default(),
+        is_changed: true,
+        services: crate::table::inputs::ServiceKeys::new(),
+    };
+    let is_hidden = || events.0.ring.is_locked();
+    let check = |now: Arc<Published>, count: usize| {
+        let latest = *events.subscribe().borrow();
+        let all = events.all();
+        assert_eq!(all.len(), count, "{:?}", texts(&all));
+        assert_eq!(all.last().map(|event| event.id), Some(latest.id));
+        assert_eq!(latest.table.generation, now.generation);
+        assert_eq!(latest.table.is_expired, now.is_expired);
+    };
+    assert!(!events.has_table() && !is_hidden());
+    let now = events.note_snapshot(Duration::ZERO, || {
+        let now = publisher.publish_stale(built(), 1);
+        assert!(reader.load().table.is_some() && is_hidden());
+        now
+    });
+    check(now.clone(), 1);
+    assert!(events.has_table());
+    let now = events.note_published(&now, vec![change(1)], || {
+        let now = publisher.publish(built(), 2);
+        assert!(!reader.load().is_stale && is_hidden());
+        now
+    });
+    check(now, 3);
+    let now = events.note_expiry(true, || {
+        let now = publisher.set_expired(true);
+        assert!(reader.load().is_expired && is_hidden());
+        now
+    });
+    check(now, 4);
+    events.record_with([change(2)], || assert!(is_hidden()));
+    assert_eq!(events.all().len(), 5);
+}

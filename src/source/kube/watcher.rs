@@ -205,10 +205,8 @@ impl Watcher {
     async fn note_list_failure(&self, failure: &Failure, backoff: &mut Backoff) {
         let problem = failure.to_string();
         if self.feeds.note_list_failure(&self.feed, &problem) {
-            warn!(
-                error = problem,
-                "List failed; serving the last table and retrying"
-            );
+            let meanwhile = self.feeds.meanwhile();
+            warn!(error = problem, "List failed; {meanwhile} and retrying");
         } else {
             debug!(error = problem, "List failed again");
         }
@@ -370,10 +368,8 @@ impl Watcher {
     fn note_watch_failure(&self, stopped: &StopReason) {
         let problem = stopped.to_string();
         if self.feeds.note_failure(&self.feed, &problem) {
-            warn!(
-                error = problem,
-                "Watch failed; serving the last table and retrying"
-            );
+            let meanwhile = self.feeds.meanwhile();
+            warn!(error = problem, "Watch failed; {meanwhile} and retrying");
         } else {
             debug!(error = problem, "Watch failed again");
         }

@@ -5,6 +5,8 @@ use std::net::TcpListener;
 use serde_json::{Value, json};
 use support::objects::{Gateway, objects};
 use support::server::Server;
+use support::standin::{Behavior, StandIn};
+use support::wait::wait_for;
 use support::watches::WATCHES;
 use support::wire::Transport;
 
@@ -74,6 +76,17 @@ fn server_without_a_table_is_loading() {
         .iter()
         .filter(|text| text.contains("not listed yet"));
     assert_eq!(unlisted.count(), WATCHES.len(), "{problems:?}");
+}
+
+#[test]
+fn log_of_a_server_without_a_table_does_not_promise_one() {
+    let standin = StandIn::start(Behavior::InternalErrors, &[]).unwrap();
+    let server = Server::of_cluster(&standin.kubeconfig, &[]);
+    wait_for("the failed list", || {
+        let message = "List failed; no data yet; answering SERVFAIL and retrying";
+        server.log.text().contains(message).then_some(())
+    });
+    assert!(!server.log.text().contains("last table"));
 }
 
 #[test]
