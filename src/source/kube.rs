@@ -4,6 +4,7 @@ mod client;
 mod credentials;
 mod failure;
 mod limiter;
+mod lines;
 mod list;
 mod overlap;
 mod position;

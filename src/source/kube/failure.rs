@@ -32,7 +32,7 @@ pub(super) enum StopReason {
     #[error("the watch ended")]
     Ended,
     /// The version has expired or is in the future, or an event was lost. The feed must be relisted.
-    #[error("the resource version is gone: {0}")]
+    #[error("{0}")]
     Gone(String),
     /// The watch could not be opened, or its connection broke.
     #[error(transparent)]
@@ -180,7 +180,7 @@ impl From<ListError> for Failure {
 impl From<Failure> for StopReason {
     fn from(failure: Failure) -> Self {
         if let Failure::Refused(410, reason) = failure {
-            return Self::Gone(reason);
+            return Self::Gone(format!("the resource version is gone: {reason}"));
         }
         Self::Failed(failure)
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, Stream, pin_mut};
+use futures::{AsyncBufRead, AsyncBufReadExt as _, Stream, pin_mut};
 use http::header::{ACCEPT_ENCODING, CONNECTION, HeaderValue};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -28,9 +28,10 @@ use tokio::time::timeout;
 use tracing::info;
 
 use super::super::Feed;
-use super::failure::{self, Failure};
+use super::failure::{self, Failure, StopReason};
 use super::limiter::ListLimiter;
-use super::list::{ListError, ListReader, MAX_OBJECT_OCTETS, MAX_OBJECTS};
+use super::lines::{LineError, events_of, is_complete, read_line};
+use super::list::{ListError, ListReader, MAX_OBJECTS};
 use crate::log::error_chain;
 use crate::mirror::watch::IMPORT_VERSIONS;
 use crate::mirror::{Kind, KubeObject, parse};
@@ -42,6 +43,10 @@ const LIST_SILENCE: Duration = Duration::from_secs(30);
 const LIST_TIMEOUT: Duration = Duration::from_secs(300);
 /// Maximum time for a version check. API servers wait three seconds for a version in the future.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// The encoding of watches. Servers compress a watch event by event, if at all, which gains little. The client does not
+/// support that either.
+const NOT_COMPRESSED: HeaderValue = HeaderValue::from_static("identity");
 
 /// The annotation of the bookmark that completes a streamed list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -185,15 +190,12 @@ impl Requests {
         };
         // Without a version, the list is as new as the request.
         let request = self.path().watch(&params.initial_events(), "");
-        // Servers compress a watch event by event, if at all, which gains little. The client does not support that
-        // either.
-        let encoding = HeaderValue::from_static("identity");
-        let body = self.open_stream(request, Some(encoding)).await?;
+        let body = self.open_stream(request, Some(NOT_COMPRESSED)).await?;
         pin_mut!(body);
         let mut objects = Objects::new();
         let mut line = Vec::new();
         loop {
-            read_line(&mut body, &mut line).await?;
+            read_list_line(&mut body, &mut line).await?;
             if let Some(version) = self.apply_event(&line, &mut objects)? {
                 return Ok((objects, version));
             }
@@ -279,14 +281,18 @@ impl Requests {
         &self,
         version: &str,
         seconds: u32,
-    ) -> Result<impl Stream<Item = kube::Result<WatchEvent<Value>>> + use<>, Failure> {
+    ) -> Result<impl Stream<Item = Result<WatchEvent<Value>, StopReason>> + use<>, Failure> {
         let params = WatchParams {
             timeout: Some(seconds),
             ..self.watch_params()
         };
         let request = self.path().watch(&params, version);
-        let request = request.map_err(|error| Failure::Broken(error_chain(&error)))?;
-        Ok(self.server.client.request_events::<Value>(request).await?)
+        let mut request = request.map_err(|error| Failure::Broken(error_chain(&error)))?;
+        request
+            .headers_mut()
+            .insert(ACCEPT_ENCODING, NOT_COMPRESSED);
+        let body = self.server.client.request_stream(request).await?;
+        Ok(events_of(Box::pin(body)))
     }
 
     fn watch_params(&self) -> WatchParams {
@@ -338,23 +344,23 @@ async fn with_silence_limit<T>(part: impl Future<Output = T>) -> Result<T, Failu
 }
 
 /// Reads the next line of a streamed list.
-async fn read_line(
+async fn read_list_line(
     body: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,
 ) -> Result<(), Failure> {
-    line.clear();
-    let mut limited = body.take(MAX_OBJECT_OCTETS as u64);
-    let read = timeout(LIST_SILENCE, limited.read_until(b'\n', line)).await;
+    let read = timeout(LIST_SILENCE, read_line(body, line)).await;
     let read = read.map_err(|_| Failure::Unfinished("the server stopped sending"))?;
-    read.map_err(|error| Failure::Broken(error_chain(&error)))?;
-    if line.last() == Some(&b'\n') {
-        return Ok(());
+    read.map_err(|error| match error {
+        LineError::TooLong => ListError::TooLong.into(),
+        LineError::Broken(error) => Failure::Broken(error_chain(&error)),
+    })?;
+    match line.len() {
+        _ if is_complete(line) => Ok(()),
+        0 => Err(Failure::Unfinished("the response ended")),
+        _ => Err(Failure::Broken(
+            "the streamed list broke off within an event".to_owned(),
+        )),
     }
-    Err(match line.len() {
-        0 => Failure::Unfinished("the response ended"),
-        MAX_OBJECT_OCTETS => ListError::TooLong.into(),
-        _ => Failure::Broken("the streamed list broke off within an event".to_owned()),
-    })
 }
 
 /// Returns the resource version of a bookmark, if it completes a streamed list.

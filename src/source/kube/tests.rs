@@ -5,8 +5,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
+use super::list::MAX_OBJECT_OCTETS;
 use super::scripted::{
-    Behavior, RecordedRequest, ScriptedServer, Streaming, VERSION, Verb, feed_name,
+    Behavior, CHUNK, RecordedRequest, ScriptedServer, Streaming, VERSION, Verb, feed_name,
 };
 use super::*;
 use crate::mirror::{Kind, Mcs, Watch};
@@ -452,6 +453,47 @@ async fn kind_that_is_not_defined_is_empty_until_it_is() {
                 sleep(SECOND).await;
             }
         }
+    }
+}
+
+// === Broken watches ===
+
+/// A server or a proxy that breaks the protocol must not fill the memory.
+#[tokio::test(start_paused = true)]
+async fn endless_line_of_a_watch_is_limited_and_the_feed_is_relisted() {
+    let server = ScriptedServer::new(Streaming::Off);
+    server.set_items(MIRRORS, vec![mirror("prod", "db", "east")]);
+    let mut replica = Replica::start_ready(&server, NEVER).await;
+    let mut names = BTreeMap::new();
+    replica.update_names(&mut names);
+    server.set_behavior(Behavior::EndlessLine(MIRRORS));
+    let start = Instant::now();
+    server.end_watches();
+    let mut problems = BTreeSet::new();
+    for _ in 0..60 {
+        sleep(SECOND).await;
+        // The objects of the last list stay.
+        replica.update_names(&mut names);
+        assert_eq!(names.keys().collect::<Vec<_>>(), ["db-east"]);
+        problems.extend(replica.feeds.problems());
+    }
+    let requests = server.requests_since(start);
+    let requests: Vec<_> = requests.into_iter().filter(|r| r.feed == MIRRORS).collect();
+    let watches = requests.iter().filter(|r| r.verb == Verb::Watch).count();
+    // The first relist follows at once, the others after growing pauses.
+    assert!((2..=4).contains(&watches), "{watches} watches in a minute");
+    let lists = count_lists(&requests);
+    assert!((1..=4).contains(&lists), "{lists} lists in a minute");
+    let most = watches * (MAX_OBJECT_OCTETS + 2 * CHUNK.len());
+    let accepted = server.endless_octets();
+    assert!(accepted <= most, "{accepted} octets in {watches} watches");
+    let expected = "mirror-services: a line of the watch has more than 16 MiB";
+    assert_eq!(problems, BTreeSet::from([expected.to_owned()]));
+
+    server.set_behavior(Behavior::Normal);
+    while !replica.feeds.problems().is_empty() {
+        assert!(start.elapsed() < 10 * MINUTE);
+        sleep(SECOND).await;
     }
 }
 

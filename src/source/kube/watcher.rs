@@ -291,18 +291,12 @@ impl Watcher {
     /// Waits for the next event of a watch.
     async fn next_event(
         &self,
-        events: &mut (impl Stream<Item = kube::Result<WatchEvent<Value>>> + Unpin),
+        events: &mut (impl Stream<Item = Result<WatchEvent<Value>, StopReason>> + Unpin),
     ) -> Result<WatchEvent<Value>, StopReason> {
         let limit = self.silence_limit();
         let next = timeout(limit, events.next()).await;
-        match next.map_err(|_| Failure::Silent(limit))? {
-            None => Err(StopReason::Ended),
-            Some(Ok(event)) => Ok(event),
-            Some(Err(kube::Error::SerdeError(error))) => {
-                Err(StopReason::Gone(format!("cannot decode an event: {error}")))
-            }
-            Some(Err(error)) => Err(Failure::from(error).into()),
-        }
+        let next = next.map_err(|_| Failure::Silent(limit))?;
+        next.unwrap_or(Err(StopReason::Ended))
     }
 
     /// Applies an event and advances `position`. Fails if the event ends the watch.
@@ -340,7 +334,7 @@ impl Watcher {
             let check = self.requests.check_version(&version);
             match self.requests.server.limiter.check(check).await {
                 Ok(()) => return Ok(()),
-                Err(Failure::Refused(410, reason)) => return Err(StopReason::Gone(reason)),
+                Err(failure @ Failure::Refused(410, _)) => return Err(failure.into()),
                 Err(failure) => {
                     let is_server_wide = failure.is_server_wide();
                     let pause = failure.pause(&mut backoff);
