@@ -39,7 +39,7 @@ enum Location {
     Replica(Arc<Cluster>, Replica),
 }
 
-type Connection = SendRequest<Empty<Bytes>>;
+pub(super) type Connection = SendRequest<Empty<Bytes>>;
 
 /// The media type to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,16 +106,16 @@ impl Api {
         Ok(text)
     }
 
-    /// Requests a path of events, and returns the body, which has no end.
-    pub(super) async fn stream(&mut self, path: &str) -> anyhow::Result<Incoming> {
+    /// Requests a path of events, and returns the body, which has no end, with its connection. Other requests use another
+    /// connection.
+    pub(super) async fn stream(&mut self, path: &str) -> anyhow::Result<(Connection, Incoming)> {
         let what = self.describe(path);
         let (connection, response) = self.request(path, Accept::EventStream).await?;
         if !response.status().is_success() {
             text_of(response, &what).await?;
             bail!("{what} did not return events");
         }
-        self.connection = Some(connection);
-        Ok(response.into_body())
+        Ok((connection, response.into_body()))
     }
 
     /// Sends a request and waits for the head of the response.

@@ -2,6 +2,7 @@
 
 mod stream;
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -115,14 +116,16 @@ async fn read(api: &mut Api) -> anyhow::Result<Events> {
 impl Follower<'_> {
     /// Prints new events until the stream ends. Breaks if nobody reads the output.
     async fn follow(&mut self, api: &mut Api) -> anyhow::Result<ControlFlow<()>> {
+        // The stream begins before the events are read. So none is lost between both, and a server without events needs no
+        // position.
+        let (_connection, mut body) = api.stream(PATH).await?;
         let events = read(api).await?.events;
-        let last = events.last().map_or(0, |event| event.id);
+        let read: BTreeSet<u64> = events.iter().map(|event| event.id).collect();
         for event in events {
             if event.time > self.last_time && self.show(event)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        let mut body = api.stream(&format!("{PATH}?after={last}")).await?;
         let mut frames = Frames::default();
         while let Some(part) = body.frame().await {
             let part = part.context("the connection to the server failed")?;
@@ -132,15 +135,13 @@ impl Follower<'_> {
             for frame in frames.push(&octets) {
                 match frame.event.as_str() {
                     "change" => {
-                        let event = serde_json::from_str(&frame.data);
+                        let event: Result<Event, _> = serde_json::from_str(&frame.data);
                         let event = event.context("cannot parse an event of the server")?;
-                        if self.show(event)?.is_break() {
+                        if !read.contains(&event.id) && self.show(event)?.is_break() {
                             return Ok(ControlFlow::Break(()));
                         }
                     }
-                    "reset" => {
-                        note("the server restarted, or no longer has all events since the last one")
-                    }
+                    "reset" => note("the server no longer has all events since the last one"),
                     _ => {} // `table`: the answers may be unchanged
                 }
             }

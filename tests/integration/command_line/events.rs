@@ -3,11 +3,15 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::{Value, json};
 use support::commands::global_dns;
+use support::objects::{Manifest, mirror};
 use support::process::{Log, Process, run_global_dns};
+use support::server::Server;
+use support::wait::wait_for;
 
 fn event(id: u64, kind: &str, name: [&str; 2]) -> Value {
     let [namespace, service] = name;
@@ -37,9 +41,11 @@ impl Api {
         let address = listener.local_addr().unwrap().to_string();
         let (frames, to_send) = channel::<Option<String>>();
         let (seen, requests) = channel();
+        let to_send = Arc::new(Mutex::new(to_send));
         thread::spawn(move || {
             for stream in listener.incoming() {
-                serve(&stream.unwrap(), &to_send, &seen);
+                let (to_send, seen) = (to_send.clone(), seen.clone());
+                thread::spawn(move || serve(&stream.unwrap(), &to_send, &seen));
             }
         });
         Self {
@@ -55,7 +61,7 @@ impl Api {
 }
 
 /// Answers the requests of one connection.
-fn serve(stream: &TcpStream, to_send: &Receiver<Option<String>>, seen: &Sender<String>) {
+fn serve(stream: &TcpStream, to_send: &Mutex<Receiver<Option<String>>>, seen: &Sender<String>) {
     let mut lines = BufReader::new(stream).lines();
     loop {
         let head: Vec<String> = lines
@@ -86,6 +92,7 @@ fn serve(stream: &TcpStream, to_send: &Receiver<Option<String>>, seen: &Sender<S
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
         )
         .unwrap();
+        let to_send = to_send.lock().unwrap();
         while let Ok(Some(frame)) = to_send.recv() {
             stream.write_all(frame.as_bytes()).unwrap();
         }
@@ -151,6 +158,8 @@ fn watch_prints_each_event_once_also_after_the_stream_has_ended() {
         process.wait_for(text, shown).unwrap();
     };
     wait(&mut process, "sentence 1");
+    // An event that both responses have.
+    api.send(&change(&recorded()[0]));
     api.send(": a comment\n\n");
     api.send("event: table\ndata: {\"generation\":3}\n\n");
     api.send(&change(&event(3, "endpoint-added", ["shop", "cart"])));
@@ -160,7 +169,7 @@ fn watch_prints_each_event_once_also_after_the_stream_has_ended() {
     api.send(&frame[20..]);
     wait(&mut process, "sentence 4");
     api.send("event: reset\ndata: {}\n\n");
-    wait(&mut process, "the server restarted");
+    wait(&mut process, "the server no longer has all events");
     api.frames.send(None).unwrap();
     wait(&mut process, "reconnecting");
     api.send(&change(&event(5, "endpoint-added", ["prod", "db"])));
@@ -172,11 +181,43 @@ fn watch_prints_each_event_once_also_after_the_stream_has_ended() {
     let ids = events.iter().filter_map(|event| event["id"].as_u64());
     assert_eq!(ids.collect::<Vec<_>>(), [1, 4, 5]);
     let requests: Vec<String> = api.requests.try_iter().collect();
-    let [list, stream] = [
-        "GET /api/v1/events HTTP/1.1",
-        "GET /api/v1/events?after=2 HTTP/1.1",
-    ];
-    assert_eq!(requests, [list, stream, list, stream]);
+    // A stream and a list, twice. The stream has no position, because a new server would not know it.
+    assert_eq!(requests, ["GET /api/v1/events HTTP/1.1"; 4]);
+}
+
+/// A server without events has not been restarted.
+#[test]
+fn watch_of_a_new_server_prints_its_first_event_and_nothing_else() {
+    let east = mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]);
+    let server = Server::with_objects(east.clone(), &[]);
+    assert_eq!(server.api("/api/v1/events")["events"], json!([]));
+    let address = server.api.to_string();
+    let command = global_dns(&["events", "--watch", "-o", "json", "--server", &address]);
+    let mut process = Process::start("events --watch", command).unwrap();
+    // Until the stream is open, the list of the command has the changes.
+    let mut hosts = 1;
+    wait_for("an event", || {
+        hosts += 1;
+        let pods = (0..hosts).fold(mirror("prod", "db", "east"), |db, host| {
+            db.endpoint(&format!("db-{host}"), &[&format!("10.96.1.{}", host + 1)])
+        });
+        server.rewrite(&Manifest::from(pods).text());
+        process
+            .log()
+            .text()
+            .contains("endpoint-added")
+            .then_some(())
+    });
+    process.signal("TERM").unwrap();
+    assert_eq!(process.end().unwrap().code(), None);
+    let text = process.log().text();
+    for line in text.lines() {
+        let event: Result<Value, _> = serde_json::from_str(line);
+        assert!(
+            event.is_ok_and(|event| event["kind"] == "endpoint-added"),
+            "{text}"
+        );
+    }
 }
 
 #[test]
