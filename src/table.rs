@@ -426,15 +426,15 @@ impl Service {
         self.gate.as_ref().map_or(&[], |gate| &gate.awaited)
     }
 
-    /// Returns whether names of the service exist, even if they fail.
-    fn has_names(&self) -> bool {
-        !self.endpoints.is_empty() || !self.awaited().is_empty()
-    }
     /// Returns whether reports list the service: it is known, or its name fails.
     pub fn is_listed(&self) -> bool {
         self.is_known || !self.awaited().is_empty()
     }
 
+    /// Returns whether names of the service exist, even if they fail.
+    fn has_names(&self) -> bool {
+        !self.endpoints.is_empty() || !self.awaited().is_empty()
+    }
 
     /// Returns whether names exist at or below some labels before the name of the service: none, `C`, or `H.C`.
     fn has_names_at(&self, scope: &[&str]) -> bool {

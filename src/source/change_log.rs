@@ -82,8 +82,8 @@ fn log_change(change: &Change) {
         ChangeKind::EndpointAdded | ChangeKind::EndpointRemoved | ChangeKind::EndpointChanged => {
             debug!(kind, "Changed: {text}");
         }
-        ChangeKind::ClusterLinked
-        | ChangeKind::ClusterUnlinked
+        ChangeKind::ClusterJoined
+        | ChangeKind::ClusterLeft
         | ChangeKind::ServiceAdded
         | ChangeKind::ServiceRemoved
         | ChangeKind::GatewayDown

@@ -10,10 +10,10 @@ use crate::mirror::{ClusterName, Hostname, Namespace, ServiceKey, ServiceName};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeKind {
-    /// The first service of a cluster appeared.
-    ClusterLinked,
-    /// The last service of a cluster disappeared.
-    ClusterUnlinked,
+    /// A cluster has a mirror, a member or an endpoint of a service, and had none.
+    ClusterJoined,
+    /// The last mirror, member or endpoint of a cluster is gone, for whatever reason.
+    ClusterLeft,
     /// A service appeared.
     ServiceAdded,
     /// A service disappeared.
@@ -138,8 +138,8 @@ fn merge(group: Vec<Change>) -> Option<Change> {
 impl ChangeKind {
     /// All kinds.
     pub const ALL: [Self; 15] = [
-        Self::ClusterLinked,
-        Self::ClusterUnlinked,
+        Self::ClusterJoined,
+        Self::ClusterLeft,
         Self::ServiceAdded,
         Self::ServiceRemoved,
         Self::EndpointAdded,
@@ -158,8 +158,8 @@ impl ChangeKind {
     /// Returns the kind's name in logs and in JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Self::ClusterLinked => "cluster-linked",
-            Self::ClusterUnlinked => "cluster-unlinked",
+            Self::ClusterJoined => "cluster-joined",
+            Self::ClusterLeft => "cluster-left",
             Self::ServiceAdded => "service-added",
             Self::ServiceRemoved => "service-removed",
             Self::EndpointAdded => "endpoint-added",
@@ -237,8 +237,8 @@ impl Change {
             None => format!("{} services", self.services),
         };
         match self.kind {
-            ChangeKind::ClusterLinked => format!("{count} clusters were linked."),
-            ChangeKind::ClusterUnlinked => format!("{count} clusters were unlinked."),
+            ChangeKind::ClusterJoined => format!("{count} clusters joined their first services."),
+            ChangeKind::ClusterLeft => format!("{count} clusters left their last services."),
             ChangeKind::ServiceAdded => format!("{count} services were added."),
             ChangeKind::ServiceRemoved => format!("{count} services were removed."),
             ChangeKind::EndpointAdded => {

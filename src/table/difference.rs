@@ -3,7 +3,7 @@
 //! The cost depends on the services that changed. Only if one of them gained or lost a cluster are others searched for
 //! that cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, ChangeKind};
 use super::inputs::ServiceKeys;
@@ -21,21 +21,21 @@ pub struct Difference<'t> {
     pub changes: Vec<Change>,
 }
 
-/// Clusters that changed services gained and lost.
+/// Clusters that changed services gained and lost, with these services.
 #[derive(Default)]
 struct Clusters<'t> {
-    gained: BTreeSet<&'t ClusterName>,
-    lost: BTreeSet<&'t ClusterName>,
+    gained: BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>,
+    lost: BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>,
 }
 
 impl<'t> Difference<'t> {
     /// Compares two tables that differ in the [services that were built](super::Built::services). Without a `last` table,
-    /// everything in `next` is new, so no changes are returned. `own` is the name of this cluster, which is never
-    /// linked.
+    /// everything in `next` is new, so no changes are returned. `own` is the name of this cluster, which has no
+    /// such changes.
     pub fn between(
         last: Option<&'t Table>,
         next: &'t Table,
-        services: &ServiceKeys,
+        services: &'t ServiceKeys,
         own: &ClusterName,
     ) -> Self {
         let empty = Table::default();
@@ -59,7 +59,7 @@ impl<'t> Difference<'t> {
                 continue; // shared by both tables
             }
             difference.note_problems(old, new);
-            clusters.note(old, new);
+            clusters.note(key, old, new);
             difference.note_changes(key, old, new);
         }
         let of_clusters = clusters.changes(last, next, own);
@@ -158,29 +158,48 @@ fn has_cluster(table: &Table, cluster: &ClusterName) -> bool {
 }
 
 impl<'t> Clusters<'t> {
-    fn note(&mut self, old: Option<&'t Service>, new: Option<&'t Service>) {
+    fn note(&mut self, key: &'t ServiceKey, old: Option<&'t Service>, new: Option<&'t Service>) {
         let set = |service: Option<&'t Service>| -> BTreeSet<&'t ClusterName> {
             service.into_iter().flat_map(clusters_of).collect()
         };
         let (old, new) = (set(old), set(new));
-        self.gained.extend(new.difference(&old));
-        self.lost.extend(old.difference(&new));
+        for cluster in &new - &old {
+            self.gained.entry(cluster).or_default().push(key);
+        }
+        for cluster in &old - &new {
+            self.lost.entry(cluster).or_default().push(key);
+        }
     }
 
-    /// Returns the clusters that one of the tables lacks.
+    /// Returns the clusters that one of the tables lacks. Objects do not tell whether a cluster was linked or unlinked: its
+    /// last mirror may also have been rewritten, or its last service is not exported any more.
     fn changes(self, last: &Table, next: &Table, own: &ClusterName) -> Vec<Change> {
-        let change = |cluster: &ClusterName, kind, verb| Change {
+        let change = |cluster: &ClusterName, kind, text: String| Change {
             cluster: Some(cluster.clone()),
-            ..Change::new(kind, format!("Cluster {cluster} was {verb}."))
+            ..Change::new(kind, text)
         };
-        let linked = self.gained.into_iter();
-        let linked = linked.filter(|cluster| *cluster != own && !has_cluster(last, cluster));
-        let linked = linked.map(|cluster| change(cluster, ChangeKind::ClusterLinked, "linked"));
-        let unlinked = self.lost.into_iter();
-        let unlinked = unlinked.filter(|cluster| *cluster != own && !has_cluster(next, cluster));
-        let unlinked =
-            unlinked.map(|cluster| change(cluster, ChangeKind::ClusterUnlinked, "unlinked"));
-        linked.chain(unlinked).collect()
+        let joined = self.gained.into_iter();
+        let joined = joined.filter(|(cluster, _)| *cluster != own && !has_cluster(last, cluster));
+        let joined = joined.map(|(cluster, services)| {
+            let text = format!("Cluster {cluster} joined its first {}.", list(&services));
+            change(cluster, ChangeKind::ClusterJoined, text)
+        });
+        let left = self.lost.into_iter();
+        let left = left.filter(|(cluster, _)| *cluster != own && !has_cluster(next, cluster));
+        let left = left.map(|(cluster, services)| {
+            let text = format!("Cluster {cluster} left its last {}.", list(&services));
+            change(cluster, ChangeKind::ClusterLeft, text)
+        });
+        joined.chain(left).collect()
+    }
+}
+
+/// Returns the first of some services, and the number of the others.
+fn list(services: &[&ServiceKey]) -> String {
+    match services {
+        [] => "service".to_owned(),
+        [one] => format!("service: {one}"),
+        [first, others @ ..] => format!("services: {first} and {} more", others.len()),
     }
 }
 

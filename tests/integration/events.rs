@@ -54,7 +54,7 @@ fn each_change_of_objects_is_an_event() {
             "west is linked",
             two(),
             &[
-                "cluster-linked - - west -",
+                "cluster-joined - - west -",
                 "endpoint-added prod db west db-0",
             ],
         ),
@@ -114,7 +114,7 @@ fn each_change_of_objects_is_an_event() {
                 true,
             )),
             &[
-                "cluster-unlinked - - west -",
+                "cluster-left - - west -",
                 "endpoint-removed prod db west db-0",
             ],
         ),
@@ -177,7 +177,7 @@ fn change_of_a_watch_is_an_event_within_a_second() {
     });
     let mirror = west(Gateway::Up, "10.96.2.1");
     standin.put(&mirror.service());
-    assert_eq!(stream.changes(1), ["cluster-linked - - west -"]);
+    assert_eq!(stream.changes(1), ["cluster-joined - - west -"]);
     let started = std::time::Instant::now();
     standin.put(&mirror.endpoint_mirror("db-0", &["10.96.2.1"]));
     assert_eq!(stream.changes(1), ["endpoint-added prod db west db-0"]);
@@ -295,7 +295,7 @@ fn snapshot_and_its_replacement_are_events() {
     standin.set_behavior(Behavior::Normal);
     assert_eq!(
         stream.changes(2),
-        ["snapshot - - - -", "cluster-linked - - west -"]
+        ["snapshot - - - -", "cluster-joined - - west -"]
     );
     assert_eq!(second.api("/api/v1/status")["state"], "ready");
 }

@@ -16,7 +16,7 @@ export function start(toName) {
   nameOf = toName;
   byId("quiet").append(
     element("h3", {}, "Nothing has changed yet"),
-    element("p", {}, "Each change of an answer appears here: a linked cluster, a new endpoint, a gateway that is down."),
+    element("p", {}, "Each change of an answer appears here: a new cluster, a new endpoint, a gateway that is down."),
   );
 }
 

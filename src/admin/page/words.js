@@ -26,8 +26,8 @@ export const reasonOf = (state) => STATES.get(state)?.[1] ?? "";
 export const worst = (states) => stateNames.find((state) => states.has(state)) ?? [...states][0];
 
 const EVENTS = new Map([
-  ["cluster-linked", ["plus", "good"]],
-  ["cluster-unlinked", ["minus", "bad"]],
+  ["cluster-joined", ["plus", "good"]],
+  ["cluster-left", ["minus", "bad"]],
   ["service-added", ["plus", "good"]],
   ["service-removed", ["minus", "bad"]],
   ["endpoint-added", ["plus", "good"]],

@@ -7,7 +7,7 @@ fn change(number: usize) -> Change {
 fn linked(cluster: &str) -> Change {
     Change {
         cluster: Some(cluster.parse().unwrap()),
-        ..Change::new(ChangeKind::ClusterLinked, format!("{cluster}."))
+        ..Change::new(ChangeKind::ClusterJoined, format!("{cluster}."))
     }
 }
 

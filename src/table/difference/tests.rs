@@ -69,14 +69,14 @@ fn db(cluster: &str, address: &str) -> [Value; 2] {
 }
 
 #[test]
-fn first_service_of_a_cluster_links_it_and_the_last_one_unlinks_it() {
+fn first_and_last_service_of_a_cluster_are_changes() {
     let (east, west) = (db("east", "10.0.0.1"), db("west", "10.1.0.1"));
     let both = [east.clone(), west.clone()].concat();
     check(
         &east,
         &both,
         &[
-            "cluster-linked - - west -: Cluster west was linked.",
+            "cluster-joined - - west -: Cluster west joined its first service: prod/db.",
             "endpoint-added prod db west db-0: Endpoint db-0 of cluster west joined prod/db: 10.1.0.1.",
         ],
     );
@@ -84,11 +84,34 @@ fn first_service_of_a_cluster_links_it_and_the_last_one_unlinks_it() {
         &both,
         &east,
         &[
-            "cluster-unlinked - - west -: Cluster west was unlinked.",
+            "cluster-left - - west -: Cluster west left its last service: prod/db.",
             "endpoint-removed prod db west db-0: Endpoint db-0 of cluster west left prod/db.",
         ],
     );
-    // Another service keeps the cluster linked.
+    // Nothing says why the last mirror is gone. Here, it was rewritten to be one of another cluster.
+    let mut rewritten = mirror("prod", "cache", "north");
+    rewritten["metadata"]["name"] = json!("cache-west");
+    rewritten["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] =
+        json!("cache.prod.svc.cluster.local");
+    let before = [
+        &east[..],
+        &[
+            mirror("prod", "cache", "west"),
+            mirror("prod", "web", "west"),
+        ],
+    ]
+    .concat();
+    let after = [&east[..], &[rewritten]].concat();
+    check(
+        &before,
+        &after,
+        &[
+            "cluster-joined - - north -: Cluster north joined its first service: prod/cache.",
+            "cluster-left - - west -: Cluster west left its last services: prod/cache and 1 more.",
+            "service-removed prod web - -: Service prod/web was removed.",
+        ],
+    );
+    // The cluster still has another service.
     let other = [
         mirror("shop", "cache", "west"),
         endpoint("shop", "cache", "west", "cache-0", &["10.1.0.9"]),
@@ -100,21 +123,21 @@ fn first_service_of_a_cluster_links_it_and_the_last_one_unlinks_it() {
     // A mirror without endpoints is enough.
     let empty = [east.to_vec(), vec![mirror("prod", "db", "west")]].concat();
     let kinds: Vec<_> = changes(&east, &empty).iter().map(|c| c.kind).collect();
-    assert_eq!(kinds, [ClusterLinked]);
+    assert_eq!(kinds, [ClusterJoined]);
     // A federated service names its clusters.
     let web = [federated("prod", "web", "10.0.0.7", "web@north")];
     let all = [&east[..], &web].concat();
     assert_eq!(
         lines(&changes(&east, &all)),
         [
-            "cluster-linked - - north -: Cluster north was linked.",
+            "cluster-joined - - north -: Cluster north joined its first service: prod/web.",
             "service-added prod web - -: Service prod/web was added with 1 endpoint.",
         ]
     );
 }
 
 #[test]
-fn this_cluster_is_never_linked() {
+fn this_cluster_has_no_changes_of_its_own() {
     let east = db("east", "10.0.0.1");
     let with_local = [
         &east[..],
@@ -149,7 +172,7 @@ fn service_is_added_and_removed_with_its_endpoints_in_one_change() {
         &["service-removed shop web - -: Service shop/web was removed."],
     );
     let kinds: Vec<_> = changes(&east, &[]).iter().map(|c| c.kind).collect();
-    assert_eq!(kinds, [ClusterUnlinked, ServiceRemoved]);
+    assert_eq!(kinds, [ClusterLeft, ServiceRemoved]);
 }
 
 #[test]
