@@ -27,7 +27,7 @@ mod versions;
 
 use serde::Serialize;
 
-use crate::mirror::{Mcs, Namespace};
+use crate::mirror::{Line, Mcs, Namespace};
 use crate::table::{Conflict, Rules, Table};
 use crate::zone::Zones;
 use objects::{Link, MirrorPorts, MirrorSlice};
@@ -191,9 +191,9 @@ pub struct Finding {
     /// Its outcome.
     pub health: Health,
     /// One sentence: the condition.
-    pub sentence: String,
+    pub sentence: Line,
     /// One sentence: what to do. `None` if the finding is green.
-    pub hint: Option<String>,
+    pub hint: Option<Line>,
     /// What the finding is based on.
     pub basis: Basis,
 }
@@ -286,7 +286,7 @@ impl Check {
         }
     }
 
-    fn green(self, sentence: impl Into<String>) -> Finding {
+    fn green(self, sentence: impl Into<Line>) -> Finding {
         Finding {
             check: self,
             health: Health::Green,
@@ -296,7 +296,7 @@ impl Check {
         }
     }
 
-    fn yellow(self, sentence: impl Into<String>, hint: impl Into<String>) -> Finding {
+    fn yellow(self, sentence: impl Into<Line>, hint: impl Into<Line>) -> Finding {
         Finding {
             health: Health::Yellow,
             hint: Some(hint.into()),
@@ -304,7 +304,7 @@ impl Check {
         }
     }
 
-    fn red(self, sentence: impl Into<String>, hint: impl Into<String>) -> Finding {
+    fn red(self, sentence: impl Into<Line>, hint: impl Into<Line>) -> Finding {
         Finding {
             health: Health::Red,
             ..self.yellow(sentence, hint)

@@ -396,14 +396,20 @@ impl Explanation {
         if !self.skipped.is_empty() {
             writeln!(text, "\nskipped objects:")?;
             let skipped = self.skipped.iter();
-            let rows = skipped.map(|s| [s.object.clone(), s.reason.to_string(), s.detail.clone()]);
+            let rows =
+                skipped.map(|s| [s.object.clone(), s.reason.to_string(), s.detail.to_string()]);
             write_rows(text, &rows.collect::<Vec<_>>())?;
         }
         if !self.conflicts.is_empty() {
             writeln!(text, "\nconflicts:")?;
             let conflicts = self.conflicts.iter();
-            let rows =
-                conflicts.map(|c| [c.kind.name().to_owned(), c.name.clone(), c.detail.clone()]);
+            let rows = conflicts.map(|c| {
+                [
+                    c.kind.name().to_owned(),
+                    c.name.to_string(),
+                    c.detail.to_string(),
+                ]
+            });
             write_rows(text, &rows.collect::<Vec<_>>())?;
         }
         if !self.nearest.is_empty() {

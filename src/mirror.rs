@@ -12,6 +12,7 @@ mod import;
 mod interned;
 pub mod key;
 pub mod label;
+mod line;
 mod local;
 mod object;
 mod object_name;
@@ -37,6 +38,7 @@ pub use headless::{EndpointMirror, HeadlessMirror};
 pub use import::{ImportForm, ImportSlice, ServiceImport};
 pub use interned::{Ports, Text, intern};
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
+pub use line::{Line, is_deceptive};
 pub use local::{Export, LocalService};
 pub use object::KubeObject;
 pub use object_name::ObjectName;
@@ -131,7 +133,7 @@ pub struct Skip {
     /// The reason, a metric label.
     pub reason: SkipReason,
     /// One sentence that names the field and the value.
-    pub detail: String,
+    pub detail: Line,
     /// The mirrored service and its cluster, if the object is a mirror and both can be read.
     pub mirror_of: Option<(ServiceKey, ClusterName)>,
 }
@@ -208,7 +210,11 @@ impl ObjectKey {
 
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.kind, self.key.namespace, self.key.name)
+        let ObjectKey { namespace, name } = &self.key;
+        // The API server checks names, but a file may have any.
+        let name = name.text();
+        let (namespace, name) = (line::escaped(namespace), line::escaped(&name));
+        write!(f, "{}/{namespace}/{name}", self.kind)
     }
 }
 
@@ -251,16 +257,10 @@ impl Protocol {
 
 impl Skip {
     /// Makes a skip. A long detail is truncated.
-    pub fn new(reason: SkipReason, detail: impl Into<String>) -> Self {
-        let mut detail = detail.into();
-        if let Some((end, _)) = detail.char_indices().nth(MAX_DETAIL) {
-            detail.truncate(end);
-            detail.push('…');
-            detail.shrink_to_fit();
-        }
+    pub fn new(reason: SkipReason, detail: impl Into<Line>) -> Self {
         Self {
             reason,
-            detail,
+            detail: detail.into().truncated(MAX_DETAIL),
             mirror_of: None,
         }
     }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use document::{ConflictList, RecordReport, SchemaVersion};
 pub use failover::{FailoverReport, StepReport};
 
-use crate::mirror::{GatewayDown, ObjectRef, Port, Protocol, ServiceKey, Skip, SkipReason};
+use crate::mirror::{GatewayDown, Line, ObjectRef, Port, Protocol, ServiceKey, Skip, SkipReason};
 use crate::table::{Conflict, Endpoint, Published, Service, Table};
 use crate::zone::Zones;
 
@@ -144,7 +144,7 @@ pub struct SkipReport {
     /// The reason.
     pub reason: SkipReason,
     /// An explanation.
-    pub detail: String,
+    pub detail: Line,
 }
 
 // === impl Report ===
@@ -227,8 +227,13 @@ impl Report {
         write_rows(text, &skipped.collect::<Vec<_>>())?;
         writeln!(text, "\nconflicts: {}", self.conflicts.len())?;
         let conflicts = self.conflicts.iter();
-        let conflicts =
-            conflicts.map(|c| [c.kind.name().to_owned(), c.name.clone(), c.detail.clone()]);
+        let conflicts = conflicts.map(|c| {
+            [
+                c.kind.name().to_owned(),
+                c.name.to_string(),
+                c.detail.to_string(),
+            ]
+        });
         write_rows(text, &conflicts.collect::<Vec<_>>())
     }
 }
@@ -359,7 +364,7 @@ impl SkipReport {
         [
             self.object.clone(),
             self.reason.to_string(),
-            self.detail.clone(),
+            self.detail.to_string(),
         ]
     }
 }

@@ -100,8 +100,8 @@ use std::sync::Arc;
 use rpds::RedBlackTreeSetSync;
 
 use crate::mirror::{
-    ClusterName, GatewayDown, Hostname, Namespace, ObjectKey, ObjectRef, ServiceKey, ServiceName,
-    Skip, Watch,
+    ClusterName, GatewayDown, Hostname, Line, Namespace, ObjectKey, ObjectRef, ServiceKey,
+    ServiceName, Skip, Watch,
 };
 
 pub use build::{Built, build};
@@ -204,7 +204,7 @@ pub struct Service {
     /// Conflicts between the members.
     pub conflicts: Vec<Conflict>,
     /// Annotations of mirrors that are ignored, with the mirrors (rule K6).
-    pub ignored: Box<[String]>,
+    pub ignored: Box<[Line]>,
 }
 
 // === impl Table ===

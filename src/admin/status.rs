@@ -273,7 +273,7 @@ mod tests {
             first.kind.name()
         );
         assert!(sentence.starts_with(&start), "{sentence}");
-        assert!(sentence.contains(&first.name), "{sentence}");
+        assert!(sentence.contains(first.name.as_str()), "{sentence}");
     }
 
     #[test]

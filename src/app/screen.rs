@@ -6,6 +6,8 @@ use std::ops::ControlFlow;
 use anyhow::Context as _;
 use terminal_size::{Height, terminal_size};
 
+use crate::mirror::is_deceptive;
+
 /// Moves to the upper left corner and clears the screen (ECMA-48: CUP, ED).
 const CLEAR: &str = "\u{1b}[H\u{1b}[J";
 
@@ -47,10 +49,10 @@ pub(super) fn write(text: &str) -> anyhow::Result<ControlFlow<()>> {
     }
 }
 
-/// Replaces control characters, except line feeds and tabs. The text may be from a forged pod or object, and a terminal
-/// would execute them.
+/// Replaces control characters and marks of direction, except line feeds and tabs. The text may be from a forged pod or
+/// object, and a terminal would execute them.
 pub(super) fn harmless(text: &str) -> String {
-    let is_harmful = |c: char| c.is_control() && !['\n', '\t'].contains(&c);
+    let is_harmful = |c: char| is_deceptive(c) && !['\n', '\t'].contains(&c);
     text.replace(is_harmful, "\u{fffd}")
 }
 
@@ -77,8 +79,8 @@ mod tests {
 
     #[test]
     fn control_characters_are_replaced() {
-        let text = harmless("a\tb\n\u{1b}[2J\u{7}\u{9b}é");
-        assert_eq!(text, "a\tb\n\u{fffd}[2J\u{fffd}\u{fffd}é");
+        let text = harmless("a\tb\n\u{1b}[2J\u{7}\u{9b}é\u{202e}");
+        assert_eq!(text, "a\tb\n\u{fffd}[2J\u{fffd}\u{fffd}é\u{fffd}");
     }
 
     #[test]

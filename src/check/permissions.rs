@@ -165,7 +165,7 @@ fn check_all_needed(reviews: &[Review]) -> Vec<Finding> {
     let (red, mut others): (Vec<Finding>, Vec<Finding>) = permissions
         .map(|permission| check_needed(*permission, reviews))
         .partition(|finding| finding.health == Health::Red);
-    let sentences: Vec<String> = red.into_iter().map(|finding| finding.sentence).collect();
+    let sentences: Vec<&str> = red.iter().map(|finding| &*finding.sentence).collect();
     if !sentences.is_empty() {
         let missing = Check::Permissions.red(
             sentences.join("; "),

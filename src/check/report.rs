@@ -27,11 +27,11 @@ struct Report<'c> {
     green: usize,
     yellow: usize,
     red: usize,
-    checks: Vec<Line<'c>>,
+    checks: Vec<FindingReport<'c>>,
 }
 
 #[derive(Debug, Serialize)]
-struct Line<'c> {
+struct FindingReport<'c> {
     category: Category,
     check: Check,
     health: Health,
@@ -150,13 +150,13 @@ impl Serialize for Diagnosis {
             green: self.count(Health::Green),
             yellow: self.count(Health::Yellow),
             red: self.count(Health::Red),
-            checks: self.0.iter().map(Line::from).collect(),
+            checks: self.0.iter().map(FindingReport::from).collect(),
         }
         .serialize(serializer)
     }
 }
 
-impl<'c> From<&'c Finding> for Line<'c> {
+impl<'c> From<&'c Finding> for FindingReport<'c> {
     fn from(finding: &'c Finding) -> Self {
         Self {
             category: finding.check.category(),

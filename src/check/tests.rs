@@ -128,7 +128,7 @@ pub(super) fn way() -> EndToEnd {
 fn findings(facts: &Facts, of: Check) -> Vec<(Health, String)> {
     let findings = check(facts).0.into_iter();
     let own = findings.filter(|finding| finding.check == of);
-    own.map(|finding| (finding.health, finding.sentence))
+    own.map(|finding| (finding.health, finding.sentence.into()))
         .collect()
 }
 
@@ -580,9 +580,9 @@ fn namespaces_that_do_not_exist_here_are_yellow() {
 fn identity_conflict_of_a_running_server_is_yellow() {
     let conflict = |kind: ConflictKind, name: &str| Conflict {
         kind,
-        name: name.to_owned(),
+        name: name.into(),
         detail: "was the mirror of one, is now the mirror of another; two Links may write it"
-            .to_owned(),
+            .into(),
     };
     let mut facts = facts(&healthy());
     let found = findings(&facts, Check::Identity);

@@ -641,7 +641,8 @@ fn name_of_the_multi_cluster_services_api_is_explained() {
             "ServiceImport prod/lost does not exist or is skipped",
         ),
     ] {
-        let details: Vec<String> = of(name).skipped.into_iter().map(|one| one.detail).collect();
+        let skips = of(name).skipped.into_iter();
+        let details: Vec<String> = skips.map(|one| one.detail.into()).collect();
         assert_eq!(details, [skipped], "{name}");
     }
 }

@@ -88,10 +88,12 @@ fn members(list: &str, overrides: &mut Overrides) -> Box<[FederatedMember]> {
         let item = shorten(item);
         overrides
             .invalid
-            .push(format!("{}={item}", key::REMOTE_DISCOVERY));
+            .push(format!("{}={item}", key::REMOTE_DISCOVERY).into());
     }
     members.sort();
-    overrides.invalid.extend(repeated_cluster(&members));
+    overrides
+        .invalid
+        .extend(repeated_cluster(&members).map(Into::into));
     members.dedup();
     members.into()
 }
@@ -103,7 +105,7 @@ fn is_local_member(name: &str, overrides: &mut Overrides) -> bool {
         let name = shorten(name);
         overrides
             .invalid
-            .push(format!("{}={name}", key::LOCAL_DISCOVERY));
+            .push(format!("{}={name}", key::LOCAL_DISCOVERY).into());
     }
     is_valid
 }

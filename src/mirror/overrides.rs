@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::fields::shorten;
-use super::{KubeObject, Policy, key};
+use super::{KubeObject, Line, Policy, key};
 
 /// The annotations of an exported Service that override settings of this server. Linkerd copies them to the mirrors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,9 +13,9 @@ pub struct Overrides {
     /// `global-dns/gateway-down`.
     pub gateway_down: Option<GatewayDown>,
     /// Annotations with an invalid value, as `name=value` or with the problem.
-    pub invalid: Vec<String>,
+    pub invalid: Vec<Line>,
     /// Annotations of a mirror that count on Services of this cluster only, as `name=value`.
-    pub ignored: Vec<String>,
+    pub ignored: Vec<Line>,
 }
 
 /// The treatment of endpoints with a gateway that is down (rule M4).
@@ -41,7 +41,7 @@ impl Overrides {
             if overrides.ttl.is_none() {
                 overrides
                     .invalid
-                    .push(format!("{}={}", key::TTL, shorten(value)));
+                    .push(format!("{}={}", key::TTL, shorten(value)).into());
             }
         }
         if let Some(value) = service.annotation(key::GATEWAY_DOWN) {
@@ -49,7 +49,7 @@ impl Overrides {
             if overrides.gateway_down.is_none() {
                 overrides
                     .invalid
-                    .push(format!("{}={}", key::GATEWAY_DOWN, shorten(value)));
+                    .push(format!("{}={}", key::GATEWAY_DOWN, shorten(value)).into());
             }
         }
         overrides

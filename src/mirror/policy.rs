@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::fields::shorten;
-use super::{ClusterName, FailoverOrder, KubeObject, key};
+use super::{ClusterName, FailoverOrder, KubeObject, Line, key};
 
 /// The annotations of a Service of this cluster that mirrors cannot set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct Policy {
     /// `global-dns/expected-clusters`: the clusters, sorted, after aliases. `None` without a valid annotation.
     pub expected: Option<Box<[ClusterName]>>,
     /// Invalid annotations, as `name=value`, with the reason.
-    pub invalid: Vec<String>,
+    pub invalid: Vec<Line>,
 }
 
 impl Policy {
@@ -24,7 +24,7 @@ impl Policy {
     pub(super) fn of(service: &KubeObject<'_>) -> Self {
         let mut invalid = Vec::new();
         let mut note = |key: &str, value: &str, error: String| {
-            invalid.push(format!("{key}={} is invalid: {error}", shorten(value)));
+            invalid.push(format!("{key}={} is invalid: {error}", shorten(value)).into());
         };
         let failover = service.annotation(key::FAILOVER).and_then(|value| {
             let order = value.parse();
@@ -47,11 +47,11 @@ impl Policy {
     }
 
     /// Lists the annotations of a mirror that are ignored, as `name=value`.
-    pub(super) fn ignored(mirror: &KubeObject<'_>) -> Vec<String> {
+    pub(super) fn ignored(mirror: &KubeObject<'_>) -> Vec<Line> {
         let keys = [key::FAILOVER, key::EXPECTED_CLUSTERS].into_iter();
         let ignored = keys.filter_map(|key| {
             let value = mirror.annotation(key)?;
-            Some(format!("{key}={}", shorten(value)))
+            Some(format!("{key}={}", shorten(value)).into())
         });
         ignored.collect()
     }

@@ -54,7 +54,7 @@ impl Event {
             service: change.service.map(|label| label.to_string()),
             cluster: change.cluster.map(|label| label.to_string()),
             hostname: change.hostname.map(|label| label.to_string()),
-            text: change.text,
+            text: change.text.into(),
         }
     }
 }

@@ -101,7 +101,7 @@ fn log_change(change: &Change) {
 fn log_conflict(conflict: &Conflict) {
     warn!(
         kind = conflict.kind.name(),
-        name = conflict.name,
+        name = conflict.name.as_str(),
         "Conflict: {}",
         conflict.detail
     );

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Events;
 use crate::heartbeat::Heartbeat;
-use crate::mirror::{Mcs, Namespace, Watch};
+use crate::mirror::{Line, Mcs, Namespace, Watch};
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
 /// is bounded.
@@ -51,9 +51,9 @@ struct FeedState {
     last_activity: Option<Instant>,
     is_listed: bool,
     /// The problem of its watch or file.
-    problem: Option<String>,
+    problem: Option<Line>,
     /// The reason why its last list failed. Activity on the watch does not clear it.
-    list_problem: Option<String>,
+    list_problem: Option<Line>,
     /// The different problems that were logged since the feed last had none.
     logged: Vec<String>,
     held: Option<String>,
@@ -161,13 +161,13 @@ impl Feeds {
         &self,
         feed: &Feed,
         problem: &str,
-        slot: impl FnOnce(&mut FeedState) -> &mut Option<String>,
+        slot: impl FnOnce(&mut FeedState) -> &mut Option<Line>,
     ) -> bool {
         let mut state = self.state.lock();
         let Some(state) = state.feeds.get_mut(feed) else {
             return false;
         };
-        *slot(state) = Some(problem.to_owned());
+        *slot(state) = Some(problem.into());
         let is_new =
             state.logged.len() < MAX_LOGGED && !state.logged.iter().any(|other| other == problem);
         if is_new {
@@ -314,7 +314,8 @@ impl FeedState {
             };
             format!("{prefix}{problem}")
         });
-        self.problem.iter().cloned().chain(of_list).collect()
+        let of_watch = self.problem.iter().map(ToString::to_string);
+        of_watch.chain(of_list).collect()
     }
 }
 

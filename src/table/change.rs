@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::mirror::{ClusterName, Hostname, Namespace, ServiceKey, ServiceName};
+use crate::mirror::{ClusterName, Hostname, Line, Namespace, ServiceKey, ServiceName};
 
 /// The kinds of changes. Their names are values of `kind` in `/api/v1/events`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub struct Change {
     /// The number of services that these changes concern.
     pub services: usize,
     /// A sentence.
-    pub text: String,
+    pub text: Line,
 }
 
 /// The common part of changes that are merged, besides their kind.
@@ -128,7 +128,7 @@ fn merge(group: Vec<Change>) -> Option<Change> {
         merged.count += change.count;
     }
     if is_merged {
-        merged.text = merged.describe();
+        merged.text = merged.describe().into();
     }
     Some(merged)
 }
@@ -197,7 +197,7 @@ impl Common {
 
 impl Change {
     /// Makes a change that concerns no service.
-    pub fn new(kind: ChangeKind, text: String) -> Self {
+    pub fn new(kind: ChangeKind, text: impl Into<Line>) -> Self {
         Self {
             kind,
             namespace: None,
@@ -206,12 +206,12 @@ impl Change {
             hostname: None,
             count: 1,
             services: 0,
-            text,
+            text: text.into(),
         }
     }
 
     /// Makes a change of a service.
-    pub fn of_service(kind: ChangeKind, key: &ServiceKey, text: String) -> Self {
+    pub fn of_service(kind: ChangeKind, key: &ServiceKey, text: impl Into<Line>) -> Self {
         Self {
             namespace: Some(key.namespace.clone()),
             service: Some(key.service.clone()),

@@ -2,15 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mirror::Line;
+
 /// A conflict between objects or between names. Every conflict is logged, counted, and listed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Conflict {
     /// The kind, a metric label.
     pub kind: ConflictKind,
     /// The service (`namespace/service`), object or owner name that the conflict concerns.
-    pub name: String,
+    pub name: Line,
     /// An explanation.
-    pub detail: String,
+    pub detail: Line,
 }
 
 /// The kinds of conflicts. The set is fixed, because kinds are values of a metric label.

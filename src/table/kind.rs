@@ -238,11 +238,12 @@ impl Chosen {
         };
         (!omitted.is_empty()).then(|| Conflict {
             kind: ConflictKind::Kind,
-            name: key.to_string(),
+            name: key.to_string().into(),
             detail: format!(
                 "{chosen}, but of another kind in {}: omitted from the name of the service",
                 list_clusters(omitted.iter()),
-            ),
+            )
+            .into(),
         })
     }
 

@@ -69,7 +69,7 @@ pub(super) fn export_conflict(
     let cluster = &rules.cluster_name;
     Some(Conflict {
         kind: ConflictKind::NotExported,
-        name: key.to_string(),
-        detail: format!("cluster '{cluster}' is a member here only: {why}"),
+        name: key.to_string().into(),
+        detail: format!("cluster '{cluster}' is a member here only: {why}").into(),
     })
 }

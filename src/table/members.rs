@@ -18,7 +18,7 @@ use super::{
     cluster_ip, headless,
 };
 use crate::mirror::{
-    ClusterName, HeadlessMirror, Kind, LocalService, Object, ObjectKey, ObjectRef, Overrides,
+    ClusterName, HeadlessMirror, Kind, Line, LocalService, Object, ObjectKey, ObjectRef, Overrides,
     ServiceKey, ServiceMirror, Skip, SkipReason, Slice, SliceEndpoint,
 };
 
@@ -208,14 +208,14 @@ impl<'i> Members<'i> {
         let invalid = policies.flat_map(|policy| &policy.invalid);
         conflicts.extend(invalid.map(|annotation| Conflict {
             kind: ConflictKind::Annotation,
-            name: key.to_string(),
-            detail: format!("annotation {annotation}"),
+            name: key.to_string().into(),
+            detail: format!("annotation {annotation}").into(),
         }));
         conflicts
     }
 
     /// Lists the annotations of mirrors that are ignored, with the mirrors.
-    fn ignored_annotations(&self) -> Box<[String]> {
+    fn ignored_annotations(&self) -> Box<[Line]> {
         let headless = self.parts.headless.iter();
         let headless = headless.map(|(object, mirror)| (*object, &mirror.overrides));
         let mirrors = self.parts.mirrors.iter();
@@ -227,7 +227,7 @@ impl<'i> Members<'i> {
         let all = headless.chain(mirrors).chain(federated).chain(import);
         let ignored = all.flat_map(|(object, overrides)| {
             let ignored = overrides.iter().flat_map(|overrides| &overrides.ignored);
-            ignored.map(|annotation| format!("{annotation} of {}", service_ref(object)))
+            ignored.map(|annotation| format!("{annotation} of {}", service_ref(object)).into())
         });
         ignored.collect()
     }
@@ -364,10 +364,11 @@ fn identity_conflicts(key: &ServiceKey, inputs: &Inputs) -> impl Iterator<Item =
         .identity_changes(key)
         .map(|(object, (old, new))| Conflict {
             kind: ConflictKind::Identity,
-            name: service_ref(object).to_string(),
+            name: service_ref(object).to_string().into(),
             detail: format!(
                 "was the mirror of {old}, is now the mirror of {new}; two Links may write it"
-            ),
+            )
+            .into(),
         })
 }
 

@@ -106,12 +106,13 @@ fn endpoint_conflict(key: &ServiceKey, first: &Endpoint, other: &Endpoint) -> Co
     let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
     Conflict {
         kind: ConflictKind::Endpoint,
-        name: key.to_string(),
+        name: key.to_string().into(),
         detail: format!(
             "{} is claimed by {}; merged",
             first.describe(),
             objects.join(" and ")
-        ),
+        )
+        .into(),
     }
 }
 
@@ -182,7 +183,7 @@ pub(super) fn cluster_conflicts(key: &ServiceKey, drafts: &[Draft]) -> Vec<Confl
     let ambiguous = sources.into_iter().filter(|(_, sources)| sources.len() > 1);
     let conflict = |(cluster, sources): (&ClusterName, BTreeSet<&Source>)| Conflict {
         kind: ConflictKind::ClusterName,
-        name: key.to_string(),
+        name: key.to_string().into(),
         detail: format!(
             "cluster name '{cluster}' stands for {}; merged",
             sources
@@ -190,7 +191,8 @@ pub(super) fn cluster_conflicts(key: &ServiceKey, drafts: &[Draft]) -> Vec<Confl
                 .map(Source::describe)
                 .collect::<Vec<_>>()
                 .join(" and ")
-        ),
+        )
+        .into(),
     };
     ambiguous.map(conflict).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::rules::Rules;
 use super::{Conflict, ConflictKind};
-use crate::mirror::{GatewayDown, Overrides, ServiceKey};
+use crate::mirror::{GatewayDown, Line, Overrides, ServiceKey};
 
 /// Resolves the annotations of the members. The smallest TTL applies, and the gateway-down rule that includes the most
 /// endpoints.
@@ -17,13 +17,13 @@ pub(super) fn resolve(
     let mut details = Vec::new();
     let ttl = smallest_ttl(overrides, rules, &mut details);
     let gateway_down = gateway_down(overrides, rules, &mut details);
-    let invalid: BTreeSet<&String> = overrides.iter().flat_map(|o| &o.invalid).collect();
+    let invalid: BTreeSet<&Line> = overrides.iter().flat_map(|o| &o.invalid).collect();
     let invalid = invalid.into_iter();
     details.extend(invalid.map(|annotation| format!("annotation {annotation} is invalid")));
     conflicts.extend(details.into_iter().map(|detail| Conflict {
         kind: ConflictKind::Annotation,
-        name: key.to_string(),
-        detail,
+        name: key.to_string().into(),
+        detail: detail.into(),
     }));
     (ttl, gateway_down)
 }

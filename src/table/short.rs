@@ -204,11 +204,12 @@ fn contested_name(table: &Table, name: &ServiceName) -> Vec<Conflict> {
         let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
         Conflict {
             kind: ConflictKind::ShortName,
-            name: name.to_string(),
+            name: name.to_string().into(),
             detail: format!(
                 "claimed by namespaces {}; no flag assigns it, so it is NXDOMAIN",
                 claimants.join(", ")
-            ),
+            )
+            .into(),
         }
     };
     short.map(conflict).into_iter().collect()
@@ -230,10 +231,11 @@ fn hidden_by_zone(table: &Table) -> Vec<Conflict> {
         let key = &service?.key;
         Some(Conflict {
             kind: ConflictKind::Shadowed,
-            name: name.to_owned(),
+            name: name.into(),
             detail: format!(
                 "{name}.<zone> is a name of the zone itself and hides the name of {key}"
-            ),
+            )
+            .into(),
         })
     };
     hidden.into_iter().filter_map(conflict).collect()
@@ -250,11 +252,12 @@ fn hidden_by_child_zones(table: &Table, rules: &Rules) -> Vec<Conflict> {
         let ChildZone { name, parent, .. } = child;
         (!hidden.is_empty()).then(|| Conflict {
             kind: ConflictKind::Shadowed,
-            name: name.clone(),
+            name: name.clone().into(),
             detail: format!(
                 "zone {name} hides {} in zone {parent}",
                 hidden.join(" and ")
-            ),
+            )
+            .into(),
         })
     };
     rules.child_zones.iter().filter_map(conflict).collect()
@@ -313,11 +316,13 @@ fn shadowed(table: &Table, namespace: &Namespace) -> Vec<Conflict> {
     let conflict = |cluster: &ClusterName| {
         Conflict {
         kind: ConflictKind::Shadowed,
-        name: format!("{cluster}.{namespace}"),
+        name: format!("{cluster}.{namespace}").into(),
         detail: format!(
             "{cluster}.{namespace}.<zone> and the names below it belong to namespace '{namespace}' and hide short names of {}",
             hidden.key
-        ),
+        )
+        .into(),
+    }
     };
     hiding.map(conflict).collect()
 }

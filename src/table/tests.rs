@@ -450,7 +450,9 @@ fn names_hidden_by_names_of_the_zone_are_reported() {
             objects.push(endpoint(namespace, service, cluster, "h-0", &["10.96.0.1"]));
         }
         let table = table(&objects);
-        let names = table.conflicts().map(|c| (c.kind.name(), c.name.clone()));
+        let names = table
+            .conflicts()
+            .map(|c| (c.kind.name(), c.name.to_string()));
         names.collect::<Vec<_>>()
     };
     let shadowed = |name: &str| vec![("shadowed", name.to_owned())];

@@ -158,8 +158,12 @@ pub fn yields(table: &Table, service: &Service) -> bool {
 /// Returns whether another name hides the short name `C.S.Z` of a cluster: it is a name of the zone itself, or namespace
 /// `S` has a service `C`, which owns the names below `C.S.Z`.
 fn hides_cluster(table: &Table, namespace: &str, endpoints: &[Endpoint]) -> bool {
-    let is_hidden =
-        |label: &str| is_of_zone(&[label, namespace]) || table.service(namespace, label).is_some_and(|service| service.is_known);
+    let is_hidden = |label: &str| {
+        is_of_zone(&[label, namespace])
+            || table
+                .service(namespace, label)
+                .is_some_and(|service| service.is_known)
+    };
     let mut rest = endpoints;
     while let Some(Endpoint { cluster, .. }) = rest.first() {
         let label = cluster.as_ref().map(ClusterName::as_str);

@@ -12,9 +12,9 @@ use support::certificates::issue_valid;
 use support::commands::global_dns;
 use support::encrypted::serve;
 use support::http::{get, metric};
-use support::objects::{Manifest, mirror, objects};
+use support::objects::{Manifest, local, mirror, objects};
 use support::ports::free_port;
-use support::process::{Process, run_global_dns};
+use support::process::{Log, Process, run_global_dns};
 use support::query::query;
 use support::wait::{TIMEOUT, wait_for};
 use support::wire::{Transport, exchange, frame};
@@ -190,4 +190,71 @@ fn error_that_cannot_be_printed_keeps_its_exit_code() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let status = command.stderr(full).status().unwrap();
     assert_eq!(status.code(), Some(1));
+}
+
+/// Linkerd copies annotations from other clusters. They must neither forge a line of the log nor reach a terminal as they
+/// are.
+#[test]
+fn annotations_forge_no_lines() {
+    const FORGED: &str = "x\n2026 INFO forged\u{1b}[2J\r\u{2028}\u{2029}\u{202e}\u{200f}";
+    let named = |cluster: &str| mirror("prod", "db", cluster).endpoint("db-0", &["192.0.2.1"]);
+    let mut unusable = named("north").service();
+    unusable["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] = FORGED.into();
+    let manifest = objects()
+        .with(named("east").annotation("global-dns/ttl", FORGED))
+        .with(named("west").annotation("global-dns/failover", FORGED))
+        .with(local("prod", "db").annotation("global-dns/expected-clusters", FORGED))
+        .with(unusable);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("objects.yaml");
+    std::fs::write(&file, manifest.text()).unwrap();
+    let is_safe = |c: char| {
+        !(c.is_control() && c != '\n')
+            && !matches!(c, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+    };
+    let check = |what: &str, text: &str| {
+        let lines = text.lines().filter(|line| line.contains("forged"));
+        assert!(lines.clone().count() > 0, "{what}: {text}");
+        assert!(
+            lines.clone().all(|line| !line.starts_with("2026 ")),
+            "{what}: {text}"
+        );
+        assert!(text.chars().all(is_safe), "{what}: {text:?}");
+    };
+
+    let mut serve = global_dns(&["serve", "--log-format=text", "--cluster-name=hub"]);
+    serve.arg("--file").arg(&file);
+    serve.args(
+        ["--listen", "--admin-listen", "--api-listen"].map(|flag| format!("{flag}=127.0.0.1:0")),
+    );
+    let mut server = Process::start("global-dns", serve).unwrap();
+    let published = |log: &Log| log.text().contains("Published table").then_some(());
+    server.wait_for("the first table", published).unwrap();
+    let log = server.log().text();
+    check("log", &log);
+    for part in [
+        "Skipped object",
+        "annotation global-dns/ttl=x\\n2026",
+        "annotation global-dns/expected-clusters=",
+    ] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+
+    let file = format!("--file={}", file.display());
+    for arguments in [
+        &["check", "--cluster-name=hub"][..],
+        &["check", "--cluster-name=hub", "--output=json"],
+        &["table"],
+        &["table", "--output=json"],
+        &["explain", "db.prod.global"],
+        &["explain", "db.prod.global", "--output=json"],
+    ] {
+        let ended = run_global_dns(&[arguments, &[&file]].concat());
+        check(&format!("{arguments:?}"), &ended.stdout);
+        assert!(
+            ended.stderr.chars().all(is_safe),
+            "{arguments:?}: {:?}",
+            ended.stderr
+        );
+    }
 }

@@ -13,7 +13,7 @@
 //! - `cookies`: DNS cookies: secrets in a file, replicas, restarts
 //! - `connections`: TCP: connection limits, slow clients, exhausted file descriptors
 //! - `encrypted`: DNS over TLS, HTTPS and QUIC: equal answers, server and client certificates, connections, limits
-//! - `log`: independence from the log output
+//! - `log`: independence from the log output; annotations in the log and in the output of commands
 //! - `members`: the endpoints of a name: gateways, local members, clusters, TTLs, short names
 //! - `picture`: the picture of the README, compared with the output of the demo
 //! - `schemas`: JSON Schemas of all JSON documents

@@ -98,7 +98,7 @@ fn finding(dns: &DnsFacts, index: usize) -> (Health, String) {
     assert_eq!(findings.len(), 2, "{findings:?}");
     let finding = findings.swap_remove(index);
     assert_eq!(finding.hint.is_none(), finding.health == Health::Green);
-    (finding.health, finding.sentence)
+    (finding.health, finding.sentence.into())
 }
 
 #[test]

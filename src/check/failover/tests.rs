@@ -25,7 +25,7 @@ fn own(key: &str, value: &str) -> Value {
 
 fn orders(objects: &[Value]) -> (Health, String) {
     let finding = failover_orders(&table(objects), &[], &rules());
-    (finding.health, finding.sentence)
+    (finding.health, finding.sentence.into())
 }
 
 fn green(sentence: &str) -> (Health, String) {
@@ -117,7 +117,7 @@ fn order_that_cannot_apply_is_yellow() {
 fn awaited_clusters_are_yellow() {
     let check = |clusters: &str| {
         let finding = expected_clusters(&table(&objects("global-dns/expected-clusters", clusters)));
-        (finding.health, finding.sentence)
+        (finding.health, finding.sentence.into())
     };
     assert_eq!(
         check("east+west"),

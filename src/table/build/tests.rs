@@ -36,7 +36,7 @@ fn annotated(object: Value, annotation: &str, value: &str) -> Value {
 }
 
 fn conflicts(table: &Table) -> Vec<(&'static str, String, String)> {
-    let conflict = |c: &Conflict| (c.kind.name(), c.name.clone(), c.detail.clone());
+    let conflict = |c: &Conflict| (c.kind.name(), c.name.to_string(), c.detail.to_string());
     table.conflicts().map(conflict).collect()
 }
 

@@ -1,0 +1,162 @@
+//! Texts for people, with parts of objects that anybody may have written.
+//!
+//! Linkerd copies annotations from other clusters. Printed as they are, they could forge a line of the log, write to a
+//! terminal, or reverse the order of the text around them. Every explanation of an object, a conflict, a change or a check
+//! is therefore a [`Line`].
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A text of one line that is safe to print. Control characters, line and paragraph separators, and marks of direction are
+/// escaped, such as `\n` and `\u{202e}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Line(String);
+
+/// Returns whether a character can end a line, control a terminal, or change the order of the text around it: controls,
+/// separators of lines and paragraphs (Unicode Zl, Zp), and marks of direction (Unicode `Bidi_Control`).
+pub fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Escapes the [deceptive](is_deceptive) characters of a text. A text that was escaped stays as it is.
+pub(super) fn escaped(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_deceptive) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match is_deceptive(c) {
+            true => safe.extend(c.escape_default()),
+            false => safe.push(c),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+// === impl Line ===
+
+impl Line {
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Cuts the text after `max` characters.
+    pub(super) fn truncated(mut self, max: usize) -> Self {
+        if let Some((end, _)) = self.0.char_indices().nth(max) {
+            self.0.truncate(end);
+            self.0.push('…');
+            self.0.shrink_to_fit();
+        }
+        self
+    }
+}
+
+impl From<String> for Line {
+    fn from(text: String) -> Self {
+        match escaped(&text) {
+            Cow::Owned(safe) => Self(safe),
+            Cow::Borrowed(_) => Self(text),
+        }
+    }
+}
+
+impl From<&str> for Line {
+    fn from(text: &str) -> Self {
+        Self(escaped(text).into_owned())
+    }
+}
+
+impl From<Line> for String {
+    fn from(line: Line) -> Self {
+        line.0
+    }
+}
+
+impl Deref for Line {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// A snapshot or a server of another version may have other texts.
+impl<'de> Deserialize<'de> for Line {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl PartialEq<str> for Line {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == *other
+    }
+}
+
+impl PartialEq<String> for Line {
+    fn eq(&self, other: &String) -> bool {
+        self.0 == *other
+    }
+}
+
+impl PartialEq<&str> for Line {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == **other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_that_forge_lines_are_escaped() {
+        for (text, expected) in [
+            (
+                "plain 'text' with \\, ü and 中",
+                "plain 'text' with \\, ü and 中",
+            ),
+            ("a\nb\r\tc", "a\\nb\\r\\tc"),
+            (
+                "\u{1b}[2J\u{7}\u{0}\u{7f}\u{9b}",
+                "\\u{1b}[2J\\u{7}\\u{0}\\u{7f}\\u{9b}",
+            ),
+            ("\u{85}\u{2028}\u{2029}", "\\u{85}\\u{2028}\\u{2029}"),
+            ("\u{200e}\u{200f}\u{61c}", "\\u{200e}\\u{200f}\\u{61c}"),
+            (
+                "\u{202a}\u{202e}\u{2066}\u{2069}",
+                "\\u{202a}\\u{202e}\\u{2066}\\u{2069}",
+            ),
+            // The neighbors of the ranges. They join letters, are spaces, or are never printed.
+            (
+                "\u{200d}\u{2027}\u{202f}\u{206a}",
+                "\u{200d}\u{2027}\u{202f}\u{206a}",
+            ),
+        ] {
+            let line = Line::from(text);
+            assert_eq!(line, expected);
+            assert_eq!(Line::from(text.to_owned()), line);
+            assert_eq!(Line::from(&*line), line, "escaped twice");
+            let json = serde_json::to_string(text).unwrap();
+            assert_eq!(serde_json::from_str::<Line>(&json).unwrap(), line);
+        }
+    }
+
+    #[test]
+    fn long_line_is_cut_between_characters() {
+        assert_eq!(Line::from("öö").truncated(2), "öö");
+        assert_eq!(Line::from("ööö").truncated(2), "öö…");
+    }
+}
