@@ -430,7 +430,7 @@ fn flags_override_environment_variables() {
             report["services"][0]["ttl"].to_string(),
         )
     };
-    let both = r#"["b.example.test.","a.test."]"#.to_owned();
+    let both = r#"["a.test.","b.example.test."]"#.to_owned();
     assert_eq!(zones(&[]), (both, "7".to_owned()));
     let flag = (r#"["c.test."]"#.to_owned(), "9".to_owned());
     assert_eq!(zones(&["--zone=c.test", "--ttl=9"]), flag);
