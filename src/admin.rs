@@ -1,5 +1,10 @@
 //! The HTTP endpoints: `/livez`, `/readyz` and `/metrics` for the cluster, `/api/v1/…` for inspecting the table,
 //! and the status page.
+//!
+//! Readers must not delay probes and answers. The probes run on a thread of their own, and so do the API and the metrics.
+//! No response needs time or memory for the whole table at once: what metrics and status say is computed once for each
+//! table (`facts.rs`), and the table is written to compressed documents (`document.rs`). `limits.rs` limits requests and
+//! memory.
 
 mod document;
 mod events;

@@ -10,7 +10,6 @@ mod select;
 mod stream;
 mod wide;
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
@@ -24,6 +23,7 @@ use crate::table::{Conflict, Endpoint, Published, Service, Table};
 use crate::zone::Zones;
 
 pub use select::Selection;
+use stream::Parts;
 pub use stream::write_report;
 
 /// The columns of a text.
@@ -162,32 +162,7 @@ impl Report {
         let conflicts = parts.conflicts.into_iter().cloned().collect();
         Self::with_lists(zones, published, services, skipped, conflicts)
     }
-}
 
-impl<S, K, C> Report<S, K, C> {
-    /// Makes the report on the published table with these lists.
-    fn with_lists(
-        zones: &Zones,
-        published: &Published,
-        services: S,
-        skipped: K,
-        conflicts: C,
-    ) -> Self {
-        Self {
-            schema_version: SchemaVersion,
-            generation: published.generation,
-            serial: published.serial,
-            stale: published.is_stale,
-            expired: published.is_expired,
-            zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
-            services,
-            skipped,
-            conflicts,
-        }
-    }
-}
-
-impl Report {
     /// Returns the report as text.
     pub fn to_text(&self) -> String {
         self.to_text_of(TextForm::Narrow)
@@ -235,26 +210,6 @@ impl Report {
             ]
         });
         write_rows(text, &conflicts.collect::<Vec<_>>())
-    }
-}
-
-/// The parts of a table that are reported, sorted.
-struct Parts<'t> {
-    services: Vec<&'t Service>,
-    skipped: Vec<(ObjectRef, &'t Skip)>,
-    conflicts: BTreeSet<&'t Conflict>,
-}
-
-impl<'t> Parts<'t> {
-    fn of(table: Option<&'t Table>) -> Self {
-        let services = table.into_iter().flat_map(Table::sorted_services);
-        let mut skipped: Vec<_> = table.into_iter().flat_map(Table::skipped).collect();
-        skipped.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Self {
-            services: services.filter(|service| service.is_listed()).collect(),
-            skipped,
-            conflicts: table.into_iter().flat_map(Table::conflicts).collect(),
-        }
     }
 }
 

@@ -348,16 +348,10 @@ impl DnsServer {
         let mut heartbeats = Vec::new();
         for DnsListener { udp, tcp, address } in listeners {
             for number in 1..=udp_workers {
-                let heartbeat = Heartbeat::default();
-                let (calls, answerer) = (calls.clone(), answerers.create());
-                let worker = udp::start(
-                    udp.try_clone()?,
-                    calls,
-                    answerer,
-                    heartbeat.clone(),
-                    stop.clone(),
-                );
-                tasks.spawn(worker?);
+                let socket = udp.try_clone()?;
+                let worker = udp::start(socket, calls.clone(), answerers.create(), stop.clone());
+                let (worker, heartbeat) = worker?;
+                tasks.spawn(worker);
                 heartbeats.push((format!("UDP worker {number} of {address}"), heartbeat));
             }
             tasks.spawn(tcp::serve(

@@ -79,6 +79,7 @@ mod import;
 mod index;
 pub mod inputs;
 mod kind;
+mod lists;
 mod local;
 mod members;
 mod merge;
@@ -277,28 +278,6 @@ impl Table {
         self.addresses_in(range).next().is_some()
     }
 
-    /// Returns the names of all namespaces with services, in no particular order.
-    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
-        self.namespaces.iter().map(|(name, _)| name.as_str())
-    }
-
-    /// Returns whether a namespace has services, with or without endpoints.
-    pub fn has_namespace(&self, namespace: &str) -> bool {
-        self.namespaces.get(namespace).is_some()
-    }
-
-    /// Returns the services of a namespace, including those without endpoints, in no particular order.
-    pub fn services_in(&self, namespace: &str) -> impl Iterator<Item = &Service> {
-        let namespace = self.namespaces.get(namespace).into_iter();
-        let services = namespace.flat_map(|namespace| namespace.services.iter());
-        services.map(|(_, service)| service.as_ref())
-    }
-
-    /// Returns all short names, in no particular order.
-    pub fn short_names(&self) -> impl Iterator<Item = &str> {
-        self.short_names.iter().map(|(name, _)| name.as_str())
-    }
-
     /// Returns all services, including those without endpoints, in no particular order.
     pub fn services(&self) -> impl Iterator<Item = &Service> {
         let namespaces = self.namespaces.iter();
@@ -311,18 +290,6 @@ impl Table {
         let mut services: Vec<_> = self.services().collect();
         services.sort_by_key(|service| &service.key);
         services
-    }
-
-    /// Returns the services whose names wait for expected clusters (rule K8), sorted. The cost does not depend on the other
-    /// services.
-    pub fn awaiting_services(&self) -> impl Iterator<Item = &Service> {
-        let service = |key: &ServiceKey| self.service(key.namespace.as_str(), key.service.as_str());
-        self.awaiting.iter().filter_map(service)
-    }
-
-    /// Returns the number of services whose names wait for expected clusters.
-    pub fn awaiting_count(&self) -> usize {
-        self.awaiting.size()
     }
 
     /// Returns the reason for which the parser skipped an object, if it did.
@@ -459,12 +426,12 @@ impl Service {
     /// Returns the clusters that have endpoints, sorted.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
         let mut rest = &self.endpoints[..];
-        let mut next = move || {
+        let first_of_next = move || {
             let first = rest.first()?;
             rest = &rest[rest.partition_point(|e| e.cluster == first.cluster)..];
             Some(first)
         };
-        std::iter::from_fn(move || next()).filter_map(|first| first.cluster.as_ref())
+        std::iter::from_fn(first_of_next).filter_map(|first| first.cluster.as_ref())
     }
 }
 

@@ -1,11 +1,11 @@
 //! Notes about a name that does not exist: what is missing, and what to do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::{Context, Observer};
 use super::kinds::list;
 use crate::mirror::{Export, Namespace, ObjectRef, Port, ServiceKey, Watch};
-use crate::table::{MissingHost, NoOwner, NonMember, Service, ServiceKind, Table};
+use crate::table::{Endpoint, MissingHost, NoOwner, NonMember, Service, ServiceKind, Table};
 use crate::zone::MissingReason;
 
 /// Returns the notes about what is missing.
@@ -261,13 +261,14 @@ pub(super) fn endpoint_notes(service: &Service, table: &Table) -> Vec<String> {
 fn missing_host_notes(mirror: &ObjectRef, missing: &[&MissingHost], table: &Table) -> Vec<String> {
     let mut notes = Vec::new();
     let mut gone = Vec::new();
+    let occupants = describe_occupants(mirror, missing, table);
     for host in missing {
         let place = match host.address {
             Some(address) => format!("{} ({address})", host.hostname),
             None => host.hostname.to_string(),
         };
         let expected = &host.expected;
-        match describe_occupant(host, table) {
+        match occupants.get(expected) {
             Some(occupant) => notes.push(format!(
                 "{mirror} lists {place}, but {expected} is {occupant}"
             )),
@@ -286,25 +287,39 @@ fn missing_host_notes(mirror: &ObjectRef, missing: &[&MissingHost], table: &Tabl
     notes
 }
 
-/// Describes the object that has the name of a missing endpoint mirror.
-fn describe_occupant(host: &MissingHost, table: &Table) -> Option<String> {
-    if let Some(skip) = table.skip_of(Watch::MirrorServices, &host.expected.key) {
-        return Some(format!("unusable: {}", skip.detail));
+/// Returns descriptions of the objects that have the names of missing endpoint mirrors. The services of the namespace are
+/// searched once for all of them: a mirror may list thousands of hosts.
+fn describe_occupants(
+    mirror: &ObjectRef,
+    missing: &[&MissingHost],
+    table: &Table,
+) -> BTreeMap<ObjectRef, String> {
+    let mut occupants = BTreeMap::new();
+    let expected: BTreeSet<&ObjectRef> = missing.iter().map(|host| &host.expected).collect();
+    for service in table.services_in(&mirror.key.namespace) {
+        for endpoint in &service.endpoints {
+            let objects = endpoint.object_refs(&service.key.namespace);
+            for object in objects.filter(|object| expected.contains(object)) {
+                occupants.insert(object, describe_occupant(service, endpoint));
+            }
+        }
     }
-    let occupant = |service: &Service| {
-        let mut endpoints = service.endpoints.iter();
-        let endpoint = endpoints.find(|endpoint| {
-            let mut objects = endpoint.object_refs(&service.key.namespace);
-            objects.any(|object| object == host.expected)
-        })?;
-        Some(match endpoint.kind {
-            ServiceKind::Headless => format!("the endpoint mirror of a host of {}", service.key),
-            ServiceKind::Federated
-            | ServiceKind::Gateway
-            | ServiceKind::Flat
-            | ServiceKind::Local
-            | ServiceKind::Import => format!("the mirror of {} at another address", service.key),
-        })
-    };
-    table.services().find_map(occupant)
+    for object in expected {
+        if let Some(skip) = table.skip_of(Watch::MirrorServices, &object.key) {
+            occupants.insert(object.clone(), format!("unusable: {}", skip.detail));
+        }
+    }
+    occupants
+}
+
+/// Describes an object by the endpoint that it is.
+fn describe_occupant(service: &Service, endpoint: &Endpoint) -> String {
+    match endpoint.kind {
+        ServiceKind::Headless => format!("the endpoint mirror of a host of {}", service.key),
+        ServiceKind::Federated
+        | ServiceKind::Gateway
+        | ServiceKind::Flat
+        | ServiceKind::Local
+        | ServiceKind::Import => format!("the mirror of {} at another address", service.key),
+    }
 }

@@ -53,8 +53,8 @@ const MAX_RESTART_PAUSE: Duration = Duration::from_millis(200);
 const MAX_DRAIN: Duration = Duration::from_secs(1);
 
 /// Starts a worker thread. It answers until `stop`, and then answers the datagrams that are still queued. If a worker
-/// panics, the panic is counted, the worker is replaced, and its batch is lost. The future completes when the thread
-/// ends, and panics if the thread panicked.
+/// panics, the panic is counted, the worker is replaced, and its batch is lost. Returns a future that completes when the
+/// thread ends, and panics if the thread panicked, and the heartbeat of the worker.
 ///
 /// # Errors
 ///
@@ -63,20 +63,21 @@ pub(super) fn start<C: SystemCalls>(
     socket: UdpSocket,
     calls: C,
     answerer: Answerer,
-    heartbeat: Heartbeat,
     stop: CancellationToken,
-) -> io::Result<impl Future<Output = ()> + use<C>> {
+) -> io::Result<(impl Future<Output = ()> + use<C>, Heartbeat)> {
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
     let address = socket.local_addr()?;
     let is_wildcard = address.ip().is_unspecified();
     let (ended, end) = oneshot::channel::<()>();
+    let heartbeat = Heartbeat::default();
+    let of_worker = heartbeat.clone();
     let work = move || {
         let run = || match address.is_ipv4() {
             true => Worker::<SockaddrIn, C>::new(&socket, &calls, &answerer, is_wildcard)
-                .run(&heartbeat, &stop),
+                .run(&of_worker, &stop),
             false => Worker::<SockaddrIn6, C>::new(&socket, &calls, &answerer, is_wildcard)
-                .run(&heartbeat, &stop),
+                .run(&of_worker, &stop),
         };
         // A panic can leave only the worker's own state inconsistent, and that is dropped. Workers share only the
         // counters and the immutable table.
@@ -97,12 +98,13 @@ pub(super) fn start<C: SystemCalls>(
         drop(ended);
     };
     let thread = thread::Builder::new().name("udp".to_owned()).spawn(work)?;
-    Ok(async move {
+    let ended = async move {
         let _ = end.await; // an error means that the sender was dropped, so the thread has ended
         if let Err(panic) = thread.join() {
             resume_unwind(panic);
         }
-    })
+    };
+    Ok((ended, heartbeat))
 }
 
 /// The system calls of a worker. Tests replace them to inject failures.

@@ -1,0 +1,42 @@
+//! Lists of parts of a table.
+
+use super::{Service, Table};
+use crate::mirror::ServiceKey;
+
+// === impl Table ===
+
+impl Table {
+    /// Returns the names of all namespaces with services, in no particular order.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.namespaces.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Returns whether a namespace has services, with or without endpoints.
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        self.namespaces.get(namespace).is_some()
+    }
+
+    /// Returns the services of a namespace, including those without endpoints, in no particular order.
+    pub fn services_in(&self, namespace: &str) -> impl Iterator<Item = &Service> {
+        let namespace = self.namespaces.get(namespace).into_iter();
+        let services = namespace.flat_map(|namespace| namespace.services.iter());
+        services.map(|(_, service)| service.as_ref())
+    }
+
+    /// Returns all short names, in no particular order.
+    pub fn short_names(&self) -> impl Iterator<Item = &str> {
+        self.short_names.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the services whose names wait for expected clusters (rule K8), sorted. The cost does not depend on the other
+    /// services.
+    pub fn awaiting_services(&self) -> impl Iterator<Item = &Service> {
+        let service = |key: &ServiceKey| self.service(key.namespace.as_str(), key.service.as_str());
+        self.awaiting.iter().filter_map(service)
+    }
+
+    /// Returns the number of services whose names wait for expected clusters.
+    pub fn awaiting_count(&self) -> usize {
+        self.awaiting.size()
+    }
+}
