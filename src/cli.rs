@@ -136,7 +136,7 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_TCP_CONNECTIONS", value_name = "NUMBER", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub tcp_connections: u32,
 
-    /// Maximum number of open TCP connections from one client address, and separately of TLS and HTTPS connections together
+    /// Maximum number of open TCP connections from the client addresses of one /24 (IPv6: /56), and separately of TLS and HTTPS connections together; a further connection replaces one of the address with most
     #[arg(long, env = "GLOBAL_DNS_TCP_CONNECTIONS_PER_ADDRESS", value_name = "NUMBER", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub tcp_connections_per_address: u32,
 

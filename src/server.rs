@@ -6,6 +6,7 @@
 
 mod accept;
 pub mod bind;
+mod client_prefix;
 mod connections;
 pub mod cookies;
 pub mod counters;

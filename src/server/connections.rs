@@ -3,6 +3,9 @@
 //! A new connection displaces the one that has been idle longest. Idle time is the time since the last complete query.
 //! It includes silence, partial messages and unread replies. So a client that hoards connections loses them first, and
 //! active clients get answers.
+//!
+//! The addresses of one [`ClientPrefix`] have a common limit, because a client can have all of them. Above it, the
+//! address with most connections loses one, so that a client does not lose its connections to a neighbor.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use super::client_prefix::ClientPrefix;
 use crate::clock::unix_seconds;
 use crate::log::LogLimiter;
 use crate::server::counters::Counters;
@@ -24,7 +28,7 @@ use crate::server::counters::Counters;
 pub struct Limits {
     /// `--tcp-connections`: for all clients.
     pub total: usize,
-    /// `--tcp-connections-per-address`: for each client address.
+    /// `--tcp-connections-per-address`: for the client addresses of one prefix.
     pub per_address: usize,
 }
 
@@ -46,7 +50,7 @@ struct Shared {
 struct OpenConnections {
     /// Connections by number, in order of arrival.
     all: BTreeMap<u64, Arc<Entry>>,
-    per_address_count: BTreeMap<IpAddr, usize>,
+    per_prefix_count: BTreeMap<ClientPrefix, usize>,
     next: u64,
 }
 
@@ -100,15 +104,18 @@ impl Connections {
             displaced: CancellationToken::new(),
         });
         let mut open = self.0.open.lock();
-        if open.per_address_count.get(&address) >= Some(&limits.per_address) {
-            Self::displace(open.take_longest_idle(Some(address)));
+        let prefix = ClientPrefix::from(address);
+        if open.per_prefix_count.get(&prefix) >= Some(&limits.per_address) {
+            let counts = open.counts(prefix);
+            let most = counts.values().max();
+            Self::displace(open.take_longest_idle(|entry| counts.get(&entry.address) == most));
         } else if open.all.len() >= limits.total {
-            Self::displace(open.take_longest_idle(None));
+            Self::displace(open.take_longest_idle(|_| true));
         }
         let number = open.next;
         open.next += 1;
         open.all.insert(number, entry.clone());
-        *open.per_address_count.entry(address).or_default() += 1;
+        *open.per_prefix_count.entry(prefix).or_default() += 1;
         self.0.counters.set_connections(open.all.len());
         Slot {
             connections: self.clone(),
@@ -135,7 +142,7 @@ impl Connections {
         if let Some(fallback) = &self.0.fallback {
             return fallback.free_descriptor();
         }
-        let longest = self.0.open.lock().take_longest_idle(None);
+        let longest = self.0.open.lock().take_longest_idle(|_| true);
         Self::displace(longest);
     }
 
@@ -154,9 +161,18 @@ impl Connections {
 // === impl OpenConnections ===
 
 impl OpenConnections {
-    /// Removes and returns the connection that has been idle longest, of one address or of all.
-    fn take_longest_idle(&mut self, address: Option<IpAddr>) -> Option<Arc<Entry>> {
-        let is_candidate = |entry: &Entry| address.is_none_or(|address| entry.address == address);
+    /// Returns the number of connections from each address of a prefix.
+    fn counts(&self, prefix: ClientPrefix) -> BTreeMap<IpAddr, usize> {
+        let addresses = self.all.values().map(|entry| entry.address);
+        let mut counts = BTreeMap::new();
+        for address in addresses.filter(|address| prefix == (*address).into()) {
+            *counts.entry(address).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Removes and returns the candidate that has been idle longest.
+    fn take_longest_idle(&mut self, is_candidate: impl Fn(&Entry) -> bool) -> Option<Arc<Entry>> {
         let candidates = self.all.iter().filter(|(_, entry)| is_candidate(entry));
         let longest = candidates.min_by_key(|(_, entry)| entry.last_query.load(Relaxed));
         let number = *longest?.0;
@@ -165,10 +181,11 @@ impl OpenConnections {
 
     fn remove(&mut self, number: u64) -> Option<Arc<Entry>> {
         let entry = self.all.remove(&number)?;
-        if let Some(count) = self.per_address_count.get_mut(&entry.address) {
+        let prefix = entry.address.into();
+        if let Some(count) = self.per_prefix_count.get_mut(&prefix) {
             *count -= 1;
             if *count == 0 {
-                self.per_address_count.remove(&entry.address);
+                self.per_prefix_count.remove(&prefix);
             }
         }
         Some(entry)
@@ -233,16 +250,36 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn address_over_its_limit_displaces_its_own_connection() {
-        let connections = connections(10, 2);
-        let other = connections.register([192, 0, 2, 1].into());
+        let connections = connections(10, 3);
+        let stranger = connections.register([198, 51, 100, 1].into());
+        let neighbor = connections.register([192, 0, 2, 1].into());
         tick().await;
         let first = connections.register([192, 0, 2, 2].into());
         let second = connections.register([192, 0, 2, 2].into());
         tick().await;
         second.note_query();
         let third = connections.register([192, 0, 2, 2].into());
-        let displaced = [&other, &first, &second, &third].map(is_displaced);
-        assert_eq!(displaced, [false, true, false, false]);
+        let displaced = [&stranger, &neighbor, &first, &second, &third].map(is_displaced);
+        assert_eq!(displaced, [false, false, true, false, false]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn client_with_many_addresses_of_a_prefix_displaces_its_own_connections() {
+        let connections = connections(10, 4);
+        let others = ["2001:db8:1::1", "192.0.2.1"].map(|other| other.parse().unwrap());
+        let others = others.map(|other| connections.register(other));
+        let mut hoard = Vec::new();
+        for host in 1..=20_u16 {
+            tick().await;
+            let address = [0x2001, 0xdb8, 0, host, 0, 0, 0, host];
+            hoard.push(connections.register(address.into()));
+        }
+        assert!(!others.iter().any(is_displaced));
+        let displaced = hoard.iter().map(is_displaced);
+        assert_eq!(
+            displaced.collect::<Vec<_>>(),
+            [[true; 16].as_slice(), &[false; 4]].concat()
+        );
     }
 
     #[tokio::test(start_paused = true)]

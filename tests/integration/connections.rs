@@ -78,6 +78,29 @@ fn client_with_most_connections_loses_its_own() {
     }
 }
 
+/// A client can have every address of a prefix.
+#[test]
+fn addresses_of_one_prefix_have_a_common_limit() {
+    let limits = ["--tcp-connections=8", "--tcp-connections-per-address=4"];
+    let server = Server::with_objects(sample(), &limits);
+    let dns = server.address("dns");
+    let from = |network: u8, host: u8| {
+        let stream = connect_from([127, 0, network, host].into(), dns);
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream
+    };
+    let mut other = from(1, 1);
+    let mut hoard: Vec<TcpStream> = (1..=40).map(|host| from(2, host)).collect();
+    for displaced in &mut hoard[..36] {
+        wait_for_end(displaced);
+    }
+    assert!(
+        ask(&mut other).is_some(),
+        "the other client lost its connection"
+    );
+    assert_eq!(server.ended_connections("displaced"), 36.0);
+}
+
 #[test]
 fn message_that_arrives_octet_by_octet_gets_no_extra_time() {
     let server = Server::with_objects(sample(), &[]);
