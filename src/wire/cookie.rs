@@ -46,6 +46,9 @@ pub type Cookie = [u8; 24];
 pub const MAX_AGE: i32 = 3600;
 const MIN_AGE: i32 = -300;
 
+/// Version of the server cookies (RFC 9018 section 4.1).
+const VERSION: u8 = 1;
+
 /// Number of hexadecimal digits of a secret.
 const SECRET_DIGITS: usize = 32;
 
@@ -114,10 +117,14 @@ fn secret(text: &str) -> Option<CookieSecret> {
 impl CookieSecret {
     /// Makes the cookie for a client (RFC 9018 section 4). `time` is in Unix seconds.
     pub fn cookie(&self, client: ClientCookie, address: IpAddr, time: u32) -> Cookie {
-        const VERSION: [u8; 4] = [1, 0, 0, 0]; // and three reserved octets
+        self.sign(client, address, [0; 3], time)
+    }
+
+    fn sign(&self, client: ClientCookie, address: IpAddr, reserved: [u8; 3], time: u32) -> Cookie {
         let mut cookie = [0; 24];
         cookie[..8].copy_from_slice(&client);
-        cookie[8..12].copy_from_slice(&VERSION);
+        cookie[8] = VERSION;
+        cookie[9..12].copy_from_slice(&reserved);
         cookie[12..16].copy_from_slice(&time.to_be_bytes());
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(&cookie[..16]);
@@ -130,7 +137,8 @@ impl CookieSecret {
     }
 
     /// Returns whether a server cookie was made for this client with this secret, and has not expired. The client's
-    /// address is then genuine. `time` is in Unix seconds.
+    /// address is then genuine. `time` is in Unix seconds. The reserved octets need not be zero, but the hash covers them
+    /// (RFC 9018 section 4.2).
     pub fn is_valid(
         &self,
         client: ClientCookie,
@@ -138,10 +146,11 @@ impl CookieSecret {
         address: IpAddr,
         time: u32,
     ) -> bool {
-        let [_, _, _, _, t1, t2, t3, t4, ..] = server;
+        let [_, r1, r2, r3, t1, t2, t3, t4, ..] = server;
         let made = u32::from_be_bytes([t1, t2, t3, t4]);
         let age = time.wrapping_sub(made).cast_signed(); // serial numbers (RFC 1982)
-        (MIN_AGE..=MAX_AGE).contains(&age) && self.cookie(client, address, made)[8..] == server
+        (MIN_AGE..=MAX_AGE).contains(&age)
+            && self.sign(client, address, [r1, r2, r3], made)[8..] == server
     }
 }
 
@@ -245,6 +254,22 @@ mod tests {
             assert!(!error.to_string().contains(&ONE[1..9]));
         }
         assert!(!format!("{:?}", read(ONE)).contains("e5"));
+    }
+
+    /// RFC 9018 section 4.2. Appendix A.3 has a cookie with reserved octets, which its server accepts.
+    #[test]
+    fn reserved_octets_of_a_cookie_may_have_any_value() {
+        let secret = CookieSecret(0xe5e9_73e5_a6b2_a43f_48e7_dc84_9e37_bfcf_u128.to_be_bytes());
+        let client = 0xfc93_fc62_807d_db86_u64.to_be_bytes();
+        let server = 0x01ab_cdef_5cf7_8f71_a314_227b_6679_ebf5_u128.to_be_bytes();
+        let address = "203.0.113.203".parse().unwrap();
+        assert!(secret.is_valid(client, server, address, 0x5cf7_8f71));
+        let mut other_version = server;
+        other_version[0] = 2;
+        assert!(!secret.is_valid(client, other_version, address, 0x5cf7_8f71));
+        let mut forged = server;
+        forged[1..4].fill(0);
+        assert!(!secret.is_valid(client, forged, address, 0x5cf7_8f71));
     }
 
     /// RFC 9018 appendix A.1 and A.4.
