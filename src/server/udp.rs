@@ -5,7 +5,9 @@
 //! calls, because the thread has no other work.
 //!
 //! A reply leaves from the address that received its query. A socket with one address does this by itself. For a
-//! wildcard socket, control messages carry the address, and one call sends all replies of one address.
+//! wildcard socket, control messages carry the address, and one call sends all replies of one address. Queries to a
+//! multicast or broadcast address are dropped: many servers could receive them, and at port 5353 they belong to multicast
+//! DNS (RFC 6762).
 
 pub(super) mod address;
 
@@ -25,7 +27,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use address::{Address, local_address};
+use address::{Address, Destination, destination};
 
 pub(super) use address::request_local_addresses;
 
@@ -308,13 +310,17 @@ impl<'w, A: Address, C: SystemCalls> Worker<'w, A, C> {
         let mut arrived = [None; BATCH];
         let mut count = 0;
         for (packet, (to, message)) in arrived.iter_mut().zip(messages).enumerate() {
+            count += 1;
+            let Destination::Local(local) = destination(&message) else {
+                self.answerer.counters.count_dropped();
+                continue;
+            };
             *to = message.address.map(|client| Datagram {
-                local: local_address(&message),
+                local,
                 packet,
                 length: message.bytes,
                 client,
             });
-            count += 1;
         }
         if self.is_wildcard {
             // One call sends all replies of one address.

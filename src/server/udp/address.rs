@@ -28,14 +28,23 @@ pub(in crate::server) trait Address: SockaddrLike + Copy {
     /// Returns a buffer for the control message of one datagram.
     fn control_buffer() -> Vec<u8>;
 
-    /// Returns the local address in a control message, if it has one.
-    fn read_local(message: &ControlMessageOwned) -> Option<Self::Local>;
+    /// Returns the destination in a control message, if it has one.
+    fn read_destination(message: &ControlMessageOwned) -> Option<Destination<Self::Local>>;
 
     /// Returns the data for [`Self::control_message`].
     fn packet_info(local: Self::Local) -> Self::PacketInfo;
 
     /// Returns the control message that sets the source address of a datagram.
     fn control_message(info: &Self::PacketInfo) -> ControlMessage<'_>;
+}
+
+/// The destination of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Destination<L> {
+    /// A local address.
+    Local(L),
+    /// A multicast or broadcast address.
+    Group,
 }
 
 /// Requests control messages with the local address of each datagram, if `address` is a wildcard address. It must be
@@ -56,11 +65,11 @@ pub(in crate::server) fn request_local_addresses(
     Ok(())
 }
 
-/// Returns the local address of a datagram.
-pub(super) fn local_address<A: Address>(message: &RecvMsg<'_, '_, A>) -> A::Local {
+/// Returns the destination of a datagram. A socket that is not bound to a wildcard address has only one.
+pub(super) fn destination<A: Address>(message: &RecvMsg<'_, '_, A>) -> Destination<A::Local> {
     let mut messages = message.cmsgs().into_iter().flatten();
-    let local = messages.find_map(|message| A::read_local(&message));
-    local.unwrap_or(A::UNSPECIFIED)
+    let destination = messages.find_map(|message| A::read_destination(&message));
+    destination.unwrap_or(Destination::Local(A::UNSPECIFIED))
 }
 
 impl Address for SockaddrIn {
@@ -76,13 +85,17 @@ impl Address for SockaddrIn {
         cmsg_space!(in_pktinfo)
     }
 
-    /// The kernel provides the source address for the reply. It is the address that received the query. If that was a
-    /// broadcast or multicast address, it is another local address.
-    fn read_local(message: &ControlMessageOwned) -> Option<Ipv4Addr> {
+    /// The kernel provides the destination and the source address for a reply. If the destination is a broadcast or
+    /// multicast address, the other one is a local address, so they differ. Only the kernel knows the broadcast addresses.
+    fn read_destination(message: &ControlMessageOwned) -> Option<Destination<Ipv4Addr>> {
         let ControlMessageOwned::Ipv4PacketInfo(info) = message else {
             return None;
         };
-        Some(Ipv4Addr::from(u32::from_be(info.ipi_spec_dst.s_addr)))
+        let local = Ipv4Addr::from(u32::from_be(info.ipi_spec_dst.s_addr));
+        Some(match info.ipi_addr == info.ipi_spec_dst {
+            true => Destination::Local(local),
+            false => Destination::Group,
+        })
     }
 
     fn packet_info(local: Ipv4Addr) -> in_pktinfo {
@@ -115,17 +128,17 @@ impl Address for SockaddrIn6 {
         cmsg_space!(in6_pktinfo)
     }
 
-    fn read_local(message: &ControlMessageOwned) -> Option<(Ipv6Addr, u32)> {
+    fn read_destination(message: &ControlMessageOwned) -> Option<Destination<(Ipv6Addr, u32)>> {
         let ControlMessageOwned::Ipv6PacketInfo(info) = message else {
             return None;
         };
         let address = Ipv6Addr::from(info.ipi6_addr.s6_addr);
         Some(if address.is_multicast() {
-            Self::UNSPECIFIED // a multicast address is not a valid source address
+            Destination::Group
         } else if address.is_unicast_link_local() {
-            (address, info.ipi6_ifindex)
+            Destination::Local((address, info.ipi6_ifindex))
         } else {
-            (address, 0)
+            Destination::Local((address, 0))
         })
     }
 

@@ -45,23 +45,27 @@ fn replies_in_one_batch_have_the_queried_source_addresses() {
     });
 }
 
-/// A multicast address cannot be a source address, so a host address is used (RFC 2181 section 4.1).
+/// Port 5353 is that of multicast DNS (RFC 6762), and many servers may receive such a query.
 #[test]
 #[ignore = "needs root and iproute2"]
-fn replies_to_multicast_queries_have_a_host_source_address() {
+fn multicast_and_broadcast_queries_get_no_reply() {
     in_networks(|networks| {
-        let _server = serve(&[]);
+        let server = serve(&[]);
         let ask = || {
             let host = link_local("eth0");
             let SocketAddr::V6(mut group) = host else {
                 panic!("{host} is not an IPv6 address")
             };
             group.set_ip("ff02::1".parse().unwrap());
-            assert_eq!(replier(&bound("[::]:0"), group.into()), host);
-            let broadcast = dns("192.0.2.255");
-            assert_eq!(replier(&bound("0.0.0.0:0"), broadcast), dns(INTERFACE[0]));
+            let (v4, v6) = (bound("0.0.0.0:0"), bound("[::]:0"));
+            v6.send_to(&query(1), group).unwrap();
+            v4.send_to(&query(1), dns("192.0.2.255")).unwrap();
+            // The only replies are those to the host, which are sent later.
+            assert_eq!(replier(&v6, host), host);
+            assert_eq!(replier(&v4, dns(INTERFACE[0])), dns(INTERFACE[0]));
         };
         networks.client.enter(ask).unwrap();
+        assert_eq!(server.metric("global_dns_dropped_requests_total"), 2.0);
     });
 }
 
