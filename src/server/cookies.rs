@@ -82,7 +82,8 @@ impl Cookies {
     async fn follow_file(&self, path: &Path) {
         let mut last = None;
         loop {
-            if let Some(new) = wait_for_change(|| read_content(path), last.as_ref()).await {
+            let file = path.to_owned();
+            if let Some(new) = wait_for_change(move || read_content(&file), last.as_ref()).await {
                 self.reload(path, &new);
                 last = Some(new);
             }

@@ -12,13 +12,14 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use tokio::time::sleep;
 use tracing::{info, warn};
 use x509_cert::Certificate as X509;
 use x509_cert::der::Decode as _;
 
 use crate::clock::unix_seconds;
 use crate::log::error_chain;
-use crate::server::file_change::{Content, read_content, wait_for_change};
+use crate::server::file_change::{Content, POLL_INTERVAL, read_content, wait_for_change};
 
 /// The warning time before a certificate expires: a week, or a fifth of the validity period if that is shorter.
 /// Automatic renewal usually happens when a third is left, so it has failed by then.
@@ -131,15 +132,26 @@ impl Certificate {
 
     /// Reloads the files when they change, and warns once about each problem. It never returns.
     pub async fn follow(self: Arc<Self>) {
+        tokio::join!(self.follow_files(), self.follow_phase());
+    }
+
+    async fn follow_files(&self) {
         // The files may have changed since the start. That is treated as a change.
         let mut last = None;
-        let mut phase = Phase::Good;
         loop {
-            self.warn_about_phase(&mut phase);
-            if let Some(new) = wait_for_change(|| self.files.read(), last.as_ref()).await {
+            let files = self.files.clone();
+            if let Some(new) = wait_for_change(move || files.read(), last.as_ref()).await {
                 self.reload(&new);
                 last = Some(new);
             }
+        }
+    }
+
+    async fn follow_phase(&self) {
+        let mut phase = Phase::Good;
+        loop {
+            self.warn_about_phase(&mut phase);
+            sleep(POLL_INTERVAL).await;
         }
     }
 

@@ -1,7 +1,8 @@
 //! Verifies client certificates against the certificate authorities in a PEM file, and reloads the file when it
 //! changes.
 //!
-//! If the new file is unusable, the last certificate authorities stay in use.
+//! If the new file is unusable, the last certificate authorities stay in use. If an authority is removed, all open
+//! connections end, so that their clients are verified again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::certificate::{CertificateError, read_error};
@@ -31,6 +33,8 @@ pub(super) struct ClientCa {
 #[derive(Clone, Debug)]
 struct Trusted {
     authorities: Vec<CertificateDer<'static>>,
+    /// Cancelled when one of the authorities is removed.
+    trust: CancellationToken,
     verifier: Arc<dyn ClientCertVerifier>,
 }
 
@@ -51,7 +55,8 @@ impl ClientCa {
     pub(super) async fn follow(self: Arc<Self>) {
         let mut last = None;
         loop {
-            if let Some(new) = wait_for_change(|| read_content(&self.file), last.as_ref()).await {
+            let file = self.file.clone();
+            if let Some(new) = wait_for_change(move || read_content(&file), last.as_ref()).await {
                 self.reload(&new);
                 last = Some(new);
             }
@@ -61,9 +66,18 @@ impl ClientCa {
     fn reload(&self, content: &Content) {
         match parse(&self.file, content) {
             Ok(new) if new.authorities == self.trusted().authorities => {}
-            Ok(new) => {
+            Ok(mut new) => {
                 let count = new.authorities.len();
+                let old = self.trusted();
+                let is_kept = |authority| new.authorities.contains(authority);
+                let are_kept = old.authorities.iter().all(is_kept);
+                if are_kept {
+                    new.trust = old.trust.clone();
+                }
                 *self.current.write() = new;
+                if !are_kept {
+                    old.trust.cancel(); // after the change, so that new handshakes use the new authorities
+                }
                 let file = self.file.display();
                 info!(%file, authorities = count, "Reloaded the certificate authorities of clients");
             }
@@ -75,6 +89,12 @@ impl ClientCa {
                 );
             }
         }
+    }
+
+    /// Returns a token that is cancelled when an authority of now is removed. Then a client that was verified after this
+    /// call must be verified again.
+    pub(super) fn trust(&self) -> CancellationToken {
+        self.trusted().trust
     }
 
     fn trusted(&self) -> Trusted {
@@ -102,6 +122,7 @@ fn parse(file: &Path, content: &Content) -> Result<Trusted, CertificateError> {
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
     Ok(Trusted {
         authorities,
+        trust: CancellationToken::new(),
         verifier: verifier.map_err(|error| unusable(error.to_string()))?,
     })
 }
