@@ -16,7 +16,9 @@ mod file_change;
 pub mod framing;
 mod http;
 mod listen_address;
+mod memory_limit;
 mod rate_limit;
+mod socket;
 mod tcp;
 mod udp;
 mod write_timeout;
@@ -33,7 +35,7 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{debug, warn};
 
 pub use bind::{Addresses, BindError, DnsListener};
 pub use connections::Limits;
@@ -45,6 +47,7 @@ pub use listen_address::ListenAddress;
 use connections::Connections;
 use counters::{CounterSet, Counters};
 use rate_limit::RateLimiter;
+use socket::Budget;
 use udp::{Kernel, SystemCalls};
 
 use crate::clock::unix_seconds;
@@ -105,6 +108,8 @@ pub struct DnsServer {
     connections: Connections,
     /// The heartbeats of the UDP workers, with their names.
     heartbeats: Vec<(String, Heartbeat)>,
+    /// The octets that clients have not received, over every transport but UDP and QUIC.
+    budget: Budget,
     stop: CancellationToken,
 }
 
@@ -332,7 +337,10 @@ impl DnsServer {
         udp_workers: usize,
         limits: Limits,
     ) -> io::Result<Self> {
-        Self::start_with(&Kernel, listeners, answerers, udp_workers, limits)
+        let budget = memory_limit::budget();
+        debug!(budget, "Octets that clients may leave unread");
+        let budget = Budget::new(budget);
+        Self::start_with(&Kernel, listeners, answerers, udp_workers, limits, budget)
     }
 
     fn start_with(
@@ -341,6 +349,7 @@ impl DnsServer {
         answerers: &Answerers,
         udp_workers: usize,
         limits: Limits,
+        budget: Budget,
     ) -> io::Result<Self> {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -359,6 +368,7 @@ impl DnsServer {
                 tcp,
                 over_tcp.clone(),
                 connections.clone(),
+                budget.clone(),
                 stop.clone(),
             ));
         }
@@ -366,6 +376,7 @@ impl DnsServer {
             listeners: tasks,
             connections,
             heartbeats,
+            budget,
             stop,
         })
     }
@@ -374,7 +385,7 @@ impl DnsServer {
     pub fn start_encrypted(&mut self, listeners: Encrypted, answerers: &Answerers, limits: Limits) {
         let answerer = Arc::new(answerers.create());
         let connections = Connections::new(limits, answerer.counters.clone());
-        for task in listeners.start(&answerer, &connections, &self.stop) {
+        for task in listeners.start(&answerer, &connections, &self.budget, &self.stop) {
             self.listeners.spawn(task);
         }
     }

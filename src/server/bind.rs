@@ -18,9 +18,11 @@ use super::udp::request_local_addresses;
 /// scheduled. The kernel may grant less.
 const UDP_BUFFER: usize = 4 << 20;
 
-/// Kernel buffer of a TCP connection in octets, for each direction. The kernel doubles it for its own data. By default,
-/// it holds megabytes for each client that sends queries and reads nothing, and they count as memory of the pod.
-const TCP_BUFFER: usize = 64 << 10;
+/// Kernel buffers of a TCP connection in octets. The kernel doubles them for its own data. By default, they hold megabytes
+/// for each client that sends queries and reads nothing, and they count as memory of the pod. The first one holds half of
+/// the longest reply, the second one a few of the longest queries.
+const TCP_SEND_BUFFER: usize = 32 << 10;
+const TCP_RECEIVE_BUFFER: usize = 16 << 10;
 
 /// The addresses of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,8 +185,8 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
     // Without it, closed connections of the previous server would block the port.
     socket.set_reuse_address(true)?;
     // Connections inherit the options of the listener. Its receive buffer determines their windows.
-    socket.set_recv_buffer_size(TCP_BUFFER)?;
-    socket.set_send_buffer_size(TCP_BUFFER)?;
+    socket.set_recv_buffer_size(TCP_RECEIVE_BUFFER)?;
+    socket.set_send_buffer_size(TCP_SEND_BUFFER)?;
     prepare(&socket, address)?;
     socket.listen(1024)?;
     TcpListener::from_std(socket.into())

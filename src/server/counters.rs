@@ -58,11 +58,13 @@ pub enum EndReason {
     Old,
     /// Another connection displaced it.
     Displaced,
+    /// Its client read slowest when the budget of unsent octets was exceeded.
+    Memory,
     /// The data was not from a DNS client.
     Misuse,
     /// It failed.
     Broken,
-    /// The server stopped.
+    /// The server stopped, or no longer trusts the authority of the client's certificate.
     Stopped,
 }
 
@@ -194,13 +196,14 @@ impl CounterSet {
 
 impl EndReason {
     /// Every reason, in the order of their discriminants.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Done,
         Self::Handshake,
         Self::Idle,
         Self::Slow,
         Self::Old,
         Self::Displaced,
+        Self::Memory,
         Self::Misuse,
         Self::Broken,
         Self::Stopped,
@@ -215,6 +218,7 @@ impl EndReason {
             Self::Slow => "slow",
             Self::Old => "old",
             Self::Displaced => "displaced",
+            Self::Memory => "memory",
             Self::Misuse => "misuse",
             Self::Broken => "broken",
             Self::Stopped => "stopped",

@@ -13,11 +13,12 @@ mod tls;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicU64;
 
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either, select};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -29,11 +30,13 @@ use super::Answerer;
 use super::accept::accept;
 use super::bind::{Addresses, BindError};
 use super::connections::{Connections, Slot};
+use super::counters::EndReason;
 use super::listen_address::ListenAddress;
+use super::socket::Budget;
 use super::tcp::{self, Connection};
 use crate::wire::Transport;
 use client_ca::ClientCa;
-use https::Exchange;
+use https::{Exchange, Held};
 use tls::{OVER_QUIC, OVER_TCP, handshake};
 
 /// Settings of the encrypted listeners.
@@ -81,8 +84,9 @@ struct Service {
     answerer: Arc<Answerer>,
     /// `--https-path`.
     path: Arc<str>,
-    /// Octets in use by the requests of all connections.
-    held: Arc<AtomicUsize>,
+    held: Arc<Held>,
+    budget: Budget,
+    client_ca: Option<Arc<ClientCa>>,
     stop: CancellationToken,
 }
 
@@ -165,11 +169,12 @@ impl Encrypted {
         self,
         answerer: &Arc<Answerer>,
         connections: &Connections,
+        budget: &Budget,
         stop: &CancellationToken,
     ) -> Vec<BoxFuture<'static, ()>> {
         let [dns, http, quic] = self.configs;
         let path = Arc::from(self.options.https_path);
-        let held = Arc::new(AtomicUsize::new(0));
+        let held = Arc::<Held>::default();
         let mut tasks = Vec::new();
         for (protocol, listener) in self.listeners {
             let config = match protocol {
@@ -182,6 +187,8 @@ impl Encrypted {
                 answerer: answerer.clone(),
                 path: Arc::clone(&path),
                 held: held.clone(),
+                budget: budget.clone(),
+                client_ca: self.client_ca.clone(),
                 stop: stop.clone(),
             };
             tasks.push(service.accept(listener, connections.clone()).boxed());
@@ -208,11 +215,32 @@ impl Service {
         accept(listener, connections, self.stop.clone(), serve, note_end).await;
     }
 
+    /// Serves a connection until it ends. If its certificate authority is removed, the connection ends as if the server
+    /// stopped: queries that the client has already sent are still answered.
+    async fn serve(mut self, stream: TcpStream, client: SocketAddr, slot: Slot) {
+        let Some(client_ca) = self.client_ca.take() else {
+            return self.serve_until_stop(stream, client, slot).await;
+        };
+        let (stop, is_trusted) = (self.stop.child_token(), client_ca.trust());
+        self.stop = stop.clone();
+        let serving = pin!(self.serve_until_stop(stream, client, slot));
+        let distrusted = pin!(is_trusted.cancelled());
+        if let Either::Right(((), serving)) = select(serving, distrusted).await {
+            stop.cancel();
+            serving.await;
+        }
+    }
+
     /// Serves a connection until it ends, and counts the reason.
-    async fn serve(self, stream: TcpStream, client: SocketAddr, slot: Slot) {
-        let stream = match handshake(&self.acceptor, stream, &slot, &self.stop).await {
+    async fn serve_until_stop(self, stream: TcpStream, client: SocketAddr, slot: Slot) {
+        let socket = self.budget.add(stream);
+        let stream = match handshake(&self.acceptor, socket.clone(), &slot, &self.stop).await {
             Ok(stream) => stream,
-            Err(ended) => return self.answerer.counters.count_ended(ended),
+            Err(ended) => {
+                self.answerer.counters.count_ended(ended);
+                // The client may have sent its first query, and must see the alert.
+                return socket.close(ended, ended == EndReason::Handshake);
+            }
         };
         match self.protocol {
             InnerProtocol::Dns => {
@@ -222,7 +250,8 @@ impl Service {
                 connection.serve().await;
             }
             InnerProtocol::Http => {
-                let exchange = Exchange::new(self.answerer, client, slot, self.path, self.held);
+                let (answerer, path) = (self.answerer, self.path);
+                let exchange = Exchange::new(answerer, client, slot, socket, path, self.held);
                 https::serve(stream, exchange, self.stop).await;
             }
         }

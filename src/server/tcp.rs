@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::{JoinError, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,7 @@ use tracing::debug;
 use super::accept::accept;
 use super::connections::{Connections, Slot};
 use super::framing::{Framing, Pause};
+use super::socket::{Budget, Socket};
 use super::{Answerer, TCP_IDLE};
 use crate::log::with_limited_panic_log;
 use crate::server::counters::EndReason;
@@ -48,10 +49,12 @@ pub(super) async fn serve(
     listener: TcpListener,
     answerer: Arc<Answerer>,
     connections: Connections,
+    budget: Budget,
     stop: CancellationToken,
 ) {
     let serve = |stream, client, slot| {
         let (answerer, stop) = (answerer.clone(), stop.clone());
+        let stream = budget.add(stream);
         Connection::new(stream, Transport::Tcp, client, slot, answerer, stop).serve()
     };
     let note_end = |ended| note_end(&answerer, Transport::Tcp, ended);
@@ -69,12 +72,20 @@ pub(super) fn note_end(answerer: &Answerer, transport: Transport, ended: Result<
 /// A stream of messages: a TCP connection with or without TLS.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {
     /// Returns the TCP connection.
-    fn socket(&self) -> &TcpStream;
+    fn socket(&self) -> &Socket;
 }
 
-impl Stream for TcpStream {
-    fn socket(&self) -> &TcpStream {
+impl Stream for Socket {
+    fn socket(&self) -> &Socket {
         self
+    }
+}
+
+/// Waits until the server must end a connection in favor of others.
+pub(super) async fn must_end(slot: &Slot, socket: &Socket) -> EndReason {
+    tokio::select! {
+        () = slot.displaced() => EndReason::Displaced,
+        () = socket.cut() => EndReason::Memory,
     }
 }
 
@@ -159,6 +170,7 @@ impl<S: Stream> Connection<S> {
         self.answerer.counters.count_ended(ended);
         // TLS announces the end, if that is possible without waiting (RFC 8446 section 6.1).
         let _ = self.stream.shutdown().now_or_never();
+        self.stream.socket().clone().close(ended, false);
     }
 
     /// Answers queries until the client closes the connection or a time limit expires.
@@ -188,6 +200,7 @@ impl<S: Stream> Connection<S> {
     async fn receive(&mut self, limit: &TimeLimit) -> Result<(), End> {
         loop {
             let until = self.wait_until(limit.deadline())?;
+            let socket = self.stream.socket().clone();
             let reading = self.stream.read_buf(self.framing.room());
             tokio::select! {
                 biased; // received octets come first
@@ -196,7 +209,7 @@ impl<S: Stream> Connection<S> {
                     Err(_) if self.stopped.is_some() => Err(EndReason::Stopped.into()),
                     Err(_) => Err(limit.end().into()),
                 },
-                () = self.slot.displaced() => return Err(EndReason::Displaced.into()),
+                reason = must_end(&self.slot, &socket) => return Err(reason.into()),
                 // Queries that the client has already sent are still answered.
                 () = self.stop.cancelled(), if self.stopped.is_none() => {
                     self.stopped = Some(Instant::now());
@@ -251,6 +264,8 @@ impl<S: Stream> Connection<S> {
 
     /// Writes the queued replies.
     async fn write_replies(&mut self) -> Result<(), End> {
+        let socket = self.stream.socket().clone();
+        let _queued = socket.queue(self.framing.memory());
         let writing = async {
             self.stream.write_all(self.framing.replies()).await?;
             self.stream.flush().await
@@ -260,7 +275,7 @@ impl<S: Stream> Connection<S> {
                 Ok(written) => written?,
                 Err(_) => return Err(EndReason::Slow.into()),
             },
-            () = self.slot.displaced() => return Err(EndReason::Displaced.into()),
+            reason = must_end(&self.slot, &socket) => return Err(reason.into()),
         }
         self.framing.clear_replies();
         Ok(())
@@ -285,7 +300,7 @@ impl<S: Stream> Connection<S> {
     /// outdated.
     fn has_octets(&self) -> bool {
         let mut octet = [std::mem::MaybeUninit::uninit()];
-        let peeked = SockRef::from(self.stream.socket()).peek(&mut octet);
+        let peeked = SockRef::from(&**self.stream.socket()).peek(&mut octet);
         self.framing.has_unanswered() || peeked.is_ok_and(|length| length > 0)
     }
 }

@@ -10,9 +10,12 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, MultiResults};
+use socket2::{Domain, Socket, Type};
 use support::query::Parts;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::counters::EndReason;
+use super::framing::{MAX_MESSAGE, MAX_OUTBOX};
 use super::udp::BATCH;
 use super::udp::address::Address;
 use super::*;
@@ -94,30 +97,21 @@ impl Running {
     }
 
     fn start_at(address: Ipv4Addr, udp_workers: usize) -> Self {
-        let settings = Settings {
-            zones: zones(&["global"]),
-            access: Access {
-                allowed: Vec::new(),
-                trusted: Vec::new(),
-            },
-            order: Order::Rotate,
-            udp_max: 1232,
-            server_id: None,
-            version_bind: None,
-            tcp_idle: TCP_IDLE,
-        };
-        let reader = Publisher::default().reader();
-        let cookies = Arc::new(Cookies::open(None).unwrap());
-        let answerers = Answerers::new(settings, cookies, reader, CounterSet::default(), None);
+        Self::start_with(address, udp_workers, Budget::new(usize::MAX))
+    }
+
+    fn start_with(address: Ipv4Addr, udp_workers: usize, budget: Budget) -> Self {
+        let answerers = answerers();
         let address = SocketAddr::from((address, 0));
         let listeners = Addresses::Given(vec![address.into()]).bind_dns().unwrap();
         let dns = listeners[0].address;
         let limits = Limits {
-            total: 10,
-            per_address: 10,
+            total: 100,
+            per_address: 100,
         };
         let faults = Arc::<Faults>::default();
-        let server = DnsServer::start_with(&faults, listeners, &answerers, udp_workers, limits);
+        let server =
+            DnsServer::start_with(&faults, listeners, &answerers, udp_workers, limits, budget);
         Self {
             server: server.unwrap(),
             answerers,
@@ -142,6 +136,25 @@ impl Running {
         socket.set_read_timeout(Some(LONG)).unwrap();
         socket
     }
+}
+
+/// Returns answerers for the zone `global.` without a table.
+pub(in crate::server) fn answerers() -> Answerers {
+    let settings = Settings {
+        zones: zones(&["global"]),
+        access: Access {
+            allowed: Vec::new(),
+            trusted: Vec::new(),
+        },
+        order: Order::Rotate,
+        udp_max: 1232,
+        server_id: None,
+        version_bind: None,
+        tcp_idle: TCP_IDLE,
+    };
+    let cookies = Arc::new(Cookies::open(None).unwrap());
+    let reader = Publisher::default().reader();
+    Answerers::new(settings, cookies, reader, CounterSet::default(), None)
 }
 
 #[tokio::test]
@@ -226,12 +239,12 @@ async fn livez_fails_while_a_udp_worker_is_stuck() {
 
 /// A connection that panics on request, like a panic while answering.
 struct Panicking {
-    stream: tokio::net::TcpStream,
+    stream: socket::Socket,
     must_panic: Arc<AtomicBool>,
 }
 
 impl tcp::Stream for Panicking {
-    fn socket(&self) -> &tokio::net::TcpStream {
+    fn socket(&self) -> &socket::Socket {
         &self.stream
     }
 }
@@ -281,9 +294,11 @@ async fn panic_ends_only_its_own_connection() {
         running.server.stop.clone(),
         running.server.connections.clone(),
     );
+    let budget = running.server.budget.clone();
     let listener_context = (answerer.clone(), stop.clone(), must_panic.clone());
     let serve = move |stream, client, slot| {
         let (answerer, stop, must_panic) = listener_context.clone();
+        let stream = budget.add(stream);
         let stream = Panicking { stream, must_panic };
         tcp::Connection::new(stream, Transport::Tcp, client, slot, answerer, stop).serve()
     };
@@ -469,4 +484,71 @@ fn ns_addresses_are_usable_at_port_53() {
     ] {
         assert_eq!(addresses(&[], listeners), expected, "{listeners:?}");
     }
+}
+
+/// Clients from many addresses send queries and read nothing. The slowest lose their connections, and other clients are
+/// answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_readers_do_not_exceed_the_budget() {
+    const LIMIT: usize = 256 << 10;
+    /// Octets that two threads may be adding when the sum is read.
+    const ADDED: usize = 2 * 2 * (MAX_OUTBOX + MAX_MESSAGE);
+    let running = Running::start_with(Ipv4Addr::LOCALHOST, 1, Budget::new(LIMIT));
+    let connect = |number: u8| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let own = SocketAddr::from(([127, 1, number, 1], 0));
+        socket.set_recv_buffer_size(1).unwrap();
+        socket.bind(&own.into()).unwrap();
+        socket.connect(&running.dns.into()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        TcpStream::from(socket)
+    };
+    let packet = query(1);
+    let queries = [&[0, packet.len() as u8][..], &packet].concat().repeat(500);
+    let mut honest = running.connect();
+    let mut slow: Vec<TcpStream> = (0..8).map(connect).collect();
+    let ended = |reason: EndReason| {
+        let counters = &running.answerers.counters;
+        counters.sum(|counters| &counters.ended[reason as usize])
+    };
+    let started = Instant::now();
+    while ended(EndReason::Memory) < 20 {
+        assert!(started.elapsed() < 6 * LONG, "no connection was closed");
+        for (number, stream) in slow.iter_mut().enumerate() {
+            let sent = stream.write(&queries).map_err(|error| error.kind());
+            if !matches!(sent, Ok(_) | Err(io::ErrorKind::WouldBlock)) {
+                *stream = connect(number as u8);
+            }
+        }
+        assert_eq!(ask_over_tcp(&mut honest, 2).unwrap(), 2);
+        let in_use = running.server.budget.in_use();
+        assert!(in_use <= LIMIT + ADDED, "{in_use}");
+    }
+    assert_eq!(ended(EndReason::Displaced), 0);
+    drop(slow);
+    while running.server.budget.in_use() > 64 << 10 {
+        assert!(started.elapsed() < 6 * LONG, "the octets are still in use");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    running.server.stop().await;
+}
+
+/// Queries to a broadcast address are not for this server alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_to_a_broadcast_address_get_no_reply() {
+    let running = Running::start_at(Ipv4Addr::UNSPECIFIED, 1);
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    socket.set_broadcast(true).unwrap();
+    let port = running.dns.port();
+    for (id, address) in [(1, [127, 255, 255, 255]), (2, [127, 0, 0, 1])] {
+        let to = SocketAddr::from((address, port));
+        socket.send_to(&query(id), to).unwrap();
+    }
+    let mut reply = [0; 512];
+    socket.recv(&mut reply).unwrap();
+    assert_eq!(reply[1], 2, "the reply to the second query");
+    let dropped = running.answerers.counters.sum(|counters| &counters.dropped);
+    assert_eq!(dropped, 1);
+    running.server.stop().await;
 }

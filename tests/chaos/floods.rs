@@ -16,6 +16,7 @@
 //! - `connection_limits`: more connections than the limit, or than descriptors
 //! - `streams`: frames of HTTP/2
 //! - `requests`: slow, large and endless HTTP requests
+//! - `memory`: slow readers on all listeners, with the memory limit of the chart
 //! - `quic`: QUIC; its figures are printed without limits
 //! - `harness`: the server and the limits; `honest`: the honest client; `tls`, `http2`: clients of attackers
 
@@ -24,6 +25,7 @@ mod handshakes;
 mod harness;
 mod honest;
 mod http2;
+mod memory;
 mod quic;
 mod records;
 mod requests;

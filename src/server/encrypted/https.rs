@@ -1,11 +1,13 @@
 //! DNS over HTTPS (RFC 8484). hyper implements HTTP/2 and HTTP/1.1, and `request` parses the requests.
 //!
 //! The limits are those of TCP. For a slow client, at most [`MAX_OUTBOX`](crate::server::framing::MAX_OUTBOX) octets of
-//! replies are queued, and nothing is answered until they are sent. Bodies are no longer than queries, and few are read
-//! at a time.
+//! replies are queued, and nothing is answered until they are sent. Bodies are no longer than queries, and all clients
+//! share a limit of received octets.
 
 mod exchange;
+mod held;
 mod monitored_stream;
+mod response;
 
 use std::error::Error;
 use std::pin::pin;
@@ -15,9 +17,8 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until};
-use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
@@ -27,6 +28,7 @@ use crate::server::framing::MAX_QUERY;
 use crate::server::tcp::{STOP_IDLE, STOP_TIMEOUT};
 
 pub(super) use exchange::Exchange;
+pub(super) use held::Held;
 use monitored_stream::MonitoredStream;
 
 /// Maximum number of concurrent streams of an HTTP/2 connection (RFC 9113 section 6.5.2 recommends at least 100).
@@ -49,7 +51,7 @@ enum Phase {
 
 /// Serves a connection until it ends, and counts the reason.
 pub(super) async fn serve(
-    stream: TlsStream<TcpStream>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     exchange: Arc<Exchange>,
     stop: CancellationToken,
 ) {
@@ -75,13 +77,13 @@ pub(super) async fn serve(
         tokio::select! {
             biased; // received requests come first
             ended = connection.as_mut() => break phase.ended(ended),
-            () = exchange.displaced() => break EndReason::Displaced,
+            reason = exchange.must_end() => break reason,
             () = stop.cancelled(), if phase.is_open() => phase = Phase::Stopping(Instant::now()),
             () = sleep_until(until.min(now + TICK)) => {}
         }
     };
     // Counted before the connection is closed here.
-    exchange.count_ended(ended);
+    exchange.end(ended);
 }
 
 // === impl Phase ===

@@ -2,8 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::header::{CONTENT_TYPE, HOST, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderMap, Method, StatusCode, Version};
 
 use crate::server::framing::MAX_QUERY;
 
@@ -30,6 +32,8 @@ pub struct Problem {
     pub status: StatusCode,
     /// The reason, for people.
     pub reason: &'static str,
+    /// Whether the connection must end, because its next octets may have another meaning for an intermediary.
+    pub ends_connection: bool,
 }
 
 /// Length of the longest query in base64url (RFC 4648 section 5).
@@ -41,12 +45,15 @@ const ENCODED_QUERY: usize = (MAX_QUERY * 4).div_ceil(3);
 /// # Errors
 ///
 /// If the request gets no DNS message.
-pub fn read(
-    method: &Method,
-    uri: &Uri,
-    headers: &HeaderMap,
-    path: &str,
-) -> Result<DnsRequest, Problem> {
+pub fn read(head: &Parts, path: &str) -> Result<DnsRequest, Problem> {
+    let Parts {
+        method,
+        uri,
+        headers,
+        ..
+    } = head;
+    check_host(head)?;
+    check_coding(headers)?;
     if uri.path() != path {
         return Err(NO_SUCH_PATH);
     }
@@ -61,58 +68,133 @@ pub fn read(
     }
 }
 
+/// Checks the host of a request. HTTP/1.1 needs one (RFC 9112 section 3.2). HTTP/2 has it in the URI.
+fn check_host(head: &Parts) -> Result<(), Problem> {
+    let mut hosts = head.headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) if head.version == Version::HTTP_11 => Err(NO_HOST),
+        (None, _) => Ok(()),
+        (Some(host), None) if is_host(host.as_bytes()) => Ok(()),
+        (Some(_), None) => Err(INVALID_HOST),
+        (Some(_), Some(_)) => Err(TWO_HOSTS),
+    }
+}
+
+/// Returns whether a host is valid: `uri-host [ ":" port ]` (RFC 9110 section 7.2). It may be empty.
+fn is_host(host: &[u8]) -> bool {
+    if host.is_empty() {
+        return true;
+    }
+    let Ok(authority) = Authority::try_from(host) else {
+        return false;
+    };
+    let rest = authority.as_str().strip_prefix(authority.host());
+    let is_port = |rest: &str| match rest.strip_prefix(':') {
+        Some(port) => port.bytes().all(|octet| octet.is_ascii_digit()),
+        None => rest.is_empty(),
+    };
+    rest.is_some_and(is_port) // with user information, the host is not a prefix
+}
+
+/// Checks the transfer codings of a request. HTTP/2 has none. Only `chunked` is supported, and a message is chunked at
+/// most once (RFC 9112 sections 6.1 and 7).
+fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
+    let codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let codings = codings.flat_map(|codings| codings.as_bytes().split(|octet| *octet == b','));
+    let mut codings = codings
+        .map(<[u8]>::trim_ascii)
+        .filter(|coding| !coding.is_empty());
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(only), None) if only.eq_ignore_ascii_case(b"chunked") => Ok(()),
+        (Some(_), _) => Err(OTHER_CODING),
+    }
+}
+
+const NO_HOST: Problem = Problem {
+    status: StatusCode::BAD_REQUEST,
+    reason: "the request has no host",
+    ends_connection: true,
+};
+const TWO_HOSTS: Problem = Problem {
+    status: StatusCode::BAD_REQUEST,
+    reason: "the request has more than one host",
+    ends_connection: true,
+};
+const INVALID_HOST: Problem = Problem {
+    status: StatusCode::BAD_REQUEST,
+    reason: "the host of the request is invalid",
+    ends_connection: true,
+};
+const OTHER_CODING: Problem = Problem {
+    status: StatusCode::NOT_IMPLEMENTED,
+    reason: "the transfer coding is not chunked, once",
+    ends_connection: true,
+};
 const NO_SUCH_PATH: Problem = Problem {
     status: StatusCode::NOT_FOUND,
     reason: "there is no resource at this path",
+    ends_connection: false,
 };
 const OTHER_METHOD: Problem = Problem {
     status: StatusCode::METHOD_NOT_ALLOWED,
     reason: "the method is not GET, HEAD, POST or OPTIONS",
+    ends_connection: false,
 };
 const OTHER_MEDIA_TYPE: Problem = Problem {
     status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
     reason: "the content type is not application/dns-message",
+    ends_connection: false,
 };
 const NO_MESSAGE: Problem = Problem {
     status: StatusCode::BAD_REQUEST,
     reason: "the query of the URI has no parameter 'dns'",
+    ends_connection: false,
 };
 const TWO_MESSAGES: Problem = Problem {
     status: StatusCode::BAD_REQUEST,
     reason: "the query of the URI has more than one parameter 'dns'",
+    ends_connection: false,
 };
 const NOT_BASE64URL: Problem = Problem {
     status: StatusCode::BAD_REQUEST,
     reason: "the parameter 'dns' is not base64url without padding",
+    ends_connection: false,
 };
 const LONG_URI: Problem = Problem {
     status: StatusCode::URI_TOO_LONG,
     reason: "the message is longer than 4096 octets",
+    ends_connection: false,
 };
 /// The body is longer than any query.
 pub const LONG_BODY: Problem = Problem {
     status: StatusCode::PAYLOAD_TOO_LARGE,
     reason: "the message is longer than 4096 octets",
+    ends_connection: false,
 };
 /// The body did not arrive in time.
 pub const SLOW_BODY: Problem = Problem {
     status: StatusCode::REQUEST_TIMEOUT,
     reason: "the body did not arrive in time",
+    ends_connection: false,
 };
 /// The body ended early.
 pub const BROKEN_BODY: Problem = Problem {
     status: StatusCode::BAD_REQUEST,
     reason: "the body cannot be read",
+    ends_connection: false,
 };
 /// The message is never answered.
 pub const NO_QUERY: Problem = Problem {
     status: StatusCode::BAD_REQUEST,
     reason: "the message is a response, or shorter than a header",
+    ends_connection: false,
 };
 /// An internal error.
 pub const FAILURE: Problem = Problem {
     status: StatusCode::INTERNAL_SERVER_ERROR,
     reason: "answering the message failed",
+    ends_connection: false,
 };
 
 /// Decodes the message in the query of a URI (RFC 8484 section 4.1).
@@ -146,24 +228,23 @@ fn is_message(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::Request;
+    use http::request::Builder;
 
     fn read_uri(method: Method, uri: &str) -> Result<DnsRequest, u16> {
-        let request = read(
-            &method,
-            &uri.parse().unwrap(),
-            &HeaderMap::new(),
-            "/dns-query",
-        );
-        request.map_err(|problem| problem.status.as_u16())
+        let request = Request::builder().method(method).uri(uri);
+        read_request(request)
     }
 
     fn read_type(types: &[&str]) -> Result<DnsRequest, u16> {
-        let mut headers = HeaderMap::new();
-        for media_type in types {
-            headers.append(CONTENT_TYPE, media_type.parse().unwrap());
-        }
-        let uri = "/dns-query".parse().unwrap();
-        let request = read(&Method::POST, &uri, &headers, "/dns-query");
+        let request = Request::builder().method(Method::POST).uri("/dns-query");
+        let with_type = |request: Builder, media_type| request.header(CONTENT_TYPE, media_type);
+        read_request(types.iter().copied().fold(request, with_type))
+    }
+
+    fn read_request(request: Builder) -> Result<DnsRequest, u16> {
+        let request = request.version(Version::HTTP_2).body(()).unwrap();
+        let request = read(&request.into_parts().0, "/dns-query");
         request.map_err(|problem| problem.status.as_u16())
     }
 
@@ -226,6 +307,76 @@ mod tests {
             &[valid, valid],
         ] {
             assert_eq!(read_type(types), Err(415), "{types:?}");
+        }
+    }
+
+    #[test]
+    fn http_1_1_needs_one_valid_host() {
+        let check = |version: Version, hosts: &[&[u8]]| {
+            let with_host = |request: Builder, host: &&[u8]| request.header(HOST, *host);
+            let request = hosts
+                .iter()
+                .fold(Request::builder().version(version), with_host);
+            let checked = check_host(&request.body(()).unwrap().into_parts().0);
+            checked.map_err(|problem| problem.status.as_u16())
+        };
+        for host in [
+            "",
+            "dns.example",
+            "dns.example:",
+            "dns.example:8443",
+            "192.0.2.1:443",
+            "[2001:db8::1]",
+            "[2001:db8::1]:443",
+        ] {
+            assert_eq!(
+                check(Version::HTTP_11, &[host.as_bytes()]),
+                Ok(()),
+                "{host}"
+            );
+        }
+        for host in [
+            &b"a b"[..],
+            b"a/b",
+            b"user@a",
+            b"a:b",
+            b"a:1:2",
+            b"[::1",
+            b"a?b",
+            b"\xff",
+            b"https://a",
+        ] {
+            assert_eq!(check(Version::HTTP_11, &[host]), Err(400), "{host:?}");
+            assert_eq!(check(Version::HTTP_10, &[host]), Err(400), "{host:?}");
+        }
+        assert_eq!(check(Version::HTTP_11, &[]), Err(400));
+        assert_eq!(check(Version::HTTP_11, &[b"a", b"a"]), Err(400));
+        assert_eq!(check(Version::HTTP_10, &[]), Ok(()));
+        assert_eq!(check(Version::HTTP_2, &[]), Ok(()));
+    }
+
+    #[test]
+    fn only_one_chunked_coding_is_supported() {
+        let check = |codings: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for coding in codings {
+                headers.append(TRANSFER_ENCODING, coding.parse().unwrap());
+            }
+            check_coding(&headers).map_err(|problem| problem.status.as_u16())
+        };
+        for codings in [&[][..], &["chunked"], &["Chunked"], &[" chunked ,"]] {
+            assert_eq!(check(codings), Ok(()), "{codings:?}");
+        }
+        for codings in [
+            &["gzip, chunked"][..],
+            &["gzip", "chunked"],
+            &["chunked, chunked"],
+            &["chunked", "chunked"],
+            &["identity"],
+            &["xchunked"],
+            &["chunked;x"],
+        ] {
+            assert_eq!(check(codings), Err(501), "{codings:?}");
         }
     }
 

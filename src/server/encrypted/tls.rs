@@ -1,15 +1,11 @@
 //! TLS for every encrypted listener: the configuration and the handshake.
 
-use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::crypto::ring::{self, Ticketer};
 use rustls::server::{NoServerSessionStorage, ServerConfig};
 use rustls::version::{TLS12, TLS13};
 use rustls::{SupportedProtocolVersion, server::ClientHello, server::ResolvesServerCert};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -21,15 +17,13 @@ use super::client_ca::ClientCa;
 use crate::server::connections::Slot;
 use crate::server::counters::EndReason;
 use crate::server::framing::MAX_OUTBOX;
-use crate::server::tcp::{MESSAGE_TIMEOUT, STOP_TIMEOUT, Stream};
+use crate::server::socket::Socket;
+use crate::server::tcp::{MESSAGE_TIMEOUT, STOP_TIMEOUT, Stream, must_end};
 
 /// Versions over TCP.
 pub(super) const OVER_TCP: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
 /// Versions inside QUIC (RFC 9001 section 4.2).
 pub(super) const OVER_QUIC: &[&SupportedProtocolVersion] = &[&TLS13];
-
-/// Maximum time for a client to read the alert of a failed handshake.
-const ALERT: Duration = Duration::from_secs(1);
 
 /// Returns the TLS configuration of a listener. `protocols` are offered by ALPN (RFC 7301). Over TCP, clients may omit
 /// ALPN.
@@ -65,10 +59,10 @@ pub(super) fn config(
 /// Performs the handshake on an accepted connection. On failure, returns the reason why the connection ends.
 pub(super) async fn handshake(
     acceptor: &TlsAcceptor,
-    stream: TcpStream,
+    stream: Socket,
     slot: &Slot,
     stop: &CancellationToken,
-) -> Result<TlsStream<TcpStream>, EndReason> {
+) -> Result<TlsStream<Socket>, EndReason> {
     if stream.set_nodelay(true).is_err() {
         return Err(EndReason::Broken);
     }
@@ -76,9 +70,10 @@ pub(super) async fn handshake(
         stop.cancelled().await;
         sleep(STOP_TIMEOUT).await;
     };
+    let socket = stream.clone();
     let done = tokio::select! {
-        done = timeout(MESSAGE_TIMEOUT, acceptor.accept(stream).into_fallible()) => done,
-        () = slot.displaced() => return Err(EndReason::Displaced),
+        done = timeout(MESSAGE_TIMEOUT, acceptor.accept(stream)) => done,
+        reason = must_end(slot, &socket) => return Err(reason),
         () = stopped => return Err(EndReason::Stopped),
     };
     match done.map_err(|_| EndReason::Handshake)? {
@@ -87,33 +82,15 @@ pub(super) async fn handshake(
             stream.get_mut().1.set_buffer_limit(Some(MAX_OUTBOX));
             Ok(stream)
         }
-        Err((error, stream)) => {
+        Err(error) => {
             debug!(%error, "A TLS handshake failed");
-            wait_for_alert(stream, slot).await;
             Err(EndReason::Handshake)
         }
     }
 }
 
-/// Waits a short time until the client has read the alert.
-async fn wait_for_alert(stream: TcpStream, slot: &Slot) {
-    tokio::select! {
-        _ = timeout(ALERT, let_the_alert_arrive(stream)) => {}
-        () = slot.displaced() => {}
-    }
-}
-
-/// Reads and discards octets until the client closes its side. Closing a socket with unread octets resets the
-/// connection. A client that sends its first query would then see the reset instead of the alert.
-async fn let_the_alert_arrive(mut stream: TcpStream) -> io::Result<()> {
-    stream.shutdown().await?;
-    let mut octets = [0; 1024];
-    while stream.read(&mut octets).await? > 0 {}
-    Ok(())
-}
-
-impl Stream for TlsStream<TcpStream> {
-    fn socket(&self) -> &TcpStream {
+impl Stream for TlsStream<Socket> {
+    fn socket(&self) -> &Socket {
         self.get_ref().0
     }
 }

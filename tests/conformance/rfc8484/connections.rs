@@ -317,6 +317,70 @@ fn s5_2_invalid_http_1_1_request_gets_400() {
     server.assert_answers();
 }
 
+/// RFC 9112 section 3.2.
+#[test]
+fn s5_2_http_1_1_request_without_one_valid_host_gets_400() {
+    let server = serve_encrypted(&[]);
+    let target = get(PATH, &query("global. SOA").0);
+    let target = target.uri().path_and_query().unwrap().as_str();
+    for (version, hosts, status) in [
+        ("1.1", &["localhost"][..], 200),
+        ("1.1", &[""], 200),
+        ("1.1", &["[2001:db8::1]:443"], 200),
+        ("1.1", &[], 400),
+        ("1.1", &["localhost", "localhost"], 400),
+        ("1.1", &["localhost", "other"], 400),
+        ("1.1", &["a b"], 400),
+        ("1.1", &["a/b"], 400),
+        ("1.1", &["user@localhost"], 400),
+        ("1.1", &["localhost:port"], 400),
+        ("1.0", &[], 200),
+        ("1.0", &["localhost", "localhost"], 400),
+    ] {
+        let hosts: String = hosts
+            .iter()
+            .map(|host| format!("host: {host}\r\n"))
+            .collect();
+        let mut connection = server.http1();
+        let head = format!("GET {target} HTTP/{version}\r\n{hosts}\r\n");
+        connection.write(head.as_bytes()).unwrap();
+        let mut line = String::new();
+        connection.0.read_line(&mut line).unwrap();
+        let received = line.split(' ').nth(1).map(str::to_owned);
+        assert_eq!(received, Some(status.to_string()), "{head:?}: {line:?}");
+    }
+}
+
+/// RFC 9112 sections 6.1 and 7: an intermediary may read the body otherwise, so the connection ends.
+#[test]
+fn s5_2_other_transfer_codings_than_chunked_get_501() {
+    let server = serve_encrypted(&[]);
+    let question = query("global. SOA").0;
+    let chunked = [
+        format!("{:x}\r\n", question.len()).as_bytes(),
+        &question,
+        b"\r\n0\r\n\r\n",
+    ]
+    .concat();
+    for codings in [
+        "transfer-encoding: gzip, chunked\r\n",
+        "transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n",
+        "transfer-encoding: chunked, chunked\r\n",
+        "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
+    ] {
+        let head = format!(
+            "POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {MEDIA_TYPE}\r\n{codings}\r\n"
+        );
+        let mut connection = server.http1();
+        connection.write(head.as_bytes()).unwrap();
+        connection.write(&chunked).unwrap();
+        let response = connection.receive(&Method::POST).unwrap();
+        assert_eq!(response.status, 501, "{codings:?}");
+        assert_eq!(response.header("connection"), Some("close"), "{codings:?}");
+        assert_eq!(read_end(connection.0.get_mut()), ConnectionEnd::CloseNotify);
+    }
+}
+
 #[test]
 fn s5_2_idle_connection_outlives_the_reuse_time_of_clients() {
     const REUSE: Duration = Duration::from_secs(11);

@@ -24,7 +24,12 @@ const CRATE_USERS: [(&str, &[&str]); 18] = [
     ("kube", &["source/kube"]),
     (
         "nix",
-        &["server/accept", "server/descriptors", "server/udp"],
+        &[
+            "server/accept",
+            "server/descriptors",
+            "server/socket",
+            "server/udp",
+        ],
     ),
     ("procfs", &["admin/metrics"]),
     ("rustix", &["app/thread", "random", "server/bind"]),

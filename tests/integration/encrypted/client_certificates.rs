@@ -8,7 +8,7 @@ use support::https::{Http1, Http2, PATH, post};
 use support::process::run_global_dns;
 use support::quic::Quic;
 use support::server::{Server, WaitUntil};
-use support::tls::{Client, Offer, alert, ask};
+use support::tls::{Client, ConnectionEnd, Offer, alert, ask, read_end};
 use support::wait::wait_for;
 
 use super::{packet, small};
@@ -198,6 +198,36 @@ fn removed_authority_is_rejected_and_added_authority_is_accepted() {
     guarded.accept_only(&[&new]);
     assert_eq!(guarded.answers(&clients), NONE);
     assert_eq!(guarded.answers(&newcomer), ALL);
+}
+
+#[test]
+fn connections_end_when_an_authority_is_removed() {
+    let (old, new) = (Authority::new("old"), Authority::new("new"));
+    let identity = old.issue_client();
+    let guarded = serve(&[&old]);
+    let (tls, https) = (
+        guarded.server.address("tls"),
+        guarded.server.address("https"),
+    );
+    let clients = guarded.clients(Some(&identity));
+    let mut stream = clients.tls.connect(tls).unwrap();
+    let mut first = Http1::connect(&clients.first, https).unwrap();
+    let mut second = Http2::connect(&clients.second, https).unwrap();
+    let mut ask_all = || {
+        ask(&mut stream, &packet()).unwrap();
+        first.send(&post(PATH), &packet()).unwrap().message();
+        second.send(&post(PATH), &packet()).unwrap().message();
+    };
+    ask_all();
+    // An added authority does not concern them.
+    guarded.accept_only(&[&old, &new]);
+    ask_all();
+    assert_eq!(guarded.server.ended_connections("stopped"), 0.0);
+    guarded.accept_only(&[&new]);
+    assert_eq!(read_end(&mut stream), ConnectionEnd::CloseNotify);
+    assert_eq!(read_end(first.0.get_mut()), ConnectionEnd::CloseNotify);
+    second.wait_for_end().unwrap();
+    guarded.server.wait_for_ended_connections("stopped", 3);
 }
 
 /// A resumed session omits the client certificate (RFC 8446 section 2.2). It could outlive the certificate or its

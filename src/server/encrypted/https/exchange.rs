@@ -10,43 +10,43 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
-use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, timeout};
 
+use super::Held;
+use super::response::{body, cache_control, methods, problem_response};
 use crate::log::with_limited_panic_log;
 use crate::server::connections::Slot;
 use crate::server::counters::EndReason;
 use crate::server::encrypted::request::{self, DnsRequest, Problem};
 use crate::server::framing::{MAX_MESSAGE, MAX_OUTBOX, MAX_QUERY};
-use crate::server::tcp::{FIRST_QUERY_TIMEOUT, MAX_LIFETIME, MESSAGE_TIMEOUT};
+use crate::server::socket::{Queued, Socket};
+use crate::server::tcp::{FIRST_QUERY_TIMEOUT, MAX_LIFETIME, MESSAGE_TIMEOUT, must_end};
 use crate::server::{Answerer, TCP_IDLE};
 use crate::wire::{self, Transport};
 
-/// Maximum number of bodies of a connection that are read at a time. Others wait in the windows of HTTP/2.
-const MAX_BODIES: usize = 8;
-/// Maximum number of octets in use by pending requests of all connections. Above it, each connection may still have
-/// [`MIN_REQUESTS`]. A client with many requests and unread replies must not use the memory of others.
-const MAX_HELD: usize = 16 << 20;
 /// Octets of a request besides its message.
 const REQUEST_SIZE: usize = 1024;
-/// Number of pending requests that a connection may always have.
-const MIN_REQUESTS: usize = 8;
+/// Octets of pending requests that a connection may always have, even above the limits of [`Held`]: eight of the longest.
+const MIN_HELD: usize = 8 * (REQUEST_SIZE + MAX_QUERY);
 
 /// The shared state of the requests of a connection.
 pub(in crate::server::encrypted) struct Exchange {
     answerer: Arc<Answerer>,
     client: SocketAddr,
     slot: Slot,
+    socket: Socket,
     /// `--https-path`.
     path: Arc<str>,
     started: Instant,
     /// Octets in use by the requests of all connections.
-    held: Arc<AtomicUsize>,
-    bodies: Arc<Semaphore>,
+    held_by_all: Arc<Held>,
+    /// Octets in use by the requests of this connection.
+    held: AtomicUsize,
     /// Held by the request that makes the next reply.
     turn: Mutex<()>,
     /// Signals that a reply was sent.
@@ -57,6 +57,10 @@ pub(in crate::server::encrypted) struct Exchange {
     pending: AtomicUsize,
     /// Octets of unsent replies.
     unsent: AtomicUsize,
+    /// Replies that HTTP has taken, but that may not be sent.
+    taken: parking_lot::Mutex<Vec<Queued>>,
+    /// Whether the client has closed its side.
+    is_closed: AtomicBool,
     /// Milliseconds from the start to the end of the last request.
     done_at: AtomicU64,
     /// Milliseconds from the start to the last progress: a reply was sent, or became the only unsent one.
@@ -73,8 +77,9 @@ struct PendingRequest {
     exchange: Arc<Exchange>,
     /// Octets in use by the request.
     held: usize,
-    /// Octets of the reply.
+    /// Octets of the reply, and their part of the budget.
     octets: usize,
+    queued: Option<Queued>,
 }
 
 /// The body of a reply. Dropping it ends the request.
@@ -83,10 +88,11 @@ struct Reply {
     _request: PendingRequest,
 }
 
-/// A message from a body, with the permit for reading it.
-struct Body {
-    packet: Vec<u8>,
-    _reading: OwnedSemaphorePermit,
+/// The reason why a body has no message.
+enum NoMessage {
+    Problem(Problem),
+    /// The limits of received octets are exceeded.
+    NoMemory,
 }
 
 /// A DNS message, and the number of seconds for which caches may store it.
@@ -102,31 +108,35 @@ impl Exchange {
         answerer: Arc<Answerer>,
         client: SocketAddr,
         slot: Slot,
+        socket: Socket,
         path: Arc<str>,
-        held: Arc<AtomicUsize>,
+        held: Arc<Held>,
     ) -> Arc<Self> {
         Arc::new(Self {
             answerer,
             client,
             slot,
+            socket,
             path,
             started: Instant::now(),
-            held,
-            bodies: Arc::new(Semaphore::new(MAX_BODIES)),
+            held_by_all: held,
+            held: AtomicUsize::new(0),
             turn: Mutex::default(),
             reply_sent: Notify::new(),
             has_request: AtomicBool::new(false),
             pending: AtomicUsize::new(0),
             unsent: AtomicUsize::new(0),
+            taken: parking_lot::Mutex::default(),
+            is_closed: AtomicBool::new(false),
             done_at: AtomicU64::new(0),
             progress_at: AtomicU64::new(0),
             blocked_at: AtomicU64::new(NOT_BLOCKED),
         })
     }
 
-    /// Waits until another connection displaces this one.
-    pub(super) async fn displaced(&self) {
-        self.slot.displaced().await;
+    /// Waits until the server must end the connection in favor of others.
+    pub(super) async fn must_end(&self) -> EndReason {
+        must_end(&self.slot, &self.socket).await
     }
 
     /// Records that writes are blocked, if they were not before.
@@ -140,10 +150,21 @@ impl Exchange {
     /// Records that all written octets were sent.
     pub(super) fn note_flushed(&self) {
         self.blocked_at.store(NOT_BLOCKED, Relaxed);
+        self.taken.lock().clear();
     }
 
-    pub(super) fn count_ended(&self, how: EndReason) {
+    /// Records that the client has closed its side.
+    pub(super) fn note_closed(&self) {
+        self.is_closed.store(true, Relaxed);
+    }
+
+    /// Counts the end of the connection, before the client sees it. If HTTP has ended it, the client may still be sending
+    /// the rest of a request, and must see the response.
+    pub(super) fn end(&self, how: EndReason) {
         self.answerer.counters.count_ended(how);
+        let is_by_http = matches!(how, EndReason::Done | EndReason::Misuse);
+        let awaits_client = is_by_http && !self.is_closed.load(Relaxed);
+        self.socket.clone().close(how, awaits_client);
     }
 
     /// Returns the current deadline of the connection, and the reason why it ends then. Requests change both.
@@ -176,54 +197,29 @@ impl Exchange {
         self.has_request.store(true, Relaxed);
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
-        let dns_request = request::read(&head.method, &head.uri, &head.headers, &self.path);
-        let held = match &dns_request {
+        let dns_request = request::read(&head, &self.path);
+        let octets = match &dns_request {
             Ok(DnsRequest::Message(packet)) => packet.len(),
-            Ok(DnsRequest::Body) => body
-                .size_hint()
-                .exact()
-                .map_or(MAX_QUERY, |size| size as usize),
-            Ok(DnsRequest::Methods) | Err(_) => 0,
+            Ok(DnsRequest::Body | DnsRequest::Methods) | Err(_) => 0,
         };
-        let pending_request =
-            PendingRequest::begin(self.clone(), REQUEST_SIZE + held.min(MAX_QUERY));
-        let has_body = pending_request.is_some() && matches!(dns_request, Ok(DnsRequest::Body));
-        let body = has_body.then(|| Box::pin(self.read(body)));
+        let pending_request = PendingRequest::begin(self, REQUEST_SIZE + octets);
         async move {
-            let Some(pending_request) = pending_request else {
+            let Some(mut pending_request) = pending_request else {
                 return Err(h2::Reason::REFUSED_STREAM.into());
             };
-            let answered = match (dns_request, body) {
-                (Ok(DnsRequest::Methods), _) => Ok(methods()),
-                (Ok(DnsRequest::Message(packet)), _) => {
-                    Ok(pending_request.answer(&packet, is_head).await)
-                }
-                (_, Some(body)) => match body.await {
-                    Ok(body) => Ok(pending_request.answer(&body.packet, is_head).await),
-                    Err(problem) => Err(problem),
-                },
-                (Ok(DnsRequest::Body), None) => Err(request::FAILURE), // unreachable: there is a body
-                (Err(problem), _) => Err(problem),
+            let packet = match dns_request {
+                Ok(DnsRequest::Message(packet)) => Ok(packet),
+                Ok(DnsRequest::Methods) => return Ok(methods()),
+                // Few requests are reading a body, and this keeps the others small.
+                Ok(DnsRequest::Body) => Box::pin(pending_request.read(body)).await,
+                Err(problem) => Err(NoMessage::Problem(problem)),
             };
-            Ok(answered.unwrap_or_else(|problem| problem_response(problem, is_head)))
+            match packet {
+                Ok(packet) => Ok(pending_request.answer(&packet, is_head).await),
+                Err(NoMessage::Problem(problem)) => Ok(problem_response(problem, is_head)),
+                Err(NoMessage::NoMemory) => Err(h2::Reason::REFUSED_STREAM.into()),
+            }
         }
-    }
-
-    /// Reads the message in a body.
-    async fn read(self: Arc<Self>, body: Incoming) -> Result<Body, Problem> {
-        // The announced length is too long, so the body is not read.
-        if body.size_hint().lower() > MAX_QUERY as u64 {
-            return Err(request::LONG_BODY);
-        }
-        let Ok(reading) = self.bodies.clone().acquire_owned().await else {
-            return Err(request::FAILURE); // unreachable: the semaphore is never closed
-        };
-        let read = timeout(MESSAGE_TIMEOUT, collect(body)).await;
-        let packet = read.unwrap_or(Err(request::SLOW_BODY))?;
-        Ok(Body {
-            packet,
-            _reading: reading,
-        })
     }
 
     /// Waits until the unsent replies are below the limit. The caller holds the turn.
@@ -279,62 +275,7 @@ impl Exchange {
     }
 }
 
-/// Collects a body. It must not be longer than a query.
-async fn collect(mut body: Incoming) -> Result<Vec<u8>, Problem> {
-    let mut octets = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else {
-            return Err(request::BROKEN_BODY);
-        };
-        // Trailers are ignored.
-        let Ok(mut data) = frame.into_data() else {
-            continue;
-        };
-        if octets.len() + data.remaining() > MAX_QUERY {
-            return Err(request::LONG_BODY);
-        }
-        octets.reserve_exact(data.remaining());
-        while data.has_remaining() {
-            let length = data.chunk().len();
-            octets.extend_from_slice(data.chunk());
-            data.advance(length);
-        }
-    }
-    Ok(octets)
-}
-
-// === Responses ===
-
-fn methods() -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::default());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    let allow = HeaderValue::from_static(request::METHODS);
-    response.headers_mut().insert(ALLOW, allow);
-    response
-}
-
-fn problem_response(problem: Problem, is_head: bool) -> Response<Full<Bytes>> {
-    let text = format!("{}\n", problem.reason);
-    let length = text.len();
-    let mut response = Response::new(body(text, is_head));
-    *response.status_mut() = problem.status;
-    let headers = response.headers_mut();
-    let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
-    headers.insert(CONTENT_TYPE, media_type);
-    headers.insert(CONTENT_LENGTH, length.into());
-    if problem.status == StatusCode::METHOD_NOT_ALLOWED {
-        headers.insert(ALLOW, HeaderValue::from_static(request::METHODS));
-    }
-    response
-}
-
-/// Returns a body. For HEAD it is empty, but the response still has the length of the omitted body.
-fn body(octets: impl Into<Bytes>, is_head: bool) -> Full<Bytes> {
-    match is_head {
-        true => Full::default(),
-        false => Full::new(octets.into()),
-    }
-}
+// === impl Message ===
 
 impl Message {
     fn into_response(
@@ -357,28 +298,66 @@ impl Message {
     }
 }
 
-/// Returns the `cache-control` of a reply (RFC 8484 section 5.1).
-fn cache_control(max_age: Option<u32>) -> HeaderValue {
-    let no_store = HeaderValue::from_static("no-store");
-    let Some(seconds) = max_age else {
-        return no_store;
-    };
-    HeaderValue::try_from(format!("max-age={seconds}")).unwrap_or(no_store)
-}
-
 // === impl PendingRequest ===
 
 impl PendingRequest {
-    /// Registers a request that uses `held` octets. Returns `None` if the limit is exceeded.
-    fn begin(exchange: Arc<Exchange>, held: usize) -> Option<Self> {
-        let pending = exchange.pending.fetch_add(1, Relaxed);
-        let held_by_all = exchange.held.fetch_add(held, Relaxed);
-        let pending_request = Self {
+    /// Registers a request that uses `octets`. Returns `None` if the limits are exceeded.
+    fn begin(exchange: Arc<Exchange>, octets: usize) -> Option<Self> {
+        exchange.pending.fetch_add(1, Relaxed);
+        let mut pending_request = Self {
             exchange,
-            held,
+            held: 0,
             octets: 0,
+            queued: None,
         };
-        (pending < MIN_REQUESTS || held_by_all < MAX_HELD).then_some(pending_request)
+        pending_request.hold(octets).then_some(pending_request)
+    }
+
+    /// Adds octets in use. Returns whether they are within the limits.
+    fn hold(&mut self, octets: usize) -> bool {
+        self.held += octets;
+        let exchange = &self.exchange;
+        let held = exchange.held.fetch_add(octets, Relaxed) + octets;
+        let is_within = exchange
+            .held_by_all
+            .add(exchange.client.ip().into(), octets);
+        is_within || held <= MIN_HELD
+    }
+
+    /// Reads the message in a body. It must not be longer than a query.
+    async fn read(&mut self, body: Incoming) -> Result<Vec<u8>, NoMessage> {
+        // The announced length is too long, so the body is not read.
+        if body.size_hint().lower() > MAX_QUERY as u64 {
+            return Err(NoMessage::Problem(request::LONG_BODY));
+        }
+        let read = timeout(MESSAGE_TIMEOUT, self.collect(body)).await;
+        read.unwrap_or(Err(NoMessage::Problem(request::SLOW_BODY)))
+    }
+
+    async fn collect(&mut self, mut body: Incoming) -> Result<Vec<u8>, NoMessage> {
+        let mut octets = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else {
+                return Err(NoMessage::Problem(request::BROKEN_BODY));
+            };
+            // Trailers are ignored.
+            let Ok(mut data) = frame.into_data() else {
+                continue;
+            };
+            if octets.len() + data.remaining() > MAX_QUERY {
+                return Err(NoMessage::Problem(request::LONG_BODY));
+            }
+            if !self.hold(data.remaining()) {
+                return Err(NoMessage::NoMemory);
+            }
+            octets.reserve_exact(data.remaining());
+            while data.has_remaining() {
+                let length = data.chunk().len();
+                octets.extend_from_slice(data.chunk());
+                data.advance(length);
+            }
+        }
+        Ok(octets)
     }
 
     /// Answers a message when the unsent replies are below the limit.
@@ -388,7 +367,7 @@ impl PendingRequest {
         exchange.wait_for_room().await;
         match exchange.answer(packet) {
             Ok(message) => {
-                self.hold(message.octets.len());
+                self.queue(message.octets.len());
                 message.into_response(self, is_head)
             }
             Err(problem) => problem_response(problem, is_head),
@@ -396,9 +375,10 @@ impl PendingRequest {
     }
 
     /// Records an unsent reply of this many octets.
-    fn hold(&mut self, octets: usize) {
-        self.octets = octets;
+    fn queue(&mut self, octets: usize) {
         let exchange = &self.exchange;
+        self.octets = octets;
+        self.queued = Some(exchange.socket.queue(octets));
         if exchange.unsent.fetch_add(octets, Relaxed) == 0 {
             exchange.progress_at.store(exchange.now(), Relaxed);
         }
@@ -414,8 +394,11 @@ impl Drop for PendingRequest {
             exchange.unsent.fetch_sub(octets, Relaxed);
             exchange.reply_sent.notify_waiters();
         }
+        exchange.taken.lock().extend(self.queued.take());
         exchange.done_at.store(now, Relaxed);
         exchange.held.fetch_sub(self.held, Relaxed);
+        let client = exchange.client.ip().into();
+        exchange.held_by_all.remove(client, self.held);
         exchange.pending.fetch_sub(1, Relaxed);
     }
 }
@@ -425,3 +408,6 @@ impl AsRef<[u8]> for Reply {
         &self.octets
     }
 }
+
+#[cfg(test)]
+mod tests;

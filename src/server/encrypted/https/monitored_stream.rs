@@ -51,10 +51,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
         }
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        match read.is_pending() {
-            true => self.read = 0,
-            false => self.read += buf.filled().len() - before,
+        let length = buf.filled().len() - before;
+        if read.is_pending() {
+            self.read = 0;
+        } else if length == 0 {
+            self.exchange.note_closed();
         }
+        self.read += length;
         read
     }
 }

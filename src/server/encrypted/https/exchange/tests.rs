@@ -1,0 +1,141 @@
+//! HTTP/2 requests whose bodies do not arrive, without TLS, with a clock that stands still while anything can happen.
+
+use h2::client::{ResponseFuture, SendRequest};
+use h2::{Reason, SendStream};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::yield_now;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::server::client_prefix::ClientPrefix;
+use crate::server::connections::{Connections, Limits};
+use crate::server::encrypted::https;
+use crate::server::socket::Budget;
+use crate::server::tests::answerers;
+
+/// A client of a connection, and the state of the server.
+struct Client {
+    sender: SendRequest<Bytes>,
+    exchange: Arc<Exchange>,
+    _stream: TcpStream,
+}
+
+impl Client {
+    async fn connect(held: &Arc<Held>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap());
+        let stream = stream.await.unwrap();
+        let (accepted, client) = listener.accept().await.unwrap();
+        let limits = Limits {
+            total: 10,
+            per_address: 10,
+        };
+        let slot = Connections::new(limits, Arc::default()).register(client.ip());
+        let exchange = Exchange::new(
+            Arc::new(answerers().create()),
+            client,
+            slot,
+            Budget::new(usize::MAX).add(accepted),
+            "/dns-query".into(),
+            held.clone(),
+        );
+        let (own, servers) = tokio::io::duplex(1 << 16);
+        let serving = https::serve(servers, exchange.clone(), CancellationToken::new());
+        tokio::spawn(serving);
+        let (sender, connection) = h2::client::handshake(own).await.unwrap();
+        tokio::spawn(connection);
+        Self {
+            sender,
+            exchange,
+            _stream: stream,
+        }
+    }
+
+    /// Sends the head of a POST request.
+    async fn begin(&mut self) -> (ResponseFuture, SendStream<Bytes>) {
+        self.sender = self.sender.clone().ready().await.unwrap();
+        let request = Request::post("https://localhost/dns-query")
+            .header(CONTENT_TYPE, request::MEDIA_TYPE)
+            .header(CONTENT_LENGTH, MAX_QUERY);
+        let request = request.body(()).unwrap();
+        self.sender.send_request(request, false).unwrap()
+    }
+
+    /// Waits until the requests of the connection use this many octets.
+    async fn wait_until_held(&self, octets: usize) {
+        while self.exchange.held.load(Relaxed) != octets {
+            yield_now().await;
+        }
+    }
+}
+
+/// A query of the maximum length.
+fn query() -> Bytes {
+    let mut query = support::query::query("global. SOA").0;
+    query.resize(MAX_QUERY, 0);
+    query.into()
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_do_not_arrive_do_not_delay_other_requests() {
+    let mut client = Client::connect(&Arc::default()).await;
+    let started = Instant::now();
+    let mut stalled = Vec::new();
+    for _ in 0..50 {
+        stalled.push(client.begin().await);
+    }
+    let (response, mut body) = client.begin().await;
+    body.send_data(query(), true).unwrap();
+    assert_eq!(response.await.unwrap().status(), 200);
+    assert!(started.elapsed() < MESSAGE_TIMEOUT / 2);
+    for (response, _body) in stalled {
+        assert_eq!(response.await.unwrap().status(), 408);
+    }
+    assert_eq!(started.elapsed().as_secs(), MESSAGE_TIMEOUT.as_secs());
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_received_octets_are_held() {
+    let held = Arc::default();
+    let mut client = Client::connect(&held).await;
+    let mut requests = Vec::new();
+    for _ in 0..90 {
+        requests.push(client.begin().await);
+    }
+    // Each request announces 4096 octets.
+    client.wait_until_held(90 * REQUEST_SIZE).await;
+    let part = query().slice(..1000);
+    requests[0].1.send_data(part, false).unwrap();
+    client.wait_until_held(90 * REQUEST_SIZE + 1000).await;
+    drop(requests);
+    client.wait_until_held(0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_above_the_limit_of_the_client_are_refused() {
+    let held = Arc::<Held>::default();
+    let prefix =
+        |address: &str| -> ClientPrefix { address.parse::<std::net::IpAddr>().unwrap().into() };
+    // Other connections of this client use everything. Other clients do not matter.
+    held.add(prefix("192.0.2.1"), 1 << 20);
+    held.add(prefix("127.0.0.1"), 1 << 20);
+    let mut client = Client::connect(&held).await;
+    let mut requests = Vec::new();
+    for _ in 0..MIN_HELD / REQUEST_SIZE {
+        requests.push(client.begin().await);
+    }
+    client.wait_until_held(MIN_HELD).await;
+    let (response, _body) = client.begin().await;
+    assert_eq!(
+        response.await.unwrap_err().reason(),
+        Some(Reason::REFUSED_STREAM)
+    );
+    let (response, mut body) = requests.remove(0);
+    body.send_data(query(), true).unwrap();
+    assert_eq!(
+        response.await.unwrap_err().reason(),
+        Some(Reason::REFUSED_STREAM)
+    );
+    // Its own earlier requests still get their time.
+    assert_eq!(requests.remove(0).0.await.unwrap().status(), 408);
+}
