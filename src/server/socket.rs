@@ -228,6 +228,11 @@ impl Socket {
         self.0.cut.cancelled().await;
     }
 
+    /// Returns whether the kernel has octets that the client has not received.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.0.unsent() > 0
+    }
+
     /// Ends the connection. A client that reads has a few seconds to receive the last replies. Otherwise the kernel would
     /// keep them for minutes. If `awaits_client` is set, the client may still be sending. A socket that is closed with
     /// unread octets resets the connection, and the client would see that instead of the last reply.

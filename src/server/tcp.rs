@@ -168,9 +168,14 @@ impl<S: Stream> Connection<S> {
         };
         // Counted before the client sees the end.
         self.answerer.counters.count_ended(ended);
+        // The announcement of the end below is not a reply that somebody must wait for.
+        let socket = self.stream.socket().clone();
+        let has_unsent = socket.has_unsent();
         // TLS announces the end, if that is possible without waiting (RFC 8446 section 6.1).
         let _ = self.stream.shutdown().now_or_never();
-        self.stream.socket().clone().close(ended, false);
+        if has_unsent {
+            socket.close(ended, false);
+        }
     }
 
     /// Answers queries until the client closes the connection or a time limit expires.
@@ -353,6 +358,36 @@ impl TimeLimit {
             _ if self.started.elapsed() >= MAX_LIFETIME => EndReason::Old,
             Awaited::First | Awaited::Query => EndReason::Idle,
             Awaited::Rest => EndReason::Slow,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn document_has_the_time_limits() {
+        let document = include_str!("../wire/README.md");
+        let document = document.split_whitespace().collect::<Vec<_>>().join(" ");
+        let [first, next, message] =
+            [FIRST_QUERY_TIMEOUT, TCP_IDLE, MESSAGE_TIMEOUT].map(|limit| limit.as_secs());
+        let hours = MAX_LIFETIME.as_secs() / 3600;
+        for sentence in [
+            format!(
+                "The first query does not arrive within {first} seconds, or the next query within {next} seconds."
+            ),
+            "Over HTTPS, the head of a request has this time, too.".to_owned(),
+            format!(
+                "Over TCP and TLS, the rest of a query does not arrive within {message} seconds. Over HTTPS, the body \
+                 of a request has {message} seconds after its head."
+            ),
+            format!("The client does not read a reply for {message} seconds."),
+            format!("The connection is {hours} hour old."),
+            format!("A TLS handshake takes at most {message} seconds."),
+            format!("the body takes more than {message} seconds"),
+        ] {
+            assert!(document.contains(&sentence), "{sentence}");
         }
     }
 }

@@ -19,8 +19,9 @@ use super::honest::{self, Tally, Way};
 
 /// Default of `--tcp-connections`. TLS and HTTPS connections have the same limit of their own.
 pub const CONNECTIONS: u64 = 1024;
-/// Descriptors other than connections: listeners, the clock, the log, the runtime.
-const OTHER_DESCRIPTORS: u64 = 64;
+/// Descriptors other than connections: listeners, the clock, the log, the runtime, and 64 ended connections whose clients
+/// have not received the last reply.
+const OTHER_DESCRIPTORS: u64 = 64 + 64;
 /// KiB for each connection: an incomplete query, 16 KiB of replies, and one more message.
 const PER_CONNECTION: u64 = 4 + 16 + 64;
 /// Additional KiB for each encrypted connection: TLS buffers an incomplete record and unsent records, HTTP/2 its
