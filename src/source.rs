@@ -15,7 +15,7 @@ pub mod kube;
 mod snapshot;
 mod states;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -29,16 +29,16 @@ use change_log::{ChangeLog, log_skip};
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
-use guard::{Decision, Guard, Shrinkage, UNCONFIRMED};
+use guard::{Decision, Guard, Shrinkage};
 pub use snapshot::{SnapshotScope, Snapshots};
 
 use states::States;
 
 use crate::clock::unix_seconds;
 use crate::heartbeat;
-use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, ServiceKey, Watch};
+use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, Watch};
 use crate::table::failover::Delays;
-use crate::table::inputs::{Loss, Objects, ServiceKeys};
+use crate::table::inputs::{Objects, ServiceKeys};
 use crate::table::publish::Reader;
 use crate::table::state::ServiceState;
 use crate::table::{Inputs, Publisher, Rules, Table, build};
@@ -330,80 +330,55 @@ impl UpdateLoop<'_> {
         for (feed, _) in &lists {
             self.unlisted.remove(feed);
         }
-        self.dirty.extend(replace(&mut self.inputs, lists));
+        for (feed, objects) in lists {
+            let replaced = self.inputs.reset(feed.watch, namespace_of(&feed), objects);
+            self.dirty.extend(replaced.services);
+        }
         if !self.unlisted.is_empty() || self.reader.load().table.is_none() {
             return;
         }
         let feeds: Vec<Feed> = self.feeds.all().into_iter().collect();
-        // The earlier objects of each service are unknown here. Only its earlier endpoints can be compared.
-        let services = self.dirty.iter().cloned();
-        let losses = services.map(|service| (service, Loss::default())).collect();
-        let shrinkage = self.shrinkage(&self.inputs, &self.dirty, &losses);
-        if self.guard.decide(&feeds, [shrinkage]) == Decision::Hold {
+        let shrinkages = self.shrinkages(&self.dirty, &feeds);
+        if self.guard.decide(&feeds, shrinkages) == Decision::Hold {
             self.unlisted = feeds.into_iter().collect();
         }
     }
 
     /// Applies or holds complete lists of feeds that were listed before.
     fn apply_relists(&mut self, lists: Vec<(Feed, Objects)>) {
+        // Earlier changes are published first: these lists did not cause them.
+        if !self.dirty.is_empty() {
+            self.publish();
+        }
         let feeds: Vec<Feed> = lists.iter().map(|(feed, _)| feed.clone()).collect();
-        let suspects = self.suspicious_losses(&lists);
-        if suspects.is_empty() {
-            self.guard.release(&feeds, UNCONFIRMED);
-            self.dirty.extend(replace(&mut self.inputs, lists));
-            return;
+        let mut dirty = ServiceKeys::new();
+        let mut replaced = Vec::new();
+        for (feed, objects) in lists {
+            let mut one = self.inputs.reset(feed.watch, namespace_of(&feed), objects);
+            dirty.append(&mut one.services);
+            replaced.push(one);
         }
-        // Publishes earlier changes first: these lists did not cause them.
-        self.publish();
-        let mut next = self.inputs.clone();
-        let dirty = replace(&mut next, lists);
-        let shrinkages = suspects
-            .iter()
-            .map(|losses| self.shrinkage(&next, &dirty, losses));
-        if self.guard.decide(&feeds, shrinkages.collect::<Vec<_>>()) == Decision::Apply {
-            self.inputs = next;
-            self.dirty = dirty;
+        let shrinkages = self.shrinkages(&dirty, &feeds);
+        match self.guard.decide(&feeds, shrinkages) {
+            Decision::Apply => self.dirty = dirty,
+            Decision::Hold => {
+                for one in replaced.into_iter().rev() {
+                    self.inputs.restore(one);
+                }
+            }
         }
     }
 
-    /// Returns the losses of each list that may remove too much.
-    fn suspicious_losses(&self, lists: &[(Feed, Objects)]) -> Vec<BTreeMap<ServiceKey, Loss>> {
-        let losses = lists.iter().filter_map(|(feed, objects)| {
-            let (watch, namespace) = (feed.watch, namespace_of(feed));
-            let lost = self
-                .inputs
-                .count_removed_or_changed(watch, namespace, objects);
-            let is_answered = |key: &ServiceKey| self.is_answered(key);
-            let leaves_none = || {
-                let inputs = &self.inputs;
-                inputs.affects_all_services(watch, namespace, objects, is_answered)
-            };
-            let is_suspect = self.guard.is_suspect(lost, leaves_none);
-            is_suspect.then(|| self.inputs.losses(watch, namespace, objects))
-        });
-        losses.collect()
-    }
-
-    /// Returns whether a service has endpoints in the current table.
-    fn is_answered(&self, key: &ServiceKey) -> bool {
-        let now = self.reader.load();
-        let service = now.table.as_ref();
-        let service = service.and_then(|t| t.service(key.namespace.as_str(), key.service.as_str()));
-        service.is_some_and(|service| !service.endpoints.is_empty())
-    }
-
-    /// Computes how many of the services in `losses` a list would remove.
-    fn shrinkage(
-        &self,
-        next: &Inputs,
-        dirty: &ServiceKeys,
-        losses: &BTreeMap<ServiceKey, Loss>,
-    ) -> Shrinkage {
+    /// Compares the current table with the one that follows when `dirty` services are built.
+    fn shrinkages(&self, dirty: &ServiceKeys, feeds: &[Feed]) -> Vec<Shrinkage> {
+        if dirty.is_empty() {
+            return Vec::new();
+        }
         let last = self.reader.load();
         let empty = Table::default();
         let last = last.table.as_ref().unwrap_or(&empty);
-        let next = build(last, next, dirty, self.rules);
-        Shrinkage::between(last, &next.table, losses, self.guard.rule())
+        let next = build(last, &self.inputs, dirty, self.rules);
+        self.guard.compare(last, &next.table, feeds)
     }
 
     fn publish(&mut self) {
@@ -429,13 +404,6 @@ impl UpdateLoop<'_> {
         let events = self.feeds.events();
         self.log.publish(&last, built, self.rules, events, publish);
     }
-}
-
-/// Replaces the objects of feeds with complete lists. Returns the services that changed.
-fn replace(inputs: &mut Inputs, lists: Vec<(Feed, Objects)>) -> ServiceKeys {
-    let reset =
-        |(feed, objects): (Feed, Objects)| inputs.reset(feed.watch, namespace_of(&feed), objects);
-    lists.into_iter().flat_map(reset).collect()
 }
 
 fn namespace_of(feed: &Feed) -> Option<&str> {

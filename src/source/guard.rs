@@ -6,9 +6,9 @@
 //! Ten or fewer services may lose any share, but not all: a list of the API server that would remove every service is
 //! held. Files may lose up to ten services at once, because a user who tries things out deletes everything.
 //!
-//! The decision on a list depends on the services that its feed had objects of. It removes a service if it lacks most of
-//! these objects, or if the service would lose most of its endpoints. So a local member does not hide that the mirrors
-//! of a service are missing, and mirrors do not hide that the state of its gateways is missing.
+//! The decision compares two tables: the current one, and the one that the list leads to. Endpoints of each
+//! [origin](Origin) are compared by themselves, so that the Services of this cluster do not hide that all mirrors are
+//! missing. The liveness of endpoints is not compared: without the slices of gateways, no endpoint leaves a name.
 //!
 //! Nothing of a held list is applied. [`Feeds`] requests another list of the feed after a pause. That list is applied,
 //! whether or not it confirms the held one. One decision covers all first lists after a start: they are compared with the
@@ -23,9 +23,8 @@ use tracing::{info, warn};
 use super::backoff::jittered;
 use super::{Feed, Feeds};
 use crate::mirror::ServiceKey;
-use crate::table::Table;
 use crate::table::change::{Change, ChangeKind};
-use crate::table::inputs::Loss;
+use crate::table::{Service, ServiceKind, Table};
 
 /// The smallest number of services to which the share applies. Fewer services may lose any share, but not all.
 const MIN_GUARDED_SERVICES: usize = 11;
@@ -36,12 +35,12 @@ const MIN_GUARDED_SERVICES: usize = 11;
 const PAUSE: Duration = Duration::from_secs(20);
 
 /// The log message for a held list that another list contradicts.
-pub(super) const UNCONFIRMED: &str = "Held list was not confirmed; dropped it";
+const UNCONFIRMED: &str = "Held list was not confirmed; dropped it";
 
 /// The share of the table that one list may remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShrinkGuard {
-    /// The share in percent that one list may remove, of the services and of each service's objects and endpoints;
+    /// The share in percent that one list may remove, of the services and of each service's endpoints;
     /// `None`: everything.
     pub percent: Option<u8>,
     /// The largest number of services that one list may remove if no other remains.
@@ -50,11 +49,22 @@ pub struct ShrinkGuard {
     pub pause: Duration,
 }
 
-/// The number of services that a list affects, and how many of them remain. Services without endpoints do not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The number of services that have endpoints of one origin, and how many of them keep these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shrinkage {
-    pub(super) total: usize,
-    pub(super) remaining: usize,
+    total: usize,
+    remaining: usize,
+}
+
+/// The objects that an endpoint comes from. A wrong list concerns one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// Mirrors of Linkerd.
+    Mirror,
+    /// A Service of this cluster.
+    Local,
+    /// A ServiceImport.
+    Import,
 }
 
 /// The decision on lists.
@@ -114,37 +124,42 @@ impl ShrinkGuard {
 // === impl Shrinkage ===
 
 impl Shrinkage {
-    /// Compares the services in `losses` between two tables, by their endpoints and by the objects that a list lacks.
-    pub(super) fn between(
-        last: &Table,
-        next: &Table,
-        losses: &BTreeMap<ServiceKey, Loss>,
-        rule: ShrinkGuard,
-    ) -> Self {
-        let mut shrinkage = Self {
-            total: 0,
-            remaining: 0,
-        };
-        let endpoints = |table: &Table, key: &ServiceKey| {
-            let service = table.service(key.namespace.as_str(), key.service.as_str());
-            service.map_or(0, |service| service.endpoints.len())
-        };
-        for (key, loss) in losses {
-            let (before, after) = (endpoints(last, key), endpoints(next, key));
-            if before == 0 {
-                continue;
-            }
-            let is_removed = rule.is_over_share(loss.removed, loss.known)
-                || rule.is_over_share(before.saturating_sub(after), before);
-            shrinkage.total += 1;
-            shrinkage.remaining += usize::from(!is_removed);
+    /// Adds a service with its numbers of endpoints in two tables.
+    fn add(&mut self, before: usize, after: usize, rule: ShrinkGuard) {
+        if before > 0 {
+            let is_removed = rule.is_over_share(before.saturating_sub(after), before);
+            self.total += 1;
+            self.remaining += usize::from(!is_removed);
         }
-        shrinkage
     }
 
     /// Returns whether one list must not remove that many services.
     fn is_too_much(self, rule: ShrinkGuard) -> bool {
         rule.is_too_much(self.total - self.remaining, self.total)
+    }
+}
+
+// === impl Origin ===
+
+impl Origin {
+    const ALL: [Self; 3] = [Self::Mirror, Self::Local, Self::Import];
+
+    fn of(kind: ServiceKind) -> Self {
+        match kind {
+            ServiceKind::Import => Self::Import,
+            ServiceKind::Local => Self::Local,
+            ServiceKind::Headless
+            | ServiceKind::Federated
+            | ServiceKind::Gateway
+            | ServiceKind::Flat => Self::Mirror,
+        }
+    }
+
+    /// Counts the endpoints of this origin.
+    fn count(self, service: &Service) -> usize {
+        let endpoints = service.endpoints.iter();
+        let of_origin = endpoints.filter(|endpoint| Self::of(endpoint.kind) == self);
+        of_origin.count()
     }
 }
 
@@ -159,17 +174,22 @@ impl Guard {
         }
     }
 
-    /// Returns how much one list may remove.
-    pub(super) fn rule(&self) -> ShrinkGuard {
-        self.rule
-    }
-
-    /// Returns whether a list that lacks or changes `lost` objects may remove too much. Each object belongs to one
-    /// service, so this cheap check clears most lists. `leaves_none` computes whether the list affects every service of
-    /// its feed.
-    pub(super) fn is_suspect(&self, lost: usize, leaves_none: impl FnOnce() -> bool) -> bool {
-        self.rule.is_too_much(lost, MIN_GUARDED_SERVICES)
-            || (self.rule.is_too_much(lost, lost) && leaves_none())
+    /// Compares two tables by the endpoints of each origin, in the namespaces of `feeds`.
+    pub(super) fn compare(&self, last: &Table, next: &Table, feeds: &[Feed]) -> Vec<Shrinkage> {
+        let is_covered = |key: &ServiceKey| {
+            let mut namespaces = feeds.iter().map(|feed| feed.namespace.as_ref());
+            namespaces.any(|namespace| namespace.is_none_or(|name| *name == key.namespace))
+        };
+        let mut shrinkages = [Shrinkage::default(); Origin::ALL.len()];
+        for service in last.services().filter(|service| is_covered(&service.key)) {
+            let key = &service.key;
+            let after = next.service(key.namespace.as_str(), key.service.as_str());
+            for (shrinkage, origin) in shrinkages.iter_mut().zip(Origin::ALL) {
+                let after = after.map_or(0, |service| origin.count(service));
+                shrinkage.add(origin.count(service), after, self.rule);
+            }
+        }
+        shrinkages.into()
     }
 
     /// Decides whether to apply or hold lists of `feeds`. If one list would remove too much, all of them are held.
@@ -214,7 +234,7 @@ impl Guard {
     }
 
     /// Drops held lists of `feeds` and logs `message` for each.
-    pub(super) fn release(&mut self, feeds: &[Feed], message: &str) {
+    fn release(&mut self, feeds: &[Feed], message: &str) {
         for feed in feeds {
             if self.held.remove(feed).is_some() {
                 info!(%feed, "{message}");

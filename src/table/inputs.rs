@@ -5,12 +5,8 @@
 //! Each method that changes inputs returns the affected services, so that [`build`](super::build::build) rebuilds only
 //! these.
 
-mod losses;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-pub use losses::Loss;
 
 use super::shared::SharedMap;
 use super::state::ServiceState;
@@ -25,11 +21,22 @@ pub type Skipped = SharedMap<(Watch, ObjectKey), Arc<Skip>>;
 /// The objects of one watch.
 pub type Objects = BTreeMap<ObjectKey, Object>;
 
+/// What a complete list changed.
+#[derive(Debug, Default)]
+pub struct Replaced {
+    /// The services that depend on a changed object.
+    pub services: ServiceKeys,
+    /// The changed objects as they were before; `None`: the list added it.
+    objects: Vec<(Watch, ObjectKey, Option<Object>)>,
+    /// [`Inputs::identity_changes`] as they were before.
+    identity_changes: BTreeMap<ObjectKey, (String, String)>,
+}
+
 /// A list that affects more services than this is followed by [`WatchState::compact`].
 const COMPACT_ABOVE: usize = 1000;
 
 /// The last known state of every object, with the indexes that a build needs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inputs {
     /// The decisions of earlier events, for each service with a failover order or expected clusters.
     states: BTreeMap<ServiceKey, ServiceState>,
@@ -41,7 +48,7 @@ pub struct Inputs {
 }
 
 /// The objects of one watch, with their indexes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct WatchState {
     objects: Objects,
     /// The names of the Services that belong to a service. They are in its namespace (rule M1).
@@ -55,34 +62,49 @@ struct WatchState {
 impl Inputs {
     /// Records an object that `watch` added or modified.
     pub fn apply(&mut self, watch: Watch, key: ObjectKey, object: Object) -> ServiceKeys {
-        self.replace(watch, key, Some(object))
+        let mut replaced = Replaced::default();
+        self.replace(watch, key, Some(object), &mut replaced);
+        replaced.services
     }
 
     /// Records that an object left `watch`.
     pub fn delete(&mut self, watch: Watch, key: ObjectKey) -> ServiceKeys {
-        self.replace(watch, key, None)
+        let mut replaced = Replaced::default();
+        self.replace(watch, key, None, &mut replaced);
+        replaced.services
     }
 
     /// Replaces all objects of `watch` with a complete list. If `namespace` is given, the list is complete for that
     /// namespace only.
-    pub fn reset(&mut self, watch: Watch, namespace: Option<&str>, listed: Objects) -> ServiceKeys {
+    pub fn reset(&mut self, watch: Watch, namespace: Option<&str>, listed: Objects) -> Replaced {
         let is_covered = |key: &&ObjectKey| namespace.is_none_or(|n| *key.namespace == *n);
         let known = self.objects(watch).keys().filter(is_covered);
         let removed: Vec<ObjectKey> = known
             .filter(|key| !listed.contains_key(*key))
             .cloned()
             .collect();
-        let mut dirty = ServiceKeys::new();
+        let mut replaced = Replaced {
+            identity_changes: self.identity_changes.clone(),
+            ..Replaced::default()
+        };
         for key in removed {
-            dirty.extend(self.delete(watch, key));
+            self.replace(watch, key, None, &mut replaced);
         }
         for (key, object) in listed {
-            dirty.extend(self.apply(watch, key, object));
+            self.replace(watch, key, Some(object), &mut replaced);
         }
-        if dirty.len() > COMPACT_ABOVE {
+        if replaced.services.len() > COMPACT_ABOVE {
             self.watched[watch as usize].compact();
         }
-        dirty
+        replaced
+    }
+
+    /// Undoes a [`Self::reset`]. Nothing may have changed since.
+    pub fn restore(&mut self, replaced: Replaced) {
+        for (watch, key, object) in replaced.objects {
+            self.replace(watch, key, object, &mut Replaced::default());
+        }
+        self.identity_changes = replaced.identity_changes;
     }
 
     /// Records that the identity of a mirror changed, until the object is deleted (rule M8). Two Links that write one
@@ -99,28 +121,35 @@ impl Inputs {
         }
     }
 
-    fn replace(&mut self, watch: Watch, key: ObjectKey, new: Option<Object>) -> ServiceKeys {
+    /// Replaces one object, and adds to `replaced` what changed.
+    fn replace(
+        &mut self,
+        watch: Watch,
+        key: ObjectKey,
+        new: Option<Object>,
+        replaced: &mut Replaced,
+    ) {
         let old = self.objects(watch).get(&key);
         if old == new.as_ref() {
-            return ServiceKeys::new();
+            return;
         }
         let identities = [old, new.as_ref()].map(|object| object.and_then(Object::identity));
-        let mut dirty: ServiceKeys = self.affected_services(&key, old).cloned().collect();
-        if let Some(old) = self.watched[watch as usize].remove(&key)
-            && let Object::Skipped(_) = old
-        {
+        let services = &mut replaced.services;
+        services.extend(self.affected_services(&key, old).cloned());
+        let old = self.watched[watch as usize].remove(&key);
+        if let Some(Object::Skipped(_)) = old {
             self.skipped.remove(&(watch, key.clone()));
         }
-        dirty.extend(self.affected_services(&key, new.as_ref()).cloned());
+        services.extend(self.affected_services(&key, new.as_ref()).cloned());
         if let Some(new) = new {
             if let Object::Skipped(skip) = &new {
                 self.skipped.insert((watch, key.clone()), skip.clone());
             }
             self.watched[watch as usize].insert(&key, new);
         }
-        let [old, new] = identities;
-        self.record_identity(&key, old, new);
-        dirty
+        let [before, after] = identities;
+        self.record_identity(&key, before, after);
+        replaced.objects.push((watch, key, old));
     }
 
     /// Returns the services that depend on an object. For a slice, these are the services of its Service.

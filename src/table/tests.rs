@@ -122,6 +122,38 @@ proptest! {
         }
     }
 
+    #[test]
+    fn restoring_what_lists_replaced_leaves_the_inputs_as_before(
+        steps in prop::collection::vec(any_step(), 1..40),
+        listed in prop::collection::vec(any_step(), 0..20),
+        of_namespace in any::<bool>(),
+    ) {
+        let mut inputs = Inputs::default();
+        for Step { watch, object, is_deletion } in steps {
+            let (key, object) = parsed(watch, &object);
+            match is_deletion {
+                true => inputs.delete(watch, key),
+                false => inputs.apply(watch, key, object),
+            };
+        }
+        let before = inputs.clone();
+        let mut lists = Watch::ALL.map(|watch| (watch, inputs::Objects::new()));
+        for Step { watch, object, .. } in listed {
+            let (key, object) = parsed(watch, &object);
+            lists[watch as usize].1.insert(key, object);
+        }
+        let namespace = of_namespace.then_some("prod");
+        let mut replaced = Vec::new();
+        for (watch, mut list) in lists {
+            list.retain(|key, _| namespace.is_none_or(|name| *key.namespace == *name));
+            replaced.push(inputs.reset(watch, namespace, list));
+        }
+        for one in replaced.into_iter().rev() {
+            inputs.restore(one);
+        }
+        prop_assert!(inputs == before, "{inputs:?} is not {before:?}");
+    }
+
     /// A replica with more events in another order gives the same answers. So does a process that starts from a
     /// snapshot.
     #[test]
@@ -157,8 +189,8 @@ proptest! {
         for watch in Watch::ALL {
             let saved = serde_json::to_string(&objects(watch).collect::<Vec<_>>()).unwrap();
             let saved: Vec<(ObjectKey, Object)> = serde_json::from_str(&saved).unwrap();
-            let dirty = restarted.inputs.reset(watch, None, saved.into_iter().collect());
-            restarted.build(&rules, &dirty);
+            let replaced = restarted.inputs.reset(watch, None, saved.into_iter().collect());
+            restarted.build(&rules, &replaced.services);
         }
         for other in [&second, &restarted] {
             prop_assert_eq!(answers(&first.table), answers(&other.table));
@@ -232,97 +264,38 @@ fn list_replaces_only_objects_of_its_watch_and_namespace() {
     };
     let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
     let all = [prod.clone(), shop.clone()];
-    let names = |dirty: inputs::ServiceKeys| -> Vec<String> {
-        dirty.iter().map(ToString::to_string).collect()
+    let names = |services: inputs::ServiceKeys| -> Vec<String> {
+        services.iter().map(ToString::to_string).collect()
     };
     let watch = Watch::MirrorServices;
     let mut inputs = inputs(&all);
     assert_eq!(*inputs.objects(watch), listed(&all));
     // The same list again changes nothing.
     assert_eq!(
-        inputs.count_removed_or_changed(watch, None, &listed(&all)),
-        0
+        names(inputs.reset(watch, None, listed(&all)).services),
+        [""; 0]
     );
-    assert_eq!(names(inputs.reset(watch, None, listed(&all))), [""; 0]);
-    let empty = inputs::Objects::new();
-    assert_eq!(inputs.count_removed_or_changed(watch, None, &empty), 2);
-    assert_eq!(
-        inputs.count_removed_or_changed(watch, Some("shop"), &empty),
-        1
-    );
-    // Changed objects count as well.
     let changed = annotated(shop.clone(), key::TTL, "9");
     let all = [prod, changed];
     assert_eq!(
-        inputs.count_removed_or_changed(watch, None, &listed(&all)),
-        1
+        names(inputs.reset(watch, None, listed(&all)).services),
+        ["shop/db"]
     );
-    assert_eq!(names(inputs.reset(watch, None, listed(&all))), ["shop/db"]);
     // A list of one namespace does not affect the others.
     assert_eq!(
-        names(inputs.reset(watch, Some("shop"), inputs::Objects::new())),
+        names(
+            inputs
+                .reset(watch, Some("shop"), inputs::Objects::new())
+                .services
+        ),
         ["shop/db"]
     );
     assert_eq!(names(inputs.services()), ["prod/db"]);
     assert_eq!(
-        inputs.count_removed_or_changed(watch, Some("prod"), &empty),
-        1
-    );
-    assert_eq!(
-        inputs.count_removed_or_changed(watch, Some("shop"), &empty),
-        0
-    );
-    assert_eq!(
-        names(inputs.reset(watch, None, inputs::Objects::new())),
+        names(inputs.reset(watch, None, inputs::Objects::new()).services),
         ["prod/db"]
     );
     assert_eq!(names(inputs.services()), [""; 0]);
-}
-
-#[test]
-fn losses_are_counted_by_service_watch_and_namespace() {
-    let lost = |objects: &[Value], watch, namespace, listed: &[&Value]| -> Vec<String> {
-        let listed = listed.iter().map(|object| parsed(watch, object)).collect();
-        let losses = inputs(objects).losses(watch, namespace, &listed);
-        let line = |(service, loss): (&ServiceKey, &inputs::Loss)| {
-            format!("{service}: {} of {}", loss.removed, loss.known)
-        };
-        losses.iter().map(line).collect()
-    };
-    let host = |namespace, host| endpoint(namespace, "db", "east", host, &["10.96.0.1"]);
-    let mut objects = vec![
-        mirror("prod", "db", "east"),
-        host("prod", "db-0"),
-        host("prod", "db-1"),
-        mirror("shop", "db", "east"),
-        gateway("prod", "db-0-east", true),
-    ];
-    objects.extend(local("prod", "cache", &[("cache-0", "10.0.0.1", true)]));
-    let none: [&Value; 0] = [];
-    let services = Watch::MirrorServices;
-    let all = ["prod/db: 3 of 3", "shop/db: 1 of 1"];
-    assert_eq!(lost(&objects, services, None, &none), all);
-    assert_eq!(lost(&objects, services, Some("prod"), &none), all[..1]);
-    assert_eq!(lost(&objects, services, Some("shop"), &none), all[1..]);
-    let without_one = [&objects[0], &objects[1], &objects[3]];
-    assert_eq!(
-        lost(&objects, services, None, &without_one),
-        ["prod/db: 1 of 3", "shop/db: 0 of 1"]
-    );
-    // A changed object is not removed.
-    let changed = annotated(objects[0].clone(), key::TTL, "9");
-    let changed = [&changed, &objects[1], &objects[2]];
-    assert_eq!(
-        lost(&objects, services, Some("prod"), &changed),
-        ["prod/db: 0 of 3"]
-    );
-    for (watch, expected) in [
-        (Watch::MirrorSlices, "prod/db: 1 of 1"),
-        (Watch::LocalServices, "prod/cache: 1 of 1"),
-        (Watch::LocalSlices, "prod/cache: 1 of 1"),
-    ] {
-        assert_eq!(lost(&objects, watch, None, &none), [expected], "{watch:?}");
-    }
 }
 
 #[test]
@@ -605,31 +578,4 @@ fn change_of_a_non_member_is_a_change_of_the_table() {
     let next = inputs(&[own]);
     let built = build(&first, &next, &next.services(), &rules());
     assert!(built.is_changed);
-}
-
-/// The guard against lists that lack objects of every service.
-#[test]
-fn list_that_affects_every_counted_service_is_detected() {
-    let inputs = inputs(&[
-        mirror("prod", "db", "east"),
-        endpoint("prod", "db", "east", "db-0", &["10.0.0.1"]),
-        mirror("prod", "web", "east"),
-    ]);
-    let watch = Watch::MirrorServices;
-    let without = |names: &[&str]| -> inputs::Objects {
-        let mut listed = inputs.objects(watch).clone();
-        listed.retain(|key, _| names.iter().all(|name| key.name != **name));
-        listed
-    };
-    let affects = |removed: &[&str], counted: &[&str]| {
-        let listed = without(removed);
-        let is_counted = |service: &ServiceKey| counted.contains(&service.service.as_str());
-        inputs.affects_all_services(watch, None, &listed, is_counted)
-    };
-    let all = ["db", "web"];
-    assert!(!affects(&[], &all));
-    assert!(!affects(&["db-0-east"], &all));
-    assert!(affects(&["db-0-east"], &["db"]));
-    assert!(!affects(&["db-0-east"], &["web"]));
-    assert!(affects(&["db-0-east", "web-east"], &all));
 }

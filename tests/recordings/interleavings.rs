@@ -87,7 +87,11 @@ fn run(
             }
             Some(Delivery::Delete(key)) => dirty.extend(inputs.delete(*watch, key)),
             Some(Delivery::Relist(objects)) => {
-                dirty.extend(inputs.reset(*watch, None, listed(&objects, *watch)));
+                dirty.extend(
+                    inputs
+                        .reset(*watch, None, listed(&objects, *watch))
+                        .services,
+                );
             }
         }
         // Several deliveries can share a build.

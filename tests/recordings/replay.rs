@@ -165,7 +165,8 @@ impl Replay {
             dirty.extend(
                 replay
                     .inputs
-                    .reset(watch, None, listed(&replay.objects, watch)),
+                    .reset(watch, None, listed(&replay.objects, watch))
+                    .services,
             );
         }
         replay.publish(Timestamp(0), &dirty);

@@ -367,14 +367,14 @@ fn everything(count: usize) -> BTreeMap<Watch, Vec<Value>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_watch_is_guarded_in_any_order() {
+async fn mirrors_and_services_of_this_cluster_are_guarded_in_any_order() {
     let lists = everything(20);
     let watches: Vec<Watch> = lists
         .iter()
-        .filter(|(_, objects)| !objects.is_empty())
+        .filter(|(watch, objects)| **watch != Watch::MirrorSlices && !objects.is_empty())
         .map(|(watch, _)| *watch)
         .collect();
-    assert_eq!(watches.len(), 4);
+    assert_eq!(watches.len(), 3);
     for first in 0..watches.len() {
         let running = TestLoop::new(Some(90), &[]);
         for (watch, objects) in &lists {
@@ -400,6 +400,25 @@ async fn each_watch_is_guarded_in_any_order() {
             .await;
         assert_eq!(running.feeds.held_count(), 0);
     }
+}
+
+/// Without the slices of gateways, every endpoint is alive (rule M3).
+#[tokio::test(start_paused = true)]
+async fn list_without_the_slices_of_gateways_is_applied() {
+    let running = TestLoop::new(Some(90), &[]);
+    for (watch, objects) in &everything(20) {
+        running.list(*watch, objects).await;
+    }
+    let dead = |f: &TestLoop| {
+        let now = f.reader.load();
+        let services = now.table.iter().flat_map(Table::services);
+        let endpoints = services.flat_map(|service| service.endpoints.iter());
+        endpoints.filter(|endpoint| !endpoint.alive).count()
+    };
+    running.wait("the table", |f| dead(f) == 20).await;
+    running.list(Watch::MirrorSlices, &[]).await;
+    running.wait("the list", |f| dead(f) == 0).await;
+    assert_eq!((running.feeds.held_count(), running.answered()), (0, 20));
 }
 
 #[tokio::test(start_paused = true)]

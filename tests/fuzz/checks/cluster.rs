@@ -241,12 +241,11 @@ impl Cluster {
                 self.watched.insert((watch, key.clone()), object.clone());
             }
         }
-        let removed = self
-            .inputs
-            .count_removed_or_changed(watch, namespace.as_deref(), &list);
-        assert!(removed <= self.inputs.objects(watch).len());
-        self.dirty
-            .extend(self.inputs.reset(watch, namespace.as_deref(), list));
+        self.dirty.extend(
+            self.inputs
+                .reset(watch, namespace.as_deref(), list)
+                .services,
+        );
     }
 
     /// Builds the next table. If it is reported as unchanged, its answers must be the same.
