@@ -5,23 +5,20 @@
 //! clients may use. This module depends neither on a Kubernetes client nor on a DNS library.
 
 mod failover_order;
-mod federated;
 mod fields;
-mod headless;
-mod import;
 mod interned;
+mod item;
 pub mod key;
 pub mod label;
 mod line;
+mod linkerd;
 mod local;
+mod mcs;
 mod object;
 mod object_name;
-mod overrides;
 pub mod parse;
-mod policy;
-mod service_mirror;
+mod settings;
 mod slice;
-mod subject;
 pub mod watch;
 
 use std::fmt;
@@ -33,21 +30,17 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 pub use failover_order::{FailoverOrder, InvalidOrder};
-pub use federated::{FederatedMember, FederatedService};
-pub use headless::{EndpointMirror, HeadlessMirror};
-pub use import::{ImportForm, ImportSlice, ServiceImport};
 pub use interned::{Ports, Text, intern};
+pub use item::{ClusterSet, Clusters, Export, Item, ItemKind, MirroredHost};
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
 pub use line::{Line, is_deceptive};
-pub use local::{Export, LocalService};
 pub use object::KubeObject;
 pub use object_name::ObjectName;
-pub use overrides::{GatewayDown, Overrides};
-pub use policy::{Policy, expected_clusters};
-pub use service_mirror::{Route, ServiceMirror};
-pub use slice::{ListedHost, ListedHosts, ReadySlice, Slice, SliceEndpoint};
-pub use subject::Subject;
+pub use settings::{GatewayDown, Settings, expected_clusters};
+pub use slice::{ImportEndpoints, ListedHost, Slice, SliceContent, SliceEndpoint, SliceEndpoints};
 pub use watch::{Kind, Mcs, Watch};
+
+use fields::usable_address;
 
 /// `metadata.namespace` and `metadata.name` of a Kubernetes object, unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -76,30 +69,15 @@ pub struct ServiceKey {
     pub service: ServiceName,
 }
 
-/// A Kubernetes object, reduced to the fields that this server uses. The content is boxed, because there may be some
-/// hundred thousand objects and the kinds differ in size.
+/// A Kubernetes object, reduced to the fields that this server uses. Items are boxed, because there may be some hundred
+/// thousand objects and slices are smaller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Object {
-    /// The mirror of a headless Service of another cluster (`nginx-east`).
-    HeadlessMirror(Box<HeadlessMirror>),
-    /// The Service that stands for one remote pod (`nginx-set-0-east`).
-    EndpointMirror(Box<EndpointMirror>),
-    /// The mirror of a whole Service of another cluster, with a cluster IP (`web-east`).
-    ServiceMirror(Box<ServiceMirror>),
-    /// A Service that balances over the members of a federation (`web-federated`).
-    FederatedService(Box<FederatedService>),
-    /// A Service of this cluster.
-    LocalService(Box<LocalService>),
-    /// An EndpointSlice of which only readiness matters: of a mirror, or of a Service of this cluster with a cluster IP.
-    ReadySlice(ReadySlice),
-    /// An EndpointSlice of a headless mirror.
-    ListedHosts(Box<ListedHosts>),
-    /// An EndpointSlice of a headless Service of this cluster.
-    Slice(Box<Slice>),
-    /// A service of the Multi-Cluster Services API.
-    ServiceImport(Box<ServiceImport>),
-    /// An EndpointSlice of a ServiceImport.
-    ImportSlice(Box<ImportSlice>),
+    /// A Service or a ServiceImport.
+    Item(Box<Item>),
+    /// An EndpointSlice.
+    Slice(Slice),
     /// An object that cannot or must not be used (rule M9).
     Skipped(Arc<Skip>),
 }
@@ -180,6 +158,47 @@ mod addresses {
     }
 }
 
+// === impl Object ===
+
+impl Object {
+    /// Returns the item, if the object is one.
+    pub fn item(&self) -> Option<&Item> {
+        match self {
+            Self::Item(item) => Some(item),
+            Self::Slice(_) | Self::Skipped(_) => None,
+        }
+    }
+
+    /// Returns the service that the object belongs to. Slices of Services have the service of their owner.
+    pub fn service(&self) -> Option<&ServiceKey> {
+        match self {
+            Self::Item(item) => Some(&item.service),
+            Self::Slice(slice) => slice.import().map(|import| &import.service),
+            Self::Skipped(_) => None,
+        }
+    }
+
+    /// Returns the name of the Service that owns the object, if it is a slice of a Service.
+    pub fn owner(&self) -> Option<&Text> {
+        let slice = self.slice()?;
+        slice.import().is_none().then_some(&slice.owner)
+    }
+
+    /// Returns the slice, if the object is one.
+    pub fn slice(&self) -> Option<&Slice> {
+        match self {
+            Self::Slice(slice) => Some(slice),
+            Self::Item(_) | Self::Skipped(_) => None,
+        }
+    }
+}
+
+impl From<Item> for Object {
+    fn from(item: Item) -> Self {
+        Self::Item(Box::new(item))
+    }
+}
+
 // === impl ObjectKey ===
 
 impl ObjectKey {
@@ -205,6 +224,28 @@ impl ObjectKey {
             namespace: intern(namespace),
             name: ObjectName::new(name),
         }
+    }
+}
+
+impl ObjectRef {
+    /// Returns the reference to a Service.
+    pub fn service(key: &ObjectKey) -> Self {
+        Self::of(Kind::Service, key)
+    }
+
+    /// Returns the reference to an EndpointSlice.
+    pub fn slice(key: &ObjectKey) -> Self {
+        Self::of(Kind::EndpointSlice, key)
+    }
+
+    /// Returns the reference to a ServiceImport.
+    pub fn import(key: &ObjectKey) -> Self {
+        Self::of(Kind::ServiceImport, key)
+    }
+
+    fn of(kind: Kind, key: &ObjectKey) -> Self {
+        let key = key.clone();
+        Self { kind, key }
     }
 }
 

@@ -66,6 +66,7 @@
 //! `tests/recordings` replays events of Linkerd's mirror controller against all rules.
 
 pub mod build;
+mod candidates;
 pub mod change;
 mod cluster_ip;
 mod conflict;
@@ -78,17 +79,17 @@ mod headless;
 mod import;
 mod index;
 pub mod inputs;
+mod items;
 mod kind;
 mod lists;
 mod local;
 mod members;
 mod merge;
 mod missing;
-mod overrides;
 mod own_name;
-mod parts;
 pub mod publish;
 mod rules;
+mod settings;
 pub mod shared;
 mod short;
 pub mod state;
@@ -147,6 +148,9 @@ struct NamespaceTable {
     /// Number of services that have names. If it is not zero, names exist below the namespace's name (RFC 8020).
     with_names: build::NameCounts,
 }
+
+/// The objects of a service that were skipped, with the reasons.
+type SkippedObjects = Vec<(ObjectRef, Skip)>;
 
 /// The names that a list of conflicts concerns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,89 +1,50 @@
-//! Services of this cluster (rule M5, kind `local`).
+//! Reads the objects of this cluster: Services, and slices of Services (rule M5, kind `local`).
 
-use std::net::IpAddr;
-
-use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::fields::{cluster_addresses, ports, service_key, undecodable};
-use super::{KubeObject, Overrides, Policy, Ports, ServiceKey, Skip, addresses, key};
+use super::slice::{endpoints, has_addresses, readiness, slice_owner};
+use super::{
+    Clusters, Export, Item, ItemKind, KubeObject, Ports, Settings, Skip, Slice, SliceContent, key,
+};
 
-/// A Service of this cluster: a headless one, an exported one with a cluster IP, or one that only has a [`Policy`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocalService {
-    /// Its own namespace and name.
-    pub service: ServiceKey,
-    /// Label `mirror.linkerd.io/exported`.
-    pub export: Export,
-    /// `spec.clusterIPs`. Empty if the Service is headless.
-    #[serde(with = "addresses")]
-    pub addresses: SmallVec<[IpAddr; 1]>,
-    /// `spec.ports`: the ports of the cluster IP. Empty if the Service is headless, because its slices have the ports.
-    pub ports: Ports,
-    /// Annotations of the Service.
-    pub overrides: Option<Box<Overrides>>,
-    /// Annotations that count on Services of this cluster only.
-    pub policy: Policy,
+/// Reads a Service of this cluster: a headless one, an exported one with a cluster IP, or one that only has settings.
+pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Skip> {
+    let spec = service.service_spec().map_err(undecodable)?;
+    let (addresses, ports) = if service.is_headless() {
+        (SmallVec::new(), Ports::interned([]))
+    } else {
+        (cluster_addresses(&spec)?, ports(&spec))
+    };
+    let export = match service.label(key::EXPORTED) {
+        None => Export::No,
+        Some("true") => Export::Gateway,
+        Some("remote-discovery") => Export::RemoteDiscovery,
+        Some(_) => Export::Other,
+    };
+    Ok(Item {
+        kind: ItemKind::Own(export),
+        service: service_key(service, service.name())?,
+        clusters: Clusters::Own,
+        host: None,
+        addresses,
+        ports,
+        settings: Settings::of_own(service).if_any(),
+        created: service.created(),
+    })
 }
 
-/// The value of label `mirror.linkerd.io/exported` on a Service of this cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Export {
-    /// The label is absent.
-    No,
-    /// `true`: exported through a gateway, the only way for a headless Service.
-    Gateway,
-    /// `remote-discovery`: for flat networks, without gateways.
-    RemoteDiscovery,
-    /// Another value. By default, no Link selects it. A Link with a custom selector may.
-    Other,
+/// Reads a slice of a headless Service.
+pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Skip> {
+    let body = slice.slice_body().map_err(undecodable)?;
+    let owner = slice_owner(slice)?;
+    let content = SliceContent::Endpoints(Box::new(endpoints(&body)?));
+    Ok(Slice { owner, content })
 }
 
-impl LocalService {
-    /// Parses a Service of this cluster.
-    pub(super) fn parse(service: &KubeObject<'_>) -> Result<Self, Skip> {
-        let spec = service.service_spec().map_err(undecodable)?;
-        let (addresses, ports) = match service.is_headless() {
-            true => (SmallVec::new(), Ports::interned([])),
-            false => (cluster_addresses(&spec)?, ports(&spec)),
-        };
-        Ok(Self {
-            service: service_key(service, service.name())?,
-            export: Export::of(service),
-            addresses,
-            ports,
-            overrides: Overrides::of(service).if_any(),
-            policy: Policy::of(service),
-        })
-    }
-
-    /// Returns whether the Service is headless.
-    pub fn is_headless(&self) -> bool {
-        self.addresses.is_empty()
-    }
-
-    /// Returns whether Links select the Service by default and mirror it through a gateway, which rule M5 requires.
-    pub fn is_exported(&self) -> bool {
-        self.export == Export::Gateway
-    }
-
-    /// Returns whether Links select the Service by default, as a Service with a cluster IP.
-    pub fn is_exported_in_any_way(&self) -> bool {
-        match self.export {
-            Export::Gateway | Export::RemoteDiscovery => true,
-            Export::No | Export::Other => false,
-        }
-    }
-}
-
-impl Export {
-    fn of(service: &KubeObject<'_>) -> Self {
-        match service.label(key::EXPORTED) {
-            None => Self::No,
-            Some("true") => Self::Gateway,
-            Some("remote-discovery") => Self::RemoteDiscovery,
-            Some(_) => Self::Other,
-        }
-    }
+/// Reads a slice of an exported Service with a cluster IP.
+pub(super) fn read_ready_slice(slice: &KubeObject<'_>) -> Result<Slice, Skip> {
+    let body = slice.slice_body().map_err(undecodable)?;
+    has_addresses(&body)?;
+    Ok(readiness(slice_owner(slice)?, &body))
 }

@@ -1,31 +1,38 @@
-//! EndpointSlices: of mirrors, and of Services of this cluster (rules M3, M5).
+//! EndpointSlices: of mirrors, of Services of this cluster, and of ServiceImports (rules M3, M5).
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::fields::{bad_name, list_of_ports, undecodable, usable_address};
+use super::fields::{bad_name, list_of_ports, usable_address};
 use super::object::{KubeEndpoint, SliceBody};
-use super::{Hostname, KubeObject, Object, Ports, Skip, SkipReason, Text, intern, key};
+use super::{
+    ClusterName, Hostname, KubeObject, Ports, ServiceKey, Skip, SkipReason, Text, intern, key,
+};
 
-/// An EndpointSlice of which only readiness matters. The addresses are those of gateways, or of pods behind a cluster IP.
+/// An EndpointSlice, reduced to what this server uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadySlice {
-    /// Label `kubernetes.io/service-name`: the Service of the slice, in the same namespace.
-    pub service: Text,
-    /// Whether an address is ready. `None` if there is no address.
-    pub ready: Option<bool>,
+pub struct Slice {
+    /// The name of the Service or ServiceImport of the slice, in the same namespace.
+    pub owner: Text,
+    /// What is used of its endpoints.
+    pub content: SliceContent,
 }
 
-/// An EndpointSlice of a headless mirror: the hosts that Linkerd lists. It is not used for answers. It contains the
-/// ports of the remote pods and no state of gateways, and it can be overwritten with gateway addresses.
+/// What is used of the endpoints of a slice. All but one bit is boxed, because there may be some hundred thousand slices of
+/// mirrors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ListedHosts {
-    /// Label `kubernetes.io/service-name`: the headless mirror of the slice, in the same namespace.
-    pub mirror: Text,
-    /// The endpoints that have a hostname, sorted, each once.
-    pub hosts: Box<[ListedHost]>,
+#[serde(rename_all = "kebab-case")]
+pub enum SliceContent {
+    /// Whether an address is ready: of a gateway, or of pods behind a cluster IP. `None` if there is no address.
+    Ready(Option<bool>),
+    /// The hosts that a headless mirror lists, sorted, each once. They are not used for answers. The slice contains the
+    /// ports of the remote pods and no state of gateways, and it can be overwritten with gateway addresses.
+    Hosts(Box<Box<[ListedHost]>>),
+    /// The pods of a Service of this cluster (rule M5).
+    Endpoints(Box<SliceEndpoints>),
+    /// The endpoints of one cluster of a ServiceImport.
+    Import(Box<ImportEndpoints>),
 }
 
 /// An entry of a headless mirror's slice.
@@ -37,17 +44,29 @@ pub struct ListedHost {
     pub address: Option<IpAddr>,
 }
 
-/// An EndpointSlice of a headless Service of this cluster (rule M5).
+/// The endpoints of a slice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Slice {
-    /// Label `kubernetes.io/service-name`: the Service of the slice, in the same namespace.
-    pub service: Text,
+pub struct SliceEndpoints {
     /// `endpoints`.
     pub endpoints: Box<[SliceEndpoint]>,
     /// `ports`: the ports of the pods.
     pub ports: Ports,
     /// Skipped parts of the slice: one skip for each reason.
     pub left_out: Box<[Skip]>,
+}
+
+/// The endpoints of a slice of a ServiceImport.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportEndpoints {
+    /// Label `multicluster.kubernetes.io/service-name`, in the namespace of the slice.
+    pub service: ServiceKey,
+    /// Label `multicluster.kubernetes.io/source-cluster`, before aliases. `None` if it is absent or no name; the slice then
+    /// has no endpoints.
+    pub cluster: Option<ClusterName>,
+    /// Whether Submariner made the slice. For a Service with a cluster IP, that IP is its only endpoint.
+    pub is_from_submariner: bool,
+    /// Its endpoints and ports.
+    pub listed: SliceEndpoints,
 }
 
 /// An entry of a slice with an address that clients may use.
@@ -63,58 +82,29 @@ pub struct SliceEndpoint {
     pub ready: bool,
 }
 
-/// Parses a slice of a mirror. A slice that lists hosts becomes [`ListedHosts`], any other a [`ReadySlice`]. Only
-/// slices of headless mirrors list hosts, unless they were overwritten with gateway addresses.
-pub(super) fn mirror_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
-    let body = slice.slice_body().map_err(undecodable)?;
-    let mirror = slice_owner(slice)?;
-    has_addresses(&body)?;
-    if slice.label(key::HEADLESS_MIRROR).is_none() {
-        let hosts = listed_hosts(&body);
-        if !hosts.is_empty() {
-            return Ok(Object::ListedHosts(Box::new(ListedHosts { mirror, hosts })));
+// === impl Slice ===
+
+impl Slice {
+    /// Returns the endpoints of a ServiceImport, if the slice is one of it.
+    pub fn import(&self) -> Option<&ImportEndpoints> {
+        match &self.content {
+            SliceContent::Import(import) => Some(import),
+            _ => None,
         }
     }
-    Ok(readiness(mirror, &body))
 }
 
-/// Parses a slice of an exported Service of this cluster with a cluster IP.
-pub(super) fn ready_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
-    let body = slice.slice_body().map_err(undecodable)?;
-    has_addresses(&body)?;
-    Ok(readiness(slice_owner(slice)?, &body))
-}
+// === Reading ===
 
 /// Reduces a slice to whether an address is ready.
-fn readiness(service: Text, body: &SliceBody<'_>) -> Object {
+pub(super) fn readiness(owner: Text, body: &SliceBody<'_>) -> Slice {
     let ready = body.endpoints.iter().flatten().map(is_ready);
-    let ready = ready.reduce(|one, other| one || other);
-    Object::ReadySlice(ReadySlice { service, ready })
+    let content = SliceContent::Ready(ready.reduce(|one, other| one || other));
+    Slice { owner, content }
 }
 
-/// Returns the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.
-fn listed_hosts(body: &SliceBody<'_>) -> Box<[ListedHost]> {
-    let host = |endpoint: &KubeEndpoint<'_>| {
-        let first = endpoint.addresses.iter().flatten().next();
-        Some(ListedHost {
-            hostname: Hostname::interned(endpoint.hostname.as_deref()?).ok()?,
-            address: first.and_then(|ip| usable_address(ip).ok()),
-        })
-    };
-    let hosts: BTreeSet<_> = body.endpoints.iter().flatten().filter_map(host).collect();
-    hosts.into_iter().collect()
-}
-
-/// Parses a slice of a headless Service of this cluster.
-pub(super) fn local_slice(slice: &KubeObject<'_>) -> Result<Object, Skip> {
-    let body = slice.slice_body().map_err(undecodable)?;
-    let service = slice_owner(slice)?;
-    let slice = slice_with_endpoints(service, &body)?;
-    Ok(Object::Slice(Box::new(slice)))
-}
-
-/// Parses the endpoints and ports of a slice. `service` is the name of its Service or ServiceImport.
-pub(super) fn slice_with_endpoints(service: Text, body: &SliceBody<'_>) -> Result<Slice, Skip> {
+/// Reads the endpoints and ports of a slice.
+pub(super) fn endpoints(body: &SliceBody<'_>) -> Result<SliceEndpoints, Skip> {
     has_addresses(body)?;
     let mut skips = SkipCounts::default();
     let mut endpoint = |e: &KubeEndpoint<'_>| {
@@ -138,8 +128,7 @@ pub(super) fn slice_with_endpoints(service: Text, body: &SliceBody<'_>) -> Resul
     };
     let endpoints = body.endpoints.iter().flatten();
     let endpoints = endpoints.filter_map(&mut endpoint).collect();
-    Ok(Slice {
-        service,
+    Ok(SliceEndpoints {
         endpoints,
         ports: list_of_ports(body.ports.as_ref()),
         left_out: skips.into_skips(),
@@ -179,7 +168,7 @@ impl SkipCounts {
 }
 
 /// Returns the name of the Service that a slice belongs to.
-fn slice_owner(slice: &KubeObject<'_>) -> Result<Text, Skip> {
+pub(super) fn slice_owner(slice: &KubeObject<'_>) -> Result<Text, Skip> {
     let Some(service) = slice.label(key::SERVICE_NAME) else {
         let detail = format!("label {} is missing", key::SERVICE_NAME);
         return Err(Skip::new(SkipReason::BadName, detail));
@@ -188,7 +177,7 @@ fn slice_owner(slice: &KubeObject<'_>) -> Result<Text, Skip> {
 }
 
 /// Rejects a slice of names instead of addresses.
-fn has_addresses(body: &SliceBody<'_>) -> Result<(), Skip> {
+pub(super) fn has_addresses(body: &SliceBody<'_>) -> Result<(), Skip> {
     match body.address_type.as_deref() {
         Some("FQDN") => Err(Skip::new(
             SkipReason::BadAddress,

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use super::inputs::{Inputs, ServiceKeys};
-use super::local::non_member_of;
+use super::items::Items;
+use super::local::non_member;
 use super::members::build_service;
 use super::rules::Rules;
 use super::{Service, Table, index, short};
@@ -66,7 +67,7 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &ServiceKeys, rules: &Rules) 
 
 /// Records why the headless Service of this cluster is not a member of a service. Returns whether the record changed.
 fn update_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> bool {
-    let new = non_member_of(key, inputs, rules);
+    let new = non_member(&Items::of(key, inputs), rules);
     if table.non_members.get(key) == new.as_ref() {
         return false; // the shared map is not copied
     }

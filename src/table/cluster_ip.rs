@@ -1,28 +1,27 @@
 //! Endpoints with a cluster IP of their own: mirrors of whole Services, federated services, and Services of this cluster
 //! (kinds `gateway`, `flat`, `federated` and `local`).
 
+use super::endpoint::{Draft, Source};
 use super::inputs::Inputs;
-use super::members::service_ref;
-use super::merge::{Draft, Source};
-use super::parts::Parts;
+use super::items::Items;
 use super::rules::Rules;
-use super::{Endpoint, ServiceKind};
-use crate::mirror::{
-    ClusterName, Hostname, LocalService, Object, ObjectKey, ObjectRef, Route, ServiceMirror, Skip,
-};
+use super::{Endpoint, ServiceKind, SkippedObjects};
+use crate::mirror::{ClusterName, Hostname, Item, ItemKind, ObjectKey, ObjectRef, SliceContent};
 
 /// Collects the mirrors with a cluster IP. Those of excluded clusters are skipped.
 pub(super) fn mirror_drafts(
-    parts: &Parts<'_>,
+    items: &Items<'_>,
     inputs: &Inputs,
     rules: &Rules,
-    skipped: &mut Vec<(ObjectRef, Skip)>,
+    skipped: &mut SkippedObjects,
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
-    for (object, mirror) in &parts.mirrors {
-        let cluster = rules.name_of(&mirror.cluster);
+    for (object, mirror) in items.service_mirrors() {
+        let Some(cluster) = mirror.link().map(|link| rules.name_of(link)) else {
+            continue; // unreachable: every mirror has a link
+        };
         match rules.exclusion(&cluster) {
-            Some(skip) => skipped.push((service_ref(object), skip)),
+            Some(skip) => skipped.push((ObjectRef::service(object), skip)),
             None => drafts.push(mirror_draft(object, mirror, cluster, None, inputs)),
         }
     }
@@ -32,63 +31,54 @@ pub(super) fn mirror_drafts(
 /// Makes the draft of a mirror with a cluster IP. With a hostname, it stands for one pod (rule M1b).
 pub(super) fn mirror_draft(
     object: &ObjectKey,
-    mirror: &ServiceMirror,
+    mirror: &Item,
     cluster: ClusterName,
     hostname: Option<Hostname>,
     inputs: &Inputs,
 ) -> Draft {
-    let (kind, alive) = match mirror.route {
-        // Without a slice, the exported Service has no ready endpoint.
-        Route::Gateway => (ServiceKind::Gateway, has_ready_slice(inputs, object)),
+    let (kind, alive) = if mirror.kind == ItemKind::FlatMirror {
         // The mesh finds the pods itself.
-        Route::Flat => (ServiceKind::Flat, true),
+        (ServiceKind::Flat, true)
+    } else {
+        // Without a slice, the exported Service has no ready endpoint.
+        (ServiceKind::Gateway, has_ready_slice(inputs, object))
     };
     let endpoint = Endpoint {
         cluster: Some(cluster),
         hostname,
         alive,
-        ..Endpoint::of_service(object, kind, &mirror.addresses, &mirror.ports)
+        ..Endpoint::of_item(object, mirror, kind)
     };
-    Draft::ready(endpoint, Source::Link(mirror.cluster.clone()))
+    Draft::ready(endpoint, Source::of(mirror))
 }
 
 /// Collects the federated services. There is at most one in practice, because its name follows from the service's.
-pub(super) fn federated_drafts(parts: &Parts<'_>) -> Vec<Draft> {
-    let federated = parts.federated.iter();
-    let endpoints = federated.map(|(object, federated)| {
-        let (addresses, ports) = (&federated.addresses, &federated.ports);
-        Endpoint::of_service(object, ServiceKind::Federated, addresses, ports)
-    });
-    endpoints
-        .map(|endpoint| Draft::ready(endpoint, Source::Federation))
-        .collect()
+pub(super) fn federated_drafts(items: &Items<'_>) -> impl Iterator<Item = Draft> {
+    let federated = items.of_kind(ItemKind::Federated);
+    federated.map(|(object, item)| {
+        let endpoint = Endpoint::of_item(object, item, ServiceKind::Federated);
+        Draft::ready(endpoint, Source::of(item))
+    })
 }
 
 /// Makes the draft of the Service of this cluster with a cluster IP.
-pub(super) fn local_draft(local: &LocalService, inputs: &Inputs, rules: &Rules) -> Draft {
-    let object = ObjectKey::of_service(&local.service);
+pub(super) fn own_draft(own: &Item, inputs: &Inputs, rules: &Rules) -> Draft {
+    let object = ObjectKey::of_service(&own.service);
     let endpoint = Endpoint {
         cluster: Some(rules.cluster_name.clone()),
         alive: has_ready_slice(inputs, &object),
-        ..Endpoint::of_service(&object, ServiceKind::Local, &local.addresses, &local.ports)
+        ..Endpoint::of_item(&object, own, ServiceKind::Local)
     };
-    Draft::ready(endpoint, Source::Local)
+    Draft::ready(endpoint, Source::of(own))
 }
 
 /// Returns whether a slice of a Service has a ready address.
 fn has_ready_slice(inputs: &Inputs, service: &ObjectKey) -> bool {
-    inputs.slices_of(service).any(|(_, slice)| match slice {
-        Object::ReadySlice(slice) => slice.ready == Some(true),
+    let mut slices = inputs.slices_of(service);
+    slices.any(|(_, slice)| match &slice.content {
+        SliceContent::Ready(ready) => *ready == Some(true),
         // A slice that Kubernetes does not manage, of a Service without a selector.
-        Object::Slice(slice) => slice.endpoints.iter().any(|endpoint| endpoint.ready),
-        Object::HeadlessMirror(_)
-        | Object::EndpointMirror(_)
-        | Object::ServiceMirror(_)
-        | Object::FederatedService(_)
-        | Object::LocalService(_)
-        | Object::ListedHosts(_)
-        | Object::ServiceImport(_)
-        | Object::ImportSlice(_)
-        | Object::Skipped(_) => false,
+        SliceContent::Endpoints(listed) => listed.endpoints.iter().any(|endpoint| endpoint.ready),
+        SliceContent::Hosts(_) | SliceContent::Import(_) => false,
     })
 }

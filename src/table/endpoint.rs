@@ -1,13 +1,14 @@
 //! The endpoints of the table.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use smallvec::{SmallVec, smallvec};
 
 use super::ServiceKind;
-use super::merge::distinct;
 use crate::mirror::{
-    ClusterName, Hostname, Kind, Namespace, ObjectKey, ObjectName, ObjectRef, Ports,
+    ClusterName, Clusters, Hostname, Item, Kind, Namespace, ObjectKey, ObjectName, ObjectRef,
+    Ports, Text,
 };
 
 /// An endpoint.
@@ -56,27 +57,62 @@ pub struct Duplicate {
     pub in_cluster: bool,
 }
 
+/// An endpoint of one object, before endpoints of one name are merged.
+pub(super) struct Draft {
+    /// The endpoint.
+    pub(super) endpoint: Endpoint,
+    /// The source of the object: a link or this cluster.
+    pub(super) source: Source,
+    /// The UID of a local endpoint's pod. One pod has one endpoint for each address family.
+    pub(super) target: Option<Text>,
+    /// Whether the endpoint is ready.
+    pub(super) ready: bool,
+}
+
+/// The source of an object.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    /// This cluster.
+    Local,
+    /// A link.
+    Link(ClusterName),
+    /// A slice of a ServiceImport, with its cluster.
+    Import(ClusterName),
+    /// All clusters of a federation or a cluster set.
+    Federation,
+}
+
+/// Returns the distinct addresses of an endpoint, sorted.
+pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> SmallVec<[Address; 1]> {
+    let ips: BTreeSet<IpAddr> = ips.into_iter().collect();
+    ips.into_iter()
+        .map(|ip| Address {
+            ip,
+            duplicate: Duplicate::default(),
+        })
+        .collect()
+}
+
 // === impl Endpoint ===
 
 impl Endpoint {
-    /// Makes the endpoint of the cluster IPs of a Service. It is selected and alive, and belongs to no cluster.
-    pub(super) fn of_service(
-        object: &ObjectKey,
-        kind: ServiceKind,
-        addresses: &[IpAddr],
-        ports: &Ports,
-    ) -> Self {
+    /// Makes the endpoint of the addresses of an item. It is selected and alive, and belongs to no cluster.
+    pub(super) fn of_item(object: &ObjectKey, item: &Item, kind: ServiceKind) -> Self {
+        let object_kind = match kind {
+            ServiceKind::Import => Kind::ServiceImport,
+            _ => Kind::Service,
+        };
         Self {
             cluster: None,
             hostname: None,
-            addresses: distinct(addresses.iter().copied()),
-            ports: ports.clone(),
+            addresses: distinct(item.addresses.iter().copied()),
+            ports: item.ports.clone(),
             alive: true,
             kind,
             is_local: kind == ServiceKind::Local,
             is_selected: true,
             is_standby: false,
-            objects: smallvec![(Kind::Service, object.name.clone())],
+            objects: smallvec![(object_kind, object.name.clone())],
         }
     }
 
@@ -112,6 +148,49 @@ impl Endpoint {
             (Some(hostname), Some(cluster)) => format!("'{hostname}' of cluster '{cluster}'"),
             (_, Some(cluster)) => format!("the cluster IP of cluster '{cluster}'"),
             (_, None) => "the address of all clusters".to_owned(),
+        }
+    }
+}
+
+// === impl Draft ===
+
+impl Draft {
+    /// Makes the draft of a ready endpoint that is not a pod of this cluster.
+    pub(super) fn ready(endpoint: Endpoint, source: Source) -> Self {
+        Self {
+            endpoint,
+            source,
+            target: None,
+            ready: true,
+        }
+    }
+
+    /// Leaves the endpoint out of the name of the service.
+    pub(super) fn unselected(mut self) -> Self {
+        self.endpoint.is_selected = false;
+        self
+    }
+}
+
+// === impl Source ===
+
+impl Source {
+    /// Returns the source of an item.
+    pub(super) fn of(item: &Item) -> Self {
+        match &item.clusters {
+            Clusters::Own => Self::Local,
+            Clusters::Linked(link) => Self::Link(link.clone()),
+            Clusters::Several(_) => Self::Federation,
+        }
+    }
+
+    /// Returns the source as part of a sentence.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Local => "this cluster".to_owned(),
+            Self::Link(link) => format!("link '{link}'"),
+            Self::Import(cluster) => format!("source cluster '{cluster}' of a ServiceImport"),
+            Self::Federation => "all clusters".to_owned(),
         }
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::ServiceKind;
-use super::merge::Draft;
-use super::parts::Parts;
+use super::endpoint::Draft;
+use super::items::Items;
 use super::rules::Rules;
 use crate::mirror::{FailoverOrder, ServiceKey};
 
@@ -173,10 +173,12 @@ impl Failover {
 pub(super) fn order_of(
     key: &ServiceKey,
     is_pods: bool,
-    parts: &Parts<'_>,
+    items: &Items<'_>,
     rules: &Rules,
 ) -> Option<Order> {
-    let annotation = parts.policy.and_then(|policy| policy.failover.clone());
+    let annotation = items
+        .settings
+        .and_then(|settings| settings.failover.clone());
     let annotation = annotation.map(|order| (order, OrderOrigin::Annotation));
     let service = || {
         let order = rules.service_failover.get(key)?;

@@ -11,10 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::Endpoint;
 use super::failover::Timestamp;
 use super::inputs::Inputs;
-use super::kind::{cluster_set, federated_clusters};
-use super::parts::Parts;
+use super::items::Items;
 use super::rules::Rules;
-use crate::mirror::{ClusterName, ServiceKey};
+use crate::mirror::{ClusterName, ItemKind, ServiceKey};
 
 /// A mirror of this age counts like an endpoint, in milliseconds. A restart during the outage of a cluster must not make
 /// the name fail.
@@ -48,12 +47,12 @@ impl Gate {
     /// Returns the gate of a service, or `None` if no cluster is expected. The annotation comes before the flag.
     pub(super) fn new(
         key: &ServiceKey,
-        parts: &Parts<'_>,
+        items: &Items<'_>,
         endpoints: &[Endpoint],
         inputs: &Inputs,
         rules: &Rules,
     ) -> Option<Self> {
-        let expected = expected_of(key, parts, rules)?;
+        let expected = expected_of(key, items, rules)?;
         let state = inputs.state(key).and_then(|state| state.gate.as_ref());
         let expected = expected.iter().cloned();
         let expected: Box<[_]> = expected
@@ -64,10 +63,10 @@ impl Gate {
         let mut gate = Self {
             awaited: Box::default(),
             present: clusters
-                .chain(federated_clusters(parts, rules))
-                .chain(cluster_set(parts, rules))
+                .chain(items.shared_clusters(ItemKind::Federated, rules))
+                .chain(items.shared_clusters(ItemKind::ClusterSetImport, rules))
                 .collect(),
-            mirrored: mirrored(parts, rules),
+            mirrored: mirrored(items, rules),
             expected,
         };
         gate.awaited = match state {
@@ -146,27 +145,25 @@ impl GateState {
 /// Returns the expected clusters of a service.
 pub(super) fn expected_of<'r>(
     key: &ServiceKey,
-    parts: &Parts<'r>,
+    items: &Items<'r>,
     rules: &'r Rules,
 ) -> Option<&'r [ClusterName]> {
-    let annotation = parts.policy.and_then(|policy| policy.expected.as_deref());
+    let annotation = items
+        .settings
+        .and_then(|settings| settings.expected.as_deref());
     annotation.or_else(|| rules.expected_clusters.get(key).map(AsRef::as_ref))
 }
 
 /// Returns the clusters of the mirrors, with the time at which the oldest of each was created.
-fn mirrored(parts: &Parts<'_>, rules: &Rules) -> BTreeMap<ClusterName, Timestamp> {
-    let headless = parts.headless.iter();
-    let headless = headless.map(|(_, mirror)| (&mirror.cluster, mirror.created));
-    let others = parts.mirrors.iter();
-    let others = others.map(|(_, mirror)| (&mirror.cluster, mirror.created));
+fn mirrored(items: &Items<'_>, rules: &Rules) -> BTreeMap<ClusterName, Timestamp> {
     let mut mirrored = BTreeMap::new();
-    for (cluster, created) in headless.chain(others) {
+    for (_, mirror) in items.headless_mirrors().chain(items.service_mirrors()) {
         // A file may have objects without a time.
-        let Some(created) = created.map(|seconds| Timestamp(u64::from(seconds.get()) * 1000))
-        else {
+        let Some((link, created)) = mirror.link().zip(mirror.created) else {
             continue;
         };
-        let oldest = mirrored.entry(rules.name_of(cluster)).or_insert(created);
+        let created = Timestamp(u64::from(created.get()) * 1000);
+        let oldest = mirrored.entry(rules.name_of(link)).or_insert(created);
         *oldest = created.min(*oldest);
     }
     mirrored

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use super::shared::SharedMap;
 use super::state::ServiceState;
-use crate::mirror::{Kind, Object, ObjectKey, ObjectName, ServiceKey, Skip, Subject, Text, Watch};
+use crate::mirror::{
+    Item, Kind, Object, ObjectKey, ObjectName, ServiceKey, Skip, Slice, Text, Watch,
+};
 
 /// A set of services: those that must be built, or those that were built.
 pub type ServiceKeys = BTreeSet<ServiceKey>;
@@ -133,7 +135,8 @@ impl Inputs {
         if old == new.as_ref() {
             return;
         }
-        let identities = [old, new.as_ref()].map(|object| object.and_then(Object::identity));
+        let identity = |object: Option<&Object>| object?.item()?.identity();
+        let identities = [old, new.as_ref()].map(identity);
         let services = &mut replaced.services;
         services.extend(self.affected_services(&key, old).cloned());
         let old = self.watched[watch as usize].remove(&key);
@@ -158,26 +161,10 @@ impl Inputs {
         key: &ObjectKey,
         object: Option<&'s Object>,
     ) -> impl Iterator<Item = &'s ServiceKey> + use<'s> {
-        let (own, owner) = match object.map(Object::subject) {
-            Some(Subject::Service(service)) => (Some(service), None),
-            Some(Subject::SliceOf(owner)) => (None, Some(key.sibling(owner))),
-            Some(Subject::Nothing) | None => (None, None),
-        };
-        let owners = owner.into_iter().flat_map(move |owner| {
-            let owners = watches(Kind::Service).map(|watch| self.objects(watch).get(&owner));
-            owners
-                .flatten()
-                .collect::<smallvec::SmallVec<[&Object; 1]>>()
-        });
-        own.into_iter().chain(owners.filter_map(service_of))
-    }
-}
-
-/// Returns the service that an object belongs to.
-fn service_of(object: &Object) -> Option<&ServiceKey> {
-    match object.subject() {
-        Subject::Service(service) => Some(service),
-        Subject::SliceOf(_) | Subject::Nothing => None,
+        let own = object.and_then(Object::service);
+        let owner = object.and_then(Object::owner).map(|name| key.sibling(name));
+        let owners = owner.into_iter().flat_map(|owner| self.items_at(&owner));
+        own.into_iter().chain(owners.map(|item| &item.service))
     }
 }
 
@@ -199,7 +186,15 @@ impl Inputs {
         services.cloned().collect()
     }
 
-    /// Returns the objects of a service except slices, watch by watch.
+    /// Returns the items with the key of a Service. There may be one in several watches for a moment.
+    pub fn items_at(&self, service: &ObjectKey) -> impl Iterator<Item = &Item> + use<'_> {
+        let service = service.clone();
+        let objects =
+            watches(Kind::Service).filter_map(move |watch| self.objects(watch).get(&service));
+        objects.filter_map(Object::item)
+    }
+
+    /// Returns the items of a service and the slices of its ServiceImport, watch by watch.
     pub fn objects_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
         let watched = self.watched.iter();
         watched.flat_map(|watched| watched.objects_of(service))
@@ -209,10 +204,11 @@ impl Inputs {
     pub fn slices_of<'s>(
         &'s self,
         service: &ObjectKey,
-    ) -> impl Iterator<Item = (&'s ObjectKey, &'s Object)> + use<'s> {
+    ) -> impl Iterator<Item = (&'s ObjectKey, &'s Slice)> + use<'s> {
         let service = service.clone();
         watches(Kind::EndpointSlice)
             .flat_map(move |watch| self.watched[watch as usize].slices_of(service.clone()))
+            .filter_map(|(key, object)| Some((key, object.slice()?)))
     }
 
     /// Returns the mirrors of a service with an identity that changed, with the old and the new identity.
@@ -257,40 +253,34 @@ impl Inputs {
 
 impl WatchState {
     fn insert(&mut self, key: &ObjectKey, object: Object) {
-        match object.subject() {
-            Subject::Service(service) => {
-                let names = self.services.entry(service.clone()).or_default();
-                let name = key.name.text();
-                if let Err(index) = names.binary_search(&name) {
-                    names.reserve_exact(1);
-                    names.insert(index, name);
-                }
+        if let Some(service) = object.service() {
+            let names = self.services.entry(service.clone()).or_default();
+            let name = key.name.text();
+            if let Err(index) = names.binary_search(&name) {
+                names.reserve_exact(1);
+                names.insert(index, name);
             }
-            Subject::SliceOf(service) if service != key.name.stem() => {
-                let service = key.sibling(service);
-                self.unprefixed_slices.insert((service, key.name.clone()));
-            }
-            Subject::SliceOf(_) | Subject::Nothing => {}
+        }
+        if let Some(owner) = object.owner().filter(|owner| *owner != key.name.stem()) {
+            let owner = key.sibling(owner);
+            self.unprefixed_slices.insert((owner, key.name.clone()));
         }
         self.objects.insert(key.clone(), object);
     }
 
     fn remove(&mut self, key: &ObjectKey) -> Option<Object> {
         let object = self.objects.remove(key)?;
-        match object.subject() {
-            Subject::Service(service) => {
-                if let Some(names) = self.services.get_mut(service) {
-                    names.retain(|name| key.name != **name);
-                    if names.is_empty() {
-                        self.services.remove(service);
-                    }
-                }
+        if let Some(service) = object.service()
+            && let Some(names) = self.services.get_mut(service)
+        {
+            names.retain(|name| key.name != **name);
+            if names.is_empty() {
+                self.services.remove(service);
             }
-            Subject::SliceOf(service) => {
-                let service = key.sibling(service);
-                self.unprefixed_slices.remove(&(service, key.name.clone()));
-            }
-            Subject::Nothing => {}
+        }
+        if let Some(owner) = object.owner() {
+            let owner = key.sibling(owner);
+            self.unprefixed_slices.remove(&(owner, key.name.clone()));
         }
         Some(object)
     }
@@ -304,7 +294,7 @@ impl WatchState {
             .collect();
     }
 
-    /// Returns the objects of a service, except slices.
+    /// Returns the items of a service and the slices of its ServiceImport.
     fn objects_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
         let names = self.services.get(service).into_iter().flatten();
         let keys = names.map(|name| ObjectKey {
@@ -327,7 +317,7 @@ impl WatchState {
             .objects
             .range(first..)
             .take_while(move |(key, _)| key.namespace == namespace && *key.name.stem() == stem);
-        let named = named.filter(move |(_, object)| object.subject() == Subject::SliceOf(&name));
+        let named = named.filter(move |(_, object)| object.owner() == Some(&name));
         let first = (service.clone(), ObjectName::first_of(Text::new()));
         let unprefixed = self.unprefixed_slices.range(first..);
         let unprefixed = unprefixed.take_while(move |(owner, _)| *owner == service);

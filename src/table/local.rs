@@ -1,10 +1,16 @@
 //! Decides which headless Services of this cluster are members (rule M5).
 
+use smallvec::smallvec;
+
+use super::endpoint::{Draft, Source, distinct};
 use super::inputs::Inputs;
-use super::parts::Parts;
+use super::items::Items;
 use super::rules::{LocalMembers, Rules};
-use super::{Conflict, ConflictKind};
-use crate::mirror::{Export, LocalService, ServiceKey};
+use super::{Conflict, ConflictKind, Endpoint, ServiceKind, SkippedObjects};
+use crate::mirror::{
+    ClusterName, Export, Item, Kind, ObjectKey, ObjectRef, ServiceKey, SliceContent, SliceEndpoint,
+    SliceEndpoints,
+};
 
 /// The reason for which a headless Service of this cluster is not a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,50 +22,82 @@ pub enum NonMember {
 }
 
 /// Returns why the headless Service of this cluster with the name of a service is not a member. Returns `None` if it is
-/// a member or does not exist.
-pub(super) fn non_member_of(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<NonMember> {
-    let parts = Parts::collect(key, inputs);
-    non_member(parts.local?, &parts, rules)
+/// a member or does not exist. Mirrors of excluded clusters count as well, because the exclusion of a cluster must not
+/// remove members of this cluster.
+pub(super) fn non_member(items: &Items<'_>, rules: &Rules) -> Option<NonMember> {
+    let own = items.own().filter(|own| own.is_headless())?;
+    let export = own.export()?;
+    let is_mirrored = || items.headless_mirrors().next().is_some();
+    let is_member = match rules.local_members {
+        LocalMembers::Matching => export.is_through_gateway() || is_mirrored(),
+        LocalMembers::Exported => export.is_through_gateway(),
+        LocalMembers::Off => return Some(NonMember::Off),
+    };
+    (!is_member).then_some(NonMember::NotExported(export))
 }
 
 /// Returns the headless Service of this cluster, if it is a member.
-pub(super) fn local_member<'i>(parts: &Parts<'i>, rules: &Rules) -> Option<&'i LocalService> {
-    parts
-        .local
-        .filter(|local| local.is_headless() && non_member(local, parts, rules).is_none())
+pub(super) fn headless_member<'i>(items: &Items<'i>, rules: &Rules) -> Option<&'i Item> {
+    let own = items.own().filter(|own| own.is_headless())?;
+    non_member(items, rules).is_none().then_some(own)
 }
 
 /// Returns the Service of this cluster with a cluster IP, if it is a member: it is exported.
-pub(super) fn cluster_ip_member<'i>(parts: &Parts<'i>, rules: &Rules) -> Option<&'i LocalService> {
-    let is_enabled = match rules.local_members {
-        LocalMembers::Matching | LocalMembers::Exported => true,
-        LocalMembers::Off => false,
-    };
-    let is_member = |local: &&LocalService| !local.is_headless() && local.is_exported_in_any_way();
-    parts.local.filter(is_member).filter(|_| is_enabled)
+pub(super) fn cluster_ip_member<'i>(items: &Items<'i>, rules: &Rules) -> Option<&'i Item> {
+    let own = items.own().filter(|own| !own.is_headless())?;
+    let is_exported = own.export().is_some_and(Export::is_any);
+    (is_exported && rules.local_members != LocalMembers::Off).then_some(own)
 }
 
-/// Returns why a headless Service is not a member. Mirrors of excluded clusters count as well, because the exclusion of
-/// a cluster must not remove members of this cluster.
-fn non_member(local: &LocalService, parts: &Parts<'_>, rules: &Rules) -> Option<NonMember> {
-    if !local.is_headless() {
-        return None; // `cluster_ip_member` decides
+/// Collects the pods of the headless Service of this cluster.
+pub(super) fn pod_drafts(
+    key: &ServiceKey,
+    inputs: &Inputs,
+    rules: &Rules,
+    skipped: &mut SkippedObjects,
+) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for (object, slice) in inputs.slices_of(&ObjectKey::of_service(key)) {
+        let SliceContent::Endpoints(listed) = &slice.content else {
+            continue;
+        };
+        let left_out = listed.left_out.iter();
+        skipped.extend(left_out.map(|skip| (ObjectRef::slice(object), skip.clone())));
+        let pods = listed.endpoints.iter();
+        drafts.extend(pods.map(|pod| draft_of_pod(object, listed, pod, &rules.cluster_name)));
     }
-    let is_member = match rules.local_members {
-        LocalMembers::Matching => parts.is_mirrored() || local.is_exported(),
-        LocalMembers::Exported => local.is_exported(),
-        LocalMembers::Off => return Some(NonMember::Off),
-    };
-    (!is_member).then_some(NonMember::NotExported(local.export))
+    drafts
+}
+
+/// Makes the draft of an entry of a slice of this cluster.
+fn draft_of_pod(
+    object: &ObjectKey,
+    listed: &SliceEndpoints,
+    pod: &SliceEndpoint,
+    cluster: &ClusterName,
+) -> Draft {
+    Draft {
+        endpoint: Endpoint {
+            cluster: Some(cluster.clone()),
+            hostname: Some(pod.hostname.clone()),
+            addresses: distinct([pod.address]),
+            ports: listed.ports.clone(),
+            alive: true,
+            kind: ServiceKind::Local,
+            is_local: true,
+            is_selected: true,
+            is_standby: false,
+            objects: smallvec![(Kind::EndpointSlice, object.name.clone())],
+        },
+        source: Source::Local,
+        target: pod.target.clone(),
+        ready: pod.ready,
+    }
 }
 
 /// Reports a member of this cluster that other clusters do not have.
-pub(super) fn export_conflict(
-    key: &ServiceKey,
-    local: &LocalService,
-    rules: &Rules,
-) -> Option<Conflict> {
-    let why = match local.export {
+pub(super) fn export_conflict(key: &ServiceKey, own: &Item, rules: &Rules) -> Option<Conflict> {
+    let why = match own.export()? {
         Export::No => "its Service is not exported",
         Export::RemoteDiscovery => {
             "its Service is exported as remote-discovery, which Linkerd does not support for headless Services"

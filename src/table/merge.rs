@@ -3,35 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use smallvec::SmallVec;
-
+use super::endpoint::{Draft, Source, distinct};
 use super::{Address, Conflict, ConflictKind, Duplicate, Endpoint};
-use crate::mirror::{ClusterName, Hostname, ServiceKey, Text};
-
-/// An endpoint of one object, before endpoints of one name are merged.
-pub(super) struct Draft {
-    /// The endpoint.
-    pub(super) endpoint: Endpoint,
-    /// The source of the object: a link or this cluster.
-    pub(super) source: Source,
-    /// The UID of a local endpoint's pod. One pod has one endpoint for each address family.
-    pub(super) target: Option<Text>,
-    /// Whether the endpoint is ready.
-    pub(super) ready: bool,
-}
-
-/// The source of an object.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Source {
-    /// This cluster.
-    Local,
-    /// A link.
-    Link(ClusterName),
-    /// A slice of a ServiceImport, with its cluster.
-    Import(ClusterName),
-    /// All clusters of a federation or a cluster set.
-    Federation,
-}
+use crate::mirror::{ClusterName, Hostname, ServiceKey};
 
 /// The merged endpoints of a service.
 pub(super) struct MergedEndpoints {
@@ -158,17 +132,6 @@ fn mark_duplicates(endpoints: &mut [Endpoint]) {
     }
 }
 
-/// Returns the distinct addresses of an endpoint, sorted.
-pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> SmallVec<[Address; 1]> {
-    let ips: BTreeSet<IpAddr> = ips.into_iter().collect();
-    ips.into_iter()
-        .map(|ip| Address {
-            ip,
-            duplicate: Duplicate::default(),
-        })
-        .collect()
-}
-
 /// Reports two sources of one cluster name (rule M6).
 pub(super) fn cluster_conflicts(key: &ServiceKey, drafts: &[Draft]) -> Vec<Conflict> {
     let mut sources: BTreeMap<&ClusterName, BTreeSet<&Source>> = BTreeMap::new();
@@ -195,32 +158,4 @@ pub(super) fn cluster_conflicts(key: &ServiceKey, drafts: &[Draft]) -> Vec<Confl
         .into(),
     };
     ambiguous.map(conflict).collect()
-}
-
-// === impl Draft ===
-
-impl Draft {
-    /// Makes the draft of a ready endpoint that is not a pod of this cluster.
-    pub(super) fn ready(endpoint: Endpoint, source: Source) -> Self {
-        Self {
-            endpoint,
-            source,
-            target: None,
-            ready: true,
-        }
-    }
-}
-
-// === impl Source ===
-
-impl Source {
-    /// Returns the source as part of a sentence.
-    fn describe(&self) -> String {
-        match self {
-            Self::Local => "this cluster".to_owned(),
-            Self::Link(link) => format!("link '{link}'"),
-            Self::Import(cluster) => format!("source cluster '{cluster}' of a ServiceImport"),
-            Self::Federation => "all clusters".to_owned(),
-        }
-    }
 }

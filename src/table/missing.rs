@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::inputs::Inputs;
-use super::parts::Parts;
+use super::items::Items;
 use super::rules::Rules;
 use crate::mirror::{
-    ClusterName, Hostname, Kind, ListedHost, Object, ObjectKey, ObjectRef, ServiceKey, Text,
+    ClusterName, Hostname, ItemKind, ListedHost, ObjectKey, ObjectRef, ServiceKey, SliceContent,
+    Text,
 };
 
 /// A host that a headless mirror lists and that has no endpoint mirror.
@@ -31,22 +32,22 @@ type ListedName<'i> = (Text, &'i ClusterName, &'i Hostname);
 /// Returns the hosts that the headless mirrors of a service list and that have no endpoint mirror.
 pub(super) fn missing_hosts(
     key: &ServiceKey,
-    parts: &Parts<'_>,
+    items: &Items<'_>,
     inputs: &Inputs,
     rules: &Rules,
 ) -> Vec<MissingHost> {
-    let mut listed = listed_names(parts, inputs, rules);
+    let mut listed = listed_names(items, inputs, rules);
     if listed.is_empty() {
         return Vec::new();
     }
-    let existing = parts.endpoints.iter();
-    let existing = existing.map(|(_, e)| (e.parent.clone(), &e.cluster, &e.hostname));
+    let existing = items.of_kind(ItemKind::EndpointMirror);
+    let existing = existing.filter_map(|(_, mirror)| {
+        let host = mirror.host.as_ref()?;
+        Some((host.parent.clone(), mirror.link()?, &host.hostname))
+    });
     let existing: BTreeSet<ListedName<'_>> = existing.collect();
     listed.retain(|name, _| !existing.contains(name));
-    let service = |name: &Text| ObjectRef {
-        kind: Kind::Service,
-        key: ObjectKey::of_service(key).sibling(name),
-    };
+    let service = |name: &Text| ObjectRef::service(&ObjectKey::of_service(key).sibling(name));
     let missing = listed.into_iter();
     let missing = missing.map(|((mirror, link, hostname), address)| MissingHost {
         cluster: rules.name_of(link),
@@ -60,18 +61,20 @@ pub(super) fn missing_hosts(
 
 /// Returns the hosts that the headless mirrors of a service list, with their addresses. Excluded clusters are omitted.
 fn listed_names<'i>(
-    parts: &Parts<'i>,
+    items: &Items<'i>,
     inputs: &'i Inputs,
     rules: &Rules,
 ) -> BTreeMap<ListedName<'i>, Option<IpAddr>> {
     let mut listed = BTreeMap::new();
-    for (object, mirror) in &parts.headless {
-        let cluster = rules.name_of(&mirror.cluster);
-        if rules.excluded_clusters.contains(&cluster) {
+    for (object, mirror) in items.headless_mirrors() {
+        let Some(link) = mirror.link() else {
+            continue; // unreachable: every mirror has a link
+        };
+        if rules.excluded_clusters.contains(&rules.name_of(link)) {
             continue;
         }
         for host in listed_hosts(inputs, object) {
-            let name = (object.name.text(), &mirror.cluster, &host.hostname);
+            let name = (object.name.text(), link, &host.hostname);
             listed.entry(name).or_insert(host.address);
         }
     }
@@ -83,19 +86,9 @@ fn listed_hosts<'i>(
     inputs: &'i Inputs,
     mirror: &ObjectKey,
 ) -> impl Iterator<Item = &'i ListedHost> + use<'i> {
-    inputs
-        .slices_of(mirror)
-        .flat_map(|(_, object)| match object {
-            Object::ListedHosts(listed) => &listed.hosts[..],
-            Object::HeadlessMirror(_)
-            | Object::EndpointMirror(_)
-            | Object::ServiceMirror(_)
-            | Object::FederatedService(_)
-            | Object::LocalService(_)
-            | Object::ReadySlice(_)
-            | Object::Slice(_)
-            | Object::ServiceImport(_)
-            | Object::ImportSlice(_)
-            | Object::Skipped(_) => &[],
-        })
+    let slices = inputs.slices_of(mirror);
+    slices.flat_map(|(_, slice)| match &slice.content {
+        SliceContent::Hosts(hosts) => &hosts[..],
+        _ => &[],
+    })
 }

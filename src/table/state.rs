@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::failover::{Delays, FailoverState, StepHealth, Timestamp};
 use super::gate::GateState;
 use super::inputs::{Inputs, ServiceKeys};
-use super::parts::Parts;
+use super::items::Items;
 use super::rules::Rules;
 use super::{Built, GatewayDown, Profile, Service, build};
-use crate::mirror::{Policy, ServiceKey};
+use crate::mirror::{ServiceKey, Settings};
 
 /// The state of a service that has a failover order or expected clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct ServiceState {
     pub gate: Option<GateState>,
     /// The annotations of the Service of this cluster. They apply for a moment after it is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<Policy>,
+    pub settings: Option<Settings>,
     /// The time since which that Service is gone, or since which nothing uses the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gone_since: Option<Timestamp>,
@@ -130,9 +130,11 @@ impl Advanced {
             let state = match (service, last) {
                 (None, None) => continue, // most services
                 (Some(service), last) => {
-                    let policy = Parts::collect(key, inputs).local.map(|local| &local.policy);
+                    let own = Items::of(key, inputs).own();
+                    let settings = own.map(|own| own.settings.as_deref().cloned());
+                    let settings = settings.map(Option::unwrap_or_default);
                     let last = last.unwrap_or_default();
-                    self.advance(service, &last, policy, now, delays)
+                    self.advance(service, &last, settings, now, delays)
                 }
                 (None, Some(last)) => {
                     let (state, wake) = last.unused(now);
@@ -149,7 +151,7 @@ impl Advanced {
         &mut self,
         service: &Service,
         last: &ServiceState,
-        policy: Option<&Policy>,
+        settings: Option<Settings>,
         now: Timestamp,
         delays: Delays,
     ) -> ServiceState {
@@ -161,11 +163,11 @@ impl Advanced {
         });
         let (cluster_set_failover, other_wake) = in_cluster_set.unwrap_or_default();
         let (gate, gate_wake) = self.advance_gate(service, last, now);
-        let (policy, gone_since) = match policy {
-            Some(policy) => (Some(policy.clone()), None),
-            None => last.kept_policy(now),
+        let (settings, gone_since) = match settings {
+            Some(settings) => (Some(settings), None),
+            None => last.kept_settings(now),
         };
-        if policy.is_none() && last.policy.is_some() {
+        if settings.is_none() && last.settings.is_some() {
             self.rebuild.insert(service.key.clone());
         }
         let end = gone_since.map(|since| since.after(KEPT));
@@ -176,7 +178,7 @@ impl Advanced {
             failover,
             cluster_set_failover,
             gate,
-            policy,
+            settings,
             gone_since,
         }
     }
@@ -283,18 +285,18 @@ impl ServiceState {
             failover: failover(service),
             cluster_set_failover: service.in_cluster_set.as_deref().and_then(failover),
             gate: service.gate.as_ref().map(|gate| gate.state()),
-            policy: None,
+            settings: None,
             gone_since: None,
         }
     }
 
     /// Returns the annotations of a Service that is gone, while they apply, and the time since which it is gone.
-    fn kept_policy(&self, now: Timestamp) -> (Option<Policy>, Option<Timestamp>) {
+    fn kept_settings(&self, now: Timestamp) -> (Option<Settings>, Option<Timestamp>) {
         let since = self.gone_since(now);
-        let policy = self.policy.clone();
-        let policy = policy.filter(|_| now < since.after(KEPT));
-        let since = policy.is_some().then_some(since);
-        (policy, since)
+        let settings = self.settings.clone();
+        let settings = settings.filter(|_| now < since.after(KEPT));
+        let since = settings.is_some().then_some(since);
+        (settings, since)
     }
 
     /// Returns the state of a service without an order and expected clusters, and the time at which it is removed.

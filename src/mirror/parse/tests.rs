@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::mirror::fields::shorten;
 use crate::mirror::{
-    GatewayDown, Hostname, ListedHost, ListedHosts, Overrides, Port, Ports, Protocol, ReadySlice,
-    Route, intern, key,
+    ClusterSet, Clusters, Export, GatewayDown, Hostname, Item, ItemKind, ListedHost, MirroredHost,
+    Port, Ports, Protocol, ServiceKey, Settings, Slice, SliceContent, SliceEndpoints, intern, key,
 };
 use crate::testing;
 
@@ -32,38 +32,51 @@ fn endpoint_mirror_of(change: impl FnOnce(&mut Value)) -> Object {
 fn reason(object: &Object) -> Option<SkipReason> {
     match object {
         Object::Skipped(skip) => Some(skip.reason),
-        Object::HeadlessMirror(_)
-        | Object::EndpointMirror(_)
-        | Object::ServiceMirror(_)
-        | Object::FederatedService(_)
-        | Object::LocalService(_)
-        | Object::ReadySlice(_)
-        | Object::ListedHosts(_)
-        | Object::Slice(_)
-        | Object::ServiceImport(_)
-        | Object::ImportSlice(_) => None,
+        Object::Item(_) | Object::Slice(_) => None,
     }
+}
+
+fn item(object: Object) -> Item {
+    let Object::Item(item) = object else {
+        panic!("{object:?}")
+    };
+    *item
+}
+
+fn endpoints(object: Object) -> SliceEndpoints {
+    let Object::Slice(Slice {
+        content: SliceContent::Endpoints(listed),
+        ..
+    }) = object
+    else {
+        panic!("{object:?}")
+    };
+    *listed
 }
 
 #[test]
 fn endpoint_mirror_is_parsed_from_labels_annotation_and_spec() {
-    let expected = EndpointMirror {
-        cluster: "east".parse().unwrap(),
+    let expected = Item {
+        kind: ItemKind::EndpointMirror,
+        clusters: Clusters::Linked("east".parse().unwrap()),
         service: ServiceKey {
             namespace: "prod".parse().unwrap(),
             service: "db".parse().unwrap(),
         },
-        hostname: "db-0".parse::<Hostname>().unwrap(),
-        parent: "db-east".into(),
+        host: Some(MirroredHost {
+            hostname: "db-0".parse::<Hostname>().unwrap(),
+            parent: "db-east".into(),
+        }),
         addresses: ["10.96.0.7".parse().unwrap()].into(),
         ports: Ports::from_iter([Port {
             number: 26257,
             name: Some("sql".parse().unwrap()),
             protocol: Protocol::Tcp,
         }]),
+        settings: None,
+        created: None,
     };
-    let expected = Object::EndpointMirror(Box::new(expected));
-    assert_eq!(endpoint_mirror_of(|_| ()), expected);
+    assert_eq!(endpoint_mirror_of(|_| ()), expected.into());
 }
 
 #[test]
@@ -87,11 +100,10 @@ fn exact_suffix_is_removed_once_without_annotation() {
         s["metadata"]["labels"][key::HEADLESS_MIRROR] = json!("db-east-east");
         s["metadata"]["annotations"] = json!({});
     });
-    let Object::EndpointMirror(mirror) = object else {
-        panic!("{object:?}")
-    };
+    let mirror = item(object);
+    let host = mirror.host.unwrap();
     assert_eq!(
-        (mirror.hostname.as_str(), mirror.service.service.as_str()),
+        (host.hostname.as_str(), mirror.service.service.as_str()),
         ("db-east-0", "db-east")
     );
 }
@@ -154,10 +166,7 @@ fn cluster_ip_is_used_without_cluster_ips() {
     let addresses = |ip: &str, ips: Value| {
         let object =
             endpoint_mirror_of(|s| s["spec"] = json!({"clusterIP": ip, "clusterIPs": ips}));
-        let Object::EndpointMirror(mirror) = object else {
-            panic!("{object:?}")
-        };
-        mirror.addresses.to_vec()
+        item(object).addresses.to_vec()
     };
     let one: IpAddr = "10.96.0.7".parse().unwrap();
     for ips in [json!(null), json!([]), json!(["10.96.0.7"])] {
@@ -204,32 +213,32 @@ fn service_mirror(name: &str, labels: Value, annotations: Value, ip: &str) -> Ob
 }
 
 #[test]
-fn mirror_with_a_cluster_ip_has_a_route() {
+fn kind_of_a_mirror_comes_from_its_cluster_ip_and_labels() {
     let route = |labels: Value, ip: &str| {
         let annotations = json!({key::REMOTE_FQ_NAME: "web.prod.svc.cluster.local"});
         let object = service_mirror("web-east", labels, annotations, ip);
-        let Object::ServiceMirror(mirror) = object else {
-            return Err(reason(&object));
-        };
+        if let Some(reason) = reason(&object) {
+            return Err(reason);
+        }
+        let mirror = item(object);
         assert_eq!(mirror.service.to_string(), "prod/web");
-        assert_eq!(mirror.cluster.as_str(), "east");
-        assert_eq!(mirror.addresses[0].to_string(), ip);
-        assert_eq!(mirror.ports.iter().map(|port| port.number).max(), Some(80));
-        Ok(mirror.route)
+        assert_eq!(mirror.link().unwrap().as_str(), "east");
+        if !mirror.is_headless() {
+            assert_eq!(mirror.addresses[0].to_string(), ip);
+            assert_eq!(mirror.ports.iter().map(|port| port.number).max(), Some(80));
+        }
+        Ok(mirror.kind)
     };
     let gateway = json!({key::CLUSTER_NAME: "east"});
-    assert_eq!(route(gateway.clone(), "10.96.0.1"), Ok(Route::Gateway));
+    assert_eq!(
+        route(gateway.clone(), "10.96.0.1"),
+        Ok(ItemKind::GatewayMirror)
+    );
     let flat = json!({key::CLUSTER_NAME: "east", key::REMOTE_DISCOVERY: "east", key::REMOTE_SERVICE: "web"});
-    assert_eq!(route(flat, "10.96.0.1"), Ok(Route::Flat));
-    assert_eq!(
-        route(gateway.clone(), ""),
-        Err(Some(SkipReason::BadAddress))
-    );
-    assert_eq!(route(gateway, "None"), Err(None)); // a headless mirror
-    assert_eq!(
-        route(json!({}), "10.96.0.1"),
-        Err(Some(SkipReason::BadName))
-    );
+    assert_eq!(route(flat, "10.96.0.1"), Ok(ItemKind::FlatMirror));
+    assert_eq!(route(gateway.clone(), ""), Err(SkipReason::BadAddress));
+    assert_eq!(route(gateway, "None"), Ok(ItemKind::HeadlessMirror));
+    assert_eq!(route(json!({}), "10.96.0.1"), Err(SkipReason::BadName));
 }
 
 #[test]
@@ -350,23 +359,26 @@ fn federated_service_lists_its_members() {
     let federated = |name: &str, annotations: Value| {
         let labels = json!({key::MIRRORED_SERVICE: "true"});
         let object = service_mirror(name, labels, annotations, "10.96.0.1");
-        let Object::FederatedService(service) = object else {
-            return Err(reason(&object));
+        if let Some(reason) = reason(&object) {
+            return Err(reason);
+        }
+        let federated = item(object);
+        assert_eq!(federated.kind, ItemKind::Federated);
+        assert_eq!(federated.service.to_string(), "prod/web");
+        let Clusters::Several(clusters) = federated.clusters else {
+            panic!("{federated:?}")
         };
-        let members = service.members.iter();
-        let members: Vec<String> = members
-            .map(|member| format!("{}@{}", member.service, member.cluster))
-            .collect();
-        let invalid = service.overrides.unwrap_or_default().invalid;
-        assert_eq!(service.service.to_string(), "prod/web");
-        Ok((members.join(","), service.has_local_member, invalid))
+        let ClusterSet { names, has_own } = *clusters;
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let invalid = federated.settings.unwrap_or_default().invalid;
+        Ok((names.join(","), has_own, invalid))
     };
     let remote = |list: &str| json!({key::REMOTE_DISCOVERY: list});
     let valid = |list: &str, local| Ok((list.to_owned(), local, Vec::new()));
     // The order of the annotation is arbitrary.
     assert_eq!(
         federated("web-federated", remote("web@west,web@east")),
-        valid("web@east,web@west", false)
+        valid("east,west", false)
     );
     assert_eq!(
         federated("web-federated", json!({key::LOCAL_DISCOVERY: "web"})),
@@ -374,32 +386,35 @@ fn federated_service_lists_its_members() {
     );
     for name in ["web.bank", "", "Web"] {
         let local = federated("web-federated", json!({key::LOCAL_DISCOVERY: name})).unwrap();
-        let invalid = vec![format!("{}={name}", key::LOCAL_DISCOVERY).into()];
+        let invalid = vec![format!("{}={name} is invalid", key::LOCAL_DISCOVERY).into()];
         assert_eq!(local, (String::new(), false, invalid));
     }
     // A service of another namespace is not a member.
     let foreign = federated("web-federated", remote("web.bank@east,web@west")).unwrap();
-    assert_eq!(foreign.0, "web@west");
+    assert_eq!(foreign.0, "west");
     assert_eq!(
         foreign.2,
-        [format!("{}=web.bank@east", key::REMOTE_DISCOVERY)]
+        [format!(
+            "{}=web.bank@east is invalid",
+            key::REMOTE_DISCOVERY
+        )]
     );
     let twice = federated("web-federated", remote("api@east,web@east,web@west")).unwrap();
-    assert_eq!(twice.0, "api@east,web@east,web@west");
+    assert_eq!(twice.0, "east,west");
     assert_eq!(
         twice.2,
         [format!(
-            "{} with cluster 'east' twice",
+            "{} with cluster 'east' twice is invalid",
             key::REMOTE_DISCOVERY
         )]
     );
     assert_eq!(
         federated("web", remote("web@east")),
-        Err(Some(SkipReason::BadName))
+        Err(SkipReason::BadName)
     );
     assert_eq!(
         federated("-federated", remote("web@east")),
-        Err(Some(SkipReason::BadName))
+        Err(SkipReason::BadName)
     );
 }
 
@@ -430,39 +445,41 @@ fn exported_service_with_a_cluster_ip_is_local() {
         select_and_parse(Kind::Service, &KubeObject::read(&json)).unwrap()
     };
     let (watch, object) = service("true", "10.96.0.1");
-    let Object::LocalService(local) = object else {
-        panic!("{object:?}")
-    };
+    let own = item(object);
     assert_eq!(watch, Watch::ExportedServices);
-    assert!(!local.is_headless() && local.is_exported());
-    assert_eq!(local.ports.iter().next().map(|port| port.number), Some(80));
+    assert_eq!(
+        (own.is_headless(), own.export()),
+        (false, Some(Export::Gateway))
+    );
+    assert_eq!(own.ports.iter().next().map(|port| port.number), Some(80));
     let (watch, object) = service("remote-discovery", "None");
-    let Object::LocalService(local) = object else {
-        panic!("{object:?}")
-    };
+    let own = item(object);
     assert_eq!(watch, Watch::LocalServices);
-    assert!(local.is_headless() && !local.is_exported());
-    assert_eq!(local.ports.iter().count(), 0);
+    assert_eq!(
+        (own.is_headless(), own.export()),
+        (true, Some(Export::RemoteDiscovery))
+    );
+    assert_eq!(own.ports.iter().count(), 0);
     // A Service of type ExternalName has no cluster IP.
     assert_eq!(reason(&service("true", "").1), Some(SkipReason::BadAddress));
 }
 
 #[test]
 fn invalid_annotation_of_this_server_is_reported() {
-    let overrides_of = |ttl: &str, gateway_down: &str| {
+    let settings_of = |ttl: &str, gateway_down: &str| {
         let annotations = json!({key::TTL: ttl, key::GATEWAY_DOWN: gateway_down});
         let object = json!({"metadata": {"annotations": annotations}}).to_string();
-        Overrides::of(&KubeObject::read(&object))
+        Settings::of_own(&KubeObject::read(&object))
     };
-    let good = Overrides {
+    let good = Settings {
         ttl: Some(10),
         gateway_down: Some(GatewayDown::Include),
-        ..Overrides::default()
+        ..Settings::default()
     };
-    assert_eq!(overrides_of("10", "include"), good);
-    let bad = overrides_of("soon", &"x".repeat(200_000));
+    assert_eq!(settings_of("10", "include"), good);
+    let bad = settings_of("soon", &"x".repeat(200_000));
     assert_eq!((bad.ttl, bad.gateway_down), (None, None));
-    assert_eq!(bad.invalid[0], "global-dns/ttl=soon");
+    assert_eq!(bad.invalid[0], "global-dns/ttl=soon is invalid");
     assert!(bad.invalid[1].len() < 80);
 }
 
@@ -473,9 +490,7 @@ fn endpoint_without_ready_condition_is_ready() {
         "addressType": "IPv4",
         "endpoints": [{"addresses": ["10.0.0.1", "10.0.0.2"]}, {"addresses": ["10.0.0.3"], "conditions": {"ready": false}}],
     });
-    let Object::Slice(slice) = object(Watch::LocalSlices, &slice) else {
-        panic!()
-    };
+    let slice = endpoints(object(Watch::LocalSlices, &slice));
     let parsed: Vec<_> = slice
         .endpoints
         .iter()
@@ -503,9 +518,7 @@ fn skipped_parts_of_slice_are_reported_once_for_each_reason() {
             {"addresses": ["10.0.0.2"], "hostname": ""},
         ],
     });
-    let Object::Slice(slice) = object(Watch::LocalSlices, &slice) else {
-        panic!()
-    };
+    let slice = endpoints(object(Watch::LocalSlices, &slice));
     let hosts = slice.endpoints.iter().map(|e| e.hostname.as_str());
     assert_eq!(hosts.collect::<Vec<_>>(), ["10-0-0-1", "10-0-0-2"]);
     let skips: Vec<_> = slice
@@ -573,9 +586,7 @@ fn object_belongs_to_the_watch_that_selects_it() {
 fn ports_without_srv_form_are_dropped() {
     let ports = |ports: Value| {
         let object = endpoint_mirror_of(|s| s["spec"]["ports"] = ports);
-        let Object::EndpointMirror(mirror) = object else {
-            panic!("{object:?}")
-        };
+        let mirror = item(object);
         let label = |port: &Port| (port.number, port.protocol.label());
         mirror.ports.iter().map(label).collect::<Vec<_>>()
     };
@@ -629,10 +640,14 @@ fn gateway_is_up_if_one_address_is_ready() {
             "addressType": "IPv4",
             "endpoints": endpoints,
         });
-        let Object::ReadySlice(slice) = object(Watch::MirrorSlices, &slice) else {
+        let Object::Slice(Slice {
+            content: SliceContent::Ready(ready),
+            ..
+        }) = object(Watch::MirrorSlices, &slice)
+        else {
             panic!()
         };
-        slice.ready
+        ready
     };
     for (conditions, expected) in [
         (&[][..], None),
@@ -646,7 +661,7 @@ fn gateway_is_up_if_one_address_is_ready() {
 }
 
 #[test]
-fn slice_of_headless_mirror_is_parsed_to_listed_hosts() {
+fn slice_of_headless_mirror_lists_hosts() {
     let slice = |labels: Value, endpoints: Value| {
         let mut slice = json!({
             "metadata": {"namespace": "prod", "name": "db-east-x", "labels": labels},
@@ -662,24 +677,29 @@ fn slice_of_headless_mirror_is_parsed_to_listed_hosts() {
         address: address.map(|ip| ip.parse().unwrap()),
     };
     let (zero, one) = (host("db-0", "10.96.0.1"), host("db-1", "10.96.0.2"));
-    let both = Object::ListedHosts(Box::new(ListedHosts {
-        mirror: intern("db-east"),
-        hosts: [
-            listed("db-0", Some("10.96.0.1")),
-            listed("db-1", Some("10.96.0.2")),
-        ]
-        .into(),
-    }));
+    let of_mirror = |content| {
+        Object::Slice(Slice {
+            owner: intern("db-east"),
+            content,
+        })
+    };
+    let hosts = [
+        listed("db-0", Some("10.96.0.1")),
+        listed("db-1", Some("10.96.0.2")),
+    ];
+    let both = of_mirror(SliceContent::Hosts(Box::new(hosts.into())));
     // The order does not matter, and each host occurs once.
     assert_eq!(slice(headless(), json!([zero, one])), both);
     assert_eq!(slice(headless(), json!([one, zero, one])), both);
-    let Object::ListedHosts(listed_hosts) = slice(
+    let unusable = slice(
         headless(),
         json!([host("db-0", "127.0.0.1"), host("DB", "10.96.0.3"), {"addresses": ["198.51.100.10"]}]),
-    ) else {
-        panic!()
-    };
-    assert_eq!(*listed_hosts.hosts, [listed("db-0", None)]);
+    );
+    let hosts = [listed("db-0", None)];
+    assert_eq!(
+        unusable,
+        of_mirror(SliceContent::Hosts(Box::new(hosts.into())))
+    );
     // These slices were overwritten with a gateway address, are empty, or belong to an endpoint mirror.
     let of_endpoint = json!({key::MIRRORED_SERVICE: "true", key::HEADLESS_MIRROR: "db-east"});
     let gateway = json!([{"addresses": ["198.51.100.10"], "conditions": {"ready": false}}]);
@@ -688,8 +708,7 @@ fn slice_of_headless_mirror_is_parsed_to_listed_hosts() {
         (headless(), json!([]), None),
         (of_endpoint, json!([zero]), Some(false)),
     ] {
-        let service = intern("db-east");
-        let expected = Object::ReadySlice(ReadySlice { service, ready });
+        let expected = of_mirror(SliceContent::Ready(ready));
         assert_eq!(slice(labels, endpoints), expected);
     }
 }

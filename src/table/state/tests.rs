@@ -87,9 +87,9 @@ impl World {
                 .service(key.namespace.as_str(), key.service.as_str());
             if state.gone_since.is_none() {
                 let service = service.expect("a service with a state");
-                let policy = state.policy.clone();
+                let settings = state.settings.clone();
                 let shown = ServiceState {
-                    policy,
+                    settings,
                     ..ServiceState::of(service)
                 };
                 assert_eq!(shown, *state);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use global_dns::mirror::key;
 use global_dns::mirror::{
-    GatewayDown, Kind, Object, ObjectKey, ObjectRef, Skip, SkipReason, Watch,
+    GatewayDown, ItemKind, Kind, Object, ObjectKey, ObjectRef, Skip, SkipReason, Watch,
 };
 use global_dns::table::{ConflictKind, Endpoint, Service, ServiceKind, Table, build};
 use global_dns::wire::Transport;
@@ -138,19 +138,16 @@ fn check_completeness(cluster: &Cluster) {
                 objects.any(|object| object == reference)
             };
             let is_in_table = match object {
-                Object::HeadlessMirror(_) => table.services().any(in_mirrors),
-                Object::EndpointMirror(_) | Object::ServiceMirror(_) => {
-                    table.services().any(in_endpoints)
-                }
+                Object::Item(item) => match item.kind {
+                    ItemKind::HeadlessMirror => table.services().any(in_mirrors),
+                    ItemKind::EndpointMirror | ItemKind::GatewayMirror | ItemKind::FlatMirror => {
+                        table.services().any(in_endpoints)
+                    }
+                    // A federated service or a ServiceImport of a service with headless mirrors has no name (rule K1).
+                    _ => continue,
+                },
                 Object::Skipped(_) => false,
-                // A federated service or a ServiceImport of a service with headless mirrors has no name (rule K1).
-                Object::ServiceImport(_)
-                | Object::ImportSlice(_)
-                | Object::FederatedService(_)
-                | Object::LocalService(_)
-                | Object::ReadySlice(_)
-                | Object::ListedHosts(_)
-                | Object::Slice(_) => continue,
+                Object::Slice(_) => continue,
             };
             assert_eq!(
                 is_in_table,

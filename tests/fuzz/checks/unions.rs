@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use global_dns::mirror::key;
-use global_dns::mirror::{ClusterName, ImportForm, Object, ObjectKey, Watch};
+use global_dns::mirror::{ClusterName, Clusters, ItemKind, ObjectKey, Watch};
 use global_dns::table::{ConflictKind, Endpoint, Service, ServiceKind};
 use global_dns::zone::RecordType;
 use serde_json::Value;
@@ -47,20 +47,18 @@ fn shared_clusters(
 ) -> impl Iterator<Item = (ServiceKind, Vec<String>)> {
     let name = |name: &ClusterName| cluster.rules.name_of(name).to_string();
     let objects = cluster.inputs.objects_of(&service.key);
-    objects.filter_map(move |(_, object)| match object {
-        Object::FederatedService(federated) => {
-            let local = federated.has_local_member.then(|| "hub".to_owned());
-            let members = federated.members.iter().map(|member| name(&member.cluster));
-            Some((ServiceKind::Federated, members.chain(local).collect()))
-        }
-        Object::ServiceImport(import) => match &import.form {
-            ImportForm::ClusterSetIp(addresses) if !addresses.is_empty() => Some((
-                ServiceKind::Import,
-                import.clusters.iter().map(name).collect(),
-            )),
-            ImportForm::ClusterSetIp(_) | ImportForm::Headless => None,
-        },
-        _ => None,
+    objects.filter_map(move |(_, object)| {
+        let item = object.item()?;
+        let kind = match item.kind {
+            ItemKind::Federated => ServiceKind::Federated,
+            ItemKind::ClusterSetImport if !item.is_headless() => ServiceKind::Import,
+            _ => return None,
+        };
+        let Clusters::Several(set) = &item.clusters else {
+            return None;
+        };
+        let own = set.has_own.then(|| "hub".to_owned());
+        Some((kind, set.names.iter().map(name).chain(own).collect()))
     })
 }
 

@@ -1,25 +1,27 @@
-//! Resolves the annotations of a service's members to one setting, and reports those that differ or are invalid.
+//! Resolves the annotations of a service's objects to one setting, and reports those that differ or are invalid.
 
 use std::collections::BTreeSet;
 
 use super::rules::Rules;
 use super::{Conflict, ConflictKind};
-use crate::mirror::{GatewayDown, Line, Overrides, ServiceKey};
+use crate::mirror::{GatewayDown, Line, ServiceKey, Settings};
 
 /// Resolves the annotations of the members. The smallest TTL applies, and the gateway-down rule that includes the most
-/// endpoints.
+/// endpoints. Invalid annotations of `own` are reported, also if it is not a member.
 pub(super) fn resolve(
     key: &ServiceKey,
-    overrides: &[&Overrides],
+    members: &[&Settings],
+    own: Option<&Settings>,
     rules: &Rules,
     conflicts: &mut Vec<Conflict>,
 ) -> (u32, GatewayDown) {
     let mut details = Vec::new();
-    let ttl = smallest_ttl(overrides, rules, &mut details);
-    let gateway_down = gateway_down(overrides, rules, &mut details);
-    let invalid: BTreeSet<&Line> = overrides.iter().flat_map(|o| &o.invalid).collect();
+    let ttl = smallest_ttl(members, rules, &mut details);
+    let gateway_down = gateway_down(members, rules, &mut details);
+    let all = members.iter().copied().chain(own);
+    let invalid: BTreeSet<&Line> = all.flat_map(|settings| &settings.invalid).collect();
     let invalid = invalid.into_iter();
-    details.extend(invalid.map(|annotation| format!("annotation {annotation} is invalid")));
+    details.extend(invalid.map(|annotation| format!("annotation {annotation}")));
     conflicts.extend(details.into_iter().map(|detail| Conflict {
         kind: ConflictKind::Annotation,
         name: key.to_string().into(),
@@ -29,11 +31,8 @@ pub(super) fn resolve(
 }
 
 /// Returns the smallest TTL of the annotations, within its limits, or the TTL of the rules. Reports what differs.
-fn smallest_ttl(overrides: &[&Overrides], rules: &Rules, details: &mut Vec<String>) -> u32 {
-    let ttls: BTreeSet<u32> = overrides
-        .iter()
-        .filter_map(|overrides| overrides.ttl)
-        .collect();
+fn smallest_ttl(members: &[&Settings], rules: &Rules, details: &mut Vec<String>) -> u32 {
+    let ttls: BTreeSet<u32> = members.iter().filter_map(|one| one.ttl).collect();
     if ttls.len() > 1 {
         details.push(format!(
             "annotations set different TTLs {ttls:?}; the smallest is used"
@@ -52,8 +51,8 @@ fn smallest_ttl(overrides: &[&Overrides], rules: &Rules, details: &mut Vec<Strin
 }
 
 /// Returns the gateway-down rule of the annotations, or that of the rules. Reports annotations that differ.
-fn gateway_down(overrides: &[&Overrides], rules: &Rules, details: &mut Vec<String>) -> GatewayDown {
-    let downs: BTreeSet<GatewayDown> = overrides.iter().filter_map(|o| o.gateway_down).collect();
+fn gateway_down(members: &[&Settings], rules: &Rules, details: &mut Vec<String>) -> GatewayDown {
+    let downs: BTreeSet<GatewayDown> = members.iter().filter_map(|one| one.gateway_down).collect();
     if downs.len() > 1 {
         details.push(
             "annotations set different gateway-down rules; the one that includes the most endpoints is used"

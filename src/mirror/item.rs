@@ -1,0 +1,153 @@
+//! Items: the objects that define services. They are Services that Linkerd mirrored, Services of this cluster, and
+//! ServiceImports.
+
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::{ClusterName, Hostname, Ports, ServiceKey, Settings, Text, addresses};
+
+/// A Service or a ServiceImport, reduced to the fields that this server uses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Item {
+    /// What the object stands for.
+    pub kind: ItemKind,
+    /// The service that it belongs to.
+    pub service: ServiceKey,
+    /// The clusters that it covers.
+    pub clusters: Clusters,
+    /// The remote endpoint of an [`ItemKind::EndpointMirror`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<MirroredHost>,
+    /// `spec.clusterIPs` of a Service, `spec.ips` of a ServiceImport. Empty if it is headless.
+    #[serde(with = "addresses")]
+    pub addresses: SmallVec<[IpAddr; 1]>,
+    /// `spec.ports`: the ports of the cluster IP. Empty if a Service is headless, because its slices have the ports.
+    pub ports: Ports,
+    /// Annotations of this server. Most objects have none, so those that have some keep them in a box.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Box<Settings>>,
+    /// `metadata.creationTimestamp`, in Unix seconds.
+    pub created: Option<NonZeroU32>,
+}
+
+/// What a Service or a ServiceImport stands for. The documentation of [`table`](crate::table) describes the kinds of
+/// services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ItemKind {
+    /// The mirror of a headless Service of another cluster (`db-east`), with `clusterIP: None` (rule M2).
+    HeadlessMirror,
+    /// The mirror of one pod of a headless Service (`db-0-east`), with a cluster IP of its own (rule M1).
+    EndpointMirror,
+    /// The mirror of a whole Service of another cluster (`web-east`), with a cluster IP. Connections pass through the
+    /// gateway of that cluster.
+    GatewayMirror,
+    /// As [`Self::GatewayMirror`], in a flat network. Connections go directly to the pods.
+    FlatMirror,
+    /// A Service that balances over the members of a federation (`web-federated`).
+    Federated,
+    /// A Service of this cluster (rule M5).
+    Own(Export),
+    /// A ServiceImport of type `Headless`: the endpoints are those of its slices.
+    HeadlessImport,
+    /// A ServiceImport of type `ClusterSetIP`, with one address of each family for all clusters. Submariner sets none by
+    /// default: its slices have the cluster IP of each cluster.
+    ClusterSetImport,
+}
+
+/// The clusters that an item covers, before aliases.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clusters {
+    /// This cluster.
+    Own,
+    /// The cluster of a link: label `mirror.linkerd.io/cluster-name`.
+    Linked(ClusterName),
+    /// The clusters of a federated service or of a ServiceImport.
+    Several(Box<ClusterSet>),
+}
+
+/// Clusters that share one address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterSet {
+    /// Other clusters, sorted, each once.
+    pub names: Box<[ClusterName]>,
+    /// This cluster, without its name.
+    pub has_own: bool,
+}
+
+/// The endpoint of another cluster that an endpoint mirror stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MirroredHost {
+    /// Its hostname.
+    pub hostname: Hostname,
+    /// Label `mirror.linkerd.io/headless-mirror-svc-name`: the name of the headless mirror.
+    pub parent: Text,
+}
+
+/// The value of label `mirror.linkerd.io/exported` on a Service of this cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Export {
+    /// The label is absent.
+    No,
+    /// `true`: exported through a gateway, the only way for a headless Service.
+    Gateway,
+    /// `remote-discovery`: for flat networks, without gateways.
+    RemoteDiscovery,
+    /// Another value. By default, no Link selects it. A Link with a custom selector may.
+    Other,
+}
+
+// === impl Item ===
+
+impl Item {
+    /// Returns the cluster of the link that made the item. Only mirrors of one cluster have one.
+    pub fn link(&self) -> Option<&ClusterName> {
+        match &self.clusters {
+            Clusters::Linked(cluster) => Some(cluster),
+            Clusters::Own | Clusters::Several(_) => None,
+        }
+    }
+
+    /// Returns how a Service of this cluster is exported.
+    pub fn export(&self) -> Option<Export> {
+        match self.kind {
+            ItemKind::Own(export) => Some(export),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the object is headless.
+    pub fn is_headless(&self) -> bool {
+        self.addresses.is_empty()
+    }
+
+    /// Returns a description of what a mirror of one cluster mirrors. Rule M8 compares the old and the new description.
+    pub fn identity(&self) -> Option<String> {
+        let (service, cluster) = (&self.service, self.link()?);
+        Some(match &self.host {
+            Some(MirroredHost { hostname, .. }) => {
+                format!("'{hostname}' of {service} in cluster '{cluster}'")
+            }
+            None => format!("{service} in cluster '{cluster}'"),
+        })
+    }
+}
+
+// === impl Export ===
+
+impl Export {
+    /// Returns whether Links select the Service by default and mirror it through a gateway, which rule M5 requires.
+    pub fn is_through_gateway(self) -> bool {
+        self == Self::Gateway
+    }
+
+    /// Returns whether Links select the Service by default, as a Service with a cluster IP.
+    pub fn is_any(self) -> bool {
+        matches!(self, Self::Gateway | Self::RemoteDiscovery)
+    }
+}

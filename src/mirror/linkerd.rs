@@ -1,0 +1,274 @@
+//! Reads the objects that Linkerd mirrors from other clusters: kinds `headless`, `gateway`, `flat` and `federated` (rules
+//! M1, M2, M3, M7).
+
+use std::collections::BTreeSet;
+
+use smallvec::SmallVec;
+
+use super::fields::{
+    bad_name, cluster, cluster_addresses, mirrored_service, ports, same_namespace, service_key,
+    shorten, split, strip_cluster, undecodable,
+};
+use super::object::{KubeEndpoint, ServiceSpec, SliceBody};
+use super::slice::{has_addresses, readiness, slice_owner};
+use super::{
+    ClusterName, ClusterSet, Clusters, Hostname, Item, ItemKind, KubeObject, ListedHost,
+    MirroredHost, Ports, ServiceKey, ServiceName, Settings, Skip, SkipReason, Slice, SliceContent,
+    intern, key, usable_address,
+};
+
+/// The suffix of the names of federated services.
+const FEDERATED_SUFFIX: &str = "-federated";
+
+/// Reads a Service that Linkerd mirrored.
+pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Skip> {
+    is_of_linkerd(service)?;
+    let read = || {
+        let spec = service.service_spec().map_err(undecodable)?;
+        if is_endpoint_mirror(service) {
+            endpoint_mirror(service, &spec)
+        } else if service.label(key::CLUSTER_NAME).is_none() && is_federated(service) {
+            federated(service, &spec)
+        } else if spec.cluster_ip.as_deref() == Some("None") {
+            headless_mirror(service)
+        } else {
+            service_mirror(service, &spec)
+        }
+    };
+    read().map_err(|skip| Skip {
+        mirror_of: service_and_cluster(service),
+        ..skip
+    })
+}
+
+/// Rejects a Service that belongs to the Multi-Cluster Services API. Cilium copies labels of an exported Service to the
+/// Service that it derives from a ServiceImport. Labels of Linkerd among them must not make it a mirror.
+fn is_of_linkerd(service: &KubeObject<'_>) -> Result<(), Skip> {
+    if service.label(key::MCS_SERVICE).is_none() {
+        return Ok(());
+    }
+    let detail = format!(
+        "label {} says that it belongs to the Multi-Cluster Services API; it is not a mirror, despite its label {}",
+        key::MCS_SERVICE,
+        key::MIRRORED_SERVICE
+    );
+    Err(Skip::new(SkipReason::Internal, detail))
+}
+
+/// Reads a slice of a mirror. Only slices of headless mirrors list hosts, unless they were overwritten with gateway
+/// addresses.
+pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Skip> {
+    let body = slice.slice_body().map_err(undecodable)?;
+    let owner = slice_owner(slice)?;
+    has_addresses(&body)?;
+    if slice.label(key::HEADLESS_MIRROR).is_none() {
+        let hosts = listed_hosts(&body);
+        if !hosts.is_empty() {
+            let content = SliceContent::Hosts(Box::new(hosts));
+            return Ok(Slice { owner, content });
+        }
+    }
+    Ok(readiness(owner, &body))
+}
+
+/// Returns the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.
+fn listed_hosts(body: &SliceBody<'_>) -> Box<[ListedHost]> {
+    let host = |endpoint: &KubeEndpoint<'_>| {
+        let first = endpoint.addresses.iter().flatten().next();
+        Some(ListedHost {
+            hostname: Hostname::interned(endpoint.hostname.as_deref()?).ok()?,
+            address: first.and_then(|ip| usable_address(ip).ok()),
+        })
+    };
+    let hosts: BTreeSet<_> = body.endpoints.iter().flatten().filter_map(host).collect();
+    hosts.into_iter().collect()
+}
+
+/// Returns the service and the cluster of a mirror that is skipped, if both can be read.
+fn service_and_cluster(service: &KubeObject<'_>) -> Option<(ServiceKey, ClusterName)> {
+    let cluster = cluster(service).ok()?;
+    let key = if is_endpoint_mirror(service) {
+        let (_, name) = mirrored_endpoint(service, &cluster).ok()?;
+        service_key(service, name)
+    } else {
+        mirrored_service(service, &cluster)
+    };
+    Some((key.ok()?, cluster))
+}
+
+// === Headless mirrors and endpoint mirrors ===
+
+fn headless_mirror(service: &KubeObject<'_>) -> Result<Item, Skip> {
+    let cluster = cluster(service)?;
+    Ok(Item {
+        kind: ItemKind::HeadlessMirror,
+        service: mirrored_service(service, &cluster)?,
+        clusters: Clusters::Linked(cluster),
+        host: None,
+        addresses: SmallVec::new(),
+        ports: Ports::interned([]),
+        settings: Settings::of_mirror(service).if_any(),
+        created: service.created(),
+    })
+}
+
+/// Returns whether a mirror represents one endpoint.
+fn is_endpoint_mirror(service: &KubeObject<'_>) -> bool {
+    service.label(key::HEADLESS_MIRROR).is_some()
+}
+
+fn endpoint_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Skip> {
+    let cluster = cluster(service)?;
+    let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
+    let (host, name) = mirrored_endpoint(service, &cluster)?;
+    let hostname = Hostname::interned(host).map_err(bad_name)?;
+    Ok(Item {
+        kind: ItemKind::EndpointMirror,
+        service: service_key(service, name)?,
+        clusters: Clusters::Linked(cluster),
+        host: Some(MirroredHost {
+            hostname,
+            parent: intern(parent),
+        }),
+        addresses: cluster_addresses(spec)?,
+        ports: ports(spec),
+        settings: None,
+        created: None,
+    })
+}
+
+/// Returns the names of the endpoint and the service of an endpoint mirror.
+fn mirrored_endpoint<'o>(
+    service: &'o KubeObject<'_>,
+    cluster: &ClusterName,
+) -> Result<(&'o str, &'o str), Skip> {
+    let Some(fq_name) = service.annotation(key::REMOTE_FQ_NAME) else {
+        let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
+        return Ok((
+            strip_cluster(service.name(), cluster)?,
+            strip_cluster(parent, cluster)?,
+        ));
+    };
+    let (host, rest) = split(fq_name)?;
+    let (name, rest) = split(rest)?;
+    same_namespace(service, rest)?;
+    Ok((host, name))
+}
+
+// === Mirrors with a cluster IP ===
+
+fn service_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Skip> {
+    let cluster = cluster(service)?;
+    let mirrored = mirrored_service(service, &cluster)?;
+    Ok(Item {
+        kind: route(service, &cluster, &mirrored)?,
+        service: mirrored,
+        clusters: Clusters::Linked(cluster),
+        host: None,
+        addresses: cluster_addresses(spec)?,
+        ports: ports(spec),
+        settings: Settings::of_mirror(service).if_any(),
+        created: service.created(),
+    })
+}
+
+/// Reads from the labels whether connections pass through a gateway. If a mirror is exported again, Linkerd copies the
+/// labels of a flat mirror to its mirror. They then name another cluster or service, and the object is skipped.
+fn route(
+    service: &KubeObject<'_>,
+    cluster: &ClusterName,
+    mirrored: &ServiceKey,
+) -> Result<ItemKind, Skip> {
+    let Some(discovery) = service.label(key::REMOTE_DISCOVERY) else {
+        return Ok(ItemKind::GatewayMirror);
+    };
+    let remote = service.label(key::REMOTE_SERVICE);
+    let remote = remote.unwrap_or(mirrored.service.as_str());
+    for (label, value, expected) in [
+        (key::REMOTE_DISCOVERY, discovery, cluster.as_str()),
+        (key::REMOTE_SERVICE, remote, mirrored.service.as_str()),
+    ] {
+        if value != expected {
+            let value: String = value.chars().take(63).collect();
+            let detail = format!("label {label} is '{value}', but the mirror is of '{expected}'");
+            return Err(Skip::new(SkipReason::BadName, detail));
+        }
+    }
+    Ok(ItemKind::FlatMirror)
+}
+
+// === Federated services ===
+
+/// Returns whether a mirror without a cluster name is a federated service.
+fn is_federated(service: &KubeObject<'_>) -> bool {
+    let keys = [key::REMOTE_DISCOVERY, key::LOCAL_DISCOVERY];
+    keys.iter().any(|key| service.annotation(key).is_some())
+}
+
+fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Skip> {
+    let name = service.name();
+    let Some(base) = name.strip_suffix(FEDERATED_SUFFIX) else {
+        let detail =
+            format!("a federated service, but '{name}' does not end in '{FEDERATED_SUFFIX}'");
+        return Err(Skip::new(SkipReason::BadName, detail));
+    };
+    let mut settings = Settings::of_mirror(service);
+    let listed = service.annotation(key::REMOTE_DISCOVERY);
+    let own = service.annotation(key::LOCAL_DISCOVERY);
+    let clusters = ClusterSet {
+        names: member_clusters(listed.unwrap_or_default(), &mut settings),
+        has_own: own.is_some_and(|name| is_own_member(name, &mut settings)),
+    };
+    Ok(Item {
+        kind: ItemKind::Federated,
+        service: service_key(service, base)?,
+        clusters: Clusters::Several(Box::new(clusters)),
+        host: None,
+        addresses: cluster_addresses(spec)?,
+        ports: ports(spec),
+        settings: settings.if_any(),
+        created: service.created(),
+    })
+}
+
+/// Reads the clusters of a list such as `web@east,web@north`. Its order is arbitrary. Notes the first item that is
+/// invalid, and the first cluster that occurs twice.
+fn member_clusters(list: &str, settings: &mut Settings) -> Box<[ClusterName]> {
+    let mut clusters = Vec::new();
+    let mut invalid = None;
+    let items = list.split(',').map(str::trim);
+    for item in items.filter(|item| !item.is_empty()) {
+        match member_cluster(item) {
+            Some(cluster) => clusters.push(cluster),
+            None => invalid = invalid.or(Some(item)),
+        }
+    }
+    if let Some(item) = invalid {
+        let item = format!("{}={}", key::REMOTE_DISCOVERY, shorten(item));
+        settings.note_invalid(&item, "");
+    }
+    clusters.sort();
+    if let Some(pair) = clusters.windows(2).find(|pair| pair[0] == pair[1]) {
+        let twice = format!("{} with cluster '{}' twice", key::REMOTE_DISCOVERY, pair[0]);
+        settings.note_invalid(&twice, "");
+    }
+    clusters.dedup();
+    clusters.into()
+}
+
+/// Returns whether the name of a member in this cluster is valid, and notes an invalid one.
+fn is_own_member(name: &str, settings: &mut Settings) -> bool {
+    let is_valid = name.parse::<ServiceName>().is_ok();
+    if !is_valid {
+        let annotation = format!("{}={}", key::LOCAL_DISCOVERY, shorten(name));
+        settings.note_invalid(&annotation, "");
+    }
+    is_valid
+}
+
+/// Returns the cluster of `SERVICE@CLUSTER`. A service of another namespace (`web.bank@east`) is not a DNS label, so it is invalid.
+fn member_cluster(item: &str) -> Option<ClusterName> {
+    let (service, cluster) = item.split_once('@')?;
+    let _: ServiceName = service.parse().ok()?;
+    ClusterName::interned(cluster).ok()
+}
