@@ -305,7 +305,7 @@ fn describe_occupants(
         }
     }
     for object in expected {
-        if let Some(skip) = table.skip_of(Watch::MirrorServices, &object.key) {
+        if let Some(skip) = table.skip_of(Watch::Services, &object.key) {
             occupants.insert(object.clone(), format!("unusable: {}", skip.detail));
         }
     }

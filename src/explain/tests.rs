@@ -524,7 +524,7 @@ fn identity_conflict_is_at_the_current_name_of_the_mirror() {
     let rules = rules();
     let first = table(&shop());
     let moved = endpoint("prod", "db", "east", "db-7", &["10.96.0.1"]);
-    let watch = crate::mirror::Watch::MirrorServices;
+    let watch = crate::mirror::Watch::Services;
     let key = crate::mirror::ObjectKey::new("prod", "db-0-east");
     let (_, moved) = crate::testing::parsed(watch, &moved);
     let dirty = inputs.apply(watch, key, moved);

@@ -20,6 +20,11 @@ use super::{
 /// The suffix of the names of federated services.
 const FEDERATED_SUFFIX: &str = "-federated";
 
+/// Returns whether Linkerd mirrored a Service.
+pub(super) fn is_mirror(service: &KubeObject<'_>) -> bool {
+    service.label(key::MIRRORED_SERVICE) == Some("true")
+}
+
 /// Reads a Service that Linkerd mirrored.
 pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Skip> {
     is_of_linkerd(service)?;

@@ -8,6 +8,15 @@ use super::{
     Clusters, Export, Item, ItemKind, KubeObject, Ports, Settings, Skip, Slice, SliceContent, key,
 };
 
+/// Returns whether a Service belongs to this cluster and matters. An implementation of the Multi-Cluster Services API may
+/// make a Service for each ServiceImport (Cilium), with labels of the exported Service.
+pub(super) fn matters(service: &KubeObject<'_>) -> bool {
+    let has = |key| service.label(key).is_some();
+    let is_used =
+        service.is_headless() || has(key::EXPORTED) || service.label(key::POLICY) == Some("true");
+    is_used && !has(key::MIRRORED_SERVICE) && !has(key::MCS_SERVICE)
+}
+
 /// Reads a Service of this cluster: a headless one, an exported one with a cluster IP, or one that only has settings.
 pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Skip> {
     let spec = service.service_spec().map_err(undecodable)?;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::watch::{Kind, Watch};
 use super::{KubeObject, Object, ObjectKey, Skip, SkipReason, linkerd, local, mcs};
 
-/// Reduces an object that `watch` lists or reports to the fields in use. Returns `None` if the watch does not select it:
-/// API servers without the field selector send more objects.
+/// Reduces an object that `watch` lists or reports to the fields in use. Returns `None` if the object does not matter, such
+/// as most Services of a cluster.
 pub fn reduce(watch: Watch, object: &KubeObject<'_>) -> Option<(ObjectKey, Object)> {
     let is_selected = watch.selects(object);
     is_selected.then(|| Some((object.key()?, parse_object(watch, object))))?
@@ -31,10 +31,10 @@ pub fn select_and_parse(kind: Kind, object: &KubeObject<'_>) -> Option<(Watch, O
 /// Parses an object that `watch` selected.
 pub fn parse_object(watch: Watch, object: &KubeObject<'_>) -> Object {
     let parsed = match watch {
-        Watch::MirrorServices => linkerd::read_service(object).map(Object::from),
-        Watch::LocalServices | Watch::ExportedServices | Watch::PolicyServices => {
-            local::read_service(object).map(Object::from)
+        Watch::Services if linkerd::is_mirror(object) => {
+            linkerd::read_service(object).map(Object::from)
         }
+        Watch::Services => local::read_service(object).map(Object::from),
         Watch::MirrorSlices => linkerd::read_slice(object).map(Object::Slice),
         Watch::LocalSlices | Watch::ForeignSlices => local::read_slice(object).map(Object::Slice),
         Watch::ExportedSlices => local::read_ready_slice(object).map(Object::Slice),

@@ -79,14 +79,11 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
     );
     let watches = Watch::ALL.map(|watch| watch.to_string());
     let expected = [
-        "mirror-services",
-        "local-services",
+        "services",
         "mirror-slices",
         "local-slices",
         "foreign-slices",
-        "exported-services",
         "exported-slices",
-        "policy-services",
         "service-imports",
         "import-slices",
     ];

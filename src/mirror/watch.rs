@@ -1,14 +1,15 @@
 //! Defines the watches: the selectors for the API server, and the same selection for a single object.
 //!
-//! Each watch is one row of `ROWS`. The watches are disjoint, and the API server filters each of them. One list of
-//! requirements gives both the selector in requests and the predicate [`Watch::selects`]. The file source, the
-//! recordings, and the fallback for old API servers therefore select the same objects as a watch.
+//! Each watch is one row of `ROWS`. The watches are disjoint. Slices change often, so the API server filters them: one list
+//! of requirements gives both the selector in requests and the predicate [`Watch::selects`]. Services change rarely, so
+//! one watch has all of them, and those that do not matter are dropped when they arrive. An object therefore has one copy,
+//! whatever happens to its labels. The file source and the recordings select the same objects as a watch.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{KubeObject, key};
+use super::{KubeObject, key, linkerd, local};
 
 /// Controllers of slices, by the value of label [`key::MANAGED_BY`].
 pub mod controller {
@@ -38,15 +39,14 @@ pub enum Kind {
     ServiceImport,
 }
 
-/// A watch on the API server. Inputs are kept for each watch: if the labels of an object change, it leaves one watch
-/// and appears on another, in either order.
+/// A watch on the API server. Inputs are kept for each watch: if the labels of a slice change, it leaves one watch and
+/// appears on another, in either order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Watch {
-    /// Services that Linkerd mirrored. One that also belongs to the Multi-Cluster Services API is skipped.
-    MirrorServices,
-    /// Headless Services of this cluster.
-    LocalServices,
+    /// Services that Linkerd mirrored, and Services of this cluster that matter: headless ones, exported ones, and those
+    /// with label [`key::POLICY`]. A mirror that also belongs to the Multi-Cluster Services API is skipped.
+    Services,
     /// Slices of mirrors, with the liveness of gateways and the hosts of headless mirrors.
     MirrorSlices,
     /// Slices of headless Services with a selector, except those with endpoints of other clusters.
@@ -54,13 +54,9 @@ pub enum Watch {
     /// Slices of headless Services without a selector, except those with endpoints of other clusters. They have no
     /// headless label. Neither the EndpointSlice controller of Kubernetes nor Linkerd manages them.
     ForeignSlices,
-    /// Exported Services of this cluster with a cluster IP.
-    ExportedServices,
     /// Slices of exported Services with a cluster IP and a selector. Kubernetes copies the labels of a Service to its
     /// slices.
     ExportedSlices,
-    /// Services of this cluster with a cluster IP that are not exported and have label [`key::POLICY`].
-    PolicyServices,
     /// ServiceImports of the Multi-Cluster Services API (`--mcs`).
     ServiceImports,
     /// Slices of ServiceImports (`--mcs`).
@@ -84,23 +80,10 @@ struct Row {
     name: &'static str,
     /// The kind of its objects.
     kind: Kind,
-    /// The Services that it selects by their cluster IP.
-    cluster_ip: ClusterIp,
     /// The terms of its label selector.
     labels: &'static [Requirement],
     /// [`Mcs::On`]: only a server with `--mcs` opens the watch.
     mcs: Mcs,
-}
-
-/// A condition on `spec.clusterIP` of a Service.
-#[derive(Clone, Copy, Debug)]
-enum ClusterIp {
-    /// There is none.
-    Any,
-    /// `None`: the Service is headless.
-    Headless,
-    /// The Service is not headless.
-    Assigned,
 }
 
 /// One term of a label selector.
@@ -114,30 +97,18 @@ enum Requirement {
 use Requirement::{Absent, Differs, Equals, Exists};
 
 /// The watches, in the order of their discriminants.
-static ROWS: [Row; 10] = [
+static ROWS: [Row; 7] = [
     Row {
-        watch: Watch::MirrorServices,
-        name: "mirror-services",
+        watch: Watch::Services,
+        name: "services",
         kind: Kind::Service,
-        cluster_ip: ClusterIp::Any,
-        labels: &[Equals(key::MIRRORED_SERVICE, "true")],
-        mcs: Mcs::Off,
-    },
-    Row {
-        watch: Watch::LocalServices,
-        name: "local-services",
-        kind: Kind::Service,
-        cluster_ip: ClusterIp::Headless,
-        // An implementation of the Multi-Cluster Services API may make a Service for each ServiceImport (Cilium), with
-        // labels of the exported Service.
-        labels: &[Absent(key::MIRRORED_SERVICE), Absent(key::MCS_SERVICE)],
+        labels: &[],
         mcs: Mcs::Off,
     },
     Row {
         watch: Watch::MirrorSlices,
         name: "mirror-slices",
         kind: Kind::EndpointSlice,
-        cluster_ip: ClusterIp::Any,
         labels: &[
             Equals(key::MIRRORED_SERVICE, "true"),
             Absent(key::MCS_SERVICE),
@@ -148,7 +119,6 @@ static ROWS: [Row; 10] = [
         watch: Watch::LocalSlices,
         name: "local-slices",
         kind: Kind::EndpointSlice,
-        cluster_ip: ClusterIp::Any,
         labels: &[
             Exists(key::HEADLESS),
             Absent(key::MIRRORED_SERVICE),
@@ -162,7 +132,6 @@ static ROWS: [Row; 10] = [
         watch: Watch::ForeignSlices,
         name: "foreign-slices",
         kind: Kind::EndpointSlice,
-        cluster_ip: ClusterIp::Any,
         labels: &[
             Absent(key::HEADLESS),
             Absent(key::MIRRORED_SERVICE),
@@ -174,22 +143,9 @@ static ROWS: [Row; 10] = [
         mcs: Mcs::Off,
     },
     Row {
-        watch: Watch::ExportedServices,
-        name: "exported-services",
-        kind: Kind::Service,
-        cluster_ip: ClusterIp::Assigned,
-        labels: &[
-            Exists(key::EXPORTED),
-            Absent(key::MIRRORED_SERVICE),
-            Absent(key::MCS_SERVICE),
-        ],
-        mcs: Mcs::Off,
-    },
-    Row {
         watch: Watch::ExportedSlices,
         name: "exported-slices",
         kind: Kind::EndpointSlice,
-        cluster_ip: ClusterIp::Any,
         labels: &[
             Exists(key::EXPORTED),
             Absent(key::HEADLESS),
@@ -201,23 +157,9 @@ static ROWS: [Row; 10] = [
         mcs: Mcs::Off,
     },
     Row {
-        watch: Watch::PolicyServices,
-        name: "policy-services",
-        kind: Kind::Service,
-        cluster_ip: ClusterIp::Assigned,
-        labels: &[
-            Equals(key::POLICY, "true"),
-            Absent(key::EXPORTED),
-            Absent(key::MIRRORED_SERVICE),
-            Absent(key::MCS_SERVICE),
-        ],
-        mcs: Mcs::Off,
-    },
-    Row {
         watch: Watch::ServiceImports,
         name: "service-imports",
         kind: Kind::ServiceImport,
-        cluster_ip: ClusterIp::Any,
         labels: &[],
         mcs: Mcs::On,
     },
@@ -225,7 +167,6 @@ static ROWS: [Row; 10] = [
         watch: Watch::ImportSlices,
         name: "import-slices",
         kind: Kind::EndpointSlice,
-        cluster_ip: ClusterIp::Any,
         // Also with labels of Linkerd: an object with the labels of both belongs to this API.
         labels: &[Exists(key::MCS_SERVICE)],
         mcs: Mcs::On,
@@ -237,7 +178,7 @@ static ROWS: [Row; 10] = [
 impl Watch {
     /// Every watch, in the order of their discriminants.
     pub const ALL: [Self; ROWS.len()] = {
-        let mut all = [Self::MirrorServices; ROWS.len()];
+        let mut all = [Self::Services; ROWS.len()];
         let mut index = 0;
         while index < ROWS.len() {
             all[index] = ROWS[index].watch;
@@ -285,24 +226,11 @@ impl Watch {
         terms.join(",")
     }
 
-    /// Returns the `fieldSelector` of the watch's requests. API servers before Kubernetes 1.31 reject it.
-    pub fn field_selector(self) -> Option<&'static str> {
-        match self.row().cluster_ip {
-            ClusterIp::Any => None,
-            ClusterIp::Headless => Some("spec.clusterIP=None"),
-            ClusterIp::Assigned => Some("spec.clusterIP!=None"),
-        }
-    }
-
-    /// Returns whether the watch's selectors match `object`.
+    /// Returns whether the watch has `object` and it matters.
     pub fn selects(self, object: &KubeObject<'_>) -> bool {
         let mut labels = self.row().labels.iter();
         labels.all(|requirement| requirement.is_met_by(object))
-            && match self.row().cluster_ip {
-                ClusterIp::Any => true,
-                ClusterIp::Headless => object.is_headless(),
-                ClusterIp::Assigned => !object.is_headless(),
-            }
+            && (self != Self::Services || linkerd::is_mirror(object) || local::matters(object))
     }
 }
 

@@ -43,9 +43,7 @@ async fn table_expires_until_its_source_is_active_again() {
         endpoint("prod", "db", "east", "db-0", &["10.0.0.1"]),
     ];
     for feed in feeds.all() {
-        let own = mirrors
-            .iter()
-            .filter(|_| feed.watch == Watch::MirrorServices);
+        let own = mirrors.iter().filter(|_| feed.watch == Watch::Services);
         let objects = own.map(|object| parsed(feed.watch, object)).collect();
         updates
             .send(Update::Reset(vec![(feed, objects)]))
@@ -66,11 +64,11 @@ async fn table_expires_until_its_source_is_active_again() {
         feeds.note_activity(feed);
     }
     let (key, object) = parsed(
-        Watch::MirrorServices,
+        Watch::Services,
         &endpoint("prod", "db", "east", "db-1", &["10.0.0.2"]),
     );
     let update = Update::Apply {
-        watch: Watch::MirrorServices,
+        watch: Watch::Services,
         key,
         object: Some(object),
     };
@@ -99,7 +97,7 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
     let lists = |count: usize| {
         let mirrors = mirrors(count);
         let list = |watch| {
-            let own = mirrors.iter().filter(|_| watch == Watch::MirrorServices);
+            let own = mirrors.iter().filter(|_| watch == Watch::Services);
             let feed = Feed {
                 watch,
                 namespace: None,

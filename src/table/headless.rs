@@ -65,7 +65,7 @@ pub(super) fn adopt_hosts(
                     .is_some_and(|address| mirror.addresses.contains(&address))
         };
         let object = &host.expected.key;
-        let mirror = inputs.items_at(object).find(stands_for_host);
+        let mirror = inputs.item_at(object).filter(stands_for_host);
         drafts.extend(mirror.map(|mirror| {
             let (cluster, hostname) = (host.cluster.clone(), Some(host.hostname.clone()));
             cluster_ip::mirror_draft(object, mirror, cluster, hostname, inputs)

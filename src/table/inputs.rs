@@ -1,7 +1,7 @@
 //! The last known state of every object of every watch, with the indexes of the services that depend on it.
 //!
-//! Inputs belong to one control task. They are kept separately for each watch. If the labels of an object change, it
-//! leaves one watch and appears on another, in either order. A deletion therefore affects only the copy of its watch.
+//! Inputs belong to one control task. They are kept separately for each watch. If the labels of a slice change, it leaves
+//! one watch and appears on another, in either order. A deletion therefore affects only the copy of its watch.
 //! Each method that changes inputs returns the affected services, so that [`build`](super::build::build) rebuilds only
 //! these.
 
@@ -138,13 +138,16 @@ impl Inputs {
         let identity = |object: Option<&Object>| object?.item()?.identity();
         let identities = [old, new.as_ref()].map(identity);
         let services = &mut replaced.services;
-        services.extend(self.affected_services(&key, old).cloned());
+        services.extend(
+            old.and_then(|old| self.affected_service(&key, old))
+                .cloned(),
+        );
         let old = self.watched[watch as usize].remove(&key);
         if let Some(Object::Skipped(_)) = old {
             self.skipped.remove(&(watch, key.clone()));
         }
-        services.extend(self.affected_services(&key, new.as_ref()).cloned());
         if let Some(new) = new {
+            services.extend(self.affected_service(&key, &new).cloned());
             if let Object::Skipped(skip) = &new {
                 self.skipped.insert((watch, key.clone()), skip.clone());
             }
@@ -155,23 +158,15 @@ impl Inputs {
         replaced.objects.push((watch, key, old));
     }
 
-    /// Returns the services that depend on an object. For a slice, these are the services of its Service.
-    fn affected_services<'s>(
+    /// Returns the service that depends on an object. For a slice, this is the service of its Service.
+    fn affected_service<'s>(
         &'s self,
         key: &ObjectKey,
-        object: Option<&'s Object>,
-    ) -> impl Iterator<Item = &'s ServiceKey> + use<'s> {
-        let own = object.and_then(Object::service);
-        let owner = object.and_then(Object::owner).map(|name| key.sibling(name));
-        let owners = owner.into_iter().flat_map(|owner| self.items_at(&owner));
-        own.into_iter().chain(owners.map(|item| &item.service))
+        object: &'s Object,
+    ) -> Option<&'s ServiceKey> {
+        let owner = || self.item_at(&key.sibling(object.owner()?));
+        object.service().or_else(|| Some(&owner()?.service))
     }
-}
-
-/// Returns the watches for objects of one kind.
-fn watches(kind: Kind) -> impl Iterator<Item = Watch> {
-    let all = Watch::ALL.into_iter();
-    all.filter(move |watch| watch.kind() == kind)
 }
 
 // === impl Inputs: queries of a build ===
@@ -186,12 +181,9 @@ impl Inputs {
         services.cloned().collect()
     }
 
-    /// Returns the items with the key of a Service. There may be one in several watches for a moment.
-    pub fn items_at(&self, service: &ObjectKey) -> impl Iterator<Item = &Item> + use<'_> {
-        let service = service.clone();
-        let objects =
-            watches(Kind::Service).filter_map(move |watch| self.objects(watch).get(&service));
-        objects.filter_map(Object::item)
+    /// Returns the item with the key of a Service.
+    pub fn item_at(&self, service: &ObjectKey) -> Option<&Item> {
+        self.objects(Watch::Services).get(service)?.item()
     }
 
     /// Returns the items of a service and the slices of its ServiceImport, watch by watch.
@@ -206,7 +198,9 @@ impl Inputs {
         service: &ObjectKey,
     ) -> impl Iterator<Item = (&'s ObjectKey, &'s Slice)> + use<'s> {
         let service = service.clone();
-        watches(Kind::EndpointSlice)
+        let watches = Watch::ALL.into_iter();
+        let watches = watches.filter(|watch| watch.kind() == Kind::EndpointSlice);
+        watches
             .flat_map(move |watch| self.watched[watch as usize].slices_of(service.clone()))
             .filter_map(|(key, object)| Some((key, object.slice()?)))
     }

@@ -66,12 +66,10 @@ impl<'i> Items<'i> {
             .filter(|(_, item)| matches!(item.kind, ItemKind::GatewayMirror | ItemKind::FlatMirror))
     }
 
-    /// Returns the Service of this cluster (rule M5). While its labels change, two watches may have it; the last one
-    /// counts.
+    /// Returns the Service of this cluster (rule M5).
     pub(super) fn own(&self) -> Option<&'i Item> {
-        let mut items = self.items.iter().rev();
-        let own = items.find(|(_, item)| item.export().is_some());
-        own.map(|(_, item)| *item)
+        let mut items = self.items.iter().map(|(_, item)| *item);
+        items.find(|item| item.export().is_some())
     }
 
     /// Returns the ServiceImport.

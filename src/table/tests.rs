@@ -55,20 +55,20 @@ fn any_step() -> impl Strategy<Value = Step> {
         let (namespace, service, cluster, host) = names;
         let ip = format!("10.96.0.{ip}");
         let (watch, object) = match kind {
-            0 | 1 => (Watch::MirrorServices, mirror(namespace, service, cluster)),
+            0 | 1 => (Watch::Services, mirror(namespace, service, cluster)),
             2 => {
                 let ttl = if ready { "9" } else { "7" };
                 let mirror = annotated(mirror(namespace, service, cluster), key::TTL, ttl);
-                (Watch::MirrorServices, mirror)
+                (Watch::Services, mirror)
             }
             3 | 4 => {
                 let endpoint = endpoint(namespace, service, cluster, host, &[&ip]);
-                (Watch::MirrorServices, endpoint)
+                (Watch::Services, endpoint)
             }
             5 => {
                 let mut endpoint = endpoint(namespace, service, cluster, host, &[&ip]);
                 endpoint["spec"]["ports"] = json!([{"name": "sql", "port": 5432}]);
-                (Watch::MirrorServices, endpoint)
+                (Watch::Services, endpoint)
             }
             6 => {
                 let endpoint_mirror = format!("{host}-{cluster}");
@@ -77,7 +77,7 @@ fn any_step() -> impl Strategy<Value = Step> {
             }
             7 => {
                 let [service, _] = local(namespace, service, &[]);
-                (Watch::LocalServices, service)
+                (Watch::Services, service)
             }
             8 => {
                 // Without a hostname, it is like a slice that was overwritten with a gateway address.
@@ -259,7 +259,7 @@ fn any_rules() -> impl Strategy<Value = Rules> {
 #[test]
 fn list_replaces_only_objects_of_its_watch_and_namespace() {
     let listed = |objects: &[Value]| -> inputs::Objects {
-        let parsed = |object| parsed(Watch::MirrorServices, object);
+        let parsed = |object| parsed(Watch::Services, object);
         objects.iter().map(parsed).collect()
     };
     let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
@@ -267,7 +267,7 @@ fn list_replaces_only_objects_of_its_watch_and_namespace() {
     let names = |services: inputs::ServiceKeys| -> Vec<String> {
         services.iter().map(ToString::to_string).collect()
     };
-    let watch = Watch::MirrorServices;
+    let watch = Watch::Services;
     let mut inputs = inputs(&all);
     assert_eq!(*inputs.objects(watch), listed(&all));
     // The same list again changes nothing.
@@ -309,16 +309,13 @@ fn skipped_object_is_reported_until_it_is_deleted() {
     };
     let mut inputs = inputs(&[mirror("prod", "db", "east"), unnamed.clone()]);
     assert_eq!(skipped(&inputs), ["Service/prod/db-0-east: bad-name"]);
-    inputs.delete(
-        Watch::MirrorServices,
-        parsed(Watch::MirrorServices, &unnamed).0,
-    );
+    inputs.delete(Watch::Services, parsed(Watch::Services, &unnamed).0);
     assert_eq!(skipped(&inputs), [""; 0]);
 }
 
 #[test]
 fn identity_changes_only_if_an_existing_mirror_changes_its_endpoint() {
-    let watch = Watch::MirrorServices;
+    let watch = Watch::Services;
     let mut inputs = inputs(&[mirror("prod", "db", "east")]);
     let service = key_of("prod", "db");
     let mut apply = |object: &Value, is_deletion: bool| {
@@ -521,7 +518,7 @@ fn pod_that_is_ready_in_another_entry_is_not_listed_as_unready() {
 #[test]
 fn objects_of_different_namespaces_are_distinct() {
     let mut inputs = inputs(&[mirror("prod", "db", "east"), mirror("shop", "db", "east")]);
-    let dirty = inputs.delete(Watch::MirrorServices, ObjectKey::new("prod", "db-east"));
+    let dirty = inputs.delete(Watch::Services, ObjectKey::new("prod", "db-east"));
     assert_eq!(dirty, [key_of("prod", "db")].into());
     assert_eq!(inputs.services(), [key_of("shop", "db")].into());
 }
@@ -564,9 +561,9 @@ fn objects_that_are_not_used_are_recorded() {
         Some(NonMember::NotExported(Export::No))
     );
     let object = ObjectKey::new("prod", "cache-east");
-    let skip = all.skip_of(Watch::MirrorServices, &object).unwrap();
+    let skip = all.skip_of(Watch::Services, &object).unwrap();
     assert_eq!(skip.reason, SkipReason::NamespaceMismatch);
-    assert_eq!(all.skip_of(Watch::LocalServices, &object), None);
+    assert_eq!(all.skip_of(Watch::MirrorSlices, &object), None);
 }
 
 /// The record changes no answer, but explanations read it.

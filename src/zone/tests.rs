@@ -447,7 +447,7 @@ proptest! {
         let mut inputs = crate::testing::inputs(&own);
         let mut table = table_by(&rules, &own);
         for object in later {
-            let watch = crate::mirror::Watch::MirrorServices;
+            let watch = crate::mirror::Watch::Services;
             let (key, object) = crate::testing::parsed(watch, &object);
             let dirty = inputs.apply(watch, key, object);
             table = crate::table::build(&table, &inputs, &dirty, &rules).table;

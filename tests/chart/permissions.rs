@@ -117,7 +117,7 @@ fn check_each_verb_is_needed(cluster: &Cluster) -> Result<()> {
     let rendered = template(&with(json!({})))?;
     let whole = rendered.only("ClusterRole")?;
     for (rule, resource, watch) in [
-        (0, "services", "mirror-services"),
+        (0, "services", "services"),
         (1, "endpointslices", "mirror-slices"),
     ] {
         for (left, removed) in [("watch", "list"), ("list", "watch")] {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::dig::dig;
 use support::http::Page;
-use support::objects::{Manifest, local, mirror, with_cluster_ip};
+use support::objects::{mirror, with_cluster_ip};
 use support::observer::{Observation, Observer, addresses_of};
 use support::output::print_line;
 use support::recordings::Recording;
@@ -40,10 +40,6 @@ pub const ALL: [&str; 9] = [
 pub const EXTRA: &str = "10.96.134.180";
 
 pub fn run(steps: &mut Steps) {
-    steps.step(
-        "refused_field_selector_is_replaced_by_filtering_in_the_server",
-        check_refused_field_selector,
-    );
     steps.step(
         "silent_connection_is_detected_and_replaced",
         check_silent_connection,
@@ -81,61 +77,6 @@ pub fn run(steps: &mut Steps) {
         "missed_deletion_is_repaired_by_a_relist",
         check_missed_deletion,
     );
-}
-
-fn check_refused_field_selector() -> Result<()> {
-    let standin = StandIn::start(Behavior::NoFieldSelectors, &recorded_objects()?)?;
-    for (name, cluster_ip, address) in [
-        ("redis", "None", "10.0.0.78"),
-        ("mysql", "10.96.7.7", "10.0.0.79"),
-    ] {
-        let objects = exported_service(name, cluster_ip, address);
-        objects
-            .iter()
-            .for_each(|object| standin.put_without_event(object));
-    }
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
-    let check = || {
-        check_addresses(&server, NGINX, &ALL)?;
-        check_addresses(&server, "redis.default.global", &["10.0.0.78"])?;
-        check_addresses(&server, "mysql.default.global", &["10.96.7.7"])?;
-        // The same objects as events.
-        let observer = Observer::start(server.dns, "cache.default.global", PAUSE)?;
-        for (name, cluster_ip, address) in [
-            ("queue", "10.96.7.8", "10.0.0.80"),
-            ("cache", "None", "10.0.0.81"),
-        ] {
-            let objects = exported_service(name, cluster_ip, address);
-            objects.iter().for_each(|object| standin.put(object));
-        }
-        observer.wait_for(&Observation::addresses(&[&["10.0.0.81"]]), ANSWER_TIMEOUT)?;
-        eventually("the exported Service", ANSWER_TIMEOUT, || {
-            check_addresses(&server, "queue.default.global", &["10.96.7.8"])
-        })?;
-        let requests = standin.requests();
-        let with_field = requests
-            .iter()
-            .filter(|request| !request.fields.is_empty())
-            .count();
-        ensure!(
-            with_field >= 1,
-            "no request has the field selector: {requests:#?}"
-        );
-        ensure!(
-            requests.iter().any(|request| request.watch
-                && request.resource == "services"
-                && request.fields.is_empty()
-                && request
-                    .labels
-                    .starts_with("!mirror.linkerd.io/mirrored-service,")),
-            "no watch has only the label selector: {requests:#?}"
-        );
-        print_line(&format!(
-            "refused field selector: {with_field} requests refused, then only the label selector"
-        ));
-        Ok(())
-    };
-    server.with_log(check())
 }
 
 fn check_silent_connection() -> Result<()> {
@@ -528,15 +469,6 @@ fn undecodable_object(name: &str) -> Value {
     object["metadata"]["name"] = json!(name);
     object["spec"]["ports"] = json!("http");
     object
-}
-
-/// Returns an exported Service of this cluster, which has a name without a mirror. No controller of Kubernetes manages
-/// its slice.
-fn exported_service(name: &str, cluster_ip: &str, address: &str) -> Vec<Value> {
-    let service = local("default", name).exported().without_selector();
-    let mut objects = Manifest::from(service.endpoint(Some("main-0"), address, true)).0;
-    objects[0] = with_cluster_ip(objects[0].take(), cluster_ip);
-    objects
 }
 
 fn check_addresses(server: &Server, name: &str, expected: &[&str]) -> Result<()> {

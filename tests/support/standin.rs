@@ -41,8 +41,6 @@ pub const RETRY_AFTER: Duration = Duration::from_secs(7);
 pub enum Behavior {
     /// Like a real API server.
     Normal,
-    /// Like Kubernetes before 1.31: rejects the field selector for the cluster IP of Services.
-    NoFieldSelectors,
     /// Accepts watches but sends nothing on them, not even their end. Answers lists.
     SilentWatches,
     /// Returns complete and well-formed but empty lists, like an etcd without data.

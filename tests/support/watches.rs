@@ -2,12 +2,9 @@
 
 /// The names of all watches, as in `/readyz`, logs and metrics. A new watch is added here only.
 pub const WATCHES: &[&str] = &[
-    "mirror-services",
-    "local-services",
+    "services",
     "mirror-slices",
     "local-slices",
     "foreign-slices",
-    "exported-services",
     "exported-slices",
-    "policy-services",
 ];

@@ -26,7 +26,7 @@ fn endpoint_mirror_of(change: impl FnOnce(&mut Value)) -> Object {
         ]},
     });
     change(&mut service);
-    object(Watch::MirrorServices, &service)
+    object(Watch::Services, &service)
 }
 
 fn reason(object: &Object) -> Option<SkipReason> {
@@ -198,18 +198,19 @@ fn undecodable_headless_service_is_selected_and_skipped() {
         select_and_parse(Kind::Service, &KubeObject::read(&json))
     };
     let (watch, object) = service("None").unwrap();
-    assert_eq!(watch, Watch::LocalServices);
+    assert_eq!(watch, Watch::Services);
     assert_eq!(reason(&object), Some(SkipReason::Undecodable));
     assert_eq!(service("10.96.0.7"), None);
 }
 
 /// Parses a mirror `web-east` with further labels and annotations.
-fn service_mirror(name: &str, labels: Value, annotations: Value, ip: &str) -> Object {
+fn service_mirror(name: &str, mut labels: Value, annotations: Value, ip: &str) -> Object {
+    labels[key::MIRRORED_SERVICE] = json!("true");
     let service = json!({
         "metadata": {"namespace": "prod", "name": name, "labels": labels, "annotations": annotations},
         "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]},
     });
-    object(Watch::MirrorServices, &service)
+    object(Watch::Services, &service)
 }
 
 #[test]
@@ -293,7 +294,7 @@ fn service_of_the_mcs_api_is_no_mirror() {
         let (watch, object) = select(derived(object));
         assert_eq!(
             (watch, reason(&object)),
-            (Watch::MirrorServices, Some(SkipReason::Internal)),
+            (Watch::Services, Some(SkipReason::Internal)),
             "{what}"
         );
         let Object::Skipped(skip) = object else {
@@ -446,7 +447,7 @@ fn exported_service_with_a_cluster_ip_is_local() {
     };
     let (watch, object) = service("true", "10.96.0.1");
     let own = item(object);
-    assert_eq!(watch, Watch::ExportedServices);
+    assert_eq!(watch, Watch::Services);
     assert_eq!(
         (own.is_headless(), own.export()),
         (false, Some(Export::Gateway))
@@ -454,7 +455,7 @@ fn exported_service_with_a_cluster_ip_is_local() {
     assert_eq!(own.ports.iter().next().map(|port| port.number), Some(80));
     let (watch, object) = service("remote-discovery", "None");
     let own = item(object);
-    assert_eq!(watch, Watch::LocalServices);
+    assert_eq!(watch, Watch::Services);
     assert_eq!(
         (own.is_headless(), own.export()),
         (true, Some(Export::RemoteDiscovery))
@@ -563,16 +564,13 @@ fn object_belongs_to_the_watch_that_selects_it() {
             "labels": {key::MIRRORED_SERVICE: "true", key::CLUSTER_NAME: "east"}},
         "spec": {"clusterIP": "None"},
     });
-    assert_eq!(
-        select(Kind::Service, mirror),
-        Some((Watch::MirrorServices, None))
-    );
+    assert_eq!(select(Kind::Service, mirror), Some((Watch::Services, None)));
     let plain = json!({"metadata": {"namespace": "prod", "name": "web"}, "spec": {"clusterIP": "10.96.0.1"}});
     assert_eq!(select(Kind::Service, plain), None);
     // Selectors cannot be evaluated on an object without a name, but it is skipped and reported.
     let undecodable = Some(SkipReason::Undecodable);
     for (kind, watch) in [
-        (Kind::Service, Watch::MirrorServices),
+        (Kind::Service, Watch::Services),
         (Kind::EndpointSlice, Watch::MirrorSlices),
     ] {
         assert_eq!(

@@ -5,18 +5,7 @@ use serde_json::json;
 
 #[test]
 fn watches_have_the_expected_selectors() {
-    assert_eq!(
-        Watch::MirrorServices.label_selector(),
-        "mirror.linkerd.io/mirrored-service=true"
-    );
-    assert_eq!(
-        Watch::LocalServices.label_selector(),
-        "!mirror.linkerd.io/mirrored-service,!multicluster.kubernetes.io/service-name"
-    );
-    assert_eq!(
-        Watch::LocalServices.field_selector(),
-        Some("spec.clusterIP=None")
-    );
+    assert_eq!(Watch::Services.label_selector(), "");
     assert_eq!(
         Watch::MirrorSlices.label_selector(),
         "mirror.linkerd.io/mirrored-service=true,!multicluster.kubernetes.io/service-name"
@@ -80,6 +69,50 @@ fn no_object_is_selected_by_two_watches() {
                 "{object:?} is selected by {selected} watches"
             );
         }
+    }
+}
+
+/// The API server sends all Services. Most of them do not matter.
+#[test]
+fn services_that_matter_are_selected() {
+    let headless = json!({"clusterIP": "None"});
+    let assigned = json!({"clusterIP": "10.96.0.1"});
+    for (labels, spec, is_selected) in [
+        (json!({}), &headless, true),
+        (json!({}), &assigned, false),
+        (json!({"app": "web"}), &assigned, false),
+        (json!({key::EXPORTED: "true"}), &assigned, true),
+        (json!({key::EXPORTED: ""}), &assigned, true),
+        (json!({key::POLICY: "true"}), &assigned, true),
+        (json!({key::POLICY: "false"}), &assigned, false),
+        (json!({key::MIRRORED_SERVICE: "true"}), &headless, true),
+        (json!({key::MIRRORED_SERVICE: "true"}), &assigned, true),
+        (
+            json!({key::MIRRORED_SERVICE: "true", key::EXPORTED: "true"}),
+            &assigned,
+            true,
+        ),
+        (json!({key::MIRRORED_SERVICE: "false"}), &headless, false),
+        (
+            json!({key::MIRRORED_SERVICE: "", key::EXPORTED: "true"}),
+            &assigned,
+            false,
+        ),
+        (json!({key::MCS_SERVICE: "db"}), &headless, false),
+        (
+            json!({key::MCS_SERVICE: "db", key::EXPORTED: "true"}),
+            &assigned,
+            false,
+        ),
+        (
+            json!({key::MCS_SERVICE: "db", key::POLICY: "true"}),
+            &assigned,
+            false,
+        ),
+    ] {
+        let object = json!({"metadata": {"labels": labels}, "spec": spec}).to_string();
+        let object = KubeObject::read(&object);
+        assert_eq!(Watch::Services.selects(&object), is_selected, "{object:?}");
     }
 }
 

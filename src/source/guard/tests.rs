@@ -51,7 +51,7 @@ impl TestLoop {
     async fn guarded_with(shrink_guard: ShrinkGuard, mirrors: &[Value]) -> Self {
         let running = Self::guarded(shrink_guard, &[]);
         for watch in Watch::ALL {
-            let is_mirrors = watch == Watch::MirrorServices;
+            let is_mirrors = watch == Watch::Services;
             running
                 .list(watch, if is_mirrors { mirrors } else { &[] })
                 .await;
@@ -103,7 +103,7 @@ fn feed(watch: Watch, namespace: Option<&str>) -> Feed {
     Feed { watch, namespace }
 }
 
-const MIRRORS: Watch = Watch::MirrorServices;
+const MIRRORS: Watch = Watch::Services;
 
 #[test]
 fn share_applies_to_eleven_or_more_services() {
@@ -157,7 +157,7 @@ async fn list_that_removes_most_services_is_held_until_confirmed() {
     running.list(MIRRORS, &mirrors(1)).await;
     running.wait_for_hold().await;
     let held = Instant::now();
-    let expected = "mirror-services: a list that would leave 1 of 20 services is held until a second list confirms it";
+    let expected = "services: a list that would leave 1 of 20 services is held until a second list confirms it";
     assert!(running.feeds.problems().contains(&expected.to_owned()));
     // A list before the end of the pause does not confirm it.
     running.list(MIRRORS, &mirrors(1)).await;
@@ -260,10 +260,7 @@ async fn list_of_emptied_slices_is_held() {
     let running = TestLoop::new(Some(90), &[]);
     let (service, slice) = of(&[("a", "192.0.2.1", true)]);
     for watch in Watch::ALL {
-        let own = [
-            (Watch::LocalServices, &service),
-            (Watch::LocalSlices, &slice),
-        ];
+        let own = [(Watch::Services, &service), (Watch::LocalSlices, &slice)];
         let own = own.into_iter().filter(|(of, _)| *of == watch);
         let list: Vec<Value> = own.map(|(_, object)| object.clone()).collect();
         running.list(watch, &list).await;
@@ -320,14 +317,14 @@ async fn list_of_another_watch_that_removes_endpoints_is_held() {
         let pod = [("a", &*format!("192.0.2.{number}"), true)];
         local("prod", &format!("cache{number}"), &pod)
     });
-    let mut services = Vec::new();
+    let mut services = mirrors(1);
     let mut slices = Vec::new();
     for [mut service, slice] in pairs {
         service["metadata"]["labels"]["mirror.linkerd.io/exported"] = "true".into();
         services.push(service);
         slices.push(slice);
     }
-    running.list(Watch::LocalServices, &services).await;
+    running.list(Watch::Services, &services).await;
     running.list(Watch::LocalSlices, &slices).await;
     running.wait("local members", |f| f.answered() == 21).await;
     running.list(Watch::LocalSlices, &[]).await;
@@ -349,10 +346,7 @@ fn everything(count: usize) -> BTreeMap<Watch, Vec<Value>> {
                 mirror("prod", &name, cluster),
                 endpoint("prod", &name, cluster, &host, &[&address]),
             ];
-            lists
-                .entry(Watch::MirrorServices)
-                .or_default()
-                .extend(mirrors);
+            lists.entry(Watch::Services).or_default().extend(mirrors);
             lists.entry(Watch::MirrorSlices).or_default().push(slice);
         }
         let [service, slice] = local(
@@ -360,7 +354,7 @@ fn everything(count: usize) -> BTreeMap<Watch, Vec<Value>> {
             &name,
             &[(&host, &format!("192.0.2.{number}"), true)],
         );
-        lists.entry(Watch::LocalServices).or_default().push(service);
+        lists.entry(Watch::Services).or_default().push(service);
         lists.entry(Watch::LocalSlices).or_default().push(slice);
     }
     lists
@@ -444,15 +438,12 @@ async fn services_that_lose_most_endpoints_count_as_removed() {
         let is_slice = watch == Watch::LocalSlices;
         let is_own = |object: &&Value| object["addressType"].is_null() != is_slice;
         match watch {
-            Watch::LocalServices | Watch::LocalSlices => {
+            Watch::Services | Watch::LocalSlices => {
                 objects.iter().filter(is_own).cloned().collect()
             }
-            Watch::MirrorServices
-            | Watch::MirrorSlices
+            Watch::MirrorSlices
             | Watch::ForeignSlices
-            | Watch::ExportedServices
             | Watch::ExportedSlices
-            | Watch::PolicyServices
             | Watch::ServiceImports
             | Watch::ImportSlices => vec![],
         }

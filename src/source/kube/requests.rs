@@ -55,8 +55,6 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 pub(super) struct ApiServer {
     client: Client,
     pub(super) limiter: ListLimiter,
-    /// Whether it supports the field selector. API servers before Kubernetes 1.31 do not.
-    supports_field_selector: AtomicBool,
     /// Whether it supports streamed lists.
     supports_streamed_lists: AtomicBool,
 }
@@ -80,7 +78,6 @@ impl ApiServer {
         Self {
             client,
             limiter: ListLimiter::default(),
-            supports_field_selector: AtomicBool::new(true),
             supports_streamed_lists: AtomicBool::new(true),
         }
     }
@@ -144,24 +141,12 @@ impl Requests {
                 other => return other,
             }
         }
-        match with_list_timeout(self.plain_list()).await {
-            Err(Failure::Refused(400, reason)) if self.field_selector().is_some() => {
-                info!(
-                    reason,
-                    "API server does not support the field selector; filtering in global-dns"
-                );
-                let supported = &self.server.supports_field_selector;
-                supported.store(false, Ordering::Relaxed);
-                with_list_timeout(self.plain_list()).await
-            }
-            other => other,
-        }
+        with_list_timeout(self.plain_list()).await
     }
 
     /// Reads a plain list, which is one JSON object.
     async fn plain_list(&self) -> Result<VersionedList, Failure> {
-        let mut params = ListParams::default().labels(&self.feed.watch.label_selector());
-        params.field_selector = self.field_selector();
+        let params = ListParams::default().labels(&self.feed.watch.label_selector());
         let request = self.path().list(&params);
         let body = self.open_stream(request, None).await?;
         pin_mut!(body);
@@ -296,16 +281,7 @@ impl Requests {
     }
 
     fn watch_params(&self) -> WatchParams {
-        let mut params = WatchParams::default().labels(&self.feed.watch.label_selector());
-        params.field_selector = self.field_selector();
-        params
-    }
-
-    fn field_selector(&self) -> Option<String> {
-        let supported = &self.server.supports_field_selector;
-        let is_supported = supported.load(Ordering::Relaxed);
-        let selector = self.feed.watch.field_selector();
-        selector.filter(|_| is_supported).map(str::to_owned)
+        WatchParams::default().labels(&self.feed.watch.label_selector())
     }
 
     fn path(&self) -> Request {

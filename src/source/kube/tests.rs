@@ -20,7 +20,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 /// Longer than every test.
 const NEVER: Duration = Duration::from_secs(1000 * 24 * 60 * 60);
-const MIRRORS: &str = "services mirror.linkerd.io/mirrored-service=true";
+const SERVICES: &str = "services ";
 
 fn feed_of(watch: Watch) -> String {
     let resource = match watch.kind() {
@@ -103,12 +103,12 @@ impl Replica {
         self.imports.clone()
     }
 
-    /// Applies the received updates of watch `mirror-services` to `names`.
+    /// Applies the received updates of watch `services` to `names`.
     fn update_names(&mut self, names: &mut BTreeMap<String, Value>) {
         while let Ok(update) = self.updates.try_recv() {
             match update {
                 Update::Apply {
-                    watch: Watch::MirrorServices,
+                    watch: Watch::Services,
                     key,
                     object,
                 } => {
@@ -120,7 +120,7 @@ impl Replica {
                 }
                 Update::Reset(lists) => {
                     for (feed, objects) in lists {
-                        if feed.watch != Watch::MirrorServices {
+                        if feed.watch != Watch::Services {
                             continue;
                         }
                         *names = objects
@@ -172,7 +172,7 @@ async fn watch_continues_while_lists_fail() {
     sleep(10 * SECOND).await;
     let _ = replica.received_names();
     server.send_event(
-        MIRRORS,
+        SERVICES,
         "ADDED",
         &at(mirror("prod", "db", "east"), VERSION + 5),
     );
@@ -334,16 +334,67 @@ async fn first_expired_version_is_relisted_at_once() {
     let _replica = Replica::start_ready(&server, NEVER).await;
     let gone = json!({"kind": "Status", "code": 410, "message": "gone"});
     let start = Instant::now();
-    server.send_event(MIRRORS, "ERROR", &gone);
+    server.send_event(SERVICES, "ERROR", &gone);
     sleep(SECOND).await;
     assert_eq!(server.count(Verb::List, start), 1);
     // The second version that expires within minutes is relisted after a pause.
     let start = Instant::now();
-    server.send_event(MIRRORS, "ERROR", &gone);
+    server.send_event(SERVICES, "ERROR", &gone);
     sleep(4 * SECOND).await;
     assert_eq!(server.count(Verb::List, start), 0);
     sleep(4 * SECOND).await;
     assert_eq!(server.count(Verb::List, start), 1);
+}
+
+// === Services that do not matter ===
+
+/// Returns a Service of this cluster with these labels.
+fn service(name: &str, labels: Value) -> Value {
+    json!({
+        "metadata": {"namespace": "prod", "name": name, "labels": labels},
+        "spec": {"clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"]},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn most_services_of_a_list_are_dropped() {
+    for streaming in [Streaming::Off, Streaming::On] {
+        let server = ScriptedServer::new(streaming);
+        let names = (0..20_000).map(|number| format!("web-{number}"));
+        let mut items: Vec<Value> = names.map(|name| service(&name, json!({}))).collect();
+        items.push(mirror("prod", "db", "east"));
+        server.set_items(SERVICES, items);
+        let mut replica = Replica::start_ready(&server, NEVER).await;
+        assert_eq!(replica.received_names(), ["db-east"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_that_no_longer_matters_is_deleted() {
+    let server = ScriptedServer::new(Streaming::Off);
+    let mut replica = Replica::start_ready(&server, NEVER).await;
+    let mut names = BTreeMap::new();
+    let mut version = VERSION;
+    for (labels, is_kept) in [
+        (json!({"mirror.linkerd.io/exported": "true"}), true),
+        (json!({}), false),
+        (json!({"global-dns/policy": "true"}), true),
+        (json!({"mirror.linkerd.io/mirrored-service": "true"}), true),
+        (
+            json!({"mirror.linkerd.io/mirrored-service": "false"}),
+            false,
+        ),
+    ] {
+        version += 1;
+        server.send_event(
+            SERVICES,
+            "MODIFIED",
+            &at(service("web", labels.clone()), version),
+        );
+        sleep(SECOND).await;
+        replica.update_names(&mut names);
+        assert_eq!(names.contains_key("web"), is_kept, "{labels}");
+    }
 }
 
 // === Relists beside a watch ===
@@ -352,7 +403,7 @@ async fn first_expired_version_is_relisted_at_once() {
 async fn events_during_a_list_are_newer_than_the_list() {
     let server = ScriptedServer::new(Streaming::Off);
     let named = |host: &str| endpoint("prod", "db", "east", host, &["10.0.0.1"]);
-    server.set_items(MIRRORS, vec![named("db-0"), named("db-1")]);
+    server.set_items(SERVICES, vec![named("db-0"), named("db-1")]);
     let mut replica = Replica::start_ready(&server, MINUTE).await;
     let mut names = BTreeMap::new();
     replica.update_names(&mut names);
@@ -364,10 +415,10 @@ async fn events_during_a_list_are_newer_than_the_list() {
     while server.count(Verb::List, held) == 0 {
         sleep(SECOND).await;
     }
-    server.send_event(MIRRORS, "DELETED", &at(named("db-0"), VERSION + 1));
-    server.send_event(MIRRORS, "ADDED", &at(named("db-2"), VERSION + 2));
+    server.send_event(SERVICES, "DELETED", &at(named("db-0"), VERSION + 1));
+    server.send_event(SERVICES, "ADDED", &at(named("db-2"), VERSION + 2));
     // An older event, for an object that no longer exists at the version of the list.
-    server.send_event(MIRRORS, "ADDED", &at(named("db-3"), VERSION - 1));
+    server.send_event(SERVICES, "ADDED", &at(named("db-3"), VERSION - 1));
     sleep(SECOND).await;
     server.set_behavior(Behavior::Normal);
     server.release_lists();
@@ -377,8 +428,8 @@ async fn events_during_a_list_are_newer_than_the_list() {
     assert_eq!(names.keys().collect::<Vec<_>>(), expected);
 
     // An older event after the list is ignored, too.
-    server.send_event(MIRRORS, "ADDED", &at(named("db-4"), VERSION));
-    server.send_event(MIRRORS, "ADDED", &at(named("db-5"), VERSION + 3));
+    server.send_event(SERVICES, "ADDED", &at(named("db-4"), VERSION));
+    server.send_event(SERVICES, "ADDED", &at(named("db-5"), VERSION + 3));
     sleep(SECOND).await;
     replica.update_names(&mut names);
     assert_eq!(names.len(), 3, "{names:?}");
@@ -462,11 +513,11 @@ async fn kind_that_is_not_defined_is_empty_until_it_is() {
 #[tokio::test(start_paused = true)]
 async fn endless_line_of_a_watch_is_limited_and_the_feed_is_relisted() {
     let server = ScriptedServer::new(Streaming::Off);
-    server.set_items(MIRRORS, vec![mirror("prod", "db", "east")]);
+    server.set_items(SERVICES, vec![mirror("prod", "db", "east")]);
     let mut replica = Replica::start_ready(&server, NEVER).await;
     let mut names = BTreeMap::new();
     replica.update_names(&mut names);
-    server.set_behavior(Behavior::EndlessLine(MIRRORS));
+    server.set_behavior(Behavior::EndlessLine(SERVICES));
     let start = Instant::now();
     server.end_watches();
     let mut problems = BTreeSet::new();
@@ -478,7 +529,7 @@ async fn endless_line_of_a_watch_is_limited_and_the_feed_is_relisted() {
         problems.extend(replica.feeds.problems());
     }
     let requests = server.requests_since(start);
-    let requests: Vec<_> = requests.into_iter().filter(|r| r.feed == MIRRORS).collect();
+    let requests: Vec<_> = requests.into_iter().filter(|r| r.feed == SERVICES).collect();
     let watches = requests.iter().filter(|r| r.verb == Verb::Watch).count();
     // The first relist follows at once, the others after growing pauses.
     assert!((2..=4).contains(&watches), "{watches} watches in a minute");
@@ -487,7 +538,7 @@ async fn endless_line_of_a_watch_is_limited_and_the_feed_is_relisted() {
     let most = watches * (MAX_OBJECT_OCTETS + 2 * CHUNK.len());
     let accepted = server.endless_octets();
     assert!(accepted <= most, "{accepted} octets in {watches} watches");
-    let expected = "mirror-services: a line of the watch has more than 16 MiB";
+    let expected = "services: a line of the watch has more than 16 MiB";
     assert_eq!(problems, BTreeSet::from([expected.to_owned()]));
 
     server.set_behavior(Behavior::Normal);
@@ -504,7 +555,7 @@ async fn streamed_list_includes_events_before_its_end() {
     let server = ScriptedServer::new(Streaming::On);
     let named = |host: &str| endpoint("prod", "db", "east", host, &["10.0.0.1"]);
     let start = Instant::now();
-    server.set_items(MIRRORS, vec![named("db-0"), named("db-1"), named("db-2")]);
+    server.set_items(SERVICES, vec![named("db-0"), named("db-1"), named("db-2")]);
     let mut unlabelled = named("db-1");
     unlabelled["metadata"]["labels"] = json!({});
     server.set_list_events(vec![
@@ -546,7 +597,7 @@ async fn error_event_fails_the_streamed_list() {
 async fn streamed_list_is_tried_once_if_unsupported() {
     for streaming in [Streaming::Off, Streaming::Unfinished] {
         let server = ScriptedServer::new(streaming);
-        server.set_items(MIRRORS, vec![mirror("prod", "db", "east")]);
+        server.set_items(SERVICES, vec![mirror("prod", "db", "east")]);
         let start = Instant::now();
         let mut replica = Replica::start_ready(&server, HOUR).await;
         assert!(start.elapsed() < 35 * SECOND, "{:?}", start.elapsed());

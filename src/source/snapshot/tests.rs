@@ -104,7 +104,7 @@ fn unusable_snapshot_is_ignored_with_a_reason() {
         ),
         (
             // It was written without --mcs, so that it has no ServiceImports.
-            changed(&|value| value["of"]["watches"] = json!(["mirror-services"])),
+            changed(&|value| value["of"]["watches"] = json!(["services"])),
             "and has 1 watches",
         ),
         (

@@ -42,10 +42,10 @@ fn objects() -> Vec<Value> {
 
 fn watch_of(object: &Value) -> Watch {
     let is_slice = !object["addressType"].is_null();
-    match (is_slice, object["metadata"]["labels"].as_object()) {
-        (true, _) => Watch::MirrorSlices,
-        (false, Some(labels)) if !labels.is_empty() => Watch::MirrorServices,
-        (false, _) => Watch::LocalServices,
+    if is_slice {
+        Watch::MirrorSlices
+    } else {
+        Watch::Services
     }
 }
 

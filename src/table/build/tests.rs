@@ -300,7 +300,7 @@ fn only_exported_local_member_stays_without_mirrors() {
         let mut table = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
         // The first and the last deletion is that of a headless mirror.
         for name in ["db-east", "db-0-east", "db-0-west", "db-west"] {
-            let dirty = inputs.delete(Watch::MirrorServices, ObjectKey::new("prod", name));
+            let dirty = inputs.delete(Watch::Services, ObjectKey::new("prod", name));
             table = build(&table, &inputs, &dirty, &rules()).table;
             let service = table.service("prod", "db");
             let hub = service.map_or(0, |service| service.in_cluster("hub").len());
@@ -496,7 +496,7 @@ fn mirror_with_changed_identity_moves_and_is_reported_until_it_is_deleted() {
         "/metadata/labels/mirror.linkerd.io~1headless-mirror-svc-name",
         json!("db-west"),
     );
-    let watch = Watch::MirrorServices;
+    let watch = Watch::Services;
     let (key, moved) = parsed(watch, &moved);
     let dirty = inputs.apply(watch, key.clone(), moved);
     let second = build(&first, &inputs, &dirty, &rules).table;
@@ -704,8 +704,8 @@ fn change_of_one_endpoint_keeps_the_others() {
     objects.extend((0..5_000).map(|number| host(number, 1)));
     let mut inputs = inputs(&objects);
     let before = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
-    let (key, object) = parsed(Watch::MirrorServices, &host(17, 2));
-    let dirty = inputs.apply(Watch::MirrorServices, key, object);
+    let (key, object) = parsed(Watch::Services, &host(17, 2));
+    let dirty = inputs.apply(Watch::Services, key, object);
     let after = build(&before, &inputs, &dirty, &rules());
     assert!(after.is_changed);
     let ips = |table: &Table| -> BTreeSet<IpAddr> {
@@ -735,8 +735,8 @@ fn unchanged_services_are_shared_with_the_previous_table() {
     let mut inputs = inputs(&objects);
     let before = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
     assert_eq!(before.services().count(), 20_000);
-    let (key, object) = parsed(Watch::MirrorServices, &service(17, "10.96.0.2")[1]);
-    let dirty = inputs.apply(Watch::MirrorServices, key, object);
+    let (key, object) = parsed(Watch::Services, &service(17, "10.96.0.2")[1]);
+    let dirty = inputs.apply(Watch::Services, key, object);
     assert_eq!(dirty.len(), 1);
     let after = build(&before, &inputs, &dirty, &rules()).table;
     let others = before.services().filter(|service| {
@@ -753,7 +753,7 @@ fn unchanged_services_are_shared_with_the_previous_table() {
 /// Rule M1b. The service of the pod's own Service changes, and the headless service must follow.
 #[test]
 fn host_with_a_service_of_its_own_follows_that_service() {
-    let watch = Watch::MirrorServices;
+    let watch = Watch::Services;
     let own = || service_mirror("prod", "db-0", "west", "10.96.2.1");
     let listed = [("db-0", "10.96.2.1"), ("db-1", "10.96.2.2")];
     let mut inputs = inputs(&[

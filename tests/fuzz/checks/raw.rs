@@ -85,7 +85,7 @@ fn check_selection(kind: Kind, value: &Value, text: &str) {
     }
 }
 
-/// Returns the watch with selectors that match the object, independently of the server's code.
+/// Returns the watch that has the object if it matters, independently of the server's code.
 pub fn expected_watch(kind: Kind, object: &Value) -> Option<Watch> {
     let label = |key: &str| object["metadata"]["labels"][key].as_str();
     let is_mirror = label(key::MIRRORED_SERVICE) == Some("true");
@@ -94,17 +94,12 @@ pub fn expected_watch(kind: Kind, object: &Value) -> Option<Watch> {
     let has_other_owner = label(key::SOURCE_CLUSTER).is_some()
         || label(key::MANAGED_BY) == Some("endpointslice-mesh-controller.cilium.io");
     match kind {
-        Kind::Service if is_mirror => Some(Watch::MirrorServices),
         Kind::Service => {
-            let is_headless = object["spec"]["clusterIP"].as_str() == Some("None");
-            match (is_headless, label(key::EXPORTED)) {
-                _ if has_mirror_label || is_of_import => None,
-                (true, _) => Some(Watch::LocalServices),
-                (false, Some(_)) => Some(Watch::ExportedServices),
-                (false, None) => {
-                    (label(key::POLICY) == Some("true")).then_some(Watch::PolicyServices)
-                }
-            }
+            let is_own = object["spec"]["clusterIP"].as_str() == Some("None")
+                || label(key::EXPORTED).is_some()
+                || label(key::POLICY) == Some("true");
+            let is_foreign = has_mirror_label || is_of_import;
+            (is_mirror || (is_own && !is_foreign)).then_some(Watch::Services)
         }
         Kind::ServiceImport => Some(Watch::ServiceImports),
         Kind::EndpointSlice if is_mirror => Some(Watch::MirrorSlices),

@@ -269,9 +269,7 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
         cluster.watched.get(&(watch, key))
     };
     if object.kind == Kind::Service {
-        let exported = object_of(Watch::ExportedServices, &object.key.name.text());
-        let Some(mirror) = object_of(Watch::MirrorServices, &object.key.name.text()).or(exported)
-        else {
+        let Some(mirror) = object_of(Watch::Services, &object.key.name.text()) else {
             panic!("{object} was not watched")
         };
         let link = label(mirror, key::CLUSTER_NAME);
@@ -299,7 +297,7 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
             return;
         }
         let parent = label(mirror, key::HEADLESS_MIRROR);
-        let parent = object_of(Watch::MirrorServices, parent.as_str().unwrap()).unwrap();
+        let parent = object_of(Watch::Services, parent.as_str().unwrap()).unwrap();
         assert_eq!(parent["spec"]["clusterIP"], "None", "{parent}");
         assert_eq!(label(parent, key::CLUSTER_NAME), link, "{parent}");
         if let Some(name) = mirror["metadata"]["annotations"][key::REMOTE_FQ_NAME].as_str() {
@@ -311,7 +309,7 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
         }
     } else {
         assert_eq!(endpoint.cluster.as_ref(), Some(&rules.cluster_name));
-        let local = object_of(Watch::LocalServices, service.key.service.as_str()).unwrap();
+        let local = object_of(Watch::Services, service.key.service.as_str()).unwrap();
         let is_exported = label(local, key::EXPORTED) == "true";
         // A mirror of an excluded cluster counts too.
         let is_excluded = |skip: &Skip| skip.reason == SkipReason::ExcludedCluster;

@@ -94,7 +94,7 @@ pub fn check_union(cluster: &Cluster, service: &Service, seen: &mut Seen) {
     }
     let is_exported = || {
         let key = ObjectKey::of_service(&service.key);
-        let local = cluster.watched.get(&(Watch::LocalServices, key));
+        let local = cluster.watched.get(&(Watch::Services, key));
         local.is_some_and(|local| local["metadata"]["labels"][key::EXPORTED] == "true")
     };
     let has = |source| union.contains(&source);
@@ -152,16 +152,18 @@ fn source_of(cluster: &Cluster, service: &Service, address: &str) -> Option<Sour
             .any(|(_, object)| is_listed(object))
             .then_some(Source::Pod);
     }
-    let ((watch, key), object) = in_namespace.find(|(_, object)| has_address(object))?;
+    let ((_, key), object) = in_namespace.find(|(_, object)| has_address(object))?;
     let labels = &object["metadata"]["labels"];
-    Some(match watch {
-        Watch::ExportedServices => Source::LocalService,
-        _ if labels[key::HEADLESS_MIRROR].is_string() => Source::EndpointMirror,
-        _ if !labels[key::CLUSTER_NAME].is_string() => Source::Federated,
-        _ if is_mirror_of_pod(cluster, service, &key.name.text(), labels, address) => {
-            Source::MirrorOfPod
-        }
-        _ => Source::Mirror,
+    Some(if labels[key::MIRRORED_SERVICE] != "true" {
+        Source::LocalService
+    } else if labels[key::HEADLESS_MIRROR].is_string() {
+        Source::EndpointMirror
+    } else if !labels[key::CLUSTER_NAME].is_string() {
+        Source::Federated
+    } else if is_mirror_of_pod(cluster, service, &key.name.text(), labels, address) {
+        Source::MirrorOfPod
+    } else {
+        Source::Mirror
     })
 }
 

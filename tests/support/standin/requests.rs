@@ -115,17 +115,8 @@ async fn answer(
             drop(state);
             return endless(list, shared);
         }
-        Behavior::NoFieldSelectors if !request.fields.is_empty() => {
-            let text = format!(
-                "Unable to find \"/v1, Resource=services\" that match label selector \"{}\", field selector \"{}\": \
-                 field label not supported: spec.clusterIP",
-                request.labels, request.fields
-            );
-            return refuse(400, "BadRequest", &text);
-        }
         Behavior::Normal
         | Behavior::EmptyLists
-        | Behavior::NoFieldSelectors
         | Behavior::SilentWatches
         | Behavior::ExpiredWatches
         | Behavior::TruncatedLists

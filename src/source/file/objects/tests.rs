@@ -19,7 +19,7 @@ fn lists_may_be_nested_up_to_a_limit() {
     };
     for depth in 0..=MAX_NESTED_LISTS {
         let lists = parsed(&nested(depth)).unwrap();
-        assert_eq!(lists[&Watch::MirrorServices].len(), 1, "{depth}");
+        assert_eq!(lists[&Watch::Services].len(), 1, "{depth}");
     }
     // Deep enough to overflow the stack of any thread, and to take quadratic time.
     for depth in [MAX_NESTED_LISTS + 1, 40_000] {

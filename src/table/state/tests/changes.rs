@@ -49,7 +49,7 @@ fn step_follows_the_gateway_of_a_host_with_a_service_of_its_own() {
 fn step_is_left_at_once_when_the_service_of_its_host_is_gone() {
     let mut world = with_adopted_host();
     let [service, _] = own_service(true);
-    let changes = world.apply(1_000, Watch::MirrorServices, &service, false);
+    let changes = world.apply(1_000, Watch::Services, &service, false);
     assert_eq!(changes, ["west -> east Empty"]);
     assert_eq!(world.answer(), ["east"]);
 }
@@ -65,9 +65,9 @@ fn gate_stays_open_that_the_service_of_a_host_has_opened() {
     world.set(0, &objects);
     assert_eq!(world.service().awaited().len(), 1);
     let [service, _] = own_service(true);
-    world.apply(1, Watch::MirrorServices, &service, true);
+    world.apply(1, Watch::Services, &service, true);
     assert_eq!(world.opened.len(), 1);
-    world.apply(2, Watch::MirrorServices, &service, false);
+    world.apply(2, Watch::Services, &service, false);
     assert!(world.service().awaited().is_empty());
 }
 
@@ -256,7 +256,7 @@ fn merged_host_follows_its_service() {
         addresses.map(|address| address.ip.to_string()).collect()
     };
     assert_eq!(addresses(&world), ["10.0.0.1", "10.0.0.2"]);
-    world.apply(1, Watch::MirrorServices, &own, false);
+    world.apply(1, Watch::Services, &own, false);
     assert_eq!(addresses(&world), ["10.0.0.1"]);
 }
 
