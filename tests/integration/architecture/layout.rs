@@ -1,4 +1,4 @@
-//! The layout of the repository: the entries of the top-level folder, the length of files, and the support library.
+//! The layout of the repository: the entries of the top-level folder, and the support library.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -73,19 +73,4 @@ fn top_level_folder_has_only_the_listed_entries() {
     for name in ["Cargo.toml", "src", "tests"] {
         assert!(top.contains(name), "{name} is missing");
     }
-}
-
-#[test]
-fn no_source_file_has_more_than_450_lines() {
-    // A longer file usually has a second responsibility.
-    const MAX_LINES: usize = 450;
-    let mut long = Vec::new();
-    for folder in ["src", SUPPORT] {
-        for source in sources_below(folder) {
-            let path = format!("{folder}/{}.rs", source.path);
-            let text = std::fs::read_to_string(repository(&path)).unwrap();
-            long.extend((text.lines().count() > MAX_LINES).then_some(path));
-        }
-    }
-    assert_none(&long);
 }
