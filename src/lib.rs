@@ -53,7 +53,7 @@
 //!
 //! 1. `source/kube/watcher.rs` receives the event. With `--file`, `source/file.rs` reads files instead.
 //! 2. `mirror/parse.rs` recognizes the object. The file of its kind parses it, or returns the reason why it is skipped.
-//!    An object that the watch no longer selects is deleted.
+//!    An object that no longer matters is deleted.
 //! 3. `source.rs` takes the update from the queue, and calls the next steps.
 //! 4. `table/inputs.rs` stores the object and returns the services that depend on it.
 //! 5. `source/states.rs` calls the build. If a service has a failover order or expected clusters, `table/state.rs`

@@ -79,13 +79,13 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
     );
     let watches = Watch::ALL.map(|watch| watch.to_string());
     let expected = [
-        "services",
-        "mirror-slices",
-        "local-slices",
-        "foreign-slices",
-        "exported-slices",
-        "service-imports",
-        "import-slices",
+        "Services",
+        "EndpointSlices of mirrors",
+        "EndpointSlices of headless Services",
+        "EndpointSlices of other controllers",
+        "EndpointSlices of exported Services",
+        "ServiceImports",
+        "EndpointSlices of ServiceImports",
     ];
     assert_eq!(watches, expected);
 }

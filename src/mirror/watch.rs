@@ -76,7 +76,7 @@ pub enum Mcs {
 /// The row of a watch.
 struct Row {
     watch: Watch,
-    /// Its name in logs, metrics and `/readyz`.
+    /// Its name in logs and `/readyz`: the resource and the selector in words.
     name: &'static str,
     /// The kind of its objects.
     kind: Kind,
@@ -100,14 +100,14 @@ use Requirement::{Absent, Differs, Equals, Exists};
 static ROWS: [Row; 7] = [
     Row {
         watch: Watch::Services,
-        name: "services",
+        name: "Services",
         kind: Kind::Service,
         labels: &[],
         mcs: Mcs::Off,
     },
     Row {
         watch: Watch::MirrorSlices,
-        name: "mirror-slices",
+        name: "EndpointSlices of mirrors",
         kind: Kind::EndpointSlice,
         labels: &[
             Equals(key::MIRRORED_SERVICE, "true"),
@@ -117,7 +117,7 @@ static ROWS: [Row; 7] = [
     },
     Row {
         watch: Watch::LocalSlices,
-        name: "local-slices",
+        name: "EndpointSlices of headless Services",
         kind: Kind::EndpointSlice,
         labels: &[
             Exists(key::HEADLESS),
@@ -130,7 +130,7 @@ static ROWS: [Row; 7] = [
     },
     Row {
         watch: Watch::ForeignSlices,
-        name: "foreign-slices",
+        name: "EndpointSlices of other controllers",
         kind: Kind::EndpointSlice,
         labels: &[
             Absent(key::HEADLESS),
@@ -144,7 +144,7 @@ static ROWS: [Row; 7] = [
     },
     Row {
         watch: Watch::ExportedSlices,
-        name: "exported-slices",
+        name: "EndpointSlices of exported Services",
         kind: Kind::EndpointSlice,
         labels: &[
             Exists(key::EXPORTED),
@@ -158,14 +158,14 @@ static ROWS: [Row; 7] = [
     },
     Row {
         watch: Watch::ServiceImports,
-        name: "service-imports",
+        name: "ServiceImports",
         kind: Kind::ServiceImport,
         labels: &[],
         mcs: Mcs::On,
     },
     Row {
         watch: Watch::ImportSlices,
-        name: "import-slices",
+        name: "EndpointSlices of ServiceImports",
         kind: Kind::EndpointSlice,
         // Also with labels of Linkerd: an object with the labels of both belongs to this API.
         labels: &[Exists(key::MCS_SERVICE)],
@@ -215,7 +215,7 @@ impl Watch {
         self.row().kind
     }
 
-    /// Returns the watch's name in logs, metrics and `/readyz`.
+    /// Returns the watch's name in logs and `/readyz`.
     pub fn name(self) -> &'static str {
         self.row().name
     }

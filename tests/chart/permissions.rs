@@ -117,8 +117,8 @@ fn check_each_verb_is_needed(cluster: &Cluster) -> Result<()> {
     let rendered = template(&with(json!({})))?;
     let whole = rendered.only("ClusterRole")?;
     for (rule, resource, watch) in [
-        (0, "services", "services"),
-        (1, "endpointslices", "mirror-slices"),
+        (0, "services", "Services"),
+        (1, "endpointslices", "EndpointSlices of mirrors"),
     ] {
         for (left, removed) in [("watch", "list"), ("list", "watch")] {
             let mut role = whole.clone();

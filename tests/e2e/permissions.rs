@@ -133,7 +133,7 @@ fn check_is_forbidden(server: &Server) -> Result<()> {
             let Page { status, body: text } = server.readyz()?;
             ensure!(status == 503, "/readyz returned {status}: {text}");
             ensure!(
-                text.contains("services: ") && text.contains("forbidden"),
+                text.contains("Services: ") && text.contains("forbidden"),
                 "/readyz returned: {text}"
             );
             Ok(())

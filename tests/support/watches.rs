@@ -2,9 +2,9 @@
 
 /// The names of all watches, as in `/readyz`, logs and metrics. A new watch is added here only.
 pub const WATCHES: &[&str] = &[
-    "services",
-    "mirror-slices",
-    "local-slices",
-    "foreign-slices",
-    "exported-slices",
+    "Services",
+    "EndpointSlices of mirrors",
+    "EndpointSlices of headless Services",
+    "EndpointSlices of other controllers",
+    "EndpointSlices of exported Services",
 ];

@@ -538,7 +538,7 @@ async fn endless_line_of_a_watch_is_limited_and_the_feed_is_relisted() {
     let most = watches * (MAX_OBJECT_OCTETS + 2 * CHUNK.len());
     let accepted = server.endless_octets();
     assert!(accepted <= most, "{accepted} octets in {watches} watches");
-    let expected = "services: a line of the watch has more than 16 MiB";
+    let expected = "Services: a line of the watch has more than 16 MiB";
     assert_eq!(problems, BTreeSet::from([expected.to_owned()]));
 
     server.set_behavior(Behavior::Normal);

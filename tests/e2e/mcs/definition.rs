@@ -152,7 +152,7 @@ fn check_missing_permission(cluster: &Cluster) -> Result<()> {
             .filter(|line| line.contains("forbidden"))
             .collect();
         let is_named = lines.len() == 1
-            && lines[0].contains("service-imports")
+            && lines[0].contains("ServiceImports")
             && lines[0].contains("serviceimports");
         ensure!(
             status == 503 && is_named,
