@@ -48,18 +48,20 @@
 //!
 //! # Path of an object
 //!
-//! A change of an object passes through these eight files, in this order. The files of single kinds are omitted, such as
-//! `mirror/headless.rs`, and so are helpers.
+//! A change of an object passes through these files, in this order. Helpers that only compare, convert, look up or count
+//! are omitted.
 //!
 //! 1. `source/kube/watcher.rs` receives the event. With `--file`, `source/file.rs` reads files instead.
-//! 2. `mirror/parse.rs` recognizes the object. The file of its kind parses it, or returns the reason why it is skipped.
-//!    An object that no longer matters is deleted.
+//! 2. `mirror/parse.rs` chooses the reader of the object: `mirror/linkerd.rs`, `mirror/local.rs` or `mirror/mcs.rs`. The
+//!    reader makes an item or a slice, or the reason why the object is skipped. An object that does not matter is dropped.
 //! 3. `source.rs` takes the update from the queue, and calls the next steps.
 //! 4. `table/inputs.rs` stores the object and returns the services that depend on it.
 //! 5. `source/states.rs` calls the build. If a service has a failover order or expected clusters, `table/state.rs`
 //!    advances its state.
 //! 6. `table/build.rs` builds these services.
-//! 7. `table/members.rs` builds one service from its objects.
+//! 7. `table/members.rs` builds one service from its objects: `table/headless.rs`, `table/cluster_ip.rs`,
+//!    `table/local.rs` and `table/import.rs` collect the candidates, `table/candidates.rs` chooses among them, and
+//!    `table/merge.rs` makes the endpoints.
 //! 8. `table/publish.rs` replaces the current table.
 //!
 //! # Glossary
@@ -79,6 +81,8 @@
 //! | standby | state of an endpoint of another step than the one that answers |
 //! | gate | the expected clusters of a service; its name fails until they have been seen (rule K8) |
 //! | member | a mirror, ServiceImport or Service of this cluster that contributes endpoints to a service |
+//! | item | a Service or a ServiceImport that matters, reduced to the fields in use |
+//! | candidate | the endpoints that one kind offers for a service |
 //! | feed | one watch, of one namespace or of all; the unit that is listed, relisted and held |
 //! | generation | number of the table; it increases, with the SOA serial, when the table changes |
 //! | conflict | a contradiction between objects; it is logged, counted and listed |
