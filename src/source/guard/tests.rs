@@ -361,14 +361,14 @@ fn everything(count: usize) -> BTreeMap<Watch, Vec<Value>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn mirrors_and_services_of_this_cluster_are_guarded_in_any_order() {
+async fn services_and_slices_of_this_cluster_are_guarded_in_any_order() {
     let lists = everything(20);
     let watches: Vec<Watch> = lists
         .iter()
         .filter(|(watch, objects)| **watch != Watch::MirrorSlices && !objects.is_empty())
         .map(|(watch, _)| *watch)
         .collect();
-    assert_eq!(watches.len(), 3);
+    assert_eq!(watches.len(), 2);
     for first in 0..watches.len() {
         let running = TestLoop::new(Some(90), &[]);
         for (watch, objects) in &lists {
@@ -394,6 +394,29 @@ async fn mirrors_and_services_of_this_cluster_are_guarded_in_any_order() {
             .await;
         assert_eq!(running.feeds.held_count(), 0);
     }
+}
+
+/// One list has the mirrors and the Services of this cluster. Each service keeps an endpoint of this cluster.
+#[tokio::test(start_paused = true)]
+async fn services_of_this_cluster_do_not_hide_that_all_mirrors_are_missing() {
+    let mut lists = everything(20);
+    let services = lists.get_mut(&Watch::Services).unwrap();
+    let is_own =
+        |service: &Value| service["metadata"]["labels"]["mirror.linkerd.io/cluster-name"].is_null();
+    for own in services.iter_mut().filter(|service| is_own(service)) {
+        own["metadata"]["labels"]["mirror.linkerd.io/exported"] = "true".into();
+    }
+    let running = TestLoop::new(Some(90), &[]);
+    for (watch, objects) in &lists {
+        running.list(*watch, objects).await;
+    }
+    running.wait("the table", |f| f.answered() == 20).await;
+    let generation = running.reader.load().generation;
+    let services = &lists[&Watch::Services];
+    let own: Vec<Value> = services.iter().filter(|one| is_own(one)).cloned().collect();
+    running.list(Watch::Services, &own).await;
+    running.wait_for_hold().await;
+    assert_eq!(running.reader.load().generation, generation);
 }
 
 /// Without the slices of gateways, every endpoint is alive (rule M3).

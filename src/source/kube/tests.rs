@@ -529,7 +529,10 @@ async fn endless_line_of_a_watch_is_limited_and_the_feed_is_relisted() {
         problems.extend(replica.feeds.problems());
     }
     let requests = server.requests_since(start);
-    let requests: Vec<_> = requests.into_iter().filter(|r| r.feed == SERVICES).collect();
+    let requests: Vec<_> = requests
+        .into_iter()
+        .filter(|r| r.feed == SERVICES)
+        .collect();
     let watches = requests.iter().filter(|r| r.verb == Verb::Watch).count();
     // The first relist follows at once, the others after growing pauses.
     assert!((2..=4).contains(&watches), "{watches} watches in a minute");
