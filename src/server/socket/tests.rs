@@ -42,7 +42,8 @@ async fn slowest_readers_are_closed_above_the_budget() {
         let (written, read) = tokio::join!(reading.write_all(&[0; PART]), async {
             reader.read_exact(&mut [0; PART]).await.map(|_| ())
         });
-        (written.unwrap(), read.unwrap());
+        written.unwrap();
+        read.unwrap();
         assert!(
             budget.in_use() <= LIMIT,
             "round {round}: {}",
