@@ -78,7 +78,7 @@ pub(super) async fn status(FromState(state): FromState<AdminState>) -> Json<Stat
         state: TableState::of(&now),
         generation: has_table.then_some(now.generation),
         serial: has_table.then_some(now.serial),
-        table_hash: now.table.as_ref().map(Table::answers_hash),
+        table_hash: has_table.then(|| state.metrics.facts.of(&now).hash),
         table_age_seconds: state.feeds.age().as_secs_f64(),
         queries: state.metrics.counters.queries(),
         problems: problems(&state, &now),

@@ -37,7 +37,6 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::print_stderr,
-    clippy::wildcard_enum_match_arm,
     unreachable_pub,
     missing_docs,
     reason = "tests"

@@ -3,7 +3,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::wildcard_enum_match_arm,
     unreachable_pub,
     missing_docs,
     reason = "tests"

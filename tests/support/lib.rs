@@ -18,7 +18,6 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::print_stderr,
-    clippy::wildcard_enum_match_arm,
     clippy::missing_errors_doc,
     reason = "tests; some enums belong to other crates"
 )]
