@@ -1,9 +1,9 @@
 //! Converts Kubernetes objects to domain types, or to the reason for which they are skipped (rules M1, M7, M9).
 //!
-//! The sources call [`reduce`] for every object of a watch, and [`select_and_parse`] for every object of a file. The file
-//! of each kind parses its objects. An object that cannot be used becomes [`Object::Skipped`], so that one invalid object
-//! never stops a watch. Only the labels and annotations of [`key`] are read: Linkerd copies even `last-applied-configuration` of
-//! the remote object to its mirrors.
+//! The sources call [`reduce`] for every object of a watch, and [`select_and_parse`] for every object of a file. One reader
+//! for each source of objects parses them. An object that cannot be used becomes [`Object::Skipped`], so that one invalid
+//! object never stops a watch. Only the labels and annotations of [`key`](super::key) are read: Linkerd copies even
+//! `last-applied-configuration` of the remote object to its mirrors.
 
 use std::sync::Arc;
 
