@@ -319,9 +319,10 @@ fn entry(depth: usize, key: &str, text: &str) -> String {
     // A block has no escapes, and its first line determines its indentation.
     let is_plain = |c: char| c == '\n' || c == '\t' || !c.is_control();
     let is_block = text.chars().all(is_plain) && !text.starts_with([' ', '\t', '\n']);
-    let key = match key.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        true => key.to_owned(),
-        false => Value::from(key).to_string(),
+    let key = if key.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        key.to_owned()
+    } else {
+        Value::from(key).to_string()
     };
     let Some(text) = text
         .strip_suffix('\n')

@@ -124,9 +124,10 @@ pub fn explain(
             .collect(),
         skipped: skipped(table, &services, zones, name),
         conflicts: conflicts(table, &services, name, &relative_name, &reading),
-        nearest: match exists {
-            true => Vec::new(),
-            false => nearest(zones, table, name),
+        nearest: if exists {
+            Vec::new()
+        } else {
+            nearest(zones, table, name)
         },
         notes,
     })
@@ -169,9 +170,10 @@ fn reading_notes(
             let labels = labels_below(zones, name);
             let services = services_of_name(zones, table, name, reading);
             let service = services.first().copied();
-            match names::is_in_cluster_set(zones, name) {
-                true => cluster_set_notes(*reason, &labels, service, table, context),
-                false => missing_notes(*reason, &labels, service, table, context),
+            if names::is_in_cluster_set(zones, name) {
+                cluster_set_notes(*reason, &labels, service, table, context)
+            } else {
+                missing_notes(*reason, &labels, service, table, context)
             }
         }
         Reading::Awaiting(_, service) => endpoint_notes(service, table),

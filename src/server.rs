@@ -272,9 +272,10 @@ impl Answerer {
             && !self.settings.access.is_trusted(client)
             && !matches!(query, Err(Reject::Drop))
             && !self.has_valid_cookie(batch, query, client);
-        match is_limited {
-            true => limiter.admit(client),
-            false => RateLimit::Within,
+        if is_limited {
+            limiter.admit(client)
+        } else {
+            RateLimit::Within
         }
     }
 

@@ -278,9 +278,10 @@ impl UpdateLoop<'_> {
             self.feeds
                 .events()
                 .note_expiry(is_expired, || self.publisher.set_expired(is_expired));
-            match is_expired {
-                true => error!(?age, "Table is older than --max-stale; answering SERVFAIL"),
-                false => info!("Source is active again; answering from the table"),
+            if is_expired {
+                error!(?age, "Table is older than --max-stale; answering SERVFAIL")
+            } else {
+                info!("Source is active again; answering from the table")
             }
         }
         // Activity of the source need not be an update, so an expired table is polled.
@@ -310,9 +311,10 @@ impl UpdateLoop<'_> {
         for (feed, objects) in &lists {
             debug!(%feed, objects = objects.len(), "Listed");
         }
-        match self.unlisted.is_empty() {
-            true => self.apply_relists(lists),
-            false => self.apply_first_lists(lists),
+        if self.unlisted.is_empty() {
+            self.apply_relists(lists)
+        } else {
+            self.apply_first_lists(lists)
         }
         let skipped = self.inputs.skipped().iter();
         for ((watch, key), skip) in skipped.filter(|(key, skip)| old.get(*key) != Some(*skip)) {

@@ -158,12 +158,13 @@ pub(crate) fn exported(namespace: &str, service: &str, ip: &str) -> Value {
 
 /// Returns the slice of a Service with a cluster IP: of a mirror, with its gateway, or of an exported Service.
 pub(crate) fn backends(namespace: &str, service: &str, is_mirror: bool, ready: bool) -> Value {
-    let labels = match is_mirror {
-        true => json!({"mirror.linkerd.io/mirrored-service": "true"}),
-        false => json!({
+    let labels = if is_mirror {
+        json!({"mirror.linkerd.io/mirrored-service": "true"})
+    } else {
+        json!({
             "mirror.linkerd.io/exported": "true",
             "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
-        }),
+        })
     };
     let mut slice = json!({
         "metadata": {"namespace": namespace, "name": format!("{service}-b4cke"), "labels": labels},

@@ -65,9 +65,10 @@ impl ApiHosts {
         };
         let host = host_of(text).ok_or(Refusal::Malformed)?;
         let local = request.extensions().get::<LocalAddress>();
-        match self.is_allowed(&host, local) {
-            true => Ok(()),
-            false => Err(Refusal::Misdirected(host)),
+        if self.is_allowed(&host, local) {
+            Ok(())
+        } else {
+            Err(Refusal::Misdirected(host))
         }
     }
 
@@ -125,9 +126,10 @@ impl FromStr for ApiHost {
             let is_valid = |octet: u8| octet.is_ascii_alphanumeric() || b"-_".contains(&octet);
             (1..=63).contains(&label.len()) && label.bytes().all(is_valid)
         };
-        match name.len() <= 253 && name.split('.').all(is_label) {
-            true => Ok(Self::Name(name.to_ascii_lowercase())),
-            false => Err(InvalidHost),
+        if name.len() <= 253 && name.split('.').all(is_label) {
+            Ok(Self::Name(name.to_ascii_lowercase()))
+        } else {
+            Err(InvalidHost)
         }
     }
 }

@@ -209,8 +209,9 @@ async fn text_of(response: Response<Incoming>, what: &str) -> anyhow::Result<Str
     let body = body.map_err(|_| anyhow!("the response of {what} did not end"))?;
     let body = body.with_context(|| format!("cannot read the response of {what}"))?;
     let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
-    match status.is_success() {
-        true => Ok(text),
-        false => bail!("{what} returned {status}: {}", text.trim()),
+    if status.is_success() {
+        Ok(text)
+    } else {
+        bail!("{what} returned {status}: {}", text.trim())
     }
 }

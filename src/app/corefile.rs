@@ -62,9 +62,10 @@ pub(super) async fn print_corefile(args: CorefileArgs) -> anyhow::Result<ExitCod
 fn at(cluster: &kube::Cluster, error: &anyhow::Error) -> anyhow::Error {
     let (url, from) = (cluster.url(), cluster.credentials());
     let (url, text) = (url.trim_end_matches('/'), format!("{error:#}"));
-    match text.contains(url) {
-        true => anyhow!("{from}: {text}; {}", from.way_out()),
-        false => anyhow!("{url}, {from}: {text}"),
+    if text.contains(url) {
+        anyhow!("{from}: {text}; {}", from.way_out())
+    } else {
+        anyhow!("{url}, {from}: {text}")
     }
 }
 
@@ -100,9 +101,10 @@ async fn find_address(
             .select(Kind::Service, "", &[])
             .await
             .map_err(failed)?;
-        return match is_cluster_ip(address, &all) {
-            true => Ok(address),
-            false => Err(ClusterIpError::NotClusterIp(address).into()),
+        return if is_cluster_ip(address, &all) {
+            Ok(address)
+        } else {
+            Err(ClusterIpError::NotClusterIp(address).into())
         };
     }
     Ok(match service {

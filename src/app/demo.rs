@@ -120,9 +120,10 @@ fn hints(address: SocketAddr, api: Option<SocketAddr>, sample: &Path, is_live: b
          {program} explain db.prod.global {source}\n  {program} table {source}\n"
     );
     let page = api.map(|api| format!("The status page: http://{api}/\n"));
-    let end = match is_live {
-        true => "The sample changes in a loop. Ctrl-C stops the demo.\n\n".to_owned(),
-        false => format!("Edit {sample} and repeat a query. Ctrl-C stops the demo.\n\n"),
+    let end = if is_live {
+        "The sample changes in a loop. Ctrl-C stops the demo.\n\n".to_owned()
+    } else {
+        format!("Edit {sample} and repeat a query. Ctrl-C stops the demo.\n\n")
     };
     let questions: String = questions.collect();
     format!("\n{questions}{commands}{}{end}", page.unwrap_or_default())

@@ -56,9 +56,10 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
         Some(limit) => wait::diagnose_until(&args, limit).await?,
     };
     print_diagnosis(&diagnosis, args.output)?;
-    Ok(match diagnosis.is_success() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if diagnosis.is_success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 
@@ -78,9 +79,10 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
         wait: _,   // repeats this function
         output: _, // formats its result
     } = args;
-    let facts = match source.file.is_empty() {
-        true => query_api_server(source, model).await,
-        false => read_files(source, model).await?,
+    let facts = if source.file.is_empty() {
+        query_api_server(source, model).await
+    } else {
+        read_files(source, model).await?
     };
     let server = dns.or(*server);
     let resolver = name_servers::resolver(*resolver);
@@ -137,9 +139,10 @@ fn print_diagnosis(diagnosis: &Diagnosis, output: CheckOutput) -> anyhow::Result
 /// Returns whether to use colors: on a terminal, unless `NO_COLOR` is set (no-color.org).
 fn colors() -> Colors {
     let is_disabled = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    match std::io::stdout().is_terminal() && !is_disabled {
-        true => Colors::Shown,
-        false => Colors::Plain,
+    if std::io::stdout().is_terminal() && !is_disabled {
+        Colors::Shown
+    } else {
+        Colors::Plain
     }
 }
 

@@ -151,9 +151,10 @@ impl Follower<'_> {
 
     /// Prints an event, if it is selected.
     fn show(&mut self, event: Event) -> anyhow::Result<ControlFlow<()>> {
-        let line = match self.args.selection().has_event(&event) {
-            true => one(&event, self.args.output)?,
-            false => return Ok(ControlFlow::Continue(())),
+        let line = if self.args.selection().has_event(&event) {
+            one(&event, self.args.output)?
+        } else {
+            return Ok(ControlFlow::Continue(()));
         };
         self.last_time = event.time;
         write(&line)
@@ -228,9 +229,10 @@ fn one(event: &Event, output: EventsOutput) -> anyhow::Result<String> {
     } = event;
     Ok(match output {
         EventsOutput::Text => {
-            let name = match service.is_empty() {
-                true => namespace.clone(),
-                false => format!("{namespace}/{service}"),
+            let name = if service.is_empty() {
+                namespace.clone()
+            } else {
+                format!("{namespace}/{service}")
             };
             harmless(&format!("{time:20}  {kind:17}  {name:24}  {text}\n"))
         }

@@ -312,13 +312,18 @@ fn query_failed(
         Ok(reply) => reply.rcode == Rcode::SERVFAIL,
         Err(_) => true,
     };
-    match fails_everywhere {
-        true => not_forwarded(resolver, zone, &format!("it {failure}, also for the root zone")),
-        false => Check::Forwarding.red(
+    if fails_everywhere {
+        not_forwarded(
+            resolver,
+            zone,
+            &format!("it {failure}, also for the root zone"),
+        )
+    } else {
+        Check::Forwarding.red(
             format!("{resolver} fails only for {zone}: it {failure}"),
             "no server answers at the address in the stanza, or the resolver validates the public zone of that name with \
              DNSSEC (domain-insecure): compare the address in the stanza with that of the Service",
-        ),
+        )
     }
 }
 

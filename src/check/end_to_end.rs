@@ -158,12 +158,15 @@ fn cluster_answers(way: &EndToEnd) -> Vec<Finding> {
         }
         (Ok(replies), Some(_)) => replies,
     };
-    let finding = |(number, reply): (usize, &ResolverReply)| match way.is_equal(reply) {
-        true => Check::ClusterAnswer.green(format!(
-            "{} answers {} as the server does",
-            reply.server, way.question
-        )),
-        false => other_answer(way, reply, number == 0),
+    let finding = |(number, reply): (usize, &ResolverReply)| {
+        if way.is_equal(reply) {
+            Check::ClusterAnswer.green(format!(
+                "{} answers {} as the server does",
+                reply.server, way.question
+            ))
+        } else {
+            other_answer(way, reply, number == 0)
+        }
     };
     replies.iter().enumerate().map(finding).collect()
 }
@@ -172,16 +175,18 @@ fn cluster_answers(way: &EndToEnd) -> Vec<Finding> {
 fn other_answer(way: &EndToEnd, reply: &ResolverReply, is_first: bool) -> Finding {
     let (cause, reason, hint) = cause_of(way, reply);
     let server = reply.server;
-    let sentence = match is_first {
-        true => format!("{server} {reason}"),
-        false => format!("{server}, a further name server of /etc/resolv.conf, {reason}"),
+    let sentence = if is_first {
+        format!("{server} {reason}")
+    } else {
+        format!("{server}, a further name server of /etc/resolv.conf, {reason}")
     };
     // A missing stub zone is normal between the installation and the stanza. Programs use further name servers if the
     // first one fails; musl uses all of them at once.
     let is_red = is_first && (cause == Cause::Wrong || way.question.origin == Origin::Flag);
-    match is_red {
-        true => Check::ClusterAnswer.red(sentence, hint),
-        false => Check::ClusterAnswer.yellow(sentence, hint),
+    if is_red {
+        Check::ClusterAnswer.red(sentence, hint)
+    } else {
+        Check::ClusterAnswer.yellow(sentence, hint)
     }
 }
 

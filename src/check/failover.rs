@@ -112,9 +112,10 @@ fn expected_clusters(table: &Table) -> Finding {
         format!("{} waits for {awaited}", service.key)
     };
     let closed: Vec<String> = closed.map(describe).collect();
-    match closed.is_empty() {
-        true => Check::ExpectedClusters.green("no service waits for expected clusters"),
-        false => Check::ExpectedClusters.yellow(
+    if closed.is_empty() {
+        Check::ExpectedClusters.green("no service waits for expected clusters")
+    } else {
+        Check::ExpectedClusters.yellow(
             format!(
                 "{} not answered: {}",
                 match closed.len() {
@@ -125,7 +126,7 @@ fn expected_clusters(table: &Table) -> Finding {
             ),
             "link these clusters and export the service there; if one of them is retired, remove it from annotation \
              global-dns/expected-clusters of the Service of this cluster, or from --expected-clusters",
-        ),
+        )
     }
 }
 

@@ -78,9 +78,10 @@ impl Cause {
             let mut slices = slices.iter();
             slices.any(|slice| slice.namespace == namespace && slice.service == name)
         });
-        match has_slice {
-            true => Self::Gateway,
-            false => Self::NothingReady,
+        if has_slice {
+            Self::Gateway
+        } else {
+            Self::NothingReady
         }
     }
 

@@ -31,13 +31,14 @@ pub(super) fn status(table: &Table, links: &[Link], rules: &Rules) -> Finding {
         is_reported.then(|| describe_failure(&place, failure))
     });
     let failures: BTreeSet<String> = failures.collect();
-    match failures.is_empty() {
-        true => Check::LinkStatus.green("no Link reports that mirroring fails"),
-        false => Check::LinkStatus.yellow(
+    if failures.is_empty() {
+        Check::LinkStatus.green("no Link reports that mirroring fails")
+    } else {
+        Check::LinkStatus.yellow(
             format!("Links report that mirroring fails: {}", list_some(failures)),
             "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the link's \
              controller shows the reason; export headless Services with mirror.linkerd.io/exported=true",
-        ),
+        )
     }
 }
 
@@ -146,15 +147,16 @@ pub(super) fn long_names(table: &Table, links: &Fact<Vec<Link>>, rules: &Rules) 
             .services()
             .flat_map(|s| long_names_elsewhere(s, rules)),
     );
-    match long.is_empty() {
-        true => Check::LongNames.green("no mirror needs a name of more than 63 characters"),
-        false => Check::LongNames.yellow(
+    if long.is_empty() {
+        Check::LongNames.green("no mirror needs a name of more than 63 characters")
+    } else {
+        Check::LongNames.yellow(
             format!(
                 "mirror names of more than the 63 characters that Kubernetes accepts: {}",
                 list_some(long)
             ),
             "the name of a mirror is the name of the Service or pod, a hyphen, and the cluster: shorten one of them",
-        ),
+        )
     }
 }
 

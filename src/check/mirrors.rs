@@ -212,9 +212,10 @@ fn endpoint_mirrors(table: &Table) -> Finding {
         NO_ENDPOINT_MIRRORS
     };
     let sentences: Vec<String> = empty.into_iter().chain(hosts).collect();
-    match sentences.is_empty() {
-        true => Check::EndpointMirrors.green("every headless mirror has endpoint mirrors"),
-        false => Check::EndpointMirrors.yellow(sentences.join("; "), hint),
+    if sentences.is_empty() {
+        Check::EndpointMirrors.green("every headless mirror has endpoint mirrors")
+    } else {
+        Check::EndpointMirrors.yellow(sentences.join("; "), hint)
     }
 }
 
@@ -268,13 +269,14 @@ fn overwritten_mirrors(table: &Table, slices: &[MirrorSlice]) -> Finding {
             format!("Service/{namespace}/{service} lists {addresses}")
         })
         .collect();
-    match wrong.is_empty() {
-        true => Check::ClobberedMirrors.green("no headless mirror lists a gateway's address"),
-        false => Check::ClobberedMirrors.yellow(
+    if wrong.is_empty() {
+        Check::ClobberedMirrors.green("no headless mirror lists a gateway's address")
+    } else {
+        Check::ClobberedMirrors.yellow(
             format!("overwritten with gateway addresses: {}", list_some(wrong)),
             "the answers of global-dns are correct, but the mirror's own name is wrong until pods in the other cluster \
              change, or for ten minutes",
-        ),
+        )
     }
 }
 
@@ -287,27 +289,29 @@ fn identity(conflicts: &[Conflict]) -> Finding {
     let changed: BTreeSet<String> = identity
         .map(|c| format!("{} {}", c.name, c.detail))
         .collect();
-    match changed.is_empty() {
-        true => Check::Identity.green("the server has seen no mirror change its service"),
-        false => Check::Identity.yellow(
+    if changed.is_empty() {
+        Check::Identity.green("the server has seen no mirror change its service")
+    } else {
+        Check::Identity.yellow(
             list_some(changed),
             "rename one of the two clusters or one of the two Services, so that the names SERVICE-CLUSTER differ",
-        ),
+        )
     }
 }
 
 /// Checks objects that no watch selects. Mirrors have the value `true`, and this cluster's own objects lack the label.
 fn mirror_labels(unwatched: &[String]) -> Finding {
-    match unwatched.is_empty() {
-        true => Check::MirrorLabels.green("every mirrored-service label is 'true'"),
-        false => Check::MirrorLabels.yellow(
+    if unwatched.is_empty() {
+        Check::MirrorLabels.green("every mirrored-service label is 'true'")
+    } else {
+        Check::MirrorLabels.yellow(
             format!(
                 "{} ignored because of its label mirror.linkerd.io/mirrored-service: {}",
                 count(unwatched.len(), "object"),
                 list_some(unwatched)
             ),
             "set the value 'true', as Linkerd does, or remove the label if the object is not a mirror",
-        ),
+        )
     }
 }
 
@@ -323,13 +327,14 @@ fn opaque_ports(table: &Table, ports: &[MirrorPorts]) -> Finding {
         format!("Service/{namespace}/{name} {}", list_some(&mirror.unmarked))
     };
     let unmarked: BTreeSet<String> = ports.iter().filter(is_used).map(describe).collect();
-    match unmarked.is_empty() {
-        true => Check::OpaquePorts.green("no port of a headless mirror needs to be marked opaque"),
-        false => Check::OpaquePorts.yellow(
+    if unmarked.is_empty() {
+        Check::OpaquePorts.green("no port of a headless mirror needs to be marked opaque")
+    } else {
+        Check::OpaquePorts.yellow(
             format!("not marked opaque: {}", list_some(unmarked)),
             "if the server speaks first or uses TLS of its own, annotate the exported Service with \
              config.linkerd.io/opaque-ports, and also the client's Pod or namespace, because endpoint mirrors do not get \
              this annotation; an annotation of any value ends this warning",
-        ),
+        )
     }
 }

@@ -36,13 +36,14 @@ fn short_names(table: &Table) -> Finding {
         .filter(is_contested)
         .map(|c| format!("'{}' is {}", c.name, c.detail))
         .collect();
-    match contested.is_empty() {
-        true => Check::ShortNames.green("no short name is contested"),
-        false => Check::ShortNames.red(
+    if contested.is_empty() {
+        Check::ShortNames.green("no short name is contested")
+    } else {
+        Check::ShortNames.red(
             list_some(contested),
             "set the owner with the same flags in every cluster: --short-name SERVICE=NAMESPACE, --default-namespace, or \
              --short-names pinned",
-        ),
+        )
     }
 }
 
@@ -52,13 +53,14 @@ fn answer_sizes(table: &Table, zones: &Zones) -> Finding {
     let long: Vec<String> = names
         .flat_map(|name| long_answers(&name, table, zones))
         .collect();
-    match long.is_empty() {
-        true => Check::AnswerSizes.green("every answer fits a message of 65,535 octets"),
-        false => Check::AnswerSizes.yellow(
+    if long.is_empty() {
+        Check::AnswerSizes.green("every answer fits a message of 65,535 octets")
+    } else {
+        Check::AnswerSizes.yellow(
             format!("longer than a message of 65,535 octets: {}", list_some(long)),
             "clients get only the records that fit, with TC, also over TCP: query the names of single clusters, C.S.N.Z, or \
              split the service",
-        ),
+        )
     }
 }
 
@@ -137,15 +139,16 @@ fn skipped(table: &Table) -> Finding {
     let problems: BTreeSet<String> = problems
         .map(|(object, skip)| format!("{object} ({})", skip.reason))
         .collect();
-    match problems.is_empty() {
-        true => Check::SkippedObjects.green("no object is skipped"),
-        false => Check::SkippedObjects.yellow(
+    if problems.is_empty() {
+        Check::SkippedObjects.green("no object is skipped")
+    } else {
+        Check::SkippedObjects.yellow(
             format!(
                 "{} skipped: {}",
                 count(problems.len(), "object"),
                 list_some(problems)
             ),
             "global-dns table describes the problem of each object",
-        ),
+        )
     }
 }

@@ -104,9 +104,10 @@ impl Diagnosis {
     fn write_status(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
         let counts = [Health::Green, Health::Yellow, Health::Red];
         let counts = counts.map(|health| format!("{} {}", self.count(health), health.name()));
-        let result = match self.is_success() {
-            true => Health::Green,
-            false => Health::Red,
+        let result = if self.is_success() {
+            Health::Green
+        } else {
+            Health::Red
         };
         let (sign, counts) = (result.sign(colors), counts.join(", "));
         writeln!(text, "\nStatus: {sign} ({counts})")
@@ -120,14 +121,15 @@ fn write_consequences(findings: &[Finding], text: &mut String, colors: Colors) -
         .filter(|one| one.basis == Basis::Consequence);
     let mut names: Vec<&str> = own.map(|one| one.check.name()).collect();
     names.dedup();
-    match names.is_empty() {
-        true => Ok(()),
-        false => writeln!(
+    if names.is_empty() {
+        Ok(())
+    } else {
+        writeln!(
             text,
             "{} not checked: {}",
             Health::Yellow.sign(colors),
             names.join(", ")
-        ),
+        )
     }
 }
 

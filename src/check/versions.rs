@@ -15,16 +15,13 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings.push(match &facts.linkerd_versions {
         Ok(versions) => {
             let versions: BTreeSet<&String> = versions.iter().collect();
-            match versions.is_empty() {
-                true => Check::Versions.yellow(
+            if versions.is_empty() { Check::Versions.yellow(
                     "unknown version of Linkerd: no gateway's probe Service has it",
                     "link a cluster with a gateway; the version is in annotation linkerd.io/created-by of its probe Service",
-                ),
-                false => Check::Versions.green(format!(
+                ) } else { Check::Versions.green(format!(
                     "Linkerd multicluster extension {}",
                     list_some(versions)
-                )),
-            }
+                )) }
         }
         Err(reason) => Check::Versions.not_checked("version of Linkerd", reason),
     });

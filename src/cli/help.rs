@@ -90,9 +90,10 @@ impl HelpArgs {
 fn text_list() -> String {
     let mut text = String::new();
     for [flag, variable, default, description] in rows_of_serve("") {
-        let default = match default.is_empty() {
-            true => default,
-            false => format!("  [default: {default}]"),
+        let default = if default.is_empty() {
+            default
+        } else {
+            format!("  [default: {default}]")
         };
         text += &format!("{flag}  [env: {variable}]{default}\n    {description}\n\n");
     }
@@ -130,9 +131,10 @@ fn row(flag: &Arg, quote: &str) -> [String; 4] {
     let (sentence, described_default) = parts.unwrap_or((help.as_str(), ""));
     let defaults = flag.get_default_values().iter();
     let defaults: Vec<_> = defaults.map(|value| value.to_string_lossy()).collect();
-    let default = match defaults.is_empty() {
-        true => described_default.to_owned(),
-        false => defaults.join(", "),
+    let default = if defaults.is_empty() {
+        described_default.to_owned()
+    } else {
+        defaults.join(", ")
     };
     let mut description = sentence.to_owned();
     for value in flag.get_possible_values() {

@@ -144,9 +144,10 @@ impl ModelArgs {
 
     /// Returns whether ServiceImports are read. A zone with the profile `mcs` needs them.
     pub fn mcs(&self) -> Mcs {
-        match self.mcs || self.has_cluster_sets() {
-            true => Mcs::On,
-            false => Mcs::Off,
+        if self.mcs || self.has_cluster_sets() {
+            Mcs::On
+        } else {
+            Mcs::Off
         }
     }
 

@@ -303,11 +303,10 @@ pub(super) fn parse_text(text: &str) -> Result<String, String> {
 /// Parses the path of DNS over HTTPS. It is compared with the path of requests octet by octet.
 pub(super) fn parse_https_path(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~".contains(c);
-    match text.starts_with('/') && text.chars().all(is_plain) {
-        true => Ok(text.to_owned()),
-        false => Err(
-            "a path starts with '/' and holds letters, digits, '-', '.', '_' and '~'".to_owned(),
-        ),
+    if text.starts_with('/') && text.chars().all(is_plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("a path starts with '/' and holds letters, digits, '-', '.', '_' and '~'".to_owned())
     }
 }
 

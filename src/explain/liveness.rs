@@ -11,9 +11,10 @@ pub(super) fn view_notes(view: &View<'_>) -> Vec<String> {
         ..view.clone()
     };
     let dead: Vec<&Endpoint> = all.endpoints().filter(|one| !one.alive).collect();
-    let result = match view.includes_down {
-        true => "still answered",
-        false => "omitted",
+    let result = if view.includes_down {
+        "still answered"
+    } else {
+        "omitted"
     };
     let by_kind = |is_kind: fn(ServiceKind) -> bool| {
         dead.iter()

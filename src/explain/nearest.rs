@@ -99,9 +99,10 @@ impl<'t> Search<'t> {
             let (below, suffix) = path.split_at(path.len() - count);
             let distance = self.distance(&suffix.join("."), text);
             // The name may also lack the zone.
-            found.push(match distance < text.len() || is_own {
-                true => (distance, zone, below),
-                false => (text.len(), zone, path),
+            found.push(if distance < text.len() || is_own {
+                (distance, zone, below)
+            } else {
+                (text.len(), zone, path)
             });
         }
         found.sort_by_key(|(distance, ..)| *distance);

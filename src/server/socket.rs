@@ -197,9 +197,10 @@ impl Budget {
             let lingering = &mut sockets.lingering;
             lingering.retain(|socket| socket.strong_count() > 0);
             lingering.push_back(Arc::downgrade(&socket.0));
-            match lingering.len() > MAX_LINGERING {
-                true => lingering.pop_front(),
-                false => None,
+            if lingering.len() > MAX_LINGERING {
+                lingering.pop_front()
+            } else {
+                None
             }
         };
         if let Some(first) = first.as_ref().and_then(Weak::upgrade) {
@@ -365,9 +366,10 @@ impl Drop for Inner {
 impl Account {
     /// Returns the number of octets that count.
     fn octets(&self) -> usize {
-        match self.is_cut {
-            true => 0,
-            false => self.queued + self.kernel,
+        if self.is_cut {
+            0
+        } else {
+            self.queued + self.kernel
         }
     }
 

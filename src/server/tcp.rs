@@ -191,9 +191,10 @@ impl<S: Stream> Connection<S> {
             let has_answered = self.answer_all().await?;
             self.framing.shrink();
             // Neither a message that arrives octet by octet nor silence after one extends the limit.
-            let awaited = match self.framing.has_unanswered() {
-                true => Awaited::Rest,
-                false => Awaited::Query,
+            let awaited = if self.framing.has_unanswered() {
+                Awaited::Rest
+            } else {
+                Awaited::Query
             };
             if has_answered || awaited != limit.awaited {
                 limit.renew(awaited);

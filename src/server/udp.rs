@@ -75,11 +75,14 @@ pub(super) fn start<C: SystemCalls>(
     let heartbeat = Heartbeat::default();
     let of_worker = heartbeat.clone();
     let work = move || {
-        let run = || match address.is_ipv4() {
-            true => Worker::<SockaddrIn, C>::new(&socket, &calls, &answerer, is_wildcard)
-                .run(&of_worker, &stop),
-            false => Worker::<SockaddrIn6, C>::new(&socket, &calls, &answerer, is_wildcard)
-                .run(&of_worker, &stop),
+        let run = || {
+            if address.is_ipv4() {
+                Worker::<SockaddrIn, C>::new(&socket, &calls, &answerer, is_wildcard)
+                    .run(&of_worker, &stop)
+            } else {
+                Worker::<SockaddrIn6, C>::new(&socket, &calls, &answerer, is_wildcard)
+                    .run(&of_worker, &stop)
+            }
         };
         // A panic can leave only the worker's own state inconsistent, and that is dropped. Workers share only the
         // counters and the immutable table.
@@ -91,9 +94,10 @@ pub(super) fn start<C: SystemCalls>(
             }
             answerer.counters.count_panic(Transport::Udp);
             // The pause doubles if the worker makes no progress. A panic that leaves its datagram in the queue repeats.
-            rest = match started.elapsed() > MAX_RESTART_PAUSE {
-                true => MIN_RESTART_PAUSE,
-                false => (2 * rest).min(MAX_RESTART_PAUSE),
+            rest = if started.elapsed() > MAX_RESTART_PAUSE {
+                MIN_RESTART_PAUSE
+            } else {
+                (2 * rest).min(MAX_RESTART_PAUSE)
             };
             thread::sleep(rest);
         }

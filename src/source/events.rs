@@ -144,9 +144,10 @@ impl Events {
         is_expired: bool,
         publish: impl FnOnce() -> Arc<Published>,
     ) -> Arc<Published> {
-        let text = match is_expired {
-            true => "The table is older than --max-stale; queries get SERVFAIL.",
-            false => "The source is active again; queries are answered from the table.",
+        let text = if is_expired {
+            "The table is older than --max-stale; queries get SERVFAIL."
+        } else {
+            "The source is active again; queries are answered from the table."
         };
         self.publish([Change::new(ChangeKind::TableStale, text)], publish)
     }

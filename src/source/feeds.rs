@@ -103,9 +103,10 @@ impl Feeds {
 
     /// Returns what the server does while its source fails, for log messages.
     pub(super) fn meanwhile(&self) -> &'static str {
-        match self.events.has_table() {
-            true => "serving the last table",
-            false => "no data yet; answering SERVFAIL",
+        if self.events.has_table() {
+            "serving the last table"
+        } else {
+            "no data yet; answering SERVFAIL"
         }
     }
 

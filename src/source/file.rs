@@ -234,9 +234,10 @@ impl LastRead {
 
 /// Returns what to do after a failed read, if the cause shows it.
 fn way_out(error: &io::Error) -> &'static str {
-    match error.kind() == io::ErrorKind::IsADirectory {
-        true => "; name each of its files with --file",
-        false => "",
+    if error.kind() == io::ErrorKind::IsADirectory {
+        "; name each of its files with --file"
+    } else {
+        ""
     }
 }
 

@@ -107,9 +107,10 @@ impl ShrinkGuard {
 
     /// Returns whether one list must not remove `lost` of `total` services.
     fn is_too_much(self, lost: usize, total: usize) -> bool {
-        let is_guarded = match lost == total {
-            true => total > self.max_emptied,
-            false => total >= MIN_GUARDED_SERVICES,
+        let is_guarded = if lost == total {
+            total > self.max_emptied
+        } else {
+            total >= MIN_GUARDED_SERVICES
         };
         is_guarded && self.is_over_share(lost, total)
     }
@@ -238,9 +239,10 @@ impl Guard {
         for feed in feeds {
             if self.held.remove(feed).is_some() {
                 info!(%feed, "{message}");
-                let outcome = match message == UNCONFIRMED {
-                    true => "was not confirmed; a later list is applied",
-                    false => "was confirmed and is applied",
+                let outcome = if message == UNCONFIRMED {
+                    "was not confirmed; a later list is applied"
+                } else {
+                    "was confirmed and is applied"
                 };
                 let text = format!("{feed}: the held list {outcome}.");
                 let event = Change::new(ChangeKind::ListAccepted, text);

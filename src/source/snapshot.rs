@@ -214,9 +214,12 @@ impl Snapshots {
         let refresh = (self.max_age / REFRESHES).max(INTERVAL);
         let duration = Duration::from_millis(self.status.duration.load(Relaxed));
         let interval = INTERVAL.max(duration * INTERVAL_FACTOR);
-        self.last_write.map(|last| match self.has_changed {
-            true => last + interval,
-            false => last + refresh.max(interval),
+        self.last_write.map(|last| {
+            if self.has_changed {
+                last + interval
+            } else {
+                last + refresh.max(interval)
+            }
         })
     }
 

@@ -45,12 +45,13 @@ impl<'f> States<'f> {
         rules: &Rules,
         is_first: bool,
     ) -> Built {
-        let delays = match is_first {
-            true => Delays {
+        let delays = if is_first {
+            Delays {
                 failover: Duration::ZERO,
                 ..self.delays
-            },
-            false => self.delays,
+            }
+        } else {
+            self.delays
         };
         let built = build(last, inputs, dirty, rules);
         let advanced = advance(built, inputs, rules, self.now(), delays);

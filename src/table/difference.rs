@@ -260,9 +260,10 @@ fn endpoint_changes(service: &Service, old: &Endpoint, new: &Endpoint) -> [Optio
         of_endpoint(ChangeKind::EndpointChanged, service, new, text)
     });
     let turned = (old.alive != new.alive).then(|| {
-        let kind = match new.alive {
-            true => ChangeKind::GatewayUp,
-            false => ChangeKind::GatewayDown,
+        let kind = if new.alive {
+            ChangeKind::GatewayUp
+        } else {
+            ChangeKind::GatewayDown
         };
         of_endpoint(kind, service, new, liveness(service, new))
     });

@@ -264,9 +264,10 @@ impl FailoverState {
             // The name would have no endpoint.
             StepHealth::Empty => true,
         };
-        match is_left {
-            true => first_alive(health).unwrap_or_else(|| self.without_alive(health)),
-            false => current,
+        if is_left {
+            first_alive(health).unwrap_or_else(|| self.without_alive(health))
+        } else {
+            current
         }
     }
 

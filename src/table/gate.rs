@@ -134,9 +134,10 @@ impl GateState {
 
     /// Returns whether a build with this state gives another gate.
     pub(super) fn changes(&self, gate: &Gate) -> bool {
-        let awaited = match self.is_open {
-            true => Box::default(),
-            false => gate.missing(&self.seen),
+        let awaited = if self.is_open {
+            Box::default()
+        } else {
+            gate.missing(&self.seen)
         };
         awaited != gate.awaited
     }

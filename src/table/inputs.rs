@@ -231,9 +231,10 @@ impl Inputs {
 
     /// Replaces the state of a service.
     pub fn set_state(&mut self, service: &ServiceKey, state: ServiceState) {
-        match state.is_empty() {
-            true => self.states.remove(service),
-            false => self.states.insert(service.clone(), state),
+        if state.is_empty() {
+            self.states.remove(service)
+        } else {
+            self.states.insert(service.clone(), state)
         };
     }
 

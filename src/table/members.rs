@@ -123,9 +123,10 @@ fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) 
         ttl,
         gateway_down,
         name_addresses: NameAddresses::new(&merged.endpoints, gateway_down),
-        shared_ports: match rules.has_cluster_sets {
-            true => SharedPort::collect(&merged.endpoints),
-            false => Box::default(),
+        shared_ports: if rules.has_cluster_sets {
+            SharedPort::collect(&merged.endpoints)
+        } else {
+            Box::default()
         },
         endpoints: merged.endpoints.into(),
         not_ready: merged.not_ready.into(),

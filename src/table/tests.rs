@@ -108,10 +108,7 @@ proptest! {
         let (mut inputs, mut last) = (Inputs::default(), Table::default());
         for Step { watch, object, is_deletion } in steps {
             let (key, object) = parsed(watch, &object);
-            let dirty = match is_deletion {
-                true => inputs.delete(watch, key),
-                false => inputs.apply(watch, key, object),
-            };
+            let dirty = if is_deletion { inputs.delete(watch, key) } else { inputs.apply(watch, key, object) };
             let Built { table, is_changed, services: _ } = build(&last, &inputs, &dirty, &rules);
             prop_assert_eq!(is_changed, table != last);
             let has_changed = answers(&table) != answers(&last);
@@ -131,10 +128,7 @@ proptest! {
         let mut inputs = Inputs::default();
         for Step { watch, object, is_deletion } in steps {
             let (key, object) = parsed(watch, &object);
-            match is_deletion {
-                true => inputs.delete(watch, key),
-                false => inputs.apply(watch, key, object),
-            };
+            if is_deletion { inputs.delete(watch, key) } else { inputs.apply(watch, key, object) };
         }
         let before = inputs.clone();
         let mut lists = Watch::ALL.map(|watch| (watch, inputs::Objects::new()));
@@ -320,9 +314,10 @@ fn identity_changes_only_if_an_existing_mirror_changes_its_endpoint() {
     let service = key_of("prod", "db");
     let mut apply = |object: &Value, is_deletion: bool| {
         let (key, object) = parsed(watch, object);
-        match is_deletion {
-            true => inputs.delete(watch, key),
-            false => inputs.apply(watch, key, object),
+        if is_deletion {
+            inputs.delete(watch, key)
+        } else {
+            inputs.apply(watch, key, object)
         };
         inputs.identity_changes(&service).count()
     };

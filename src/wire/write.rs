@@ -128,9 +128,10 @@ impl<'o> Message<'o> {
         }
         let mut is_complete = true;
         let mut writer = RecordWriter::new(self, &query.name, reply.class());
-        let _ = reply.visit_records(&query.name, |record| match writer.put(&record) {
-            true => ControlFlow::Continue(()),
-            false => {
+        let _ = reply.visit_records(&query.name, |record| {
+            if writer.put(&record) {
+                ControlFlow::Continue(())
+            } else {
                 is_complete = record.section != Section::Answer;
                 ControlFlow::Break(())
             }

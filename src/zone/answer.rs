@@ -86,12 +86,10 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
     match reading {
         Reading::Outside => Answer::Refused, // no zone of this server
         Reading::Missing(zone, _) => Answer::NxDomain(zone), // RFC 2308 section 2.1
-        Reading::Awaiting(zone, _) => match is_of_service(rtype) {
-            true => Answer::NotReady,
-            // A resolver that minimizes names (RFC 9156) asks for another type, such as NS, at each name above the one that
-            // it needs. If it got SERVFAIL here, it could not resolve `C.S.N.Z`, which does not wait.
-            false => Answer::NoData(zone),
-        },
+        Reading::Awaiting(..) if is_of_service(rtype) => Answer::NotReady,
+        // A resolver that minimizes names (RFC 9156) asks for another type, such as NS, at each name above the one that it
+        // needs. If it got SERVFAIL here, it could not resolve `C.S.N.Z`, which does not wait.
+        Reading::Awaiting(zone, _) => Answer::NoData(zone),
         Reading::Empty(zone) => Answer::NoData(zone), // RFC 8020: names exist below
         Reading::Apex(zone, parent) => match rtype {
             RecordType::DS => Answer::NoData(parent.unwrap_or(zone)), // RFC 4035 section 3.1.4.1
@@ -206,9 +204,10 @@ impl<'t> View<'t> {
             if !is_row {
                 return ControlFlow::Continue(());
             }
-            let target = match self.is_shared_target(endpoint) {
-                true => None,
-                false => Some(std::ptr::from_ref(endpoint)),
+            let target = if self.is_shared_target(endpoint) {
+                None
+            } else {
+                Some(std::ptr::from_ref(endpoint))
             };
             visit(Row {
                 endpoint,

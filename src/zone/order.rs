@@ -97,9 +97,10 @@ fn visit_part<'t>(
         }
         ControlFlow::Continue(())
     });
-    match index < part.end {
-        true => ControlFlow::Break(()), // `visit` broke
-        false => ControlFlow::Continue(()),
+    if index < part.end {
+        ControlFlow::Break(()) // `visit` broke
+    } else {
+        ControlFlow::Continue(())
     }
 }
 
@@ -114,9 +115,10 @@ fn shuffle<'t>(
     // If there are more rows than a message can have, `turn` selects a window of them.
     let _ = rotate(view, rtype, turn, |_| true, &mut |row| {
         drawn.push(row);
-        match drawn.len() < MAX_SHUFFLED {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
+        if drawn.len() < MAX_SHUFFLED {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
         }
     });
     fastrand::Rng::with_seed(turn.into()).shuffle(&mut drawn);

@@ -129,9 +129,10 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
         view.targets = Targets::Canonical(name.start_of(labels.len()));
     }
     if let Reading::Missing(_, reason) = reading {
-        return match is_parent(table, labels) {
-            true => Reading::Empty(zone),
-            false => Reading::Missing(zone, reason.max(MissingReason::NoService)),
+        return if is_parent(table, labels) {
+            Reading::Empty(zone)
+        } else {
+            Reading::Missing(zone, reason.max(MissingReason::NoService))
         };
     }
     reading
@@ -230,9 +231,10 @@ fn read_cluster_set<'t>(
         }
         _ => (false, MissingReason::NoForm),
     };
-    match exists {
-        true => Reading::Empty(zone),
-        false => missing(reason),
+    if exists {
+        Reading::Empty(zone)
+    } else {
+        missing(reason)
     }
 }
 

@@ -23,9 +23,10 @@ pub(super) fn read_reverse<'t>(
         return Reading::Missing(zone, MissingReason::NoForm);
     };
     if range.start() != range.end() {
-        return match table.has_address_in(range) {
-            true => Reading::Empty(zone),
-            false => Reading::Missing(zone, MissingReason::NoAddress),
+        return if table.has_address_in(range) {
+            Reading::Empty(zone)
+        } else {
+            Reading::Missing(zone, MissingReason::NoAddress)
         };
     }
     let address = *range.start();

@@ -49,12 +49,13 @@ impl FileObjects {
     /// Parses the Links. Fails if there are none.
     fn links(&self) -> Fact<Vec<Link>> {
         let links = self.read("Link", link);
-        match links.is_empty() {
-            true => Err(NotChecked::new(
+        if links.is_empty() {
+            Err(NotChecked::new(
                 "the files contain no Links",
                 "add them to the files: kubectl get services,endpointslices,links.multicluster.linkerd.io -A -o yaml",
-            )),
-            false => Ok(links),
+            ))
+        } else {
+            Ok(links)
         }
     }
 

@@ -49,12 +49,13 @@ pub(super) fn resolver(flag: Option<SocketAddr>) -> Fact<ResolvConf> {
     let text = std::fs::read_to_string(RESOLV_CONF)
         .map_err(|error| NotChecked::new(format!("cannot read {RESOLV_CONF}: {error}"), HINT))?;
     let conf = ResolvConf::parse(&text);
-    match conf.servers.is_empty() {
-        true => Err(NotChecked::new(
+    if conf.servers.is_empty() {
+        Err(NotChecked::new(
             format!("{RESOLV_CONF} has no name server"),
             HINT,
-        )),
-        false => Ok(conf),
+        ))
+    } else {
+        Ok(conf)
     }
 }
 

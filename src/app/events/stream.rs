@@ -46,9 +46,10 @@ impl Frames {
                 std::mem::take(&mut self.event),
                 std::mem::take(&mut self.data),
             );
-            let event = match event.is_empty() {
-                true => "message".to_owned(),
-                false => event,
+            let event = if event.is_empty() {
+                "message".to_owned()
+            } else {
+                event
             };
             return (!data.is_empty()).then(|| Frame {
                 event,

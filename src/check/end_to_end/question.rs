@@ -77,9 +77,10 @@ pub fn question_of(name: &Name, zones: &Zones, table: Option<&Table>) -> Questio
     });
     Question {
         name: name.to_string(),
-        rtype: match has_only_v6 {
-            true => RecordType::AAAA,
-            false => RecordType::A,
+        rtype: if has_only_v6 {
+            RecordType::AAAA
+        } else {
+            RecordType::A
         },
         origin: Origin::Flag,
     }

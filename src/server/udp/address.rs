@@ -92,9 +92,10 @@ impl Address for SockaddrIn {
             return None;
         };
         let local = Ipv4Addr::from(u32::from_be(info.ipi_spec_dst.s_addr));
-        Some(match info.ipi_addr == info.ipi_spec_dst {
-            true => Destination::Local(local),
-            false => Destination::Group,
+        Some(if info.ipi_addr == info.ipi_spec_dst {
+            Destination::Local(local)
+        } else {
+            Destination::Group
         })
     }
 

@@ -77,9 +77,10 @@ pub(super) fn kubeconfig_error(
     let contexts = || {
         let contexts = file.into_iter().flat_map(|file| &file.contexts);
         let names: Vec<&str> = contexts.map(|context| context.name.as_str()).collect();
-        match names.is_empty() {
-            true => "it has no contexts".to_owned(),
-            false => format!("its contexts are: {}", names.join(", ")),
+        if names.is_empty() {
+            "it has no contexts".to_owned()
+        } else {
+            format!("its contexts are: {}", names.join(", "))
         }
     };
     match error {

@@ -164,9 +164,10 @@ impl From<kube::Error> for Failure {
             error,
             kube::Error::ReadEvents(_) | kube::Error::SerdeError(_)
         );
-        match is_in_response {
-            true => Self::Broken(error_text(&error)),
-            false => Self::Unreachable(error_text(&error)),
+        if is_in_response {
+            Self::Broken(error_text(&error))
+        } else {
+            Self::Unreachable(error_text(&error))
         }
     }
 }

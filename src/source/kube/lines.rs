@@ -34,9 +34,10 @@ pub(super) async fn read_line(
     let mut limited = body.take(MAX_OBJECT_OCTETS as u64);
     let read = limited.read_until(b'\n', line).await;
     read.map_err(LineError::Broken)?;
-    match is_complete(line) || line.len() < MAX_OBJECT_OCTETS {
-        true => Ok(()),
-        false => Err(LineError::TooLong),
+    if is_complete(line) || line.len() < MAX_OBJECT_OCTETS {
+        Ok(())
+    } else {
+        Err(LineError::TooLong)
     }
 }
 

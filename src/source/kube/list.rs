@@ -73,9 +73,10 @@ impl ListReader {
             }
             self.track(run);
             let is_item = self.is_item();
-            match was_item || is_item {
-                true => append(&mut self.item, run)?,
-                false => append(&mut self.frame, run)?,
+            if was_item || is_item {
+                append(&mut self.item, run)?
+            } else {
+                append(&mut self.frame, run)?
             }
             if was_item && !is_item {
                 self.end_item(&mut take)?;
@@ -105,9 +106,12 @@ impl ListReader {
 
     /// Returns the length of the next run of octets: one structural octet, or all octets before the next one.
     fn run(&self, octets: &[u8]) -> usize {
-        let is_structural = |octet: &u8| match self.is_in_string {
-            true => self.is_escaped || matches!(octet, b'"' | b'\\'),
-            false => matches!(octet, b'"' | b'{' | b'}' | b'[' | b']' | b','),
+        let is_structural = |octet: &u8| {
+            if self.is_in_string {
+                self.is_escaped || matches!(octet, b'"' | b'\\')
+            } else {
+                matches!(octet, b'"' | b'{' | b'}' | b'[' | b']' | b',')
+            }
         };
         let length = octets.iter().position(is_structural);
         length.unwrap_or(octets.len()).max(1)

@@ -785,9 +785,10 @@ fn host_with_a_service_of_its_own_follows_that_service() {
         (watch, own(), false),
     ] {
         let (key, object) = parsed(watch, &object);
-        let dirty = match exists {
-            true => inputs.apply(watch, key, object),
-            false => inputs.delete(watch, key),
+        let dirty = if exists {
+            inputs.apply(watch, key, object)
+        } else {
+            inputs.delete(watch, key)
         };
         table = build(&table, &inputs, &dirty, &rules).table;
         let full = build(&Table::default(), &inputs, &inputs.services(), &rules).table;

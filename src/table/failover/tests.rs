@@ -131,11 +131,13 @@ fn enumerate(depth: usize, values: &[StepHealth]) -> usize {
         for (state, changed, count) in open {
             for (health, now) in events(&state, values) {
                 let (after, wake) = state.next(&order(), &health, Timestamp(now), DELAYS);
-                let changed =
-                    [0, 1, 2].map(|step| match state.steps[step].health == health[step] {
-                        true => changed[step],
-                        false => now,
-                    });
+                let changed = [0, 1, 2].map(|step| {
+                    if state.steps[step].health == health[step] {
+                        changed[step]
+                    } else {
+                        now
+                    }
+                });
                 check(&state, &after, health, wake, now);
                 check_delay(&state, &after, health, changed, now);
                 let (after, changed) = (at_now(after, now), changed.map(|at| shifted(at, now)));

@@ -55,9 +55,10 @@ impl World {
     /// Applies the change of one object, or its deletion.
     fn apply(&mut self, now: u64, watch: Watch, object: &Value, exists: bool) -> Vec<String> {
         let (key, object) = parsed(watch, object);
-        let dirty = match exists {
-            true => self.inputs.apply(watch, key, object),
-            false => self.inputs.delete(watch, key),
+        let dirty = if exists {
+            self.inputs.apply(watch, key, object)
+        } else {
+            self.inputs.delete(watch, key)
         };
         self.publish(now, &dirty)
     }

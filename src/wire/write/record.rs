@@ -83,9 +83,10 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
             };
         }
         let target = self.target_offset(of);
-        let fits = match target <= MAX_POINTER {
-            true => self.put_record(pointer(target), record),
-            false => self.put_with_labels(record),
+        let fits = if target <= MAX_POINTER {
+            self.put_record(pointer(target), record)
+        } else {
+            self.put_with_labels(record)
         };
         if fits.is_none() {
             self.message.length = self.rrset.offset;

@@ -22,9 +22,10 @@ fn objects(key: &str, value: &str) -> Vec<Value> {
 fn check(table: &Table, cases: &[(&str, &str)]) {
     let zones = zones(&["global"]);
     for (name, expected) in cases {
-        let rtype = match name.starts_with('_') {
-            true => RecordType::SRV,
-            false => RecordType::A,
+        let rtype = if name.starts_with('_') {
+            RecordType::SRV
+        } else {
+            RecordType::A
         };
         let answer = ask(&zones, table, &format!("{name}.global"), rtype);
         assert_eq!(answer, *expected, "{name}");

@@ -231,9 +231,10 @@ impl Server {
 
 /// Parses an object for the watch that selects it.
 fn select_and_parse(object: &Value) -> Option<(Watch, ObjectKey, Object)> {
-    let kind = match object["addressType"].is_null() {
-        true => Kind::Service,
-        false => Kind::EndpointSlice,
+    let kind = if object["addressType"].is_null() {
+        Kind::Service
+    } else {
+        Kind::EndpointSlice
     };
     let json = object.to_string();
     let read = KubeObject::read(&json);
@@ -393,9 +394,12 @@ fn with_setting(namespace: &str, service: &str, annotation: &str, value: &str) -
 
 fn answers(rules: &Rules, objects: &[Value], names: &[&str]) -> Vec<String> {
     let (zones, table) = (zones(&["global"]), table_by(rules, objects));
-    let ask = |name: &&str| match name.starts_with('_') {
-        true => super::ask(&zones, &table, name, RecordType::SRV),
-        false => super::ask(&zones, &table, name, RecordType::A),
+    let ask = |name: &&str| {
+        if name.starts_with('_') {
+            super::ask(&zones, &table, name, RecordType::SRV)
+        } else {
+            super::ask(&zones, &table, name, RecordType::A)
+        }
     };
     names.iter().map(ask).collect()
 }

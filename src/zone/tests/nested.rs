@@ -16,9 +16,10 @@ fn child(name: &str, parent: &str, parent_profile: Profile) -> ChildZone {
 
 /// Returns the conflicts of a table with a zone below `global.`, or below `set.` with the profile `mcs`.
 fn hidden_by(name: &str, objects: &[Value]) -> Vec<String> {
-    let (parent, profile) = match name.ends_with(".set.") {
-        true => ("set.", Profile::ClusterSet),
-        false => ("global.", Profile::Global),
+    let (parent, profile) = if name.ends_with(".set.") {
+        ("set.", Profile::ClusterSet)
+    } else {
+        ("global.", Profile::Global)
     };
     let rules = Rules {
         child_zones: vec![child(name, parent, profile)],

@@ -37,9 +37,10 @@ pub(super) fn problem_response(problem: Problem, is_head: bool) -> Response<Full
 
 /// Returns a body. For HEAD it is empty, but the response still has the length of the omitted body.
 pub(super) fn body(octets: impl Into<Bytes>, is_head: bool) -> Full<Bytes> {
-    match is_head {
-        true => Full::default(),
-        false => Full::new(octets.into()),
+    if is_head {
+        Full::default()
+    } else {
+        Full::new(octets.into())
     }
 }
 
