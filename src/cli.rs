@@ -337,11 +337,7 @@ impl Command {
             Self::Explain(args) => &args.view.model,
             Self::Table(args) => &args.view.model,
             Self::Check(args) => &args.model,
-            Self::Events(_)
-            | Self::Corefile(_)
-            | Self::Completions(_)
-            | Self::Demo(_)
-            | Self::Help(_) => return Ok(()),
+            _ => return Ok(()),
         };
         model.check_zones().and_then(|()| model.check_failover())
     }

@@ -322,15 +322,7 @@ impl SkipReason {
 
     /// Returns whether somebody should look at the object. Otherwise it is intended that the object is skipped.
     pub fn is_problem(self) -> bool {
-        match self {
-            Self::ExcludedCluster | Self::Internal => false,
-            Self::Undecodable
-            | Self::NoParent
-            | Self::NoSlice
-            | Self::NamespaceMismatch
-            | Self::BadName
-            | Self::BadAddress => true,
-        }
+        !matches!(self, Self::ExcludedCluster | Self::Internal)
     }
 
     /// Returns the reason's name in logs, metrics and reports.

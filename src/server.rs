@@ -306,7 +306,7 @@ impl Answerer {
         let service = match &reply.body {
             Body::Answer(Answer::Data(_, view, _)) => Some(&view.service.key),
             // An address can belong to many services.
-            Body::Answer(_) | Body::Empty | Body::RetryOverTcp | Body::Chaos(_) => None,
+            _ => None,
         };
         let service = service.map(tracing::field::display);
         warn!(

@@ -123,14 +123,10 @@ fn conflicts(table: &Table, links: &Fact<Vec<Link>>) -> Finding {
 
 /// Returns whether another check reports conflicts of this kind.
 fn has_own_check(kind: ConflictKind) -> bool {
-    match kind {
-        ConflictKind::ShortName | ConflictKind::Kind | ConflictKind::Identity => true,
-        ConflictKind::Shadowed
-        | ConflictKind::ClusterName
-        | ConflictKind::Endpoint
-        | ConflictKind::Annotation
-        | ConflictKind::NotExported => false,
-    }
+    matches!(
+        kind,
+        ConflictKind::ShortName | ConflictKind::Kind | ConflictKind::Identity
+    )
 }
 
 /// Checks skipped objects.

@@ -194,13 +194,7 @@ impl Command {
         let (view, selects_zone) = match self {
             Self::Explain(args) => (&args.view, false),
             Self::Table(args) => (&args.view, args.output == TableOutput::Zone),
-            Self::Serve(_)
-            | Self::Demo(_)
-            | Self::Events(_)
-            | Self::Check(_)
-            | Self::Corefile(_)
-            | Self::Completions(_)
-            | Self::Help(_) => return Ok(()),
+            _ => return Ok(()),
         };
         let reads_objects = view.direct || !view.source.file.is_empty();
         if let Self::Table(args) = self

@@ -316,10 +316,6 @@ fn describe_occupants(
 fn describe_occupant(service: &Service, endpoint: &Endpoint) -> String {
     match endpoint.kind {
         ServiceKind::Headless => format!("the endpoint mirror of a host of {}", service.key),
-        ServiceKind::Federated
-        | ServiceKind::Gateway
-        | ServiceKind::Flat
-        | ServiceKind::Local
-        | ServiceKind::Import => format!("the mirror of {} at another address", service.key),
+        _ => format!("the mirror of {} at another address", service.key),
     }
 }

@@ -13,13 +13,7 @@ pub(super) fn services_of_name<'t>(
     match reading {
         Reading::View(_, view) => return vec![view.service],
         Reading::Awaiting(_, service) => return vec![*service],
-        Reading::Outside
-        | Reading::Apex(..)
-        | Reading::NsHost(_)
-        | Reading::Version(_)
-        | Reading::Empty(_)
-        | Reading::Pointers(..)
-        | Reading::Missing(..) => {}
+        _ => {}
     }
     let labels = labels_below(zones, name);
     let canonical = match labels.as_slice() {

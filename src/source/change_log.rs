@@ -123,11 +123,6 @@ pub(super) fn log_skip(object: &ObjectRef, reason: SkipReason, detail: &str) {
     match reason {
         SkipReason::ExcludedCluster => debug!(%object, %reason, detail, "Skipped object"),
         SkipReason::Internal => info!(%object, %reason, detail, "Skipped object"),
-        SkipReason::Undecodable
-        | SkipReason::NoParent
-        | SkipReason::NoSlice
-        | SkipReason::NamespaceMismatch
-        | SkipReason::BadName
-        | SkipReason::BadAddress => warn!(%object, %reason, detail, "Skipped object"),
+        _ => warn!(%object, %reason, detail, "Skipped object"),
     }
 }

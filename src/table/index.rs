@@ -74,13 +74,9 @@ pub(super) fn listed_hosts(service: Option<&Service>) -> BTreeSet<HostKey> {
     let missing = service.missing.iter().map(|host| &host.hostname);
     let endpoints = service.endpoints.iter();
     // An endpoint of several objects has the kind of the first one.
-    let adopted = endpoints.filter(|endpoint| match endpoint.kind {
-        _ if endpoint.objects.len() > 1 => true,
-        ServiceKind::Gateway | ServiceKind::Flat => true,
-        ServiceKind::Headless
-        | ServiceKind::Federated
-        | ServiceKind::Local
-        | ServiceKind::Import => false,
+    let adopted = endpoints.filter(|endpoint| {
+        let is_mirror = matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat);
+        is_mirror || endpoint.objects.len() > 1
     });
     let adopted = adopted.filter_map(|endpoint| endpoint.hostname.as_ref());
     let names = missing.chain(adopted);
