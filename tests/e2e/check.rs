@@ -205,8 +205,14 @@ fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
     let admin_run = CheckRun::run_as(cluster, "admin", &flags)?;
     let sentence = "namespaces that do not exist here: 'nowere', which a flag names, 'nowhere', of web in cluster 'west'";
     admin_run.check_line("yellow", "namespaces", sentence)?;
-    // `explain` reads a Service that no watch selects, with the permissions of `serve`.
-    let mut explain = global_dns(&["explain", "plain.default.global", "--context", USER]);
+    // `explain` reads a Service that does not matter for answers, with the permissions of `serve`.
+    let mut explain = global_dns(&[
+        "explain",
+        "plain.default.global",
+        "--direct",
+        "--context",
+        USER,
+    ]);
     let text = process::run(explain.arg("--kubeconfig").arg(&cluster.kubeconfig)).stdout;
     let note = "Service/default/plain of this cluster has a cluster IP, and is not exported";
     ensure!(text.contains(note), "explain printed: {text}");

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::commands::global_dns;
 use support::kubelet::Kubelet;
-use support::objects::{namespace, node, objects, pod_status, replica, workload};
+use support::names::sample;
+use support::objects::{namespace, node, pod_status, replica, workload};
 use support::process::{self, ProcessOutput};
 use support::server::Server;
 use support::steps::Steps;
@@ -77,7 +78,7 @@ fn check_administrator(cluster: &Cluster, server: &Server) -> Result<()> {
 /// A tenant has a Deployment and a ready pod with the labels of the chart.
 fn check_tenant(cluster: &Cluster, _: &Server) -> Result<()> {
     cluster.put(&namespace(TENANT))?;
-    let forged = Server::with_objects(objects(), &["--zone=forged.test"]);
+    let forged = Server::with_objects(sample(), &["--zone=forged.test"]);
     let pod = replica(TENANT, "a-pod", forged.api.port());
     cluster.put(&pod)?;
     cluster.put_status(&pod, &pod_status("192.0.2.2", true))?;
