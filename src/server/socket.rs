@@ -35,8 +35,9 @@ use tokio_util::sync::CancellationToken;
 use super::counters::EndReason;
 use super::tcp::MESSAGE_TIMEOUT;
 
-/// Maximum time until a client that reads at once acknowledges a reply: the delay of an acknowledgement and a round trip.
-const MAX_DELAY: Duration = Duration::from_millis(300);
+/// Maximum time until a client that reads at once acknowledges a reply: the delay of an acknowledgement, a round trip, and
+/// a pause of a busy server between making a reply and writing it, for which the client must not pay.
+const MAX_DELAY: Duration = Duration::from_secs(2);
 /// Octets that the kernel may need for a write besides those of the reply.
 const WRITE_OVERHEAD: usize = 2 * 1024;
 /// Maximum number of ended connections that wait until their clients have received the last replies.
@@ -181,10 +182,14 @@ impl Budget {
         };
         let mut unread: Vec<_> = open.iter().filter_map(measure).collect();
         unread.sort_by_key(|(key, _)| *key);
-        for (_, slowest) in unread {
-            if self.in_use() <= self.0.limit / 8 * 7 {
+        // The sum of this moment decides: other threads go on adding replies of slow readers, and the clients at the end of
+        // the order must not pay for these.
+        let mut left = self.in_use();
+        for ((_, Reverse(octets)), slowest) in unread {
+            if left <= self.0.limit / 8 * 7 {
                 break;
             }
+            left = left.saturating_sub(octets);
             slowest.cut();
         }
         drop(sockets); // before the connections, because the last owner of one locks it again
