@@ -28,9 +28,9 @@ pub type Objects = BTreeMap<ObjectKey, Object>;
 pub struct Replaced {
     /// The services that depend on a changed object.
     pub services: ServiceKeys,
-    /// The changed objects as they were before; `None`: the list added it.
+    /// The state of each changed object before the list; `None`: the list added it.
     objects: Vec<(Watch, ObjectKey, Option<Object>)>,
-    /// [`Inputs::identity_changes`] as they were before.
+    /// The [`Inputs::identity_changes`] before the list.
     identity_changes: BTreeMap<ObjectKey, (String, String)>,
 }
 
